@@ -1,0 +1,81 @@
+# Everything a contributor needs. Each target makes or refreshes .venv first, so a clean clone
+# needs only python3 (3.11 to 3.13) and a package index.
+
+PYTHON ?= python3
+JOBS ?= 2
+MINUTES ?= 5
+MODULE ?= examples/transformer_block.hlo
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK := $(wildcard requirements/ci.txt)
+HLOOM := $(BIN)/python -m hloom.tools.main
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help setup peer demo test check format bench fuzz proto stub lock clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make or refresh .venv
+
+$(STAMP): pyproject.toml $(LOCK)
+	@test -x $(BIN)/python || { echo "== making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "== installing hloom and its tools into $(VENV)"
+	@$(PIP) install $(if $(LOCK),-c $(LOCK)) -e '.[dev]'
+	@touch $@
+
+peer: $(STAMP) ## add jax, jaxlib and scipy, to compare with
+	@$(PIP) install $(if $(wildcard requirements/peer.txt),-c requirements/peer.txt) -e '.[peer]'
+
+demo: $(STAMP) ## run the command line on one program (MODULE=file.hlo for another)
+	@echo "== stats: what is in $(MODULE)"
+	@$(HLOOM) stats $(MODULE)
+	@echo "== verify: is it well formed"
+	@$(HLOOM) verify $(MODULE)
+	@echo "== eval: what it computes, on random inputs"
+	@$(HLOOM) eval $(MODULE)
+	@echo "== opt: rewrite it, then read the result"
+	@$(HLOOM) opt $(MODULE) --passes=call-inliner,algebraic-simplifier,cse,dce -o build/demo.hlo
+	@$(HLOOM) print build/demo.hlo
+
+test: $(STAMP) ## the whole test suite
+	@echo "== tests ($(JOBS) processes)"
+	@$(BIN)/python -m pytest -q -n $(JOBS)
+
+check: $(STAMP) ## formatting, lint, types, layers, sizes: under a minute
+	@echo "== ruff format"
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
+	@echo "== ruff check"
+	@$(BIN)/ruff check --quiet .
+	@echo "== pyright"
+	@$(BIN)/pyright
+	@echo "== layers and sizes"
+	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_sizes.py
+
+format: $(STAMP) ## let ruff format and fix what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix --quiet .
+
+bench: $(STAMP) ## measure; results also go to bench/results/
+	@$(BIN)/python -m bench.run
+
+fuzz: $(STAMP) ## throw broken programs at the readers (MINUTES=60 for an hour)
+	@$(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
+
+proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the package loads
+	@$(BIN)/python -m grpc_tools.protoc -I hloom/ir/schema --include_imports \
+	  --descriptor_set_out=hloom/ir/schema/hlo.binpb hloom/ir/schema/*.proto
+	@echo "== wrote hloom/ir/schema/hlo.binpb"
+
+stub: $(STAMP) ## write the builder's type stub from the op declarations
+	@$(BIN)/python -m hloom.tools.stub
+
+lock: ## pin the versions that CI installs, from a fresh resolution of pyproject.toml
+	@bash requirements/lock.sh $(PYTHON)
+
+clean: ## remove what was built (the .venv too)
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@find hloom tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
