@@ -1,0 +1,1 @@
+"""The ground floor: registries and errors. Knows nothing of compilers."""

@@ -1,0 +1,104 @@
+"""Errors that a user sees: one message, a place, the rule that was broken, what to do.
+
+Everything that is wrong with an *input* is an `HloError`; anything else that escapes is a
+bug of hloom. A place is built only when the error is raised, so that correct programs pay
+nothing.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in an input something is wrong. Lines and columns count from 1."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    source: str | None = None
+    """The offending line itself, without its newline."""
+    length: int = 1
+    """How many characters from `column` the caret underlines."""
+
+    def __str__(self) -> str:
+        parts = [self.file or "<text>"] + [str(n) for n in (self.line, self.column) if n]
+        return ":".join(parts)
+
+    def quoted(self, width: int = 120) -> str:
+        """The line with a caret below the place; long lines are cut around it."""
+        if self.source is None or self.column is None:
+            return ""
+        start = max(0, self.column - 1 - width // 2) if len(self.source) > width else 0
+        shown = self.source[start : start + width].replace("\t", " ")
+        left = "..." if start else ""
+        right = "..." if start + width < len(self.source) else ""
+        caret = " " * (len(left) + self.column - 1 - start)
+        length = max(1, min(self.length, len(shown) - (self.column - 1 - start)))
+        return f"  {left}{shown}{right}\n  {caret}{'^' * length}"
+
+
+class HloError(Exception):
+    """An input breaks a rule.
+
+    `message` is one sentence; `place` says where in the text or file; `instruction` names the
+    instruction (`%name` or `computation/%name`); `rule` is a short stable identifier of the rule
+    broken; `hint` says what to do. `str(e)` shows all that is known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        instruction: str | None = None,
+        rule: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.place, self.instruction = message, place, instruction
+        self.rule, self.hint = rule, hint
+
+    def __str__(self) -> str:
+        head = f"{self.place}: " if self.place else ""
+        at = f"{self.instruction}: " if self.instruction else ""
+        rule = f" [{self.rule}]" if self.rule else ""
+        text = f"{head}{at}{self.message}{rule}"
+        if self.place and (quote := self.place.quoted()):
+            text += "\n" + quote
+        if self.hint:
+            text += f"\n  hint: {self.hint}"
+        return text
+
+    def as_json(self) -> dict[str, object]:
+        """The same as plain data, for `--json`."""
+        place = self.place
+        return {
+            "error": type(self).__name__,
+            "message": self.message,
+            "file": place.file if place else None,
+            "line": place.line if place else None,
+            "column": place.column if place else None,
+            "instruction": self.instruction,
+            "rule": self.rule,
+            "hint": self.hint,
+        }
+
+
+class ParseError(HloError):
+    """Text that is not HLO; `place` is always known."""
+
+
+class ProtoError(HloError):
+    """Bytes or text that are not a valid HLO protobuf message."""
+
+
+class VerifyError(HloError):
+    """A graph that breaks a rule of the language."""
+
+
+class EvalError(HloError):
+    """A program that cannot be evaluated: wrong arguments, no such meaning, a guard reached."""
+
+
+class UsageError(HloError):
+    """A wrong use of an API or a command: unknown name, wrong option, unknown file type."""

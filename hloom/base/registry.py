@@ -1,0 +1,62 @@
+"""A dictionary that knows what it holds, refuses duplicates, and names what it knows."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Registry(Generic[K, V]):
+    """Maps a key to the one thing that handles it: `MEANING["add"] -> function`."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._items: dict[K, V] = {}
+
+    def add(self, key: K, value: V) -> V:
+        """Let `value` be what handles `key`; a second answer for one key is a `ValueError`."""
+        if key in self._items:
+            raise ValueError(f"{self.what}: {key!r} is already given by {self._items[key]!r}")
+        self._items[key] = value
+        return value
+
+    def of(self, *keys: K) -> Callable[[V], V]:
+        """The same as a decorator, for one or more keys: `@MEANING.of("add")`."""
+
+        def declare(value: V) -> V:
+            for key in keys:
+                self.add(key, value)
+            return value
+
+        return declare
+
+    def get(self, key: K) -> V | None:
+        return self._items.get(key)
+
+    def items(self):
+        return self._items.items()
+
+    def __getitem__(self, key: K) -> V:
+        try:
+            return self._items[key]
+        except KeyError:
+            known = ", ".join(sorted(map(str, self._items)))
+            raise KeyError(f"no {self.what} for {key!r}; known: {known}") from None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def load_room(package: str) -> None:
+    """Import every file of a folder, in name order, so that each may register itself."""
+    for module in sorted(iter_modules(import_module(package).__path__), key=lambda m: m.name):
+        import_module(f"{package}.{module.name}")

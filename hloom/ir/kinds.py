@@ -1,0 +1,166 @@
+"""Attribute kinds: how the value of one sort of attribute is read from text and written.
+
+An operation's fields are annotated with these (`dimensions: Dims`). A kind is the only thing
+parser and printer know of an attribute, so a new one costs one line here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.ir.text.cursor import Cursor, escape
+from hloom.ir.values.aliasing import parse_output_operand_aliasing
+from hloom.ir.values.conv_dims import parse_conv_dims
+from hloom.ir.values.domain import parse_domain
+from hloom.ir.values.groups import parse_pairs, parse_replica_groups
+from hloom.ir.values.layouts import parse_shapes, show_shapes
+from hloom.ir.values.padding import parse_padding
+from hloom.ir.values.precision import parse_precisions, parse_result_accuracy
+from hloom.ir.values.slices import parse_slices
+from hloom.ir.values.window import parse_window
+from hloom.types.text import parse_shape
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Reads and writes one sort of attribute value."""
+
+    name: str
+    parse: Callable[[Cursor], Any]
+    show: Callable[[Any], str]
+    hint: str
+    """How it looks, for error messages and the documentation page."""
+    python: str = "Any"
+    """Its Python type, for the stub."""
+
+
+def show_braced(values: tuple[int, ...]) -> str:
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def show_boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def enumeration(name: str, *words: str) -> Kind:
+    """One of several words."""
+    known = frozenset(words)
+
+    def parse(cursor: Cursor) -> str:
+        start = cursor.skip()
+        word = cursor.name(f"one of {', '.join(words)}")
+        if word not in known:
+            cursor.fail(
+                f"unknown {name} {word!r}; known: {', '.join(words)}", start, length=len(word)
+            )
+        return word
+
+    return Kind(name, parse, str, "|".join(words), "str")
+
+
+def _parse_booleans(cursor: Cursor) -> tuple[bool, ...]:
+    cursor.expect("{")
+    values: list[bool] = []
+    while not cursor.eat("}"):
+        if values:
+            cursor.expect(",")
+        values.append(cursor.boolean())
+    return tuple(values)
+
+
+def _parse_integer_lists(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
+    cursor.expect("{")
+    values: list[tuple[int, ...]] = []
+    while not cursor.eat("}"):
+        if values:
+            cursor.expect(",")
+        values.append(cursor.integers())
+    return tuple(values)
+
+
+def _parse_shape(cursor: Cursor) -> Any:
+    shape, cursor.position = parse_shape(cursor.text, cursor.skip())
+    return shape
+
+
+def _literal_not_here(cursor: Cursor) -> Any:
+    return cursor.fail("a literal is read by the parser of `constant`")
+
+
+def _text(value: Any) -> str:
+    return value.text
+
+
+def _show_float(value: float) -> str:
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+Int = Kind("integer", lambda c: c.integer(), str, "0", "int")
+Float = Kind("float", lambda c: c.number(), _show_float, "0.001", "float")
+Bool = Kind("boolean", lambda c: c.boolean(), show_boolean, "true|false", "bool")
+String = Kind("string", lambda c: c.string(), lambda s: f'"{escape(s)}"', '"text"', "str")
+Dims = Kind("dimensions", lambda c: c.integers(), show_braced, "{0,1}", "tuple[int, ...]")
+Bools = Kind(
+    "booleans",
+    _parse_booleans,
+    lambda v: "{" + ",".join(map(show_boolean, v)) + "}",
+    "{true,false}",
+    "tuple[bool, ...]",
+)
+IntLists = Kind(
+    "integer lists",
+    _parse_integer_lists,
+    lambda v: "{" + ",".join(map(show_braced, v)) + "}",
+    "{{0,1},{2,3}}",
+    "tuple[tuple[int, ...], ...]",
+)
+SlicesKind = Kind("slice", parse_slices, _text, "{[0:4], [1:9:2]}", "Slices")
+PaddingKind = Kind("padding", parse_padding, _text, "0_0x1_2_3", "Padding")
+WindowKind = Kind("window", parse_window, _text, "{size=3x3 stride=2x2 pad=1_1x1_1}", "Window")
+DimLabels = Kind("dim_labels", parse_conv_dims, _text, "b01f_01io->b01f", "ConvolutionDimensions")
+Groups = Kind("replica_groups", parse_replica_groups, _text, "{{0,1},{2,3}}", "ReplicaGroups")
+Pairs = Kind(
+    "source_target_pairs",
+    parse_pairs,
+    lambda v: "{" + ",".join(map(show_braced, v)) + "}",
+    "{{0,1},{1,0}}",
+    "tuple[tuple[int, int], ...]",
+)
+Precisions = Kind(
+    "operand_precision",
+    parse_precisions,
+    lambda v: "{" + ",".join(v) + "}",
+    "{highest,default}",
+    "tuple[str, ...]",
+)
+Accuracy = Kind("result_accuracy", parse_result_accuracy, _text, "{mode=highest}", "ResultAccuracy")
+Aliasing = Kind(
+    "output_to_operand_aliasing",
+    parse_output_operand_aliasing,
+    _text,
+    "{{}: (0, {})}",
+    "OutputOperandAliasing",
+)
+DomainKind = Kind(
+    "domain", parse_domain, _text, '{kind="sharding", entry={...}, exit={...}}', "Domain"
+)
+Shapes = Kind("shapes", parse_shapes, show_shapes, "{f32[2]{0}, s32[]}", "tuple[Shape, ...]")
+ShapeKind = Kind("shape", _parse_shape, str, "f32[2]{0}", "Shape")
+LiteralKind = Kind("literal", _literal_not_here, str, "{1, 2}", "Literal")
+AlgorithmKind = enumeration(
+    "algorithm",
+    "dot_unset",
+    "dot_any_f8_any_f8_f32",
+    "dot_any_f8_any_f8_f32_fast_accum",
+    "dot_f16_f16_f16",
+    "dot_f16_f16_f32",
+    "dot_bf16_bf16_bf16",
+    "dot_bf16_bf16_f32",
+    "dot_bf16_bf16_f32_x3",
+    "dot_bf16_bf16_f32_x6",
+    "dot_bf16_bf16_f32_x9",
+    "dot_tf32_tf32_f32",
+    "dot_tf32_tf32_f32_x3",
+    "dot_f32_f32_f32",
+    "dot_f64_f64_f64",
+)

@@ -1,0 +1,192 @@
+"""How an operation is declared: one class gives its text, builder, pattern, checks and stub.
+
+    @op("transpose")
+    class Transpose:
+        '''out[i0, i1, ...] = x[...], dimension k of out being dimension dimensions[k] of x.'''
+
+        x: Operand
+        dimensions: Dims
+
+        def shape(self, x: Shape) -> Shape: ...
+
+Fields annotated `Operand` (exactly one value) or `Operands` (any number of values; at most one
+such field) are the inputs; `Called` and `CalledMany` are called computations; every other field
+is an attribute whose annotation is an attribute kind (`ir/kinds.py`) that knows its text. What
+remains becomes a frozen dataclass: an instruction's `attrs` is an instance of it. Attribute
+names are those of HLO text.
+
+The shape rule is one of two methods:
+
+* `shape(self, *operand_shapes)` returns the result's shape (layout-free), or
+* `check(self, given, *operand_shapes)` for operations whose result shape is part of the
+  instruction (reshape, custom-call, ...): it raises `ShapeError` when `given` is impossible.
+
+For an operation with called computations both also receive `called=`, a tuple of their
+`ProgramShape`s. Both raise `ShapeError(message)`; who calls them adds the place.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from hloom.base.registry import Registry
+from hloom.ir.kinds import Kind
+from hloom.types.shape import Shape
+
+
+class ShapeError(Exception):
+    """A shape rule is broken; caught and given a place by parser, builder and verifier."""
+
+
+class Operand:
+    """Marks a field as one input value."""
+
+
+class Operands:
+    """Marks a field as any number of input values."""
+
+
+class Called:
+    """Marks a field as one called computation."""
+
+
+class CalledMany:
+    """Marks a field as any number of called computations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One attribute of an operation."""
+
+    name: str
+    kind: Kind
+    default: Any
+    """What it is when not written; `REQUIRED` when it must be."""
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+
+@dataclass(frozen=True, eq=False)
+class OpDef:
+    """All that is declared of one operation."""
+
+    name: str
+    family: str
+    """The file in `ir/ops/` that declares it; the same file name serves it in every room."""
+    operands: tuple[str, ...]
+    variadic: str | None
+    """The name of the operand field that takes any number of values."""
+    called: tuple[str, ...]
+    called_variadic: bool
+    fields: tuple[Field, ...]
+    attrs: type
+    infers: bool
+    """Whether the result shape follows from the operands (else it must be given)."""
+    side_effect: bool
+    doc: str
+    empty: Any
+    """The shared attribute instance when nothing is required, else None."""
+    field_by_name: dict[str, Field]
+
+    @property
+    def operand_count(self) -> int | None:
+        """The exact number of operands, or None when it varies."""
+        return None if self.variadic else len(self.operands)
+
+    def check_operand_count(self, count: int) -> None:
+        fixed = len(self.operands) - (1 if self.variadic else 0)
+        if self.variadic is None and count != fixed:
+            raise ShapeError(f"{self.name} takes {fixed} operands, got {count}")
+        if count < fixed:
+            raise ShapeError(f"{self.name} takes at least {fixed} operands, got {count}")
+
+    def infer(self, attrs: Any, operands: tuple[Shape, ...], called: tuple = ()) -> Shape:
+        """The result's shape, for an operation whose shape follows from its operands."""
+        self.check_operand_count(len(operands))
+        if self.called:
+            return attrs.shape(*operands, called=called)
+        return attrs.shape(*operands)
+
+    def check(
+        self, attrs: Any, given: Shape, operands: tuple[Shape, ...], called: tuple = ()
+    ) -> None:
+        """Raise `ShapeError` when a written shape cannot be that of this operation.
+
+        Only for operations that do not infer; those are compared with `infer` by the verifier.
+        """
+        self.check_operand_count(len(operands))
+        if self.called:
+            attrs.check(given, *operands, called=called)
+        else:
+            attrs.check(given, *operands)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+OPS: Registry[str, OpDef] = Registry("opcode")
+Cls = TypeVar("Cls", bound=type)
+
+
+def op(name: str, *, side_effect: bool = False) -> Callable[[Cls], Cls]:
+    """Declare an operation from a class; see the module docstring."""
+
+    def declare(cls: Cls) -> Cls:
+        hints = get_type_hints(cls)
+        operands = tuple(k for k, v in hints.items() if v in (Operand, Operands))
+        many = [k for k, v in hints.items() if v is Operands]
+        called = tuple(k for k, v in hints.items() if v in (Called, CalledMany))
+        kinds = {k: v for k, v in hints.items() if k not in operands and k not in called}
+        fields = tuple(Field(k, v, cls.__dict__.get(k, REQUIRED)) for k, v in kinds.items())
+        namespace = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")}
+        namespace["__annotations__"] = {f.name: Any for f in fields}
+        for f in fields:
+            namespace.pop(f.name, None)
+        bases = tuple(b for b in cls.__bases__)
+        specs = [
+            (f.name, Any) if f.required else (f.name, Any, dataclasses.field(default=f.default))
+            for f in fields
+        ]
+        required_first = sorted(specs, key=len)
+        namespace.pop("__annotations__")
+        attrs: Any = dataclasses.make_dataclass(
+            cls.__name__, required_first, bases=bases, namespace=namespace, frozen=True, slots=True
+        )
+        attrs.__module__ = cls.__module__
+        attrs.__doc__ = cls.__doc__
+        empty = None if any(f.required for f in fields) else attrs()
+        OPS.add(
+            name,
+            OpDef(
+                name=name,
+                family=cls.__module__.rsplit(".", 1)[1],
+                operands=operands,
+                variadic=many[0] if many else None,
+                called=called,
+                called_variadic=any(hints[k] is CalledMany for k in called),
+                fields=fields,
+                attrs=attrs,
+                infers=hasattr(attrs, "shape"),
+                side_effect=side_effect,
+                doc=(cls.__doc__ or "").strip(),
+                empty=empty,
+                field_by_name={f.name: f for f in fields},
+            ),
+        )
+        return attrs
+
+    return declare

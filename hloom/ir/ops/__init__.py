@@ -1,0 +1,1 @@
+"""Every operation of HLO, declared once, one file for each family."""

@@ -1,0 +1,20 @@
+"""Convolution."""
+# pyright: reportInvalidTypeForm=false, reportAssignmentType=false
+
+from hloom.ir.kinds import DimLabels, Int, Precisions, String, WindowKind
+from hloom.ir.op import Operand, opfrom hloom.ir.values.window import Window
+
+
+@op("convolution")
+class Convolution:
+    """Sliding dot products of the window rhs over lhs; dim_labels names the dimensions of lhs, rhs and out."""
+
+    lhs: Operand
+    rhs: Operand
+    window: WindowKind = Window(())
+    dim_labels: DimLabels
+    feature_group_count: Int = 1
+    batch_group_count: Int = 1
+    operand_precision: Precisions = ()
+    convolution_kind: String = None
+    sparsity_config: String = None

@@ -1,0 +1,37 @@
+"""Indexed reads and writes."""
+# pyright: reportInvalidTypeForm=false, reportAssignmentType=false
+
+from hloom.ir.kinds import Bool, Dims, Int
+from hloom.ir.op import Called, Operand, Operands, op
+
+
+@op("gather")
+class Gather:
+    """Slices of x taken at the index vectors in indices (clamped inside x)."""
+
+    x: Operand
+    indices: Operand
+    offset_dims: Dims = ()
+    collapsed_slice_dims: Dims = ()
+    start_index_map: Dims = ()
+    operand_batching_dims: Dims = ()
+    start_indices_batching_dims: Dims = ()
+    index_vector_dim: Int
+    slice_sizes: Dims
+    indices_are_sorted: Bool = False
+
+
+@op("scatter")
+class Scatter:
+    """n operands, indices, n updates: to_apply combines each update into the operand at its index; out of bounds updates are dropped."""
+
+    inputs: Operands
+    update_window_dims: Dims = ()
+    inserted_window_dims: Dims = ()
+    scatter_dims_to_operand_dims: Dims = ()
+    input_batching_dims: Dims = ()
+    scatter_indices_batching_dims: Dims = ()
+    index_vector_dim: Int
+    indices_are_sorted: Bool = False
+    unique_indices: Bool = False
+    to_apply: Called

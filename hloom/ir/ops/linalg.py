@@ -1,0 +1,27 @@
+"""Linear algebra."""
+# pyright: reportInvalidTypeForm=false, reportAssignmentType=false
+
+from hloom.ir.kinds import Bool, enumeration
+from hloom.ir.op import Operand, op
+
+TransposeA = enumeration("transpose", "TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+
+
+@op("cholesky")
+class Cholesky:
+    """The triangular factor of each symmetric positive definite matrix; NaN where there is none."""
+
+    a: Operand
+    lower: Bool = False
+
+
+@op("triangular-solve")
+class TriangularSolve:
+    """x with op(a) x = b, or x op(a) = b when not left_side, a triangular."""
+
+    a: Operand
+    b: Operand
+    left_side: Bool = False
+    lower: Bool = False
+    unit_diagonal: Bool = False
+    transpose_a: TransposeA = "TRANSPOSE_INVALID"

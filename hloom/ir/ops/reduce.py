@@ -1,0 +1,93 @@
+"""Operations that fold many elements into few."""
+# pyright: reportInvalidTypeForm=false, reportAssignmentType=false
+
+from hloom.ir.kinds import Bool, Dims, Float, Int, WindowKind
+from hloom.ir.op import Called, Operand, Operands, opfrom hloom.ir.values.window import Window
+
+
+@op("map")
+class Map:
+    """out[i] = to_apply(inputs[0][i], inputs[1][i], ...), to_apply on scalars."""
+
+    inputs: Operands
+    dimensions: Dims = ()
+    to_apply: Called
+
+
+@op("reduce")
+class Reduce:
+    """n inputs then n initial values: fold to_apply over the elements along dimensions; a tuple when n > 1."""
+
+    inputs: Operands
+    dimensions: Dims = ()
+    to_apply: Called
+
+
+@op("reduce-window")
+class ReduceWindow:
+    """n inputs then n initial values: fold to_apply over each window position (padding is the initial value)."""
+
+    inputs: Operands
+    window: WindowKind = Window(())
+    to_apply: Called
+
+
+@op("scan")
+class Scan:
+    """Inputs and initial carries: to_apply(slice, carry) -> (output slice, carry) along dimensions[0]."""
+
+    inputs: Operands
+    dimensions: Dims
+    num_carries: Int = 0
+    is_reverse: Bool = False
+    is_associative: Bool = False
+    to_apply: Called
+
+
+@op("select-and-scatter")
+class SelectAndScatter:
+    """For each window of x, the element chosen by select receives (by scatter) the matching element of source."""
+
+    x: Operand
+    source: Operand
+    init: Operand
+    window: WindowKind = Window(())
+    select: Called
+    scatter: Called
+
+
+@op("batch-norm-grad")
+class BatchNormGrad:
+    """Gradients (of x, of scale, of offset) of batch normalisation."""
+
+    x: Operand
+    scale: Operand
+    mean: Operand
+    variance: Operand
+    grad_output: Operand
+    epsilon: Float
+    feature_index: Int
+
+
+@op("batch-norm-inference")
+class BatchNormInference:
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset along feature_index."""
+
+    x: Operand
+    scale: Operand
+    offset: Operand
+    mean: Operand
+    variance: Operand
+    epsilon: Float
+    feature_index: Int
+
+
+@op("batch-norm-training")
+class BatchNormTraining:
+    """(x normalised by its own mean and variance per feature, that mean, that variance)."""
+
+    x: Operand
+    scale: Operand
+    offset: Operand
+    epsilon: Float
+    feature_index: Int
