@@ -1,0 +1,236 @@
+"""Who may import whom. This table is the architecture; the tests hold the code to it.
+
+Every import counts: at the top, inside a function, under TYPE_CHECKING, relative, or by name
+through `import_module` and `load_room`. A room that the table lacks is an error.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NOUNS = "types ir program kernel plan"
+DOORS = "plugin aot tools web"
+
+# Each room may name only rooms above it, so the table cannot hold a cycle.
+MAY_IMPORT = {
+    "base": "",
+    "types": "base",
+    "ir": "base types",
+    "program": "base types",
+    "kernel": "base types",
+    "plan": "base ir program",
+    "interp": "base types ir kernel",
+    "analysis": "base types ir plan",
+    "rewrite": "base types ir",
+    "frontends": "base types ir",
+    "passes": "base types ir analysis interp rewrite",
+    "schedule": "base types ir plan analysis",
+    "memory": "base types ir plan program analysis",
+    "codegen": "base types ir plan kernel program analysis",
+    "runtime": "base types program",
+    "targets": "base types ir program kernel plan interp analysis rewrite passes schedule memory"
+    " codegen runtime",
+    "compiler": "base types ir program kernel plan interp analysis rewrite frontends passes"
+    " schedule memory codegen runtime targets",
+    "api": "base types ir program kernel plan interp analysis rewrite frontends passes schedule"
+    " memory codegen runtime targets compiler",
+    # The doors may also name the text of every noun: see `allowed`.
+    **dict.fromkeys(DOORS.split(), "api"),
+    # hloom/__init__.py itself.
+    "__init__": "api",
+}
+FAMILIES = (
+    "elementwise data dot conv reduce gather sort control random linalg fft collective async_"
+    " host call"
+).split()
+FOREIGN = {"jax", "jaxlib", "scipy", "torch", "tensorflow"}
+VAGUE = {"utils", "helpers", "misc", "common", "manager"}
+IMPORTERS = {"import_module", "__import__", "load_room"}
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent / "hloom"
+
+
+def imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything a file imports."""
+    package = (root.name, *path.relative_to(root).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            here = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join((*here, *([node.module] if node.module else [])))
+            # `from hloom import ir` and `from . import ir` name a room in what they import.
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", None))
+            name = node.args[0]
+            if called in IMPORTERS and isinstance(name, ast.Constant):
+                yield node.lineno, str(name.value)
+
+
+def room_of(path: Path, root: Path) -> str:
+    """The room a file belongs to: its first folder, or its own name at the top."""
+    return path.relative_to(root).with_suffix("").parts[0]
+
+
+def allowed(room: str, name: tuple[str, ...]) -> bool:
+    """Whether a file of `room` may import the dotted `name`, which starts with hloom."""
+    other = name[1] if len(name) > 1 else "__init__"
+    if other == room or other in MAY_IMPORT[room].split():
+        return True
+    return room in DOORS.split() and other in NOUNS.split() and name[2:3] == ("text",)
+
+
+def wrong_imports(root: Path) -> list[str]:
+    """Every import that the table does not allow, every foreign one, every unknown room."""
+    wrong = []
+    for path in sorted(root.rglob("*.py")):
+        room, where = room_of(path, root), path.relative_to(root)
+        if room not in MAY_IMPORT:
+            wrong.append(f"{where}: room {room} is not in the table")
+            continue
+        for line, dotted in imports(path, root):
+            name = tuple(dotted.split("."))
+            if name[0] in FOREIGN:
+                wrong.append(f"{where}:{line}: nothing in hloom may import {name[0]}")
+            elif name[0] == "hloom" and not allowed(room, name):
+                wrong.append(f"{where}:{line}: {room} may not import {'.'.join(name[:3])}")
+    return wrong
+
+
+def vague_names(root: Path) -> list[str]:
+    """Files and folders whose name says nothing about what they hold."""
+    return [
+        f"{path.relative_to(root)}: the name says nothing"
+        for path in sorted(root.rglob("*"))
+        if path.stem.lower().strip("_") in VAGUE and (path.is_dir() or path.suffix == ".py")
+    ]
+
+
+def is_pass_file(path: Path) -> bool:
+    """Whether a file registers a pass: passes stand in a folder, and name themselves."""
+    return any(
+        isinstance(node, ast.ClassDef)
+        and any("register" in ast.unparse(mark) for mark in node.decorator_list)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
+
+
+def passes_without_cases(root: Path, tests: Path) -> list[str]:
+    """Pass files that have no `tests/passes/**/<name>.hlo`."""
+    cases = {p.stem for p in (tests / "passes").rglob("*.hlo")}
+    return [
+        f"{path.relative_to(root)}: no tests/passes/**/{path.stem}.hlo"
+        for path in sorted((root / "passes").rglob("*.py"))
+        if path.stem not in cases and path.stem != "__init__" and is_pass_file(path)
+    ]
+
+
+def strange_families(folder: Path) -> list[str]:
+    """Files whose name is not that of a family of operations."""
+    known = {*FAMILIES, "__init__"}
+    return [str(p) for p in sorted(folder.glob("*.py")) if p.stem not in known]
+
+
+def test_table_has_no_cycle():
+    above: list[str] = []
+    for room, others in MAY_IMPORT.items():
+        assert set(others.split()) <= set(above), f"{room} names a room below it"
+        above.append(room)
+
+
+def test_imports_follow_the_table():
+    assert not (wrong := wrong_imports(ROOT)), "\n".join(wrong)
+
+
+def test_names_say_something():
+    assert not (wrong := vague_names(ROOT) + vague_names(TESTS)), "\n".join(wrong)
+
+
+def test_every_pass_file_has_a_test_file():
+    assert not (wrong := passes_without_cases(ROOT, TESTS)), "\n".join(wrong)
+
+
+def test_operations_stand_in_families():
+    wrong = strange_families(ROOT / "ir" / "ops") + strange_families(ROOT / "interp" / "ops")
+    assert not wrong, f"{wrong}: not a family name; families are {FAMILIES}"
+
+
+# The tests above, tested: a tree that is deliberately wrong is reported.
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Writes files of a small hloom, and gives its root."""
+
+    def write(**files: str) -> Path:
+        for name, text in files.items():
+            path = tmp_path / "hloom" / f"{name.replace('__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path / "hloom"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("ir__graph", "import hloom.passes", "ir/graph.py:1: ir may not import hloom.passes"),
+        ("ir__graph", "from hloom.interp import evaluate", "ir may not import hloom.interp"),
+        ("ir__graph", "from hloom import interp", "ir may not import hloom.interp"),
+        ("ir__graph", "from .. import interp", "ir may not import hloom.interp"),
+        ("ir__ops__dot", "from ...rewrite.rule import rule", "ir may not import hloom.rewrite"),
+        ("ir__graph", "def f():\n    from hloom.api import load", "ir/graph.py:2: ir may not"),
+        ("ir__graph", "if TYPE_CHECKING:\n    import hloom.api", "ir may not import hloom.api"),
+        ("ir__graph", "import_module('hloom.targets')", "ir may not import hloom.targets"),
+        ("base__trace", "from hloom.types import shape", "base may not import hloom.types"),
+        ("runtime__pool", "from hloom.ir import module", "runtime may not import hloom.ir"),
+        ("tools__main", "from hloom.passes import PASSES", "tools may not import hloom.passes"),
+        ("tools__main", "from hloom.ir.graph import x", "tools may not import hloom.ir.graph"),
+        ("interp__fft", "import scipy.fft", "nothing in hloom may import scipy"),
+        ("ir__proto", "def f():\n    from jaxlib import _hlo", "may import jaxlib"),
+        ("attic__old", "", "room attic is not in the table"),
+        ("lonely", "", "room lonely is not in the table"),
+    ],
+)
+def test_a_wrong_import_is_reported(tree, file, text, complaint):
+    (wrong,) = wrong_imports(tree(**{file: text}))
+    assert complaint in wrong
+
+
+def test_right_imports_are_not_reported(tree):
+    root = tree(
+        ir__graph="import numpy\nfrom hloom.types import shape\nfrom .ops import dot",
+        ir__ops__dot="from ...base import registry\nfrom ..graph import Module",
+        tools__main="from hloom.api import load\nfrom hloom.ir.text import parse_module",
+        api="from hloom.passes import PASSES",
+    )
+    assert wrong_imports(root) == []
+
+
+def test_a_vague_name_is_reported(tree):
+    root = tree(ir__utils="", passes__common__cse="", ir__module="")
+    assert [line.split(":")[0] for line in vague_names(root)] == ["ir/utils.py", "passes/common"]
+
+
+def test_a_pass_without_cases_is_reported(tree, tmp_path):
+    root = tree(
+        passes__simplify__dce="@register\nclass DCE:\n    pass",
+        passes__simplify__cse="@register\nclass CSE:\n    pass",
+        passes__pipeline="class Pipeline:\n    pass",
+    )
+    cases = tmp_path / "tests" / "passes" / "simplify"
+    cases.mkdir(parents=True)
+    (cases / "cse.hlo").write_text("")
+    (wrong,) = passes_without_cases(root, tmp_path / "tests")
+    assert wrong.startswith("passes/simplify/dce.py")
+
+
+def test_a_strange_family_is_reported(tree):
+    root = tree(ir__ops__dot="", ir__ops__matmul="")
+    (wrong,) = strange_families(root / "ir" / "ops")
+    assert wrong.endswith("matmul.py")
