@@ -2,7 +2,8 @@
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
 from hloom.ir.kinds import Bool, Dims, Groups, Int, IntLists, Pairs, String
-from hloom.ir.op import Called, Operand, Operands, opfrom hloom.ir.values.groups import NO_GROUPS
+from hloom.ir.op import Called, Operand, Operands, op
+from hloom.ir.values.groups import NO_GROUPS
 
 
 @op("all-gather")

@@ -2,7 +2,8 @@
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
 from hloom.ir.kinds import DimLabels, Int, Precisions, String, WindowKind
-from hloom.ir.op import Operand, opfrom hloom.ir.values.window import Window
+from hloom.ir.op import Operand, op
+from hloom.ir.values.window import Window
 
 
 @op("convolution")

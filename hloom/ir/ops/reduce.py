@@ -2,7 +2,8 @@
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
 from hloom.ir.kinds import Bool, Dims, Float, Int, WindowKind
-from hloom.ir.op import Called, Operand, Operands, opfrom hloom.ir.values.window import Window
+from hloom.ir.op import Called, Operand, Operands, op
+from hloom.ir.values.window import Window
 
 
 @op("map")
