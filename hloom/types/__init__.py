@@ -1,0 +1,1 @@
+"""Element types, shapes, layouts and literals: immutable, and equal means identical."""

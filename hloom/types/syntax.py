@@ -1,0 +1,42 @@
+"""Errors of the text readers, which know an offset; whoever holds the text adds the place.
+
+A reader of a shape or a literal works inside a larger text. It reports how far it got; the
+line, column and file are only worked out once, when the error reaches the owner of the text.
+"""
+
+import re
+from typing import Final
+
+from hloom.base.diagnostics import ParseError, Place
+
+BLANKS: Final = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+"""What may stand between two tokens: spaces, line ends and comments."""
+
+
+class OffsetError(ParseError):
+    """A syntax error at character `position` of the text that was being read."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+    def at(self, text: str, file: str | None = None):
+        """The same error (also changed in place) with the line and column of its position."""
+        position = min(self.position, len(text))
+        start = text.rfind("\n", 0, position) + 1
+        end = text.find("\n", position)
+        self.place = Place(
+            file=file,
+            line=text.count("\n", 0, position) + 1,
+            column=position - start + 1,
+            source=text[start : end if end >= 0 else len(text)],
+        )
+        return self
+
+
+class ShapeSyntaxError(OffsetError):
+    """Text that is not a shape or a layout."""
+
+
+class LiteralSyntaxError(OffsetError):
+    """Text that is not a literal of its shape."""
