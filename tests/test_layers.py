@@ -56,7 +56,7 @@ ROOT = TESTS.parent / "hloom"
 def imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
     """Line and full dotted name of everything a file imports."""
     package = (root.name, *path.relative_to(root).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -115,7 +115,7 @@ def is_pass_file(path: Path) -> bool:
     return any(
         isinstance(node, ast.ClassDef)
         and any("register" in ast.unparse(mark) for mark in node.decorator_list)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path)))
     )
 
 

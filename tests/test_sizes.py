@@ -38,7 +38,7 @@ def sizes(repository: Path) -> Iterator[tuple[str, int, int]]:
             text = path.read_text(encoding="utf-8")
             where = path.relative_to(repository).as_posix()
             yield where, len(text.splitlines()), FILE_LINES
-            for name, lines in functions(ast.parse(text)):
+            for name, lines in functions(ast.parse(text, where)):
                 yield f"{where}::{name}", lines, FUNCTION_LINES
 
 

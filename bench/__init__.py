@@ -1,0 +1,1 @@
+"""Measurements: `make bench` runs all of them. See bench/run.py."""

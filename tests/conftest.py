@@ -1,0 +1,48 @@
+"""Collects the case files of passes: `tests/passes/**/*.hlo`, one test for each case.
+
+What a case file looks like, and what is checked for every case, is in tests/pass_case.py.
+"""
+
+import pytest
+
+from tests.filecheck import CheckFailed
+from tests.pass_case import CaseFailed, cases, product, run_case
+
+
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".hlo" and "passes" in file_path.parts:
+        return HloFile.from_parent(parent, path=file_path)
+    return None
+
+
+class HloFile(pytest.File):
+    """A case file."""
+
+    def collect(self):
+        try:
+            found = list(cases(self.path))
+        except ValueError as error:
+            raise self.CollectError(str(error)) from None
+        for case in found:
+            yield HloCase.from_parent(self, name=case.name, case=case)
+
+
+class HloCase(pytest.Item):
+    """One case: one program and the pass it goes through."""
+
+    def __init__(self, *, case, **rest):
+        super().__init__(**rest)
+        self.case = case
+
+    def runtest(self):
+        from hloom.passes import pass_named
+
+        run_case(self.case, pass_named(self.case.pass_text), product())
+
+    def repr_failure(self, excinfo):
+        if isinstance(excinfo.value, CaseFailed | CheckFailed):
+            return f"{self.path}:{self.case.line}: {self.name}\n{excinfo.value}"
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self):
+        return self.path, self.case.line - 1, f"{self.case.pass_text}: {self.name}"

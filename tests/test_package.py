@@ -1,0 +1,59 @@
+"""The front door: `import hloom` is cheap, every public name is there, none is forgotten."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hloom
+
+HEAVY = ("numpy", "ml_dtypes", "google.protobuf", "typer", "rich", "pydantic")
+LISTING = f"""
+import sys
+import {{module}}
+print(*[name for name in {HEAVY!r} if name in sys.modules])
+"""
+
+
+def heavy_modules(module: str) -> list[str]:
+    """Which heavy modules a fresh interpreter holds after importing `module`."""
+    code = LISTING.format(module=module)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.split()
+
+
+def test_import_is_lazy():
+    assert heavy_modules("hloom") == []
+
+
+def test_the_lazy_test_can_fail():
+    assert heavy_modules("hloom, numpy") == ["numpy"]
+
+
+def test_reading_a_program_needs_no_protobuf():
+    assert not {"google.protobuf", "typer", "rich"} & set(heavy_modules("hloom.ir.text"))
+
+
+@pytest.mark.parametrize("name", hloom.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(hloom, name) is not None
+    assert name in dir(hloom)
+
+
+def test_the_lists_of_names_agree():
+    assert sorted(hloom.__all__) == hloom.__all__ == sorted(hloom._HOME)
+    source = Path(hloom.__file__).read_text()
+    checked = source.split("from hloom.api import (")[1].split(")")[0]
+    assert [s.strip() for s in checked.split(",") if s.strip()] == hloom.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'parrse'"):
+        _ = hloom.parrse
+
+
+def test_version():
+    assert hloom.__version__.count(".") == 2
