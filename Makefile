@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCK := $(wildcard requirements/ci.txt)
 HLOOM := $(BIN)/python -m hloom.tools.main
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 .DEFAULT_GOAL := help
 .PHONY: help setup peer demo test check format bench fuzz proto stub lock clean
