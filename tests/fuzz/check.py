@@ -1,0 +1,60 @@
+"""What must hold for any input at all: an answer or one `HloError`, soon, and never a crash.
+
+If an input is read, then what it was read as must print, and the print must read back as itself.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hloom.base.diagnostics import HloError
+
+LIMIT_S = 20
+
+
+class TooSlow(Exception):
+    """An input took longer than `LIMIT_S` seconds."""
+
+
+@contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raise TooSlow when the block takes longer (on systems that have SIGALRM)."""
+
+    def stop(signum: int, frame: object) -> None:
+        raise TooSlow(f"took more than {seconds} s")
+
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def verdict(given: str | bytes) -> str:
+    """`invalid`, `refused` (parsed, but broke a rule) or `valid`; whatever else is raised is a bug.
+
+    Raises AssertionError when what was read does not survive being printed and read again.
+    """
+    from hloom.ir.proto import module_from_bytes
+    from hloom.ir.text import parse_module, show_module
+    from hloom.ir.verify import verify
+
+    with time_limit(LIMIT_S):
+        try:
+            module = parse_module(given) if isinstance(given, str) else module_from_bytes(given)
+        except HloError as error:
+            assert str(error), "an error without a message"
+            return "invalid"
+        try:
+            verify(module)
+        except HloError as error:
+            assert str(error), "an error without a message"
+            return "refused"
+        text = show_module(module)
+        assert show_module(parse_module(text)) == text, "the print does not read back as itself"
+        return "valid"
