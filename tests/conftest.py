@@ -3,14 +3,18 @@
 What a case file looks like, and what is checked for every case, is in tests/pass_case.py.
 """
 
+from pathlib import Path
+
 import pytest
 
 from tests.filecheck import CheckFailed
 from tests.pass_case import CaseFailed, cases, product, run_case
 
+CASES = Path(__file__).parent / "passes"
+
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix == ".hlo" and "passes" in file_path.parts:
+    if file_path.suffix == ".hlo" and CASES in file_path.parents:
         return HloFile.from_parent(parent, path=file_path)
     return None
 
