@@ -106,6 +106,14 @@ class Meet:
     value: Value
 
 
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """Yielded by a meaning: wait for what another device posts to this one under `key`."""
+
+    instruction: Instruction
+    key: Any
+
+
 class Frame:
     """One device's run of a module; see the module docstring."""
 
@@ -115,7 +123,6 @@ class Frame:
         "host_receive",
         "infeed",
         "machine",
-        "mailbox",
         "options",
         "rng",
     )
@@ -131,8 +138,6 @@ class Frame:
         self.host_receive: dict[int, deque[Value]] = {
             channel: deque(values) for channel, values in options.host_receive.items()
         }
-        self.mailbox: dict[Any, deque[Value]] = {}
-        """What sends of this device put on a channel, until its recv takes it."""
         self.depth = 0
 
     def call(self, computation: Computation, *values: Value) -> Value:
@@ -151,6 +156,10 @@ class Frame:
             return self.machine.run_alone(computation, values, self)
         finally:
             self.depth -= 1
+
+    def post(self, target: int, key: Any, value: Value) -> None:
+        """Put a value into another device's mailbox, or one's own (global id `target`)."""
+        self.machine.mail.setdefault((target, key), deque()).append(value)
 
     def vectorised(self, computation: Computation, *arrays: np.ndarray) -> Value:
         """A called computation of scalar parameters, applied to whole arrays at once.

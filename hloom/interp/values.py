@@ -13,15 +13,17 @@ Nobody writes into a value he was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hloom.base.diagnostics import EvalError
-from hloom.types.dtype import TOKEN as TOKEN_TYPE
+from hloom.base.diagnostics import EvalError, UsageError
+from hloom.types.dtype import from_numpy
 from hloom.types.literal import Literal
-from hloom.types.shape import Shape
+from hloom.types.shape import UNBOUNDED, Shape
+
+if TYPE_CHECKING:
+    from hloom.ir.instruction import Instruction
 
 Value = Any
 """An array, a tuple of values, or `TOKEN`."""
@@ -43,3 +45,91 @@ class _Token:
 
 
 TOKEN: Final = _Token()
+
+VALUE_LIMIT_BYTES: Final = 1 << 36
+"""64 GiB: no single value larger than this is computed."""
+
+
+def zero(shape: Shape) -> Value:
+    """Zeros of a shape; dynamic dimensions have the size of their bound."""
+    if shape.is_tuple:
+        return tuple(zero(part) for part in shape.elements)
+    if shape.is_token:
+        return TOKEN
+    if shape.is_buffer:
+        return zero(shape.elements[0])
+    if not shape.is_array or shape.is_unbounded:
+        raise EvalError(f"there is no zero of shape {shape}")
+    return np.zeros(shape.dims, shape.dtype.numpy)
+
+
+def fits(sizes: tuple[int, ...], shape: Shape) -> bool:
+    """Whether an array of these sizes can be a value of this array shape."""
+    if sizes == shape.dims:
+        return True
+    if len(sizes) != len(shape.dims) or not shape.dynamic:
+        return False
+    return all(
+        size == most or (dynamic and (most == UNBOUNDED or size <= most))
+        for size, most, dynamic in zip(sizes, shape.dims, shape.dynamic)
+    )
+
+
+def check_value_size(i: Instruction) -> None:
+    """Refuse what no machine can hold before numpy tries."""
+    for leaf in i.shape.leaves():
+        if leaf.is_array and not leaf.is_unbounded:
+            size = leaf.size * leaf.dtype.size_bytes
+            if size > VALUE_LIMIT_BYTES:
+                raise EvalError(
+                    f"{leaf.text_without_layout} takes {size} bytes, more than the "
+                    f"{VALUE_LIMIT_BYTES} a value may have",
+                    instruction=f"%{i.name}",
+                )
+
+
+def from_literal(literal: Literal) -> Value:
+    """The value of a literal; its arrays are read-only and have their run-time sizes."""
+    if literal.shape.is_tuple:
+        return tuple(from_literal(part) for part in literal.elements)
+    return TOKEN if literal.shape.is_token else literal.array
+
+
+def to_literal(value: Value, shape: Shape) -> Literal:
+    """The literal of a value; `EvalError` when it is not of this shape."""
+    if shape.is_tuple:
+        if not isinstance(value, tuple) or len(value) != len(shape.elements):
+            raise EvalError(f"the result is {described(value)}, not a tuple of shape {shape}")
+        parts = [to_literal(x, part) for x, part in zip(value, shape.elements)]
+        return Literal(shape, None, tuple(parts))
+    if shape.is_token:
+        return Literal.token()
+    array_shape = shape.elements[0] if shape.is_buffer else shape
+    if not isinstance(value, np.ndarray) or value.dtype != array_shape.dtype.numpy:
+        raise EvalError(f"the result is {described(value)}, not {shape.text_without_layout}")
+    if not fits(value.shape, array_shape):
+        raise EvalError(f"the result is {described(value)}, not {shape.text_without_layout}")
+    # A copy, since the value may be an argument or a view of one, which the caller may change.
+    return Literal(array_shape, np.array(value, order="C"))
+
+
+def normalised(value: Value, i: Instruction) -> Value:
+    """What numpy made a scalar of, as an array again; other things as they are."""
+    if isinstance(value, np.generic) or np.isscalar(value):
+        return np.asarray(value, i.shape.dtype.numpy)
+    return value
+
+
+def described(given: Any) -> str:
+    """The shape of a value in HLO's terms where it has one, for messages."""
+    if isinstance(given, tuple | list):
+        return f"a {type(given).__name__} of {len(given)}"
+    if given is TOKEN:
+        return "a token"
+    if isinstance(given, np.ndarray):
+        sizes = ",".join(map(str, given.shape))
+        try:
+            return f"{from_numpy(given.dtype).name}[{sizes}]"
+        except UsageError:
+            return f"an array of numpy type {given.dtype}"
+    return f"a {type(given).__name__}"

@@ -1,0 +1,124 @@
+"""Meanings of custom calls: those with one meaning everywhere, and the hooks of the caller.
+
+`EvalOptions.custom_calls` comes first, so that a caller may replace a built-in meaning; what
+neither knows is an error that says how to give a hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.base.registry import Registry
+from hloom.interp.arguments import as_value
+from hloom.interp.frame import Frame
+from hloom.interp.registry import MEANING
+from hloom.interp.values import TOKEN, Value, zero
+from hloom.ir.instruction import Instruction
+
+TARGETS: Registry[str, Callable[..., Any]] = Registry("custom-call target")
+"""From a target to its meaning: a function like those of `MEANING`."""
+
+
+@MEANING.of("custom-call")
+def custom_call(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+    target = i.attrs.custom_call_target
+    hooks = frame.options.custom_calls
+    hook = hooks.get(target)
+    if hook is None and (meaning := TARGETS.get(target)) is not None:
+        return meaning(i, frame, *inputs)
+    hook = hook or hooks.get("*")
+    if hook is None:
+        raise EvalError(
+            f"custom call {target!r} has no meaning here",
+            instruction=f"%{i.name}",
+            hint=f"give one: EvalOptions(custom_calls={{{target!r}: hook}}), where "
+            "hook(instruction, *operand_values) returns the value",
+        )
+    return as_value(hook(i, *inputs), i.shape, f"what the hook of {target!r} returned")
+
+
+@TARGETS.of(
+    "Sharding",
+    "annotate_device_placement",
+    "MoveToHost",
+    "MoveToDevice",
+    "Pin",
+    "Unpin",
+    "LayoutConstraint",
+    "AssumeGatherIndicesInBound",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.PropagationBarrier",
+)
+def same(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+    """The operand: the call only says where it lives or how it is spread (IR-21)."""
+    if len(inputs) == 1 and not (i.shape.is_tuple and not isinstance(inputs[0], tuple)):
+        return inputs[0]
+    return inputs
+
+
+@TARGETS.of("CreateBuffer", "AllocateBuffer")
+def empty(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+    """A buffer nobody has written to; here it holds zeros."""
+    return zero(i.shape)
+
+
+@TARGETS.of("xla.sdy.ShardingGroup", "xla.sdy.FunctionResultSharding")
+def annotation(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+    """Says something of its operand and has no value, or passes it on."""
+    if i.shape.is_tuple and not i.shape.elements:
+        return ()
+    return TOKEN if i.shape.is_token else inputs[0]
+
+
+@TARGETS.of(
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+)
+def between_full_and_shard(i: Instruction, frame: Frame, x: Value, *more: Value) -> Value:
+    """The identity where both shapes are one; else the program still has to be partitioned."""
+    if not more and i.operands[0].shape.compatible(i.shape):
+        return x
+    raise EvalError(
+        f"{i.attrs.custom_call_target} changes {i.operands[0].shape.text_without_layout} into "
+        f"{i.shape.text_without_layout}: the program of one device is not known before "
+        "partitioning",
+        hint="partition the module first, or give a hook in EvalOptions.custom_calls",
+    )
+
+
+@TARGETS.of("TopK")
+def top_k(i: Instruction, frame: Frame, x: np.ndarray) -> Value:
+    """(the k largest of the last dimension in descending order, their s32 positions).
+
+    NaN counts as largest; of equals the first comes first.
+    """
+    k = i.shape.elements[0].dims[-1]
+    key = x.astype(np.float64) if x.dtype.kind not in "iub" else x
+    order = np.argsort(np.flip(key, -1), axis=-1, kind="stable")
+    order = (x.shape[-1] - 1 - np.flip(order, -1))[..., :k]
+    return np.take_along_axis(x, order, -1), order.astype(np.int32)
+
+
+@TARGETS.of("SliceToDynamic")
+def slice_to_dynamic(i: Instruction, frame: Frame, x: np.ndarray, *sizes: np.ndarray) -> Value:
+    """The first sizes[k] elements of each dimension, as an array of those run-time sizes."""
+    if len(sizes) != x.ndim:
+        raise EvalError(f"{len(sizes)} sizes for {x.ndim} dimensions")
+    wanted = [int(size) for size in sizes]
+    if any(not 0 <= n <= most for n, most in zip(wanted, x.shape)):
+        raise EvalError(f"run-time sizes {wanted} do not fit in {list(x.shape)}")
+    return x[tuple(slice(0, n) for n in wanted)]
+
+
+@TARGETS.of("PadToStatic")
+def pad_to_static(i: Instruction, frame: Frame, x: np.ndarray) -> Value:
+    """(x padded with zeros to its bounds, the run-time size of each dimension as s32)."""
+    padded = np.zeros(i.shape.elements[0].dims, x.dtype)
+    padded[tuple(slice(0, n) for n in x.shape)] = x
+    return (padded, *(np.array(n, np.int32) for n in x.shape))

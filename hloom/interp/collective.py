@@ -1,0 +1,296 @@
+"""Meanings of collectives: what the devices of a group make of each other's values (SC-20).
+
+Each yields a `Meet` and is sent what every member gave; `lockstep.py` lets the devices find each
+other. A program evaluated alone has one device, and every group is that device. Reductions fold
+in group order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.async_ import contexts, started_result
+from hloom.interp.frame import Frame, Meet
+from hloom.interp.registry import MEANING
+from hloom.interp.values import Value, zero
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.group_modes import device_groups, device_pairs, group_mode
+
+Waiting = Generator[Meet, Any, Value]
+
+
+@MEANING.of("partition-id")
+def partition_id(i: Instruction, frame: Frame) -> Value:
+    return np.array(frame.device.partition, np.uint32)
+
+
+@MEANING.of("replica-id")
+def replica_id(i: Instruction, frame: Frame) -> Value:
+    return np.array(frame.device.replica, np.uint32)
+
+
+def _mode(i: Instruction) -> str:
+    mode = group_mode(i.attrs)
+    if mode is None:
+        raise EvalError("use_global_device_ids needs a channel_id")
+    return mode
+
+
+def members(i: Instruction, frame: Frame) -> tuple[int, ...] | None:
+    """The global ids of this device's group, in order; None when it is in no group.
+
+    A device that runs alone is always a group of one.
+    """
+    device = frame.device
+    me = device.global_id
+    if device.device_count == 1:
+        return (me,)
+    groups = device_groups(
+        i.attrs.replica_groups, _mode(i), device.replica_count, device.partition_count
+    )
+    for group in groups:
+        if me in group:
+            if max(group) >= device.device_count:
+                raise EvalError(f"group {group} names devices beyond {device.device_count}")
+            return group
+    return None
+
+
+def own_group(i: Instruction, frame: Frame) -> tuple[int, ...]:
+    """As `members`, where being in no group is an error."""
+    group = members(i, frame)
+    if group is None:
+        raise EvalError(f"{frame.device} is in none of the replica groups")
+    return group
+
+
+def _result(i: Instruction, arrays: list[np.ndarray]) -> Value:
+    """One array, or a tuple where the shape is one."""
+    return tuple(arrays) if i.shape.is_tuple else arrays[0]
+
+
+def _reduced(i: Instruction, frame: Frame, parts: list[np.ndarray]) -> np.ndarray:
+    """to_apply folded over the arrays, element by element, in order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = frame.vectorised(i.called[0], total, part)
+    return total
+
+
+@MEANING.of("all-reduce", "all-reduce-start")
+def all_reduce(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+    group = own_group(i, frame)
+    given = yield Meet(i, i, group, inputs)
+    return _result(
+        i, [_reduced(i, frame, [given[d][k] for d in group]) for k in range(len(inputs))]
+    )
+
+
+@MEANING.of("all-reduce-done")
+def all_reduce_done(i: Instruction, frame: Frame, x: Value) -> Value:
+    return x
+
+
+@MEANING.of("reduce-scatter")
+def reduce_scatter(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+    group = own_group(i, frame)
+    given = yield Meet(i, i, group, inputs)
+    place = group.index(frame.device.global_id)
+    axis = i.attrs.dimensions[0]
+    results = []
+    for k, own in enumerate(inputs):
+        _check_divides(own, axis, len(group))
+        pieces = [np.split(given[d][k], len(group), axis)[place] for d in group]
+        results.append(_reduced(i, frame, pieces))
+    return _result(i, results)
+
+
+def _check_divides(array: np.ndarray, axis: int, count: int) -> None:
+    if array.shape[axis] % count:
+        raise EvalError(
+            f"dimension {axis} of size {array.shape[axis]} is not cut evenly by {count} devices"
+        )
+
+
+@MEANING.of("all-gather")
+def all_gather(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+    return _result(i, (yield from _gathered(i, frame, inputs)))
+
+
+@MEANING.of("all-gather-start")
+def all_gather_start(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+    """(inputs, outputs), each a tuple where there are several."""
+    results = yield from _gathered(i, frame, inputs)
+    if i.shape.elements and i.shape.elements[0].is_tuple:
+        return (inputs, tuple(results), *contexts(i))
+    return (inputs[0], results[0], *contexts(i))
+
+
+def _gathered(
+    i: Instruction, frame: Frame, inputs: tuple[np.ndarray, ...]
+) -> Generator[Meet, Any, list[np.ndarray]]:
+    group = own_group(i, frame)
+    given = yield Meet(i, i, group, inputs)
+    axis = i.attrs.dimensions[0]
+    return [np.concatenate([given[d][k] for d in group], axis) for k in range(len(inputs))]
+
+
+@MEANING.of("all-gather-done", "collective-permute-done")
+def second_half(i: Instruction, frame: Frame, x: Value) -> Value:
+    return started_result(x)
+
+
+@MEANING.of("all-to-all")
+def all_to_all(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+    """Array form: equal parts along a dimension are exchanged; tuple form: the inputs are."""
+    group = own_group(i, frame)
+    given = yield Meet(i, i, group, inputs)
+    place = group.index(frame.device.global_id)
+    if i.shape.is_tuple:
+        if len(inputs) != len(group):
+            raise EvalError(f"{len(inputs)} inputs for a group of {len(group)} devices")
+        return tuple(given[d][place] for d in group)
+    axis = i.attrs.dimensions[0] if i.attrs.dimensions else 0
+    _check_divides(inputs[0], axis, len(group))
+    return np.concatenate([np.split(given[d][0], len(group), axis)[place] for d in group], axis)
+
+
+@MEANING.of("collective-broadcast")
+def collective_broadcast(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+    """Devices in no group get zeros."""
+    group = members(i, frame)
+    if group is None:
+        return _result(i, [np.zeros_like(x) for x in inputs])
+    given = yield Meet(i, i, group, inputs)
+    return _result(i, list(given[group[0]]))
+
+
+@MEANING.of("ragged-all-to-all")
+def ragged_all_to_all(i: Instruction, frame: Frame, *operands: np.ndarray) -> Waiting:
+    """Offsets and sizes hold the same number of updates for each device of the group, in group
+    order; output offsets are those in the receiver's output, as the sender knows them."""
+    group = own_group(i, frame)
+    given = yield Meet(i, i, group, operands)
+    place = group.index(frame.device.global_id)
+    out = operands[1].copy()
+    for d in group:
+        x, _, input_offsets, send_sizes, output_offsets, _ = given[d]
+        starts, sizes, targets = (
+            a.reshape(len(group), -1)[place] for a in (input_offsets, send_sizes, output_offsets)
+        )
+        for start, size, target in zip(starts.tolist(), sizes.tolist(), targets.tolist()):
+            if size < 0 or start < 0 or target < 0 or start + size > len(x):
+                raise EvalError(f"device {d} sends rows {start} to {start + size} of {len(x)}")
+            if target + size > len(out):
+                raise EvalError(f"device {d} writes rows {target} to {target + size} of {len(out)}")
+            out[target : target + size] = x[start : start + size]
+    return out
+
+
+@MEANING.of("collective-permute")
+def collective_permute(i: Instruction, frame: Frame, *inputs: Value) -> Waiting:
+    return _shaped(i.shape.is_tuple, (yield from _permuted(i, frame, inputs)))
+
+
+@MEANING.of("collective-permute-start")
+def collective_permute_start(i: Instruction, frame: Frame, *inputs: Value) -> Waiting:
+    """(inputs, outputs, contexts...), tuples where there are several."""
+    results = yield from _permuted(i, frame, inputs)
+    parts = i.shape.elements
+    if i.attrs.slice_sizes:
+        return (inputs[0], _shaped(parts[1].is_tuple, results), *contexts(i))
+    return (
+        _shaped(parts[0].is_tuple, list(inputs)),
+        _shaped(parts[1].is_tuple, results),
+        *contexts(i),
+    )
+
+
+def _shaped(is_tuple: bool, arrays: list[Any]) -> Value:
+    return tuple(arrays) if is_tuple else arrays[0]
+
+
+def _permuted(
+    i: Instruction, frame: Frame, inputs: tuple[Value, ...]
+) -> Generator[Meet, Any, list[Any]]:
+    """What each of the operands becomes here.
+
+    Only devices joined by pairs meet, so that others may be elsewhere.
+    """
+    device = frame.device
+    me = device.global_id
+    if device.device_count == 1:
+        pairs: tuple[tuple[int, int], ...] = tuple(
+            p for p in i.attrs.source_target_pairs if p == (0, 0)
+        )
+    else:
+        pairs = device_pairs(
+            i.attrs.source_target_pairs, _mode(i), device.replica_count, device.partition_count
+        )
+        if any(not 0 <= d < device.device_count for pair in pairs for d in pair):
+            raise EvalError(f"a source-target pair names a device beyond {device.device_count}")
+    given = yield Meet(i, i, joined(pairs, me), inputs)
+    source = next((s for s, t in pairs if t == me), None)
+    if i.attrs.slice_sizes:
+        return _permuted_in_place(i, inputs, None if source is None else given[source])
+    if source is None:
+        return [zero(x.shape) for x in i.operands]
+    return list(given[source])
+
+
+def joined(pairs: tuple[tuple[int, int], ...], me: int) -> tuple[int, ...]:
+    """All devices reached from this one along pairs in either direction, itself included."""
+    found, grew = {me}, True
+    while grew:
+        grew = False
+        for pair in pairs:
+            if (pair[0] in found) != (pair[1] in found):
+                found.update(pair)
+                grew = True
+    return tuple(sorted(found))
+
+
+def _permuted_in_place(
+    i: Instruction, own: tuple[Value, ...], sent: tuple[Value, ...] | None
+) -> list[Any]:
+    """Operands input, output, input starts, output starts: slices of the source's input are
+    written into this device's output. A device that is no target keeps its output."""
+    if len(own) != 4:
+        raise EvalError(f"the in-place form takes 4 operands, not {len(own)}")
+    outputs = list(own[1]) if isinstance(own[1], tuple) else [own[1]]
+    if sent is None:
+        return outputs
+    inputs = list(sent[0]) if isinstance(sent[0], tuple) else [sent[0]]
+    several = isinstance(own[1], tuple)
+    sizes = iter(i.attrs.slice_sizes)
+    results = []
+    for k, (x, out) in enumerate(zip(inputs, outputs)):
+        starts = _slice_starts(sent[2][k] if several else sent[2])
+        targets = _slice_starts(own[3][k] if several else own[3])
+        written = out.copy()
+        for start, target in zip(starts, targets):
+            size = next(sizes)
+            written[_window(target, size, out.shape)] = x[_window(start, size, x.shape)]
+        results.append(written)
+    return results
+
+
+def _slice_starts(starts: Value) -> list[list[int]]:
+    """One start per slice: a tuple of scalars is one, a tuple of those several."""
+    if starts and isinstance(starts[0], tuple):
+        return [[int(x) for x in one] for one in starts]
+    return [[int(x) for x in starts]]
+
+
+def _window(start: list[int], size: tuple[int, ...], dims: tuple[int, ...]) -> tuple[slice, ...]:
+    """The slice at a start clamped so that it lies inside, as dynamic-slice does."""
+    if len(start) != len(dims) or len(size) != len(dims):
+        raise EvalError(
+            f"slice of size {size} at {tuple(start)} in an array of {len(dims)} dimensions"
+        )
+    clamped = [max(0, min(s, d - n)) for s, n, d in zip(start, size, dims)]
+    return tuple(slice(s, s + n) for s, n in zip(clamped, size))

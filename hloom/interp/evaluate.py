@@ -1,0 +1,204 @@
+"""Evaluating a module: arguments in, result out.
+
+The evaluator walks plans (`plan.py`). Computations in progress are generators on a stack of its
+own rather than on Python's, so that call depth costs no recursion and a device can be stopped in
+the middle of a loop body to wait for others (`lockstep.py`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from hloom.base.diagnostics import EvalError, HloError
+from hloom.interp.arguments import checked_arguments
+from hloom.interp.frame import Device, Enter, EvalOptions, Frame, Meet, Receive
+from hloom.interp.plan import Plan, known_combiner, planned
+from hloom.interp.registry import load_meanings
+from hloom.interp.values import Value, normalised, to_literal
+from hloom.interp.vectorised import VectorPlan, run_vectorised, vector_planned
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.types.literal import Literal
+
+Run = Generator[Any, Any, Value]
+
+
+def evaluate(
+    module_or_computation: Module | Computation,
+    *arguments: Any,
+    options: EvalOptions | None = None,
+) -> Literal:
+    """What a module (or one computation) returns for these arguments (AN-10).
+
+    Arguments are literals, numpy arrays, Python numbers, or nested tuples of those, one for each
+    parameter; element types and shapes must be those of the parameters, but a dynamic dimension
+    takes any size up to its bound. The result is a literal, a tuple literal for a tuple shape.
+    Wrong arguments, operations without a meaning here and limits reached raise `EvalError`.
+    """
+    options = options or EvalOptions()
+    module, computation = _target(module_or_computation)
+    machine = Machine(options)
+    values = checked_arguments(computation, arguments, module.name if module else None)
+    frame = Frame(machine, options, Device())
+    with np.errstate(all="ignore"):
+        result = machine.run_alone(computation, values, frame)
+        return to_literal(result, computation.root.shape)
+
+
+def _target(which: Module | Computation) -> tuple[Module | None, Computation]:
+    if isinstance(which, Computation):
+        return which.module, which
+    if which.entry_or_none is None:
+        raise EvalError(f"module {which.name} has no entry computation")
+    return which, which.entry_or_none
+
+
+class Machine:
+    """The prepared plans of one evaluation, shared by all devices of a lockstep run."""
+
+    def __init__(self, options: EvalOptions) -> None:
+        load_meanings()
+        self.options = options
+        self.plans: dict[Computation, Plan] = {}
+        self.vector_plans: dict[Computation, VectorPlan | None] = {}
+        self.combiners: dict[Computation, str | None] = {}
+        self.mail: dict[tuple[int, Any], deque[Value]] = {}
+        """What was sent and not yet received, by target and key."""
+
+    def plan(self, computation: Computation) -> Plan:
+        found = self.plans.get(computation)
+        if found is None:
+            found = self.plans[computation] = planned(computation)
+        return found
+
+    def run_alone(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Value:
+        """The value of a computation that need not wait for other devices."""
+        run = self.run(computation, values, frame)
+        answer: Any = None
+        while True:
+            try:
+                request = run.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            raise EvalError(
+                "nobody sends what this waits for"
+                if isinstance(request, Receive)
+                else "other devices do not take part here",
+                instruction=f"%{request.instruction.name}",
+                hint="run all devices with evaluate_lockstep; collectives and transfers cannot "
+                "be inside a reduction, sort or map",
+            )
+
+    def run(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Run:
+        """Evaluate; a generator that yields each `Meet` it cannot answer itself.
+
+        `stack` holds what is in progress: bodies (`_body`) and the meanings that called them.
+        """
+        limit = 2 * self.options.call_depth_limit
+        caller: Instruction | None = None
+        stack: list[tuple[Run, Instruction | None]] = [
+            (_body(self.plan(computation), values, frame), None)
+        ]
+        answer: Any = None
+        while stack:
+            top, caller = stack[-1]
+            try:
+                request = top.send(answer)
+            except StopIteration as stop:
+                answer = stop.value
+                stack.pop()
+                continue
+            except Exception as error:
+                raise _placed(error, caller) from error
+            kind = type(request)
+            if kind is tuple:
+                stack.append(request)
+                answer = None
+            elif kind is Enter:
+                if len(stack) > limit:
+                    raise EvalError(
+                        f"calls nest more than {self.options.call_depth_limit} deep",
+                        instruction=f"%{caller.name}" if caller else None,
+                        hint="a computation that calls itself never ends",
+                    )
+                stack.append((self._entered(request, frame, caller), None))
+                answer = None
+            elif kind is Meet and request.members == (frame.device.global_id,):
+                answer = {frame.device.global_id: request.value}
+            elif kind is Receive and (mail := self.mail.get((frame.device.global_id, request.key))):
+                answer = mail.popleft()
+            else:
+                answer = yield request
+        return answer
+
+    def _entered(self, request: Enter, frame: Frame, caller: Instruction | None) -> Run:
+        plan = self.plan(request.computation)
+        if len(request.values) != len(plan.parameters):
+            raise EvalError(
+                f"computation %{request.computation.name} takes {len(plan.parameters)} "
+                f"parameters, not {len(request.values)}",
+                instruction=f"%{caller.name}" if caller else None,
+            )
+        return _body(plan, request.values, frame)
+
+    def vectorised(
+        self, computation: Computation, arrays: tuple[np.ndarray, ...], frame: Frame
+    ) -> Value:
+        """See `Frame.vectorised`."""
+        if computation in self.vector_plans:
+            plan = self.vector_plans[computation]
+        else:
+            plan = self.vector_plans[computation] = vector_planned(self, computation)
+        return run_vectorised(plan, computation, arrays, frame)
+
+    def known_combiner(self, computation: Computation) -> str | None:
+        """See `Frame.known_combiner`."""
+        if computation not in self.combiners:
+            self.combiners[computation] = known_combiner(computation)
+        return self.combiners[computation]
+
+
+def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:
+    """Run the steps of one computation; yields the runs of meanings that wait."""
+    slots = plan.template.copy()
+    for slot, value in zip(plan.parameters, values):
+        slots[slot] = value
+    i: Instruction | None = None
+    try:
+        for i, meaning, waits, operands, slot, dead in plan.steps:
+            result = meaning(i, frame, *[slots[k] for k in operands])
+            if waits:
+                result = yield (result, i)
+            if type(result) is not ndarray and type(result) is not tuple:
+                result = normalised(result, i)
+            slots[slot] = result
+            for k in dead:
+                slots[k] = None
+    except Exception as error:
+        raise _placed(error, i) from error
+    return slots[plan.root]
+
+
+def _placed(error: Exception, i: Instruction | None) -> HloError:
+    """The error with the instruction it happened at.
+
+    What numpy refuses (shapes that do not fit in a module nobody verified, too little memory)
+    is an error of the program too, and keeps its cause.
+    """
+    name = f"%{i.name}" if i is not None else None
+    if isinstance(error, HloError):
+        if error.instruction is None:
+            error.instruction = name
+        return error
+    opcode = f"{i.opcode} " if i is not None else ""
+    return EvalError(
+        f"{opcode}cannot be evaluated: {type(error).__name__}: {error}",
+        instruction=name,
+        hint="verify the module: an operation got values that do not fit it",
+    )

@@ -1,0 +1,123 @@
+"""Meanings of infeed, outfeed, send and recv.
+
+Infeed reads `EvalOptions.infeed`, outfeed writes `EvalOptions.outfeed`. A send between devices
+names its source-target pairs in the frontend attribute `_xla_send_recv_source_target_pairs`; its
+data waits in a mailbox of the target until the recv-done there takes it, so that sends never
+block. A recv-done on a device that is no target gives zeros, as a collective-permute does. A send
+without pairs reaches the recv on the same channel of the same device. Host transfers go to and
+come from the host's queues, and from the program itself where the host says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.arguments import as_value
+from hloom.interp.frame import Frame, Receive
+from hloom.interp.registry import MEANING
+from hloom.interp.values import TOKEN, Value, zero
+from hloom.ir.instruction import Instruction
+
+PAIRS = "_xla_send_recv_source_target_pairs"
+_PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+
+
+@MEANING.of("infeed")
+def infeed(i: Instruction, frame: Frame, token: Value) -> Value:
+    """(data, token)."""
+    if not frame.infeed:
+        raise EvalError(
+            "the infeed queue is empty", hint="give what infeeds read as EvalOptions.infeed"
+        )
+    return (as_value(frame.infeed.popleft(), i.shape.elements[0], "the infeed's data"), TOKEN)
+
+
+@MEANING.of("outfeed")
+def outfeed(i: Instruction, frame: Frame, x: Value, token: Value) -> Value:
+    if frame.options.outfeed is not None:
+        frame.options.outfeed(x)
+    return TOKEN
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What recv returns in place of data: from where recv-done is to take it."""
+
+    key: Any
+    """The mailbox's key; None when nobody sends to this device."""
+
+
+@MEANING.of("send")
+def send(i: Instruction, frame: Frame, x: Value, token: Value) -> Value:
+    """(x, context, token)."""
+    channel = i.attrs.channel_id
+    if i.attrs.is_host_transfer:
+        if frame.options.host_send is not None:
+            frame.options.host_send(channel, x)
+        else:
+            frame.post(frame.device.global_id, ("host", channel), x)
+    else:
+        pairs = source_target_pairs(i, frame)
+        me = frame.device.global_id
+        if pairs is None:
+            frame.post(me, (channel, me), x)
+        else:
+            for source, target in pairs:
+                if source == me:
+                    frame.post(target, (channel, me), x)
+    return (x, np.zeros((), np.uint32), TOKEN)
+
+
+@MEANING.of("send-done")
+def send_done(i: Instruction, frame: Frame, x: Value) -> Value:
+    return TOKEN
+
+
+@MEANING.of("recv")
+def recv(i: Instruction, frame: Frame, token: Value) -> Value:
+    """(where the data will come from, context, token)."""
+    me = frame.device.global_id
+    key: Any = (i.attrs.channel_id, me)
+    if i.attrs.is_host_transfer:
+        key = ("host", i.attrs.channel_id)
+    elif (pairs := source_target_pairs(i, frame)) is not None:
+        key = None
+        for source, target in pairs:
+            if target == me:
+                key = (i.attrs.channel_id, source)
+    return (Pending(key), np.zeros((), np.uint32), TOKEN)
+
+
+@MEANING.of("recv-done")
+def recv_done(i: Instruction, frame: Frame, x: Value) -> Generator[Receive, Any, Value]:
+    """(data, token)."""
+    if not isinstance(x, tuple) or not x or not isinstance(x[0], Pending):
+        raise EvalError("the operand is not the value of a recv")
+    key, shape = x[0].key, i.shape.elements[0]
+    if key is None:
+        return (zero(shape), TOKEN)
+    if key[0] == "host" and (queue := frame.host_receive.get(key[1])):
+        return (as_value(queue.popleft(), shape, "what the host sends"), TOKEN)
+    return ((yield Receive(i, key)), TOKEN)
+
+
+def source_target_pairs(i: Instruction, frame: Frame) -> list[tuple[int, int]] | None:
+    """The pairs in global ids, each device's own copy included; None when none are given.
+
+    The numbers are partitions when there are several, else replicas.
+    """
+    text = i.frontend_attributes.get(PAIRS) if i.frontend_attributes else None
+    if text is None:
+        return None
+    pairs = [(int(s), int(t)) for s, t in _PAIR.findall(text)]
+    device = frame.device
+    if device.partition_count > 1:
+        first = device.replica * device.partition_count
+        return [(first + s, first + t) for s, t in pairs]
+    return pairs

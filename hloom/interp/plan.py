@@ -1,0 +1,129 @@
+"""A computation prepared for being evaluated many times.
+
+Every instruction gets a slot; a step names its operands' slots, its own, and the slots nobody
+reads afterwards, so that values are freed as early as the order allows. Constants are made once
+and sit in the template that each run copies. Loop bodies run thousands of times on one plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import isgeneratorfunction
+from typing import Any, NamedTuple
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.registry import MEANING
+from hloom.interp.values import Value, check_value_size, from_literal
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+
+KNOWN_COMBINERS = frozenset("add multiply maximum minimum and or xor".split())
+
+
+class Step(NamedTuple):
+    """One instruction of a plan."""
+
+    instruction: Instruction
+    meaning: Callable[..., Any]
+    waits: bool
+    """Whether the meaning is a generator function: it calls computations or meets devices."""
+    operands: tuple[int, ...]
+    slot: int
+    dead: tuple[int, ...]
+    """Slots whose values nobody reads after this step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of one computation."""
+
+    computation: Computation
+    steps: tuple[Step, ...]
+    template: list[Value]
+    """Initial slots: constants, and None for everything else."""
+    parameters: tuple[int, ...]
+    """The slot of each parameter."""
+    root: int
+
+
+def needed(computation: Computation, order: list[Instruction]) -> set[Instruction]:
+    """What must run: all that the root depends on, and whatever has a side effect."""
+    wanted = {computation.root}
+    for i in reversed(order):
+        if i in wanted or i.has_side_effect:
+            wanted.add(i)
+            wanted.update(i.operands)
+    return wanted
+
+
+def planned(computation: Computation) -> Plan:
+    """The plan of a computation; `EvalError` when it has a cycle or no root."""
+    try:
+        order = computation.in_order()
+        wanted = needed(computation, order)
+    except ValueError as error:
+        raise EvalError(str(error)) from error
+    slots: dict[Instruction, int] = {}
+    template: list[Value] = []
+    running: list[Instruction] = []
+    for i in order:
+        if i not in wanted:
+            continue
+        slots[i] = len(template)
+        if i.opcode == "constant":
+            template.append(from_literal(i.attrs.literal))
+            continue
+        template.append(None)
+        if i.opcode != "parameter":
+            check_value_size(i)
+            running.append(i)
+    for p in computation.parameters:
+        if p not in slots:
+            slots[p] = len(template)
+            template.append(None)
+    return Plan(
+        computation,
+        _steps(computation, running, slots),
+        template,
+        tuple(slots[p] for p in computation.parameters),
+        slots[computation.root],
+    )
+
+
+def _steps(
+    computation: Computation, running: list[Instruction], slots: dict[Instruction, int]
+) -> tuple[Step, ...]:
+    """The steps, last first, so that the first reader met is the last to read."""
+    alive = {computation.root}
+    steps: list[Step] = []
+    for i in reversed(running):
+        read = dict.fromkeys((i, *i.operands))
+        dead = tuple(slots[x] for x in read if x not in alive and x.opcode != "constant")
+        alive.update(i.operands)
+        meaning = MEANING.get(i.opcode) or _unknown
+        steps.append(
+            Step(
+                i,
+                meaning,
+                isgeneratorfunction(meaning),
+                tuple(slots[x] for x in i.operands),
+                slots[i],
+                dead,
+            )
+        )
+    return tuple(reversed(steps))
+
+
+def _unknown(i: Instruction, frame: Any, *values: Value) -> Value:
+    raise EvalError(f"{i.opcode} has no meaning here")
+
+
+def known_combiner(computation: Computation) -> str | None:
+    """See `Frame.known_combiner`."""
+    root, parameters = computation.root, computation.parameters
+    if root.opcode not in KNOWN_COMBINERS or len(parameters) != 2:
+        return None
+    if set(root.operands) != set(parameters):
+        return None
+    return root.opcode
