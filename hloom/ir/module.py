@@ -28,6 +28,8 @@ class Module:
         self.entry_layout: ProgramShape | None = None
         self.input_output_alias: Any = None
         self.buffer_donors: Any = None
+        self.alias_passthrough_parameters = False
+        self.origin_recovery_table: str | None = None
         self.replica_count = 1
         self.num_partitions = 1
         self.use_spmd_partitioning = False

@@ -1,0 +1,141 @@
+"""What any instruction may carry, and what the header of a module may say: text both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.kinds import Bools
+from hloom.ir.text.cursor import Cursor
+from hloom.ir.values.aliasing import parse_buffer_donors, parse_input_output_alias
+from hloom.ir.values.backend_config import parse_backend_config
+from hloom.ir.values.frontend import parse_frontend_attributes, parse_statistics
+from hloom.ir.values.metadata import parse_metadata
+from hloom.ir.values.original_value import parse_original_value
+from hloom.ir.values.sharding import parse_sharding
+from hloom.types.shape import ProgramShape
+from hloom.types.text import parse_program_shape
+
+
+@dataclass(frozen=True, eq=False)
+class Annotation:
+    """How one annotation is read, and how it is put on an instruction."""
+
+    name: str
+    parse: Callable[..., Any]
+    attach: Callable[[Instruction, Any], None]
+    cached: bool = True
+    """Whether the value depends on the text alone (control predecessors need the computation)."""
+
+
+def _control_predecessors(cursor: Cursor, into: Computation) -> tuple[Instruction, ...]:
+    cursor.expect("{")
+    found: list[Instruction] = []
+    while not found or not cursor.eat("}"):
+        if found:
+            cursor.expect(",", "between instructions")
+        cursor.eat("%")
+        start = cursor.skip()
+        name = cursor.name("the name of an instruction")
+        if name not in into.names:
+            cursor.fail(f"instruction {name!r} does not exist", start, length=len(name))
+        found.append(into.names[name])
+    return tuple(found)
+
+
+def _attach_control(i: Instruction, before: tuple[Instruction, ...]) -> None:
+    for x in before:
+        i.add_control_predecessor(x)
+
+
+def _extra(name: str) -> Callable[[Instruction, Any], None]:
+    def attach(i: Instruction, value: Any) -> None:
+        if i.extra is None:
+            i.extra = {}
+        i.extra[name] = value
+
+    return attach
+
+
+def _slot(name: str) -> Callable[[Instruction, Any], None]:
+    return lambda i, value: setattr(i, name, value)
+
+
+def _attach_sharding(i: Instruction, value: Any) -> None:
+    """A tuple with one plain sharding has it on every leaf."""
+    i.sharding = value.for_shape(i.shape) if i.shape.is_tuple and not value.is_tuple else value
+
+
+ANNOTATIONS: dict[str, Annotation] = {
+    a.name: a
+    for a in (
+        Annotation("sharding", parse_sharding, _attach_sharding),
+        Annotation("frontend_attributes", parse_frontend_attributes, _slot("frontend_attributes")),
+        Annotation("control-predecessors", _control_predecessors, _attach_control, cached=False),
+        Annotation("statistics", parse_statistics, _extra("statistics")),
+        Annotation("origin", parse_original_value, _extra("original_value")),
+        Annotation("metadata", parse_metadata, _slot("metadata")),
+        Annotation("backend_config", parse_backend_config, _slot("backend_config")),
+        Annotation("parameter_replication", Bools.parse, _extra("parameter_replication")),
+    )
+}
+
+
+def _entry_layout(cursor: Cursor) -> ProgramShape:
+    cursor.expect("{")
+    found, cursor.position = parse_program_shape(cursor.text, cursor.skip(), default_layouts=True)
+    cursor.expect("}", "to end the entry layout")
+    return ProgramShape(found.parameters, (), found.result)
+
+
+def _count(cursor: Cursor) -> int:
+    start = cursor.skip()
+    value = cursor.integer()
+    return value if value >= 1 else cursor.fail("expected a count of at least 1", start)
+
+
+HEADER: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
+    "is_scheduled": ("is_scheduled", lambda c: c.boolean()),
+    "input_output_alias": ("input_output_alias", parse_input_output_alias),
+    "buffer_donor": ("buffer_donors", parse_buffer_donors),
+    "alias_passthrough_params": ("alias_passthrough_parameters", lambda c: c.boolean()),
+    "entry_computation_layout": ("entry_layout", _entry_layout),
+    "allow_spmd_sharding_propagation_to_parameters": (
+        "allow_spmd_sharding_propagation_to_parameters",
+        Bools.parse,
+    ),
+    "allow_spmd_sharding_propagation_to_output": (
+        "allow_spmd_sharding_propagation_to_output",
+        lambda c: Bools.parse(c) if c.at("{") else (c.boolean(),),
+    ),
+    "replica_count": ("replica_count", _count),
+    "num_partitions": ("num_partitions", _count),
+    "frontend_attributes": ("frontend_attributes", parse_frontend_attributes),
+    "origin_recovery_table": ("origin_recovery_table", lambda c: c.balanced()),
+}
+"""Header key -> the module's attribute and how it is read."""
+
+
+def read_header_attributes(cursor: Cursor) -> dict[str, Any]:
+    """The `, key=value` list behind `HloModule name`."""
+    found: dict[str, Any] = {}
+    while cursor.eat(","):
+        start = cursor.skip()
+        key = cursor.name("a header attribute")
+        if key not in HEADER:
+            cursor.fail(
+                f"unexpected header attribute {key!r}",
+                start,
+                length=len(key),
+                rule="attribute",
+                hint=f"allowed: {', '.join(sorted(HEADER))}",
+            )
+        name, parse = HEADER[key]
+        if name in found:
+            cursor.fail(f"header attribute {key} is given twice", start)
+        cursor.expect("=")
+        found[name] = parse(cursor)
+    return found

@@ -1,0 +1,157 @@
+"""Reads operand lists: `(%a, f32[2]{0} %b, %t#1#0, negate(%c))`.
+
+The usual list of plain names is one regular expression and a split; shapes before names, the
+compact get-tuple-element notation (IR-26) and nested instructions take the slow way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.types.shape import Shape
+from hloom.types.text import parse_shape
+
+if TYPE_CHECKING:
+    from hloom.ir.text.parse import ModuleReader
+
+PLAIN = re.compile(r"([^()\[\]{}\"#=]*+)\)")
+NAME = re.compile(r"\s*(%?)([A-Za-z_][\w.\-]*)")
+ARRAY = re.compile(r"\s*([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)\s*(?=%?[A-Za-z_])")
+INDEX = re.compile(r"#(-?[\w.]+)")
+_SUGAR = re.compile(r"\s*([a-z][\w\-]*)\s*\(")
+_MAX_NESTING = 200
+
+
+class OperandReader:
+    """Reads the operands of one instruction after another."""
+
+    def __init__(self, reader: ModuleReader) -> None:
+        self.reader = reader
+        self.depth = 0
+        self.makes_parameters = False
+        """In the short form an operand with a shape and an unknown name is a new parameter."""
+
+    def read(self, into: Computation) -> tuple[Instruction, ...]:
+        """The operands up to and with the closing parenthesis."""
+        reader = self.reader
+        cursor = reader.cursor
+        match = PLAIN.match(reader.text, cursor.position)
+        if match:
+            body = match[1]
+            names = into.names
+            try:
+                found = tuple([names[x.strip().removeprefix("%")] for x in body.split(",")])
+            except KeyError:
+                if not body.strip():
+                    cursor.position = match.end()
+                    return ()
+            else:
+                cursor.position = match.end()
+                return found
+        return self.read_slowly(into)
+
+    def read_slowly(self, into: Computation) -> tuple[Instruction, ...]:
+        cursor = self.reader.cursor
+        found: list[Instruction] = []
+        while not cursor.eat(")"):
+            if found:
+                cursor.expect(",", "or ')' between operands")
+                if cursor.eat(")"):
+                    break
+            found.append(self.read_one(into))
+        return tuple(found)
+
+    def read_one(self, into: Computation) -> Instruction:
+        reader = self.reader
+        cursor, text = reader.cursor, reader.text
+        start = cursor.skip()
+        if _SUGAR.match(text, start):
+            return self.read_nested(into, None)
+        written: Shape | None = None
+        array = ARRAY.match(text, start)
+        if array:
+            written = reader.shape_of(array[1], array.start(1))
+            cursor.position = array.end()
+        elif text.startswith("(", start) or re.compile(r"[a-z]\w*\s*[\[(]").match(text, start):
+            written, cursor.position = parse_shape(text, start, default_layouts=True)
+        if written is not None and _SUGAR.match(text, cursor.position):
+            return self.read_nested(into, written)
+        match = cursor.match(NAME)
+        if match is None:
+            cursor.fail(f"expected an operand, found {cursor.found()}")
+        operand = into.names.get(match[2])
+        if operand is None:
+            operand = self.unknown(into, match, written)
+        if written is not None and not written.compatible(operand.shape):
+            cursor.fail(
+                f"operand %{operand.name} is written {written} but its shape is {operand.shape}",
+                start,
+                rule="operand-shape",
+            )
+        while text.startswith("#", cursor.position):
+            operand = self.read_element(into, operand)
+        return operand
+
+    def unknown(
+        self, into: Computation, match: re.Match[str], written: Shape | None
+    ) -> Instruction:
+        name = match[2]
+        if self.makes_parameters and written is not None:
+            attrs = OPS["parameter"].attrs(number=len(into.parameters))
+            return into.append("parameter", attrs, (), written, name)
+        hint = "an operand must be defined before it is used, in the same computation"
+        for c in self.reader.module.computations:
+            if name in c.names and c is not into:
+                hint = f"%{name} is in computation %{c.name}; {hint}"
+                break
+        return self.reader.cursor.fail(
+            f"instruction {name!r} does not exist",
+            match.start(2),
+            length=len(name),
+            rule="operand-defined",
+            hint=hint,
+        )
+
+    def read_nested(self, into: Computation, written: Shape | None) -> Instruction:
+        """An instruction in the place of an operand; it gets a name of its own."""
+        reader = self.reader
+        opcode = reader.cursor.match(_SUGAR)
+        assert opcode
+        self.depth += 1
+        if self.depth > _MAX_NESTING:
+            reader.cursor.fail(f"operands nested deeper than {_MAX_NESTING}", opcode.start(1))
+        made = reader.read_right_side(
+            into, f"{opcode[1]}.anon", written, opcode[1], opcode.start(1)
+        )
+        self.depth -= 1
+        return made
+
+    def read_element(self, into: Computation, of: Instruction) -> Instruction:
+        """`#1`: element 1 of the tuple before it (IR-26)."""
+        cursor = self.reader.cursor
+        at = cursor.position
+        match = INDEX.match(cursor.text, at)
+        if match is None or not re.fullmatch(r"-?\d+", match[1]):
+            cursor.fail("GTE index after '#': expects integer", at + 1, rule="compact-gte")
+        if not of.shape.is_tuple:
+            cursor.fail(
+                f"GTE operand must be tuple: %{of.name} is {of.shape}", at, rule="compact-gte"
+            )
+        index = int(match[1])
+        if not 0 <= index < len(of.shape.elements):
+            cursor.fail(
+                f"GTE index {index} out of bounds: %{of.name} has {len(of.shape.elements)} elements",
+                at + 1,
+                rule="compact-gte",
+            )
+        cursor.position = match.end()
+        for user in of.users:
+            if user.opcode == "get-tuple-element" and user.attrs.index == index:
+                return user
+        attrs = OPS["get-tuple-element"].attrs(index=index)
+        shape = of.shape.elements[index]
+        return into.append("get-tuple-element", attrs, (of,), shape, f"{of.name}_{index}")

@@ -1,0 +1,455 @@
+"""Prints modules, computations and instructions as HLO text (IR-01, IR-02).
+
+A module of 100,000 instructions has few distinct shapes, attribute records and metadata, so the
+text of each is made once per print and looked up afterwards; operands cost one join.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.kinds import show_boolean, show_braced
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.ir.text.cursor import escape
+from hloom.ir.text.options import PrintOptions
+from hloom.types.literal_text import show_literal
+from hloom.types.shape import ProgramShape, Shape
+
+ALWAYS = frozenset(
+    "dimensions replica_groups source_target_pairs offset_dims collapsed_slice_dims "
+    "start_index_map update_window_dims inserted_window_dims scatter_dims_to_operand_dims "
+    "lhs_contracting_dims rhs_contracting_dims window lower largest transpose_a "
+    "parameter_number outfeed_shape".split()
+)
+"""Attributes that are written even where they have their default."""
+
+NOT_EXTRA = frozenset(["literal", "number", "infeed_config", "outfeed_config"])
+LARGE_CONSTANT = 10
+_NUMBERED = re.compile(r"\.\d+$")
+
+
+def with_index_comments(parts: list[str]) -> str:
+    """The parts with commas, and `/*index=5*/` before every fifth."""
+    if len(parts) <= 5:
+        return ", ".join(parts)
+    return ", ".join(f"/*index={k}*/{p}" if k and k % 5 == 0 else p for k, p in enumerate(parts))
+
+
+class Printer:
+    """Prints with one set of options; keeps the texts it has made."""
+
+    def __init__(self, options: PrintOptions, module: Module | None = None) -> None:
+        self.options = options
+        self.module = module
+        self.sigil = "%" if options.percent else ""
+        self.attribute_texts: dict[int, str] = {}
+        self.annotation_texts: dict[tuple[str, int], str] = {}
+        self.kept: list[Any] = []
+        self.names: dict[Instruction, str] = {}
+        self.hidden: set[Computation] = set()
+        self.shape_text: Callable[[Shape], str] = (
+            (lambda s: s.text) if options.layout_in_shapes else (lambda s: s.text_without_layout)
+        )
+
+    # -- module ----------------------------------------------------------------------------
+
+    def module_text(self, module: Module) -> str:
+        options = self.options
+        self.module = module
+        parts = [self.header(module)]
+        if module.stack_frames is not None and options.metadata and not options.inline_stack_frames:
+            parts.append(module.stack_frames.text)
+        shown = module.computations_in_order()
+        entry = module.entry_or_none
+        if not options.computations:
+            shown = [entry] if entry else []
+        if options.async_sugar:
+            self.hidden = {c for c in shown if is_async_wrapper(c)}
+        texts = [(c, self.computation_text(c)) for c in shown if c not in self.hidden]
+        if options.canonical_order:
+            texts.sort(key=lambda pair: (pair[0] is entry, pair[1]))
+        else:
+            texts.sort(key=lambda pair: pair[0] is entry)
+        parts.extend(text for _, text in texts)
+        return "\n\n".join(parts) + "\n"
+
+    def header(self, module: Module) -> str:
+        """`HloModule name, key=value, ...`"""
+        options = self.options
+        out = [f"HloModule {module.name if options.ids else ''}"]
+        if module.schedule is not None:
+            out.append("is_scheduled=true")
+        if module.input_output_alias:
+            out.append(f"input_output_alias={module.input_output_alias.text}")
+        if module.buffer_donors:
+            out.append(f"buffer_donor={module.buffer_donors.text}")
+        if module.alias_passthrough_parameters:
+            out.append("alias_passthrough_params=true")
+        if module.entry_or_none is not None:
+            layout = module.entry_layout or module.entry.program_shape
+            out.append(f"entry_computation_layout={self.program_shape_text(layout)}")
+        for name in ("parameters", "output"):
+            full = f"allow_spmd_sharding_propagation_to_{name}"
+            if any(flags := getattr(module, full)):
+                out.append(full + "={" + ",".join(map(show_boolean, flags)) + "}")
+        if module.replica_count != 1:
+            out.append(f"replica_count={module.replica_count}")
+        if module.num_partitions != 1:
+            out.append(f"num_partitions={module.num_partitions}")
+        if module.frontend_attributes and options.frontend_attributes:
+            out.append(f"frontend_attributes={module.frontend_attributes.text}")
+        if module.origin_recovery_table and options.original_value:
+            out.append(f"origin_recovery_table={module.origin_recovery_table}")
+        return ", ".join(out)
+
+    def program_shape_text(self, shape: ProgramShape) -> str:
+        parameters = with_index_comments([self.shape_text(s) for s in shape.parameters])
+        return "{(" + parameters + ")->" + self.shape_text(shape.result) + "}"
+
+    # -- computation -----------------------------------------------------------------------
+
+    def computation_text(self, c: Computation, indent: int | None = None) -> str:
+        """A computation with its head, indented so many steps."""
+        options = self.options
+        step = options.indent if indent is None else indent
+        tab = "  " * step
+        order = self.order(c)
+        if options.canonical_names:
+            self.names.update((i, f"tmp_{n}") for n, i in enumerate(order))
+        head = tab
+        if indent is None:
+            head += "ENTRY " if c.is_entry and options.ids else "ENTRY" if c.is_entry else ""
+            head += f"{self.sigil}{c.name}" if options.ids else ""
+            if options.program_shape:
+                head += " " + self.signature(c)
+            head += " " if head.strip() else ""
+        lines = [head + "{"]
+        skip = self.compacted(order) if options.compact_gte else ()
+        inner = "  " * (step + 1)
+        root = c._root
+        for i in order:
+            if i not in skip:
+                lines.append(f"{inner}{'ROOT ' if i is root else ''}{self.line(i, step + 1)}")
+        closing = tab + "}"
+        if indent is None:
+            if options.name_after_closing_brace and options.ids:
+                closing += f" // {c.name}"
+            if c.execution_thread != "main":
+                closing += f', execution_thread="{escape(c.execution_thread)}"'
+        lines.append(closing)
+        return "\n".join(lines)
+
+    def order(self, c: Computation) -> list[Instruction]:
+        if self.options.canonical_names:
+            return canonical_order(c)
+        module = self.module
+        if module is not None and module.schedule is not None and c in module.schedule:
+            return module.schedule[c]
+        return c.in_order()
+
+    def signature(self, c: Computation) -> str:
+        """`(p: f32[2]) -> f32[2]`"""
+        parts = [f"{p.name}: {p.shape.text_without_layout}" for p in c.parameters]
+        result = c.root.shape.text_without_layout
+        return f"({with_index_comments(parts)}) -> {result}"
+
+    def compacted(self, order: Iterable[Instruction]) -> set[Instruction]:
+        """The get-tuple-elements that compact notation leaves out (IR-26)."""
+        return {
+            i
+            for i in order
+            if i.opcode == "get-tuple-element"
+            and not i.is_root
+            and i.users
+            and not (i.sharding or i.frontend_attributes or i.backend_config or i.extra)
+            and not i.has_control_edges
+        }
+
+    # -- instruction -----------------------------------------------------------------------
+
+    def name(self, i: Instruction) -> str:
+        if self.options.canonical_names:
+            return self.names.get(i, i.name)
+        if not self.options.ids:
+            return _NUMBERED.sub("", i.name)
+        return i.name
+
+    def line(self, i: Instruction, indent: int = 1) -> str:
+        """`%name = shape opcode(operands), attributes`, without root mark."""
+        options = self.options
+        opcode, called = i.opcode, i.called
+        attrs, calls_of = i.attrs, i
+        if options.async_sugar and opcode.startswith("async-"):
+            start = async_start_of(i)
+            if start is not None and start.called and is_async_wrapper(start.called[0]):
+                calls_of = start.called[0].root
+                opcode = calls_of.opcode + opcode[len("async") :]
+                attrs, called = calls_of.attrs, calls_of.called
+        name = i.name if options.ids and not options.canonical_names else self.name(i)
+        shape = self.shape_text(i.shape) + " " if options.result_shape else ""
+        out = f"{self.sigil}{name} = {shape}{opcode}({self.operand_text(i)})"
+        if calls_of is i:
+            text = self.attribute_texts.get(id(attrs))
+            if text is None:
+                text = self.attribute_text(i)
+            out += text
+            if called:
+                out += self.called_text(i, called, indent)
+        else:
+            out += self.async_attributes(i, calls_of, indent)
+        return out + self.annotations(i)
+
+    def operand_text(self, i: Instruction) -> str:
+        options = self.options
+        operands = i.operands
+        if not operands:
+            if i.opcode == "constant":
+                return self.constant_text(i)
+            if i.opcode == "parameter":
+                return str(i.attrs.number) if options.parameter_number else ""
+            return ""
+        if options.compact_gte:
+            parts = [self.compact_name(x) for x in operands]
+        elif options.operand_shape or options.canonical_names or not options.ids:
+            parts = [self.shaped_operand(x) for x in operands]
+        elif options.percent:
+            parts = ["%" + x.name for x in operands]
+        else:
+            parts = [x.name for x in operands]
+        if options.compact_operands and len(parts) > 4:
+            parts = [*parts[:3], f"...({len(parts) - 4})", parts[-1]]
+            return ", ".join(parts)
+        if options.operand_index_comments:
+            return with_index_comments(parts)
+        return ", ".join(parts)
+
+    def shaped_operand(self, x: Instruction) -> str:
+        parts = []
+        if self.options.operand_shape:
+            parts.append(self.shape_text(x.shape))
+        if self.options.operand_names or self.options.canonical_names:
+            parts.append(self.sigil + self.name(x))
+        return " ".join(parts)
+
+    def compact_name(self, x: Instruction) -> str:
+        path = ""
+        while self.compacted((x,)):
+            path = f"#{x.attrs.index}{path}"
+            x = x.operands[0]
+        return self.shaped_operand(x) + path
+
+    def constant_text(self, i: Instruction) -> str:
+        options, literal = self.options, i.attrs.literal
+        shape = i.shape
+        if options.only_essential_constants and shape.is_array:
+            if literal.is_elided:
+                return "{...}"
+            for value in (0, 1):
+                if literal.is_all(value):
+                    return str(value)
+            return show_literal(literal) if shape.dtype.is_integral else "{...}"
+        large = shape.is_array and shape.size > LARGE_CONSTANT
+        if literal.is_elided or (large and not options.large_constants):
+            return "{...}"
+        return show_literal(literal)
+
+    def attribute_text(self, i: Instruction) -> str:
+        """`, name=value` of every attribute of the opcode that is to be written."""
+        text = self.fields_text(OPS[i.opcode].fields, i.attrs)
+        self.attribute_texts[id(i.attrs)] = text
+        self.kept.append(i.attrs)
+        return text
+
+    def fields_text(self, fields: Iterable[Any], attrs: Any) -> str:
+        options = self.options
+        if not options.extra_attributes:
+            return ""
+        out = ""
+        for field in fields:
+            name = field.name
+            value = getattr(attrs, name)
+            if value is None or name in ("literal", "number"):
+                if name == "literal" and value is not None and type(attrs).__name__ != "Constant":
+                    out += f", literal={self.shape_text(value.shape)} {show_literal(value)}"
+                continue
+            if value == field.default and name not in ALWAYS:
+                continue
+            if name == "channel_id" and not options.channel_id:
+                continue
+            if name in ("infeed_config", "outfeed_config") and not options.infeed_outfeed_config:
+                continue
+            if name == "replica_groups" and options.replica_groups_full:
+                out += f", replica_groups={value.full_text}"
+            else:
+                out += f", {name}={field.kind.show(value)}"
+        return out
+
+    def called_text(
+        self, i: Instruction, called: tuple[Computation, ...], indent: int, opcode: str = ""
+    ) -> str:
+        mode = self.options.subcomputation_mode
+        opcode = opcode or i.opcode
+        op = OPS[opcode]
+        if mode == "off" or not called:
+            return ""
+        if mode == "full":
+            texts = ["\n" + self.nested_text(c, indent) for c in called]
+        else:
+            texts = [self.sigil + c.name for c in called]
+        if op.called_variadic:
+            return f", {op.called[0]}={{{', '.join(texts)}}}"
+        return "".join(f", {n}={t}" for n, t in zip(op.called, texts, strict=False))
+
+    def nested_text(self, c: Computation, indent: int) -> str:
+        """The body of a called computation inside the text of its caller; names start anew."""
+        outer = dict(self.names)
+        text = self.computation_text(c, indent)
+        self.names = outer
+        return text
+
+    def async_attributes(self, i: Instruction, wrapped: Instruction, indent: int) -> str:
+        if i.opcode != "async-start":
+            return ""
+        out = ""
+        if i.attrs.async_execution_thread != "main":
+            out += f', async_execution_thread="{escape(i.attrs.async_execution_thread)}"'
+        if i.attrs.output_to_operand_aliasing:
+            out += f", output_to_operand_aliasing={i.attrs.output_to_operand_aliasing.text}"
+        out += self.fields_text(OPS[wrapped.opcode].fields, wrapped.attrs)
+        return out + self.called_text(wrapped, wrapped.called, indent)
+
+    def annotations(self, i: Instruction) -> str:
+        options = self.options
+        out = ""
+        if i.sharding is not None:
+            out += f", sharding={self.cached('sharding', i.sharding)}"
+        if i.frontend_attributes and options.frontend_attributes:
+            out += f", frontend_attributes={self.cached('frontend', i.frontend_attributes)}"
+        if i.control_predecessors and options.control_dependencies:
+            names = ", ".join(self.sigil + self.name(x) for x in i.control_predecessors)
+            out += f", control-predecessors={{{names}}}"
+        if i.extra:
+            if "parameter_replication" in i.extra and options.extra_attributes:
+                flags = ",".join(map(show_boolean, i.extra["parameter_replication"]))
+                out += f", parameter_replication={{{flags}}}"
+            if "statistics" in i.extra and options.extra_attributes:
+                out += f", statistics={i.extra['statistics'].text}"
+            if "original_value" in i.extra and options.original_value:
+                out += f", origin={i.extra['original_value'].text}"
+        if i.metadata is not None and (options.metadata or options.metadata_only_op_name):
+            if text := self.metadata_text(i.metadata):
+                out += f", metadata={text}"
+        if i.backend_config is not None and options.backend_config:
+            out += f", backend_config={i.backend_config.text(sort=options.sort_backend_config)}"
+        return out
+
+    def cached(self, kind: str, value: Any) -> str:
+        text = self.annotation_texts.get((kind, id(value)))
+        if text is None:
+            text = self.annotation_texts[kind, id(value)] = value.text
+            self.kept.append(value)
+        return text
+
+    def metadata_text(self, metadata: Any) -> str:
+        key = ("metadata", id(metadata))
+        text = self.annotation_texts.get(key)
+        if text is None:
+            frames = self.module.stack_frames if self.module is not None else None
+            shown = metadata
+            if self.options.metadata_only_op_name:
+                text = f'{{op_name="{escape(metadata.op_name)}"}}' if metadata.op_name else ""
+            else:
+                if self.options.inline_stack_frames and frames is not None:
+                    shown = metadata.with_inlined_frames(frames)
+                text = shown.text
+            self.annotation_texts[key] = text
+            self.kept.append(metadata)
+        return text if text != "{}" else ""
+
+
+def is_async_wrapper(c: Computation) -> bool:
+    """Whether a computation only wraps one operation on its parameters, so sugar can hide it."""
+    root = c._root
+    if root is None or not c.callers or len(c.instructions) != len(c.parameters) + 1:
+        return False
+    if root.opcode == "parameter" or root.operands != tuple(c.parameters):
+        return False
+    if (
+        f"{root.opcode}-start" in OPS
+        or root.opcode in ("constant", "iota")
+        or root.opcode not in OPS
+    ):
+        return False
+    plain = root.sharding is None and root.frontend_attributes is None
+    callers = all(i.opcode == "async-start" for i in c.callers)
+    return plain and callers and len(c.callers) == 1 and root.backend_config is None
+
+
+def async_start_of(i: Instruction) -> Instruction | None:
+    """The async-start at the head of a chain of updates and a done."""
+    while i.opcode in ("async-update", "async-done") and i.operands:
+        i = i.operands[0]
+    return i if i.opcode == "async-start" else None
+
+
+def canonical_order(c: Computation) -> list[Instruction]:
+    """Post order from the sinks, the root last: independent of names and of program order, but
+    for the order of values nobody reads."""
+    order: dict[Instruction, None] = {}
+    sinks = [i for i in c.instructions if not i.users and i is not c._root]
+    for sink in [*sinks, c.root]:
+        stack = [sink]
+        while stack:
+            i = stack[-1]
+            waiting = [x for x in i.operands + i.control_predecessors if x not in order]
+            if i in order or not waiting:
+                order[stack.pop()] = None
+            elif len(stack) > len(c.instructions) + 1:
+                raise ValueError(f"%{i.name} depends on itself")
+            else:
+                stack.append(waiting[0])
+    return list(order)
+
+
+def show_module(module: Module, options: PrintOptions | None = None) -> str:
+    """The module as HLO text."""
+    return Printer(options or PrintOptions(), module).module_text(module)
+
+
+def show_computation(computation: Computation, options: PrintOptions | None = None) -> str:
+    """One computation as HLO text."""
+    printer = Printer(options or PrintOptions(), computation.module)
+    return printer.computation_text(computation)
+
+
+def show_instruction(i: Instruction, options: PrintOptions | None = None) -> str:
+    """One line of HLO text, without root mark."""
+    return Printer(options or PrintOptions(), i.parent.module).line(i)
+
+
+def fingerprint(module: Module) -> str:
+    """A hash that two modules share when they differ only in names, ids, metadata, backend
+    configs and the values of float constants (IR-02)."""
+    import hashlib
+
+    text = show_module(module, PrintOptions.module_fingerprint())
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def sorted_json(value: Any) -> str:
+    """JSON with sorted keys, for configs that must compare equal."""
+    return json.dumps(value, sort_keys=True)
+
+
+__all__ = [
+    "Printer",
+    "fingerprint",
+    "show_braced",
+    "show_computation",
+    "show_instruction",
+    "show_module",
+]

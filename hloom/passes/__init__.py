@@ -1,0 +1,42 @@
+"""Passes: named steps from a module to a better one, and pipelines of them."""
+
+import dataclasses
+from typing import Any
+
+from hloom.base.diagnostics import UsageError
+from hloom.base.registry import load_room
+from hloom.passes.pass_ import PASSES, Pass, PassResult, RewritePass, register
+from hloom.passes.pipeline import FixedPoint, Pipeline, PipelineOptions
+
+for _room in ("simplify", "control", "normalize"):
+    load_room(f"hloom.passes.{_room}")
+
+
+def pass_named(name: str, **options: Any) -> Pass:
+    """The pass of this name with these options; an unknown one is a `UsageError`."""
+    if name not in PASSES:
+        raise UsageError(
+            f"no pass named {name!r}", rule="pass-name", hint=f"known: {', '.join(sorted(PASSES))}"
+        )
+    cls = PASSES[name]
+    known = {f.name for f in dataclasses.fields(cls)}
+    if unknown := set(options) - known:
+        raise UsageError(
+            f"pass {name} has no option {sorted(unknown)[0]!r}",
+            rule="pass-option",
+            hint=f"options: {', '.join(sorted(known)) or 'none'}",
+        )
+    return cls(**options)
+
+
+__all__ = [
+    "PASSES",
+    "FixedPoint",
+    "Pass",
+    "PassResult",
+    "Pipeline",
+    "PipelineOptions",
+    "RewritePass",
+    "pass_named",
+    "register",
+]

@@ -1,0 +1,1 @@
+"""Passes over control flow and calls."""

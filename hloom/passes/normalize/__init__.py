@@ -1,0 +1,1 @@
+"""Passes that bring programs to one form."""

@@ -1,0 +1,99 @@
+"""What a pass is: a named, configured step from a module to a better one (PS-01)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, dataclass_transform
+
+from hloom.base.registry import Registry
+from hloom.ir.computation import Computation
+from hloom.ir.module import Module
+from hloom.passes.facts import Fact
+from hloom.rewrite.driver import Trace, apply_rules
+from hloom.rewrite.rule import Rule
+
+ALL_THREADS: frozenset[str] = frozenset()
+
+
+@dataclass
+class PassResult:
+    """What a pass did. `changed` is the truth; `fired` counts what it did by name.
+
+    `module` is another module when the pass made one instead of changing the one it got.
+    """
+
+    changed: bool = False
+    fired: Counter[str] = field(default_factory=Counter)
+    module: Module | None = None
+
+    @staticmethod
+    def of(fired: Counter[str]) -> PassResult:
+        """Changed exactly when something was counted."""
+        return PassResult(fired.total() > 0, fired)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Fields are the options of the pass; `run` changes the module and says what it did."""
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[Fact, ...]] = ()
+    gives: ClassVar[tuple[Fact, ...]] = ()
+    breaks: ClassVar[tuple[Fact, ...]] = ()
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        """Change the module; only computations on `threads` (empty: all) may be touched."""
+        raise NotImplementedError
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (type(self).__doc__ or "").strip().split("\n")[0]
+
+
+def on_threads(module: Module, threads: frozenset[str]) -> Iterator[Computation]:
+    """The computations of some threads (empty: all), callees before callers."""
+    for c in module.computations_in_order():
+        if not threads or c.execution_thread in threads:
+            yield c
+
+
+@dataclass(frozen=True)
+class RewritePass(Pass):
+    """A pass that is nothing but a set of rules."""
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    into_fusions: ClassVar[bool] = True
+
+    def active_rules(self) -> tuple[Rule, ...]:
+        """The rules in use; a pass with options may choose among them."""
+        return self.rules
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        fired: Counter[str] = Counter()
+        changed = False
+        rules = self.active_rules()
+        for c in on_threads(module, threads):
+            if module.schedule is not None and c in module.schedule:
+                continue
+            if c.is_fusion and not self.into_fusions:
+                continue
+            count = len(c.instructions)
+            fired += apply_rules(c, rules, trace=trace)
+            changed |= len(c.instructions) != count
+        return PassResult(changed or fired.total() > 0, fired)
+
+
+PASSES: Registry[str, type[Pass]] = Registry("pass")
+
+
+@dataclass_transform(frozen_default=True)
+def register(cls: type[Pass]) -> type[Pass]:
+    """Make the pass known to the pipelines, the tools and the tests by its name."""
+    return PASSES.add(cls.name, dataclass(frozen=True)(cls))

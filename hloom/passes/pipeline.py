@@ -1,0 +1,289 @@
+"""Pipelines: passes in an order that is checked when built; fixed points (PS-01, PS-02)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hloom.base.diagnostics import HloError, UsageError
+from hloom.ir.module import Module
+from hloom.ir.text.options import PrintOptions
+from hloom.ir.text.show import show_module
+from hloom.passes.facts import Fact
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult
+from hloom.rewrite.driver import Trace
+
+
+class PassError(HloError):
+    """A pass did not do what it says: a bug in the pass, caught by a debug option."""
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """Switches of a run (names as in `docs/options`, see the option table of the specification)."""
+
+    disable_hlo_passes: frozenset[str] = frozenset()
+    enable_hlo_passes_only: frozenset[str] = frozenset()
+    disable_all_hlo_passes: bool = False
+    crash_on_noop_change: bool = False
+    crash_on_silent_change: bool = False
+    crash_on_fix_max_iterations: bool = False
+    detect_cycles: bool = False
+    check_facts: bool = False
+    invariants: tuple[Callable[[Module], None], ...] = ()
+    """Run at the start and after every pass that changed something; raise on a broken module."""
+    dump_pass_re: str | None = None
+    dump: Callable[[str, Module], str | None] | None = None
+    """Called with a stage name such as `pipeline.0001.after_dce`; returns where it wrote."""
+    log: Callable[[str], None] | None = None
+    """Gets a line before every pass: name, instruction count, module hash."""
+    threads: frozenset[str] = ALL_THREADS
+
+    def __post_init__(self) -> None:
+        if self.disable_hlo_passes and self.enable_hlo_passes_only:
+            raise UsageError(
+                "disable_hlo_passes and enable_hlo_passes_only exclude each other",
+                rule="pass-lists",
+                hint="give one of the two lists",
+            )
+
+    def runs(self, name: str) -> bool:
+        """Whether a pass or pipeline of this name is to run."""
+        if self.disable_all_hlo_passes or name in self.disable_hlo_passes:
+            return False
+        return not self.enable_hlo_passes_only or name in self.enable_hlo_passes_only
+
+
+@dataclass
+class PassRecord:
+    """What happened when one pass ran. Times in seconds of the monotonic clock."""
+
+    pipeline: str
+    name: str
+    start_s: float
+    end_s: float
+    changed: bool
+    fired: Counter[str] = field(default_factory=Counter)
+    instructions_before: int = 0
+    instructions_after: int = 0
+    dumps: list[str] = field(default_factory=list)
+
+
+def module_hash(module: Module) -> str:
+    """A hash of everything the text shows, for telling whether a module changed at all."""
+    text = show_module(module, PrintOptions(large_constants=True))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Pipeline(Pass):
+    """Passes one after another; every need must be given before, and not broken since.
+
+    A pipeline is itself a pass, so pipelines nest. Building one in an impossible order raises
+    `ValueError`.
+    """
+
+    title: str
+    passes: tuple[Pass, ...]
+
+    name: ClassVar[str] = "pipeline"
+
+    def __post_init__(self) -> None:
+        held: dict[Fact, str] = {}
+        broken: dict[Fact, str] = {}
+        for p in self.passes:
+            for need in p.needs:
+                if need not in held:
+                    lost = broken.get(need)
+                    why = f"{lost} broke it" if lost else "nothing before gives it"
+                    raise ValueError(f"{self.title}: {p.name} needs {need}, but {why}")
+            for fact in p.breaks:
+                if held.pop(fact, None):
+                    broken[fact] = p.name
+            held |= dict.fromkeys(p.gives, p.name)
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        result, _ = self.run_recorded(module, PipelineOptions(threads=threads), trace=trace)
+        return result
+
+    def run_recorded(
+        self, module: Module, options: PipelineOptions, *, trace: Trace | None = None
+    ) -> tuple[PassResult, list[PassRecord]]:
+        """Run every pass that the options allow; also return a record of each."""
+        run = PipelineRun(options, trace)
+        result = run.pipeline(self, module)
+        return result, run.records
+
+
+@dataclass(frozen=True)
+class FixedPoint(Pass):
+    """Repeats a pass or pipeline until it changes nothing, at most `limit` times.
+
+    At the limit it reports "unchanged", so that an enclosing fixed point does not spin, unless
+    silent changes are being caught (PS-02).
+    """
+
+    inner: Pass
+    limit: int = 25
+
+    name: ClassVar[str] = "fixed-point"
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        return PipelineRun(PipelineOptions(threads=threads), trace).fixed_point(self, module)
+
+
+def title_of(p: Pass) -> str:
+    """The name a pass goes by in options, dumps and records."""
+    if isinstance(p, Pipeline):
+        return p.title
+    return title_of(p.inner) if isinstance(p, FixedPoint) else p.name
+
+
+@dataclass
+class PipelineRun:
+    """One run of a pipeline: options, trace and the records made so far."""
+
+    options: PipelineOptions
+    trace: Trace | None
+    records: list[PassRecord] = field(default_factory=list)
+    path: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    steps: int = 0
+
+    def pipeline(self, p: Pipeline, module: Module) -> PassResult:
+        total = PassResult()
+        options = self.options
+        if options.disable_all_hlo_passes or p.title in options.disable_hlo_passes:
+            return total
+        whole = p.title in options.enable_hlo_passes_only
+        outer = self.path
+        self.path = (*outer, p.title)
+        self.check_invariants(module, f"before {p.title}")
+        for step in p.passes:
+            if not isinstance(step, Pipeline) and not whole and not options.runs(title_of(step)):
+                continue
+            result = self.step(step, module)
+            total.fired += result.fired
+            total.changed |= result.changed
+            if result.module is not None:
+                module = total.module = result.module
+                total.changed = True
+        self.path = outer
+        return total
+
+    def step(self, p: Pass, module: Module) -> PassResult:
+        """Run one pass with everything that watches it."""
+        if isinstance(p, Pipeline):
+            return self.pipeline(p, module)
+        options, name = self.options, title_of(p)
+        watch = options.crash_on_noop_change or options.crash_on_silent_change
+        before = module_hash(module) if watch else None
+        count = module.instruction_count
+        if options.log is not None:
+            options.log(f"{name}: {count} instructions, hash {module_hash(module)[:16]}")
+        dumped = self.matches(name)
+        dumps = self.dump(f"before_{name}", module) if dumped and not self.dumps_all() else []
+        start = time.monotonic()
+        if isinstance(p, FixedPoint):
+            result = self.fixed_point(p, module)
+        else:
+            result = p.run(module, trace=self.trace, threads=options.threads)
+        end = time.monotonic()
+        after = result.module or module
+        if watch:
+            self.check_truth(name, result.changed, before != module_hash(after))
+        if result.changed:
+            self.check_invariants(after, f"after {name}")
+        if dumped and (result.changed or not self.dumps_all()):
+            dumps += self.dump(f"after_{name}", after)
+        if options.check_facts:
+            self.check_facts(p, after)
+        self.records.append(
+            PassRecord(
+                ".".join(self.path),
+                name,
+                start,
+                end,
+                result.changed,
+                result.fired,
+                count,
+                after.instruction_count,
+                dumps,
+            )
+        )
+        return result
+
+    def fixed_point(self, p: FixedPoint, module: Module) -> PassResult:
+        options = self.options
+        total = PassResult()
+        seen = {module_hash(module)} if options.detect_cycles else set()
+        for _ in range(p.limit):
+            if isinstance(p.inner, Pipeline):
+                result = self.pipeline(p.inner, module)
+            else:
+                result = p.inner.run(module, trace=self.trace, threads=options.threads)
+            total.fired += result.fired
+            if result.module is not None:
+                module = total.module = result.module
+            if not result.changed:
+                return total
+            total.changed = True
+            if options.detect_cycles:
+                now = module_hash(module)
+                if now in seen:
+                    self.warnings.append(f"{title_of(p)} came back to a module it had before")
+                    if options.log is not None:
+                        options.log(self.warnings[-1])
+                seen.add(now)
+        if options.crash_on_fix_max_iterations:
+            raise PassError(
+                f"{title_of(p)} still changes the module after {p.limit} iterations",
+                rule="fixed-point",
+            )
+        if not options.crash_on_silent_change:
+            total.changed = False
+        return total
+
+    def check_truth(self, name: str, said: bool, truth: bool) -> None:
+        if said and not truth and self.options.crash_on_noop_change:
+            raise PassError(f"{name} says it changed the module but did not", rule="pass-truth")
+        if truth and not said and self.options.crash_on_silent_change:
+            raise PassError(f"{name} changed the module but says it did not", rule="pass-truth")
+
+    def check_invariants(self, module: Module, when: str) -> None:
+        for check in self.options.invariants:
+            try:
+                check(module)
+            except HloError as error:
+                error.message = f"{when}: {error.message}"
+                raise
+
+    def check_facts(self, p: Pass, module: Module) -> None:
+        for claim in p.gives:
+            if not claim.holds(module):
+                raise PassError(
+                    f"{title_of(p)} says it gives {claim} ({claim.law}), but it does not hold",
+                    rule="pass-facts",
+                )
+
+    def matches(self, name: str) -> bool:
+        pattern = self.options.dump_pass_re
+        return bool(pattern and self.options.dump and re.search(pattern, name))
+
+    def dumps_all(self) -> bool:
+        return self.options.dump_pass_re == ".*"
+
+    def dump(self, stage: str, module: Module) -> list[str]:
+        assert self.options.dump
+        self.steps += 1
+        where = self.options.dump(f"{self.steps:04d}.{'.'.join(self.path)}.{stage}", module)
+        return [where] if where else []

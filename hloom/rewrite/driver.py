@@ -1,0 +1,197 @@
+"""The driver: applies rules until none applies, looking again only where something changed.
+
+A worklist holds instructions to look at, operands first. When a rule fires, what it made and the
+readers of what it replaced are looked at again; what became unread is erased on the way. Fuel
+bounds the number of firings; running out names the rules that fired most, which are the ones
+that undo one another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hloom.base.diagnostics import HloError
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.rewrite.build import RuleBuilder
+from hloom.rewrite.rule import Declined, Rule
+
+
+class FuelError(HloError):
+    """The rules undo one another: a fixed point was not reached."""
+
+
+@dataclass
+class Event:
+    """One rule met one instruction: what stood there, what stands there now, or why not."""
+
+    rule: Rule
+    before: str
+    after: str | None
+    declined: str | None
+
+
+@dataclass
+class Trace:
+    """What fired, and what declined and why. `text` keeps the instructions as text, which costs
+    time; without it only counts and reasons are kept."""
+
+    fired: Counter[str] = field(default_factory=Counter)
+    declined: Counter[tuple[str, str]] = field(default_factory=Counter)
+    events: list[Event] = field(default_factory=list)
+    text: bool = False
+
+    def record(self, rule: Rule, i: Instruction, new: Instruction | Declined | None) -> None:
+        if isinstance(new, Instruction):
+            self.fired[rule.name] += 1
+            if self.text:
+                self.events.append(Event(rule, str(i), str(new), None))
+        elif isinstance(new, Declined):
+            self.declined[rule.name, new.reason] += 1
+            if self.text:
+                self.events.append(Event(rule, str(i), None, new.reason))
+
+
+@dataclass
+class _Run:
+    """One run of some rules over one computation."""
+
+    computation: Computation
+    rules: Sequence[Rule]
+    trace: Trace | None
+    fuel: int
+    work: deque[Instruction] = field(default_factory=deque)
+    queued: set[Instruction] = field(default_factory=set)
+    fired: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        by_opcode: dict[str, list] = {}
+        for r in self.rules:
+            for opcode in r.pattern.opcodes or ():
+                entry = (r, r.match, r.build, r.wants)
+                by_opcode.setdefault(opcode, []).append(entry)
+        self.by_opcode = by_opcode
+        self.builder = RuleBuilder(self.computation)
+        self.work.extend(self.computation.in_order())
+        self.queued.update(self.work)
+
+    def push(self, items: Iterable[Instruction]) -> None:
+        """Look at these again, unless they wait already."""
+        queued, work = self.queued, self.work
+        for x in items:
+            if x not in queued:
+                queued.add(x)
+                work.append(x)
+
+    def run(self) -> Counter[str]:
+        work, queued, here = self.work, self.queued, self.computation.instructions
+        while work:
+            i = work.popleft()
+            queued.discard(i)
+            if i in here:
+                self.visit(i)
+        return self.fired
+
+    def visit(self, i: Instruction) -> None:
+        """Erase `i` if nothing reads it; else put in its place what a rule says, if one does."""
+        if not i.users and i is not self.computation._root:
+            if is_removable(i):
+                self.push(self.computation.erase(i))
+            return
+        candidates = self.by_opcode.get(i.opcode)
+        if candidates is None:
+            return
+        for r, match, build, wants in candidates:
+            found: dict[str, Instruction] = {}
+            if not match(i, found):
+                continue
+            new = self.accepted(i, build(self.builder, *[found[n] for n in wants]))
+            if self.trace is not None and new is not None:
+                self.trace.record(r, i, new)
+            if isinstance(new, Instruction):
+                self.replace(i, new, r)
+                return
+            self.undo()
+
+    def accepted(
+        self, i: Instruction, new: Instruction | Declined | None
+    ) -> Instruction | Declined | None:
+        """What the rule answered, or why the driver does not take it."""
+        if not isinstance(new, Instruction):
+            return new
+        if i.control_predecessors or i.control_successors:
+            return Declined("it has control dependencies")
+        if new.shape is not i.shape:
+            if not new.shape.compatible(i.shape):
+                raise AssertionError(f"a rule made {new.shape} where {i.shape} stood: {i}")
+            if new not in self.builder.made:
+                return Declined("the value that would replace it has another layout")
+            new.shape = i.shape
+        if i.sharding is not None and new not in self.builder.made and new.sharding != i.sharding:
+            return Declined("the value that would replace it has another sharding")
+        return new
+
+    def replace(self, i: Instruction, new: Instruction, r: Rule) -> None:
+        computation, builder = self.computation, self.builder
+        for made in builder.made:
+            if made.metadata is None:
+                made.metadata = i.metadata
+            if made.frontend_attributes is None:
+                made.frontend_attributes = i.frontend_attributes
+        if new.sharding is None and new in builder.made:
+            new.sharding = i.sharding
+        readers = computation.replace(i, new)
+        self.push(builder.made)
+        builder.made.clear()
+        self.push((new, *readers))
+        self.visit_dead(i)
+        self.fired[r.name] += 1
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise FuelError(
+                f"still rewriting %{computation.name} after {self.fired.total()} steps: "
+                + ", ".join(f"{n} ({c} times)" for n, c in self.fired.most_common(3)),
+                rule="fixed-point",
+                hint="these rules undo one another; switch one off or give more fuel",
+            )
+
+    def visit_dead(self, i: Instruction) -> None:
+        if not i.users and i is not self.computation._root and is_removable(i):
+            self.push(self.computation.erase(i))
+
+    def undo(self) -> None:
+        """Erase what a rule made before it declined."""
+        for made in reversed(self.builder.made):
+            if not made.users:
+                self.computation.erase(made)
+        self.builder.made.clear()
+
+
+def is_removable(i: Instruction) -> bool:
+    """Whether an unread instruction may be erased: no parameter, no effect, no order to keep."""
+    if i.opcode == "parameter" or i.control_predecessors or i.control_successors:
+        return False
+    op = OPS[i.opcode]
+    if not (op.side_effect or op.called or i.opcode == "custom-call"):
+        return True
+    return not i.has_side_effect
+
+
+def apply_rules(
+    computation: Computation,
+    rules: Sequence[Rule],
+    *,
+    trace: Trace | None = None,
+    fuel: int | None = None,
+) -> Counter[str]:
+    """Rewrite a computation to a fixed point; return how often each rule fired.
+
+    `fuel` bounds the firings (default: 20 an instruction, and 1,000). Raises `FuelError` when it
+    runs out. Unread instructions without side effects are erased on the way.
+    """
+    if fuel is None:
+        fuel = 20 * len(computation.instructions) + 1000
+    return _Run(computation, rules, trace, fuel).run()
