@@ -1,60 +1,53 @@
-"""Lists of shapes, such as `operand_layout_constraints={f32[2]{0}, s32[]}`, and the entry layout."""
+"""Lists of shapes (`operand_layout_constraints={f32[2]{0}, s32[]}`) and the entry layout."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from hloom.ir.text.cursor import Cursor
-from hloom.types.shape import Shape
-from hloom.types.text import parse_shape
+from hloom.types.shape import ProgramShape, Shape
+from hloom.types.text import ShapeSyntaxError, parse_program_shape, parse_shape
+
+T = TypeVar("T")
 
 
 def read_shape(cursor: Cursor) -> Shape:
     """One shape at the cursor, in all forms of `hloom.types.text`."""
-    shape, cursor.position = parse_shape(cursor.text, cursor.skip())
-    return shape
+    return _read(cursor, parse_shape)
+
+
+def _read(cursor: Cursor, read: Callable[..., tuple[T, int]]) -> T:
+    """Call a reader of `hloom.types.text` and give its errors a place."""
+    try:
+        made, cursor.position = read(cursor.text, cursor.skip(), default_layouts=True)
+    except ShapeSyntaxError as error:
+        cursor.fail(error.message, error.position)
+    return made
 
 
 def parse_shapes(cursor: Cursor) -> tuple[Shape, ...]:
     """Read `{shape, shape}`."""
-    return _shapes(cursor, "{", "}")
-
-
-def show_shapes(shapes: tuple[Any, ...]) -> str:
-    """The text of a list of shapes, layouts included."""
-    return "{" + ", ".join(map(str, shapes)) + "}"
-
-
-def _shapes(cursor: Cursor, opening: str, closing: str) -> tuple[Shape, ...]:
-    cursor.expect(opening)
+    cursor.expect("{", "to start a list of shapes")
     shapes: list[Shape] = []
-    while not cursor.eat(closing):
+    while not cursor.eat("}"):
         if shapes:
             cursor.expect(",", "between shapes")
         shapes.append(read_shape(cursor))
     return tuple(shapes)
 
 
-@dataclass(frozen=True, slots=True)
-class EntryLayout:
-    """The shapes of the entry's parameters and result, layouts included.
-
-    Text `{(f32[2]{0}, s32[])->f32[2]{0}}`.
-    """
-
-    parameters: tuple[Shape, ...]
-    result: Shape
-
-    @property
-    def text(self) -> str:
-        parameters = ", ".join(map(str, self.parameters))
-        return "{(" + parameters + ")->" + str(self.result) + "}"
+def show_shapes(shapes: Iterable[Shape]) -> str:
+    """The text of a list of shapes, layouts included."""
+    return "{" + ", ".join(map(str, shapes)) + "}"
 
 
-def parse_entry_layout(cursor: Cursor) -> EntryLayout:
-    """Read the value of `entry_computation_layout`."""
+def show_entry_layout(layout: ProgramShape) -> str:
+    """The text of `entry_computation_layout`: `{(f32[2]{0}, s32[])->f32[2]{0}}`."""
+    return "{" + layout.text + "}"
+
+
+def parse_entry_layout(cursor: Cursor) -> ProgramShape:
+    """Read the value of `entry_computation_layout`; missing layouts are the usual ones."""
     cursor.expect("{", "to start the entry layout")
-    parameters = _shapes(cursor, "(", ")")
-    cursor.expect("->", "between parameters and result")
-    result = read_shape(cursor)
+    layout = _read(cursor, parse_program_shape)
     cursor.expect("}", "to end the entry layout")
-    return EntryLayout(parameters, result)
+    return layout

@@ -1,0 +1,419 @@
+"""Shardings: how the elements of a value are spread over devices.
+
+A `Sharding` is one of these kinds:
+
+* `replicated`, `manual`, `unknown`, `unreduced`: nothing more to say;
+* `maximal`: everything on one device;
+* `tiled`: cut into `tile_dims` tiles, one device each. The last dimensions of `tile_dims` may be
+  subgroups (`subgroup_types`): devices that hold the same tile, and how (replicated, ...);
+* `named`: the same by names of mesh axes (`sharding_named.py`);
+* `tuple`: one sharding per leaf of a tuple shape.
+
+What is read is brought to XLA's normal form (subgroups of one type merged and ordered, replicated
+devices in rising order, the shortest iota), so that equal texts come from equal values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from hloom.ir.text.cursor import Cursor
+from hloom.ir.values.devices import IotaDevices, parse_iota
+from hloom.ir.values.metadata import OpMetadata, parse_metadata
+from hloom.ir.values.sharding_named import NamedSharding, parse_named
+from hloom.ir.values.sharding_tiles import SUBGROUP_TYPES, normal_tiles
+
+if TYPE_CHECKING:
+    import numpy
+
+    from hloom.types.shape import Shape
+
+Devices = tuple[int, ...] | IotaDevices
+_WORDS = ("replicated", "manual", "unknown", "unreduced", "maximal")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """How one value is spread over devices; see the module."""
+
+    kind: str
+    tile_dims: tuple[int, ...] = ()
+    """Tiles per dimension, then devices per subgroup type."""
+    devices: Devices = ()
+    """Device of each tile, row-major over `tile_dims`; of a maximal sharding, the one device."""
+    subgroup_types: tuple[str, ...] = ()
+    elements: tuple[Sharding, ...] = ()
+    """Of a tuple: one per leaf of the shape, in order."""
+    named: NamedSharding | None = None
+    metadata: tuple[OpMetadata, ...] = ()
+    shard_group: tuple[str, int] | None = None
+    """`("as", id)`: sharded exactly like the group; `("like", id)`: preferably so."""
+
+    @classmethod
+    def tile(
+        cls,
+        tile_dims: tuple[int, ...],
+        devices: Devices | None = None,
+        subgroup_types: tuple[str, ...] = (),
+    ) -> Sharding:
+        """A tiled sharding in normal form; by default over devices 0, 1, 2, ..."""
+        if devices is None:
+            devices = IotaDevices((prod(tile_dims),), (0,))
+        dims, devices, types, word = normal_tiles(tile_dims, devices, subgroup_types)
+        return cls(word) if word else cls("tiled", dims, devices, types)
+
+    @classmethod
+    def maximal(cls, device: int) -> Sharding:
+        return cls("maximal", devices=(device,))
+
+    @classmethod
+    def tuple_of(cls, *elements: Sharding) -> Sharding:
+        """One sharding per leaf; nested tuples are flattened."""
+        leaves = [x for e in elements for x in (e.elements if e.is_tuple else (e,))]
+        return cls("tuple", elements=tuple(leaves))
+
+    @property
+    def is_tuple(self) -> bool:
+        return self.kind == "tuple"
+
+    @property
+    def text(self) -> str:
+        if self.kind == "tuple":
+            return "{" + ", ".join(e.text for e in self.elements) + "}"
+        return "{" + self._words() + self._suffix() + "}"
+
+    def _words(self) -> str:
+        if self.kind == "maximal":
+            return f"maximal device={self.device}"
+        if self.named is not None:
+            return self.named.words
+        if self.kind != "tiled":
+            return self.kind
+        text = "devices=[" + ",".join(map(str, self.tile_dims)) + "]"
+        if isinstance(self.devices, IotaDevices):
+            text += "<=" + self.devices.text
+        else:
+            text += ",".join(map(str, self.devices))
+        if self.subgroup_types == ("replicated",):
+            return text + " last_tile_dim_replicate"
+        if self.subgroup_types:
+            return text + " last_tile_dims={" + ", ".join(self.subgroup_types) + "}"
+        return text
+
+    def _suffix(self) -> str:
+        text = f" shard_{self.shard_group[0]} {self.shard_group[1]}" if self.shard_group else ""
+        if not self.metadata:
+            return text
+        texts = [m.text for m in self.metadata]
+        if self.kind == "named":
+            return f"{text}, metadata={{{', '.join(texts)}}}"
+        if len(texts) == 1:
+            return f"{text} metadata={texts[0]}"
+        return f"{text} metadata={{{', '.join(texts)}}}"
+
+    @property
+    def device(self) -> int | None:
+        """The one device of a maximal sharding."""
+        if self.kind == "maximal" and isinstance(self.devices, tuple):
+            return self.devices[0]
+        if self.named and self.named.mesh.is_maximal and isinstance(self.named.mesh.devices, tuple):
+            return self.named.mesh.devices[0]
+        return None
+
+    @property
+    def device_count(self) -> int | None:
+        """How many devices take part; None when that is not said (replicated, manual, ...)."""
+        if self.device is not None:
+            return 1
+        if self.kind == "tiled":
+            return prod(self.tile_dims)
+        if self.named is not None:
+            return self.named.mesh.device_count
+        counts = [c for e in self.elements if (c := e.device_count) is not None]
+        return max(counts, default=None)
+
+    @property
+    def data_rank(self) -> int:
+        """How many dimensions a tiled value has: those of the tiles less the subgroups."""
+        return len(self.tile_dims) - len(self.subgroup_types)
+
+    def for_leaf(self, index: int) -> Sharding:
+        """The sharding of one leaf (counted in order) of the value."""
+        return self.elements[index] if self.is_tuple else self
+
+    def without_metadata(self) -> Sharding:
+        if self.is_tuple:
+            return replace(self, elements=tuple(e.without_metadata() for e in self.elements))
+        return replace(self, metadata=()) if self.metadata else self
+
+    def tiled(self) -> Sharding:
+        """A named sharding as tiles (kind `tiled` or a simpler one); others as they are."""
+        if self.is_tuple:
+            return replace(self, elements=tuple(e.tiled() for e in self.elements))
+        if self.named is None:
+            return self
+        if self.device is not None:
+            made = Sharding.maximal(self.device)
+        else:
+            dims, types, devices = self.named.tiling()
+            made = Sharding.tile(dims, tuple(devices.tolist()), types)
+            if made.kind == "tiled" and prod(made.tile_dims) == 1:
+                made = Sharding("replicated")
+        return replace(made, metadata=self.metadata, shard_group=self.shard_group)
+
+    def tile_assignment(self) -> numpy.ndarray:
+        """The devices as an array of shape `tile_dims` (subgroups included).
+
+        A maximal sharding gives one device; replicated and the like an empty array.
+        """
+        import numpy as np
+
+        s = self.tiled()
+        if isinstance(s.devices, IotaDevices):
+            return s.devices.array().reshape(s.tile_dims)
+        return np.array(s.devices, dtype=np.int64).reshape(s.tile_dims or (len(s.devices),))
+
+    def same(self, other: Sharding) -> bool:
+        """Whether it means the same: metadata and the way of writing do not count."""
+        a, b = self.without_metadata(), other.without_metadata()
+        if a == b:
+            return True
+        if a.is_tuple or b.is_tuple:
+            if a.kind != b.kind or len(a.elements) != len(b.elements):
+                return False
+            return all(x.same(y) for x, y in zip(a.elements, b.elements))
+        return _expanded(a) == _expanded(b)
+
+    def num_tiles(self, dimension: int | None = None) -> int:
+        """Into how many tiles one dimension is cut, or the whole value."""
+        s = self.tiled()
+        if s.kind != "tiled":
+            return 1
+        data = s.tile_dims[: s.data_rank]
+        return prod(data) if dimension is None else data[dimension]
+
+    def tile_sizes(self, dimensions: tuple[int, ...]) -> tuple[int, ...]:
+        """The dimensions of a tile of a value of these dimensions (rounded up)."""
+        s = self.tiled()
+        if s.kind != "tiled":
+            return tuple(dimensions)
+        return tuple(-(-size // tiles) for size, tiles in zip(dimensions, s.tile_dims))
+
+    def tile_index(self, device: int) -> tuple[int, ...]:
+        """Which tile a device holds, one number per dimension; `ValueError` if none."""
+        s = self.tiled()
+        if s.kind != "tiled":
+            if s.kind == "maximal" and s.device != device:
+                raise ValueError(f"device {device} holds nothing of {self.text}")
+            return ()
+        array = self.tile_assignment()
+        places = (array == device).nonzero()
+        if not len(places[0]):
+            raise ValueError(f"device {device} holds nothing of {self.text}")
+        return tuple(int(p[0]) for p in places[: s.data_rank])
+
+    def tile_offset(self, shape: Shape, device: int) -> tuple[int, ...]:
+        """The index of the first element a device holds (past the end for an empty tile)."""
+        index = self.tile_index(device)
+        sizes = self.tile_sizes(tuple(shape.dims))
+        return tuple(
+            min(i * size, whole)
+            for i, size, whole in zip(index or (0,) * len(sizes), sizes, shape.dims)
+        )
+
+    def tile_limit(self, shape: Shape, device: int) -> tuple[int, ...]:
+        """The index just past the last element a device holds."""
+        index = self.tile_index(device)
+        sizes = self.tile_sizes(tuple(shape.dims))
+        return tuple(
+            min((i + 1) * size, whole)
+            for i, size, whole in zip(index or (0,) * len(sizes), sizes, shape.dims)
+        )
+
+    def tile_shape(self, shape: Shape) -> Shape:
+        """The shape of one device's part, rounded up; layout and leaves of tuples are kept."""
+        from hloom.ir.values.sharding_checks import tile_shape
+
+        return tile_shape(self, shape)
+
+    def validate(self, shape: Shape, num_devices: int | None = None) -> str | None:
+        """What is wrong with it on a value of this shape and so many devices, or None."""
+        from hloom.ir.values.sharding_checks import validate
+
+        return validate(self, shape, num_devices)
+
+
+REPLICATED = Sharding("replicated")
+MANUAL = Sharding("manual")
+
+
+def _expanded(s: Sharding) -> tuple[object, ...]:
+    t = s.tiled()
+    devices = t.devices.devices if isinstance(t.devices, IotaDevices) else t.devices
+    if t.kind == "tiled" and t.subgroup_types[-1:] == ("replicated",):
+        last = t.tile_dims[-1]
+        rows = (sorted(devices[i : i + last]) for i in range(0, len(devices), last))
+        devices = tuple(d for row in rows for d in row)
+    return t.kind, t.tile_dims, devices, t.subgroup_types, t.shard_group
+
+
+def parse_sharding(cursor: Cursor) -> Sharding:
+    """Read a sharding in braces, in any of its forms."""
+    cursor.expect("{", "to start a sharding")
+    if cursor.eat("}"):
+        return Sharding("tuple")
+    if not cursor.at("{"):
+        return _parse_single(cursor)
+    elements: list[Sharding] = []
+    while True:
+        cursor.expect("{", "to start a sharding of a tuple's leaf")
+        elements.append(_parse_single(cursor))
+        if cursor.eat("}"):
+            return Sharding("tuple", elements=tuple(elements))
+        cursor.expect(",", "between the shardings of a tuple")
+
+
+def _parse_single(cursor: Cursor) -> Sharding:
+    """Read the rest of a sharding after its brace."""
+    if cursor.at("mesh") or cursor.at("maximal_mesh"):
+        named = parse_named(cursor)
+        metadata: tuple[OpMetadata, ...] = ()
+        if cursor.eat(","):
+            cursor.expect("metadata=", "or a list of axes")
+            metadata = _parse_metadata(cursor)
+        cursor.expect("}", "to end a named sharding")
+        return Sharding("named", named=named, metadata=metadata)
+    return _Reader(cursor).read()
+
+
+def _parse_metadata(cursor: Cursor) -> tuple[OpMetadata, ...]:
+    """Read `{...}` or `{{...}, {...}}`."""
+    start = cursor.skip()
+    cursor.expect("{", "to start metadata")
+    if not cursor.at("{"):
+        cursor.position = start
+        return (parse_metadata(cursor),)
+    found = [parse_metadata(cursor)]
+    while not cursor.eat("}"):
+        cursor.expect(",", "between metadata")
+        found.append(parse_metadata(cursor))
+    return tuple(found)
+
+
+class _Reader:
+    """Reads the words of a sharding that is not named, in any order."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.start = cursor.skip()
+        self.kind: str | None = None
+        self.dims: tuple[int, ...] | None = None
+        self.devices: Devices | None = None
+        self.device: int | None = None
+        self.types: tuple[str, ...] = ()
+        self.metadata: tuple[OpMetadata, ...] = ()
+        self.group: tuple[str, int] | None = None
+
+    def read(self) -> Sharding:
+        cursor = self.cursor
+        while not cursor.eat("}"):
+            at = cursor.skip()
+            if cursor.eat("devices="):
+                self._once(self.dims, "devices=", at)
+                self._read_devices()
+            elif cursor.eat("device="):
+                self._once(self.device, "device=", at)
+                self.device = cursor.integer("a device number")
+            elif cursor.eat("metadata="):
+                self.metadata += _parse_metadata(cursor)
+            elif cursor.eat("last_tile_dims="):
+                self._once(self.types or None, "the type of the last tile dimensions", at)
+                self.types = self._read_types()
+            else:
+                self._read_word(at)
+        return self._made()
+
+    def _read_word(self, at: int) -> None:
+        cursor = self.cursor
+        word = cursor.name("a sharding such as replicated or devices=[...]")
+        if word in _WORDS:
+            self._once(self.kind, "the kind of sharding", at)
+            self.kind = word
+        elif word == "last_tile_dim_replicate":
+            self._once(self.types or None, "the type of the last tile dimensions", at)
+            self.types = ("replicated",)
+        elif word in ("shard_as", "shard_like"):
+            self._once(self.group, "the shard group", at)
+            self.group = (word.removeprefix("shard_"), cursor.integer("the id of a shard group"))
+        else:
+            known = ", ".join((*_WORDS, "devices=, device=, shard_as, shard_like, mesh[...]"))
+            cursor.fail(
+                f"unknown word {word!r} in a sharding", at, length=len(word), hint=f"known: {known}"
+            )
+
+    def _once(self, value: object, what: str, at: int) -> None:
+        if value is not None:
+            self.cursor.fail(f"{what} is given twice in this sharding", at)
+
+    def _read_devices(self) -> None:
+        cursor = self.cursor
+        at = cursor.skip()
+        self.dims = cursor.integers("[", "]")
+        if not self.dims or min(self.dims) < 1:
+            cursor.fail("tile dimensions are one or more positive numbers", at)
+        tiles = prod(self.dims)
+        if cursor.eat("<="):
+            self.devices = parse_iota(cursor)
+            count = self.devices.count
+        else:
+            ids = [cursor.integer("a device number")]
+            while cursor.eat(","):
+                ids.append(cursor.integer("a device number"))
+            self.devices, count = tuple(ids), len(ids)
+        if count != tiles:
+            cursor.fail(f"there are {tiles} tiles but {count} devices", at)
+
+    def _read_types(self) -> tuple[str, ...]:
+        cursor = self.cursor
+        cursor.expect("{", "to start the types of the last tile dimensions")
+        types: list[str] = []
+        while not cursor.eat("}"):
+            if types:
+                cursor.expect(",", "between types")
+            at = cursor.skip()
+            word = cursor.name("the type of a tile dimension")
+            if word not in SUBGROUP_TYPES:
+                known = ", ".join(SUBGROUP_TYPES)
+                cursor.fail(
+                    f"unknown type {word!r} of a tile dimension", at, hint=f"known: {known}"
+                )
+            types.append(word)
+        return tuple(types)
+
+    def _made(self) -> Sharding:
+        extra = {"metadata": self.metadata, "shard_group": self.group}
+        if self.kind == "maximal":
+            device = self.device
+            if device is None and isinstance(self.devices, tuple) and len(self.devices) == 1:
+                device = self.devices[0]
+            if device is None:
+                self._fail("a maximal sharding has exactly one device: {maximal device=0}")
+            return Sharding("maximal", devices=(device,), **extra)
+        if self.kind is not None:
+            if self.device is not None or self.devices is not None or self.types:
+                self._fail(f"a {self.kind} sharding has no devices")
+            return Sharding(self.kind, **extra)
+        if self.dims is None or self.devices is None:
+            self._fail("a sharding that is not of a simple kind needs devices=[...]")
+        if self.device is not None:
+            self._fail("device= belongs to maximal shardings only")
+        if len(self.types) > len(self.dims):
+            self._fail(f"there are {len(self.types)} types but {len(self.dims)} tile dimensions")
+        if isinstance(self.devices, tuple) and len(self.devices) < 2:
+            self._fail("a tiled sharding has more than one device", hint="write {replicated}")
+        return replace(Sharding.tile(self.dims, self.devices, self.types), **extra)
+
+    def _fail(self, message: str, hint: str | None = None):
+        self.cursor.fail(message, self.start, hint=hint)
