@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.filecheck import CheckFailed
-from tests.pass_case import CaseFailed, cases, product, run_case
+from tests.pass_case import CaseFailed, cases, pass_from_text, product, run_case
 
 CASES = Path(__file__).parent / "passes"
 
@@ -39,9 +39,7 @@ class HloCase(pytest.Item):
         self.case = case
 
     def runtest(self):
-        from hloom.passes import pass_named
-
-        run_case(self.case, pass_named(self.case.pass_text), product())
+        run_case(self.case, pass_from_text(self.case.pass_text), product())
 
     def repr_failure(self, excinfo):
         if isinstance(excinfo.value, CaseFailed | CheckFailed):

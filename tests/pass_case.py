@@ -21,6 +21,7 @@ Lines that a case may have:
 """
 
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ class Step(Protocol):
     """What the harness needs of a pass."""
 
     def run(self, module: Any) -> Any:
-        """Change the module; the result says `changed` and which rules `fired`."""
+        """Change the module, or make another: the result has `changed`, `fired`, `module`."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,40 @@ class Language:
 def product() -> Language:
     """The real thing. Imported late: a case file can be collected before hloom is whole."""
     from hloom.interp import evaluate
-    from hloom.ir.text import parse_module, show_module
+    from hloom.ir.text import PrintOptions, parse_module, show_module
     from hloom.ir.verify import verify
 
-    return Language(parse_module, show_module, verify, evaluate)
+    whole = PrintOptions(large_constants=True)
+    return Language(parse_module, lambda module: show_module(module, whole), verify, evaluate)
+
+
+def pass_from_text(text: str) -> Any:
+    """The pass that `name{option=value, other=value}` says; ValueError when it says none.
+
+    Values are Python literals; a bare word is a string, `true` and `false` are booleans.
+    """
+    from hloom.passes import pass_named
+
+    found = re.fullmatch(r"([\w-]+)(?:\{(.*)\})?", text.strip())
+    if found is None:
+        raise ValueError(f"not a pass: {text!r}; write name or name{{option=value}}")
+    return pass_named(found[1], **options_from_text(found[2] or ""))
+
+
+def options_from_text(text: str) -> dict[str, Any]:
+    """`a=1, b=(2, 3), c=word` as a dictionary; commas inside brackets do not split."""
+    options: dict[str, Any] = {}
+    for part in re.split(r",(?![^(\[]*[)\]])", text):
+        if not part.strip():
+            continue
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or not name.isidentifier():
+            raise ValueError(f"not an option: {part!r}; write option=value")
+        try:
+            options[name] = literal_eval({"true": "True", "false": "False"}.get(value, value))
+        except (ValueError, SyntaxError):
+            options[name] = value
+    return options
 
 
 def cases(path: Path) -> Iterator[Case]:
@@ -117,6 +148,7 @@ def run_case(case: Case, step: Step, language: Language) -> None:
     _reads_back(source, language, "the input")
     language.verify(before)
     result = step.run(after)
+    after = after if result.module is None else result.module
     output = language.show(after)
     try:
         language.verify(after)
@@ -153,7 +185,7 @@ def _claims(case: Case, result: Any, changed: bool) -> None:
 
 def _is_fixed(step: Step, after: Any, output: str, language: Language) -> None:
     again = step.run(after)
-    text = language.show(after)
+    text = language.show(after if again.module is None else again.module)
     if text != output or again.changed:
         raise CaseFailed(f"a second run changed the program (said {again.changed}):\n{text}")
 

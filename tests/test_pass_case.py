@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from tests.filecheck import CheckFailed
-from tests.pass_case import CaseFailed, Language, cases, difference, leaves, run_case
+from tests.pass_case import (
+    CaseFailed,
+    Language,
+    cases,
+    difference,
+    leaves,
+    options_from_text,
+    run_case,
+)
 
 HEADER = "// pass: fold{limit=3}\n"
 PROGRAM = "ENTRY main\n1\n2\n"
@@ -52,7 +60,8 @@ class ToyPass:
         old = list(module.numbers)
         self.edit(module.numbers)
         changed = module.numbers != old if self.says is None else self.says
-        return SimpleNamespace(changed=changed, fired=Counter(fold=1) if changed else Counter())
+        fired = Counter(fold=1) if changed else Counter()
+        return SimpleNamespace(changed=changed, fired=fired, module=None)
 
 
 def fold(numbers):
@@ -167,3 +176,22 @@ def test_tolerance_is_relative_to_the_largest():
 
 def test_leaves_of_nested_tuples():
     assert [int(x) for x in leaves((1, (2, [3])))] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", {}),
+        ("a=1", {"a": 1}),
+        ("a=1, b=word, c=(2, 3)", {"a": 1, "b": "word", "c": (2, 3)}),
+        ("a=true,b=false, c=0", {"a": True, "b": False, "c": 0}),
+    ],
+)
+def test_options_from_text(text, options):
+    assert options_from_text(text) == options
+
+
+@pytest.mark.parametrize("text", ["a", "a=1, b", "1=a"])
+def test_wrong_options_are_errors(text):
+    with pytest.raises(ValueError, match="not an option"):
+        options_from_text(text)
