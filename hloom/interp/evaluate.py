@@ -8,7 +8,8 @@ the middle of a loop body to wait for others (`lockstep.py`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from inspect import isgeneratorfunction
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy import ndarray
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import checked_arguments
 from hloom.interp.frame import Device, Enter, EvalOptions, Frame, Meet, Receive
-from hloom.interp.plan import Plan, known_combiner, planned
-from hloom.interp.registry import load_meanings
+from hloom.interp.plan import Plan, Step, known_combiner, planned, unknown
+from hloom.interp.registry import MEANING, load_meanings
 from hloom.interp.values import Value, normalised, to_literal
 from hloom.interp.vectorised import VectorPlan, run_vectorised, vector_planned
 from hloom.ir.computation import Computation
@@ -79,7 +80,10 @@ class Machine:
 
     def run_alone(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Value:
         """The value of a computation that need not wait for other devices."""
-        run = self.run(computation, values, frame)
+        return self.finished(self.run(computation, values, frame))
+
+    def finished(self, run: Run) -> Value:
+        """The value of a run that need not wait for other devices."""
         answer: Any = None
         while True:
             try:
@@ -96,15 +100,17 @@ class Machine:
             )
 
     def run(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Run:
-        """Evaluate; a generator that yields each `Meet` it cannot answer itself.
+        """Evaluate; a generator that yields each request it cannot answer itself."""
+        return self.progress(_body(self.plan(computation), values, frame), frame)
+
+    def progress(self, body: Run, frame: Frame) -> Run:
+        """Run a body and all it calls.
 
         `stack` holds what is in progress: bodies (`_body`) and the meanings that called them.
         """
         limit = 2 * self.options.call_depth_limit
         caller: Instruction | None = None
-        stack: list[tuple[Run, Instruction | None]] = [
-            (_body(self.plan(computation), values, frame), None)
-        ]
+        stack: list[tuple[Run, Instruction | None]] = [(body, None)]
         answer: Any = None
         while stack:
             top, caller = stack[-1]
@@ -162,6 +168,16 @@ class Machine:
         if computation not in self.combiners:
             self.combiners[computation] = known_combiner(computation)
         return self.combiners[computation]
+
+
+def evaluate_step(i: Instruction, values: Sequence[Value], frame: Frame) -> Value:
+    """The value of one instruction on these operand values."""
+    machine = frame.machine
+    step = Step(i, MEANING.get(i.opcode) or unknown, False, tuple(range(len(values))), 0, ())
+    step = step._replace(waits=isgeneratorfunction(step.meaning))
+    slots: list[Value] = [*values, None]
+    plan = Plan(i.parent, (step._replace(slot=len(values)),), slots, (), len(values))
+    return machine.finished(machine.progress(_body(plan, (), frame), frame))
 
 
 def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:

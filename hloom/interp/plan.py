@@ -101,7 +101,7 @@ def _steps(
         read = dict.fromkeys((i, *i.operands))
         dead = tuple(slots[x] for x in read if x not in alive and x.opcode != "constant")
         alive.update(i.operands)
-        meaning = MEANING.get(i.opcode) or _unknown
+        meaning = MEANING.get(i.opcode) or unknown
         steps.append(
             Step(
                 i,
@@ -115,7 +115,8 @@ def _steps(
     return tuple(reversed(steps))
 
 
-def _unknown(i: Instruction, frame: Any, *values: Value) -> Value:
+def unknown(i: Instruction, frame: Any, *values: Value) -> Value:
+    """The meaning of an opcode that has none."""
     raise EvalError(f"{i.opcode} has no meaning here")
 
 

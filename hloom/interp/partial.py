@@ -1,0 +1,184 @@
+"""The value of one instruction when only some of what it depends on is known.
+
+Values are asked for backwards from the instruction, and only the parts of tuples that are needed,
+so an unknown element of a tuple does not hide the others. What cannot be known is an error that
+names it; there is no guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.arguments import as_value
+from hloom.interp.evaluate import Machine, evaluate_step
+from hloom.interp.frame import Device, EvalOptions, Frame
+from hloom.interp.values import Value, from_literal, to_literal
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.types.literal import Literal
+
+Path = tuple[int, ...]
+Part = tuple[Instruction, Path]
+"""An element of the value of an instruction, `()` the whole."""
+
+_PASSED_ON = frozenset("opt-barrier domain copy add-dependency async-update".split())
+"""Operations whose elements are those of their first operand."""
+_CALLS = frozenset("call fusion async-start".split())
+"""Callers whose operands are the parameters of what they call."""
+_UNKNOWN_FAMILIES = frozenset(("host", "collective"))
+_UNKNOWN = frozenset(("rng", "rng-get-and-update-state"))
+
+
+def evaluate_partially(
+    instruction: Instruction,
+    known: Mapping[Instruction, Any] | None = None,
+    substitutions: Mapping[Instruction, Any] | None = None,
+    *,
+    options: EvalOptions | None = None,
+) -> Literal:
+    """The value of an instruction from the values of others (AN-10).
+
+    `known` gives values (literals or arrays) of some instructions. `substitutions` replace
+    instructions, by a value or by another instruction that is evaluated instead. The value of a
+    parameter is that of the caller's operand, when its computation has exactly one caller and
+    that is a call, a fusion, an async-start or a conditional. Raises `EvalError` naming what is
+    not known: a parameter, a random number, or what comes from the host or from other devices.
+    """
+    finder = _Finder(known or {}, substitutions or {}, options or EvalOptions())
+    with np.errstate(all="ignore"):
+        return to_literal(finder.value((instruction, ())), instruction.shape)
+
+
+class _Finder:
+    """What has been found so far. The stack is explicit: chains are as long as programs."""
+
+    def __init__(
+        self,
+        known: Mapping[Instruction, Any],
+        substitutions: Mapping[Instruction, Any],
+        options: EvalOptions,
+    ) -> None:
+        self.known = {**known, **substitutions}
+        self.found: dict[Part, Value] = {}
+        self.frame = Frame(Machine(options), options, Device())
+
+    def value(self, wanted: Part) -> Value:
+        stack = [wanted]
+        open_: set[Part] = set()
+        while stack:
+            part = stack[-1]
+            if part in self.found:
+                stack.pop()
+                continue
+            parts = self._needs(part)
+            missing = [p for p in parts if p not in self.found]
+            if missing:
+                if part in open_:
+                    raise EvalError("depends on itself", instruction=f"%{part[0].name}")
+                open_.add(part)
+                stack.extend(missing)
+                continue
+            self.found[part] = self._made(part, parts)
+            open_.discard(part)
+            stack.pop()
+        return self.found[wanted]
+
+    def _needs(self, part: Part) -> list[Part]:
+        """The parts this part is made from."""
+        i, path = part
+        if i in self.known:
+            given = self.known[i]
+            return [(given, path)] if isinstance(given, Instruction) else []
+        other = self._elsewhere(i, path)
+        if other is not None:
+            return [other]
+        if path:
+            return [(i, ())]
+        _check_knowable(i)
+        if i.opcode == "get-dimension-size" and not i.operands[0].shape.is_dynamic:
+            return []
+        return [(x, ()) for x in i.operands]
+
+    def _elsewhere(self, i: Instruction, path: Path) -> Part | None:
+        """The part of another instruction that this part is, without computing anything."""
+        opcode = i.opcode
+        if opcode == "get-tuple-element":
+            return i.operands[0], (i.attrs.index, *path)
+        if opcode == "tuple" and path:
+            return i.operands[path[0]], path[1:]
+        if opcode in _PASSED_ON and i.operands:
+            return i.operands[0], path
+        if opcode == "parameter":
+            return caller_value(i), path
+        return None
+
+    def _made(self, part: Part, parts: list[Part]) -> Value:
+        i, path = part
+        if i in self.known:
+            given = self.known[i]
+            if isinstance(given, Instruction):
+                return self.found[parts[0]]
+            value = from_literal(given) if isinstance(given, Literal) else given
+            return _element(as_value(value, i.shape, f"the value of %{i.name}"), path)
+        if len(parts) == 1 and parts[0] == (i, ()):
+            return _element(self.found[parts[0]], path)
+        if parts and parts[0] == self._elsewhere(i, path):
+            return self.found[parts[0]]
+        if i.opcode == "constant":
+            return from_literal(i.attrs.literal)
+        if i.opcode == "get-dimension-size" and not parts:
+            return np.array(i.operands[0].shape.dims[i.attrs.dimensions[0]], np.int32)
+        return evaluate_step(i, [self.found[p] for p in parts], self.frame)
+
+
+def _element(value: Value, path: Path) -> Value:
+    for k in path:
+        value = value[k]
+    return value
+
+
+def caller_value(parameter: Instruction) -> Instruction:
+    """The caller's operand that a parameter stands for; `EvalError` when there is not just one."""
+    computation = parameter.parent
+    count = sum(computation.callers.values())
+    if count != 1:
+        why = "nobody calls" if count == 0 else f"{count} callers share"
+        raise EvalError(
+            f"the parameter's value is not known: {why} computation %{computation.name}",
+            instruction=f"%{parameter.name}",
+            hint="give it in `known` or `substitutions`",
+        )
+    (caller,) = computation.callers
+    number = parameter.attrs.number
+    if caller.opcode in _CALLS:
+        return caller.operands[number]
+    if caller.opcode == "conditional":
+        return caller.operands[1 + caller.called.index(computation)]
+    raise EvalError(
+        f"the parameter's value is not known: {caller.opcode} %{caller.name} may call its "
+        "computation with many values",
+        instruction=f"%{parameter.name}",
+        hint="give it in `known` or `substitutions`",
+    )
+
+
+def _check_knowable(i: Instruction) -> None:
+    """`EvalError` when the value depends on more than the operands, inside calls too."""
+    stack, seen = [i], set()
+    while stack:
+        x = stack.pop()
+        if x.opcode in _UNKNOWN or OPS[x.opcode].family in _UNKNOWN_FAMILIES:
+            inside = "" if x is i else f" inside %{i.name}"
+            raise EvalError(
+                f"the value of {x.opcode}{inside} is not known before the program runs",
+                instruction=f"%{x.name}",
+                hint="give it in `known` or `substitutions`",
+            )
+        for c in x.called:
+            if c not in seen:
+                seen.add(c)
+                stack.extend(c.instructions)

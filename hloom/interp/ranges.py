@@ -1,0 +1,269 @@
+"""Which values a program expects in its entry parameters, read off from what it does with them.
+
+Every use that only makes sense for some values (an index, a divisor, the matrix of a Cholesky
+factorisation) is traced backwards, through operations that pass values on and through calls, to
+the parameters it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from hloom.base.registry import Registry
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+
+Path = tuple[int, ...]
+Leaf = tuple[Instruction, Path]
+"""A parameter of the entry and the path to an array in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an array's values should be; the narrowest of all uses."""
+
+    low: float | None = None
+    high: float | None = None
+    """Inclusive."""
+    ordered: bool = False
+    """Not descending along the first dimension."""
+    distinct: bool = False
+    bits: bool = False
+    """Any bit pattern of the type."""
+    matrix: str | None = None
+    """`definite`: symmetric positive definite; `triangular`: far from singular."""
+
+    def and_(self, other: Wanted) -> Wanted:
+        lows = [x.low for x in (self, other) if x.low is not None]
+        highs = [x.high for x in (self, other) if x.high is not None]
+        return Wanted(
+            max(lows, default=None),
+            min(highs, default=None),
+            self.ordered or other.ordered,
+            self.distinct or other.distinct,
+            self.bits or other.bits,
+            self.matrix or other.matrix,
+        )
+
+
+Use = tuple[int, Wanted]
+"""An operand's number and what is wanted of it."""
+USES: Registry[str, Callable[[Instruction], Iterator[Use]]] = Registry("use")
+"""From an opcode to what it wants of its operands."""
+
+POSITIVE = Wanted(0.5, 2.0)
+_TRIP_LIMIT = 4
+"""Loops bounded by a parameter run this often at most."""
+
+_FIXED = {
+    "acos": Wanted(-0.9, 0.9),
+    "acosh": Wanted(1.1, 3.0),
+    "asin": Wanted(-0.9, 0.9),
+    "atanh": Wanted(-0.9, 0.9),
+    "log": POSITIVE,
+    "log-plus-one": Wanted(-0.5, 2.0),
+    "rsqrt": POSITIVE,
+    "sqrt": POSITIVE,
+    "cholesky": Wanted(matrix="definite"),
+    "triangular-solve": Wanted(matrix="triangular"),
+    "rng-bit-generator": Wanted(bits=True),
+}
+
+
+@USES.of(*_FIXED)
+def fixed(i: Instruction) -> Iterator[Use]:
+    yield 0, _FIXED[i.opcode]
+
+
+@USES.of("divide", "remainder")
+def divisor(i: Instruction) -> Iterator[Use]:
+    yield 1, Wanted(1, 7) if i.shape.dtype.is_integral else POSITIVE
+
+
+@USES.of("power")
+def power(i: Instruction) -> Iterator[Use]:
+    if i.shape.dtype.is_integral:
+        yield 1, Wanted(0, 3)
+    else:
+        yield 0, POSITIVE
+
+
+@USES.of("shift-left", "shift-right-arithmetic", "shift-right-logical")
+def shift(i: Instruction) -> Iterator[Use]:
+    yield 1, Wanted(0, i.shape.dtype.bits - 1)
+
+
+@USES.of("gather")
+def gather(i: Instruction) -> Iterator[Use]:
+    a, dims = i.attrs, i.operands[0].shape.dims
+    room = [dims[d] - a.slice_sizes[d] for d in a.start_index_map]
+    yield 1, Wanted(0, min(room, default=0), ordered=a.indices_are_sorted)
+
+
+@USES.of("scatter")
+def scatter(i: Instruction) -> Iterator[Use]:
+    a, count = i.attrs, len(i.operands) // 2
+    dims, update = i.operands[0].shape.dims, i.operands[count + 1].shape.dims
+    outside = (*a.inserted_window_dims, *a.input_batching_dims)
+    window = dict(
+        zip(
+            [d for d in range(len(dims)) if d not in outside],
+            [update[d] for d in a.update_window_dims],
+        )
+    )
+    room = [dims[d] - window.get(d, 1) for d in a.scatter_dims_to_operand_dims]
+    yield (
+        count,
+        Wanted(0, min(room, default=0), ordered=a.indices_are_sorted, distinct=a.unique_indices),
+    )
+
+
+@USES.of("dynamic-slice")
+def dynamic_slice(i: Instruction) -> Iterator[Use]:
+    for k in range(1, len(i.operands)):
+        for d in range(len(i.operands[0].shape.dims)) if i.operands[k].shape.rank else (k - 1,):
+            yield k, Wanted(0, i.operands[0].shape.dims[d] - i.attrs.dynamic_slice_sizes[d])
+
+
+@USES.of("dynamic-update-slice")
+def dynamic_update_slice(i: Instruction) -> Iterator[Use]:
+    x, update = i.operands[0].shape, i.operands[1].shape
+    for k in range(2, len(i.operands)):
+        for d in range(x.rank) if i.operands[k].shape.rank else (k - 2,):
+            yield k, Wanted(0, x.dims[d] - update.dims[d])
+
+
+@USES.of("conditional")
+def conditional(i: Instruction) -> Iterator[Use]:
+    if not i.operands[0].shape.dtype.is_pred:
+        yield 0, Wanted(0, len(i.called) - 1)
+
+
+@USES.of("set-dimension-size")
+def set_dimension_size(i: Instruction) -> Iterator[Use]:
+    yield 1, Wanted(0, i.operands[0].shape.dims[i.attrs.dimensions[0]])
+
+
+@USES.of("dynamic-reshape")
+def dynamic_reshape(i: Instruction) -> Iterator[Use]:
+    for k, size in enumerate(i.shape.dims):
+        yield k + 1, Wanted(size, size)
+
+
+@USES.of("ragged-dot")
+def ragged_dot(i: Instruction) -> Iterator[Use]:
+    groups = max(1, i.operands[2].shape.dims[-1] if i.operands[2].shape.dims else 1)
+    size = i.operands[0].shape.dims[i.attrs.lhs_ragged_dims[0]] if i.attrs.lhs_ragged_dims else 0
+    yield 2, Wanted(0, size // groups)
+
+
+@USES.of("ragged-all-to-all")
+def ragged_all_to_all(i: Instruction) -> Iterator[Use]:
+    rows = min(i.operands[0].shape.dims[0], i.operands[1].shape.dims[0])
+    for k in range(2, 6):
+        yield k, Wanted(0, rows // 2)
+
+
+@USES.of("batch-norm-inference", "batch-norm-grad")
+def variance(i: Instruction) -> Iterator[Use]:
+    yield (4 if i.opcode == "batch-norm-inference" else 3), POSITIVE
+
+
+@USES.of("custom-call")
+def custom_call(i: Instruction) -> Iterator[Use]:
+    if i.attrs.custom_call_target == "SliceToDynamic":
+        for k, size in enumerate(i.operands[0].shape.dims):
+            yield k + 1, Wanted(0, size)
+
+
+@USES.of("while")
+def while_(i: Instruction) -> Iterator[Use]:
+    """Nothing of the state itself; what the condition compares is limited in `wanted_values`."""
+    yield from ()
+
+
+_PASS_ALL = frozenset("concatenate maximum minimum".split())
+_PASS_FIRST = frozenset(
+    "copy reshape bitcast broadcast transpose convert slice reverse opt-barrier domain "
+    "add-dependency pad dynamic-slice gather get-dimension-size all-gather collective-permute "
+    "copy-start copy-done".split()
+)
+_CALLS = frozenset("call fusion async-start".split())
+
+
+def wanted_values(module: Module) -> dict[Leaf, Wanted]:
+    """What each array among the entry's parameters should hold; absent: anything."""
+    found: dict[Leaf, Wanted] = {}
+    for i in module.instructions():
+        use = USES.get(i.opcode)
+        if use is not None:
+            for k, wanted in use(i):
+                if k < len(i.operands):
+                    _trace(i.operands[k], (), wanted, module, found)
+    for loop in (i for i in module.instructions() if i.opcode == "while"):
+        root = loop.called[0].root
+        if root.opcode == "compare":
+            limit = Wanted(0, _TRIP_LIMIT)
+            for side in root.operands:
+                _trace(side, (), limit, module, found)
+    return found
+
+
+def _trace(
+    start: Instruction, path: Path, wanted: Wanted, module: Module, found: dict[Leaf, Wanted]
+) -> None:
+    """Note what is wanted at every entry parameter this value may come from."""
+    stack, seen = [(start, path)], set()
+    while stack:
+        i, path = stack.pop()
+        if (i, path) in seen:
+            continue
+        seen.add((i, path))
+        if i.opcode == "parameter" and i.parent is module.entry_or_none:
+            here = wanted if i.shape.subshape(path).rank else replace(wanted, distinct=False)
+            found[(i, path)] = found[(i, path)].and_(here) if (i, path) in found else here
+        else:
+            stack.extend(_origins(i, path))
+
+
+def _origins(i: Instruction, path: Path) -> list[Leaf]:
+    """Where the values of a part of an instruction come from, one step back."""
+    opcode, operands = i.opcode, i.operands
+    if opcode == "get-tuple-element":
+        return [(operands[0], (i.attrs.index, *path))]
+    if opcode == "tuple":
+        return [(operands[path[0]], path[1:])] if path else []
+    if opcode == "parameter":
+        return [(x, path) for x in _passed_in(i)]
+    if opcode in _CALLS:
+        return [(i.called[0].root, path)]
+    if opcode == "async-done":
+        return [(operands[0].called[0].root, path)] if operands[0].called else []
+    if opcode == "while":
+        return [(operands[0], path)]
+    if opcode == "conditional":
+        return [(c.root, path) for c in i.called]
+    if opcode == "select":
+        return [(x, path) for x in operands[1:]]
+    if opcode == "clamp":
+        return [(operands[1], path)]
+    if opcode in _PASS_ALL:
+        return [(x, path) for x in operands]
+    if opcode in _PASS_FIRST and operands and not i.shape.is_tuple:
+        return [(operands[0], path)] if operands[0].shape.is_array else []
+    return []
+
+
+def _passed_in(parameter: Instruction) -> Iterator[Instruction]:
+    """The operands of all callers that a parameter may stand for."""
+    number = parameter.attrs.number
+    for caller in parameter.parent.callers:
+        if caller.opcode in _CALLS and number < len(caller.operands):
+            yield caller.operands[number]
+        elif caller.opcode == "while":
+            yield caller.operands[0]
+        elif caller.opcode == "conditional":
+            for branch, x in zip(caller.called, caller.operands[1:]):
+                if branch is parameter.parent:
+                    yield x

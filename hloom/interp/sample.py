@@ -1,0 +1,141 @@
+"""Random inputs for a module, such that running it makes sense.
+
+Indices stay inside what they index, divisors are not zero, loops end soon, matrices to be
+factorised can be: see `ranges.py`. Everything else is small and mixed, so that results stay far
+from overflow and rounding differences stay small. Same module and seed, same inputs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.ranges import Leaf, Wanted, wanted_values
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.types.dtype import DType
+from hloom.types.literal import Literal
+from hloom.types.shape import UNBOUNDED, Shape
+
+ANYTHING = Wanted()
+_UNBOUNDED_SIZE = 3
+
+
+def random_arguments(module: Module, seed: int = 0) -> list[Literal]:
+    """One literal for each parameter of the entry.
+
+    Dynamic dimensions get one fraction of their bound, the same everywhere, so that arrays that
+    meet have equal sizes. Opaque parameters are an `EvalError`.
+    """
+    rng = np.random.default_rng(seed)
+    wanted = wanted_values(module)
+    fraction = rng.uniform(0.3, 1.0)
+    return [_literal(p, p.shape, (), wanted, fraction, rng) for p in module.entry.parameters]
+
+
+def _literal(
+    parameter: Instruction,
+    shape: Shape,
+    path: tuple[int, ...],
+    wanted: dict[Leaf, Wanted],
+    fraction: float,
+    rng: np.random.Generator,
+) -> Literal:
+    if shape.is_tuple:
+        parts = [
+            _literal(parameter, part, (*path, k), wanted, fraction, rng)
+            for k, part in enumerate(shape.elements)
+        ]
+        return Literal(shape, None, tuple(parts))
+    if shape.is_token:
+        return Literal.token()
+    if shape.is_buffer:
+        shape = shape.elements[0]
+    if not shape.is_array:
+        raise EvalError(f"no values are known for {shape}", instruction=f"%{parameter.name}")
+    sizes = tuple(
+        _dynamic_size(size, fraction) if shape.is_dynamic_dim(d) else size
+        for d, size in enumerate(shape.dims)
+    )
+    array = random_array(shape.dtype, sizes, rng, wanted.get((parameter, path), ANYTHING))
+    return Literal.owning(array, shape)
+
+
+def _dynamic_size(bound: int, fraction: float) -> int:
+    return _UNBOUNDED_SIZE if bound == UNBOUNDED else int(np.ceil(bound * fraction))
+
+
+def random_array(
+    dtype: DType, sizes: tuple[int, ...], rng: np.random.Generator, wanted: Wanted = ANYTHING
+) -> np.ndarray:
+    """An array of this type and these sizes that holds what is wanted.
+
+    By default floats and complex parts are standard normal, integers lie in -8..8 (0..8 without
+    a sign, less for narrow types).
+    """
+    if dtype.is_pred:
+        return rng.integers(0, 2, sizes).astype(np.bool_)
+    if wanted.matrix and len(sizes) >= 2 and sizes[-1] == sizes[-2]:
+        return _matrix(dtype, sizes, rng, wanted.matrix)
+    if dtype.is_integral:
+        return _integers(dtype, sizes, rng, wanted)
+    if dtype.is_complex:
+        parts = rng.standard_normal((2, *sizes))
+        return np.asarray(parts[0] + 1j * parts[1]).astype(dtype.numpy)
+    if wanted.low is not None or wanted.high is not None:
+        low = wanted.low if wanted.low is not None else min(-1.0, wanted.high or 0.0)
+        high = wanted.high if wanted.high is not None else max(1.0, low + 1.0)
+        values = rng.uniform(low, max(low, high), sizes)
+    elif not dtype.is_signed:
+        values = np.exp2(rng.integers(-3, 4, sizes).astype(np.float64))
+    else:
+        values = rng.standard_normal(sizes)
+    if wanted.ordered and sizes:
+        values = np.sort(values, axis=0)
+    return (
+        np.asarray(values).astype(np.float32 if dtype.bits < 32 else np.float64).astype(dtype.numpy)
+    )
+
+
+def _integers(
+    dtype: DType, sizes: tuple[int, ...], rng: np.random.Generator, wanted: Wanted
+) -> np.ndarray:
+    least = -(1 << (dtype.bits - 1)) if dtype.is_signed_int else 0
+    most = (1 << (dtype.bits - dtype.is_signed_int)) - 1
+    if wanted.bits:
+        return rng.integers(least, most, sizes, endpoint=True, dtype=_carrier(dtype)).astype(
+            dtype.numpy
+        )
+    low = int(max(least, -8 if wanted.low is None else wanted.low))
+    high = int(min(most, max(low, 8) if wanted.high is None else wanted.high))
+    high = max(low, high)
+    count = int(np.prod(sizes, dtype=np.int64))
+    if wanted.distinct and count <= high - low + 1:
+        values = (rng.permutation(high - low + 1)[:count] + low).reshape(sizes)
+    else:
+        values = rng.integers(low, high, sizes, endpoint=True)
+    if wanted.ordered and sizes:
+        values = np.sort(values, axis=0)
+    return np.asarray(values).astype(_carrier(dtype)).astype(dtype.numpy)
+
+
+def _carrier(dtype: DType) -> type:
+    """A numpy type of its own that holds every value of an integer type."""
+    if dtype.bits < 8:
+        return np.int8 if dtype.is_signed_int else np.uint8
+    return dtype.numpy.type
+
+
+def _matrix(
+    dtype: DType, sizes: tuple[int, ...], rng: np.random.Generator, kind: str
+) -> np.ndarray:
+    """Matrices that can be factorised, or solved with, without losing digits."""
+    n = sizes[-1]
+    x = rng.standard_normal(sizes)
+    if dtype.is_complex:
+        x = x + 1j * rng.standard_normal(sizes)
+    if kind == "definite":
+        x = x @ np.conj(np.swapaxes(x, -1, -2)) / max(1, n) + np.eye(n)
+    else:
+        x = x / max(1, n) + 2 * np.eye(n)
+    return x.astype(dtype.numpy)
