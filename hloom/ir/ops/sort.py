@@ -22,3 +22,4 @@ class Topk:
     x: Operand
     k: Int
     largest: Bool = True
+    is_stable: Bool = False

@@ -66,7 +66,9 @@ def _slot(name: str) -> Callable[[Instruction, Any], None]:
 
 def _attach_sharding(i: Instruction, value: Any) -> None:
     """A tuple with one plain sharding has it on every leaf."""
-    i.sharding = value.for_shape(i.shape) if i.shape.is_tuple and not value.is_tuple else value
+    if i.shape.is_tuple and not value.is_tuple:
+        value = type(value).tuple_of(*[value] * max(1, i.shape.leaf_count))
+    i.sharding = value
 
 
 ANNOTATIONS: dict[str, Annotation] = {

@@ -71,7 +71,7 @@ def escape(text: str) -> str:
 
 
 class Cursor:
-    """A place in a text. Every reading method skips white space first and moves past what it read."""
+    """A place in a text. Reading methods skip white space first and move past what they read."""
 
     __slots__ = ("file", "original", "position", "text")
 

@@ -144,7 +144,8 @@ class OperandReader:
         index = int(match[1])
         if not 0 <= index < len(of.shape.elements):
             cursor.fail(
-                f"GTE index {index} out of bounds: %{of.name} has {len(of.shape.elements)} elements",
+                f"GTE index {index} out of bounds: %{of.name} is a tuple of "
+                f"{len(of.shape.elements)} elements",
                 at + 1,
                 rule="compact-gte",
             )

@@ -17,7 +17,7 @@ from hloom.ir.op import OPS, OpDef, ShapeError
 from hloom.ir.text.annotations import ANNOTATIONS, read_header_attributes
 from hloom.ir.text.cursor import Cursor, blank_comments
 from hloom.ir.text.operands import OperandReader
-from hloom.ir.values.metadata import STACK_FRAME_TABLES, parse_stack_frames
+from hloom.ir.values.stack_frames import at_stack_frames, parse_stack_frames
 from hloom.types.literal_text import parse_literal
 from hloom.types.shape import ProgramShape, Shape
 from hloom.types.syntax import OffsetError
@@ -96,7 +96,7 @@ class ModuleReader:
     def read_computations(self) -> Computation | None:
         cursor, last = self.cursor, None
         while cursor.skip() < len(self.text):
-            if any(cursor.at(name) for name in STACK_FRAME_TABLES) and last is None:
+            if last is None and at_stack_frames(cursor):
                 self.module.stack_frames = parse_stack_frames(cursor)
                 continue
             if last is None and INSTRUCTION_START.match(self.text, cursor.position):
@@ -331,7 +331,7 @@ class ModuleReader:
         """Fill `values`, `annotations` and `called`; return a key under which equal attribute
         records are one object (None: not worth keeping)."""
         cursor, text = self.cursor, self.text
-        key: list[str] | None = [op.name]
+        key: list[Any] | None = [op.name, *values.values()]
         fields, cached = op.field_by_name, self.values
         while match := ATTRIBUTE.match(text, cursor.position):
             name = match[1]

@@ -94,7 +94,7 @@ class Printer:
             out.append(f"entry_computation_layout={self.program_shape_text(layout)}")
         for name in ("parameters", "output"):
             full = f"allow_spmd_sharding_propagation_to_{name}"
-            if any(flags := getattr(module, full)):
+            if flags := getattr(module, full):
                 out.append(full + "={" + ",".join(map(show_boolean, flags)) + "}")
         if module.replica_count != 1:
             out.append(f"replica_count={module.replica_count}")

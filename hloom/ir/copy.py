@@ -1,0 +1,137 @@
+"""Copies computations and modules, and says whether two are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+
+Replacement = dict[Instruction, Instruction]
+
+
+def copy_instructions(
+    order: Iterable[Instruction],
+    into: Computation,
+    new_for_old: Replacement,
+    callees: dict[Computation, Computation] | None = None,
+) -> None:
+    """Append copies of instructions; `new_for_old` maps what they read, and grows by them.
+
+    Calls go to `callees[c]` where given, else to the same computation.
+    """
+    for i in order:
+        operands = tuple([new_for_old[x] for x in i.operands])
+        called = tuple([callees.get(c, c) for c in i.called]) if callees else i.called
+        made = into.append(i.opcode, i.attrs, operands, i.shape, i.name, called)
+        made.copy_annotations(i)
+        new_for_old[i] = made
+    for i, made in list(new_for_old.items()):
+        for before in i.control_predecessors:
+            if before in new_for_old and made.parent is into:
+                made.add_control_predecessor(new_for_old[before])
+
+
+def copy_computation(
+    c: Computation,
+    into: Module,
+    name: str | None = None,
+    callees: dict[Computation, Computation] | None = None,
+) -> tuple[Computation, Replacement]:
+    """A copy of a computation, in a module, and which instruction became which."""
+    made = into.add_computation(name or c.name, thread=c.execution_thread)
+    new_for_old: Replacement = {}
+    copy_instructions(c.in_order(), made, new_for_old, callees)
+    made.reorder(new_for_old[i] for i in c.instructions)
+    made.root = new_for_old[c.root]
+    return made, new_for_old
+
+
+def copy_module(module: Module) -> Module:
+    """A module of its own, equal to this one, sharing only immutable parts."""
+    made = Module(module.name)
+    kept = {"computations", "entry_or_none", "schedule", "_next_id", "carried", "name"}
+    for key, value in vars(module).items():
+        if key not in kept:
+            setattr(made, key, value)
+    made.carried = dict(module.carried)
+    callees: dict[Computation, Computation] = {}
+    instructions: Replacement = {}
+    for c in module.computations_in_order():
+        callees[c], new_for_old = copy_computation(c, made, c.name, callees)
+        instructions.update(new_for_old)
+    made.computations = dict.fromkeys(callees[c] for c in module.computations)
+    for old, new in callees.items():
+        new.name = old.name
+    if module.entry_or_none is not None:
+        made.entry = callees[module.entry]
+    if module.schedule is not None:
+        made.schedule = {
+            callees[c]: [instructions[i] for i in order] for c, order in module.schedule.items()
+        }
+    return made
+
+
+def difference(a: Module, b: Module) -> str | None:
+    """The first thing in which two modules differ, None when they are equal.
+
+    Names, program order, annotations and every attribute count; ids do not.
+    """
+    for key in vars(a):
+        if key in ("computations", "entry_or_none", "schedule", "_next_id", "carried"):
+            continue
+        if getattr(a, key) != getattr(b, key):
+            return f"{key}: {getattr(a, key)} and {getattr(b, key)}"
+    names_a, names_b = [[c.name for c in m.computations_in_order()] for m in (a, b)]
+    if sorted(names_a) != sorted(names_b):
+        return f"computations {sorted(set(names_a) ^ set(names_b))}"
+    if a.entry.name != b.entry.name:
+        return f"entry %{a.entry.name} and %{b.entry.name}"
+    by_name = {c.name: c for c in b.computations}
+    for c in a.computations:
+        if found := _computation_difference(c, by_name[c.name]):
+            return f"%{c.name}: {found}"
+    return _schedule_difference(a, b)
+
+
+def _schedule_difference(a: Module, b: Module) -> str | None:
+    if (a.schedule is None) != (b.schedule is None):
+        return "one module is scheduled, the other is not"
+    if a.schedule is None or b.schedule is None:
+        return None
+    orders = [{c.name: [i.name for i in o] for c, o in (m.schedule or {}).items()} for m in (a, b)]
+    return None if orders[0] == orders[1] else "schedules differ"
+
+
+def _computation_difference(a: Computation, b: Computation) -> str | None:
+    if a.execution_thread != b.execution_thread:
+        return f"threads {a.execution_thread} and {b.execution_thread}"
+    if a.root.name != b.root.name:
+        return f"roots %{a.root.name} and %{b.root.name}"
+    if a.names.keys() != b.names.keys():
+        return f"instructions {sorted(a.names.keys() ^ b.names.keys())[:4]}"
+    for i in a.instructions:
+        if found := _instruction_difference(i, b.names[i.name]):
+            return f"%{i.name}: {found}"
+    return None
+
+
+def _instruction_difference(a: Instruction, b: Instruction) -> str | None:
+    for key in (
+        "opcode",
+        "shape",
+        "attrs",
+        "metadata",
+        "sharding",
+        "frontend_attributes",
+        "backend_config",
+        "extra",
+    ):
+        if getattr(a, key) != getattr(b, key):
+            return f"{key}: {getattr(a, key)} and {getattr(b, key)}"
+    for key in ("operands", "called", "control_predecessors"):
+        names_a, names_b = [[x.name for x in getattr(i, key)] for i in (a, b)]
+        if names_a != names_b:
+            return f"{key}: {names_a} and {names_b}"
+    return None
