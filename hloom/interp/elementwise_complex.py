@@ -1,0 +1,188 @@
+"""Functions of complex numbers on c128 arrays; c64 is computed in c128 and rounded once.
+
+Most are the C library's (through numpy), which follow C99's annex G: branch cuts are on the real
+or imaginary axis and continuous with the side that the sign of zero says. Here are those that
+numpy lacks or computes with cancellation or overflow.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hloom.interp.elementwise_number import Array
+
+
+def joined(real: Array, imaginary: Array) -> Array:
+    """real + i*imaginary without arithmetic, so that infinities and signed zeros survive."""
+    real, imaginary = np.broadcast_arrays(real, imaginary)
+    made = np.empty(real.shape, np.complex64 if real.dtype == np.float32 else np.complex128)
+    made.real, made.imag = real, imaginary
+    return made
+
+
+def _exact_square(x: Array) -> tuple[Array, Array]:
+    """x*x as an unevaluated sum of two f64 (Dekker's product)."""
+    product = x * x
+    shifted = x * 134217729.0  # 2**27 + 1 cuts the 53 bits in two halves
+    high = shifted - (shifted - x)
+    low = x - high
+    return product, ((high * high - product) + 2 * high * low) + low * low
+
+
+def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
+    """x + y as an unevaluated sum of two f64 (Knuth's two-sum)."""
+    total = x + y
+    other = total - x
+    return total, (x - (total - other)) + (y - other)
+
+
+def log_plus_one(z: Array) -> Array:
+    """log(1 + z), accurate in the real part wherever |1 + z| is close to 1.
+
+    There log|1 + z| = log1p(2x + x*x + y*y) / 2, whose argument cancels near that circle: it is
+    summed with the rounding errors of its products and sums.
+    """
+    x, y = z.real, z.imag
+    far = np.log(joined(x + 1, y))
+    near = (np.abs(x) < 3) & (np.abs(y) < 3)
+    a, b = np.where(near, x, 0.0), np.where(near, y, 0.0)
+    xx, xx_rest = _exact_square(a)
+    yy, yy_rest = _exact_square(b)
+    total, rest1 = _exact_sum(2 * a, xx)
+    total, rest2 = _exact_sum(total, yy)
+    excess = total + (rest1 + rest2 + xx_rest + yy_rest)
+    # 1 + excess rounds to exactly 0 only at z = -1, where the far form has -inf already.
+    usable = near & (excess > -0.75)
+    real = np.where(usable, 0.5 * np.log1p(np.where(usable, excess, 0.0)), far.real)
+    # Adding a zero of excess keeps the sign of x where z itself is a zero.
+    real = np.where((x == 0) & (y == 0), x, real)
+    return joined(real, np.arctan2(y, 1 + x))
+
+
+def exponential_minus_one(z: Array) -> Array:
+    """e**z - 1, accurate near every zero of the real part's two terms."""
+    x, y = z.real, z.imag
+    real_y = y == 0
+    half = np.sin(y / 2)
+    large = np.exp(z)
+    growth = np.expm1(x)
+    cosine = np.where(real_y, 1.0, np.cos(y))
+    real = growth * cosine - 2 * half * half
+    # Where e**x overflows the 1 no longer counts; e**z has been computed without overflowing.
+    real = np.where(x > 700, large.real, np.where(real_y, growth, real))
+    real = np.where(np.isneginf(x), -1.0, real)
+    return joined(real, np.where(real_y, y, large.imag))
+
+
+def divide(x: Array, y: Array) -> Array:
+    """x / y; infinite for a zero y, zero for an infinite y."""
+    quotient = np.asarray(np.divide(x, y))
+    lost = np.isnan(quotient.real) & np.isnan(quotient.imag)
+    if not lost.any():
+        return quotient
+    x, y = np.broadcast_arrays(x, y)
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+
+    def boxed(re: Array, im: Array) -> tuple[Array, Array]:
+        """Infinities as 1, finite parts as 0, each with its sign."""
+        return np.copysign(np.isinf(re) * 1.0, re), np.copysign(np.isinf(im) * 1.0, im)
+
+    def keep(where: Array, re: Array, im: Array, factor: Array | float) -> None:
+        quotient.real[...] = np.where(where, factor * re, quotient.real)
+        quotient.imag[...] = np.where(where, factor * im, quotient.imag)
+
+    by_zero = lost & (c == 0) & (d == 0) & ~(np.isnan(a) & np.isnan(b))
+    keep(by_zero, a, b, np.copysign(np.inf, c))
+    finite_x, finite_y = np.isfinite(a) & np.isfinite(b), np.isfinite(c) & np.isfinite(d)
+    p, q = boxed(a, b)
+    keep(lost & np.isinf(x) & finite_y & ~by_zero, p * c + q * d, q * c - p * d, np.inf)
+    p, q = boxed(c, d)
+    keep(lost & finite_x & np.isinf(y), a * p + b * q, b * p - a * q, 0.0)
+    return quotient
+
+
+def logistic(z: Array) -> Array:
+    """1 / (1 + e**-z), from whichever of e**z and e**-z is small."""
+    negative = z.real < 0
+    small = np.exp(np.where(negative, z, -z))
+    return divide(np.where(negative, small, 1.0), 1 + small)
+
+
+def reciprocal_root(z: Array) -> Array:
+    """1 / sqrt(z) = conj(sqrt z) / |z|; 0 at infinity, (infinity, NaN) at 0."""
+    largest = np.maximum(np.abs(z.real), np.abs(z.imag))
+    # A power of 4 keeps |z| a normal finite number; its root comes off the result again.
+    shift = np.where(largest > 2.0**1000, -100, np.where(largest < 2.0**-900, 200, 0))
+    scaled = joined(np.ldexp(z.real, shift), np.ldexp(z.imag, shift))
+    root, size = np.sqrt(scaled), np.abs(scaled)
+    real = np.ldexp(root.real / size, shift // 2)
+    imaginary = np.ldexp(-root.imag / size, shift // 2)
+    infinite = np.isinf(z.real) | np.isinf(z.imag)
+    real = np.where(infinite, np.copysign(0.0, z.real), np.where(z == 0, np.inf, real))
+    imaginary = np.where(infinite, np.copysign(0.0, -z.imag), imaginary)
+    return joined(real, imaginary)
+
+
+def sign(z: Array) -> Array:
+    """z / |z|; 0 for 0. Scaled first, so that neither tiny nor huge magnitudes are lost."""
+    largest = np.maximum(np.abs(z.real), np.abs(z.imag))
+    _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
+    real, imaginary = np.ldexp(z.real, -exponent), np.ldexp(z.imag, -exponent)
+    size = np.hypot(real, imaginary)
+    size = np.where(size == 0, 1.0, size)
+    return joined(real / size, imaginary / size)
+
+
+def power(x: Array, y: Array) -> Array:
+    """x ** y = e**(y log x); 1 for x ** 0, and 0 ** y is 0 where y's real part is positive."""
+    x, y = np.broadcast_arrays(x, y)
+    made = np.exp(y * np.log(np.where(x == 0, 1.0, x)))
+    at_zero = np.where(y.real > 0, 0j, complex(np.nan, np.nan))
+    return np.where(y == 0, 1.0 + 0j, np.where(x == 0, at_zero, made))
+
+
+def cube_root(z: Array) -> Array:
+    """The principal cube root: the one whose angle is a third of z's."""
+    angle, size = np.angle(z) / 3, np.cbrt(np.abs(z))
+    return np.where(z == 0, z, joined(size * np.cos(angle), size * np.sin(angle)))
+
+
+def angle_of(y: Array, x: Array) -> Array:
+    """atan2 of complex numbers: -i log((x + iy) / sqrt(x*x + y*y))."""
+    made = -1j * np.log(divide(x + 1j * y, np.sqrt(x * x + y * y)))
+    real = (x.imag == 0) & (y.imag == 0)
+    return np.where(real, joined(np.arctan2(y.real, x.real), np.zeros(real.shape)), made)
+
+
+COMPLEX_UNARY: dict[str, Callable[[Array], Array]] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atanh": np.arctanh,
+    "cbrt": cube_root,
+    "cosh": np.cosh,
+    "cosine": np.cos,
+    "exponential": np.exp,
+    "exponential-minus-one": exponential_minus_one,
+    "log": np.log,
+    "log-plus-one": log_plus_one,
+    "logistic": logistic,
+    "negate": np.negative,
+    "rsqrt": reciprocal_root,
+    "sign": sign,
+    "sine": np.sin,
+    "sinh": np.sinh,
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+
+COMPLEX_BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "atan2": angle_of,
+    "divide": divide,
+    "multiply": np.multiply,
+    "power": power,
+    "subtract": np.subtract,
+}

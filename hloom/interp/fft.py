@@ -1,0 +1,40 @@
+"""Fourier transforms."""
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.elementwise_number import Array
+from hloom.interp.frame import Frame
+from hloom.interp.registry import MEANING
+from hloom.ir.instruction import Instruction
+
+
+@MEANING.of("fft")
+def fft(i: Instruction, frame: Frame, x: Array) -> Array:
+    """The transform over the last len(fft_length) dimensions, forward without a factor, inverse
+    divided by the number of points. RFFT keeps the n // 2 + 1 values that are not conjugates of
+    others, IRFFT takes those back to n real ones. c64 and f32 are computed in double precision.
+    """
+    lengths = tuple(i.attrs.fft_length)
+    result = i.shape.dtype.numpy
+    if len(lengths) > x.ndim:
+        raise EvalError(
+            f"fft over {len(lengths)} dimensions of an array of {x.ndim}",
+            instruction=f"%{i.name}",
+        )
+    axes = tuple(range(x.ndim - len(lengths), x.ndim))
+    if not lengths:
+        return x.astype(result)
+    if x.size == 0 or 0 in lengths:
+        return np.zeros(i.shape.dims, result)
+    wide = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+    match i.attrs.fft_type:
+        case "FFT":
+            made = np.fft.fftn(wide, lengths, axes)
+        case "IFFT":
+            made = np.fft.ifftn(wide, lengths, axes)
+        case "RFFT":
+            made = np.fft.rfftn(wide.real, lengths, axes)
+        case _:
+            made = np.fft.irfftn(wide, lengths, axes)
+    return made.astype(result)
