@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NoReturn
 
 from hloom.ir.text.cursor import Cursor, escape, unescape
 
@@ -127,7 +128,7 @@ def _profile_types(cursor: Cursor) -> tuple[int, ...]:
     return values
 
 
-def _wrong_value(cursor: Cursor, name: str, at: int, value_at: int) -> None:
+def _wrong_value(cursor: Cursor, name: str, at: int, value_at: int) -> NoReturn:
     if name in _STRINGS:
         cursor.fail(f"{name} is a quoted string", value_at)
     if name in _INTEGERS:
@@ -136,7 +137,7 @@ def _wrong_value(cursor: Cursor, name: str, at: int, value_at: int) -> None:
     cursor.fail(f"unknown metadata {name!r}", at, length=len(name), hint=f"known: {known}")
 
 
-def _fail_here(cursor: Cursor) -> None:
+def _fail_here(cursor: Cursor) -> NoReturn:
     """Say what is wrong where no whole `name=value` stands."""
     cursor.eat(",")
     at = cursor.skip()
@@ -145,4 +146,3 @@ def _fail_here(cursor: Cursor) -> None:
     if name == "profile_type":
         cursor.expect("{", "to start the profile types")
     _wrong_value(cursor, name, at, cursor.position)
-    cursor.fail(f"the value of {name} cannot be read")

@@ -64,7 +64,7 @@ def parse_padding(cursor: Cursor) -> Padding:
         cursor.fail("expected low_high or low_high_interior for each dimension")
     dimensions = []
     for part in found[0].split("x"):
-        numbers = [int(n) for n in part.split("_")]
+        numbers = [int(n) if len(n) <= 20 else 2**63 for n in part.split("_")]
         if any(not -(2**63) <= n < 2**63 for n in numbers):
             cursor.fail("a padding does not fit 64 bits", found.start(), length=len(found[0]))
         dimensions.append(PaddingDimension(*numbers))

@@ -111,10 +111,12 @@ def parse_named(cursor: Cursor) -> NamedSharding:
     if mesh.is_maximal:
         return NamedSharding(mesh)
     cursor.eat(",")
-    for word in ("replicated", "unreduced", "manual"):
-        if cursor.eat(word):
-            axes = () if word == "replicated" else whole(mesh)
-            return NamedSharding(mesh, **({} if word == "replicated" else {f"{word}_axes": axes}))
+    if cursor.eat("replicated"):
+        return NamedSharding(mesh)
+    if cursor.eat("unreduced"):
+        return NamedSharding(mesh, unreduced_axes=whole(mesh))
+    if cursor.eat("manual"):
+        return NamedSharding(mesh, manual_axes=whole(mesh))
     dims = _parse_dims(cursor, mesh)
     lists: dict[str, tuple[AxisRef, ...]] = {"replicated": (), "unreduced": (), "manual": ()}
     while True:

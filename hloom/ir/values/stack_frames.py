@@ -1,7 +1,8 @@
 """The module's table of stack frames, which metadata refers to by number.
 
 Four tables follow the module's header line: file names, function names, places in them, and
-frames that chain to the frame that called them. All numbers count from 1; 0 is "none".
+frames that chain to the frame that called them. All numbers count from 1; 0 is "none". In text,
+and only there, the number of a parent frame is one higher, so that 1 is "none".
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, TypeVar
 from hloom.ir.text.cursor import Cursor, escape
 
 _TITLE = re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)\b")
-_ROW = re.compile(r"(\d+)(?=\s*[\"{])")
-_FIELD = re.compile(r"\s*,?\s*([a-z_]+)=(-?\d+)")
+_ROW = re.compile(r"(\d{1,10})(?=\s*[\"{])")
+_FIELD = re.compile(r"\s*,?\s*([a-z_]+)=(\d{1,11})")
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class FileLocation:
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """A place and the frame that called it (itself or 0 for the outermost)."""
+    """A place and the number of the frame that called it (0: none), as in the proto."""
 
     file_location_id: int = 0
     parent_frame_id: int = 0
@@ -118,7 +119,10 @@ def _at(table: tuple[T, ...], number: int) -> T | None:
 
 
 def _show_record(record: FileLocation | StackFrame) -> str:
-    fields = ((name, getattr(record, name)) for name in type(record).__dataclass_fields__)
+    if isinstance(record, StackFrame):
+        parent = record.parent_frame_id + 1
+        return f"{{file_location_id={record.file_location_id} parent_frame_id={parent}}}"
+    fields = ((name, getattr(record, name)) for name in FileLocation.__dataclass_fields__)
     return "{" + " ".join(f"{name}={value}" for name, value in fields) + "}"
 
 
@@ -162,7 +166,7 @@ def _reader(record: type) -> Callable[[Cursor], Any]:
             if name not in names or name in values:
                 why = "is given twice" if name in values else "is unknown"
                 cursor.fail(f"{name} {why} in this row", field.start(1), length=len(name))
-            if not 0 <= value < 2**31:
+            if value >= 2**31:
                 cursor.fail(f"{name} is a number of 0 to 2147483647", field.start(2))
             values[name] = value
         cursor.expect("}", "to end a row")
@@ -171,9 +175,14 @@ def _reader(record: type) -> Callable[[Cursor], Any]:
     return read
 
 
+def _read_stack_frame(cursor: Cursor) -> StackFrame:
+    frame = _reader(StackFrame)(cursor)
+    return StackFrame(frame.file_location_id, max(0, frame.parent_frame_id - 1))
+
+
 _READERS: dict[str, Callable[[Cursor], Any]] = {
     "FileNames": lambda cursor: cursor.string(),
     "FunctionNames": lambda cursor: cursor.string(),
     "FileLocations": _reader(FileLocation),
-    "StackFrames": _reader(StackFrame),
+    "StackFrames": _read_stack_frame,
 }

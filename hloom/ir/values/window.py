@@ -13,13 +13,7 @@ _WORD = re.compile(r"([A-Za-z_]\w*)=")
 _NUMBERS = re.compile(r"\d+(?:x\d+)*")
 _PADDING = re.compile(r"-?\d+_-?\d+(?:x-?\d+_-?\d+)*")
 
-_FIELDS = {
-    "size": "size",
-    "stride": "stride",
-    "lhs_dilate": "base_dilation",
-    "rhs_dilate": "window_dilation",
-    "rhs_reversal": "window_reversal",
-}
+_NUMBER_WORDS = ("size", "stride", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +116,10 @@ def parse_window(cursor: Cursor) -> Window:
             cursor.fail(f"{word}= is given twice in this window", at, length=len(word))
         if word == "pad":
             pads = _parse_pads(cursor)
-        elif word in _FIELDS:
+        elif word in _NUMBER_WORDS:
             words[word] = _parse_numbers(cursor, word)
         else:
-            known = ", ".join([*_FIELDS, "pad"])
+            known = ", ".join([*_NUMBER_WORDS, "pad"])
             cursor.fail(
                 f"unknown word {word!r} in a window",
                 at,
@@ -139,17 +133,18 @@ def parse_window(cursor: Cursor) -> Window:
     for word, length in lengths.items():
         if length != len(size):
             cursor.fail(f"window has {len(size)} sizes but {length} in {word}=", start)
-    columns = {_FIELDS[word]: values for word, values in words.items()}
-    columns["window_reversal"] = [v == 1 for v in columns.pop("window_reversal", [0] * len(size))]
-    if pads is not None:
-        columns["padding_low"] = [low for low, _ in pads]
-        columns["padding_high"] = [high for _, high in pads]
-    return Window(
-        tuple(
-            WindowDimension(n, **{field: values[i] for field, values in columns.items()})
-            for i, n in enumerate(size)
-        )
+    ones, zeros = [1] * len(size), [0] * len(size)
+    # One row per dimension, in the order of the fields.
+    columns = zip(
+        size,
+        words.get("stride", ones),
+        [low for low, _ in pads] if pads else zeros,
+        [high for _, high in pads] if pads else zeros,
+        words.get("rhs_dilate", ones),
+        words.get("lhs_dilate", ones),
+        words.get("rhs_reversal", zeros),
     )
+    return Window(tuple(WindowDimension(*numbers, reversal == 1) for *numbers, reversal in columns))
 
 
 def _parse_numbers(cursor: Cursor, word: str) -> list[int]:
