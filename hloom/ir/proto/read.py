@@ -1,0 +1,283 @@
+"""From `HloModuleProto` to a module.
+
+Computations and instructions refer to one another by id. Ids are kept when no two instructions
+have the same one. Everything that a broken message can say is a `ProtoError` that names the
+instruction: missing parts, ids of nothing, readers before what they read, cycles of calls.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from hloom.base.diagnostics import HloError, ProtoError
+from hloom.ir.computation import MAIN_THREAD, Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import ShapeError
+from hloom.ir.proto import carried
+from hloom.ir.proto.annotations import AnnotationReader
+from hloom.ir.proto.attributes import Plan, plan
+from hloom.ir.proto.codec import Context
+from hloom.ir.proto.module_fields import read_module_fields
+from hloom.ir.proto.note import apply_note, read_note
+from hloom.types.literal import Literal
+from hloom.types.shape import ProgramShape
+
+LOCAL = 2**32 - 1
+"""The part of an id that counts inside a computation."""
+
+
+def module_from_proto(message: Any) -> Module:
+    """The module that an `HloModuleProto` describes; `ProtoError` where it is broken (IR-18)."""
+    return ModuleReader(message).read()
+
+
+class ModuleReader:
+    """Reads one message into one module."""
+
+    def __init__(self, message: Any) -> None:
+        self.message = message
+        self.module = Module(message.name)
+        self.context = Context()
+        self.annotations = AnnotationReader(self.context, message.payloads)
+        self.note = read_note(message)
+        self.carries_unknown = carried.has_unknown(message)
+        self.plans: dict[str, Plan] = {}
+        self.computations: dict[int, Computation] = {}
+        self.instructions: dict[int, dict[int, Instruction]] = {}
+        self.ids_are_unique = True
+        self.taken: set[int] = set()
+
+    def read(self) -> Module:
+        """The whole module."""
+        message, module = self.message, self.module
+        if not message.computations:
+            raise ProtoError("the module has no computations")
+        for written in message.computations:
+            self.add_computation(written)
+        for number, written in enumerate(message.computations):
+            self.read_computation(number, written, self.computations[written.id])
+        self.check_calls()
+        entry = self.computations.get(message.entry_computation_id)
+        if entry is None:
+            raise ProtoError(f"the entry computation {message.entry_computation_id} does not exist")
+        module.entry = entry
+        self.settle_ids()
+        self.read_entry_layout(entry)
+        self.read_schedule()
+        read_module_fields(message, module, self.context, self.annotations)
+        apply_note(self.note, module)
+        return module
+
+    # -- computations
+
+    def add_computation(self, written: Any) -> None:
+        """Make the computation, still empty, so that calls may refer to it."""
+        if not written.name:
+            raise ProtoError(f"computation {written.id} has no name")
+        if written.id in self.computations:
+            raise ProtoError(f"computation %{written.name}: id {written.id} is taken")
+        made = Computation(written.name, self.module)
+        made.id = written.id
+        made.execution_thread = written.execution_thread or MAIN_THREAD
+        self.computations[written.id] = made
+        self.module.computations[made] = None
+
+    def read_computation(self, number: int, written: Any, into: Computation) -> None:
+        """Fill a computation; `number` is its place in the message, for errors."""
+        by_id: dict[int, Instruction] = {}
+        self.instructions[into.id] = by_id
+        name = f"computation {number}"
+        try:
+            for number_inside, instruction in enumerate(written.instructions):
+                name = f"instruction {number_inside}"
+                self.read_instruction(instruction, into, by_id)
+            name = ""
+            self.connect_control(written.instructions, by_id)
+            self.finish(written, into, by_id)
+        except HloError as error:
+            place = f"{into.name}/%{instruction.name or name}" if name else into.name
+            raise ProtoError(
+                error.message, instruction=error.instruction or place, rule=error.rule
+            ) from None
+        except (ShapeError, ValueError, TypeError, RecursionError) as error:
+            place = f"{into.name}/%{instruction.name or name}" if name else into.name
+            raise ProtoError(str(error), instruction=place) from None
+
+    def finish(self, written: Any, into: Computation, by_id: dict[int, Instruction]) -> None:
+        root = by_id.get(written.root_id)
+        if root is None:
+            raise ProtoError(f"the root {written.root_id} does not exist")
+        into.root = root
+        numbers = [p.attrs.number for p in into.parameters]
+        if numbers != list(range(len(numbers))):
+            raise ProtoError(f"the parameters have the numbers {numbers[:20]}")
+        if self.carries_unknown:
+            carried.keep_unknown(written, self.module, f"computation {into.id}")
+
+    # -- instructions
+
+    def read_instruction(self, m: Any, into: Computation, by_id: dict[int, Instruction]) -> None:
+        """One instruction, appended to its computation."""
+        opcode = m.opcode
+        found = self.plans.get(opcode)
+        if found is None:
+            found = self.plans[opcode] = plan(opcode)
+        id, name = m.id, m.name
+        if not name:
+            raise ProtoError(f"instruction {id} has no name")
+        if name in into.names:
+            raise ProtoError("another instruction of the computation has this name")
+        if id in by_id:
+            raise ProtoError(f"another instruction of the computation has the id {id}")
+        if not m.HasField("shape"):
+            raise ProtoError("the instruction has no shape")
+        try:
+            operands = tuple([by_id[k] for k in m.operand_ids])
+        except KeyError as error:
+            raise self.dangling(error.args[0]) from None
+        op, context = found.op, self.context
+        op.check_operand_count(len(operands))
+        for needed in found.needed:
+            if not m.HasField(needed):
+                raise ProtoError(f"{opcode} without {needed}")
+        shape = context.shapes.shape(m.shape)
+        if found.codecs:
+            context.operands = operands
+            values = {field: codec.read(m, context) for field, codec in found.codecs}
+            if opcode == "constant":
+                values["literal"] = _fitted(values["literal"], shape)
+            attrs = op.attrs(**values)
+        else:
+            attrs = op.empty
+        called = self.callees(m, found) if m.called_computation_ids or op.called else ()
+        made = into.append(opcode, attrs, operands, shape, name, called, id)
+        by_id[id] = made
+        if self.ids_are_unique:
+            self.ids_are_unique = id not in self.taken
+            self.taken.add(id)
+        self.annotations.read(m, made)
+        if self.carries_unknown:
+            carried.keep_unknown_of_instruction(m, made)
+
+    def dangling(self, id: int) -> ProtoError:
+        """What to say of an operand id that names nothing read so far."""
+        for written in self.message.computations:
+            for other in written.instructions:
+                if other.id == id:
+                    return ProtoError(
+                        f"operand {id} is %{other.name}, which is not before it in its computation",
+                        rule="operand-defined",
+                        hint="instructions must stand in an order without cycles",
+                    )
+        return ProtoError(f"operand {id} does not exist", rule="operand-defined")
+
+    def callees(self, m: Any, found: Plan) -> tuple[Computation, ...]:
+        """The computations that an instruction calls, in the order of its declaration."""
+        op = found.op
+        if op.name in ("async-update", "async-done"):
+            return ()  # old files repeat what the start calls
+        called = []
+        for id in m.called_computation_ids:
+            computation = self.computations.get(id) or self.computations.get(id & LOCAL)
+            if computation is None:
+                raise ProtoError(f"computation {id} does not exist", rule="callee-defined")
+            called.append(computation)
+        if not op.called_variadic and len(called) != len(op.called):
+            raise ProtoError(f"{op.name} calls {len(op.called)} computations, not {len(called)}")
+        if op.name == "while":
+            called.reverse()  # the message has the body first
+        return tuple(called)
+
+    def connect_control(self, messages: Iterable[Any], by_id: dict[int, Instruction]) -> None:
+        """Add the control edges, and refuse those that close a cycle."""
+        seen: set[int] = set()
+        backwards = False
+        for m in messages:
+            seen.add(m.id)
+            for id in m.control_predecessor_ids:
+                before = by_id.get(id)
+                if before is None:
+                    raise ProtoError(
+                        f"control predecessor {id} does not exist", instruction=f"%{m.name}"
+                    )
+                backwards = backwards or id not in seen or id == m.id
+                by_id[m.id].add_control_predecessor(before)
+        if backwards:
+            next(iter(by_id.values())).parent.in_order()
+
+    # -- the whole
+
+    def check_calls(self) -> None:
+        try:
+            self.module.computations_in_order()
+        except ValueError as error:
+            raise ProtoError(str(error), rule="call-cycle") from None
+
+    def settle_ids(self) -> None:
+        """Give fresh ids where two instructions share one; restore what the note says by id."""
+        names, modes = self.note.get("names", {}), self.note.get("modes", {})
+        for id, name in names.items():
+            for by_id in self.instructions.values():
+                if id.lstrip("-").isdecimal() and (i := by_id.get(int(id))) and name:
+                    i.parent.rename(i, name)
+        for id, mode in modes.items():
+            for by_id in self.instructions.values():
+                if id.lstrip("-").isdecimal() and (i := by_id.get(int(id))):
+                    if "mode" in i.op.field_by_name:
+                        values = {f.name: getattr(i.attrs, f.name) for f in i.op.fields}
+                        i.attrs = i.op.attrs(**{**values, "mode": mode})
+        highest = max((id for by_id in self.instructions.values() for id in by_id), default=0)
+        self.module.reserve_id(max(highest, *self.computations))
+        if not self.ids_are_unique:
+            for i in self.module.instructions():
+                i.id = self.module.new_id()
+
+    def read_entry_layout(self, entry: Computation) -> None:
+        """The program shape with the layouts that the file gives, never the default (IR-16)."""
+        if not self.message.HasField("host_program_shape"):
+            return
+        given = self.context.shapes.program_shape(self.message.host_program_shape)
+        own = entry.program_shape
+        if len(given.parameters) != len(own.parameters) or not all(
+            a.compatible(b)
+            for a, b in zip((*given.parameters, given.result), (*own.parameters, own.result))
+        ):
+            raise ProtoError(f"the program shape {given} is not that of the entry, {own}")
+        self.module.entry_layout = ProgramShape(
+            tuple([p.with_default_layouts() for p in given.parameters]),
+            (),
+            given.result.with_default_layouts(),
+        )
+
+    def read_schedule(self) -> None:
+        if not self.message.HasField("schedule"):
+            return
+        schedule: dict[Computation, list[Instruction]] = {}
+        for id, sequence in self.message.schedule.sequences.items():
+            computation = self.computations.get(id) or self.computations.get(id & LOCAL)
+            if computation is None:
+                raise ProtoError(f"the schedule has the computation {id}, which does not exist")
+            by_id = self.instructions[computation.id]
+            try:
+                order = [by_id[k] for k in sequence.instruction_ids]
+            except KeyError as error:
+                raise ProtoError(
+                    f"the schedule has the instruction {error.args[0]}, which does not exist",
+                    instruction=computation.name,
+                ) from None
+            if len(set(order)) != len(by_id) or len(order) != len(by_id):
+                raise ProtoError(
+                    "the schedule does not name each instruction once",
+                    instruction=computation.name,
+                )
+            schedule[computation] = order
+        self.module.schedule = {c: schedule[c] for c in self.module.computations if c in schedule}
+
+
+def _fitted(literal: Literal | None, shape: Any) -> Literal:
+    """The value of a constant; one whose value was left out is elided."""
+    if literal is None:
+        return Literal.elided(shape)
+    if not literal.shape.compatible(shape):
+        raise ProtoError(f"a constant of {shape} has a value of {literal.shape}")
+    return literal.with_shape(shape)
