@@ -1,0 +1,160 @@
+"""Bitcast: the bytes an array has in memory, read as another shape.
+
+Layouts decide where elements lie, so both directions are written down here: the physical order
+of the elements of a shape (minor-to-major, then each level of tiles, each padding what does not
+divide), and the way back. Only when the element widths differ are actual bits looked at.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.elementwise_number import bits_of, from_bits
+from hloom.interp.frame import Frame
+from hloom.interp.registry import MEANING
+from hloom.ir.instruction import Instruction
+from hloom.types.dtype import DType
+from hloom.types.layout import COMBINED, Layout
+from hloom.types.shape import Shape
+
+Array = np.ndarray[Any, Any]
+
+
+@MEANING.of("bitcast")
+def bitcast(i: Instruction, frame: Frame, x: Array) -> Array:
+    before, after = i.operands[0].shape, i.shape
+    if _plain(before) and _plain(after) and before.dtype is after.dtype:
+        sizes = after.dims if x.size == prod(after.dims) else x.shape
+        return x.reshape(sizes)
+    memory = _physical(x, before)
+    width = _stored_bits(before)
+    if before.dtype is not after.dtype or width != _stored_bits(after):
+        memory = _reinterpreted(memory, before, after)
+    return _logical(memory, after)
+
+
+def _plain(shape: Shape) -> bool:
+    """Whether elements lie row-major without tiles."""
+    return shape.layout is None or (
+        not shape.layout.tiles and _major_to_minor(shape) == tuple(range(shape.rank))
+    )
+
+
+def _major_to_minor(shape: Shape) -> tuple[int, ...]:
+    if shape.layout is None:
+        return tuple(range(shape.rank))
+    return tuple(reversed(shape.layout.minor_to_major))
+
+
+def _stored_bits(shape: Shape) -> int:
+    """Bits from one element to the next: packed only where the layout says so."""
+    if shape.layout is not None and shape.layout.element_size_in_bits:
+        return shape.layout.element_size_in_bits
+    return shape.dtype.size_bytes * 8
+
+
+# -- the order of elements ----------------------------------------------------------------------
+
+
+def _tiled(sizes: tuple[int, ...], layout: Layout | None) -> list[tuple[str, Any]]:
+    """What is done to physical dimensions of these sizes: a list of ("merge", at), ("pad",
+    sizes), ("split", sizes) and ("order", permutation) that lays the elements out."""
+    steps: list[tuple[str, Any]] = []
+    now = list(sizes)
+    for tile in layout.tiles if layout is not None else ():
+        for position in range(len(tile) - 1):
+            if tile[position] == COMBINED:
+                at = len(now) - len(tile) + position
+                now[at : at + 2] = [now[at] * now[at + 1]]
+                steps.append(("split", tuple(now)))
+        parts = [t for t in tile if t != COMBINED]
+        if len(parts) > len(now):
+            now = [1] * (len(parts) - len(now)) + now
+            steps.append(("split", tuple(now)))
+        head, tail = now[: len(now) - len(parts)], now[len(now) - len(parts) :]
+        counts = [-(-n // t) if t else 0 for n, t in zip(tail, parts)]
+        padded = [c * t for c, t in zip(counts, parts)]
+        if padded != tail:
+            steps.append(("pad", tuple(head + padded)))
+        split = head + [v for pair in zip(counts, parts) for v in pair]
+        steps.append(("split", tuple(split)))
+        outer = [len(head) + 2 * k for k in range(len(parts))]
+        order = [*range(len(head)), *outer, *(k + 1 for k in outer)]
+        steps.append(("order", tuple(order)))
+        now = head + counts + parts
+    return steps
+
+
+def _physical(x: Array, shape: Shape) -> Array:
+    """The elements in memory order, padding between them zero; rank 1."""
+    x = np.transpose(x, _major_to_minor(shape))
+    for what, argument in _tiled(x.shape, shape.layout):
+        if what == "pad":
+            x = np.pad(x, [(0, n - m) for n, m in zip(argument, x.shape)])
+        elif what == "split":
+            x = x.reshape(argument)
+        else:
+            x = np.transpose(x, argument)
+    return x.reshape(-1)
+
+
+def _logical(memory: Array, shape: Shape) -> Array:
+    """The array whose elements lie in memory like this."""
+    order = _major_to_minor(shape)
+    sizes = tuple(shape.dims[k] for k in order)
+    steps = _tiled(sizes, shape.layout)
+    forms = [sizes]
+    for what, argument in steps:
+        last = forms[-1]
+        forms.append(tuple(last[k] for k in argument) if what == "order" else argument)
+    if memory.size < prod(forms[-1]):
+        raise EvalError(f"a bitcast reads more elements than there are: {shape}")
+    x = memory[: prod(forms[-1])].reshape(forms[-1])
+    for (what, argument), before in zip(reversed(steps), reversed(forms[:-1])):
+        if what == "pad":
+            x = x[tuple(slice(0, n) for n in before)]
+        elif what == "split":
+            x = x.reshape(before)
+        else:
+            x = np.transpose(x, np.argsort(argument))
+    return np.transpose(x, np.argsort(order)) if order else x.reshape(())
+
+
+# -- elements of other widths -------------------------------------------------------------------
+
+
+def _reinterpreted(memory: Array, before: Shape, after: Shape) -> Array:
+    """The same bits as elements of the other type, the first element in the lowest bits."""
+    old, new = _stored_bits(before), _stored_bits(after)
+    bits = _spread_bits(memory, before.dtype, old)
+    count = bits.size // new
+    return _gathered_bits(bits[: count * new].reshape(count, new), after.dtype)
+
+
+def _spread_bits(memory: Array, dtype: DType, width: int) -> Array:
+    """One uint8 of 0 or 1 for each bit in memory."""
+    if dtype.bits < 8:
+        raw = bits_of(memory, dtype).astype(np.uint8)
+        if dtype.is_signed_int and width > dtype.bits:
+            # Unpacked small integers are kept sign-extended to their byte.
+            raw = memory.astype(np.int8).view(np.uint8)
+    else:
+        raw = np.ascontiguousarray(memory).view(np.uint8)
+    bits = np.unpackbits(raw, bitorder="little")
+    return bits.reshape(-1, 8)[:, :width].reshape(-1) if width < 8 else bits
+
+
+def _gathered_bits(bits: Array, dtype: DType) -> Array:
+    """One element for each row of bits."""
+    packed = np.packbits(bits, axis=1, bitorder="little")
+    if dtype.bits >= 8 and not dtype.is_pred:
+        return np.ascontiguousarray(packed).view(dtype.numpy).reshape(len(bits))
+    return from_bits(packed.reshape(len(bits)) & np.uint8(_mask(dtype)), dtype)
+
+
+def _mask(dtype: DType) -> int:
+    return 255 if dtype.is_pred else (1 << dtype.bits) - 1

@@ -1,0 +1,44 @@
+"""Map and reduce."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hloom.interp.frame import Frame
+from hloom.interp.reduce_fold import as_result, fold_of, fold_rows, result_types
+from hloom.interp.registry import MEANING
+from hloom.interp.values import Value
+from hloom.ir.instruction import Instruction
+
+Array = np.ndarray[Any, Any]
+
+
+@MEANING.of("map")
+def map_(i: Instruction, frame: Frame, *inputs: Array) -> Value:
+    return frame.vectorised(i.called[0], *inputs)
+
+
+@MEANING.of("reduce")
+def reduce(i: Instruction, frame: Frame, *values: Array) -> Value:
+    count = len(values) // 2
+    inputs, initial = values[:count], values[count:]
+    axes = tuple(sorted(i.attrs.dimensions))
+    fold, types = fold_of(frame, i.called[0], count), result_types(i.shape)
+    if fold.ufunc is not None and fold.wide is not None:
+        start = fold.enter(initial)[0]
+        x = inputs[0] if inputs[0].dtype.kind in "fciub" else fold.enter(inputs)[0]
+        total = fold.ufunc.reduce(x, axis=axes, dtype=fold.wide, initial=start[()])
+        return as_result(i.shape, fold.leave((total,), types))
+    rank = inputs[0].ndim
+    kept = [k for k in range(rank) if k not in axes]
+    sizes = tuple(inputs[0].shape[k] for k in kept)
+    steps, width = prod(inputs[0].shape[k] for k in axes), prod(sizes)
+    order = [*axes, *kept]
+    rows = tuple(np.transpose(x, order).reshape(steps, width) for x in inputs)
+    start = tuple(np.broadcast_to(v, (width,)) for v in fold.enter(initial))
+    if width:
+        start = fold_rows(fold, rows, start)
+    return as_result(i.shape, tuple(v.reshape(sizes) for v in fold.leave(start, types)))
