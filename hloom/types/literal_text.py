@@ -263,8 +263,17 @@ def _read_numbers(numbers: str, count: int, shape: Shape) -> Array | None:
         return None
     read = np.fromstring(numbers, wide, sep=" ")
     edges = np.iinfo(wide)
-    if read.size != count or (read == edges.max).any() or (read == edges.min).any() and edges.min:
-        return None  # the reader stops at the edges without a word, so look again
+    if read.size != count:
+        return None
+    if (read == edges.max).any() or (edges.min and (read == edges.min).any()):
+        # fromstring stops at the edges without a word, so these are read exactly.
+        tokens = numbers.split()
+        if max(map(len, tokens)) > 24:
+            return None
+        exact = list(map(int, tokens))
+        if min(exact) < edges.min or max(exact) > edges.max:
+            return None
+        read = np.array(exact, wide)
     return rounded(read, dtype)
 
 

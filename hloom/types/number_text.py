@@ -46,22 +46,24 @@ def _shown_floats(array: Array, dtype: DType) -> list[str]:
     with np.errstate(all="ignore"):
         finite = np.isfinite(values)
     if not short:
-        texts = _formatted(values, enough)
+        texts = _formatted(values, enough).split()
     else:
-        texts = _formatted(values, short)
-        plain = texts if finite.all() else _formatted(np.where(finite, values, 0), short)
-        read = np.array(plain, np.float64).astype(values.dtype)
+        shown = _formatted(values, short)
+        texts = shown.split()
+        plain = shown if finite.all() else _formatted(np.where(finite, values, 0), short)
+        with np.errstate(all="ignore"):
+            read = np.fromstring(plain, np.float64, sep=" ").astype(values.dtype)
         wrong = np.flatnonzero((read != values) & finite)
-        for where, text in zip(wrong.tolist(), _formatted(values[wrong], enough), strict=True):
+        longer = _formatted(values[wrong], enough).split()
+        for where, text in zip(wrong.tolist(), longer, strict=True):
             texts[where] = text
     for where in np.flatnonzero(np.isnan(values)).tolist():
         texts[where] = _shown_nan(int(bits_of(array[where : where + 1])[0]), dtype)
     return texts
 
 
-def _formatted(values: Array, digits: int) -> list[str]:
-    count = values.size
-    return ((f"%.{digits}g " * count) % tuple(values.tolist())).split()
+def _formatted(values: Array, digits: int) -> str:
+    return (f"%.{digits}g " * values.size) % tuple(values.tolist())
 
 
 def _shown_nan(bits: int, dtype: DType) -> str:

@@ -204,17 +204,17 @@ class _ShapeReader:
             else:
                 return done, self.position
 
-    def leaf(self) -> Shape:
-        """An array, token, opaque or buffer shape."""
+    def leaf(self, in_buffer: bool = False) -> Shape:
+        """An array, token, opaque or buffer shape; no buffer inside a buffer."""
         start = self.skipped()
         match = _NAME.match(self.text, start)
         if match is None:
             raise self.error("expected a shape")
         name = match[0]
-        if name == "b":
+        if name == "b" and not in_buffer:
             self.position = match.end()
             self.expect("(")
-            inner = self.leaf()
+            inner = self.leaf(in_buffer=True)
             self.expect(")")
             if not inner.is_array:
                 raise self.error(f"a buffer holds an array, not {inner.text}", start)
