@@ -1,8 +1,10 @@
 """Operations in two halves, so that others run in between."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Aliasing, Int, String
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.types.shape import Shape
 
 
 @op("async-start")
@@ -14,6 +16,12 @@ class AsyncStart:
     async_execution_thread: String = "main"
     calls: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.async_start(inputs, called)
+
+    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
+        infer.check_async_start(given, inputs, called)
+
 
 @op("async-update")
 class AsyncUpdate:
@@ -21,12 +29,18 @@ class AsyncUpdate:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return x.bare
+
 
 @op("async-done")
 class AsyncDone:
     """The result of an asynchronous operation."""
 
     x: Operand
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.async_done(x)
 
 
 @op("copy-start")
@@ -36,9 +50,15 @@ class CopyStart:
     x: Operand
     cross_program_prefetch_index: Int = None
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.copy_start(x)
+
 
 @op("copy-done")
 class CopyDone:
     """The destination of the copy-start x."""
 
     x: Operand
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.copy_done(x)

@@ -1,6 +1,7 @@
 """Calls out of the program."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer.compare import compatible
 from hloom.ir.kinds import (
     Aliasing,
     Bool,
@@ -13,7 +14,8 @@ from hloom.ir.kinds import (
     WindowKind,
     enumeration,
 )
-from hloom.ir.op import CalledMany, Operands, op
+from hloom.ir.op import CalledMany, Operands, ShapeError, op
+from hloom.types.shape import Shape
 
 Schedule = enumeration("schedule", "SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
 ApiVersion = enumeration(
@@ -46,3 +48,16 @@ class CustomCall:
     padding_type: PaddingType = "PADDING_INVALID"
     operand_precision: Precisions = ()
     called_computations: CalledMany
+
+    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
+        """Any shapes will do; only the written operand layouts must be those of the operands."""
+        expected = self.operand_layout_constraints
+        if expected is None or self.custom_call_target == "LayoutConstraint":
+            return
+        if len(expected) != len(inputs):
+            raise ShapeError(
+                f"{len(expected)} operand layouts are given for {len(inputs)} operands"
+            )
+        for k, (want, x) in enumerate(zip(expected, inputs)):
+            if not compatible(want, x):
+                raise ShapeError(f"operand {k} is {x.bare} but its layout is for {want.bare}")

@@ -1,9 +1,13 @@
 """Communication between the devices that run one program."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import collective as infer
+from hloom.ir.infer.compare import scalar
 from hloom.ir.kinds import Bool, Dims, Groups, Int, IntLists, Pairs, String
 from hloom.ir.op import Called, Operand, Operands, op
 from hloom.ir.values.groups import NO_GROUPS
+from hloom.types.dtype import U32
+from hloom.types.shape import Shape
 
 
 @op("all-gather")
@@ -16,6 +20,12 @@ class AllGather:
     dimensions: Dims
     constrain_layout: Bool = False
     use_global_device_ids: Bool = False
+
+    def shape(self, *inputs: Shape) -> Shape:
+        return infer.all_gather(inputs, self.dimensions, self.replica_groups)
+
+    def check(self, given: Shape, *inputs: Shape) -> None:
+        infer.check_all_gather(given, inputs, self.dimensions)
 
 
 @op("all-reduce", side_effect=True)
@@ -30,6 +40,9 @@ class AllReduce:
     mode: String = None
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.all_reduce(inputs, "all-reduce")
+
 
 @op("collective-permute")
 class CollectivePermute:
@@ -40,10 +53,15 @@ class CollectivePermute:
     source_target_pairs: Pairs = ()
     slice_sizes: IntLists = ()
 
+    def shape(self, *inputs: Shape) -> Shape:
+        return infer.collective_permute(inputs, bool(self.slice_sizes))
+
 
 @op("all-gather-start")
 class AllGatherStart:
-    """Each input of every device of the group, concatenated along dimensions[0] in group order. Asynchronous: shape (inputs, outputs)."""
+    """Each input of every device of the group, concatenated along dimensions[0] in group order.
+    Asynchronous: shape (inputs, outputs).
+    """
 
     inputs: Operands
     channel_id: Int = None
@@ -52,10 +70,18 @@ class AllGatherStart:
     constrain_layout: Bool = False
     use_global_device_ids: Bool = False
 
+    def shape(self, *inputs: Shape) -> Shape:
+        return infer.all_gather_start(inputs, self.dimensions, self.replica_groups)
+
+    def check(self, given: Shape, *inputs: Shape) -> None:
+        infer.check_all_gather_start(given, inputs, self.dimensions)
+
 
 @op("all-reduce-start", side_effect=True)
 class AllReduceStart:
-    """to_apply folded over the inputs of every device of the group. Asynchronous: has the shape of its result."""
+    """to_apply folded over the inputs of every device of the group. Asynchronous: has the shape
+    of its result.
+    """
 
     inputs: Operands
     channel_id: Int = None
@@ -65,15 +91,26 @@ class AllReduceStart:
     mode: String = None
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.all_reduce(inputs, "all-reduce-start")
+
 
 @op("collective-permute-start")
 class CollectivePermuteStart:
-    """What the source device gives; zeros where no pair names this device as target. Asynchronous: shape (input, output, contexts...)."""
+    """What the source device gives; zeros where no pair names this device as target.
+    Asynchronous: shape (input, output, contexts...).
+    """
 
     inputs: Operands
     channel_id: Int = None
     source_target_pairs: Pairs = ()
     slice_sizes: IntLists = ()
+
+    def shape(self, *inputs: Shape) -> Shape:
+        return infer.permute_start(inputs, bool(self.slice_sizes))
+
+    def check(self, given: Shape, *inputs: Shape) -> None:
+        infer.check_permute_start(given, inputs, bool(self.slice_sizes))
 
 
 @op("all-gather-done")
@@ -82,12 +119,18 @@ class AllGatherDone:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.done(x, "all-gather-start")
+
 
 @op("all-reduce-done")
 class AllReduceDone:
     """The result of the all-reduce-start x."""
 
     x: Operand
+
+    def shape(self, x: Shape) -> Shape:
+        return x.bare
 
 
 @op("collective-permute-done")
@@ -96,16 +139,24 @@ class CollectivePermuteDone:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.done(x, "collective-permute-start")
+
 
 @op("all-to-all")
 class AllToAll:
-    """Piece j of device i becomes piece i of device j: pieces are the inputs (tuple form) or equal parts along dimensions[0]."""
+    """Piece j of device i becomes piece i of device j: pieces are the inputs (tuple form) or
+    equal parts along dimensions[0].
+    """
 
     inputs: Operands
     channel_id: Int = None
     replica_groups: Groups = NO_GROUPS
     constrain_layout: Bool = False
     dimensions: Dims = None
+
+    def shape(self, *inputs: Shape) -> Shape:
+        return infer.all_to_all(inputs, self.dimensions, self.replica_groups)
 
 
 @op("collective-broadcast")
@@ -116,10 +167,15 @@ class CollectiveBroadcast:
     channel_id: Int = None
     replica_groups: Groups = NO_GROUPS
 
+    def shape(self, *inputs: Shape) -> Shape:
+        return infer.all_reduce(inputs, "collective-broadcast")
+
 
 @op("ragged-all-to-all")
 class RaggedAllToAll:
-    """Slices of x of run-time offsets and sizes, sent to each device of the group and written into output."""
+    """Slices of x of run-time offsets and sizes, sent to each device of the group and written
+    into output.
+    """
 
     x: Operand
     output: Operand
@@ -130,6 +186,18 @@ class RaggedAllToAll:
     channel_id: Int = None
     replica_groups: Groups = NO_GROUPS
     dimensions: Dims = None
+
+    def shape(
+        self,
+        x: Shape,
+        output: Shape,
+        input_offsets: Shape,
+        send_sizes: Shape,
+        output_offsets: Shape,
+        recv_sizes: Shape,
+    ) -> Shape:
+        offsets = (input_offsets, send_sizes, output_offsets, recv_sizes)
+        return infer.ragged_all_to_all(x, output, offsets)
 
 
 @op("reduce-scatter")
@@ -145,12 +213,24 @@ class ReduceScatter:
     mode: String = None
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.reduce_scatter(inputs, self.dimensions, self.replica_groups)
+
+    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
+        infer.check_reduce_scatter(given, inputs, self.dimensions)
+
 
 @op("partition-id")
 class PartitionId:
     """The partition this runs as, u32."""
 
+    def shape(self) -> Shape:
+        return scalar(U32)
+
 
 @op("replica-id")
 class ReplicaId:
     """The replica this runs as, u32."""
+
+    def shape(self) -> Shape:
+        return scalar(U32)

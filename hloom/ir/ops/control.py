@@ -1,8 +1,10 @@
 """Control flow and order."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Aliasing, Bool, DomainKind, enumeration
 from hloom.ir.op import Called, CalledMany, Operand, Operands, op
+from hloom.types.shape import TOKEN_SHAPE, Shape
 
 FusionKind = enumeration("fusion kind", "kLoop", "kInput", "kOutput", "kCustom")
 
@@ -16,14 +18,22 @@ class Call:
     output_to_operand_aliasing: Aliasing = None
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.call(inputs, called)
+
 
 @op("conditional")
 class Conditional:
-    """branch_computations[selector](inputs[selector]); pred: true first; an index out of range takes the last."""
+    """branch_computations[selector](inputs[selector]); pred: true first; an index out of range
+    takes the last.
+    """
 
     selector: Operand
     inputs: Operands
     branch_computations: CalledMany
+
+    def shape(self, selector: Shape, *inputs: Shape, called: tuple) -> Shape:
+        return infer.conditional(selector, inputs, called)
 
 
 @op("while")
@@ -33,6 +43,9 @@ class While:
     x: Operand
     condition: Called
     body: Called
+
+    def shape(self, x: Shape, called: tuple) -> Shape:
+        return infer.while_(x, called)
 
 
 @op("fusion")
@@ -44,12 +57,20 @@ class Fusion:
     output_to_operand_aliasing: Aliasing = None
     calls: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.fusion(inputs, called)
+
 
 @op("opt-barrier")
 class OptBarrier:
-    """x; nothing that uses the result runs before all of x is there, and nothing moves across (IR-11)."""
+    """x; nothing that uses the result runs before all of x is there, and nothing moves across
+    (IR-11).
+    """
 
     x: Operand
+
+    def shape(self, x: Shape) -> Shape:
+        return x.bare
 
 
 @op("add-dependency")
@@ -59,12 +80,18 @@ class AddDependency:
     x: Operand
     token: Operand
 
+    def shape(self, x: Shape, token: Shape) -> Shape:
+        return infer.add_dependency(x, token)
+
 
 @op("after-all")
 class AfterAll:
     """A token that is ready when all input tokens are."""
 
     inputs: Operands
+
+    def shape(self, *inputs: Shape) -> Shape:
+        return TOKEN_SHAPE
 
 
 @op("domain")
@@ -73,3 +100,6 @@ class Domain:
 
     x: Operand
     domain: DomainKind
+
+    def shape(self, x: Shape) -> Shape:
+        return x.bare

@@ -1,14 +1,19 @@
 """Convolution."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import conv as infer
+from hloom.ir.infer.dot import check_dimensions
 from hloom.ir.kinds import DimLabels, Int, Precisions, String, WindowKind
 from hloom.ir.op import Operand, op
 from hloom.ir.values.window import Window
+from hloom.types.shape import Shape
 
 
 @op("convolution")
 class Convolution:
-    """Sliding dot products of the window rhs over lhs; dim_labels names the dimensions of lhs, rhs and out."""
+    """Sliding dot products of the window rhs over lhs; dim_labels names the dimensions of lhs,
+    rhs and out.
+    """
 
     lhs: Operand
     rhs: Operand
@@ -19,3 +24,16 @@ class Convolution:
     operand_precision: Precisions = ()
     convolution_kind: String = None
     sparsity_config: String = None
+
+    def shape(self, lhs: Shape, rhs: Shape) -> Shape:
+        return infer.convolution(
+            lhs,
+            rhs,
+            self.window,
+            self.dim_labels,
+            self.feature_group_count,
+            self.batch_group_count,
+        )
+
+    def check(self, given: Shape, lhs: Shape, rhs: Shape) -> None:
+        check_dimensions(given, self.shape(lhs, rhs))

@@ -1,8 +1,12 @@
 """Operations that bring data in, move it, or name parts of it without computing on it."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import data as infer
+from hloom.ir.infer.compare import scalar
 from hloom.ir.kinds import Dims, Int, LiteralKind, PaddingKind, SlicesKind
-from hloom.ir.op import Operand, Operands, op
+from hloom.ir.op import Operand, Operands, ShapeError, op
+from hloom.types.dtype import S32
+from hloom.types.shape import Shape, tuple_shape
 
 
 @op("bitcast")
@@ -10,6 +14,9 @@ class Bitcast:
     """The bytes of x read as another shape; layouts decide the meaning. Never moves data."""
 
     x: Operand
+
+    def check(self, given: Shape, x: Shape) -> None:
+        """Any shape will do; sizes are compared by the verifier where layouts count."""
 
 
 @op("broadcast")
@@ -19,6 +26,9 @@ class Broadcast:
     x: Operand
     dimensions: Dims = ()
 
+    def check(self, given: Shape, x: Shape) -> None:
+        infer.check_broadcast(given, x, self.dimensions)
+
 
 @op("concatenate")
 class Concatenate:
@@ -27,6 +37,9 @@ class Concatenate:
     inputs: Operands
     dimensions: Dims
 
+    def shape(self, *inputs: Shape) -> Shape:
+        return infer.concatenate(inputs, self.dimensions)
+
 
 @op("copy")
 class Copy:
@@ -34,13 +47,21 @@ class Copy:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return x.bare
+
 
 @op("dynamic-reshape")
 class DynamicReshape:
-    """x with another shape whose bounded dynamic dimensions have run-time sizes (s32 scalars, one a dimension)."""
+    """x with another shape whose bounded dynamic dimensions have run-time sizes (s32 scalars,
+    one a dimension).
+    """
 
     x: Operand
     sizes: Operands
+
+    def check(self, given: Shape, x: Shape, *sizes: Shape) -> None:
+        infer.check_dynamic_reshape(given, x, sizes)
 
 
 @op("dynamic-slice")
@@ -51,6 +72,9 @@ class DynamicSlice:
     starts: Operands
     dynamic_slice_sizes: Dims
 
+    def shape(self, x: Shape, *starts: Shape) -> Shape:
+        return infer.dynamic_slice(x, starts, self.dynamic_slice_sizes)
+
 
 @op("dynamic-update-slice")
 class DynamicUpdateSlice:
@@ -60,14 +84,22 @@ class DynamicUpdateSlice:
     update: Operand
     starts: Operands
 
+    def shape(self, x: Shape, update: Shape, *starts: Shape) -> Shape:
+        return infer.dynamic_update_slice(x, update, starts)
+
 
 @op("pad")
 class Pad:
-    """x with value around (edge padding, negative crops) and between (interior padding) its elements."""
+    """x with value around (edge padding, negative crops) and between (interior padding) its
+    elements.
+    """
 
     x: Operand
     value: Operand
     padding: PaddingKind
+
+    def shape(self, x: Shape, value: Shape) -> Shape:
+        return infer.pad(x, value, self.padding)
 
 
 @op("reshape")
@@ -77,6 +109,9 @@ class Reshape:
     x: Operand
     inferred_dimension: Int = None
 
+    def check(self, given: Shape, x: Shape) -> None:
+        infer.check_reshape(given, x)
+
 
 @op("reverse")
 class Reverse:
@@ -84,6 +119,9 @@ class Reverse:
 
     x: Operand
     dimensions: Dims = ()
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.reverse(x, self.dimensions)
 
 
 @op("slice")
@@ -93,6 +131,9 @@ class Slice:
     x: Operand
     slice: SlicesKind
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.slice_(x, self.slice)
+
 
 @op("transpose")
 class Transpose:
@@ -101,12 +142,18 @@ class Transpose:
     x: Operand
     dimensions: Dims = ()
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.transpose(x, self.dimensions)
+
 
 @op("constant")
 class Constant:
     """A value known when compiling."""
 
     literal: LiteralKind
+
+    def shape(self) -> Shape:
+        return self.literal.shape.bare
 
 
 @op("iota")
@@ -115,12 +162,19 @@ class Iota:
 
     iota_dimension: Int
 
+    def check(self, given: Shape) -> None:
+        infer.check_iota(given, self.iota_dimension)
+
 
 @op("parameter")
 class Parameter:
     """The number-th argument of the computation."""
 
     number: Int
+
+    def check(self, given: Shape) -> None:
+        if self.number < 0:
+            raise ShapeError(f"parameter numbers start at 0, not at {self.number}")
 
 
 @op("get-dimension-size")
@@ -129,6 +183,10 @@ class GetDimensionSize:
 
     x: Operand
     dimensions: Dims
+
+    def shape(self, x: Shape) -> Shape:
+        infer.dimension_size(x, self.dimensions)
+        return scalar(S32)
 
 
 @op("set-dimension-size")
@@ -139,6 +197,9 @@ class SetDimensionSize:
     size: Operand
     dimensions: Dims
 
+    def shape(self, x: Shape, size: Shape) -> Shape:
+        return infer.set_dimension_size(x, size, self.dimensions)
+
 
 @op("get-tuple-element")
 class GetTupleElement:
@@ -147,9 +208,15 @@ class GetTupleElement:
     x: Operand
     index: Int
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.tuple_element(x, self.index)
+
 
 @op("tuple")
 class Tuple:
     """The inputs as one tuple."""
 
     inputs: Operands
+
+    def shape(self, *inputs: Shape) -> Shape:
+        return tuple_shape(x.bare for x in inputs)

@@ -1,13 +1,17 @@
 """Contractions."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import dot as infer
 from hloom.ir.kinds import AlgorithmKind, Dims, Precisions
 from hloom.ir.op import Operand, op
+from hloom.types.shape import Shape
 
 
 @op("dot")
 class Dot:
-    """out[batch, m, n] = sum over the contracting dimensions of lhs[batch, m, k] * rhs[batch, k, n]."""
+    """out[batch, m, n] = sum over the contracting dimensions of lhs[batch, m, k] * rhs[batch, k,
+    n].
+    """
 
     lhs: Operand
     rhs: Operand
@@ -18,10 +22,18 @@ class Dot:
     operand_precision: Precisions = ()
     algorithm: AlgorithmKind = None
 
+    def shape(self, lhs: Shape, rhs: Shape) -> Shape:
+        return infer.dot(self, lhs, rhs)
+
+    def check(self, given: Shape, lhs: Shape, rhs: Shape) -> None:
+        infer.check_dimensions(given, infer.dot(self, lhs, rhs))
+
 
 @op("ragged-dot")
 class RaggedDot:
-    """A dot whose ragged lhs dimension is cut into groups of group_sizes; each group meets its own slice of rhs (or makes its own slice of out)."""
+    """A dot whose ragged lhs dimension is cut into groups of group_sizes; each group meets its
+    own slice of rhs (or makes its own slice of out).
+    """
 
     lhs: Operand
     rhs: Operand
@@ -33,6 +45,12 @@ class RaggedDot:
     lhs_ragged_dims: Dims = ()
     rhs_group_dims: Dims = ()
     operand_precision: Precisions = ()
+
+    def shape(self, lhs: Shape, rhs: Shape, group_sizes: Shape) -> Shape:
+        return infer.ragged_dot(self, lhs, rhs, group_sizes)
+
+    def check(self, given: Shape, lhs: Shape, rhs: Shape, group_sizes: Shape) -> None:
+        infer.check_dimensions(given, infer.ragged_dot(self, lhs, rhs, group_sizes))
 
 
 @op("scaled-dot")
@@ -49,3 +67,11 @@ class ScaledDot:
     rhs_contracting_dims: Dims = ()
     operand_precision: Precisions = ()
     algorithm: AlgorithmKind = None
+
+    def shape(self, lhs: Shape, rhs: Shape, lhs_scale: Shape, rhs_scale: Shape) -> Shape:
+        return infer.scaled_dot(self, lhs, rhs, lhs_scale, rhs_scale)
+
+    def check(
+        self, given: Shape, lhs: Shape, rhs: Shape, lhs_scale: Shape, rhs_scale: Shape
+    ) -> None:
+        infer.check_dimensions(given, infer.scaled_dot(self, lhs, rhs, lhs_scale, rhs_scale))

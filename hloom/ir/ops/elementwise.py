@@ -1,11 +1,69 @@
 """Operations that act on each element alone."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import elementwise as infer
+from hloom.ir.infer.compare import retyped
 from hloom.ir.kinds import Accuracy, Int, enumeration
 from hloom.ir.op import Operand, op
+from hloom.types.dtype import PRED
+from hloom.types.shape import Shape
 
 Direction = enumeration("direction", "EQ", "NE", "GE", "GT", "LE", "LT")
 ComparisonType = enumeration("comparison type", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
+
+
+class FloatFunction:
+    """A function of floating-point elements."""
+
+    x: Operand
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.unary(x, infer.is_float, "floating-point")
+
+
+class ComplexFunction(FloatFunction):
+    """A function of floating-point or complex elements."""
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.unary(x, infer.is_float_or_complex, "floating-point or complex")
+
+
+class IntegerFunction(FloatFunction):
+    """A function of integer elements."""
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.unary(x, infer.is_integer, "integer")
+
+
+class ComplexPart(FloatFunction):
+    """A real part of floating-point or complex elements."""
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.component(x, infer.is_float_or_complex, "floating-point or complex")
+
+
+class AnyPair:
+    """A function of two arrays of any one type."""
+
+    x: Operand
+    y: Operand
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.binary(x, y)
+
+
+class ArithmeticPair(AnyPair):
+    """A function of two arrays of one type, which is not pred."""
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.binary(x, y, infer.is_not_pred, "arithmetic")
+
+
+class LogicalPair(AnyPair):
+    """A bitwise function of two arrays of integers or pred."""
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.binary(x, y, infer.is_integer_or_pred, "integer or pred")
 
 
 @op("abs")
@@ -14,121 +72,105 @@ class Abs:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.component(x, infer.is_signed_or_complex, "signed or complex")
+
 
 @op("acos")
-class Acos:
+class Acos(ComplexFunction):
     """out[i] = arccosine."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("acosh")
-class Acosh:
+class Acosh(ComplexFunction):
     """out[i] = inverse hyperbolic cosine."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("asin")
-class Asin:
+class Asin(ComplexFunction):
     """out[i] = arcsine."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("asinh")
-class Asinh:
+class Asinh(ComplexFunction):
     """out[i] = inverse hyperbolic sine."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("atanh")
-class Atanh:
+class Atanh(ComplexFunction):
     """out[i] = inverse hyperbolic tangent."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("cbrt")
-class Cbrt:
+class Cbrt(FloatFunction):
     """out[i] = cube root."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("ceil")
-class Ceil:
+class Ceil(FloatFunction):
     """out[i] = smallest integer not below x."""
-
-    x: Operand
 
 
 @op("count-leading-zeros")
-class CountLeadingZeros:
+class CountLeadingZeros(IntegerFunction):
     """out[i] = number of zero bits above the highest one bit."""
-
-    x: Operand
 
 
 @op("cosine")
-class Cosine:
+class Cosine(ComplexFunction):
     """out[i] = cos x, x in radians."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("cosh")
-class Cosh:
+class Cosh(ComplexFunction):
     """out[i] = hyperbolic cosine."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("erf")
-class Erf:
+class Erf(FloatFunction):
     """out[i] = error function, 2/sqrt(pi) * integral of exp(-t*t) from 0 to x."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("exponential")
-class Exponential:
+class Exponential(ComplexFunction):
     """out[i] = e ** x."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("exponential-minus-one")
-class ExponentialMinusOne:
+class ExponentialMinusOne(ComplexFunction):
     """out[i] = e ** x - 1, accurate near 0."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("floor")
-class Floor:
+class Floor(FloatFunction):
     """out[i] = largest integer not above x."""
-
-    x: Operand
 
 
 @op("imag")
-class Imag:
+class Imag(ComplexPart):
     """out[i] = imaginary part; 0 for real types."""
-
-    x: Operand
 
 
 @op("is-finite")
@@ -137,28 +179,28 @@ class IsFinite:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return retyped(infer.unary(x, infer.is_float, "floating-point"), PRED)
+
 
 @op("log")
-class Log:
+class Log(ComplexFunction):
     """out[i] = natural logarithm."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("log-plus-one")
-class LogPlusOne:
+class LogPlusOne(ComplexFunction):
     """out[i] = log(1 + x), accurate near 0."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("logistic")
-class Logistic:
+class Logistic(ComplexFunction):
     """out[i] = 1 / (1 + e ** -x)."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
@@ -168,6 +210,9 @@ class Negate:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.unary(x, infer.is_number, "integer, floating-point or complex")
+
 
 @op("not")
 class Not:
@@ -175,40 +220,34 @@ class Not:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.unary(x, infer.is_integer_or_pred, "integer or pred")
+
 
 @op("popcnt")
-class Popcnt:
+class Popcnt(IntegerFunction):
     """out[i] = number of one bits."""
-
-    x: Operand
 
 
 @op("real")
-class Real:
+class Real(ComplexPart):
     """out[i] = real part."""
-
-    x: Operand
 
 
 @op("round-nearest-afz")
-class RoundNearestAfz:
+class RoundNearestAfz(FloatFunction):
     """out[i] = nearest integer, halves away from zero."""
-
-    x: Operand
 
 
 @op("round-nearest-even")
-class RoundNearestEven:
+class RoundNearestEven(FloatFunction):
     """out[i] = nearest integer, halves to even."""
-
-    x: Operand
 
 
 @op("rsqrt")
-class Rsqrt:
+class Rsqrt(ComplexFunction):
     """out[i] = 1 / sqrt(x)."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
@@ -218,44 +257,42 @@ class Sign:
 
     x: Operand
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.unary(x, infer.is_signed_or_complex, "signed or complex")
+
 
 @op("sine")
-class Sine:
+class Sine(ComplexFunction):
     """out[i] = sin x, x in radians."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("sinh")
-class Sinh:
+class Sinh(ComplexFunction):
     """out[i] = hyperbolic sine."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("sqrt")
-class Sqrt:
+class Sqrt(ComplexFunction):
     """out[i] = square root."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("tan")
-class Tan:
+class Tan(ComplexFunction):
     """out[i] = tangent, x in radians."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
 @op("tanh")
-class Tanh:
+class Tanh(ComplexFunction):
     """out[i] = hyperbolic tangent."""
 
-    x: Operand
     result_accuracy: Accuracy = None
 
 
@@ -267,29 +304,23 @@ class ReducePrecision:
     exponent_bits: Int
     mantissa_bits: Int
 
+    def shape(self, x: Shape) -> Shape:
+        return infer.reduce_precision(x, self.exponent_bits, self.mantissa_bits)
+
 
 @op("add")
-class Add:
+class Add(AnyPair):
     """out[i] = x + y; or for pred."""
-
-    x: Operand
-    y: Operand
 
 
 @op("and")
-class And:
+class And(LogicalPair):
     """out[i] = bitwise and; logical for pred."""
-
-    x: Operand
-    y: Operand
 
 
 @op("atan2")
-class Atan2:
+class Atan2(ArithmeticPair):
     """out[i] = angle of the point (y, x): atan2(x operand first, y second)."""
-
-    x: Operand
-    y: Operand
 
 
 @op("complex")
@@ -299,29 +330,25 @@ class Complex:
     x: Operand
     y: Operand
 
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.complex_of(x, y)
+
 
 @op("divide")
-class Divide:
-    """out[i] = x / y; integers truncate toward zero, division by zero gives all ones (-1), MIN / -1 gives MIN."""
-
-    x: Operand
-    y: Operand
+class Divide(ArithmeticPair):
+    """out[i] = x / y; integers truncate toward zero, division by zero gives all ones (-1), MIN /
+    -1 gives MIN.
+    """
 
 
 @op("maximum")
-class Maximum:
+class Maximum(AnyPair):
     """out[i] = larger of the two; NaN wins."""
-
-    x: Operand
-    y: Operand
 
 
 @op("minimum")
-class Minimum:
+class Minimum(AnyPair):
     """out[i] = smaller of the two; NaN wins."""
-
-    x: Operand
-    y: Operand
 
 
 @op("mulhi")
@@ -331,87 +358,70 @@ class Mulhi:
     x: Operand
     y: Operand
 
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.binary(x, y, infer.is_integer, "integer")
+
 
 @op("multiply")
-class Multiply:
+class Multiply(AnyPair):
     """out[i] = x * y; and for pred."""
-
-    x: Operand
-    y: Operand
 
 
 @op("or")
-class Or:
+class Or(LogicalPair):
     """out[i] = bitwise or; logical for pred."""
-
-    x: Operand
-    y: Operand
 
 
 @op("power")
-class Power:
+class Power(ArithmeticPair):
     """out[i] = x ** y."""
-
-    x: Operand
-    y: Operand
 
 
 @op("remainder")
-class Remainder:
+class Remainder(ArithmeticPair):
     """out[i] = remainder of truncating division, sign of x; x when an integer y is 0."""
-
-    x: Operand
-    y: Operand
 
 
 @op("shift-left")
-class ShiftLeft:
+class ShiftLeft(ArithmeticPair):
     """out[i] = x << y; 0 when y is not below the width."""
-
-    x: Operand
-    y: Operand
 
 
 @op("shift-right-arithmetic")
-class ShiftRightArithmetic:
+class ShiftRightArithmetic(ArithmeticPair):
     """out[i] = x >> y keeping the sign; all sign bits when y is not below the width."""
-
-    x: Operand
-    y: Operand
 
 
 @op("shift-right-logical")
-class ShiftRightLogical:
+class ShiftRightLogical(ArithmeticPair):
     """out[i] = x >> y filling zeros; 0 when y is not below the width."""
-
-    x: Operand
-    y: Operand
 
 
 @op("subtract")
-class Subtract:
+class Subtract(ArithmeticPair):
     """out[i] = x - y."""
-
-    x: Operand
-    y: Operand
 
 
 @op("xor")
-class Xor:
+class Xor(LogicalPair):
     """out[i] = bitwise exclusive or; logical for pred."""
-
-    x: Operand
-    y: Operand
 
 
 @op("compare")
 class Compare:
-    """out[i] = x[i] DIRECTION y[i], as pred; TOTALORDER orders -NaN < -inf < ... < -0 < 0 < ... < NaN."""
+    """out[i] = x[i] DIRECTION y[i], as pred; TOTALORDER orders -NaN < -inf < ... < -0 < 0 < ...
+    < NaN.
+    """
 
     x: Operand
     y: Operand
     direction: Direction
     type: ComparisonType = None
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        result = infer.binary(x, y)
+        infer.compare_types(y.dtype, self.type)
+        return retyped(result, PRED)
 
 
 @op("clamp")
@@ -422,33 +432,56 @@ class Clamp:
     x: Operand
     high: Operand
 
+    def shape(self, low: Shape, x: Shape, high: Shape) -> Shape:
+        return infer.clamp(low, x, high)
+
 
 @op("select")
 class Select:
-    """out[i] = on_true[i] if predicate[i] else on_false[i]; predicate has their shape or is a scalar."""
+    """out[i] = on_true[i] if predicate[i] else on_false[i]; predicate has their shape or is a
+    scalar.
+    """
 
     predicate: Operand
     on_true: Operand
     on_false: Operand
 
+    def shape(self, predicate: Shape, on_true: Shape, on_false: Shape) -> Shape:
+        return infer.select(predicate, on_true, on_false)
+
 
 @op("convert")
 class Convert:
-    """out[i] = x[i] as another element type: floats round to nearest even, to integers truncate and saturate, NaN to 0."""
+    """out[i] = x[i] as another element type: floats round to nearest even, to integers truncate
+    and saturate, NaN to 0.
+    """
 
     x: Operand
+
+    def check(self, given: Shape, x: Shape) -> None:
+        infer.check_convert(given, x)
 
 
 @op("bitcast-convert")
 class BitcastConvert:
-    """The bits of x read as another element type; a minor dimension appears or goes when widths differ."""
+    """The bits of x read as another element type; a minor dimension appears or goes when widths
+    differ.
+    """
 
     x: Operand
+
+    def check(self, given: Shape, x: Shape) -> None:
+        infer.check_bitcast_convert(given, x)
 
 
 @op("stochastic-convert")
 class StochasticConvert:
-    """out[i] = x[i] as a narrower type, rounded up with the probability given by the dropped bits; random is unsigned of x's width."""
+    """out[i] = x[i] as a narrower type, rounded up with the probability given by the dropped
+    bits; random is unsigned of x's width.
+    """
 
     x: Operand
     random: Operand
+
+    def check(self, given: Shape, x: Shape, random: Shape) -> None:
+        infer.check_stochastic_convert(given, x, random)

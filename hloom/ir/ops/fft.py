@@ -1,8 +1,10 @@
 """Fourier transforms."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import linalg as infer
 from hloom.ir.kinds import Dims, enumeration
 from hloom.ir.op import Operand, op
+from hloom.types.shape import Shape
 
 FftType = enumeration("fft type", "FFT", "IFFT", "RFFT", "IRFFT")
 
@@ -14,3 +16,6 @@ class Fft:
     x: Operand
     fft_type: FftType
     fft_length: Dims
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.fft(x, self.fft_type, self.fft_length)

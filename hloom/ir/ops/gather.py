@@ -1,8 +1,10 @@
 """Indexed reads and writes."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import gather as infer
 from hloom.ir.kinds import Bool, Dims, Int
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.types.shape import Shape
 
 
 @op("gather")
@@ -20,10 +22,15 @@ class Gather:
     slice_sizes: Dims
     indices_are_sorted: Bool = False
 
+    def shape(self, x: Shape, indices: Shape) -> Shape:
+        return infer.gather(self, x, indices)
+
 
 @op("scatter")
 class Scatter:
-    """n operands, indices, n updates: to_apply combines each update into the operand at its index; out of bounds updates are dropped."""
+    """n operands, indices, n updates: to_apply combines each update into the operand at its
+    index; out of bounds updates are dropped.
+    """
 
     inputs: Operands
     update_window_dims: Dims = ()
@@ -35,3 +42,6 @@ class Scatter:
     indices_are_sorted: Bool = False
     unique_indices: Bool = False
     to_apply: Called
+
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.scatter(self, inputs, called)

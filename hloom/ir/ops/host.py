@@ -1,8 +1,10 @@
 """Transfers to and from the host or another device."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Bool, Int, ShapeKind, String
 from hloom.ir.op import Operand, op
+from hloom.types.shape import TOKEN_SHAPE, Shape
 
 
 @op("infeed", side_effect=True)
@@ -11,6 +13,9 @@ class Infeed:
 
     token: Operand
     infeed_config: String = ""
+
+    def check(self, given: Shape, token: Shape) -> None:
+        infer.check_infeed(given, token)
 
 
 @op("outfeed", side_effect=True)
@@ -22,6 +27,9 @@ class Outfeed:
     outfeed_shape: ShapeKind = None
     outfeed_config: String = ""
 
+    def shape(self, x: Shape, token: Shape) -> Shape:
+        return infer.outfeed(x, token, self.outfeed_shape)
+
 
 @op("send", side_effect=True)
 class Send:
@@ -32,6 +40,9 @@ class Send:
     channel_id: Int = None
     is_host_transfer: Bool = False
 
+    def shape(self, x: Shape, token: Shape) -> Shape:
+        return infer.send(x)
+
 
 @op("send-done", side_effect=True)
 class SendDone:
@@ -40,6 +51,9 @@ class SendDone:
     x: Operand
     channel_id: Int = None
     is_host_transfer: Bool = False
+
+    def shape(self, x: Shape) -> Shape:
+        return TOKEN_SHAPE
 
 
 @op("recv", side_effect=True)
@@ -50,6 +64,9 @@ class Recv:
     channel_id: Int = None
     is_host_transfer: Bool = False
 
+    def check(self, given: Shape, token: Shape) -> None:
+        infer.check_recv(given)
+
 
 @op("recv-done", side_effect=True)
 class RecvDone:
@@ -58,3 +75,6 @@ class RecvDone:
     x: Operand
     channel_id: Int = None
     is_host_transfer: Bool = False
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.recv_done(x)

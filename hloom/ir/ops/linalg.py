@@ -1,8 +1,10 @@
 """Linear algebra."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import linalg as infer
 from hloom.ir.kinds import Bool, enumeration
 from hloom.ir.op import Operand, op
+from hloom.types.shape import Shape
 
 TransposeA = enumeration("transpose", "TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
@@ -13,6 +15,9 @@ class Cholesky:
 
     a: Operand
     lower: Bool = False
+
+    def shape(self, a: Shape) -> Shape:
+        return infer.cholesky(a)
 
 
 @op("triangular-solve")
@@ -25,3 +30,6 @@ class TriangularSolve:
     lower: Bool = False
     unit_diagonal: Bool = False
     transpose_a: TransposeA = "TRANSPOSE_INVALID"
+
+    def shape(self, a: Shape, b: Shape) -> Shape:
+        return infer.triangular_solve(a, b, self.left_side, self.transpose_a)

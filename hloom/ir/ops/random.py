@@ -1,8 +1,10 @@
 """Random numbers."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Int, enumeration
 from hloom.ir.op import Operand, Operands, op
+from hloom.types.shape import Shape
 
 Distribution = enumeration("distribution", "rng_invalid", "rng_uniform", "rng_normal")
 Algorithm = enumeration("algorithm", "rng_default", "rng_three_fry", "rng_philox")
@@ -15,6 +17,9 @@ class Rng:
     inputs: Operands
     distribution: Distribution
 
+    def check(self, given: Shape, *inputs: Shape) -> None:
+        infer.check_rng(given, inputs, self.distribution)
+
 
 @op("rng-bit-generator")
 class RngBitGenerator:
@@ -23,9 +28,15 @@ class RngBitGenerator:
     state: Operand
     algorithm: Algorithm
 
+    def check(self, given: Shape, state: Shape) -> None:
+        infer.check_rng_bits(given, state)
+
 
 @op("rng-get-and-update-state", side_effect=True)
 class RngGetAndUpdateState:
     """The global random state (u64[2]), which then advances by delta."""
 
     delta: Int
+
+    def shape(self) -> Shape:
+        return infer.RNG_STATE

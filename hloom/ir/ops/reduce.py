@@ -1,9 +1,12 @@
 """Operations that fold many elements into few."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import linalg
+from hloom.ir.infer import window as infer
 from hloom.ir.kinds import Bool, Dims, Float, Int, WindowKind
 from hloom.ir.op import Called, Operand, Operands, op
 from hloom.ir.values.window import Window
+from hloom.types.shape import Shape
 
 
 @op("map")
@@ -14,28 +17,43 @@ class Map:
     dimensions: Dims = ()
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.map_(inputs, called)
+
 
 @op("reduce")
 class Reduce:
-    """n inputs then n initial values: fold to_apply over the elements along dimensions; a tuple when n > 1."""
+    """n inputs then n initial values: fold to_apply over the elements along dimensions; a tuple
+    when n > 1.
+    """
 
     inputs: Operands
     dimensions: Dims = ()
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.reduce(inputs, self.dimensions, called)
+
 
 @op("reduce-window")
 class ReduceWindow:
-    """n inputs then n initial values: fold to_apply over each window position (padding is the initial value)."""
+    """n inputs then n initial values: fold to_apply over each window position (padding is the
+    initial value).
+    """
 
     inputs: Operands
     window: WindowKind = Window(())
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        return infer.reduce_window(inputs, self.window, called)
+
 
 @op("scan")
 class Scan:
-    """Inputs and initial carries: to_apply(slice, carry) -> (output slice, carry) along dimensions[0]."""
+    """Inputs and initial carries: to_apply(slice, carry) -> (output slice, carry) along
+    dimensions[0].
+    """
 
     inputs: Operands
     dimensions: Dims
@@ -44,10 +62,15 @@ class Scan:
     is_associative: Bool = False
     to_apply: Called
 
+    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
+        infer.check_scan(given, inputs, self.dimensions, self.num_carries, called)
+
 
 @op("select-and-scatter")
 class SelectAndScatter:
-    """For each window of x, the element chosen by select receives (by scatter) the matching element of source."""
+    """For each window of x, the element chosen by select receives (by scatter) the matching
+    element of source.
+    """
 
     x: Operand
     source: Operand
@@ -55,6 +78,9 @@ class SelectAndScatter:
     window: WindowKind = Window(())
     select: Called
     scatter: Called
+
+    def shape(self, x: Shape, source: Shape, init: Shape, called: tuple) -> Shape:
+        return infer.select_and_scatter(x, source, init, self.window, called)
 
 
 @op("batch-norm-grad")
@@ -69,6 +95,12 @@ class BatchNormGrad:
     epsilon: Float
     feature_index: Int
 
+    def shape(
+        self, x: Shape, scale: Shape, mean: Shape, variance: Shape, grad_output: Shape
+    ) -> Shape:
+        vectors = (scale, mean, variance)
+        return linalg.batch_norm_grad(x, vectors, grad_output, self.feature_index)
+
 
 @op("batch-norm-inference")
 class BatchNormInference:
@@ -82,6 +114,10 @@ class BatchNormInference:
     epsilon: Float
     feature_index: Int
 
+    def shape(self, x: Shape, scale: Shape, offset: Shape, mean: Shape, variance: Shape) -> Shape:
+        vectors = (scale, offset, mean, variance)
+        return linalg.batch_norm_inference(x, vectors, self.feature_index)
+
 
 @op("batch-norm-training")
 class BatchNormTraining:
@@ -92,3 +128,6 @@ class BatchNormTraining:
     offset: Operand
     epsilon: Float
     feature_index: Int
+
+    def shape(self, x: Shape, scale: Shape, offset: Shape) -> Shape:
+        return linalg.batch_norm_training(x, scale, offset, self.feature_index)

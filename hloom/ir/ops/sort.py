@@ -1,25 +1,40 @@
 """Orders."""
 # pyright: reportInvalidTypeForm=false, reportAssignmentType=false
 
+from hloom.ir.infer import data as infer
+from hloom.ir.infer.control import check_sort_comparator
 from hloom.ir.kinds import Bool, Dims, Int
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.types.shape import Shape
 
 
 @op("sort")
 class Sort:
-    """The inputs reordered together along dimensions[0] so that to_apply (less than) holds between neighbours."""
+    """The inputs reordered together along dimensions[0] so that to_apply (less than) holds
+    between neighbours.
+    """
 
     inputs: Operands
     dimensions: Dims
     is_stable: Bool = False
     to_apply: Called
 
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        result = infer.check_sort(None, inputs, self.dimensions)
+        check_sort_comparator(inputs, called[0])
+        return result
+
 
 @op("topk")
 class Topk:
-    """(values, s32 indices) of the k largest (smallest) elements of the last dimension, in order, lower index first."""
+    """(values, s32 indices) of the k largest (smallest) elements of the last dimension, in
+    order, lower index first.
+    """
 
     x: Operand
     k: Int
     largest: Bool = True
     is_stable: Bool = False
+
+    def shape(self, x: Shape) -> Shape:
+        return infer.topk(x, self.k)
