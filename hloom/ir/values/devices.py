@@ -86,8 +86,7 @@ def parse_iota(cursor: Cursor) -> IotaDevices:
         cursor.fail("the dimensions of an iota are one or more sizes that are not negative", at)
     if len(dims) == 1:
         return IotaDevices(dims, (0,))
-    if not cursor.eat("T"):
-        return IotaDevices.of(dims)
+    cursor.expect("T", "after the dimensions of an iota, unless there is only one")
     at = cursor.skip()
     permutation = cursor.integers("(", ")")
     if sorted(permutation) != list(range(len(dims))):

@@ -6,10 +6,14 @@ Metadata is the bulk of a large program's text, so reading it is one pass of one
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from hloom.ir.text.cursor import Cursor, escape, unescape
+from hloom.ir.values.stack_frames import StackFrameIndex
+
+MAX_OP_NAME = 1024
+"""Inlining makes no longer names than this."""
 
 _PAIR = re.compile(r'\s*,?\s*([a-z_]\w*)=(?:"((?:[^"\\]|\\.)*)"|(-?\d+)|(\{))', re.S)
 _STRINGS = frozenset(
@@ -79,6 +83,34 @@ class OpMetadata:
         if self.metadata_payload:
             parts.append(f'metadata_payload="{escape(self.metadata_payload)}"')
         return "{" + " ".join(parts) + "}"
+
+    def with_inlined_frames(self, frames: StackFrameIndex) -> OpMetadata:
+        """The same with the innermost stack frame's place instead of its number."""
+        if not self.stack_frame_id:
+            return self
+        found = frames.frames(self.stack_frame_id)
+        if not found:
+            return replace(self, stack_frame_id=0)
+        return replace(
+            self,
+            stack_frame_id=0,
+            source_file=found[0].file,
+            source_line=found[0].line,
+            source_end_line=found[0].end_line,
+            source_column=found[0].column,
+            source_end_column=found[0].end_column,
+        )
+
+    def called_from(self, caller: OpMetadata) -> OpMetadata:
+        """What an instruction's metadata becomes when its call is inlined (IR-22).
+
+        The name becomes `caller/own`, unless it has that prefix or would be too long.
+        """
+        prefix = caller.op_name
+        if not prefix or self.op_name.startswith(prefix + "/") or self.op_name == prefix:
+            return self
+        name = f"{prefix}/{self.op_name}" if self.op_name else prefix
+        return self if len(name) > MAX_OP_NAME else replace(self, op_name=name)
 
     @property
     def is_empty(self) -> bool:
