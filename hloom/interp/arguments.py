@@ -41,7 +41,9 @@ def as_value(given: Any, shape: Shape, what: str) -> Value:
         given = from_literal(given)
     if shape.is_tuple:
         if not isinstance(given, tuple | list):
-            raise EvalError(f"{what} has shape {shape}, but {described(given)} was given")
+            raise EvalError(
+                f"{what} has shape {shape.text_without_layout}, but {described(given)} was given"
+            )
         if len(given) != len(shape.elements):
             raise EvalError(
                 f"{what} is a tuple of {len(shape.elements)}, but one of {len(given)} was given"
@@ -61,7 +63,9 @@ def as_value(given: Any, shape: Shape, what: str) -> Value:
 
 def _array(given: Any, shape: Shape, what: str) -> np.ndarray:
     if isinstance(given, tuple | dict | str | bytes) or given is TOKEN or given is None:
-        raise EvalError(f"{what} has shape {shape}, but {described(given)} was given")
+        raise EvalError(
+            f"{what} has shape {shape.text_without_layout}, but {described(given)} was given"
+        )
     try:
         if isinstance(given, bool | int | float | complex | list):
             array = Literal.of(np.array(given) if given == [] else given, shape.dtype).array

@@ -120,8 +120,11 @@ class Machine:
                 answer = stop.value
                 stack.pop()
                 continue
+            except HloError as error:
+                error.instruction = error.instruction or (caller and f"%{caller.name}")
+                raise
             except Exception as error:
-                raise _placed(error, caller) from error
+                raise refused(error, caller) from error
             kind = type(request)
             if kind is tuple:
                 stack.append(request)
@@ -196,25 +199,20 @@ def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:
             slots[slot] = result
             for k in dead:
                 slots[k] = None
+    except HloError as error:
+        error.instruction = error.instruction or (i and f"%{i.name}")
+        raise
     except Exception as error:
-        raise _placed(error, i) from error
+        raise refused(error, i) from error
     return slots[plan.root]
 
 
-def _placed(error: Exception, i: Instruction | None) -> HloError:
-    """The error with the instruction it happened at.
-
-    What numpy refuses (shapes that do not fit in a module nobody verified, too little memory)
-    is an error of the program too, and keeps its cause.
-    """
-    name = f"%{i.name}" if i is not None else None
-    if isinstance(error, HloError):
-        if error.instruction is None:
-            error.instruction = name
-        return error
+def refused(error: Exception, i: Instruction | None) -> EvalError:
+    """What numpy refused (shapes that do not fit in a module nobody verified, too little memory)
+    as an error of the program."""
     opcode = f"{i.opcode} " if i is not None else ""
     return EvalError(
         f"{opcode}cannot be evaluated: {type(error).__name__}: {error}",
-        instruction=name,
+        instruction=f"%{i.name}" if i is not None else None,
         hint="verify the module: an operation got values that do not fit it",
     )
