@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hloom.interp.evaluate import evaluate
+    from hloom.interp.machine import evaluate
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
     from hloom.interp.partial import evaluate_partially
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _HOME = {
     "EvalOptions": "frame",
     "draw_instance": "sample",
-    "evaluate": "evaluate",
+    "evaluate": "machine",
     "evaluate_lockstep": "lockstep",
     "evaluate_partially": "partial",
     "random_arguments": "sample",

@@ -1,7 +1,7 @@
 """What a meaning may ask of the machine it runs on: calls, options, device, random state.
 
 A `Frame` is one device's run of one module. `plan.py` keeps what was prepared per computation;
-`evaluate.py` walks it.
+`machine.py` walks it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
 if TYPE_CHECKING:
-    from hloom.interp.evaluate import Machine
+    from hloom.interp.machine import Machine
 
 NESTED_CALL_LIMIT = 60
 """How deep `Frame.call` may nest: each level is a few frames of Python's own stack."""

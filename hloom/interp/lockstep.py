@@ -16,7 +16,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import checked_arguments
-from hloom.interp.evaluate import Machine
+from hloom.interp.machine import Machine
 from hloom.interp.frame import Device, EvalOptions, Frame, Meet, Receive
 from hloom.interp.values import Value, to_literal
 from hloom.ir.module import Module
@@ -45,7 +45,7 @@ def evaluate_lockstep(
     if len(arguments_per_device) != count:
         raise EvalError(
             f"{count} devices need {count} lists of arguments, "
-            f"but {len(arguments_per_device)} were given"
+            f"but {len(arguments_per_device)} {'was' if len(arguments_per_device) == 1 else 'were'} given"
         )
     options = _shareable(options or EvalOptions())
     machine = Machine(options)

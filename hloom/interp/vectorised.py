@@ -21,7 +21,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 
 if TYPE_CHECKING:
-    from hloom.interp.evaluate import Machine
+    from hloom.interp.machine import Machine
     from hloom.interp.frame import Frame
 
 _IDENTITIES = frozenset("copy reshape bitcast broadcast transpose opt-barrier".split())

@@ -5,7 +5,7 @@ import pytest
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp import EvalOptions, evaluate
-from hloom.interp.evaluate import Machine
+from hloom.interp.machine import Machine
 from hloom.interp.frame import Device, Frame
 from hloom.interp.values import TOKEN
 from hloom.ir.module import Module
