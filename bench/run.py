@@ -131,7 +131,10 @@ def read_earlier(path: Path | None) -> dict[tuple[str, str], float]:
 def main() -> int:
     """Run; the exit status is 1 when a contest broke, or with --strict a goal was missed."""
     options = arguments()
-    console, rows, broken = Console(), [], 0
+    # Written to a file, the table keeps its width rather than that of an imagined terminal.
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    rows: list[Outcome] = []
+    broken = 0
     earlier = read_earlier(options.against)
     for which in chosen(options.words):
         if options.list:
@@ -146,6 +149,7 @@ def main() -> int:
     if options.list:
         return 0
     console.print(table(rows, earlier))
+    console.print(f"load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores")
     console.print(f"written to {write(rows)}", highlight=False)
     missed = [row.contest for row in rows if row.met is False]
     if missed:
