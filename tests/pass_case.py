@@ -207,15 +207,14 @@ def _same_meaning(case: Case, before: Any, after: Any, language: Language) -> No
 
 
 def leaves(value: Any) -> list[np.ndarray]:
-    """The arrays of a result: an array, a literal, or nested tuples of them."""
-    parts = value if isinstance(value, list | tuple) else getattr(value, "elements", None)
-    if callable(parts):
-        parts = parts()
-    if parts is not None:
-        return [leaf for part in parts for leaf in leaves(part)]
-    if hasattr(value, "numpy"):
-        value = value.numpy() if callable(value.numpy) else value.numpy
-    return [np.asarray(value)]
+    """The arrays of a result: an array, a literal, or nested tuples of them; tokens have none."""
+    if isinstance(value, list | tuple):
+        return [leaf for part in value for leaf in leaves(part)]
+    if getattr(value, "is_tuple", False):
+        return leaves(value.elements)
+    if getattr(value, "is_token", False):
+        return []
+    return [np.asarray(getattr(value, "array", value))]
 
 
 def difference(old: np.ndarray, new: np.ndarray, tolerance: float) -> str | None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hloom.types.literal import Literal
 from tests.filecheck import CheckFailed
 from tests.pass_case import (
     CaseFailed,
@@ -176,6 +177,12 @@ def test_tolerance_is_relative_to_the_largest():
 
 def test_leaves_of_nested_tuples():
     assert [int(x) for x in leaves((1, (2, [3])))] == [1, 2, 3]
+
+
+def test_leaves_of_literals():
+    one, two = Literal.of(np.float32([1, 2])), Literal.of(np.int32(7))
+    both = Literal.tuple([one, Literal.tuple([two, Literal.token()])])
+    assert [x.tolist() for x in leaves(both)] == [[1.0, 2.0], 7]
 
 
 @pytest.mark.parametrize(
