@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hloom.interp.machine import evaluate
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
+    from hloom.interp.machine import evaluate
     from hloom.interp.partial import evaluate_partially
     from hloom.interp.sample import draw_instance, random_arguments
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import checked_arguments
-from hloom.interp.machine import Machine
 from hloom.interp.frame import Device, EvalOptions, Frame, Meet, Receive
+from hloom.interp.machine import Machine
 from hloom.interp.values import Value, to_literal
 from hloom.ir.module import Module
 from hloom.types.literal import Literal
@@ -42,10 +42,11 @@ def evaluate_lockstep(
     count = replicas * partitions
     if count < 1:
         raise EvalError(f"{replicas} replicas of {partitions} partitions are no devices")
-    if len(arguments_per_device) != count:
+    given = len(arguments_per_device)
+    if given != count:
         raise EvalError(
             f"{count} devices need {count} lists of arguments, "
-            f"but {len(arguments_per_device)} {'was' if len(arguments_per_device) == 1 else 'were'} given"
+            f"but {given} {'was' if given == 1 else 'were'} given"
         )
     options = _shareable(options or EvalOptions())
     machine = Machine(options)

@@ -14,8 +14,8 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import as_value
-from hloom.interp.machine import Machine, evaluate_step
 from hloom.interp.frame import Device, EvalOptions, Frame
+from hloom.interp.machine import Machine, evaluate_step
 from hloom.interp.values import Value, from_literal, to_literal
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS

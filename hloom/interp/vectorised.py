@@ -21,8 +21,8 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 
 if TYPE_CHECKING:
-    from hloom.interp.machine import Machine
     from hloom.interp.frame import Frame
+    from hloom.interp.machine import Machine
 
 _IDENTITIES = frozenset("copy reshape bitcast broadcast transpose opt-barrier".split())
 """On scalars of one type these change nothing."""

@@ -157,7 +157,8 @@ def test_order_operations_pass_their_value_on():
     ENTRY e { x = f32[2] parameter(0)
       t = token[] after-all()
       y = f32[2] add-dependency(x, t)
-      ROOT z = f32[2] domain(y), domain={kind="sharding", entry={maximal device=0}, exit={maximal device=1}} }""")
+      ROOT z = f32[2] domain(y), domain={kind="sharding", entry={maximal device=0},
+        exit={maximal device=1}} }""")
     assert np.array_equal(evaluate(module, np.float32([1, 2])).array, [1, 2])
 
 

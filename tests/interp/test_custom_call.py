@@ -46,7 +46,7 @@ def test_a_hook_gets_the_instruction_and_the_values():
 def test_what_a_hook_returns_is_checked():
     module = call("f32[3]", "bad", "f32[3]")
     with pytest.raises(
-        EvalError, match="what the hook of 'bad' returned has shape f32.3., but f64"
+        EvalError, match=r"what the hook of 'bad' returned has shape f32.3., but f64"
     ):
         evaluate(
             module, X, options=EvalOptions(custom_calls={"bad": lambda i, x: x * np.float64(1)})
@@ -79,20 +79,21 @@ def test_placements_are_identities(target):
 
 
 def test_buffers_are_pinned_created_and_unpinned():
-    module = parse_module("""HloModule m
-    ENTRY e { x = f32[3] parameter(0)
-      b = b(f32[3]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}
-      u = f32[3] custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}
+    alias = "output_to_operand_aliasing={{}: (0, {})}"
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = f32[3] parameter(0)
+      b = b(f32[3]) custom-call(x), custom_call_target="Pin", {alias}
+      u = f32[3] custom-call(b), custom_call_target="Unpin", {alias}
       c = b(f32[3]) custom-call(), custom_call_target="CreateBuffer"
-      v = f32[3] custom-call(c), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}
-      ROOT s = f32[3] add(u, v) }""")
+      v = f32[3] custom-call(c), custom_call_target="Unpin", {alias}
+      ROOT s = f32[3] add(u, v) }}""")
     assert np.array_equal(evaluate(module, X).array, X)
 
 
 def test_full_to_shard_is_known_only_where_nothing_is_cut():
     target = "SPMDFullToShardShape"
     assert np.array_equal(evaluate(call("f32[3]", target, "f32[3]"), X).array, X)
-    with pytest.raises(EvalError, match="f32.4. into f32.2."):
+    with pytest.raises(EvalError, match=r"f32.4. into f32.2."):
         evaluate(call("f32[2]", target, "f32[4]"), np.zeros(4, np.float32))
 
 

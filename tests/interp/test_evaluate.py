@@ -5,8 +5,8 @@ import pytest
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp import EvalOptions, evaluate
-from hloom.interp.machine import Machine
 from hloom.interp.frame import Device, Frame
+from hloom.interp.machine import Machine
 from hloom.interp.values import TOKEN
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
@@ -155,7 +155,7 @@ def test_what_numpy_refuses_is_an_error_with_the_instruction():
 
 def test_values_no_machine_can_hold_are_refused_before_they_are_made():
     module = entry("c = f32[] constant(1)\nROOT b = f32[1099511627776] broadcast(c), dimensions={}")
-    with pytest.raises(EvalError, match="%b: f32.1099511627776. takes 4398046511104 bytes"):
+    with pytest.raises(EvalError, match=r"%b: f32.1099511627776. takes 4398046511104 bytes"):
         evaluate(module)
 
 

@@ -168,7 +168,8 @@ def test_an_in_place_permute_writes_a_slice():
     two = s32[] constant(2)
     a = (s32[]) tuple(one)
     b = (s32[]) tuple(two)
-    ROOT r = f32[4] collective-permute(x, y, a, b), source_target_pairs={{0,1}}, slice_sizes={{2}}"""
+    ROOT r = f32[4] collective-permute(x, y, a, b),
+      source_target_pairs={{0,1}}, slice_sizes={{2}}"""
     x = rows(2)
     first, second = run(body, [(x[0], -x[0]), (x[1], -x[1])], 2)
     assert np.array_equal(first, -x[0])
@@ -319,7 +320,7 @@ def test_groups_must_name_this_device_and_no_others():
     body = (
         "x = f32[4] parameter(0)\nROOT r = f32[4] all-reduce(x), to_apply=add, replica_groups={G}"
     )
-    with pytest.raises(EvalError, match="device 1 .* is in none of the replica groups"):
+    with pytest.raises(EvalError, match=r"device 1 .* is in none of the replica groups"):
         run(body.replace("G", "{0}"), rows(2), 2)
     with pytest.raises(EvalError, match="beyond 2"):
         run(body.replace("G", "{0,1,2}"), rows(2), 2)

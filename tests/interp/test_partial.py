@@ -37,7 +37,7 @@ def test_a_substituted_operand_is_enough():
 
 def test_a_known_value_of_another_shape_is_an_error():
     e = parse_module(SUM).entry
-    with pytest.raises(EvalError, match="the value of %p has shape f32.2., but f32.3."):
+    with pytest.raises(EvalError, match=r"the value of %p has shape f32.2., but f32.3."):
         evaluate_partially(e["p"], {e["p"]: np.zeros(3, np.float32)})
 
 
