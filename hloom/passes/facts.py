@@ -27,7 +27,7 @@ def fact(holds: Callable[[Module], bool]) -> Fact:
 
 @fact
 def no_dead_code(module: Module) -> bool:
-    """Every instruction is read, a root, a parameter or has effects; every computation is called."""
+    """Every instruction is read, or a root, or has effects; every computation is called."""
     from hloom.rewrite.driver import is_removable
 
     for c in module.computations:

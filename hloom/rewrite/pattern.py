@@ -34,6 +34,8 @@ class Pattern:
     name: str | None = None
     one_user: bool = False
     where: Callable[[Instruction], bool] | None = None
+    value: int | float | None = None
+    """For a constant: the value all its elements have (`where` checks it; tests draw it)."""
 
     def names(self) -> set[str]:
         """Every name the pattern gives."""
@@ -191,4 +193,4 @@ def constant(name: str | None = None, value: int | float | None = None) -> Patte
             return False
         return i.attrs.literal.is_all(wanted)
 
-    return Pattern(frozenset(["constant", "broadcast"]), None, name, False, is_all)
+    return Pattern(frozenset(["constant", "broadcast"]), None, name, False, is_all, value)

@@ -11,7 +11,7 @@ from typing import NoReturn
 from hloom.base.diagnostics import ParseError, Place
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)
+_COMMENT = re.compile(r'"(?:[^"\\]++|\\.)*+"|/\*.*?\*/|//[^\n]*', re.S)
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*")
 _INTEGER = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)")

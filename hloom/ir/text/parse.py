@@ -25,19 +25,19 @@ from hloom.types.text import parse_program_shape, parse_shape
 
 HEAD = re.compile(
     r"\s*(?:(ROOT)\s+)?(%?)([A-Za-z_][\w.\-]*)\s+=\s*"
-    r"([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)?\s*([a-z][\w\-]*)\s*\("
+    r"([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)?\s*((?!b\()[a-z][\w\-]*)\s*\("
 )
 TUPLE_HEAD = re.compile(r"\s*(?:(ROOT)\s+)?(%?)([A-Za-z_][\w.\-]*)\s+=\s*")
-OPCODE = re.compile(r"\s*([a-z][\w\-]*)\s*\(")
-ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][\w.\-]*)=")
+OPCODE = re.compile(r"\s*((?!b\()[a-z][\w\-]*)\s*\(")  # b(f32[4]) is the shape of a buffer
 TUPLE_SHAPE = re.compile(r"\((?:[^()\n]++|\([^()\n]*+\))*+\)")
 COMPUTATION_HEAD = re.compile(r"\s*(?:(ENTRY)\b\s*)?(%?)([A-Za-z_][\w.\-]*)?\s*(?=[({])")
 INSTRUCTION_START = re.compile(r"\s*(?:ROOT\s+)?%?[A-Za-z_][\w.\-]*\s+=")
-RAW = re.compile(
+_RAW = (
     r'\{(?:[^{}"]++|"(?:[^"\\]++|\\.)*+"|\{(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+\})*+\}'
-    r'|"(?:[^"\\]++|\\.)*+"|[^,\s{}()"\[\]]++(?=[,\s})])',
-    re.S,
+    r'|"(?:[^"\\]++|\\.)*+"|[^,\s{}()"\[\]]++(?=[,\s})])'
 )
+"""The text of most attribute values: braces two deep, a string, or a word."""
+ATTRIBUTE = re.compile(rf"\s*,\s*([A-Za-z_][\w.\-]*)=({_RAW})?", re.S)
 CALLEE = re.compile(r"\s*%?([A-Za-z_][\w.\-]*)")
 _INT = re.compile(r"\s*(-?\d+)\s*\)")
 _CLOSE = re.compile(r"\s*\)")
@@ -56,7 +56,7 @@ class ModuleReader:
         self.text = self.cursor.text
         self.module = Module()
         self.computations: dict[str, Computation] = {}
-        self.values: dict[tuple[Any, str], Any] = {}
+        self.values: dict[Any, dict[str | None, Any]] = {}
         self.records: dict[tuple, Any] = {}
         self.shapes: dict[str, Shape] = {}
         self.operands = OperandReader(self)
@@ -332,53 +332,69 @@ class ModuleReader:
         records are one object (None: not worth keeping)."""
         cursor, text = self.cursor, self.text
         key: list[Any] | None = [op.name, *values.values()]
-        fields, cached = op.field_by_name, self.values
-        while match := ATTRIBUTE.match(text, cursor.position):
-            name = match[1]
-            cursor.position = end = match.end()
+        fields, values_of = op.field_by_name, self.values
+        position = cursor.position
+        while match := ATTRIBUTE.match(text, position):
+            name, raw = match.groups()
             field = fields.get(name)
-            kind = field.kind if field is not None else None
-            if kind is None:
-                annotation = ANNOTATIONS.get(name)
-                if annotation is None:
-                    self.read_callee_attribute(op, name, match.start(1), called, values, is_async)
-                    continue
-                if name in annotations:
-                    cursor.fail(f"attribute {name} is given twice", match.start(1))
-                if not annotation.cached:
-                    annotations[name] = annotation.parse(cursor, into)
-                    continue
-                kind, into_values = annotation, annotations
+            if field is not None:
+                kind, into_values = field.kind, values
             else:
-                if name in values:
-                    cursor.fail(f"attribute {name} is given twice", match.start(1))
-                into_values = values
-            raw = RAW.match(text, end)
-            if raw is None:
-                into_values[name] = self.read_value(kind, name, into)
-                if field is not None:
-                    key = None
-                continue
-            raw_text = raw[0]
-            value = cached.get((kind, raw_text), cached)
-            if value is cached:
-                value = self.read_value(kind, name, into)
-                if cursor.position == raw.end():
-                    cached[kind, raw_text] = value
+                kind, into_values = ANNOTATIONS.get(name), annotations
+                if kind is None or not kind.cached:
+                    cursor.position = match.end(1) + 1
+                    self.read_other_attribute(
+                        op, match, annotations, called, values, into, is_async
+                    )
+                    position = cursor.position
+                    continue
+            if name in into_values:
+                cursor.fail(f"attribute {name} is given twice", match.start(1))
+            known = values_of.get(kind)
+            if known is None:
+                known = values_of[kind] = {}
+            value = known.get(raw, known)
+            if value is known:
+                cursor.position = match.end(1) + 1
+                value = self.read_value(kind, name)
+                position = cursor.position
+                if raw is not None and position == match.end():
+                    known[raw] = value
                 elif field is not None:
                     key = None
             else:
-                cursor.position = raw.end()
+                position = match.end()
             into_values[name] = value
             if field is not None and key is not None:
                 key.append(name)
-                key.append(raw_text)
+                key.append(raw)
+        cursor.position = position
         if text.startswith(",", cursor.skip()):
             cursor.position += 1
             cursor.fail(f"expected an attribute after ',', found {cursor.found()}")
         return tuple(key) if key is not None and "literal" not in values else None
 
-    def read_value(self, kind: Any, name: str, into: Computation) -> Any:
+    def read_other_attribute(
+        self,
+        op: OpDef,
+        match: re.Match[str],
+        annotations: dict[str, Any],
+        called: dict[str, tuple[Computation, ...]],
+        values: dict[str, Any],
+        into: Computation,
+        is_async: bool,
+    ) -> None:
+        """Control predecessors and called computations: what depends on more than its text."""
+        name = match[1]
+        annotation = ANNOTATIONS.get(name)
+        if annotation is None:
+            self.read_callee_attribute(op, name, match.start(1), called, values, is_async)
+        elif name in annotations:
+            self.cursor.fail(f"attribute {name} is given twice", match.start(1))
+        else:
+            annotations[name] = annotation.parse(self.cursor, into)
+
+    def read_value(self, kind: Any, name: str) -> Any:
         if kind.name == "literal":
             shape, self.cursor.position = parse_shape(
                 self.text, self.cursor.skip(), default_layouts=True

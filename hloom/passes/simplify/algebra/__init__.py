@@ -1,0 +1,1 @@
+"""Rules of the algebraic simplifier, one file for each family of operations."""

@@ -1,0 +1,203 @@
+"""Operations that only move data: those that move nothing go, pairs become one."""
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.slices import SliceDimension, Slices
+from hloom.rewrite.build import RuleBuilder
+from hloom.rewrite.pattern import any_of, m, var
+from hloom.rewrite.rule import rule
+from hloom.types.casts import preserves_values
+
+x = var("x")
+
+
+def _same_shape(a: Instruction, b: Instruction) -> bool:
+    return a.shape.compatible(b.shape)
+
+
+@rule(m.reshape(m.reshape(x), name="out"))
+def reshape_twice(b: RuleBuilder, x, out):
+    """reshape(reshape(x))  =>  reshape(x)    static shapes"""
+    if out.shape.is_dynamic or x.shape.is_dynamic or out.operands[0].shape.is_dynamic:
+        return None
+    return b.reshape(x, shape=out.shape)
+
+
+@rule(m.reshape(x, name="out"))
+def reshape_nothing(b: RuleBuilder, x, out):
+    """reshape(x)  =>  x    same dimensions"""
+    return x if _same_shape(x, out) else None
+
+
+@rule(m.transpose(m.transpose(x, name="inner"), name="outer"))
+def transpose_twice(b: RuleBuilder, x, inner, outer):
+    """transpose(transpose(x, p), q)  =>  transpose(x, p[q])"""
+    first, second = inner.attrs.dimensions, outer.attrs.dimensions
+    return b.transpose(x, dimensions=tuple(first[d] for d in second))
+
+
+@rule(m.transpose(x, name="out"))
+def transpose_nothing(b: RuleBuilder, x, out):
+    """transpose(x, identity)  =>  x"""
+    return x if out.attrs.dimensions == tuple(range(x.shape.rank)) else None
+
+
+@rule(m.broadcast(m.broadcast(x, name="inner"), name="outer"))
+def broadcast_twice(b: RuleBuilder, x, inner, outer):
+    """broadcast(broadcast(x, p), q)  =>  broadcast(x, q[p])"""
+    second = outer.attrs.dimensions
+    dimensions = tuple(second[d] for d in inner.attrs.dimensions)
+    return b.broadcast(x, dimensions=dimensions, shape=outer.shape)
+
+
+@rule(m.broadcast(x, name="out"))
+def broadcast_nothing(b: RuleBuilder, x, out):
+    """broadcast(x)  =>  x    same dimensions, in order"""
+    in_order = out.attrs.dimensions == tuple(range(x.shape.rank))
+    return x if in_order and _same_shape(x, out) else None
+
+
+def _of_scalar(i: Instruction) -> bool:
+    return i.operands[0].shape.rank == 0
+
+
+FILL = any_of(["broadcast"], x, where=_of_scalar)
+
+
+@rule(any_of(["reshape", "slice", "transpose", "reverse"], FILL, name="out"))
+def rearranged_fill(b: RuleBuilder, x, out):
+    """f(broadcast(x))  =>  broadcast(x)    x scalar, f reshape, slice, transpose or reverse"""
+    if out.shape.is_dynamic:
+        return None
+    return b.broadcast(x, dimensions=(), shape=out.shape)
+
+
+@rule(m.slice(x, name="out"))
+def slice_nothing(b: RuleBuilder, x, out):
+    """slice(x)  =>  x    all of it"""
+    return x if _same_shape(x, out) else None
+
+
+@rule(m.slice(m.slice(x, name="inner"), name="outer"))
+def slice_twice(b: RuleBuilder, x, inner, outer):
+    """slice(slice(x))  =>  slice(x)"""
+    dimensions = []
+    pairs = zip(inner.attrs.slice.dimensions, outer.attrs.slice.dimensions, strict=True)
+    for first, second in pairs:
+        start = first.start + second.start * first.stride
+        count = max(0, -((second.start - second.limit) // second.stride))
+        stride = first.stride * second.stride
+        limit = start + (count - 1) * stride + 1 if count else start
+        dimensions.append(SliceDimension(start, limit, stride))
+    return b.slice(x, slice=Slices(tuple(dimensions)))
+
+
+@rule(m.reverse(m.reverse(x, name="inner"), name="outer"))
+def reverse_twice(b: RuleBuilder, x, inner, outer):
+    """reverse(reverse(x, p), q)  =>  reverse(x, p xor q)"""
+    both = set(inner.attrs.dimensions) ^ set(outer.attrs.dimensions)
+    return b.reverse(x, dimensions=tuple(sorted(both))) if both else x
+
+
+@rule(m.reverse(x, name="out"))
+def reverse_nothing(b: RuleBuilder, x, out):
+    """reverse(x)  =>  x    along dimensions of size 1"""
+    return x if all(x.shape.dims[d] == 1 for d in out.attrs.dimensions) else None
+
+
+def _one_input(i: Instruction) -> bool:
+    return len(i.operands) == 1
+
+
+@rule(any_of(["concatenate"], name="out", where=_one_input))
+def concatenate_one(b: RuleBuilder, out):
+    """concatenate(x)  =>  x"""
+    return out.operands[0]
+
+
+def _has_empty_input(i: Instruction) -> bool:
+    return len(i.operands) > 1 and any(0 in o.shape.dims for o in i.operands)
+
+
+@rule(any_of(["concatenate"], name="out", where=_has_empty_input))
+def concatenate_empty(b: RuleBuilder, out):
+    """concatenate(x, empty, y)  =>  concatenate(x, y)"""
+    kept = [o for o in out.operands if o.shape.dims[out.attrs.dimensions[0]] != 0]
+    if len(kept) == len(out.operands) or out.shape.is_dynamic:
+        return None
+    return b.like(out, *kept) if kept else out.operands[0]
+
+
+@rule(m.pad(x, var("v"), name="out"))
+def pad_nothing(b: RuleBuilder, x, out):
+    """pad(x, v)  =>  x    no padding anywhere"""
+    sizes = ((d.edge_padding_low, d.edge_padding_high) for d in out.attrs.padding.dimensions)
+    return x if _same_shape(x, out) and all(s == (0, 0) for s in sizes) else None
+
+
+@rule(any_of(["dynamic-slice"], name="out"))
+def dynamic_slice_all(b: RuleBuilder, out):
+    """dynamic-slice(x, starts)  =>  x    as large as x, so every start is clamped to 0"""
+    return out.operands[0] if _same_shape(out.operands[0], out) else None
+
+
+def _constant_starts(i: Instruction) -> bool:
+    starts = i.operands[1:]
+    return all(s.opcode == "constant" and not s.attrs.literal.is_elided for s in starts)
+
+
+@rule(any_of(["dynamic-slice"], name="out", where=_constant_starts))
+def dynamic_slice_constant(b: RuleBuilder, out):
+    """dynamic-slice(x, constants)  =>  slice(x)    starts clamped"""
+    x = out.operands[0]
+    if x.shape.is_dynamic:
+        return None
+    dimensions = []
+    triples = zip(out.operands[1:], x.shape.dims, out.attrs.dynamic_slice_sizes, strict=True)
+    for start, size, wanted in triples:
+        first = min(max(int(start.attrs.literal.first()), 0), size - wanted)
+        dimensions.append(SliceDimension(first, first + wanted, 1))
+    return b.slice(x, slice=Slices(tuple(dimensions)))
+
+
+@rule(any_of(["dynamic-update-slice"], name="out"))
+def dynamic_update_all(b: RuleBuilder, out):
+    """dynamic-update-slice(x, update, starts)  =>  update    as large as x"""
+    update = out.operands[1]
+    return update if _same_shape(update, out) else None
+
+
+@rule(m.convert(x, name="out"))
+def convert_nothing(b: RuleBuilder, x, out):
+    """convert(x)  =>  x    same type"""
+    return x if x.shape.dtype is out.shape.dtype else None
+
+
+@rule(m.convert(m.convert(x, name="inner"), name="out"))
+def convert_there_and_back(b: RuleBuilder, x, inner, out):
+    """convert(convert(x))  =>  convert(x)    the type between holds every value of x's type"""
+    if not preserves_values(x.shape.dtype, inner.shape.dtype):
+        return None
+    return x if x.shape.dtype is out.shape.dtype else b.convert(x, shape=out.shape)
+
+
+RULES = (
+    reshape_nothing,
+    reshape_twice,
+    transpose_nothing,
+    transpose_twice,
+    broadcast_nothing,
+    broadcast_twice,
+    rearranged_fill,
+    slice_nothing,
+    slice_twice,
+    reverse_nothing,
+    reverse_twice,
+    concatenate_one,
+    concatenate_empty,
+    pad_nothing,
+    dynamic_slice_all,
+    dynamic_slice_constant,
+    dynamic_update_all,
+    convert_nothing,
+    convert_there_and_back,
+)

@@ -1,0 +1,119 @@
+"""Merge instructions that compute the same value (PS-09).
+
+One walk in dependency order: an instruction is put under a key made of its opcode, attributes and
+(already merged) operands; a second one under the same key is replaced by the first. Called
+computations compare by what they hold, so two reducers that add are the same reducer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
+from hloom.rewrite.driver import Trace, is_removable
+from hloom.rewrite.pattern import COMMUTATIVE
+
+NEVER = frozenset(
+    "parameter rng rng-bit-generator rng-get-and-update-state opt-barrier infeed outfeed send send-done recv "
+    "recv-done after-all add-dependency domain async-start async-update async-done copy-start "
+    "copy-done all-reduce-start all-reduce-done all-gather-start all-gather-done "
+    "collective-permute-start collective-permute-done call while conditional copy".split()
+)
+"""Operations whose identity matters, that have effects, or that another pass owns."""
+
+COLLECTIVES = frozenset(
+    "all-gather all-reduce all-to-all collective-broadcast collective-permute "
+    "ragged-all-to-all reduce-scatter".split()
+)
+
+
+class _Keys:
+    """Makes the key of an instruction; two with one key compute the same."""
+
+    def __init__(self, layout_sensitive: bool, ignore_channels: bool, merge_fusions: bool) -> None:
+        self.layout_sensitive = layout_sensitive
+        self.ignore_channels = ignore_channels
+        self.merge_fusions = merge_fusions
+        self.bodies: dict[Computation, Hashable] = {}
+
+    def of(self, i: Instruction) -> Hashable | None:
+        """None when the instruction must stay what it is."""
+        if i.opcode in NEVER or i.control_predecessors or i.control_successors:
+            return None
+        if i.opcode == "fusion" and not self.merge_fusions:
+            return None
+        if i.opcode not in COLLECTIVES and not is_removable(i):
+            return None
+        return self.expression(i, tuple([x.id for x in i.operands]))
+
+    def expression(self, i: Instruction, operands: tuple[Any, ...]) -> Hashable:
+        attrs = i.attrs
+        if i.opcode == "constant" and attrs.literal.is_elided:
+            return ("elided", i.id)
+        if i.opcode in COMMUTATIVE:
+            operands = tuple(sorted(operands))
+        if self.ignore_channels and i.opcode in COLLECTIVES and attrs.channel_id is not None:
+            attrs = replace(attrs, channel_id=1)
+        shape = i.shape if self.layout_sensitive else i.shape.without_layout()
+        called = tuple([self.body(c) for c in i.called]) if i.called else ()
+        config = i.backend_config if i.opcode in ("custom-call", "fusion") else None
+        return (i.opcode, operands, attrs, shape, i.sharding, called, config)
+
+    def body(self, c: Computation) -> Hashable:
+        """What a called computation computes, with its values numbered."""
+        known = self.bodies.get(c)
+        if known is None:
+            number = {i: k for k, i in enumerate(c.in_order())}
+            rows = tuple(self.expression(i, tuple([number[x] for x in i.operands])) for i in number)
+            known = self.bodies[c] = (number[c.root], rows)
+        return known
+
+
+@register
+class CommonSubexpressionElimination(Pass):
+    """Merge instructions with equal operation, attributes and operands."""
+
+    name = "cse"
+
+    is_layout_sensitive: bool = False
+    ignore_fusions: bool = True
+    """Leave fusions alone."""
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        keys = _Keys(
+            self.is_layout_sensitive, module.use_spmd_partitioning, not self.ignore_fusions
+        )
+        fired: Counter[str] = Counter()
+        for c in on_threads(module, threads):
+            if module.schedule is not None and c in module.schedule:
+                continue
+            fired["merged"] += self.merge(c, keys)
+        return PassResult.of(+fired)
+
+    def merge(self, c: Computation, keys: _Keys) -> int:
+        """Merge within one computation; return how many instructions went."""
+        first: dict[Hashable, Instruction] = {}
+        merged = 0
+        for i in c.in_order():
+            if i.opcode == "constant" and i.shape.is_array and i.shape.size > 2**24:
+                continue
+            key = keys.of(i)
+            if key is None:
+                continue
+            kept = first.setdefault(key, i)
+            if kept is i:
+                continue
+            if kept.shape is not i.shape and not self.is_layout_sensitive and i.is_root:
+                continue
+            c.replace(i, kept)
+            c.erase(i)
+            merged += 1
+        return merged

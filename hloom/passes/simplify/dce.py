@@ -1,0 +1,106 @@
+"""Remove what nothing reads: instructions, tuple outputs of fusions, computations (PS-10)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.passes.facts import no_dead_code
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
+from hloom.rewrite.driver import Trace, is_removable
+from hloom.types.shape import tuple_shape
+
+
+def remove_dead_instructions(computation: Computation) -> int:
+    """Erase what nothing reads, in one sweep from readers to operands; return how many went.
+
+    May run on one computation alone, after a rewrite that stopped half-way.
+    """
+    stack = [i for i in computation.instructions if not i.users]
+    erased = 0
+    while stack:
+        i = stack.pop()
+        if i not in computation.instructions or i.users or i.is_root or not is_removable(i):
+            continue
+        stack.extend(computation.erase(i))
+        erased += 1
+    return erased
+
+
+def remove_dead_computations(module: Module) -> int:
+    """Remove computations nobody calls, callers first so that chains go in one sweep."""
+    removed = 0
+    for c in reversed(module.computations_in_order()):
+        if not c.callers and not c.is_entry:
+            module.remove_computation(c)
+            removed += 1
+    return removed
+
+
+def narrow_fusion(fusion: Instruction) -> bool:
+    """Drop the tuple outputs of a fusion that nobody reads; True if something went."""
+    body = fusion.called[0]
+    if body.root.opcode != "tuple" or sum(body.callers.values()) != 1 or fusion.is_root:
+        return False
+    if fusion.has_control_edges or fusion.attrs.output_to_operand_aliasing:
+        return False
+    if not fusion.users or any(u.opcode != "get-tuple-element" for u in fusion.users):
+        return False
+    live = sorted({u.attrs.index for u in fusion.users})
+    outputs = body.root.operands
+    if len(live) == len(outputs):
+        return False
+    old_root = body.root
+    if len(live) == 1:
+        body.root = outputs[live[0]]
+        fusion.shape = fusion.shape.elements[live[0]]
+        for user in list(fusion.users):
+            fusion.parent.replace(user, fusion)
+            fusion.parent.erase(user)
+        fusion.sharding = None
+    else:
+        shape = tuple_shape(tuple(fusion.shape.elements[k] for k in live))
+        kept = tuple(outputs[k] for k in live)
+        body.root = body.append("tuple", OPS["tuple"].empty, kept, shape, old_root.name)
+        fusion.shape, fusion.sharding = shape, None
+        for user in fusion.users:
+            user.attrs = OPS["get-tuple-element"].attrs(index=live.index(user.attrs.index))
+    body.erase(old_root)
+    return True
+
+
+@register
+class DeadCodeElimination(Pass):
+    """Remove dead instructions without side effects, dead fusion outputs, dead computations."""
+
+    name = "dce"
+    gives = (no_dead_code,)
+
+    remove_dead_fusion_outputs: bool = True
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        fired: Counter[str] = Counter()
+        for c in reversed(list(on_threads(module, threads))):
+            if not c.callers and not c.is_entry:
+                continue
+            erased = remove_dead_instructions(c)
+            if self.remove_dead_fusion_outputs:
+                narrowed = [i for i in c.instructions if i.opcode == "fusion" and narrow_fusion(i)]
+                if narrowed:
+                    fired["fusion outputs"] += len(narrowed)
+            if erased:
+                fired["instructions"] += erased
+                if module.schedule is not None and c in module.schedule:
+                    module.schedule[c] = [i for i in module.schedule[c] if i in c.instructions]
+        if removed := remove_dead_computations(module):
+            fired["computations"] += removed
+        if not fired and module.schedule is not None:
+            for c in list(module.schedule):
+                if c not in module.computations:
+                    del module.schedule[c]
+        return PassResult.of(+fired)
