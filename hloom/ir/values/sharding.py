@@ -17,21 +17,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.ir.text.cursor import Cursor
-from hloom.ir.values.devices import IotaDevices, parse_iota
-from hloom.ir.values.metadata import OpMetadata, parse_metadata
+from hloom.ir.values.devices import IotaDevices
+from hloom.ir.values.metadata import OpMetadata
 from hloom.ir.values.sharding_named import NamedSharding, parse_named
-from hloom.ir.values.sharding_tiles import SUBGROUP_TYPES, normal_tiles
+from hloom.ir.values.sharding_tiles import Devices, normal_tiles
+from hloom.ir.values.sharding_words import ShardingWords, parse_metadata_list, read_words
 
 if TYPE_CHECKING:
     import numpy
 
     from hloom.types.shape import Shape
-
-Devices = tuple[int, ...] | IotaDevices
-_WORDS = ("replicated", "manual", "unknown", "unreduced", "maximal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,138 +280,36 @@ def _parse_single(cursor: Cursor) -> Sharding:
         metadata: tuple[OpMetadata, ...] = ()
         if cursor.eat(","):
             cursor.expect("metadata=", "or a list of axes")
-            metadata = _parse_metadata(cursor)
+            metadata = parse_metadata_list(cursor)
         cursor.expect("}", "to end a named sharding")
         return Sharding("named", named=named, metadata=metadata)
-    return _Reader(cursor).read()
+    return _made(cursor, read_words(cursor))
 
 
-def _parse_metadata(cursor: Cursor) -> tuple[OpMetadata, ...]:
-    """Read `{...}` or `{{...}, {...}}`."""
-    start = cursor.skip()
-    cursor.expect("{", "to start metadata")
-    if not cursor.at("{"):
-        cursor.position = start
-        return (parse_metadata(cursor),)
-    found = [parse_metadata(cursor)]
-    while not cursor.eat("}"):
-        cursor.expect(",", "between metadata")
-        found.append(parse_metadata(cursor))
-    return tuple(found)
+def _made(cursor: Cursor, words: ShardingWords) -> Sharding:
+    """The sharding that the words between braces say."""
 
+    def fail(message: str, hint: str | None = None) -> NoReturn:
+        cursor.fail(message, words.start, hint=hint)
 
-class _Reader:
-    """Reads the words of a sharding that is not named, in any order."""
-
-    def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
-        self.start = cursor.skip()
-        self.kind: str | None = None
-        self.dims: tuple[int, ...] | None = None
-        self.devices: Devices | None = None
-        self.device: int | None = None
-        self.types: tuple[str, ...] = ()
-        self.metadata: tuple[OpMetadata, ...] = ()
-        self.group: tuple[str, int] | None = None
-
-    def read(self) -> Sharding:
-        cursor = self.cursor
-        while not cursor.eat("}"):
-            at = cursor.skip()
-            if cursor.eat("devices="):
-                self._once(self.dims, "devices=", at)
-                self._read_devices()
-            elif cursor.eat("device="):
-                self._once(self.device, "device=", at)
-                self.device = cursor.integer("a device number")
-            elif cursor.eat("metadata="):
-                self.metadata += _parse_metadata(cursor)
-            elif cursor.eat("last_tile_dims="):
-                self._once(self.types or None, "the type of the last tile dimensions", at)
-                self.types = self._read_types()
-            else:
-                self._read_word(at)
-        return self._made()
-
-    def _read_word(self, at: int) -> None:
-        cursor = self.cursor
-        word = cursor.name("a sharding such as replicated or devices=[...]")
-        if word in _WORDS:
-            self._once(self.kind, "the kind of sharding", at)
-            self.kind = word
-        elif word == "last_tile_dim_replicate":
-            self._once(self.types or None, "the type of the last tile dimensions", at)
-            self.types = ("replicated",)
-        elif word in ("shard_as", "shard_like"):
-            self._once(self.group, "the shard group", at)
-            self.group = (word.removeprefix("shard_"), cursor.integer("the id of a shard group"))
-        else:
-            known = ", ".join((*_WORDS, "devices=, device=, shard_as, shard_like, mesh[...]"))
-            cursor.fail(
-                f"unknown word {word!r} in a sharding", at, length=len(word), hint=f"known: {known}"
-            )
-
-    def _once(self, value: object, what: str, at: int) -> None:
-        if value is not None:
-            self.cursor.fail(f"{what} is given twice in this sharding", at)
-
-    def _read_devices(self) -> None:
-        cursor = self.cursor
-        at = cursor.skip()
-        self.dims = cursor.integers("[", "]")
-        if not self.dims or min(self.dims) < 1:
-            cursor.fail("tile dimensions are one or more positive numbers", at)
-        tiles = prod(self.dims)
-        if cursor.eat("<="):
-            self.devices = parse_iota(cursor)
-            count = self.devices.count
-        else:
-            ids = [cursor.integer("a device number")]
-            while cursor.eat(","):
-                ids.append(cursor.integer("a device number"))
-            self.devices, count = tuple(ids), len(ids)
-        if count != tiles:
-            cursor.fail(f"there are {tiles} tiles but {count} devices", at)
-
-    def _read_types(self) -> tuple[str, ...]:
-        cursor = self.cursor
-        cursor.expect("{", "to start the types of the last tile dimensions")
-        types: list[str] = []
-        while not cursor.eat("}"):
-            if types:
-                cursor.expect(",", "between types")
-            at = cursor.skip()
-            word = cursor.name("the type of a tile dimension")
-            if word not in SUBGROUP_TYPES:
-                known = ", ".join(SUBGROUP_TYPES)
-                cursor.fail(
-                    f"unknown type {word!r} of a tile dimension", at, hint=f"known: {known}"
-                )
-            types.append(word)
-        return tuple(types)
-
-    def _made(self) -> Sharding:
-        extra = {"metadata": self.metadata, "shard_group": self.group}
-        if self.kind == "maximal":
-            device = self.device
-            if device is None and isinstance(self.devices, tuple) and len(self.devices) == 1:
-                device = self.devices[0]
-            if device is None:
-                self._fail("a maximal sharding has exactly one device: {maximal device=0}")
-            return Sharding("maximal", devices=(device,), **extra)
-        if self.kind is not None:
-            if self.device is not None or self.devices is not None or self.types:
-                self._fail(f"a {self.kind} sharding has no devices")
-            return Sharding(self.kind, **extra)
-        if self.dims is None or self.devices is None:
-            self._fail("a sharding that is not of a simple kind needs devices=[...]")
-        if self.device is not None:
-            self._fail("device= belongs to maximal shardings only")
-        if len(self.types) > len(self.dims):
-            self._fail(f"there are {len(self.types)} types but {len(self.dims)} tile dimensions")
-        if isinstance(self.devices, tuple) and len(self.devices) < 2:
-            self._fail("a tiled sharding has more than one device", hint="write {replicated}")
-        return replace(Sharding.tile(self.dims, self.devices, self.types), **extra)
-
-    def _fail(self, message: str, hint: str | None = None):
-        self.cursor.fail(message, self.start, hint=hint)
+    extra: dict[str, Any] = {"metadata": words.metadata, "shard_group": words.group}
+    if words.kind == "maximal":
+        device = words.device
+        if device is None and isinstance(words.devices, tuple) and len(words.devices) == 1:
+            device = words.devices[0]
+        if device is None:
+            fail("a maximal sharding has exactly one device: {maximal device=0}")
+        return Sharding("maximal", devices=(device,), **extra)
+    if words.kind is not None:
+        if words.device is not None or words.devices is not None or words.types:
+            fail(f"a {words.kind} sharding has no devices")
+        return Sharding(words.kind, **extra)
+    if words.dims is None or words.devices is None:
+        fail("a sharding that is not of a simple kind needs devices=[...]")
+    if words.device is not None:
+        fail("device= belongs to maximal shardings only")
+    if len(words.types) > len(words.dims):
+        fail(f"there are {len(words.types)} types but {len(words.dims)} tile dimensions")
+    if isinstance(words.devices, tuple) and len(words.devices) < 2:
+        fail("a tiled sharding has more than one device", hint="write {replicated}")
+    return replace(Sharding.tile(words.dims, words.devices, words.types), **extra)

@@ -144,7 +144,7 @@ def parse_window(cursor: Cursor) -> Window:
         words.get("lhs_dilate", ones),
         words.get("rhs_reversal", zeros),
     )
-    return Window(tuple(WindowDimension(*row[:6], row[6] == 1) for row in columns))
+    return Window(tuple(WindowDimension(*row[:6], window_reversal=row[6] == 1) for row in columns))
 
 
 def _parse_numbers(cursor: Cursor, word: str) -> list[int]:
