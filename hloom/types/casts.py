@@ -24,7 +24,7 @@ def preserves_values(source: DType, target: DType) -> bool:
         return _integer_fits(source, target)
     if source.is_integral:
         bits = source.bits - (1 if source.is_signed_int else 0)
-        return _holds_integers(target, bits)
+        return _holds_integers(target, bits, bits if source.is_signed_int else bits - 1)
     return _float_fits(source, target)
 
 
@@ -38,12 +38,13 @@ def _integer_fits(source: DType, target: DType) -> bool:
 
 def _largest_exponent(t: DType) -> int:
     """The exponent of the largest finite value."""
-    return 2**t.exponent_bits - 1 - t.exponent_bias - (1 if t.has_infinity else 0)
+    special = t.has_infinity or t.mantissa_bits == 0
+    return 2**t.exponent_bits - 1 - t.exponent_bias - (1 if special else 0)
 
 
-def _holds_integers(target: DType, bits: int) -> bool:
-    """Whether a float type holds every integer of so many bits."""
-    return target.mantissa_bits + 1 >= bits and _largest_exponent(target) >= bits
+def _holds_integers(target: DType, bits: int, exponent: int) -> bool:
+    """Whether a float type holds every integer of so many bits, up to 2**exponent."""
+    return target.mantissa_bits + 1 >= bits and _largest_exponent(target) >= exponent
 
 
 def _float_fits(source: DType, target: DType) -> bool:
