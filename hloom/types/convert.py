@@ -54,7 +54,7 @@ def _to_pred(array: np.ndarray[Any, Any], from_dtype: DType) -> np.ndarray[Any, 
         array = array.astype(np.float32)
     elif from_dtype.is_sub_byte:
         array = array.view(np.uint8)
-    return array != 0
+    return np.asarray(array != 0)
 
 
 def _float_to_float(array: np.ndarray[Any, Any], to_dtype: DType) -> np.ndarray[Any, Any]:
@@ -88,4 +88,4 @@ def _wrapped(array: np.ndarray[Any, Any], to_dtype: DType) -> np.ndarray[Any, An
     if not to_dtype.is_sub_byte:
         return array.astype(to_dtype.numpy)
     low_bits = array.astype(np.uint8) & np.uint8((1 << to_dtype.bits) - 1)
-    return low_bits.view(to_dtype.numpy)
+    return np.asarray(low_bits).view(to_dtype.numpy)

@@ -15,7 +15,7 @@ import numpy as np
 
 from hloom.base.diagnostics import UsageError
 from hloom.types import convert, packing
-from hloom.types.dtype import C64, C128, F32, F64, S32, S64, DType, dtype, from_numpy
+from hloom.types.dtype import C64, C128, F32, F64, S32, S64, U8, DType, dtype, from_numpy
 from hloom.types.shape import TOKEN_SHAPE, UNBOUNDED, Shape, shape, tuple_shape
 from hloom.types.text import shape_from_text
 
@@ -50,6 +50,7 @@ class Literal:
         """Trusts its arguments and takes over `array`; use `of`, `owning`, `tuple` or `elided`."""
         assign = object.__setattr__
         if array is not None:
+            array = np.asarray(array)  # numpy gives scalars where arrays of rank 0 are meant
             array.flags.writeable = False
         assign(self, "shape", shape)
         assign(self, "_array", array)
@@ -282,8 +283,8 @@ def made_up(shape_: Shape) -> Array:
         return random.integers(0, 2, dims, np.uint8).astype(np.bool_)
     if element.is_integral:
         highest = min(9, (1 << (element.bits - element.is_signed_int)) - 1)
-        values = random.integers(0, highest, dims, np.uint8, endpoint=True)
-        return values.astype(element.numpy)
+        values = random.integers(0, max(highest, 1), dims, np.uint8, endpoint=True)
+        return convert.converted(np.asarray(values), U8, element)  # in s1, 1 is -1
     values = np.asarray(random.random(dims, np.float32) * 2 - 1)
     if not element.is_signed:
         values = np.abs(values) + np.float32(0.125)

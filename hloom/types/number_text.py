@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hloom.types.dtype import F32, F64, DType
+from hloom.types.dtype import F8E8M0FNU, F32, F64, DType
 from hloom.types.packing import bits_of
 
 Array = np.ndarray[Any, Any]
@@ -47,6 +47,10 @@ def _shown_floats(array: Array, dtype: DType) -> list[str]:
         finite = np.isfinite(values)
     if not short:
         texts = _formatted(values, enough).split()
+        if dtype is F8E8M0FNU:
+            # ml_dtypes rounds anything above 2^-127 up to 2^-126, so this one needs to be below.
+            for where in np.flatnonzero(bits_of(array) == 0).tolist():
+                texts[where] = "5.87747e-39"
     else:
         shown = _formatted(values, short)
         texts = shown.split()
