@@ -348,7 +348,9 @@ def _read_scalar(kind: Any, value: Any, path: str) -> Any:
     if isinstance(number, bool) or not isinstance(number, int | float):
         _wrong(path, "a number", value)
     if kind is int:
-        return int(number) if int(number) == number else _wrong(path, "an integer", value)
+        if isinstance(number, float) and not number.is_integer():  # an infinity is not one
+            _wrong(path, "an integer", value)
+        return int(number)
     return float(number)
 
 
