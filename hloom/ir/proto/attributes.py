@@ -6,6 +6,7 @@ nothing. `plan` puts them together for one operation.
 """
 
 from dataclasses import dataclass
+from struct import pack, unpack
 from typing import Any
 
 from hloom.base.diagnostics import ProtoError
@@ -130,6 +131,15 @@ def _write_convolution_kind(value: str | None, message: Any, _: Context) -> None
     message.conv_kind = {None: 0, "fprop": 1, "dgrad": 2, "wgrad": 3}.get(value, 0)
 
 
+def _read_epsilon(message: Any, _: Context) -> float:
+    """The shortest number that rounds to the single precision of the message."""
+    for digits in range(6, 9):
+        near = float(f"{message.epsilon:.{digits}g}")
+        if unpack("f", pack("f", near))[0] == message.epsilon:
+            return near
+    return message.epsilon
+
+
 def _said_elsewhere(default: Any) -> Codec:
     """An attribute that the format has no field for; `note.py` keeps it."""
     return Codec(lambda _m, _c: default, lambda _v, _m, _c: None)
@@ -137,9 +147,10 @@ def _said_elsewhere(default: Any) -> Codec:
 
 GATHER, SCATTER = "gather_dimension_numbers", "scatter_dimension_numbers"
 DOT, SOLVE = "dot_dimension_numbers", "triangular_solve_options"
-NO_LITERAL = Codec(
+# No literal means that the value was left out (`{...}` in text).
+LITERAL = Codec(
     lambda m, c: read_literal(m.literal, c) if m.HasField("literal") else None,
-    lambda v, m, c: None if v is None else write_literal(v, m.literal, c),
+    lambda v, m, c: None if v is None or v.is_elided else write_literal(v, m.literal, c),
 )
 
 ATTRIBUTES: dict[str, Codec] = {
@@ -160,7 +171,7 @@ ATTRIBUTES: dict[str, Codec] = {
     "distribution": enumeration("distribution", "RandomDistribution", show=str.lower),
     "domain": structured.DOMAIN,
     "dynamic_slice_sizes": repeated("dynamic_slice_sizes"),
-    "epsilon": scalar("epsilon"),
+    "epsilon": Codec(_read_epsilon, scalar("epsilon").write),
     "exponent_bits": scalar("exponent_bits"),
     "feature_group_count": scalar("feature_group_count", 1),
     "feature_index": scalar("feature_index"),
@@ -184,7 +195,7 @@ ATTRIBUTES: dict[str, Codec] = {
     "left_side": inside(SOLVE, "left_side"),
     "lhs_batch_dims": repeated("lhs_batch_dimensions", DOT),
     "lhs_contracting_dims": repeated("lhs_contracting_dimensions", DOT),
-    "literal": NO_LITERAL,
+    "literal": LITERAL,
     "mantissa_bits": scalar("mantissa_bits"),
     "mode": _said_elsewhere(None),
     "num_carries": scalar("num_carries"),

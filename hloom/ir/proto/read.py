@@ -28,7 +28,14 @@ LOCAL = 2**32 - 1
 
 def module_from_proto(message: Any) -> Module:
     """The module that an `HloModuleProto` describes; `ProtoError` where it is broken (IR-18)."""
-    return ModuleReader(message).read()
+    try:
+        return ModuleReader(message).read()
+    except ProtoError:
+        raise
+    except HloError as error:
+        raise ProtoError(error.message, instruction=error.instruction, rule=error.rule) from None
+    except (ShapeError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise ProtoError(f"the module cannot be read: {error}") from None
 
 
 class ModuleReader:
@@ -99,7 +106,7 @@ class ModuleReader:
             raise ProtoError(
                 error.message, instruction=error.instruction or place, rule=error.rule
             ) from None
-        except (ShapeError, ValueError, TypeError, RecursionError) as error:
+        except (ShapeError, ValueError, TypeError, OverflowError, RecursionError) as error:
             place = f"{into.name}/%{instruction.name or name}" if name else into.name
             raise ProtoError(str(error), instruction=place) from None
 

@@ -8,7 +8,7 @@ one goes into the note (`note.py`), from which our reader restores it.
 
 from typing import Any
 
-from hloom.base.diagnostics import HloError, ProtoError, UsageError
+from hloom.base.diagnostics import HloError, ProtoError
 from hloom.ir import schema
 from hloom.ir.computation import MAIN_THREAD, Computation
 from hloom.ir.instruction import Instruction
@@ -153,20 +153,3 @@ class ModuleWriter:
                 continue
             sequence = self.message.schedule.sequences[self.computation_ids[c]]
             sequence.instruction_ids.extend([self.ids[i] for i in order])
-
-
-def module_bytes(message: Any) -> bytes:
-    """A message as bytes, the same for the same message; `ProtoError` over 2 GiB."""
-    try:
-        return message.SerializeToString(deterministic=True)
-    except Exception as error:
-        if type(error).__module__.startswith("google") or isinstance(error, ValueError):
-            raise ProtoError(
-                f"the message cannot be serialised: {error}",
-                rule="message-size",
-                hint="a protobuf message holds at most 2 GiB; snapshots have a form without limit",
-            ) from None
-        raise
-
-
-__all__ = ["ModuleWriter", "UsageError", "module_bytes", "module_to_proto"]

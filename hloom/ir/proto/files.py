@@ -1,0 +1,321 @@
+"""Files of HLO: which form one is in, reading it, and writing one safely (TL-13).
+
+The extension says whether a file is text, a message or the text of a message; which message it
+is follows from its structure, since XLA gives `.pb` to four of them. A file is written beside
+its place and then renamed, so that no reader sees half of it.
+"""
+
+import gzip
+import os
+import re
+import tempfile
+import zlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from hloom.base.diagnostics import HloError, ProtoError, UsageError
+from hloom.ir import schema
+from hloom.ir.module import Module
+from hloom.ir.proto.read import module_from_proto
+from hloom.ir.proto.snapshot import (
+    MESSAGES,
+    Kind,
+    Snapshot,
+    snapshot_from_bytes,
+    snapshot_from_message,
+    snapshot_to_bytes,
+    snapshot_to_message,
+    split_custom,
+)
+from hloom.ir.proto.wire import (
+    inner_module,
+    message_bytes,
+    message_text,
+    parse_message,
+    parse_text_message,
+)
+from hloom.ir.proto.write import module_to_proto
+from hloom.ir.text.options import PrintOptions
+from hloom.types.literal import Literal
+
+TEXT, BINARY, TEXT_PROTO = "text", "binary", "text-proto"
+EXTENSIONS = {
+    ".hlo": TEXT,
+    ".txt": TEXT,
+    ".pb": BINARY,
+    ".pbtxt": TEXT_PROTO,
+    ".textproto": TEXT_PROTO,
+}
+"""What a file with this extension holds; `.gz` behind it is undone first."""
+NOT_YET = (".mlir", ".stablehlo", ".mhlo", ".mlirbc")
+FORMATS = ("text", "proto", "hlo-proto", *get_args(Kind))
+BUFFERS = "buffer_assignment"
+"""Key in `module.carried` of the serialised `BufferAssignmentProto` of an `HloProto`."""
+
+_LOG = re.compile(
+    r"^(?:[IWEF]\d{4} [\d:.]+\s+\d+\s+|\d{4}-\d\d-\d\d [\d:.]+: [IWEF] )[^\s:\]]+:\d+\] ?", re.M
+)
+_LOOKS_LIKE_TEXT = re.compile(rb"\s*(?:HloModule|ENTRY|//|/\*|%|[IWEF]\d{4} )")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What was in a file."""
+
+    module: Module
+    format: str
+    """One of `FORMATS`."""
+    partitions: tuple[tuple[Literal, ...], ...] = field(default=())
+    """The arguments of each partition, where the file is a snapshot."""
+    result: Literal | None = None
+    execution_platform: str = ""
+
+    @property
+    def arguments(self) -> tuple[Literal, ...]:
+        """The arguments of the first partition; `()` where the file has none."""
+        return self.partitions[0] if self.partitions else ()
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+) -> Loaded:
+    """The module in a file, in whatever form, with the counts replaced where given.
+
+    `UsageError` for a file that cannot be opened or has an unknown extension, `ParseError` and
+    `ProtoError` for one whose content is broken.
+    """
+    path = Path(path)
+    form = form_of(path)
+    try:
+        data = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            data = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {path}: {why}") from None
+    found = _loaded(data, form, str(path))
+    for name, value in (("replica_count", replica_count), ("num_partitions", num_partitions)):
+        if value is not None:
+            if value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value}")
+            setattr(found.module, name, value)
+    return found
+
+
+def form_of(path: Path) -> str:
+    """`text`, `binary` or `text-proto`, by the extension; `UsageError` for an unknown one."""
+    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    extension = name.suffix.lower()
+    known = ", ".join(EXTENSIONS)
+    if extension in NOT_YET:
+        raise UsageError(
+            f"{path}: MLIR is not read yet; that needs the StableHLO front end",
+            hint=f"convert it to HLO first; extensions that can be read: {known}",
+            rule="extension",
+        )
+    if extension not in EXTENSIONS:
+        raise UsageError(
+            f"{path}: unknown extension {extension!r}",
+            hint=f"known extensions: {known} (also with .gz behind)",
+            rule="extension",
+        )
+    return EXTENSIONS[extension]
+
+
+def _loaded(data: bytes, form: str, file: str) -> Loaded:
+    # A file that is plainly another thing than its extension says is read as what it is.
+    if form == BINARY and _LOOKS_LIKE_TEXT.match(data):
+        form = TEXT
+    if form == TEXT and b"\0" in data[:4096]:
+        form = BINARY
+    try:
+        if form == BINARY:
+            return load_binary(data)
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{file}: byte {error.start} is not UTF-8 text") from None
+        return load_text(text, file) if form == TEXT else load_text_proto(text, file)
+    except ProtoError as error:
+        if error.place is None:
+            error.message = f"{file}: {error.message}"
+        raise
+
+
+def load_text(text: str, file: str | None = None) -> Loaded:
+    """The module of HLO text, log prefixes removed."""
+    from hloom.ir.text.parse import parse_module
+
+    return Loaded(parse_module(without_log_prefixes(text), file), "text")
+
+
+def without_log_prefixes(text: str) -> str:
+    """Text pasted from a log, without what the logger put before each line.
+
+    Lines before the module that came from the log go too. Text without prefixes stays as it is.
+    """
+    if not _LOG.search(text):
+        return text
+    text = _LOG.sub("", text)
+    start = re.search(r"^HloModule\b", text, re.M)
+    return text[start.start() :] if start else text
+
+
+def load_binary(data: bytes) -> Loaded:
+    """The module of a serialised message, of whichever of the kinds it is."""
+    try:
+        plain = parse_message("HloModuleProto", data)
+        if plain.computations:
+            return Loaded(module_from_proto(plain), "proto")
+    except ProtoError as error:
+        if not data or error.rule != "wire":
+            raise
+        plain = None
+    for name in ("HloProto", "HloUnoptimizedSnapshot", "HloSnapshot"):
+        try:
+            message = parse_message(name, data)
+        except ProtoError:
+            continue
+        if (found := _from_message(message)) is not None:
+            return found
+    try:
+        head, _ = split_custom(memoryview(data))
+    except ProtoError:
+        head = None
+    if head is not None and head.hlo_module.computations:
+        snapshot = snapshot_from_bytes(data, "custom-snapshot")
+        return Loaded(snapshot.module, "custom-snapshot", snapshot.partitions)
+    if plain is not None:
+        return Loaded(module_from_proto(plain), "proto")
+    raise ProtoError("neither a module nor a snapshot: cut off, damaged or another file")
+
+
+def _from_message(message: Any) -> Loaded | None:
+    """What is in an `HloProto` or a snapshot; None when it does not look like one."""
+    name = message.DESCRIPTOR.name
+    module = inner_module(message)
+    if not module.computations:
+        return None
+    if name == "HloProto":
+        # An unoptimized snapshot has its partitions where HloProto has nothing any more.
+        snapshot = parse_message("HloUnoptimizedSnapshot", message.SerializeToString())
+        if snapshot.partitions:
+            return _from_message(snapshot)
+        made = module_from_proto(module)
+        if message.HasField(BUFFERS):
+            made.carried[BUFFERS] = message.buffer_assignment.SerializeToString()
+        return Loaded(made, "hlo-proto")
+    snapshot = snapshot_from_message(message)
+    kind = next(kind for kind, wanted in MESSAGES.items() if wanted == name)
+    return Loaded(
+        snapshot.module, kind, snapshot.partitions, snapshot.result, snapshot.execution_platform
+    )
+
+
+def load_text_proto(text: str, file: str | None = None) -> Loaded:
+    """The module of a text proto, of whichever of the kinds it is."""
+    text = without_log_prefixes(text)
+    first: HloError | None = None
+    for name in ("HloModuleProto", "HloProto", "HloUnoptimizedSnapshot", "HloSnapshot"):
+        try:
+            message = parse_text_message(name, text, file)
+        except ProtoError as error:
+            # The kind that was understood furthest is the one that was meant.
+            if first is None or _line(error) > _line(first):
+                first = error
+            continue
+        if name == "HloModuleProto":
+            found = Loaded(module_from_proto(message), "proto")
+        else:
+            found = _from_message(message)
+        if found is None:
+            raise ProtoError("the module has no computations")
+        return found
+    assert first is not None
+    raise first
+
+
+def _line(error: HloError) -> tuple[int, int]:
+    place = error.place
+    return ((place.line or 0), (place.column or 0)) if place else (0, 0)
+
+
+# -- writing
+
+
+def save(
+    module: Module,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    snapshot: Snapshot | None = None,
+) -> None:
+    """Write a module (or a snapshot of it) to a file; its extension says text, `.pb` or `.pbtxt`.
+
+    `format` is one of `FORMATS`; by default `text` or `proto`. The file appears whole or not at
+    all. `UsageError` where it cannot be written, `ProtoError` where no message can hold it.
+    """
+    path = Path(path)
+    form = form_of(path)
+    if format is None:
+        format = "text" if form == TEXT else "proto"
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}", hint=f"known: {', '.join(FORMATS)}")
+    if (format == "text") != (form == TEXT):
+        raise UsageError(f"{path}: a file with this extension does not hold the format {format}")
+    data = _written(module, snapshot or Snapshot(module), format, form)
+    write_whole(path, gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)
+
+
+def _written(module: Module, snapshot: Snapshot, format: str, form: str) -> bytes:
+    if format == "text":
+        from hloom.ir.text.show import show_module
+
+        return show_module(module, replace(PrintOptions(), large_constants=True)).encode()
+    if format == "custom-snapshot":
+        if form != BINARY:
+            raise UsageError("the custom serialisation has no text form")
+        return snapshot_to_bytes(snapshot, "custom-snapshot")
+    if format == "proto":
+        message = module_to_proto(module)
+    elif format == "hlo-proto":
+        message = schema.HloProto()
+        message.hlo_module.CopyFrom(module_to_proto(module))
+        if buffers := module.carried.get(BUFFERS):
+            message.buffer_assignment.MergeFromString(buffers)
+    elif format == "snapshot":
+        message = snapshot_to_message(snapshot, "snapshot")
+    else:
+        message = snapshot_to_message(snapshot, "unoptimized-snapshot")
+    if form == BINARY:
+        return message_bytes(message)
+    return message_text(message).encode("utf-8")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file beside its place, then put it there in one step."""
+    beside = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
+        ) as file:
+            beside = file.name
+            file.write(data)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        os.chmod(beside, mode)
+        os.replace(beside, path)
+    except OSError as error:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _umask() -> int:
+    """The file mode bits that this process leaves out; there is no way to ask but to set it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
