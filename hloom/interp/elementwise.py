@@ -143,13 +143,13 @@ def absolute(i: Instruction, frame: Frame, x: Array) -> Array:
 @MEANING.of("real")
 def real(i: Instruction, frame: Frame, x: Array) -> Array:
     """The real part; a real x itself."""
-    return x.real.copy() if i.operands[0].shape.dtype.is_complex else x
+    return np.real(x).copy() if i.operands[0].shape.dtype.is_complex else x
 
 
 @MEANING.of("imag")
 def imaginary(i: Instruction, frame: Frame, x: Array) -> Array:
     """The imaginary part; 0 of a real x."""
-    return x.imag.copy() if i.operands[0].shape.dtype.is_complex else np.zeros_like(x)
+    return np.imag(x).copy() if i.operands[0].shape.dtype.is_complex else np.zeros_like(x)
 
 
 @MEANING.of("complex")

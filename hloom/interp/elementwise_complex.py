@@ -42,7 +42,7 @@ def log_plus_one(z: Array) -> Array:
     There log|1 + z| = log1p(2x + x*x + y*y) / 2, whose argument cancels near that circle: it is
     summed with the rounding errors of its products and sums.
     """
-    x, y = z.real, z.imag
+    x, y = np.real(z), np.imag(z)
     far = np.log(joined(x + 1, y))
     near = (np.abs(x) < 3) & (np.abs(y) < 3)
     a, b = np.where(near, x, 0.0), np.where(near, y, 0.0)
@@ -53,7 +53,7 @@ def log_plus_one(z: Array) -> Array:
     excess = total + (rest1 + rest2 + xx_rest + yy_rest)
     # 1 + excess rounds to exactly 0 only at z = -1, where the far form has -inf already.
     usable = near & (excess > -0.75)
-    real = np.where(usable, 0.5 * np.log1p(np.where(usable, excess, 0.0)), far.real)
+    real = np.where(usable, 0.5 * np.log1p(np.where(usable, excess, 0.0)), np.real(far))
     # Adding a zero of excess keeps the sign of x where z itself is a zero.
     real = np.where((x == 0) & (y == 0), x, real)
     return joined(real, np.arctan2(y, 1 + x))
@@ -61,7 +61,7 @@ def log_plus_one(z: Array) -> Array:
 
 def exponential_minus_one(z: Array) -> Array:
     """e**z - 1, accurate near every zero of the real part's two terms."""
-    x, y = z.real, z.imag
+    x, y = np.real(z), np.imag(z)
     real_y = y == 0
     half = np.sin(y / 2)
     large = np.exp(z)
@@ -69,27 +69,27 @@ def exponential_minus_one(z: Array) -> Array:
     cosine = np.where(real_y, 1.0, np.cos(y))
     real = growth * cosine - 2 * half * half
     # Where e**x overflows the 1 no longer counts; e**z has been computed without overflowing.
-    real = np.where(x > 700, large.real, np.where(real_y, growth, real))
+    real = np.where(x > 700, np.real(large), np.where(real_y, growth, real))
     real = np.where(np.isneginf(x), -1.0, real)
-    return joined(real, np.where(real_y, y, large.imag))
+    return joined(real, np.where(real_y, y, np.imag(large)))
 
 
 def divide(x: Array, y: Array) -> Array:
     """x / y; infinite for a zero y, zero for an infinite y."""
     quotient = np.asarray(np.divide(x, y))
-    lost = np.isnan(quotient.real) & np.isnan(quotient.imag)
+    lost = np.isnan(np.real(quotient)) & np.isnan(np.imag(quotient))
     if not lost.any():
         return quotient
     x, y = np.broadcast_arrays(x, y)
-    a, b, c, d = x.real, x.imag, y.real, y.imag
+    a, b, c, d = np.real(x), np.imag(x), np.real(y), np.imag(y)
 
     def boxed(re: Array, im: Array) -> tuple[Array, Array]:
         """Infinities as 1, finite parts as 0, each with its sign."""
         return np.copysign(np.isinf(re) * 1.0, re), np.copysign(np.isinf(im) * 1.0, im)
 
     def keep(where: Array, re: Array, im: Array, factor: Array | float) -> None:
-        quotient.real[...] = np.where(where, factor * re, quotient.real)
-        quotient.imag[...] = np.where(where, factor * im, quotient.imag)
+        np.real(quotient)[...] = np.where(where, factor * re, np.real(quotient))
+        np.imag(quotient)[...] = np.where(where, factor * im, np.imag(quotient))
 
     by_zero = lost & (c == 0) & (d == 0) & ~(np.isnan(a) & np.isnan(b))
     keep(by_zero, a, b, np.copysign(np.inf, c))
@@ -103,31 +103,31 @@ def divide(x: Array, y: Array) -> Array:
 
 def logistic(z: Array) -> Array:
     """1 / (1 + e**-z), from whichever of e**z and e**-z is small."""
-    negative = z.real < 0
+    negative = np.real(z) < 0
     small = np.exp(np.where(negative, z, -z))
     return divide(np.where(negative, small, 1.0), 1 + small)
 
 
 def reciprocal_root(z: Array) -> Array:
     """1 / sqrt(z) = conj(sqrt z) / |z|; 0 at infinity, (infinity, NaN) at 0."""
-    largest = np.maximum(np.abs(z.real), np.abs(z.imag))
+    largest = np.maximum(np.abs(np.real(z)), np.abs(np.imag(z)))
     # A power of 4 keeps |z| a normal finite number; its root comes off the result again.
     shift = np.where(largest > 2.0**1000, -100, np.where(largest < 2.0**-900, 200, 0))
-    scaled = joined(np.ldexp(z.real, shift), np.ldexp(z.imag, shift))
+    scaled = joined(np.ldexp(np.real(z), shift), np.ldexp(np.imag(z), shift))
     root, size = np.sqrt(scaled), np.abs(scaled)
-    real = np.ldexp(root.real / size, shift // 2)
-    imaginary = np.ldexp(-root.imag / size, shift // 2)
-    infinite = np.isinf(z.real) | np.isinf(z.imag)
-    real = np.where(infinite, np.copysign(0.0, z.real), np.where(z == 0, np.inf, real))
-    imaginary = np.where(infinite, np.copysign(0.0, -z.imag), imaginary)
+    real = np.ldexp(np.real(root) / size, shift // 2)
+    imaginary = np.ldexp(-np.imag(root) / size, shift // 2)
+    infinite = np.isinf(np.real(z)) | np.isinf(np.imag(z))
+    real = np.where(infinite, np.copysign(0.0, np.real(z)), np.where(z == 0, np.inf, real))
+    imaginary = np.where(infinite, np.copysign(0.0, -np.imag(z)), imaginary)
     return joined(real, imaginary)
 
 
 def sign(z: Array) -> Array:
     """z / |z|; 0 for 0. Scaled first, so that neither tiny nor huge magnitudes are lost."""
-    largest = np.maximum(np.abs(z.real), np.abs(z.imag))
+    largest = np.maximum(np.abs(np.real(z)), np.abs(np.imag(z)))
     _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
-    real, imaginary = np.ldexp(z.real, -exponent), np.ldexp(z.imag, -exponent)
+    real, imaginary = np.ldexp(np.real(z), -exponent), np.ldexp(np.imag(z), -exponent)
     size = np.hypot(real, imaginary)
     size = np.where(size == 0, 1.0, size)
     return joined(real / size, imaginary / size)
@@ -137,7 +137,7 @@ def power(x: Array, y: Array) -> Array:
     """x ** y = e**(y log x); 1 for x ** 0, and 0 ** y is 0 where y's real part is positive."""
     x, y = np.broadcast_arrays(x, y)
     made = np.exp(y * np.log(np.where(x == 0, 1.0, x)))
-    at_zero = np.where(y.real > 0, 0j, complex(np.nan, np.nan))
+    at_zero = np.where(np.real(y) > 0, 0j, complex(np.nan, np.nan))
     return np.where(y == 0, 1.0 + 0j, np.where(x == 0, at_zero, made))
 
 
@@ -150,8 +150,8 @@ def cube_root(z: Array) -> Array:
 def angle_of(y: Array, x: Array) -> Array:
     """atan2 of complex numbers: -i log((x + iy) / sqrt(x*x + y*y))."""
     made = -1j * np.log(divide(x + 1j * y, np.sqrt(x * x + y * y)))
-    real = (x.imag == 0) & (y.imag == 0)
-    return np.where(real, joined(np.arctan2(y.real, x.real), np.zeros(real.shape)), made)
+    real = (np.imag(x) == 0) & (np.imag(y) == 0)
+    return np.where(real, joined(np.arctan2(np.real(y), np.real(x)), np.zeros(real.shape)), made)
 
 
 COMPLEX_UNARY: dict[str, Callable[[Array], Array]] = {

@@ -82,16 +82,14 @@ def reduce_precision(i: Instruction, frame: Frame, x: Array) -> Array:
             instruction=f"%{i.name}",
         )
     if dtype.bits < 16:
-        reduced = _reduced(
-            x.astype(np.float32), 8, 23, i.attrs.exponent_bits, i.attrs.mantissa_bits
-        )
-        return narrowed(reduced, dtype)
-    return _reduced(
+        made = reduced(x.astype(np.float32), 8, 23, i.attrs.exponent_bits, i.attrs.mantissa_bits)
+        return narrowed(made, dtype)
+    return reduced(
         x, dtype.exponent_bits, dtype.mantissa_bits, i.attrs.exponent_bits, i.attrs.mantissa_bits
     )
 
 
-def _reduced(x: Array, exponents: int, mantissas: int, to_exponents: int, to_mantissas: int):
+def reduced(x: Array, exponents: int, mantissas: int, to_exponents: int, to_mantissas: int):
     """Round to nearest even on the bits; too large becomes infinite, and everything below the
     smallest normal number of the target becomes a zero (no denormals), keeping its sign."""
     width = 1 + exponents + mantissas

@@ -1,0 +1,154 @@
+"""Convolution in all its forms, as one batched product of matrices.
+
+The base is dilated and padded, then viewed through its window without copying; of that view the
+matrix product makes rows of window contents ("im2col"), a part of the batch at a time so that
+they stay small. Feature groups and batch groups are a batch dimension of the product.
+"""
+
+import math
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp.dot_number import Types, summing_type, widened_product
+from hloom.interp.elementwise_number import Array
+from hloom.interp.frame import Frame
+from hloom.interp.registry import MEANING
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.window import WindowDimension
+from hloom.types.convert import converted
+from hloom.types.dtype import DType
+
+_CHUNK = 1 << 24
+"""At most about so many elements of window contents are laid out at once."""
+
+
+@MEANING.of("convolution")
+def convolution(i: Instruction, frame: Frame, lhs: Array, rhs: Array) -> Array:
+    """out[n, o, p] = sum over c, k of lhs[n, c, p * stride + k * dilation - pad] * rhs[o, c, k].
+
+    Padding may be negative; zeros between base elements (base dilation) come before padding.
+    """
+    attrs, labels, types = i.attrs, i.attrs.dim_labels, _types(i)
+    features, batches = attrs.feature_group_count, attrs.batch_group_count
+    # A numpy type in which windows are cut and products made; padding needs its zero.
+    channels = rhs.shape[labels.kernel_input_feature_dimension]
+    terms = channels * math.prod(d.size for d in attrs.window.dimensions)
+    wide = summing_type(types, terms)
+    base = converted(lhs, types[0], wide).transpose(
+        labels.input_batch_dimension,
+        labels.input_feature_dimension,
+        *labels.input_spatial_dimensions,
+    )
+    kernel = converted(rhs, types[1], wide).transpose(
+        labels.kernel_output_feature_dimension,
+        labels.kernel_input_feature_dimension,
+        *labels.kernel_spatial_dimensions,
+    )
+    window = attrs.window.dimensions
+    _check_groups(i, base, kernel, features, batches)
+    for axis, d in enumerate(window, start=2):
+        base = _padded(base, axis, d)
+        if d.window_reversal:
+            kernel = np.flip(kernel, axis)
+    groups = features * batches
+    batch = base.shape[0] // batches
+    base = base.reshape(batches, batch, features, channels, *base.shape[2:])
+    base = base.swapaxes(1, 2).reshape(groups, batch, channels, *base.shape[4:])
+    kernel = kernel.reshape(groups, kernel.shape[0] // groups, *kernel.shape[1:])
+    made = _grouped(base, kernel, window, wide, types)
+    # [groups, batch, spatial..., features] to [batch, groups * features, spatial...]
+    made = np.moveaxis(made, (1, 0, -1), (0, 1, 2))
+    made = made.reshape(batch, made.shape[1] * made.shape[2], *made.shape[3:])
+    order = np.empty(made.ndim, int)
+    order[labels.output_batch_dimension] = 0
+    order[labels.output_feature_dimension] = 1
+    for k, d in enumerate(labels.output_spatial_dimensions, start=2):
+        order[d] = k
+    return made.transpose(order)
+
+
+def _types(i: Instruction) -> Types:
+    return i.operands[0].shape.dtype, i.operands[1].shape.dtype, i.shape.dtype
+
+
+def _check_groups(i: Instruction, base: Array, kernel: Array, features: int, batches: int) -> None:
+    """Group counts must divide what they group."""
+    ok = features >= 1 and batches >= 1
+    ok = ok and base.shape[1] == kernel.shape[1] * features and base.shape[0] % batches == 0
+    if not ok or kernel.shape[0] % (features * batches):
+        raise EvalError(
+            f"{features} feature and {batches} batch groups do not fit {list(base.shape[:2])} "
+            f"batches and features with {list(kernel.shape[:2])} output and input features",
+            instruction=f"%{i.name}",
+        )
+
+
+def _padded(base: Array, axis: int, d: WindowDimension) -> Array:
+    """One dimension dilated and then padded; a negative pad takes elements away."""
+    size = base.shape[axis]
+    dilated = (size - 1) * d.base_dilation + 1 if size else 0
+    length = max(0, dilated + d.padding_low + d.padding_high)
+    if (d.base_dilation, d.padding_low, d.padding_high) == (1, 0, 0):
+        return base
+    made = np.zeros((*base.shape[:axis], length, *base.shape[axis + 1 :]), base.dtype)
+    # Element k lands at low + k * dilation; those from `first` on are inside.
+    first = max(0, -(d.padding_low // d.base_dilation))
+    start = d.padding_low + first * d.base_dilation
+    if start >= length or first >= size:
+        return made
+    count = min(size - first, -(-(length - start) // d.base_dilation))
+    stop = start + (count - 1) * d.base_dilation + 1
+    before = (slice(None),) * axis
+    made[(*before, slice(start, stop, d.base_dilation))] = base[
+        (*before, slice(first, first + count))
+    ]
+    return made
+
+
+def _grouped(
+    base: Array,
+    kernel: Array,
+    window: tuple[WindowDimension, ...],
+    wide: DType,
+    types: Types,
+) -> Array:
+    """[g, n, c, spatial...] and [g, o, c, window...] to [g, n, positions..., o]."""
+    groups, batch, channels = base.shape[:3]
+    spatial = tuple(_positions(d, length) for d, length in zip(window, base.shape[3:], strict=True))
+    outputs, contents = kernel.shape[1], channels * math.prod(d.size for d in window)
+    made = np.zeros((groups, batch, *spatial, outputs), types[2].numpy)
+    if not made.size:
+        return made
+    right = kernel.reshape(groups, outputs, contents).swapaxes(1, 2)
+    view = _windows(base, window) if contents else None
+    step = max(1, _CHUNK // max(1, groups * math.prod(spatial) * contents))
+    for start in range(0, batch, step):
+        n = min(step, batch - start)
+        rows = n * math.prod(spatial)
+        if view is None:
+            left = np.zeros((groups, rows, 0), base.dtype)
+        else:
+            left = view[:, start : start + n].reshape(groups, rows, contents)
+        part = widened_product(left, right, wide, types)
+        made[:, start : start + n] = part.reshape(groups, n, *spatial, outputs)
+    return made
+
+
+def _positions(d: WindowDimension, length: int) -> int:
+    """How many places the window has in a padded dimension."""
+    room = length - d.dilated_size()
+    return room // d.stride + 1 if room >= 0 else 0
+
+
+def _windows(base: Array, window: tuple[WindowDimension, ...]) -> Array:
+    """A view [g, n, positions..., c, window...] of a base [g, n, c, spatial...]."""
+    axes = tuple(range(3, base.ndim))
+    if not axes:
+        return base
+    view = sliding_window_view(base, tuple(d.dilated_size() for d in window), axes)
+    steps = [slice(None)] * 3
+    steps += [slice(None, None, d.stride) for d in window]
+    steps += [slice(None, None, d.window_dilation) for d in window]
+    return np.moveaxis(view[tuple(steps)], 2, 2 + len(axes))
