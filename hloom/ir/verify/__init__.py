@@ -1,0 +1,62 @@
+"""The verifier: is this graph a program that obeys the rules of the language (AN-11)?
+
+    verify(module)                          # raises VerifyError for the first broken rule
+    for error in violations(module): ...    # or all of them
+
+The rules are in one file per subject; each is a generator of errors, so that nothing is worked
+out, and no message formatted, before a rule is really broken. Structure comes first, and when it
+is broken the other rules, which rely on it, are not asked. All of it is linear in the size of the
+module and nothing recurses, so modules of any size and depth are fine.
+"""
+
+from collections.abc import Iterator
+
+from hloom.base.diagnostics import VerifyError
+from hloom.ir.module import Module
+from hloom.ir.verify.buffers import check_buffers
+from hloom.ir.verify.calls import check_calls
+from hloom.ir.verify.collectives import check_collectives
+from hloom.ir.verify.deadlocks import check_deadlocks
+from hloom.ir.verify.layouts import check_layouts
+from hloom.ir.verify.pairs import check_channels, check_pairs
+from hloom.ir.verify.program import check_program
+from hloom.ir.verify.rules import RULES, VerifyOptions
+from hloom.ir.verify.shapes import check_shapes
+from hloom.ir.verify.shardings import check_shardings
+from hloom.ir.verify.structure import check_structure
+
+__all__ = ["RULES", "VerifyError", "VerifyOptions", "verify", "violations"]
+
+_CHECKS = (
+    check_pairs,
+    check_channels,
+    check_shapes,
+    check_collectives,
+    check_calls,
+    check_shardings,
+    check_buffers,
+    check_program,
+)
+
+
+def violations(module: Module, options: VerifyOptions | None = None) -> Iterator[VerifyError]:
+    """Every broken rule of a module, one after the other; nothing for a valid one."""
+    options = options or VerifyOptions()
+    sound = True
+    for error in check_structure(module):
+        sound = False
+        yield error
+    if not sound:
+        return
+    for check in _CHECKS:
+        yield from check(module, options)
+    if options.layout_sensitive:
+        yield from check_layouts(module, options)
+    if options.check_deadlocks:
+        yield from check_deadlocks(module)
+
+
+def verify(module: Module, options: VerifyOptions | None = None) -> None:
+    """Raise `VerifyError` for the first broken rule, with instruction, rule and shapes."""
+    for error in violations(module, options):
+        raise error

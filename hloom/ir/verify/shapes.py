@@ -1,0 +1,137 @@
+"""Has every instruction the shape that its operation gives, and no operand of a wrong type?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hloom.base.diagnostics import VerifyError
+from hloom.ir.computation import Computation
+from hloom.ir.infer.compare import compatible, compatible_ignoring_precision
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS, OpDef, ShapeError
+from hloom.ir.verify.rules import VerifyOptions, broken
+from hloom.types.shape import ProgramShape, Shape
+
+# Operations that pass values through, bundle them, or define what becomes of mixed floats.
+MIXES_FLOATS = frozenset(
+    "call conditional constant convolution dot ragged-dot scaled-dot all-reduce all-reduce-start "
+    "all-reduce-done all-gather all-gather-start all-gather-done async-done async-update "
+    "async-start collective-permute collective-permute-start collective-permute-done copy-done "
+    "copy-start custom-call domain fusion get-tuple-element opt-barrier infeed outfeed parameter "
+    "recv recv-done reduce-precision reduce-window send send-done sort tuple while "
+    # These have no inferred shape in XLA's verifier, which asks only where there is one.
+    "broadcast reshape dynamic-reshape bitcast iota rng rng-bit-generator "
+    "rng-get-and-update-state".split()
+)
+# Operations whose result is an operand or what a callee returns: never another precision.
+EXACT = frozenset(
+    "bitcast call conditional constant copy-done copy-start custom-call get-tuple-element infeed "
+    "outfeed opt-barrier parameter recv recv-done send send-done tuple while "
+    "dynamic-update-slice fusion async-start async-update async-done".split()
+)
+# Their functions must take elements of exactly the operands' types, unless precision may mix.
+TYPED_FUNCTION = frozenset(("reduce", "map", "reduce-window"))
+
+
+def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
+    """Compare each instruction's shape with the one its operation infers or demands."""
+    mixed = options.allow_mixed_precision
+    rules = {name: (op, hasattr(op.attrs, "check")) for name, op in OPS.items()}
+    signatures: dict[Computation, ProgramShape] = {}
+    well_formed: set[Shape] = set()
+    for c in module.computations:
+        for i in c.instructions:
+            op, checks = rules[i.opcode]
+            given = i.shape
+            if given not in well_formed:
+                wrong = _malformed(given, options)
+                if wrong:
+                    yield broken(*wrong, i)
+                    continue
+                well_formed.add(given)
+            called = _signatures(i, signatures) if i.called else ()
+            shapes = tuple([x.shape for x in i.operands])
+            try:
+                if checks:
+                    op.check(i.attrs, given, shapes, called)
+                else:
+                    inferred = op.infer(i.attrs, shapes, called)
+                    if inferred is not given.bare and not _fits(i.opcode, given, inferred, mixed):
+                        yield broken(
+                            "shape", f"the shape is {given.bare} but must be {inferred.bare}", i
+                        )
+                        continue
+            except ShapeError as error:
+                yield broken("shape", str(error), i)
+                continue
+            if not mixed and len(shapes) > 1 and i.opcode not in MIXES_FLOATS:
+                if _mixes(shapes):
+                    yield _mixture(i)
+            if called and not mixed and i.opcode in TYPED_FUNCTION:
+                yield from _check_element_types(i, called[0])
+
+
+def _signatures(i: Instruction, known: dict[Computation, ProgramShape]) -> tuple[ProgramShape, ...]:
+    found = []
+    for c in i.called:
+        signature = known.get(c)
+        if signature is None:
+            signature = known[c] = c.program_shape
+        found.append(signature)
+    return tuple(found)
+
+
+def _fits(opcode: str, given: Shape, inferred: Shape, mixed: bool) -> bool:
+    if compatible(given, inferred):
+        return True
+    # An all-to-all or map may be written with or without the tuple of one.
+    return mixed and opcode not in EXACT and compatible_ignoring_precision(given, inferred)
+
+
+def _malformed(given: Shape, options: VerifyOptions) -> tuple[str, str] | None:
+    if given.is_unbounded and not options.allow_unbounded:
+        return "unbounded", f"the size of {given.bare} has no bound"
+    for leaf in given.leaves():
+        array = leaf.elements[0] if leaf.is_buffer else leaf
+        layout = array.layout
+        if layout is not None and sorted(layout.minor_to_major) != list(range(array.rank)):
+            return "layout", f"the layout of {array} does not name each dimension once"
+    return None
+
+
+def _mixes(shapes: tuple[Shape, ...]) -> bool:
+    """Whether floats of different precision are among the operands' arrays."""
+    seen: Any = None
+    for s in shapes:
+        for leaf in (s,) if s.is_array else s.leaves():
+            t = leaf.dtype
+            if t.is_floating and t is not seen:
+                if seen is not None:
+                    return True
+                seen = t
+    return False
+
+
+def _mixture(i: Instruction) -> VerifyError:
+    shapes = ", ".join(str(x.shape.bare) for x in i.operands)
+    return broken(
+        "precision",
+        f"{i.opcode} reads floats of different precision: {shapes}",
+        i,
+        "insert a convert, or allow_mixed_precision",
+    )
+
+
+def _check_element_types(i: Instruction, function: ProgramShape) -> Iterator[VerifyError]:
+    for k, (p, x) in enumerate(zip(function.parameters, i.operands)):
+        if p.dtype is not x.shape.dtype:
+            yield broken(
+                "precision",
+                f"parameter {k} of the called computation is {p.bare} but the operand is "
+                f"{x.shape.bare}",
+                i,
+            )
+
+
+def op_of(i: Instruction) -> OpDef:
+    return OPS[i.opcode]
