@@ -77,7 +77,7 @@ def element_numbers(
     block = np.zeros((), np.int64)
     for d, size in enumerate(sizes):
         block = block[..., None] + np.arange(size, dtype=np.int64) * strides[d]
-    return base.reshape(*batch, *(1,) * len(sizes)) + block
+    return base.reshape((*batch, *(1,) * len(sizes))) + block
 
 
 @MEANING.of("gather")
@@ -103,7 +103,7 @@ def gather(i: Instruction, frame: Frame, x: Array, indices: Array) -> Array:
     else:
         numbers = element_numbers(x.shape[:outer], sizes[:outer], starts, batch)
         rows = x.reshape(-1, prod(x.shape[outer:]))
-        taken = rows[numbers.reshape(-1)].reshape(*batch, *window)
+        taken = rows[numbers.reshape(-1)].reshape((*batch, *window))
     # Result dimensions are batch and window dimensions interleaved.
     rank = len(batch) + len(window)
     offset = list(a.offset_dims)
