@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import UsageError
-from hloom.types.dtype import F32, DType
+from hloom.types.dtype import F8E8M0FNU, F32, DType
 from hloom.types.limits import integer_range
 
 
@@ -60,6 +60,9 @@ def _to_pred(array: np.ndarray[Any, Any], from_dtype: DType) -> np.ndarray[Any, 
 def _float_to_float(array: np.ndarray[Any, Any], to_dtype: DType) -> np.ndarray[Any, Any]:
     if array.dtype.itemsize == 1:
         array = array.astype(F32.numpy)  # exact, and ml_dtypes has every pair with f32
+    elif to_dtype is F8E8M0FNU and array.dtype.itemsize == 8:
+        # By way of f32 tiny values would become 0, and so NaN, instead of 2^-127 (IR-07).
+        array = np.where((array > 0) & (array < 2.0**-127), 2.0**-127, array)
     return array.astype(to_dtype.numpy)
 
 

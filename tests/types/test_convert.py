@@ -188,6 +188,8 @@ def test_f8e8m0fnu_as_specified():
     values = np.array([0, -0.0, -1, 1, 3, 6, np.nextafter(edge, np.float32(0)), edge, np.inf])
     found = converted(values.astype(np.float32), F32, F8E8M0FNU).view(np.uint8)
     assert found.tolist() == [255, 255, 255, 127, 129, 130, 254, 255, 255]
+    tiny = converted(np.array([1e-300, 1e-60, 1e-40, 2.0**-127]), F64, F8E8M0FNU)
+    assert tiny.view(np.uint8).tolist() == [0, 0, 0, 0]
 
 
 def test_floats_saturate_as_integers():
