@@ -160,6 +160,7 @@ SHARDINGS_ACCEPTED = """
 {devices=[2,4]<=[8] shard_like 2}
 {}
 {{replicated},{manual}}
+{{manual},{manual},{manual},{manual},{manual},{manual}}
 {{replicated metadata={op_name="a"}},{manual}}
 {devices=[2,4]<=[8] metadata={{op_name="a"},{op_name="b"}}}
 {devices=[4,2]0,2,4,6,1,3,5,7}

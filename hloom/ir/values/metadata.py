@@ -15,6 +15,23 @@ from hloom.ir.values.stack_frames import StackFrameIndex
 MAX_OP_NAME = 1024
 """Inlining makes no longer names than this."""
 
+
+def _maybe(name: str, value: str) -> str:
+    return f"(?:{name}={value} ?)?"
+
+
+_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_NUMBER = r"(\d{1,9})(?=[ }])"
+# What nearly all metadata is: these parts in this order, one blank between them.
+_USUAL_NAMES = ("op_type", "op_name", "source_file", "source_line", "source_end_line")
+_USUAL_NAMES += ("source_column", "source_end_column", "stack_frame_id")
+_USUAL = re.compile(
+    r"\s*\{"
+    + "".join(_maybe(name, _TEXT) for name in _USUAL_NAMES[:3])
+    + "".join(_maybe(name, _NUMBER) for name in _USUAL_NAMES[3:])
+    + r"\}",
+    re.S,
+)
 _PAIR = re.compile(r'\s*,?\s*([a-z_]\w*)=(?:"((?:[^"\\]|\\.)*)"|(-?\d+)|(\{))', re.S)
 _STRINGS = frozenset(
     (
@@ -122,6 +139,21 @@ NO_METADATA = OpMetadata()
 
 def parse_metadata(cursor: Cursor) -> OpMetadata:
     """Read `{op_type="add" op_name="f/add" source_line=3}`; commas between parts are allowed."""
+    usual = _USUAL.match(cursor.text, cursor.position)
+    if usual:
+        cursor.position = usual.end()
+        kind, name, file, *numbers, frame = usual.groups()
+        line, end_line, column, end_column = [int(n) if n else 0 for n in numbers]
+        return OpMetadata(
+            unescape(kind) if kind else "",
+            unescape(name) if name else "",
+            unescape(file) if file else "",
+            line,
+            end_line,
+            column,
+            end_column,
+            stack_frame_id=int(frame) if frame else 0,
+        )
     cursor.expect("{", "to start metadata")
     values: dict[str, object] = {}
     text = cursor.text

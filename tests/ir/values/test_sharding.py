@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.base.diagnostics import ParseError
-from hloom.ir.text.cursor import Cursor
+from hloom.ir.text.cursor import Cursor, blank_comments
 from hloom.ir.values.devices import IotaDevices
 from hloom.ir.values.sharding import REPLICATED, Sharding, parse_sharding
 from hloom.ir.values.sharding_tiles import SUBGROUP_TYPES
@@ -14,7 +14,7 @@ from hloom.types.text import shape_from_text
 
 
 def read(text):
-    cursor = Cursor(text)
+    cursor = Cursor(blank_comments(text))
     value = parse_sharding(cursor)
     assert cursor.skip() == len(text)
     return value
@@ -35,6 +35,7 @@ PRINTED = [
     '{devices=[2,4]<=[8] shard_like 2 metadata={{op_name="a"}, {op_name="b"}}}',
     "{{replicated}, {devices=[2,4]<=[8]}}",
     "{}",
+    "{{manual}, {manual}, {manual}, {manual}, {manual}, /*index=5*/{manual}}",
     "{mesh['x'=2,'y'=4], [{'x', 'y'}, {}]}",
     "{mesh['x'=2,'y'=4], [{'y':(1)2, ?}, {?}], replicated={'x'}, unreduced={'y':(2)2}}",
     "{mesh['x'=2], manual, metadata={{op_name=\"s\"}}}",

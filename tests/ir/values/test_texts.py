@@ -82,6 +82,7 @@ def test_metadata_order_and_empty():
     text = '{source_line=3 stack_frame_id=5, op_name="f/add" op_type="add" source_file="x.py"}'
     shown = '{op_type="add" op_name="f/add" source_file="x.py" source_line=3 stack_frame_id=5}'
     assert read(parse_metadata, text).text == shown
+    assert read(parse_metadata, shown) == read(parse_metadata, text)
     assert read(parse_metadata, "{}").is_empty
     assert NO_METADATA.text == "{}"
 
