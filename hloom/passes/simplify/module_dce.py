@@ -1,0 +1,130 @@
+"""Remove the elements of a while's state that nothing needs (PS-10).
+
+An element is live when it is read after the loop, by the condition, by an instruction of the
+body with an effect, or by what computes another live element in the body. The least such set is
+found by walking back from what is live until nothing is added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
+from hloom.passes.simplify.dce import remove_dead_computations, remove_dead_instructions
+from hloom.rewrite.driver import Trace, is_removable
+from hloom.types.shape import tuple_shape
+
+
+def live_elements(loop: Instruction) -> set[int] | None:
+    """Which elements of the state matter; None when the loop cannot be taken apart."""
+    condition, body = loop.called
+    if not loop.shape.is_tuple or body.root.opcode != "tuple" or loop.has_control_edges:
+        return None
+    if any(sum(c.callers.values()) != 1 for c in (condition, body)):
+        return None
+    if loop.operands[0].opcode != "tuple" or loop.is_root:
+        return None
+    readers = [*loop.users, *condition.parameters[0].users, *body.parameters[0].users]
+    if any(u.opcode != "get-tuple-element" for u in readers):
+        return None
+    if body.root is body.parameters[0] or condition.root.shape.is_tuple or body.root.users:
+        return None
+    live = {u.attrs.index for u in (*loop.users, *condition.parameters[0].users)}
+    needed = _needed_from([i for i in body.instructions if _has_effect(i)])
+    while True:
+        live |= {i.attrs.index for i in needed if _is_element(i, body)}
+        grown = _needed_from([body.root.operands[k] for k in live], needed)
+        more = {i.attrs.index for i in grown if _is_element(i, body)} - live
+        needed = grown
+        if not more:
+            return live
+        live |= more
+
+
+def _has_effect(i: Instruction) -> bool:
+    return not i.is_root and i.opcode != "parameter" and not is_removable(i)
+
+
+def _is_element(i: Instruction, body: Computation) -> bool:
+    return i.opcode == "get-tuple-element" and i.operands[0] is body.parameters[0]
+
+
+def _needed_from(
+    starts: list[Instruction], known: set[Instruction] | None = None
+) -> set[Instruction]:
+    """Everything the starts depend on, themselves included."""
+    seen = set(known or ())
+    stack = [i for i in starts if i not in seen]
+    seen.update(stack)
+    while stack:
+        i = stack.pop()
+        for x in (*i.operands, *i.control_predecessors):
+            if x not in seen:
+                seen.add(x)
+                stack.append(x)
+    return seen
+
+
+def _narrowed_tuple(t: Instruction, kept: list[int], name: str) -> Instruction:
+    operands = tuple(t.operands[k] for k in kept)
+    shape = tuple_shape(tuple(x.shape for x in operands))
+    return t.parent.append("tuple", OPS["tuple"].empty, operands, shape, name)
+
+
+def narrow_loop(loop: Instruction, live: set[int]) -> None:
+    """Rebuild the state of a loop from the live elements only."""
+    kept = sorted(live)
+    place = {old: new for new, old in enumerate(kept)}
+    condition, body = loop.called
+    shape = tuple_shape(tuple(loop.shape.elements[k] for k in kept))
+    init = _narrowed_tuple(loop.operands[0], kept, loop.operands[0].name)
+    root = _narrowed_tuple(body.root, kept, body.root.name)
+    old_root, body.root = body.root, root
+    body.erase(old_root)
+    for c in (condition, body):
+        remove_dead_instructions(c)
+        c.parameters[0].shape, c.parameters[0].sharding = shape, None
+        _renumber(c.parameters[0], place)
+    old_init = loop.operands[0]
+    loop.set_operands((init,))
+    loop.shape, loop.sharding = shape, None
+    _renumber(loop, place)
+    if not old_init.users and not old_init.is_root:
+        loop.parent.erase(old_init)
+
+
+def _renumber(source: Instruction, place: dict[int, int]) -> None:
+    element = OPS["get-tuple-element"].attrs
+    for user in source.users:
+        user.attrs = element(index=place[user.attrs.index])
+
+
+@register
+class ModuleDeadCodeElimination(Pass):
+    """Remove loop state that nothing needs, and the code that computed it."""
+
+    name = "module-dce"
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        fired: Counter[str] = Counter()
+        if module.schedule is not None:
+            return PassResult()
+        for c in reversed(list(on_threads(module, threads))):
+            fired["instructions"] += remove_dead_instructions(c)
+            for loop in [i for i in c.instructions if i.opcode == "while"]:
+                live = live_elements(loop)
+                if live is None or len(live) == len(loop.shape.elements) or not live:
+                    continue
+                fired["loop elements"] += len(loop.shape.elements) - len(live)
+                narrow_loop(loop, live)
+            if fired["loop elements"]:
+                fired["instructions"] += remove_dead_instructions(c)
+                c.reorder(c.in_order())
+        fired["computations"] += remove_dead_computations(module)
+        return PassResult.of(+fired)
