@@ -1,0 +1,162 @@
+"""Instances of elementwise operations: for each opcode the types it admits."""
+
+from __future__ import annotations
+
+from hloom.interp.draw import (
+    ANY,
+    COMPLEX,
+    DRAW,
+    FLOATS,
+    INTEGERS,
+    NARROW,
+    NUMBERS,
+    SIGNED,
+    SMALL_FLOATS,
+    Sketch,
+)
+from hloom.ir.instruction import Instruction
+from hloom.types.dtype import BY_NAME, PRED
+from hloom.types.shape import shape
+
+_ALL_FLOATS = f"{FLOATS} {SMALL_FLOATS}"
+_FLOATS_AND_COMPLEX = f"{_ALL_FLOATS} {COMPLEX}"
+_BITS = f"{INTEGERS} {NARROW}"
+
+_UNARY = {
+    **dict.fromkeys(
+        "acos acosh asin asinh atanh cbrt cosine cosh exponential exponential-minus-one log "
+        "log-plus-one logistic rsqrt sine sinh sqrt tan tanh".split(),
+        _FLOATS_AND_COMPLEX,
+    ),
+    **dict.fromkeys(
+        "ceil erf floor is-finite round-nearest-afz round-nearest-even".split(), _ALL_FLOATS
+    ),
+    **dict.fromkeys(("count-leading-zeros", "popcnt"), _BITS),
+    "abs": f"{FLOATS} {SIGNED} {COMPLEX}",
+    "imag": COMPLEX,
+    "negate": f"{_ALL_FLOATS} {SIGNED} {COMPLEX}",
+    "not": f"{_BITS} pred",
+    "real": COMPLEX,
+    "sign": f"{FLOATS} {SIGNED} {COMPLEX}",
+}
+_BINARY = {
+    "add": ANY,
+    "and": f"{_BITS} pred",
+    "atan2": FLOATS,
+    "divide": f"{NUMBERS} {COMPLEX} {SMALL_FLOATS}",
+    "maximum": f"{NUMBERS} {SMALL_FLOATS} pred",
+    "minimum": f"{NUMBERS} {SMALL_FLOATS} pred",
+    "mulhi": INTEGERS,
+    "multiply": ANY,
+    "or": f"{_BITS} pred",
+    "power": f"{FLOATS} {COMPLEX} s32 s64",
+    "remainder": f"{NUMBERS}",
+    "shift-left": _BITS,
+    "shift-right-arithmetic": _BITS,
+    "shift-right-logical": _BITS,
+    "subtract": f"{NUMBERS} {COMPLEX} {SMALL_FLOATS} {NARROW}",
+    "xor": f"{_BITS} pred",
+}
+
+
+def _unary(opcode: str, types: str):
+    def draw(s: Sketch) -> Instruction:
+        x = s.array(types, smallest=0)
+        dtype = x.shape.dtype
+        if opcode == "is-finite":
+            dtype = PRED
+        elif opcode in ("abs", "real", "imag"):
+            dtype = dtype.component
+        return s.add(opcode, x, shape=x.shape.with_dtype(dtype))
+
+    return draw
+
+
+def _binary(opcode: str, types: str):
+    def draw(s: Sketch) -> Instruction:
+        x = s.array(types, smallest=0)
+        return s.add(opcode, x, x if s.chance(0.1) else s.like(x), shape=x.shape)
+
+    return draw
+
+
+for _opcode, _types in _UNARY.items():
+    DRAW.add(_opcode, _unary(_opcode, _types))
+for _opcode, _types in _BINARY.items():
+    DRAW.add(_opcode, _binary(_opcode, _types))
+
+
+@DRAW.of("reduce-precision")
+def reduce_precision(s: Sketch) -> Instruction:
+    x = s.array(FLOATS)
+    exponent, mantissa = s.integer(1, 11), s.integer(0, 23)
+    return s.add(
+        "reduce-precision", x, shape=x.shape, exponent_bits=exponent, mantissa_bits=mantissa
+    )
+
+
+@DRAW.of("complex")
+def complex_(s: Sketch) -> Instruction:
+    x = s.array("f32 f64")
+    made = BY_NAME["c64" if x.shape.dtype.bits == 32 else "c128"]
+    return s.add("complex", x, s.like(x), shape=x.shape.with_dtype(made))
+
+
+@DRAW.of("compare")
+def compare(s: Sketch) -> Instruction:
+    x = s.array(ANY, smallest=0)
+    directions = ("EQ", "NE") if x.shape.dtype.is_complex else ("EQ", "NE", "GE", "GT", "LE", "LT")
+    order = "TOTALORDER" if x.shape.dtype.is_floating and s.chance(0.3) else None
+    return s.add(
+        "compare",
+        x,
+        s.like(x),
+        shape=x.shape.with_dtype(PRED),
+        direction=s.pick(directions),
+        type=order,
+    )
+
+
+@DRAW.of("clamp")
+def clamp(s: Sketch) -> Instruction:
+    x = s.array(f"{NUMBERS} {SMALL_FLOATS}")
+    ends = [s.scalar(x.shape.dtype) if s.chance() else s.like(x) for _ in range(2)]
+    return s.add("clamp", ends[0], x, ends[1], shape=x.shape)
+
+
+@DRAW.of("select")
+def select(s: Sketch) -> Instruction:
+    x = s.array(ANY)
+    predicate = s.scalar(PRED) if s.chance(0.3) else s.like(x, PRED)
+    return s.add("select", predicate, x, s.like(x), shape=x.shape)
+
+
+@DRAW.of("convert")
+def convert(s: Sketch) -> Instruction:
+    x = s.array(ANY)
+    # A complex number has no order to convert to a real one by.
+    types = COMPLEX if x.shape.dtype.is_complex else ANY
+    return s.add("convert", x, shape=x.shape.with_dtype(s.dtype(types)))
+
+
+@DRAW.of("bitcast-convert")
+def bitcast_convert(s: Sketch) -> Instruction:
+    """The same width, or a minor dimension that appears or goes."""
+    names = s.pick(("f32 s32 u32", "f64 s64 u64", "f16 bf16 s16 u16", "s8 u8 f8e5m2"))
+    dims = s.dims()
+    wide, other = s.dtype(names), s.dtype(names)
+    if s.chance():
+        return s.add("bitcast-convert", s.parameter(shape(wide, dims)), shape=shape(other, dims))
+    narrow = s.dtype({8: "s4 u4", 16: "u8 s8", 32: "u16 f16 u8", 64: "u32 f32 s8"}[wide.bits])
+    split = (*dims, wide.bits // narrow.bits)
+    if s.chance():
+        return s.add("bitcast-convert", s.parameter(shape(wide, dims)), shape=shape(narrow, split))
+    return s.add("bitcast-convert", s.parameter(shape(narrow, split)), shape=shape(wide, dims))
+
+
+@DRAW.of("stochastic-convert")
+def stochastic_convert(s: Sketch) -> Instruction:
+    x = s.array("f32 f16 bf16")
+    random = s.like(x, BY_NAME[f"u{x.shape.dtype.bits}"])
+    to = s.dtype("s8 s16 s32") if x.shape.dtype.bits == 32 else s.dtype("s8 s16")
+    return s.add("stochastic-convert", x, random, shape=x.shape.with_dtype(to))
