@@ -79,11 +79,11 @@ def rng(i: Instruction, frame: Frame, *inputs: Array) -> Array:
 def _uniform_floats(
     draw: np.random.Generator, low: Array, high: Array, dtype: DType, dims: tuple[int, ...]
 ) -> Array:
-    """low + u * (high - low), kept below `high` where rounding to the type would reach it."""
+    """low + u * (high - low); what rounding would lift to `high` is the next value below it."""
     first, last = low.astype(np.float64), high.astype(np.float64)
     values = narrowed(first + draw.random(dims) * (last - first), dtype)
     reached = values.astype(np.float64) >= last
-    return np.where(reached & (first < last), low, values).astype(dtype.numpy)
+    return np.where(reached & (first < last), np.nextafter(high, low), values)
 
 
 def _uniform_integers(
