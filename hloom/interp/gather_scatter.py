@@ -121,7 +121,8 @@ def apply_updates(
             x[places] = u
         return arrays
     known = frame.known_combiner(combiner) if len(arrays) == 1 else None
-    if known is not None and not types[0].is_complex and updates[0].dtype == arrays[0].dtype:
+    ordered = types[0].is_complex and known in ("maximum", "minimum")
+    if known is not None and not ordered and updates[0].dtype == arrays[0].dtype:
         _UFUNCS[known][types[0].is_pred].at(arrays[0], places, updates[0])
         return arrays
     for chosen in rounds(places):
