@@ -9,16 +9,16 @@ elements; nothing here recurses, so tuples may nest as deep as memory allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 from hloom.base.diagnostics import UsageError
 from hloom.types.dtype import BUFFER, OPAQUE, TOKEN, TUPLE, DType, dtype
 from hloom.types.layout import Layout, checked_layout, default_layout
+from hloom.types.program_shape import ProgramShape as ProgramShape
+from hloom.types.shape_text import UNBOUNDED as UNBOUNDED
+from hloom.types.shape_text import shape_text as shape_text
 
-UNBOUNDED: Final = -(2**63)
-"""The size of a dynamic dimension without a bound, `?` in text."""
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -308,9 +308,6 @@ class Shape:
     def __repr__(self) -> str:
         return f"<Shape {self.text}>"
 
-    def __copy__(self) -> Shape:
-        return self
-
     def __deepcopy__(self, memo: object) -> Shape:
         return self
 
@@ -394,76 +391,3 @@ def buffer_shape(array: Shape) -> Shape:
 
 TOKEN_SHAPE: Final = _interned(TOKEN, (), (), None, ())
 OPAQUE_SHAPE: Final = _interned(OPAQUE, (), (), None, ())
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramShape:
-    """The parameters and the result of a computation."""
-
-    parameters: tuple[Shape, ...]
-    parameter_names: tuple[str, ...]
-    """One name per parameter, or `()` where none are known."""
-    result: Shape
-
-    @property
-    def text(self) -> str:
-        """`(f32[2]{0}, s32[])->f32[2]{0}`, as in `entry_computation_layout`."""
-        shown = ", ".join(_indexed(p.text for p in self.parameters))
-        return f"({shown})->{self.result.text}"
-
-    @property
-    def signature(self) -> str:
-        """`(a: f32[2], b: s32[]) -> f32[2]`, as in the first line of a computation."""
-        names = self.parameter_names or tuple(f"p{k}" for k in range(len(self.parameters)))
-        shown = (
-            f"{name}: {p.text_without_layout}"
-            for name, p in zip(names, self.parameters, strict=True)
-        )
-        return f"({', '.join(shown)}) -> {self.result.text_without_layout}"
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def shape_text(shape_: Shape, *, index_comments: bool = True) -> str:
-    """The text of a shape, with or without `/*index=5*/` in wide tuples."""
-    parts: list[str] = []
-    stack: list[Shape | str] = [shape_]
-    while stack:
-        item = stack.pop()
-        if type(item) is str:
-            parts.append(item)
-            continue
-        assert isinstance(item, Shape)
-        if not item.elements or item.is_array:
-            parts.append(_leaf_text(item))
-            continue
-        parts.append("(" if item.is_tuple else "b(")
-        stack.append(")")
-        for position in range(len(item.elements) - 1, -1, -1):
-            stack.append(item.elements[position])
-            comment = index_comments and position and position % 5 == 0
-            separator = ", " if position else ""
-            stack.append(f"{separator}/*index={position}*/" if comment else separator)
-    return "".join(parts)
-
-
-def _leaf_text(leaf: Shape) -> str:
-    if leaf.dtype is TUPLE:
-        return "()"
-    if leaf.dynamic:
-        sizes = ",".join(
-            "?" if size == UNBOUNDED else f"<={size}" if is_dynamic else str(size)
-            for size, is_dynamic in zip(leaf.dims, leaf.dynamic, strict=True)
-        )
-    else:
-        sizes = ",".join(map(str, leaf.dims))
-    shown = ""
-    if leaf.layout is not None and (leaf.dims or leaf.layout is not default_layout(0)):
-        shown = leaf.layout.text
-    return f"{leaf.dtype.name}[{sizes}]{shown}"
-
-
-def _indexed(texts: Iterable[str]) -> Iterator[str]:
-    for position, shown in enumerate(texts):
-        yield f"/*index={position}*/{shown}" if position and position % 5 == 0 else shown

