@@ -4,15 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hloom.interp.draw import draw_instance
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
     from hloom.interp.machine import evaluate
     from hloom.interp.partial import evaluate_partially
-    from hloom.interp.sample import draw_instance, random_arguments
+    from hloom.interp.sample import random_arguments
 
 _HOME = {
     "EvalOptions": "frame",
-    "draw_instance": "sample",
+    "draw_instance": "draw",
     "evaluate": "machine",
     "evaluate_lockstep": "lockstep",
     "evaluate_partially": "partial",

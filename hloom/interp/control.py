@@ -71,3 +71,9 @@ def add_dependency(i: Instruction, frame: Frame, x: Value, token: Value) -> Valu
 @MEANING.of("after-all")
 def after_all(i: Instruction, frame: Frame, *tokens: Value) -> Value:
     return TOKEN
+
+
+@MEANING.of("parameter")
+def parameter(i: Instruction, frame: Frame) -> Value:
+    """Plans put the arguments of a call into the slots of its parameters; nobody computes them."""
+    raise EvalError(f"parameter %{i.name} has no value outside a call of its computation")

@@ -24,12 +24,12 @@ _BITS = f"{INTEGERS} {NARROW}"
 
 _UNARY = {
     **dict.fromkeys(
-        "acos acosh asin asinh atanh cbrt cosine cosh exponential exponential-minus-one log "
+        "acos acosh asin asinh atanh cosine cosh exponential exponential-minus-one log "
         "log-plus-one logistic rsqrt sine sinh sqrt tan tanh".split(),
         _FLOATS_AND_COMPLEX,
     ),
     **dict.fromkeys(
-        "ceil erf floor is-finite round-nearest-afz round-nearest-even".split(), _ALL_FLOATS
+        "cbrt ceil erf floor is-finite round-nearest-afz round-nearest-even".split(), _ALL_FLOATS
     ),
     **dict.fromkeys(("count-leading-zeros", "popcnt"), _BITS),
     "abs": f"{FLOATS} {SIGNED} {COMPLEX}",

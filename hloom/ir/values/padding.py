@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hloom.ir.text.cursor import Cursor
 
 _PADDING = re.compile(r"-?\d+_-?\d+(?:_\d+)?(?:x-?\d+_-?\d+(?:_\d+)?)*")
-_NEXT = re.compile(r"[,)\n]|$")
+_NEXT = re.compile(r"[,)\n}]|$")
 
 
 @dataclass(frozen=True, slots=True)
