@@ -21,9 +21,10 @@ from hloom.rewrite.pattern import COMMUTATIVE
 
 NEVER = frozenset(
     "parameter rng rng-bit-generator rng-get-and-update-state opt-barrier infeed outfeed "
-    "send send-done recv recv-done after-all add-dependency domain async-start async-update async-done copy-start "
-    "copy-done all-reduce-start all-reduce-done all-gather-start all-gather-done "
-    "collective-permute-start collective-permute-done call while conditional copy".split()
+    "send send-done recv recv-done after-all add-dependency domain async-start async-update "
+    "async-done copy-start copy-done all-reduce-start all-reduce-done all-gather-start "
+    "all-gather-done collective-permute-start collective-permute-done call while conditional "
+    "copy".split()
 )
 """Operations whose identity matters, that have effects, or that another pass owns."""
 

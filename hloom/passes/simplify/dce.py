@@ -90,7 +90,8 @@ class DeadCodeElimination(Pass):
                 continue
             erased = remove_dead_instructions(c)
             if self.remove_dead_fusion_outputs:
-                narrowed = [i for i in c.instructions if i.opcode == "fusion" and narrow_fusion(i)]
+                fusions = [i for i in c.instructions if i.opcode == "fusion"]
+                narrowed = [i for i in fusions if narrow_fusion(i)]
                 if narrowed:
                     fired["fusion outputs"] += len(narrowed)
             if erased:

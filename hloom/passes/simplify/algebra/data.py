@@ -4,7 +4,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.values.slices import SliceDimension, Slices
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.pattern import any_of, m, var
-from hloom.rewrite.rule import rule
+from hloom.rewrite.rule import Declined, rule
 from hloom.types.casts import preserves_values
 
 x = var("x")
@@ -175,9 +175,15 @@ def convert_nothing(b: RuleBuilder, x, out):
 @rule(m.convert(m.convert(x, name="inner"), name="out"))
 def convert_there_and_back(b: RuleBuilder, x, inner, out):
     """convert(convert(x))  =>  convert(x)    the type between holds every value of x's type"""
-    if not preserves_values(x.shape.dtype, inner.shape.dtype):
+    first, between, last = (i.shape.dtype for i in (x, inner, out))
+    if not preserves_values(first, between):
         return None
-    return x if x.shape.dtype is out.shape.dtype else b.convert(x, shape=out.shape)
+    if first is last:
+        return x
+    wraps = last.is_integral and not (first.is_floating or first.is_complex)
+    if wraps and not between.is_integral and not preserves_values(first, last):
+        return Declined("integers wrap where a float between would saturate")
+    return b.convert(x, shape=out.shape)
 
 
 RULES = (

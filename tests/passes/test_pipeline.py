@@ -1,0 +1,216 @@
+"""The contract of passes and pipelines (PS-01, PS-02): order, truth, lists, records, dumps."""
+
+from collections import Counter
+
+import pytest
+
+from hloom.base.diagnostics import HloError, UsageError
+from hloom.ir.text import parse_module
+from hloom.passes import FixedPoint, Pass, PassResult, Pipeline, PipelineOptions, pass_named
+from hloom.passes.facts import fact, no_dead_code
+from hloom.passes.pipeline import PassError
+
+TEXT = """
+HloModule m
+ENTRY e {
+  p = f32[4] parameter(0)
+  a = f32[4] negate(p)
+  b = f32[4] exponential(p)
+  ROOT t = (f32[4], f32[4]) tuple(a, b)
+}
+"""
+
+
+def module():
+    return parse_module(TEXT)
+
+
+class Swap(Pass):
+    """Exchanges the two operands of the root, for ever."""
+
+    name = "swap"
+
+    def run(self, module, *, trace=None, threads=frozenset()):
+        root = module.entry.root
+        root.set_operands(root.operands[::-1])
+        return PassResult(True, Counter(swapped=1))
+
+
+class Silent(Swap):
+    """Changes the module and says it did not."""
+
+    name = "silent"
+
+    def run(self, module, *, trace=None, threads=frozenset()):
+        super().run(module)
+        return PassResult(False)
+
+
+class Boaster(Pass):
+    """Says it changed the module and did not."""
+
+    name = "boaster"
+
+    def run(self, module, *, trace=None, threads=frozenset()):
+        return PassResult(True)
+
+
+class Anew(Pass):
+    """Makes another module."""
+
+    name = "anew"
+
+    def run(self, module, *, trace=None, threads=frozenset()):
+        return PassResult(True, module=parse_module(TEXT.replace("negate", "cosine")))
+
+
+class NeedsClean(Pass):
+    name = "needs-clean"
+    needs = (no_dead_code,)
+
+    def run(self, module, *, trace=None, threads=frozenset()):
+        return PassResult()
+
+
+class MakesDirt(NeedsClean):
+    name = "makes-dirt"
+    needs = ()
+    breaks = (no_dead_code,)
+
+
+@fact
+def is_empty(module):
+    """There are no instructions."""
+    return module.instruction_count == 0
+
+
+class Liar(NeedsClean):
+    name = "liar"
+    needs = ()
+    gives = (is_empty,)
+
+
+def test_an_impossible_order_cannot_be_built():
+    dce = pass_named("dce")
+    Pipeline("good", (MakesDirt(), dce, NeedsClean()))
+    with pytest.raises(ValueError, match="needs-clean needs no_dead_code, but makes-dirt broke it"):
+        Pipeline("bad", (dce, MakesDirt(), NeedsClean()))
+    with pytest.raises(ValueError, match="nothing before gives it"):
+        Pipeline("bad", (NeedsClean(),))
+
+
+def test_a_silent_change_and_a_change_that_is_none_are_caught():
+    with pytest.raises(PassError, match="silent changed the module but says it did not"):
+        Pipeline("p", (Silent(),)).run_recorded(
+            module(), PipelineOptions(crash_on_silent_change=True)
+        )
+    with pytest.raises(PassError, match="boaster says it changed the module but did not"):
+        Pipeline("p", (Boaster(),)).run_recorded(
+            module(), PipelineOptions(crash_on_noop_change=True)
+        )
+    Pipeline("p", (Silent(), Boaster())).run(module())
+
+
+def test_claims_are_checked():
+    with pytest.raises(PassError, match="liar says it gives is_empty"):
+        Pipeline("p", (Liar(),)).run_recorded(module(), PipelineOptions(check_facts=True))
+
+
+def names(pipeline, **options):
+    _, records = pipeline.run_recorded(module(), PipelineOptions(**options))
+    return [r.name for r in records]
+
+
+def test_disabled_and_enabled_passes():
+    inner = Pipeline("inner", (Swap(), Boaster()))
+    outer = Pipeline("outer", (Silent(), inner))
+    assert names(outer) == ["silent", "swap", "boaster"]
+    assert names(outer, disable_hlo_passes=frozenset(["swap"])) == ["silent", "boaster"]
+    assert names(outer, disable_hlo_passes=frozenset(["inner"])) == ["silent"]
+    assert names(outer, enable_hlo_passes_only=frozenset(["swap"])) == ["swap"]
+    assert names(outer, enable_hlo_passes_only=frozenset(["inner"])) == ["swap", "boaster"]
+    assert names(outer, disable_all_hlo_passes=True) == []
+    with pytest.raises(UsageError, match="exclude each other"):
+        PipelineOptions(
+            disable_hlo_passes=frozenset(["a"]), enable_hlo_passes_only=frozenset(["b"])
+        )
+
+
+def test_a_fixed_point_stops_at_its_limit_and_says_unchanged():
+    count = Counter()
+
+    class Counting(Swap):
+        name = "counting"
+
+        def run(self, module, *, trace=None, threads=frozenset()):
+            count["runs"] += 1
+            return super().run(module)
+
+    assert FixedPoint(Counting()).run(module()).changed is False
+    assert count["runs"] == 25
+    count.clear()
+    FixedPoint(Counting(), limit=3).run(module())
+    assert count["runs"] == 3
+    pipeline = Pipeline("p", (FixedPoint(Swap(), limit=3),))
+    result, _ = pipeline.run_recorded(module(), PipelineOptions(crash_on_silent_change=True))
+    assert result.changed
+    with pytest.raises(PassError, match="still changes the module after 3 iterations"):
+        pipeline.run_recorded(module(), PipelineOptions(crash_on_fix_max_iterations=True))
+
+
+def test_cycles_are_noticed():
+    log = []
+    pipeline = Pipeline("p", (FixedPoint(Swap(), limit=4),))
+    pipeline.run_recorded(module(), PipelineOptions(detect_cycles=True, log=log.append))
+    assert any("came back to a module it had before" in line for line in log)
+
+
+def test_a_new_module_becomes_the_result():
+    result = Pipeline("p", (Anew(), Swap())).run(module())
+    assert result.changed
+    assert "cosine" in str(result.module)
+
+
+def test_records_dumps_and_log():
+    dumps, log = [], []
+
+    def dump(stage, _):
+        dumps.append(stage)
+        return f"/dumps/{stage}.txt"
+
+    options = PipelineOptions(dump_pass_re="sw", dump=dump, log=log.append)
+    _, records = Pipeline("p", (Boaster(), Swap())).run_recorded(module(), options)
+    assert dumps == ["0001.p.before_swap", "0002.p.after_swap"]
+    assert records[1].dumps == [f"/dumps/{d}.txt" for d in dumps]
+    assert [r.changed for r in records] == [True, True]
+    assert records[1].instructions_before == records[1].instructions_after == 4
+    assert all(r.end_s >= r.start_s for r in records)
+    assert [line.split(":")[0] for line in log] == ["boaster", "swap"]
+    assert "4 instructions" in log[0]
+
+
+def test_dot_star_dumps_only_what_changed():
+    dumps = []
+    options = PipelineOptions(dump_pass_re=".*", dump=lambda s, _: dumps.append(s))
+    Pipeline("p", (Silent(), Swap())).run_recorded(module(), options)
+    assert dumps == ["0001.p.after_swap"]
+
+
+def test_invariants_run_first_and_after_changes():
+    seen = []
+    options = PipelineOptions(invariants=(lambda m: seen.append(m.instruction_count),))
+    Pipeline("p", (Swap(), Silent())).run_recorded(module(), options)
+    assert len(seen) == 2
+
+    def broken(_):
+        raise HloError("no good")
+
+    with pytest.raises(HloError, match="before p: no good"):
+        Pipeline("p", (Swap(),)).run_recorded(module(), PipelineOptions(invariants=(broken,)))
+
+
+def test_unknown_passes_and_options_are_named():
+    with pytest.raises(UsageError, match="no pass named 'dec'"):
+        pass_named("dec")
+    with pytest.raises(UsageError, match="has no option 'speed'"):
+        pass_named("dce", speed=1)
