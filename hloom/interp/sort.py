@@ -63,8 +63,8 @@ def merge_sorted(frame: Frame, comparator: Computation, rows: tuple[Array, ...])
 
     One that is no strict weak order (NaN in float comparisons) gives some permutation.
     """
-    count = rows[0].shape[1]
-    order = np.tile(np.arange(count), (rows[0].shape[0], 1))
+    height, count = rows[0].shape
+    order = np.tile(np.arange(count), (height, 1))
     width = 1
     while width < count:
         order = _merged(frame, comparator, rows, order, width)
@@ -76,61 +76,54 @@ def _merged(
     frame: Frame, comparator: Computation, rows: tuple[Array, ...], order: Array, width: int
 ) -> Array:
     """One level: sorted runs of `width` elements become runs of twice that."""
-    count = order.shape[1]
+    height, count = order.shape
     place = np.arange(count)
-    begin = place // (2 * width) * (2 * width)
-    second = place - begin >= width
-    # Each element looks for its place in the other run [start, start + size).
-    start = np.where(second, begin, np.minimum(begin + width, count))
-    size = np.minimum(start + width, count) - start
-    own = place - begin - np.where(second, width, 0)
-    ranks = _ranks(frame, comparator, rows, order, second, start, size)
-    target = begin + own + ranks
-    merged = np.full(order.shape, -1, order.dtype)
-    np.put_along_axis(merged, target, order, axis=1)
-    if (merged < 0).any():
-        # The comparator contradicts itself; sort by what it said, ties as they were.
-        return np.take_along_axis(order, np.argsort(target, axis=1, kind="stable"), axis=1)
-    return merged
+    run = place // (2 * width)
+    second = place - run * 2 * width >= width
+    columns, run = place[second], run[second]
+    sorted_rows = [np.take_along_axis(x, order, axis=1) for x in rows]
+    ranks = _ranks(frame, comparator, sorted_rows, columns, run * 2 * width, width)
+    # Where the comparator contradicts itself ranks may fall within a run; they must not.
+    ahead = run * (width + 1)
+    ranks = np.maximum.accumulate(ranks + ahead, axis=1) - ahead
+    target = columns - width + ranks + np.arange(height)[:, None] * count
+    merged = np.empty(height * count, order.dtype)
+    free = np.ones(height * count, np.bool_)
+    free[target.reshape(-1)] = False
+    merged[target.reshape(-1)] = order[:, second].reshape(-1)
+    # The elements of the first run take the places that are left, in their order.
+    merged[free] = order[:, ~second].reshape(-1)
+    return merged.reshape(height, count)
 
 
 def _ranks(
     frame: Frame,
     comparator: Computation,
-    rows: tuple[Array, ...],
-    order: Array,
-    second: Array,
-    start: Array,
-    size: Array,
+    rows: list[Array],
+    columns: Array,
+    begin: Array,
+    width: int,
 ) -> Array:
-    """How many elements of the other run come before each element.
+    """How many elements of the first run, which begins at `begin`, come before each element of
+    the second run, which are in `columns`: [rows, columns].
 
     An element of the second run comes before one of the first only where the comparator says so:
-    that makes ties stay as they are.
+    that makes ties stay as they are. Binary search, in steps of falling powers of two.
     """
-    low = np.zeros(order.shape, np.int64)
-    high = np.broadcast_to(size, order.shape).copy()
-    sorted_rows = [np.take_along_axis(x, order, axis=1) for x in rows]
-    searching = low < high
-    while searching.any():
-        # Late rounds have few elements left that are still searching.
-        r, c = np.nonzero(searching)
-        middle = (low[r, c] + high[r, c]) // 2
-        other = start[c] + middle
-        from_second = second[c]
+    height, count = rows[0].shape
+    flat = [x.reshape(-1) for x in rows]
+    mine = [x[:, columns] for x in rows]
+    base = begin + np.arange(height)[:, None] * count - 1
+    ranks = np.zeros(base.shape, np.int64)
+    step = width
+    while step:
+        candidate = np.minimum(ranks + step, width)
         arguments: list[Array] = []
-        for x in sorted_rows:
-            mine, theirs = x[r, c], x[r, other]
-            # comparator(a, b) with a of the second run, b of the first.
-            arguments.append(np.where(from_second, mine, theirs))
-            arguments.append(np.where(from_second, theirs, mine))
-        before = frame.vectorised(comparator, *arguments)
-        # Of the other run, `middle` comes before this element:
-        passed = np.where(from_second, ~before, before)
-        low[r[passed], c[passed]] = middle[passed] + 1
-        high[r[~passed], c[~passed]] = middle[~passed]
-        searching = low < high
-    return low
+        for x, own in zip(flat, mine):
+            arguments += [own, x[base + candidate]]
+        ranks = np.where(frame.vectorised(comparator, *arguments), ranks, candidate)
+        step //= 2
+    return ranks
 
 
 # -- topk ---------------------------------------------------------------------------------------
