@@ -7,7 +7,7 @@ first asked for: the same for the same shape, small, and mixed, so that programs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -115,10 +115,7 @@ class Literal:
     @staticmethod
     def elided(shape_: Shape) -> Literal:
         """The literal of a shape whose text is `{...}`."""
-        if shape_.is_tuple:
-            parts = tuple(Literal.elided(part) for part in shape_.elements)
-            return Literal(shape_, None, parts, True)
-        return Literal(shape_, None, (), True)
+        return built(shape_, lambda leaf: Literal(leaf, None, (), leaf.is_array))
 
     @staticmethod
     def token() -> Literal:
@@ -200,11 +197,23 @@ class Literal:
             raise UsageError(f"{self.shape.text} and {shape_.text} are not compatible")
         if shape_ is self.shape:
             return self
-        parts = tuple(
-            part.with_shape(part_shape)
-            for part, part_shape in zip(self.elements, shape_.elements, strict=False)
-        )
-        return Literal(shape_, self._array, parts, self.is_elided)
+        own = self.leaves()
+
+        def moved(leaf: Shape) -> Literal:
+            part = next(own)
+            return Literal(leaf, part._array, (), part.is_elided)
+
+        return built(shape_, moved)
+
+    def leaves(self) -> Iterator[Literal]:
+        """The literals in it that are not tuples, in order."""
+        stack: list[Literal] = [self]
+        while stack:
+            part = stack.pop()
+            if part.shape.is_tuple:
+                stack.extend(reversed(part.elements))
+            else:
+                yield part
 
     def to_bytes(self, *, packed: bool = True) -> bytes:
         """Little-endian row-major bytes, narrow types packed (IR-08); not for tuples.
@@ -232,23 +241,25 @@ class Literal:
             return True
         if not isinstance(other, Literal):
             return NotImplemented
-        if self.shape.bare is not other.shape.bare or self.is_elided != other.is_elided:
+        if self.shape.bare is not other.shape.bare:
             return False
-        if self.elements:
-            return self.elements == other.elements
-        return self.is_elided or not self.shape.is_array or self._same_array(other)
+        return all(a._same_leaf(b) for a, b in zip(self.leaves(), other.leaves(), strict=True))
 
-    def _same_array(self, other: Literal) -> bool:
+    def _same_leaf(self, other: Literal) -> bool:
+        if self.is_elided or other.is_elided or not self.shape.is_array:
+            return self.is_elided == other.is_elided
         return packing.same_bits(self.array, other.array)
 
     def __hash__(self) -> int:
         found = self._hash
         if found is None:
-            parts: Any = self.elements
-            if self.shape.is_array and not self.is_elided:
-                flat = self.array.reshape(-1)
-                parts = flat[:8].tobytes() + flat[-8:].tobytes()
-            found = hash((self.shape.bare, self.is_elided, parts))
+            parts: list[object] = [self.shape.bare]
+            for leaf in self.leaves():
+                parts.append(leaf.is_elided)
+                if leaf.shape.is_array and not leaf.is_elided:
+                    flat = leaf.array.reshape(-1)
+                    parts.append(flat[:8].tobytes() + flat[-8:].tobytes())
+            found = hash(tuple(parts))
             object.__setattr__(self, "_hash", found)
         return found
 
@@ -268,6 +279,26 @@ class Literal:
 
 
 TOKEN_LITERAL = Literal(TOKEN_SHAPE)
+
+
+def built(shape_: Shape, leaf: Callable[[Shape], Literal]) -> Literal:
+    """The literal whose parts that are not tuples are what `leaf` gives, called in order."""
+    done: list[Literal] = []
+    stack: list[tuple[Shape, bool]] = [(shape_, False)]
+    while stack:
+        part, is_ready = stack.pop()
+        if not part.is_tuple:
+            done.append(leaf(part))
+        elif is_ready:
+            start = len(done) - len(part.elements)
+            elements = tuple(done[start:])
+            del done[start:]
+            is_elided = bool(elements) and all(element.is_elided for element in elements)
+            done.append(Literal(part, None, elements, is_elided))
+        else:
+            stack.append((part, True))
+            stack.extend((element, False) for element in reversed(part.elements))
+    return done[0]
 
 
 def made_up(shape_: Shape) -> Array:

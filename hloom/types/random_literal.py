@@ -10,7 +10,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.types.convert import converted
 from hloom.types.dtype import F64, S64, U64, DType
 from hloom.types.limits import integer_range
-from hloom.types.literal import TOKEN_LITERAL, Literal
+from hloom.types.literal import TOKEN_LITERAL, Literal, built
 from hloom.types.shape import Shape
 
 
@@ -26,23 +26,11 @@ def random_literal(
     integers lie in -8..8 within their type. Tuples are drawn element by element; tokens are
     tokens. Dynamic dimensions have the size of their bound.
     """
-    done: list[Literal] = []
-    stack: list[tuple[Shape, bool]] = [(shape, False)]
-    while stack:
-        part, ready = stack.pop()
-        if part.is_tuple and not ready:
-            stack.append((part, True))
-            stack.extend((element, False) for element in reversed(part.elements))
-        elif part.is_tuple:
-            start = len(done) - len(part.elements)
-            elements = tuple(done[start:])
-            del done[start:]
-            done.append(Literal(part, None, elements))
-        elif part.is_token:
-            done.append(TOKEN_LITERAL)
-        else:
-            done.append(_random_array(part, random, low, high))
-    return done[0]
+
+    def leaf(part: Shape) -> Literal:
+        return TOKEN_LITERAL if part.is_token else _random_array(part, random, low, high)
+
+    return built(shape, leaf)
 
 
 def _random_array(

@@ -167,6 +167,10 @@ def test_elided_values_depend_on_the_shape_and_wait():
     assert a.array.tolist() != b.array.reshape(-1).tolist()
     pair = Literal.elided(shape_from_text("(f32[2], token[])"))
     assert pair.elements[0].is_elided and pair.elements[1].is_token
+    assert not pair.elements[1].is_elided and pair == Literal.elided(pair.shape)
+    plain = Literal.of(([1, 2], 3), "(s32[2], s32[])")
+    laid_out = plain.with_shape(shape_from_text("(s32[2]{0}, s32[])"))
+    assert laid_out == plain and laid_out.elements[0].shape.has_layout
 
 
 def test_predicates():

@@ -165,7 +165,12 @@ def test_deep_tuples():
     for _ in range(1000):
         deep = tuple_shape([deep])
     text = "( " * 1000 + "5" + " )" * 1000
-    assert show_literal(literal_from_text(text, deep)) == text
+    one = literal_from_text(text, deep)
+    assert show_literal(one) == text
+    assert one == literal_from_text(text, deep) and hash(one) == hash(literal_from_text(text, deep))
+    assert one != literal_from_text(text.replace("5", "6"), deep)
+    assert one.with_shape(deep) is one and Literal.elided(deep).is_elided
+    assert len(list(random_literal(deep, np.random.default_rng(0)).leaves())) == 1
 
 
 def test_negative_zero_survives():
