@@ -99,6 +99,7 @@ Int = Kind("integer", lambda c: c.integer(), str, "0", "int")
 Float = Kind("float", lambda c: c.number(), _show_float, "0.001", "float")
 Bool = Kind("boolean", lambda c: c.boolean(), show_boolean, "true|false", "bool")
 String = Kind("string", lambda c: c.string(), lambda s: f'"{escape(s)}"', '"text"', "str")
+Raw = Kind("raw text", lambda c: c.balanced(), str, "{...}", "str")
 Dims = Kind("dimensions", lambda c: c.integers(), show_braced, "{0,1}", "tuple[int, ...]")
 Bools = Kind(
     "booleans",

@@ -3,11 +3,19 @@
 
 from hloom.ir.infer import collective as infer
 from hloom.ir.infer.compare import scalar
-from hloom.ir.kinds import Bool, Dims, Groups, Int, IntLists, Pairs, String
+from hloom.ir.kinds import Bool, Dims, Groups, Int, IntLists, Pairs, enumeration
 from hloom.ir.op import Called, Operand, Operands, op
 from hloom.ir.values.groups import NO_GROUPS
 from hloom.types.dtype import U32
 from hloom.types.shape import Shape
+
+GroupMode = enumeration(
+    "group mode",
+    "cross_replica",
+    "cross_partition",
+    "cross_replica_and_partition",
+    "flattened_id",
+)
 
 
 @op("all-gather")
@@ -37,7 +45,7 @@ class AllReduce:
     replica_groups: Groups = NO_GROUPS
     constrain_layout: Bool = False
     use_global_device_ids: Bool = False
-    mode: String = None
+    mode: GroupMode = None
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
@@ -88,7 +96,7 @@ class AllReduceStart:
     replica_groups: Groups = NO_GROUPS
     constrain_layout: Bool = False
     use_global_device_ids: Bool = False
-    mode: String = None
+    mode: GroupMode = None
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
@@ -210,7 +218,7 @@ class ReduceScatter:
     constrain_layout: Bool = False
     use_global_device_ids: Bool = False
     dimensions: Dims
-    mode: String = None
+    mode: GroupMode = None
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:

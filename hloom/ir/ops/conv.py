@@ -3,10 +3,12 @@
 
 from hloom.ir.infer import conv as infer
 from hloom.ir.infer.dot import check_dimensions
-from hloom.ir.kinds import DimLabels, Int, Precisions, String, WindowKind
+from hloom.ir.kinds import DimLabels, Int, Precisions, Raw, WindowKind, enumeration
 from hloom.ir.op import Operand, op
 from hloom.ir.values.window import Window
 from hloom.types.shape import Shape
+
+ConvolutionKind = enumeration("convolution kind", "fprop", "dgrad", "wgrad")
 
 
 @op("convolution")
@@ -22,8 +24,8 @@ class Convolution:
     feature_group_count: Int = 1
     batch_group_count: Int = 1
     operand_precision: Precisions = ()
-    convolution_kind: String = None
-    sparsity_config: String = None
+    convolution_kind: ConvolutionKind = None
+    sparsity_config: Raw = None
 
     def shape(self, lhs: Shape, rhs: Shape) -> Shape:
         return infer.convolution(

@@ -10,6 +10,7 @@ from struct import pack, unpack
 from typing import Any
 
 from hloom.base.diagnostics import ProtoError
+from hloom.ir.computation import MAIN_THREAD
 from hloom.ir.op import OPS, OpDef
 from hloom.ir.proto import structured
 from hloom.ir.proto.codec import (
@@ -214,7 +215,10 @@ ATTRIBUTES: dict[str, Codec] = {
     "rhs_batch_dims": repeated("rhs_batch_dimensions", DOT),
     "rhs_contracting_dims": repeated("rhs_contracting_dimensions", DOT),
     "api_version": enumeration("custom_call_api_version", "CustomCallApiVersion"),
-    "async_execution_thread": scalar("async_execution_thread", "main"),
+    "async_execution_thread": Codec(
+        lambda m, _: m.async_execution_thread or MAIN_THREAD,
+        lambda v, m, _: setattr(m, "async_execution_thread", "" if v == MAIN_THREAD else v),
+    ),
     "scatter_dims_to_operand_dims": repeated("scatter_dims_to_operand_dims", SCATTER),
     "scatter_indices_batching_dims": repeated("scatter_indices_batching_dims", SCATTER),
     "schedule": enumeration("custom_call_schedule", "CustomCallSchedule"),
@@ -234,8 +238,13 @@ ATTRIBUTES: dict[str, Codec] = {
 """Codec by attribute name."""
 
 _IN_PLACE_SIZES = Codec(_read_slice_sizes, _write_slice_sizes)
+_SPLIT_DIMENSIONS = Codec(
+    lambda m, _: tuple(m.dimensions) or None, lambda v, m, _: m.dimensions.extend(v or ())
+)
 RAGGED = "ragged_dot_dimension_numbers"
 BY_OPCODE: dict[tuple[str, str], Codec] = {
+    ("all-to-all", "dimensions"): _SPLIT_DIMENSIONS,
+    ("ragged-all-to-all", "dimensions"): _SPLIT_DIMENSIONS,
     ("cholesky", "lower"): inside("cholesky_options", "lower"),
     ("triangular-solve", "lower"): inside(SOLVE, "lower"),
     ("rng-bit-generator", "algorithm"): enumeration(
