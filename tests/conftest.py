@@ -44,7 +44,8 @@ class HloCase(pytest.Item):
     def repr_failure(self, excinfo):
         if isinstance(excinfo.value, CaseFailed | CheckFailed):
             return f"{self.path}:{self.case.line}: {self.name}\n{excinfo.value}"
-        return super().repr_failure(excinfo)
+        excinfo.traceback = excinfo.traceback.cut(path=__file__)
+        return excinfo.getrepr(style="short")
 
     def reportinfo(self):
         return self.path, self.case.line - 1, f"{self.case.pass_text}: {self.name}"

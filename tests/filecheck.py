@@ -12,8 +12,8 @@ Directives are comment lines of the test case (spec row TL-17):
 In the text, `{{regex}}` is a regular expression, `[[X:regex]]` one whose match is named X, and
 `[[X]]` is what X matched. Runs of spaces and tabs are equal. A typo in a directive is an error.
 
-The trick: every directive becomes one compiled regular expression over the whole output, which
-cannot cross a line, so that "where" is always a pair of offsets.
+The trick: every directive becomes one compiled regular expression, searched for line by line (no
+match crosses a line end), but in the whole output, so that "where" is always a pair of offsets.
 """
 
 import difflib
@@ -95,7 +95,7 @@ def _as_regex(directive: Directive, values: dict[str, str]) -> re.Pattern[str]:
             raise ValueError(f"{directive}: [[{name}]] has no value yet")
     parts.append(_spaced(directive.text[at:]))
     try:
-        return re.compile("".join(parts))
+        return re.compile("".join(parts), re.MULTILINE)
     except re.error as error:
         raise ValueError(f"{directive}: {error}") from None
 
@@ -167,7 +167,7 @@ class _Run:
 
     def search(self, directive: Directive, start: int) -> re.Match[str]:
         """The first match from `start` on, within the block."""
-        found = _as_regex(directive, self.values).search(self.output, start, self.end)
+        found = self.first_match(directive, start, self.end)
         if found is None:
             raise CheckFailed(
                 f"{directive}\nnot found; searched from here:\n{self.show(start)}"
@@ -178,9 +178,21 @@ class _Run:
     def forbid(self, lines: list[Directive], start: int, end: int) -> None:
         """Hold CHECK-NOT lines to a part of the output."""
         for directive in lines:
-            found = _as_regex(directive, self.values).search(self.output, start, max(start, end))
+            found = self.first_match(directive, start, max(start, end))
             if found is not None:
                 raise CheckFailed(f"{directive}\nbut it is there:\n{self.show(found.start())}")
+
+    def first_match(self, directive: Directive, start: int, end: int) -> re.Match[str] | None:
+        """The first match between two offsets, within one line."""
+        regex = _as_regex(directive, self.values)
+        while start <= end:
+            stop = self.output.find("\n", start, end)
+            stop = end if stop < 0 else stop
+            found = regex.search(self.output, start, stop)
+            if found is not None:
+                return found
+            start = stop + 1
+        return None
 
     def line_start(self, offset: int) -> int:
         return self.output.rfind("\n", 0, offset) + 1

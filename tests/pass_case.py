@@ -176,7 +176,9 @@ def _claims(case: Case, result: Any, changed: bool) -> None:
     if "UNCHANGED" in case.lines and changed:
         raise CaseFailed("the pass changed a program that it must leave alone")
     if "FIRED" in case.lines:
-        words = (word.split() for word in case.lines["FIRED"].split(",") if word.strip())
+        words = (
+            word.strip().rsplit(None, 1) for word in case.lines["FIRED"].split(",") if word.strip()
+        )
         want = {name: int(count) for name, count in words}
         fired = {str(name): count for name, count in result.fired.items() if count}
         if want != fired:

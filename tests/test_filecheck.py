@@ -38,6 +38,7 @@ PASSING = {
     "capture on one line": "// CHECK: add([[X:%x]], [[X]])",
     "capture in a list": "// CHECK: f32{{.}}[[D:[0-9]+]]]",
     "brackets are plain": "// CHECK: f32[2]{0} add(%p, %q)",
+    "line ends": "// CHECK: {{^}}ENTRY main {{[{]$}}\n// CHECK-NEXT: {{^  %p.*0\\)$}}",
     "hash comments": "# CHECK: negate",
 }
 
@@ -93,6 +94,11 @@ FAILING = {
         "1 | ENTRY",
     ),
     "regex": ("// CHECK: {{%add\\.[4-9]}}", "CHECK: {{%add", "1 | ENTRY"),
+    "no regex crosses a line": (
+        "// CHECK: ENTRY{{[^}]*}}parameter(0)",
+        "CHECK: ENTRY",
+        "1 | ENTRY",
+    ),
     "capture": (
         "// CHECK: [[A:%[a-z]+]] = f32[2]{0} parameter(0)\n// CHECK: negate([[A]])",
         "captured: A = '%p'",

@@ -300,6 +300,8 @@ class Printer:
             texts = ["\n" + self.nested_text(c, indent) for c in called]
         else:
             texts = [self.sigil + c.name for c in called]
+        if i.opcode == "conditional" and i.operands[0].shape.dtype.is_pred and len(texts) == 2:
+            return f", true_computation={texts[0]}, false_computation={texts[1]}"
         if op.called_variadic:
             return f", {op.called[0]}={{{', '.join(texts)}}}"
         return "".join(f", {n}={t}" for n, t in zip(op.called, texts, strict=False))
