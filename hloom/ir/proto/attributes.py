@@ -109,8 +109,13 @@ def _write_slice_sizes(value: tuple[tuple[int, ...], ...], message: Any, _: Cont
 
 
 def _read_prefetch_index(message: Any, _: Context) -> int | None:
-    given = message.HasField("cross_program_prefetch_index")
-    return message.cross_program_prefetch_index if given else None
+    if message.HasField("cross_program_prefetch_index"):
+        return message.cross_program_prefetch_index
+    return 0 if message.is_cross_program_prefetch else None  # the latter in old files
+
+
+def _read_channel_id(message: Any, _: Context) -> int | None:
+    return message.channel_id or message.all_reduce_id or None  # the latter in old files
 
 
 def _read_is_associative(message: Any, _: Context) -> bool:
@@ -156,7 +161,7 @@ LITERAL = Codec(
 
 ATTRIBUTES: dict[str, Codec] = {
     "batch_group_count": scalar("batch_group_count", 1),
-    "channel_id": optional("channel_id"),
+    "channel_id": Codec(_read_channel_id, optional("channel_id").write),
     "collapsed_slice_dims": repeated("collapsed_slice_dims", GATHER),
     "constrain_layout": scalar("constrain_layout"),
     "convolution_kind": Codec(_read_convolution_kind, _write_convolution_kind),

@@ -5,7 +5,8 @@ have the same one. Everything that a broken message can say is a `ProtoError` th
 instruction: missing parts, ids of nothing, readers before what they read, cycles of calls.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from hloom.base.diagnostics import HloError, ProtoError
@@ -119,7 +120,7 @@ class ModuleReader:
         if numbers != list(range(len(numbers))):
             raise ProtoError(f"the parameters have the numbers {numbers[:20]}")
         if self.carries_unknown:
-            carried.keep_unknown(written, self.module, f"computation {into.id}")
+            carried.keep_unknown(written, self.module, into.name)
 
     # -- instructions
 
@@ -221,23 +222,30 @@ class ModuleReader:
             raise ProtoError(str(error), rule="call-cycle") from None
 
     def settle_ids(self) -> None:
-        """Give fresh ids where two instructions share one; restore what the note says by id."""
-        names, modes = self.note.get("names", {}), self.note.get("modes", {})
-        for id, name in names.items():
-            for by_id in self.instructions.values():
-                if id.lstrip("-").isdecimal() and (i := by_id.get(int(id))) and name:
-                    i.parent.rename(i, name)
-        for id, mode in modes.items():
-            for by_id in self.instructions.values():
-                if id.lstrip("-").isdecimal() and (i := by_id.get(int(id))):
-                    if "mode" in i.op.field_by_name:
-                        values = {f.name: getattr(i.attrs, f.name) for f in i.op.fields}
-                        i.attrs = i.op.attrs(**{**values, "mode": mode})
+        """Restore what the note says by id; give fresh ids where two instructions share one."""
+        renamed = dict(self.noted("names"))
+        for i in renamed:
+            del i.parent.names[i.name]
+        for i, name in renamed.items():
+            i.name = i.parent.unique_name(name)
+            i.parent.names[i.name] = i
+        for i, mode in self.noted("modes"):
+            if "mode" in i.op.field_by_name:
+                i.attrs = replace(i.attrs, mode=mode)
         highest = max((id for by_id in self.instructions.values() for id in by_id), default=0)
         self.module.reserve_id(max(highest, *self.computations))
         if not self.ids_are_unique:
             for i in self.module.instructions():
                 i.id = self.module.new_id()
+
+    def noted(self, what: str) -> Iterator[tuple[Instruction, str]]:
+        """Each instruction that a part of the note speaks of, and what it says."""
+        for id, text in self.note.get(what, {}).items():
+            if not id.removeprefix("-").isdecimal():
+                continue
+            for by_id in self.instructions.values():
+                if (i := by_id.get(int(id))) is not None and text:
+                    yield i, text
 
     def read_entry_layout(self, entry: Computation) -> None:
         """The program shape with the layouts that the file gives, never the default (IR-16)."""
