@@ -1,12 +1,7 @@
 """Attribute values against jaxlib: the same verdict on each text, and the same text back.
 
-jaxlib is asked in one child process per group of texts, because some wrong texts abort it; a text
-that does is left out of the comparison of verdicts.
+Texts that abort jaxlib have no verdict and are not compared.
 """
-
-import json
-import subprocess
-import sys
 
 import pytest
 
@@ -30,46 +25,9 @@ from hloom.ir.values.precision import parse_algorithm, parse_precisions, parse_r
 from hloom.ir.values.sharding import parse_sharding
 from hloom.ir.values.slices import parse_slices
 from hloom.ir.values.window import parse_window
+from tests.peer.jaxlib_answers import ask
 
 pytest.importorskip("jaxlib")
-
-ASK = r"""
-import json, os, sys
-from jaxlib import _hlo
-def answer(text):
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        try:
-            options = _hlo.HloPrintOptions()
-            said = "+" + _hlo.hlo_module_from_text(text).to_string(options)
-        except Exception as error:
-            said = "-" + str(error)
-        os.write(write, said.encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as stream:
-        said = stream.read().decode()
-    os.waitpid(child, 0)
-    return said
-json.dump([answer(text) for text in json.load(sys.stdin)], sys.stdout)
-"""
-
-
-def ask(texts):
-    """jaxlib's answer to each module text: `+` and its print, `-` and its error, or nothing."""
-    done = subprocess.run(
-        [sys.executable, "-c", ASK],
-        input=json.dumps(texts),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    return json.loads(done.stdout)
-
 
 UNARY = """HloModule m
 ENTRY e {

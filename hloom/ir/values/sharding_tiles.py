@@ -8,6 +8,7 @@ be cut to fit; otherwise the devices are written out.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -32,96 +33,86 @@ def normal_tiles(dims: tuple[int, ...], devices: Devices, types: tuple[str, ...]
     counts = {t: prod(dims[rank + i] for i in order if types[i] == t) for t in types}
     kept = tuple(t for t in SUBGROUP_TYPES if counts.get(t, 1) > 1)
     data = dims[:rank]
-    if prod(data) == 1 and len(kept) <= 1 and kept != ("maximal",):
-        word = kept[0] if kept else next(t for t in SUBGROUP_TYPES if t in types)
+    if prod(data) == 1 and (len(kept) == 1 or len(counts) == 1):
+        word = kept[0] if kept else types[0]
         if word != "maximal":
             return (), (), (), word
     result = data + tuple(counts[t] for t in kept)
     permutation = tuple(range(rank)) + tuple(rank + i for i in order)
-    return result, _arranged(dims, devices, permutation, counts, kept), kept, None
+    devices = _permuted(dims, devices, permutation)
+    if kept[-1:] == ("replicated",):
+        devices = _sorted(devices, prod(dims), counts["replicated"])
+    return result, devices, kept, None
 
 
-def _arranged(
-    dims: tuple[int, ...],
-    devices: Devices,
-    permutation: tuple[int, ...],
-    counts: dict[str, int],
-    kept: tuple[str, ...],
-) -> Devices:
-    """The devices with tile dimensions permuted and replicated ones in rising order."""
-    moved = permutation != tuple(range(len(dims)))
-    last = counts["replicated"] if kept[-1:] == ("replicated",) else 1
-    if not moved and last == 1:
+def _permuted(dims: tuple[int, ...], devices: Devices, permutation: tuple[int, ...]) -> Devices:
+    """The devices with tile dimensions permuted."""
+    order = [p for p in permutation if dims[p] != 1]
+    if order == sorted(order):
         return devices
     if isinstance(devices, IotaDevices):
-        if (iota := _arranged_iota(dims, devices, permutation, last)) is not None:
-            return iota
+        parts = _Pieces.of(devices, dims)
+        if parts is not None:
+            return parts.iota([piece for d in permutation for piece in parts.by_tile[d]])
         devices = devices.devices
     import numpy as np
 
-    rows = np.array(devices).reshape(dims).transpose(permutation).reshape(-1, last)
-    return tuple(np.sort(rows, axis=1).reshape(-1).tolist())
+    return tuple(np.array(devices).reshape(dims).transpose(permutation).reshape(-1).tolist())
 
 
-def _arranged_iota(
-    dims: tuple[int, ...], iota: IotaDevices, permutation: tuple[int, ...], last: int
-) -> IotaDevices | None:
-    """The same on an iota, or None when its dimensions cannot be cut to fit."""
-    source = [iota.reshape_dims[p] for p in iota.transpose_permutation]
-    parts = _common_parts(source, dims)
-    if parts is None:
-        return None
-    by_source, by_tile = parts
-    # Pieces are numbered in the order of the devices; each belongs to one dimension of the iota
-    # and to one tile dimension.
-    order = [piece for d in permutation for piece in by_tile[d]]
-    sizes: dict[int, int] = {}
-    for pieces in by_tile:
-        sizes.update(pieces)
-    numbering = [
-        piece[0]
-        for d in range(len(iota.reshape_dims))
-        for piece in by_source[iota.transpose_permutation.index(d)]
-    ]
-    place = {piece: i for i, piece in enumerate(numbering)}
-    moved = [place[piece] for piece, _ in order]
-    if last > 1:
-        count, cut = 1, len(moved)
-        while count < last:
-            cut -= 1
-            count *= sizes[numbering[moved[cut]]]
-        if count != last:
-            return None
-        moved[cut:] = sorted(moved[cut:])
-    return IotaDevices.of(tuple(sizes[p] for p in numbering), tuple(moved))
+def _sorted(devices: Devices, count: int, last: int) -> Devices:
+    """The devices with each `last` that follow each other in rising order."""
+    if isinstance(devices, IotaDevices):
+        parts = _Pieces.of(devices, (count // last, last))
+        if parts is not None:
+            return parts.iota(parts.by_tile[0] + sorted(parts.by_tile[1], key=parts.place))
+        devices = devices.devices
+    import numpy as np
+
+    rows = np.sort(np.array(devices).reshape(-1, last), axis=1)
+    return tuple(rows.reshape(-1).tolist())
 
 
-Pieces = list[tuple[int, int]]
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """An iota whose dimensions are cut so that each piece belongs to one tile dimension.
 
-
-def _common_parts(
-    first: list[int], second: tuple[int, ...]
-) -> tuple[list[Pieces], list[Pieces]] | None:
-    """Cut two factorings of one number into common pieces; None when they do not fit.
-
-    Each dimension gets its pieces `(number, size)`, the numbers counting from the major end.
+    A piece is its number, counted from the major end of the devices, and its size.
     """
-    points = sorted(set(_strides(first)) | set(_strides(second)))
-    if any(high % low for low, high in pairwise(points)):
-        return None
-    pieces = [(low, high) for low, high in pairwise(points)][::-1]
 
-    def cut(dims) -> list[Pieces]:
-        result, high = [], prod(dims)
-        for size in dims:
-            low = high // size
-            result.append(
-                [(i, b // a) for i, (a, b) in enumerate(pieces) if low <= a and b <= high]
-            )
-            high = low
-        return result
+    by_tile: list[list[tuple[int, int]]]
+    by_number: list[tuple[int, int]]
+    """All pieces from the major end of the device numbers: slow to fast."""
 
-    return cut(first), cut(second)
+    @classmethod
+    def of(cls, iota: IotaDevices, dims: tuple[int, ...]) -> _Pieces | None:
+        """None when the dimensions of the two cannot be cut to fit."""
+        source = tuple(iota.reshape_dims[p] for p in iota.transpose_permutation)
+        points = sorted(set(_strides(source)) | set(_strides(dims)))
+        if any(high % low for low, high in pairwise(points)):
+            return None
+        pieces = list(pairwise(points))[::-1]
+        by_source = _cut(source, pieces)
+        moved = [by_source[iota.transpose_permutation.index(d)] for d in range(len(source))]
+        return cls(_cut(dims, pieces), [piece for part in moved for piece in part])
+
+    def place(self, piece: tuple[int, int]) -> int:
+        return self.by_number.index(piece)
+
+    def iota(self, order: list[tuple[int, int]]) -> IotaDevices:
+        """The iota with its pieces in this order."""
+        sizes = tuple(size for _, size in self.by_number)
+        return IotaDevices.of(sizes, tuple(map(self.place, order)))
+
+
+def _cut(dims: tuple[int, ...], pieces: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """The pieces of each dimension; a piece is given by the strides where it starts and ends."""
+    result, high = [], prod(dims)
+    for size in dims:
+        low = high // size
+        result.append([(i, b // a) for i, (a, b) in enumerate(pieces) if low <= a and b <= high])
+        high = low
+    return result
 
 
 def _strides(dims) -> list[int]:
