@@ -39,6 +39,11 @@ def _rounded(shape, arrays: Arrays) -> Value:
     return values if shape.is_tuple else values[0]
 
 
+def _epsilon(i: Instruction) -> np.float32:
+    """The attribute is a 32-bit float, whatever the type of the operand."""
+    return np.float32(i.attrs.epsilon)
+
+
 @MEANING.of("batch-norm-inference")
 def batch_norm_inference(
     i: Instruction,
@@ -51,7 +56,7 @@ def batch_norm_inference(
 ) -> Value:
     f = _Features(i, x)
     wide, scale, offset, mean, variance = map(_wide, (x, scale, offset, mean, variance))
-    factor = f.spread(scale / np.sqrt(variance + i.attrs.epsilon))
+    factor = f.spread(scale / np.sqrt(variance + _epsilon(i)))
     return _rounded(i.shape, ((wide - f.spread(mean)) * factor + f.spread(offset),))
 
 
@@ -64,7 +69,7 @@ def batch_norm_training(
     mean = wide.mean(axis=f.axes)
     centred = wide - f.spread(mean)
     variance = np.square(centred).mean(axis=f.axes)
-    factor = f.spread(scale / np.sqrt(variance + i.attrs.epsilon))
+    factor = f.spread(scale / np.sqrt(variance + _epsilon(i)))
     return _rounded(i.shape, (centred * factor + f.spread(offset), mean, variance))
 
 
@@ -80,7 +85,7 @@ def batch_norm_grad(
 ) -> Value:
     f = _Features(i, x)
     wide, scale, mean, variance, grad = map(_wide, (x, scale, mean, variance, grad_output))
-    inverse = 1 / np.sqrt(variance + i.attrs.epsilon)
+    inverse = 1 / np.sqrt(variance + _epsilon(i))
     normalised = (wide - f.spread(mean)) * f.spread(inverse)
     grad_offset = grad.sum(axis=f.axes)
     grad_scale = (grad * normalised).sum(axis=f.axes)
