@@ -170,7 +170,7 @@ def _() -> Contestants:
     from hloom.ir.text import parse_module
     from hloom.passes import pass_named
 
-    text, step = chain_text(SMALL), pass_named("algebraic-simplifier")
+    text, step = chain_text(SMALL), pass_named("algsimp")
 
     def once() -> float:
         module = parse_module(text)

@@ -17,63 +17,54 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-# Where each public name lives. A test holds that each is there and that __all__ is the same list.
-_HOME = dict.fromkeys(
-    (
-        "Builder",
-        "Computation",
-        "HloError",
-        "Instruction",
-        "Literal",
-        "Module",
-        "Shape",
-        "evaluate",
-        "load",
-        "parse",
-        "save",
-        "verify",
-    ),
-    "hloom.api",
-)
-
 if TYPE_CHECKING:
-    from hloom.api import (
-        Builder,
-        Computation,
-        HloError,
-        Instruction,
-        Literal,
-        Module,
-        Shape,
-        evaluate,
-        load,
-        parse,
-        save,
-        verify,
-    )
+    from hloom.api import *
 
+# Written out for readers and type checkers; a test holds it to be that of hloom.api.
 __all__ = [
+    "PASSES",
+    "PRESETS",
     "Builder",
     "Computation",
+    "EvalOptions",
+    "FixedPoint",
     "HloError",
     "Instruction",
     "Literal",
+    "Loaded",
     "Module",
+    "Pass",
+    "PassResult",
+    "Pipeline",
+    "PipelineOptions",
+    "PrintOptions",
     "Shape",
+    "Trace",
+    "VerifyOptions",
+    "copy_module",
+    "difference",
     "evaluate",
+    "evaluate_lockstep",
+    "evaluate_partially",
+    "fingerprint",
     "load",
+    "load_file",
+    "load_text",
     "parse",
+    "pass_named",
+    "random_arguments",
     "save",
+    "show",
     "verify",
+    "violations",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Import the home of a public name when it is first asked for, and remember it."""
-    home = _HOME.get(name)
-    if home is None:
+    """A public name, imported when it is first asked for, and remembered."""
+    if name not in __all__:
         raise AttributeError(f"module 'hloom' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value = getattr(import_module("hloom.api"), name)
     globals()[name] = value
     return value
 
