@@ -15,6 +15,8 @@ from hloom.types.shape import ProgramShape, Shape, buffer_shape, checked_shape, 
 
 DENSE = 0
 """The only DimLevelType that is still in use."""
+DEEPEST = 90
+"""Readers of protobuf stop at 100 messages inside one another; a snapshot needs the rest."""
 
 
 class ShapeReader:
@@ -130,13 +132,15 @@ class ShapeWriter:
 
 
 def write_shape(shape_: Shape, message: Any) -> None:
-    """Fill a `ShapeProto`; nesting costs no Python stack."""
-    stack = [(shape_, message)]
+    """Fill a `ShapeProto`; `ProtoError` for a tuple nested deeper than any reader goes."""
+    stack = [(shape_, message, 0)]
     while stack:
-        part, into = stack.pop()
+        part, into, depth = stack.pop()
+        if depth > DEEPEST:
+            raise ProtoError(f"the shape nests too deep for protobuf (over {DEEPEST} tuples)")
         into.element_type = part.dtype.number
         if not part.is_array:
-            stack.extend((element, into.tuple_shapes.add()) for element in part.elements)
+            stack.extend((e, into.tuple_shapes.add(), depth + 1) for e in part.elements)
             continue
         into.dimensions.extend(part.dims)
         into.is_dynamic_dimension.extend(part.dynamic or (False,) * len(part.dims))
