@@ -16,7 +16,7 @@ from hloom.types.shape import Shape
 from hloom.types.text import parse_shape
 
 if TYPE_CHECKING:
-    from hloom.ir.text.parse import ModuleReader
+    from hloom.ir.text.instructions import InstructionReader
 
 PLAIN = re.compile(r"([^()\[\]{}\"#=]*+)\)")
 NAME = re.compile(r"\s*(%?)([A-Za-z_][\w.\-]*)")
@@ -29,7 +29,7 @@ _MAX_NESTING = 200
 class OperandReader:
     """Reads the operands of one instruction after another."""
 
-    def __init__(self, reader: ModuleReader) -> None:
+    def __init__(self, reader: InstructionReader) -> None:
         self.reader = reader
         self.depth = 0
         self.makes_parameters = False
@@ -104,7 +104,7 @@ class OperandReader:
             attrs = OPS["parameter"].attrs(number=len(into.parameters))
             return into.append("parameter", attrs, (), written, name)
         hint = "an operand must be defined before it is used, in the same computation"
-        for c in self.reader.module.computations:
+        for c in self.reader.reader.module.computations:
             if name in c.names and c is not into:
                 hint = f"%{name} is in computation %{c.name}; {hint}"
                 break

@@ -4,16 +4,18 @@ A module of 100,000 instructions has few distinct shapes, attribute records and 
 text of each is made once per print and looked up afterwards; operands cost one join.
 """
 
-import json
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.kinds import show_boolean, show_braced
+from hloom.ir.kinds import show_boolean
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.ir.order import canonical_order
+from hloom.ir.text.async_form import async_start_of, is_async_wrapper
 from hloom.ir.text.cursor import escape
 from hloom.ir.text.options import PrintOptions
 from hloom.types.literal_text import show_literal
@@ -373,50 +375,6 @@ class Printer:
         return text if text != "{}" else ""
 
 
-def is_async_wrapper(c: Computation) -> bool:
-    """Whether a computation only wraps one operation on its parameters, so sugar can hide it."""
-    root = c._root
-    if root is None or not c.callers or len(c.instructions) != len(c.parameters) + 1:
-        return False
-    if root.opcode == "parameter" or root.operands != tuple(c.parameters):
-        return False
-    if (
-        f"{root.opcode}-start" in OPS
-        or root.opcode in ("constant", "iota")
-        or root.opcode not in OPS
-    ):
-        return False
-    plain = root.sharding is None and root.frontend_attributes is None
-    callers = all(i.opcode == "async-start" for i in c.callers)
-    return plain and callers and len(c.callers) == 1 and root.backend_config is None
-
-
-def async_start_of(i: Instruction) -> Instruction | None:
-    """The async-start at the head of a chain of updates and a done."""
-    while i.opcode in ("async-update", "async-done") and i.operands:
-        i = i.operands[0]
-    return i if i.opcode == "async-start" else None
-
-
-def canonical_order(c: Computation) -> list[Instruction]:
-    """Post order from the sinks, the root last: independent of names and of program order, but
-    for the order of values nobody reads."""
-    order: dict[Instruction, None] = {}
-    sinks = [i for i in c.instructions if not i.users and i is not c._root]
-    for sink in [*sinks, c.root]:
-        stack = [sink]
-        while stack:
-            i = stack[-1]
-            waiting = [x for x in i.operands + i.control_predecessors if x not in order]
-            if i in order or not waiting:
-                order[stack.pop()] = None
-            elif len(stack) > len(c.instructions) + 1:
-                raise ValueError(f"%{i.name} depends on itself")
-            else:
-                stack.append(waiting[0])
-    return list(order)
-
-
 def show_module(module: Module, options: PrintOptions | None = None) -> str:
     """The module as HLO text."""
     return Printer(options or PrintOptions(), module).module_text(module)
@@ -436,22 +394,5 @@ def show_instruction(i: Instruction, options: PrintOptions | None = None) -> str
 def fingerprint(module: Module) -> str:
     """A hash that two modules share when they differ only in names, ids, metadata, backend
     configs and the values of float constants (IR-02)."""
-    import hashlib
-
     text = show_module(module, PrintOptions.module_fingerprint())
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def sorted_json(value: Any) -> str:
-    """JSON with sorted keys, for configs that must compare equal."""
-    return json.dumps(value, sort_keys=True)
-
-
-__all__ = [
-    "Printer",
-    "fingerprint",
-    "show_braced",
-    "show_computation",
-    "show_instruction",
-    "show_module",
-]

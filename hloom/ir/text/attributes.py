@@ -1,0 +1,157 @@
+"""Reads the `, name=value` list behind the operands of an instruction.
+
+The raw text of a value is the key of a cache: `dimensions={0,1}` is read by its kind once per
+module, later ones are a dictionary look-up that also makes equal attribute records one object.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from hloom.ir.computation import Computation
+from hloom.ir.op import OPS
+from hloom.ir.text.annotations import ANNOTATIONS
+from hloom.ir.text.draft import Draft
+from hloom.types.literal_text import parse_literal
+from hloom.types.text import parse_shape
+
+if TYPE_CHECKING:
+    from hloom.ir.text.parse import ModuleReader
+
+_RAW = (
+    r'\{(?:[^{}"]++|"(?:[^"\\]++|\\.)*+"|\{(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+\})*+\}'
+    r'|"(?:[^"\\]++|\\.)*+"|[^,\s{}()"\[\]]++(?=[,\s})])'
+)
+"""The text of most attribute values: braces two deep, a string, or a word."""
+ATTRIBUTE = re.compile(rf"\s*,\s*([A-Za-z_][\w.\-]*)=({_RAW})?", re.S)
+CALLEE = re.compile(r"\s*%?([A-Za-z_][\w.\-]*)")
+
+
+class AttributeReader:
+    """Reads the attributes of one instruction after another; remembers values it has read."""
+
+    def __init__(self, reader: ModuleReader) -> None:
+        self.reader = reader
+        self.cursor = reader.cursor
+        self.known: dict[Any, dict[str | None, Any]] = {}
+
+    def read(self, draft: Draft) -> None:
+        """Fill the draft's values, annotations, called computations and key."""
+        cursor, text = self.cursor, self.cursor.text
+        values, annotations = draft.values, draft.annotations
+        target = draft.target
+        key: list[Any] | None = [target.name, *values.values()]
+        fields = target.field_by_name
+        position = cursor.position
+        while match := ATTRIBUTE.match(text, position):
+            name, raw = match.groups()
+            field = fields.get(name)
+            if field is not None:
+                kind, into_values = field.kind, values
+            else:
+                kind, into_values = ANNOTATIONS.get(name), annotations
+                if kind is None or not kind.cached:
+                    cursor.position = match.end(1) + 1
+                    self.read_other(draft, name, match.start(1))
+                    position = cursor.position
+                    continue
+            if name in into_values:
+                cursor.fail(f"attribute {name} is given twice", match.start(1))
+            known = self.known.get(kind)
+            if known is None:
+                known = self.known[kind] = {}
+            value = known.get(raw, known)
+            if value is known:
+                cursor.position = match.end(1) + 1
+                value = self.read_value(kind)
+                position = cursor.position
+                if raw is not None and position == match.end():
+                    known[raw] = value
+                elif field is not None:
+                    key = None
+            else:
+                position = match.end()
+            into_values[name] = value
+            if field is not None and key is not None:
+                key.append(name)
+                key.append(raw)
+        cursor.position = position
+        if text.startswith(",", cursor.skip()):
+            cursor.position += 1
+            cursor.fail(f"expected an attribute after ',', found {cursor.found()}")
+        draft.key = tuple(key) if key is not None and "literal" not in values else None
+
+    def read_value(self, kind: Any) -> Any:
+        cursor = self.cursor
+        if kind.name != "literal":
+            return kind.parse(cursor)
+        shape, cursor.position = parse_shape(cursor.text, cursor.skip(), default_layouts=True)
+        literal, cursor.position = parse_literal(cursor.text, cursor.skip(), shape)
+        return literal
+
+    def read_other(self, draft: Draft, name: str, at: int) -> None:
+        """Control predecessors and called computations: what depends on more than its text."""
+        annotation = ANNOTATIONS.get(name)
+        if annotation is None:
+            self.read_callee_attribute(draft, name, at)
+        elif name in draft.annotations:
+            self.cursor.fail(f"attribute {name} is given twice", at)
+        else:
+            draft.annotations[name] = annotation.parse(self.cursor, draft.into)
+
+    def read_callee_attribute(self, draft: Draft, name: str, at: int) -> None:
+        """`to_apply=%f`, `branch_computations={%f, %g}`, and what else is no plain field."""
+        cursor, op, called = self.cursor, draft.target, draft.called
+        if name in called or name in draft.values:
+            cursor.fail(f"attribute {name} is given twice", at)
+        if draft.wrapped is not None and name in OPS["async-start"].field_by_name:
+            draft.values[name] = OPS["async-start"].field_by_name[name].kind.parse(cursor)
+        elif name in op.called and not op.called_variadic:
+            called[name] = (self.read_callee(),)
+        elif op.called_variadic and name == op.called[0]:
+            called[name] = self.read_callees()
+        elif op.name == "conditional" and name in ("true_computation", "false_computation"):
+            called[name] = (self.read_callee(),)
+        elif op.name == "custom-call" and name == "to_apply":
+            called["called_computations"] = (self.read_callee(),)
+        elif op.name in ("async-update", "async-done") and name == "calls":
+            self.read_callee()
+        else:
+            known = sorted({*op.field_by_name, *op.called, *ANNOTATIONS})
+            cursor.fail(
+                f"unexpected attribute {name!r} of {op.name}",
+                at,
+                length=len(name),
+                rule="attribute",
+                hint=f"allowed: {', '.join(known)}",
+            )
+
+    def read_callees(self) -> tuple[Computation, ...]:
+        """`{%f, %g}`"""
+        self.cursor.expect("{")
+        found: list[Computation] = []
+        while not self.cursor.eat("}"):
+            if found:
+                self.cursor.expect(",", "between computations")
+            found.append(self.read_callee())
+        return tuple(found)
+
+    def read_callee(self) -> Computation:
+        """The name of a computation read before, or a nested `{...}` one."""
+        cursor = self.cursor
+        if cursor.at("{"):
+            return self.reader.read_nested_computation()
+        match = cursor.match(CALLEE)
+        if match is None:
+            cursor.fail(f"expected the name of a computation, found {cursor.found()}")
+        found = self.reader.computations.get(match[1])
+        if found is None or found._root is None:
+            cursor.fail(
+                f"computation {match[1]!r} does not exist",
+                match.start(1),
+                length=len(match[1]),
+                rule="callee-defined",
+                hint="a computation must stand before the first instruction that calls it",
+            )
+        return found
