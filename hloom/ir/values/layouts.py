@@ -50,4 +50,4 @@ def parse_entry_layout(cursor: Cursor) -> ProgramShape:
     cursor.expect("{", "to start the entry layout")
     layout = _read(cursor, parse_program_shape)
     cursor.expect("}", "to end the entry layout")
-    return layout
+    return ProgramShape(layout.parameters, (), layout.result)
