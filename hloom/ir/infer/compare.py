@@ -139,6 +139,6 @@ def listed(shapes: Sequence[Shape]) -> str:
 
 
 def must_match(given: Shape, inferred: Shape) -> None:
-    """Raise unless a written shape is compatible with the inferred one."""
-    if not compatible(given, inferred):
+    """Raise unless a written shape is compatible with the inferred one, but for precision."""
+    if not compatible_ignoring_precision(given, inferred):
         raise ShapeError(f"the shape is {given.bare} but must be {inferred.bare}")

@@ -7,6 +7,7 @@ from hloom.ir.infer.compare import (
     expect_array,
     expect_tuple,
     must_match,
+    same_kind,
     scalar,
 )
 from hloom.ir.op import ShapeError
@@ -153,7 +154,7 @@ def check_rng(given: Shape, inputs: Sequence[Shape], distribution: str) -> None:
     a, b = inputs
     if a.dtype is not b.dtype:
         raise ShapeError(f"the parameters of rng differ in type: {a.bare} and {b.bare}")
-    if given.dtype is not a.dtype:
+    if not same_kind(given.dtype, a.dtype):
         raise ShapeError(f"the parameters of rng are {a.dtype} but the result is {given.bare}")
     t = a.dtype
     if distribution == "rng_uniform":

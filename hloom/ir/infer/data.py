@@ -28,7 +28,7 @@ Size = tuple[int, int | None]
 def check_broadcast(given: Shape, x: Shape, dimensions: Sequence[int]) -> None:
     expect_array(x, "the operand of broadcast")
     expect_array(given, "the result of broadcast")
-    if given.dtype is not x.dtype:
+    if not same_kind(given.dtype, x.dtype):
         raise ShapeError(f"broadcast keeps the element type, but {x.bare} becomes {given.bare}")
     if len(dimensions) != x.rank:
         raise ShapeError(f"dimensions={braced(dimensions)} must name {x.rank}, as in {x.bare}")
@@ -165,7 +165,7 @@ def dynamic_update_slice(x: Shape, update: Shape, starts: Sequence[Shape]) -> Sh
 def check_reshape(given: Shape, x: Shape) -> None:
     expect_array(x, "the operand of reshape")
     expect_array(given, "the result of reshape")
-    if given.dtype is not x.dtype:
+    if not same_kind(given.dtype, x.dtype):
         raise ShapeError(f"reshape keeps the element type, but {x.bare} becomes {given.bare}")
     if x.dims == given.dims or UNBOUNDED in x.dims or UNBOUNDED in given.dims:
         return

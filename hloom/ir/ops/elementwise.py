@@ -352,14 +352,8 @@ class Minimum(AnyPair):
 
 
 @op("mulhi")
-class Mulhi:
+class Mulhi(AnyPair):
     """out[i] = high half of the full integer product."""
-
-    x: Operand
-    y: Operand
-
-    def shape(self, x: Shape, y: Shape) -> Shape:
-        return infer.binary(x, y, infer.is_integer, "integer")
 
 
 @op("multiply")

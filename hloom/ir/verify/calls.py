@@ -11,7 +11,7 @@ from hloom.ir.values.aliasing import show_index, subshape
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.shape import Shape
 
-ASYNC = ("async-start", "async-update", "async-done")
+THREADED = ("fusion", "while", "conditional")
 BUFFER_TARGETS = ("Pin", "Unpin")
 # What may stand unread in a fused body.
 EFFECTS = frozenset(
@@ -25,7 +25,7 @@ def check_calls(module: Module, options: VerifyOptions) -> Iterator[VerifyError]
     """Threads, fused bodies, aliasing, composite calls, constant scales."""
     for c in module.computations:
         for i in c.instructions:
-            if i.called and i.opcode not in ASYNC:
+            if i.opcode in THREADED:
                 yield from _check_thread(i, c)
             check = _BY_OPCODE.get(i.opcode)
             if check is not None:

@@ -29,7 +29,8 @@ RULES = {
     "async-pair": "A start has one user, the next of its chain, and a done has a start.",
     "async-shape": "An asynchronous chain keeps the shape of its start; the done has its result.",
     "async-body": "An asynchronous computation holds one operation on its parameters.",
-    "thread": "A computation runs in the thread of its caller, or in that named by async-start.",
+    "thread": "Fused bodies, loops and branches run in the thread of their caller, asynchronous "
+    "computations in that named by async-start.",
     "channel": "A send or recv has one user; its done has the same channel and host flag.",
     "channel-twins": "Host transfers that share a channel differ in their operands only.",
     "groups": "Replica groups hold every device once, in groups of one size.",
@@ -69,8 +70,8 @@ RULES = {
 class VerifyOptions:
     """What is asked beyond the rules that always hold; the defaults are those of XLA:CPU."""
 
-    allow_mixed_precision: bool = False
-    """Let floats of different precision meet (as between bf16 and f32 in some pipelines)."""
+    allow_mixed_precision: bool = True
+    """Let floats of different precision meet, as bf16 and f32 do in many pipelines."""
     layout_sensitive: bool = False
     """Compare layouts too, as after layout assignment."""
     allow_unbounded: bool = False

@@ -8,7 +8,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible, compatible_ignoring_precision
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS, OpDef, ShapeError
+from hloom.ir.op import OPS, ShapeError
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.shape import ProgramShape, Shape
 
@@ -28,6 +28,11 @@ EXACT = frozenset(
     "bitcast call conditional constant copy-done copy-start custom-call get-tuple-element infeed "
     "outfeed opt-barrier parameter recv recv-done send send-done tuple while "
     "dynamic-update-slice fusion async-start async-update async-done".split()
+)
+# Their results are checked rather than inferred, and without mixing keep the operands' types.
+KEEPS_TYPE = frozenset(
+    "broadcast reshape dynamic-reshape all-gather all-gather-start reduce-scatter "
+    "collective-permute-start rng".split()
 )
 # Their functions must take elements of exactly the operands' types, unless precision may mix.
 TYPED_FUNCTION = frozenset(("reduce", "map", "reduce-window"))
@@ -67,6 +72,8 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
             if not mixed and len(shapes) > 1 and i.opcode not in MIXES_FLOATS:
                 if _mixes(shapes):
                     yield _mixture(i)
+            if not mixed and i.opcode in KEEPS_TYPE and not _keeps_type(given, shapes):
+                yield broken("precision", f"{i.opcode} turns {shapes[0].bare} into {given.bare}", i)
             if called and not mixed and i.opcode in TYPED_FUNCTION:
                 yield from _check_element_types(i, called[0])
 
@@ -84,7 +91,6 @@ def _signatures(i: Instruction, known: dict[Computation, ProgramShape]) -> tuple
 def _fits(opcode: str, given: Shape, inferred: Shape, mixed: bool) -> bool:
     if compatible(given, inferred):
         return True
-    # An all-to-all or map may be written with or without the tuple of one.
     return mixed and opcode not in EXACT and compatible_ignoring_precision(given, inferred)
 
 
@@ -112,6 +118,12 @@ def _mixes(shapes: tuple[Shape, ...]) -> bool:
     return False
 
 
+def _keeps_type(given: Shape, shapes: tuple[Shape, ...]) -> bool:
+    """Whether every float type of the result is one of an operand."""
+    known = {leaf.dtype for s in shapes for leaf in s.leaves()}
+    return all(leaf.dtype in known for leaf in given.leaves() if leaf.dtype.is_floating)
+
+
 def _mixture(i: Instruction) -> VerifyError:
     shapes = ", ".join(str(x.shape.bare) for x in i.operands)
     return broken(
@@ -131,7 +143,3 @@ def _check_element_types(i: Instruction, function: ProgramShape) -> Iterator[Ver
                 f"{x.shape.bare}",
                 i,
             )
-
-
-def op_of(i: Instruction) -> OpDef:
-    return OPS[i.opcode]
