@@ -71,7 +71,7 @@ proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the pac
 	@echo "== wrote hloom/ir/schema/hlo.binpb"
 
 stub: $(STAMP) ## write the builder's type stub from the op declarations
-	@$(BIN)/python -m hloom.tools.stub
+	@$(BIN)/python -m hloom.ir.stub
 
 lock: ## pin the versions that CI installs, from a fresh resolution of pyproject.toml
 	@bash requirements/lock.sh $(PYTHON)
