@@ -169,7 +169,7 @@ def load_binary(data: bytes) -> Loaded:
     """The module of a serialised message, of whichever of the kinds it is."""
     try:
         plain = parse_message("HloModuleProto", data)
-        if plain.computations:
+        if any(c.instructions for c in plain.computations):
             return Loaded(module_from_proto(plain), "proto")
     except ProtoError as error:
         if not data or error.rule != "wire":
