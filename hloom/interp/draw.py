@@ -25,6 +25,7 @@ from hloom.interp.sample import random_array
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.types import limits
 from hloom.types.dtype import BY_NAME, PRED, DType
 from hloom.types.literal import Literal
 from hloom.types.shape import TOKEN_SHAPE, Shape, shape
@@ -170,6 +171,24 @@ class Sketch:
         made = self.computation("combine", shape(dtype), shape(dtype))
         made.root = made.add(self.pick(choices), *made.parameters, shape=shape(dtype))
         return made
+
+    def identity(self, combiner: Computation) -> Instruction:
+        """The value that a combiner's operation changes nothing with: what reductions start from,
+        as HLO leaves open how often an initial value enters."""
+        dtype = combiner.root.shape.dtype
+        value = {
+            "add": limits.zero,
+            "or": limits.zero,
+            "xor": limits.zero,
+            "multiply": limits.one,
+            "maximum": limits.min_value,
+            "minimum": limits.max_value,
+        }.get(combiner.root.opcode)
+        if value is None:  # and
+            made = np.array(-1 if dtype.is_integral else 1).astype(dtype.numpy)
+        else:
+            made = value(dtype)
+        return self.constant(made, shape(dtype))
 
     def comparator(self, *dtypes: DType) -> Computation:
         """a0 < a1 (or >) of the first pair; two parameters per type."""

@@ -81,7 +81,7 @@ def reshape(s: Sketch) -> Instruction:
 @DRAW.of("dynamic-reshape")
 def dynamic_reshape(s: Sketch) -> Instruction:
     x = s.array(NUMBERS)
-    dims = factors(s, x.shape.size)
+    dims = factors(s, x.shape.size) or (1,)
     sizes = [s.constant(n, shape(S32)) for n in dims]
     dynamic = [s.chance() for _ in dims]
     return s.add("dynamic-reshape", x, *sizes, shape=shape(x.shape.dtype, dims, None, dynamic))
@@ -109,8 +109,8 @@ def dynamic_update_slice(s: Sketch) -> Instruction:
 
 @DRAW.of("pad")
 def pad(s: Sketch) -> Instruction:
-    """Negative edges never take away more than there is."""
-    x = s.array(ANY)
+    """Negative edges never take away more than there is. No scalars: XLA cannot read those."""
+    x = s.array(ANY, least=1)
     rows, dims = [], []
     for n in x.shape.dims:
         interior = s.integer(0, 2) if s.chance(0.3) else 0

@@ -6,6 +6,7 @@ from hloom.interp.draw import ANY, COMPLEX, DRAW, FLOATS, INTEGERS, NUMBERS, Ske
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import Window, WindowDimension
+from hloom.types import limits
 from hloom.types.dtype import S32, DType
 from hloom.types.shape import Shape, shape, tuple_shape
 
@@ -44,13 +45,12 @@ def reduce(s: Sketch) -> Instruction:
     if s.chance(0.3):
         x = s.array(f"{FLOATS} {INTEGERS}")
         index = s.like(x, S32)
-        starts = [s.scalar(x.shape.dtype), s.scalar(S32)]
+        starts = [s.constant(limits.max_value(t), shape(t)) for t in (x.shape.dtype, S32)]
         body = _pair_combiner(s, x.shape.dtype, S32)
         return s.add("reduce", x, index, *starts, called=(body,), dimensions=s.some_axes(x))
     x = s.array(_FOLDED, smallest=0)
-    start = s.scalar(x.shape.dtype)
     body = s.combiner(x.shape.dtype)
-    return s.add("reduce", x, start, called=(body,), dimensions=s.some_axes(x))
+    return s.add("reduce", x, s.identity(body), called=(body,), dimensions=s.some_axes(x))
 
 
 def window(s: Sketch, x: Shape, plain: bool = False) -> Window:
@@ -69,9 +69,8 @@ def window(s: Sketch, x: Shape, plain: bool = False) -> Window:
 @DRAW.of("reduce-window")
 def reduce_window(s: Sketch) -> Instruction:
     x = s.array(NUMBERS)
-    start = s.scalar(x.shape.dtype)
     body = s.combiner(x.shape.dtype, "add", "maximum", "minimum")
-    return s.add("reduce-window", x, start, called=(body,), window=window(s, x.shape))
+    return s.add("reduce-window", x, s.identity(body), called=(body,), window=window(s, x.shape))
 
 
 @DRAW.of("select-and-scatter")
@@ -84,8 +83,9 @@ def select_and_scatter(s: Sketch) -> Instruction:
     select = s.computation("choose", element, element)
     select.root = select.add("compare", *select.parameters, direction=s.pick(("GE", "LE")))
     scatter = s.combiner(x.shape.dtype, "add")
-    start = s.scalar(x.shape.dtype)
-    return s.add("select-and-scatter", x, source, start, called=(select, scatter), window=area)
+    return s.add(
+        "select-and-scatter", x, source, s.identity(scatter), called=(select, scatter), window=area
+    )
 
 
 @DRAW.of("scan")

@@ -98,9 +98,11 @@ def convolution(s: Sketch) -> Instruction:
         n, size = s.integer(2, 5), s.integer(1, 2)
         spatial.append(n)
         kernel.append(size)
-        dilations = [1 if s.chance(0.7) else 2 for _ in range(2)]
+        apart, between = (1 if s.chance(0.7) else 2 for _ in range(2))
         low, high = s.integers(2, 0, 1)
-        rows.append(WindowDimension(size, s.integer(1, 2), low, high, *dilations, s.chance(0.2)))
+        rows.append(
+            WindowDimension(size, s.integer(1, 2), low, high, apart, between, s.chance(0.2))
+        )
     (b, f, at), (i, o, kat), (ob, of, oat) = (_placed(s, rank) for _ in range(3))
     lhs, rhs = [0] * (rank + 2), [0] * (rank + 2)
     lhs[b], lhs[f], rhs[i], rhs[o] = batch, features * feature_groups, features, outputs
