@@ -58,8 +58,8 @@ _INTEGER_BINARY: dict[str, Callable[[Array, Array, DType], Any]] = {
     "subtract": lambda x, y, dtype: np.subtract(x, y),
     "xor": lambda x, y, dtype: np.bitwise_xor(x, y),
 }
-_EXACT_COMPLEX = frozenset(["add", "multiply", "negate", "subtract"])
-"""Computed in c64 itself: one rounding per part and product, as the formulas say."""
+_EXACT_COMPLEX = frozenset(["add", "negate", "subtract"])
+"""Correctly rounded in c64 itself."""
 
 UNARY = tuple(sorted({*_INTEGER_UNARY, *of_real.EXACT_UNARY, *of_real.ROUNDED_UNARY} - {"abs"}))
 BINARY = tuple(sorted({*_INTEGER_BINARY, *of_real.ROUNDED_BINARY}))

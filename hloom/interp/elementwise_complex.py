@@ -75,30 +75,32 @@ def exponential_minus_one(z: Array) -> Array:
 
 
 def divide(x: Array, y: Array) -> Array:
-    """x / y; infinite for a zero y, zero for an infinite y."""
-    quotient = np.asarray(np.divide(x, y))
-    lost = np.isnan(np.real(quotient)) & np.isnan(np.imag(quotient))
-    if not lost.any():
-        return quotient
+    """x / y as C99 has it: infinite for a zero y, 0 for an infinite y and a finite x."""
     x, y = np.broadcast_arrays(x, y)
+    quotient = np.divide(x, y)
     a, b, c, d = np.real(x), np.imag(x), np.real(y), np.imag(y)
+    by_zero = (c == 0) & (d == 0)
+    lost = by_zero | (np.isnan(np.real(quotient)) & np.isnan(np.imag(quotient)))
+    if not np.any(lost):
+        return quotient
+    real, imaginary = np.real(quotient).copy(), np.imag(quotient).copy()
 
-    def boxed(re: Array, im: Array) -> tuple[Array, Array]:
-        """Infinities as 1, finite parts as 0, each with its sign."""
-        return np.copysign(np.isinf(re) * 1.0, re), np.copysign(np.isinf(im) * 1.0, im)
+    def put(where: Array, re: Array, im: Array, factor: Array | float) -> None:
+        real[...] = np.where(where, factor * re, real)
+        imaginary[...] = np.where(where, factor * im, imaginary)
 
-    def keep(where: Array, re: Array, im: Array, factor: Array | float) -> None:
-        np.real(quotient)[...] = np.where(where, factor * re, np.real(quotient))
-        np.imag(quotient)[...] = np.where(where, factor * im, np.imag(quotient))
-
-    by_zero = lost & (c == 0) & (d == 0) & ~(np.isnan(a) & np.isnan(b))
-    keep(by_zero, a, b, np.copysign(np.inf, c))
+    put(by_zero, a, b, np.copysign(np.inf, c))
     finite_x, finite_y = np.isfinite(a) & np.isfinite(b), np.isfinite(c) & np.isfinite(d)
-    p, q = boxed(a, b)
-    keep(lost & np.isinf(x) & finite_y & ~by_zero, p * c + q * d, q * c - p * d, np.inf)
-    p, q = boxed(c, d)
-    keep(lost & finite_x & np.isinf(y), a * p + b * q, b * p - a * q, 0.0)
-    return quotient
+    p, q = _boxed(a), _boxed(b)
+    put(lost & ~by_zero & np.isinf(x) & finite_y, p * c + q * d, q * c - p * d, np.inf)
+    p, q = _boxed(c), _boxed(d)
+    put(lost & finite_x & np.isinf(y), a * p + b * q, b * p - a * q, 0.0)
+    return joined(real, imaginary)
+
+
+def _boxed(part: Array) -> Array:
+    """Infinities as 1, all else as 0, each with its sign."""
+    return np.copysign(np.isinf(part) * 1.0, part)
 
 
 def logistic(z: Array) -> Array:
@@ -134,9 +136,15 @@ def sign(z: Array) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """x ** y = e**(y log x); 1 for x ** 0, and 0 ** y is 0 where y's real part is positive."""
+    """x ** y = e**(y log x); 1 for x ** 0, and 0 ** y is 0 where y's real part is positive.
+
+    A real exponent of a real base that is not negative gives the real power.
+    """
     x, y = np.broadcast_arrays(x, y)
     made = np.exp(y * np.log(np.where(x == 0, 1.0, x)))
+    is_real = (np.imag(x) == 0) & (np.imag(y) == 0) & (np.real(x) >= 0)
+    real = np.power(np.where(is_real, np.real(x), 1.0), np.real(y))
+    made = np.where(is_real, joined(real, np.zeros_like(real)), made)
     at_zero = np.where(np.real(y) > 0, 0j, complex(np.nan, np.nan))
     return np.where(y == 0, 1.0 + 0j, np.where(x == 0, at_zero, made))
 
