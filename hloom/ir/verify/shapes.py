@@ -54,7 +54,7 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
                     yield broken(*wrong, i)
                     continue
                 well_formed.add(given)
-            called = _signatures(i, signatures) if i.called else ()
+            called: tuple[ProgramShape, ...] = _signatures(i, signatures) if i.called else ()
             shapes = tuple([x.shape for x in i.operands])
             try:
                 if checks:
