@@ -36,12 +36,13 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 
 def verdict(given: str | bytes) -> str:
-    """`invalid`, `refused` (parsed, but broke a rule) or `valid`; whatever else is raised is a bug.
+    """`invalid`, `refused` (read, but it broke a rule) or `valid`; any other exception is a bug.
 
-    Raises AssertionError when what was read does not survive being printed and read again.
+    Raises AssertionError when what was read does not survive being written and read again, in the
+    form it came in: bytes may hold names that no text can.
     """
-    from hloom.ir.proto import module_from_bytes
-    from hloom.ir.text import parse_module, show_module
+    from hloom.ir.proto import module_from_bytes, module_to_bytes
+    from hloom.ir.text import PrintOptions, parse_module, show_module
     from hloom.ir.verify import verify
 
     with time_limit(LIMIT_S):
@@ -55,6 +56,12 @@ def verdict(given: str | bytes) -> str:
         except HloError as error:
             assert str(error), "an error without a message"
             return "refused"
-        text = show_module(module)
-        assert show_module(parse_module(text)) == text, "the print does not read back as itself"
+        text = show_module(module, PrintOptions(large_constants=True))
+        if isinstance(given, str):
+            again = show_module(parse_module(text), PrintOptions(large_constants=True))
+            assert again == text, "the print does not read back as itself"
+        else:
+            data = module_to_bytes(module)
+            again = module_to_bytes(module_from_bytes(data))
+            assert again == data, "the bytes do not read back as themselves"
         return "valid"

@@ -25,7 +25,7 @@ def mutants(rng: random.Random):
     from hloom.ir.text import parse_module
 
     texts = programs()
-    protos = [module_to_bytes(parse_module(text)) for text in texts[:40]]
+    protos = [module_to_bytes(parse_module(text)) for text in texts]
     while True:
         yield mutated_text(rng.choice(texts), rng)
         yield mutated_bytes(rng.choice(protos), rng)
