@@ -89,6 +89,9 @@ class LiteralReader:
 
     def array(self, shape: Shape) -> np.ndarray[Any, Any]:
         """The elements of an array shape, in numpy form."""
+        if shape.size > len(self.text) - self.position:
+            # Checked before the memory is taken: a wrong size must not cost terabytes.
+            raise self.error(f"{shape.size} elements are expected, more than the text can hold")
         found = np.empty(shape.size, shape.dtype.numpy)
         if not shape.dims:
             found[0] = self.element(shape.dtype)
