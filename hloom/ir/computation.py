@@ -177,7 +177,7 @@ class Computation:
                 raise ShapeError(
                     f"the shape of {opcode} does not follow from its operands: give it"
                 )
-            shape = op.infer(attrs, shapes, signatures)
+            shape = op.infer(attrs, shapes, signatures).with_default_layouts()
         elif not op.infers:
             op.check(attrs, shape, shapes, signatures)
         return self.append(opcode, attrs, operands, shape, name, called)

@@ -187,6 +187,8 @@ class Shape:
         """The same shape where every array without a layout gets the row-major one."""
         if self.has_layout:
             return self
+        if not self.elements:
+            return self.with_layout(default_layout(len(self.dims)))
         return self.map_leaves(
             lambda s: s if s.layout else s.with_layout(default_layout(len(s.dims)))
         )
