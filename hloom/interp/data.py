@@ -71,6 +71,7 @@ def concatenate(i: Instruction, frame: Frame, *inputs: Array) -> Array:
 
 @MEANING.of("slice")
 def slice_(i: Instruction, frame: Frame, x: Array) -> Array:
+    x = _reaching(x, tuple(d.limit for d in i.attrs.slice.dimensions), i.shape)
     return x[tuple(slice(d.start, d.limit, d.stride) for d in i.attrs.slice.dimensions)]
 
 
@@ -90,6 +91,7 @@ def clamped_starts(starts: tuple[Array, ...], size: tuple[int, ...], full: tuple
 @MEANING.of("dynamic-slice")
 def dynamic_slice(i: Instruction, frame: Frame, x: Array, *starts: Array) -> Array:
     size = i.attrs.dynamic_slice_sizes
+    x = _reaching(x, size, i.shape)
     at = clamped_starts(starts, size, x.shape)
     return x[tuple(slice(s, s + n) for s, n in zip(at, size))]
 
@@ -212,6 +214,17 @@ def _groups(
             k += 1
         groups.append((tuple(left), tuple(right)))
     return groups
+
+
+def _reaching(x: Array, needed: tuple[int, ...], result: Shape) -> Array:
+    """x, with zeros for what a static result reads beyond run-time sizes."""
+    if all(n >= m for n, m in zip(x.shape, needed)):
+        return x
+    sizes = [
+        n if result.is_dynamic_dim(k) else max(n, m)
+        for k, (n, m) in enumerate(zip(x.shape, needed))
+    ]
+    return _filled(x, tuple(sizes))
 
 
 def _filled(x: Array, dims: tuple[int, ...]) -> Array:

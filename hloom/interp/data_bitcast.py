@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.data import reshape
 from hloom.interp.elementwise_number import bits_of, from_bits
 from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
@@ -28,8 +29,7 @@ Array = np.ndarray[Any, Any]
 def bitcast(i: Instruction, frame: Frame, x: Array) -> Array:
     before, after = i.operands[0].shape, i.shape
     if _plain(before) and _plain(after) and before.dtype is after.dtype:
-        sizes = after.dims if x.size == prod(after.dims) else x.shape
-        return x.reshape(sizes)
+        return reshape(i, frame, x)
     memory = _physical(x, before)
     width = _stored_bits(before)
     if before.dtype is not after.dtype or width != _stored_bits(after):

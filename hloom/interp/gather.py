@@ -83,6 +83,7 @@ def element_numbers(
 @MEANING.of("gather")
 def gather(i: Instruction, frame: Frame, x: Array, indices: Array) -> Array:
     a = i.attrs
+    # Where the operand has fewer elements than it may have, so have whole slices of it.
     sizes = tuple(min(s, n) for s, n in zip(a.slice_sizes, x.shape))
     vectors = index_vectors(indices, a.index_vector_dim)
     starts = starts_of(

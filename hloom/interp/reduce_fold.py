@@ -2,8 +2,9 @@
 
 A `Fold` hides the difference: for a combiner that is one known operation it is a ufunc on arrays
 in a type numpy computes well in (f16 and bf16 in f32, sums of f32 in f64, sub-byte integers in
-32 bits); for any other it is the called computation itself on whole arrays. `enter` takes values
-into that form, `leave` takes results out of it.
+32 bits; floats of 8 bits and less in their own type, rounded at each step as XLA does); for any
+other it is the called computation itself on whole arrays. `enter` takes values into that form,
+`leave` takes results out of it.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ class Fold:
         return tuple(narrowed(v, t) for v, t in zip(values, types))
 
     def identity(self) -> Any:
-        """What changes nothing when combined; only for a known combiner."""
-        assert self.wide is not None
+        """What changes nothing when combined, or None where that is not known."""
+        if self.wide is None or self.wide.isbuiltin != 1:
+            return None
         if self.wide.kind == "b":
             return self.opcode in ("multiply", "minimum", "and")
         if self.opcode in ("maximum", "minimum"):
@@ -119,9 +121,9 @@ def known_fold(dtype: DType, opcode: str) -> Fold:
 def _wide(dtype: DType, opcode: str) -> np.dtype[Any]:
     if opcode == "add" and dtype.name in ("f32", "c64"):
         return np.dtype(np.float64 if dtype.is_floating else np.complex128)
-    if dtype.is_floating and dtype.bits < 32:
+    if dtype.is_floating and dtype.bits == 16:
         return np.dtype(np.float32)
-    if dtype.is_sub_byte:
+    if dtype.is_sub_byte and dtype.is_integral:
         return np.dtype(np.int32)
     return dtype.numpy
 

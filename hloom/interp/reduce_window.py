@@ -157,12 +157,13 @@ def _spread_out(partial: _Partial, axis: int, d: WindowDimension) -> _Partial:
     source = (slice(None),) * axis + (there,)
     known: Array | None = None
     values: list[Array] = []
-    if partial.fold.ufunc is None:
+    identity = partial.fold.identity()
+    if identity is None:
         known = np.zeros(shape, np.bool_)
         known[target] = True if partial.known is None else partial.known[source]
     for v in partial.values:
         if known is None:
-            wide = np.full(shape, partial.fold.identity(), v.dtype)
+            wide = np.full(shape, identity, v.dtype)
         else:
             wide = np.zeros(shape, v.dtype)
         wide[target] = v[source]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hloom.interp import evaluate
+from hloom.interp import evaluate, sort
 from hloom.interp.sort_keys import keys_of
 from hloom.ir.text import parse_module
 from hloom.types.dtype import ARRAY_TYPES, dtype
@@ -161,16 +161,22 @@ ODD_COMPARATORS = {
 }
 
 
+@pytest.mark.parametrize("limit", [sort.LIBRARY_LENGTH, 0])
 @pytest.mark.parametrize("name", ODD_COMPARATORS)
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 99), max_size=40), st.integers(1, 3))
-def test_any_comparator(name, values, rows):
+def test_any_comparator(name, limit, values, rows):
+    """Both algorithms: with a limit of 0 no row is short enough for the library's."""
     body, less = ODD_COMPARATORS[name]
     rng = np.random.default_rng(len(values))
     x = np.array([rng.permutation(values) for _ in range(rows)], np.int32)
     x = x.reshape(rows, len(values))
     n = np.tile(np.arange(len(values), dtype=np.int32), (rows, 1))
-    found, order = arrays(module(body, ["s32", "s32"], x.shape, axis=1), x, n)
+    before, sort.LIBRARY_LENGTH = sort.LIBRARY_LENGTH, limit
+    try:
+        found, order = arrays(module(body, ["s32", "s32"], x.shape, axis=1), x, n)
+    finally:
+        sort.LIBRARY_LENGTH = before
     for row, line, at in zip(x, found, order):
         if less is None:
             expected = sorted(range(len(values)), key=lambda k: (row[k], -k))
@@ -189,14 +195,62 @@ def test_any_comparator(name, values, rows):
         "ROOT r = pred[] compare(a0, b0), direction=LT",
     ],
 )
-def test_comparators_that_contradict_themselves_still_permute(body):
-    x = np.random.default_rng(0).normal(size=(2, 33)).astype(np.float32)
+@pytest.mark.parametrize("count", [33, 3000])
+def test_comparators_that_contradict_themselves_still_permute(body, count):
+    x = np.random.default_rng(0).normal(size=(2, count)).astype(np.float32)
     x[:, ::5] = np.nan
-    n = np.tile(np.arange(33, dtype=np.int32), (2, 1))
+    n = np.tile(np.arange(count, dtype=np.int32), (2, 1))
     found, order = arrays(module(body, ["f32", "s32"], x.shape, axis=1), x, n)
     for row, line, at in zip(x, found, order):
-        assert sorted(at.tolist()) == list(range(33))
+        assert sorted(at.tolist()) == list(range(count))
         assert line.tobytes() == row[at].tobytes()
+
+
+def library_sort(row):
+    """GCC's std::stable_sort, step by step on Python lists."""
+
+    def insert(part):
+        out = []
+        for v in part:
+            k = 0 if out and v < out[0] else len(out)
+            while k and v < out[k - 1]:
+                k -= 1
+            out.insert(k, v)
+        return out
+
+    def merge(p, q):
+        out = []
+        while p and q:
+            out.append(q.pop(0) if q[0] < p[0] else p.pop(0))
+        return out + p + q
+
+    def halved(part):
+        runs = [insert(part[k : k + 7]) for k in range(0, len(part), 7)]
+        while len(runs) > 1:
+            runs = [
+                merge(runs[k], (runs[k + 1 : k + 2] or [[]])[0]) for k in range(0, len(runs), 2)
+            ]
+        return runs[0] if runs else []
+
+    half = (len(row) + 1) // 2
+    p, q = halved(row[:half]), halved(row[half:])
+    if len(p) == len(q):
+        return merge(p, q)
+    out = []
+    while p and q:
+        out.append(p.pop() if q[-1] < p[-1] else q.pop())
+    return p + q + out[::-1]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 7, 8, 14, 15, 16, 29, 64, 100, 211])
+def test_nan_in_a_plain_comparison_ends_up_where_xla_has_it(count):
+    rng = np.random.default_rng(count)
+    x = rng.integers(0, 30, (3, count)).astype(np.float32)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    text = module("ROOT r = pred[] compare(a0, b0), direction=LT", ["f32"], x.shape, axis=1)
+    (found,) = arrays(text, x)
+    for row, line in zip(x, found):
+        np.testing.assert_array_equal(line, library_sort(row.tolist()))
 
 
 @pytest.mark.parametrize("dims", [(0,), (1,), (3, 0), (0, 3), (2, 1)])

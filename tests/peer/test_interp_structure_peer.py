@@ -310,6 +310,26 @@ def test_topk(largest):
     check_text(text, x)
 
 
+@pytest.mark.parametrize("count", [3, 8, 15, 40, 300])
+def test_sort_of_nan_by_a_plain_comparison(count):
+    """No order at all, so this depends on the algorithm."""
+    x = whole(20, count, low=0, t=np.float32)
+    x[np.random.default_rng(1).random(x.shape) < 0.2] = np.nan
+    shape = f"[20,{count}]"
+    text = f"""less {{
+      a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      c = s32[] parameter(2)
+      d = s32[] parameter(3)
+      ROOT r = pred[] compare(a, b), direction=LT }}
+    ENTRY e {{
+      x = f32{shape} parameter(0)
+      n = s32{shape} iota(), iota_dimension=1
+      ROOT r = (f32{shape}, s32{shape}) sort(x, n), dimensions={{1}}, is_stable=true,
+        to_apply=less }}"""
+    check_text(text, x)
+
+
 SCATTERS = ["add(a, b)", "subtract(a, b)", "copy(b)", "add(m, b)", "maximum(a, b)"]
 
 
