@@ -25,7 +25,7 @@ def programs() -> list[str]:
 def _every_opcode() -> list[str]:
     """A small program around each opcode, drawn at random but always the same."""
     whole = PrintOptions(large_constants=True)
-    drawn = [show_module(draw_instance(opcode, 0), whole) for opcode in sorted(OPS)]
+    drawn = [show_module(draw_instance(opcode, 2), whole) for opcode in sorted(OPS)]
     return [text for text in drawn if len(text) < LARGEST]
 
 
