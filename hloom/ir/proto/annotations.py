@@ -38,37 +38,36 @@ class AnnotationReader:
     def __init__(self, context: Context, payloads: Sequence[bytes]) -> None:
         self.context = context
         self.payloads = payloads
-        self._known: dict[tuple[str, bytes], Any] = {}
+        self._known: dict[Callable[[Any], Any], dict[bytes, Any]] = {}
 
     def read(self, m: Any, into: Instruction) -> None:
         """Everything that `m` says beside the operation itself."""
         if m.HasField("metadata"):
-            into.metadata = self.once("metadata", m.metadata, read_metadata)
+            into.metadata = self.once(m.metadata, read_metadata)
         if m.HasField("sharding"):
             into.sharding = self.context.shardings.sharding(m.sharding)
         if m.HasField("frontend_attributes"):
-            into.frontend_attributes = self.once(
-                "frontend_attributes", m.frontend_attributes, read_frontend_attributes
-            )
+            into.frontend_attributes = self.once(m.frontend_attributes, read_frontend_attributes)
         config = m.backend_config or self.payload(m)
         if config:
             into.backend_config = self.backend_config(config)
         if m.HasField("statistics_viz"):
-            self.extra(into, "statistics", self.once("s", m.statistics_viz, read_statistics))
+            self.extra(into, "statistics", self.once(m.statistics_viz, read_statistics))
         if m.HasField("original_value"):
             self.extra(into, "original_value", read_original_value(m.original_value, into.shape))
         if m.HasField("parameter_replication"):
             flags = tuple(m.parameter_replication.replicated_at_leaf_buffers)
             self.extra(into, "parameter_replication", flags or None)
 
-    def once(self, name: str, message: Any, read: Callable[[Any], Any]) -> Any:
+    def once(self, message: Any, read: Callable[[Any], Any]) -> Any:
         """What `read` makes of a message, None of an empty one."""
-        key = (name, message.SerializeToString(deterministic=True))
-        if not key[1]:
+        key = message.SerializeToString()
+        if not key:
             return None
-        found = self._known.get(key)
+        known = self._known.setdefault(read, {})
+        found = known.get(key)
         if found is None:
-            found = self._known[key] = read(message)
+            found = known[key] = read(message)
         return found
 
     def extra(self, into: Instruction, name: str, value: Any) -> None:
@@ -87,10 +86,10 @@ class AnnotationReader:
         return self.payloads[payload.id]
 
     def backend_config(self, config: bytes) -> BackendConfig:
-        found = self._known.get(("backend_config", config))
+        known = self._known.setdefault(BackendConfig, {})
+        found = known.get(config)
         if found is None:
-            found = BackendConfig(config.decode("utf-8", "surrogateescape"))
-            self._known["backend_config", config] = found
+            found = known[config] = BackendConfig(config.decode("utf-8", "surrogateescape"))
         return found
 
 

@@ -267,11 +267,15 @@ def save(
         raise UsageError(f"unknown format {format!r}", hint=f"known: {', '.join(FORMATS)}")
     if (format == "text") != (form == TEXT):
         raise UsageError(f"{path}: a file with this extension does not hold the format {format}")
-    data = _written(module, snapshot or Snapshot(module), format, form)
+    data = file_bytes(module, format, form, snapshot=snapshot)
     write_whole(path, gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)
 
 
-def _written(module: Module, snapshot: Snapshot, format: str, form: str) -> bytes:
+def file_bytes(
+    module: Module, format: str, form: str = BINARY, *, snapshot: Snapshot | None = None
+) -> bytes:
+    """What a file of this format holds; `form` is `binary` or `text-proto` for a message."""
+    snapshot = snapshot or Snapshot(module)
     if format == "text":
         from hloom.ir.text.show import show_module
 

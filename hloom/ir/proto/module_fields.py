@@ -33,7 +33,7 @@ def read_module_fields(
     module.is_dynamic = message.is_dynamic
     module.use_auto_spmd_partitioning = message.use_auto_spmd_partitioning
     module.frontend_attributes = annotations.once(
-        "frontend_attributes", message.frontend_attributes, read_frontend_attributes
+        message.frontend_attributes, read_frontend_attributes
     )
     if message.HasField("spmd_output_sharding"):
         module.spmd_output_sharding = context.shardings.sharding(message.spmd_output_sharding)

@@ -27,7 +27,7 @@ class ShapeReader:
 
     def shape(self, message: Any) -> Shape:
         """The shape of a `ShapeProto`; `ProtoError` for one that is impossible (IR-16)."""
-        key = message.SerializeToString(deterministic=True)
+        key = message.SerializeToString()
         found = self._known.get(key)
         if found is None:
             try:

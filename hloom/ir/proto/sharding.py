@@ -24,7 +24,7 @@ class ShardingReader:
 
     def sharding(self, message: Any) -> Sharding:
         """The sharding of an `OpSharding`; `ProtoError` for an impossible one."""
-        key = message.SerializeToString(deterministic=True)
+        key = message.SerializeToString()
         found = self._known.get(key)
         if found is None:
             try:
