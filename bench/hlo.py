@@ -20,6 +20,7 @@ from bench.synthetic import chain_text, module_text
 
 SMALL, LARGE = 10_000, 100_000
 CORPUS = Path("/work/shared/corpus")
+EXAMPLES = Path(__file__).parent.parent / "examples"
 FOUR_MB = 4_000_000
 
 
@@ -196,6 +197,23 @@ def _() -> Contestants:
     if peer() is not None:
         made["jax"] = lambda: 1000 * float(fresh(clock.format("jax")))
     return made
+
+
+@contest("import hloom.api", "ms")
+def _() -> Contestants:
+    """Everything behind the package's names, as the first of them that is used loads it."""
+    clock = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    return {"hloom": lambda: 1000 * float(fresh(clock.format("hloom.api")))}
+
+
+@contest("evaluate", "runs/s", at_least=1)
+def _() -> Contestants:
+    """The small transformer of examples/ in the interpreter, inputs ready."""
+    import hloom
+
+    module = hloom.load(EXAMPLES / "transformer_block.hlo")
+    inputs = hloom.random_arguments(module)
+    return {"hloom": rate(1, lambda: hloom.evaluate(module, *inputs))}
 
 
 @contest("load 4 MB", "s", at_most=1.5)
