@@ -138,6 +138,11 @@ class OpDef:
         return f"<op {self.name}>"
 
 
+def _family(file: str) -> str:
+    """`elementwise_pairs` is a part of the family `elementwise`; `async_` is whole."""
+    return file if file.endswith("_") else file.split("_")[0]
+
+
 OPS: Registry[str, OpDef] = Registry("opcode")
 Cls = TypeVar("Cls", bound=type)
 
@@ -173,7 +178,7 @@ def op(name: str, *, side_effect: bool = False) -> Callable[[Cls], Cls]:
             name,
             OpDef(
                 name=name,
-                family=cls.__module__.rsplit(".", 1)[1],
+                family=_family(cls.__module__.rsplit(".", 1)[1]),
                 operands=operands,
                 variadic=many[0] if many else None,
                 called=called,

@@ -54,7 +54,7 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
                     yield broken(*wrong, i)
                     continue
                 well_formed.add(given)
-            called: tuple[ProgramShape, ...] = _signatures(i, signatures) if i.called else ()
+            called = _signatures(i, signatures)
             shapes = tuple([x.shape for x in i.operands])
             try:
                 if checks:
@@ -79,6 +79,8 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
 
 
 def _signatures(i: Instruction, known: dict[Computation, ProgramShape]) -> tuple[ProgramShape, ...]:
+    if not i.called:
+        return ()
     found = []
     for c in i.called:
         signature = known.get(c)

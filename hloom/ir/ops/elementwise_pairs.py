@@ -1,0 +1,209 @@
+"""Operations that act on the matching elements of several arrays, and conversions."""
+# pyright: reportInvalidTypeForm=false, reportAssignmentType=false
+
+from hloom.ir.infer import elementwise as infer
+from hloom.ir.infer.compare import retyped
+from hloom.ir.kinds import enumeration
+from hloom.ir.op import Operand, op
+from hloom.types.dtype import PRED
+from hloom.types.shape import Shape
+
+Direction = enumeration("direction", "EQ", "NE", "GE", "GT", "LE", "LT")
+ComparisonType = enumeration("comparison type", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
+
+
+class AnyPair:
+    """A function of two arrays of any one type."""
+
+    x: Operand
+    y: Operand
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.binary(x, y)
+
+
+class ArithmeticPair(AnyPair):
+    """A function of two arrays of one type, which is not pred."""
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.binary(x, y, infer.is_not_pred, "arithmetic")
+
+
+class LogicalPair(AnyPair):
+    """A bitwise function of two arrays of integers or pred."""
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.binary(x, y, infer.is_integer_or_pred, "integer or pred")
+
+
+@op("add")
+class Add(AnyPair):
+    """out[i] = x + y; or for pred."""
+
+
+@op("and")
+class And(LogicalPair):
+    """out[i] = bitwise and; logical for pred."""
+
+
+@op("atan2")
+class Atan2(ArithmeticPair):
+    """out[i] = angle of the point (y, x): atan2(x operand first, y second)."""
+
+
+@op("complex")
+class Complex:
+    """out[i] = x + iy from two real arrays."""
+
+    x: Operand
+    y: Operand
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        return infer.complex_of(x, y)
+
+
+@op("divide")
+class Divide(ArithmeticPair):
+    """out[i] = x / y; integers truncate toward zero, division by zero gives all ones (-1), MIN /
+    -1 gives MIN.
+    """
+
+
+@op("maximum")
+class Maximum(AnyPair):
+    """out[i] = larger of the two; NaN wins."""
+
+
+@op("minimum")
+class Minimum(AnyPair):
+    """out[i] = smaller of the two; NaN wins."""
+
+
+@op("mulhi")
+class Mulhi(AnyPair):
+    """out[i] = high half of the full integer product."""
+
+
+@op("multiply")
+class Multiply(AnyPair):
+    """out[i] = x * y; and for pred."""
+
+
+@op("or")
+class Or(LogicalPair):
+    """out[i] = bitwise or; logical for pred."""
+
+
+@op("power")
+class Power(ArithmeticPair):
+    """out[i] = x ** y."""
+
+
+@op("remainder")
+class Remainder(ArithmeticPair):
+    """out[i] = remainder of truncating division, sign of x; x when an integer y is 0."""
+
+
+@op("shift-left")
+class ShiftLeft(ArithmeticPair):
+    """out[i] = x << y; 0 when y is not below the width."""
+
+
+@op("shift-right-arithmetic")
+class ShiftRightArithmetic(ArithmeticPair):
+    """out[i] = x >> y keeping the sign; all sign bits when y is not below the width."""
+
+
+@op("shift-right-logical")
+class ShiftRightLogical(ArithmeticPair):
+    """out[i] = x >> y filling zeros; 0 when y is not below the width."""
+
+
+@op("subtract")
+class Subtract(ArithmeticPair):
+    """out[i] = x - y."""
+
+
+@op("xor")
+class Xor(LogicalPair):
+    """out[i] = bitwise exclusive or; logical for pred."""
+
+
+@op("compare")
+class Compare:
+    """out[i] = x[i] DIRECTION y[i], as pred; TOTALORDER orders -NaN < -inf < ... < -0 < 0 < ...
+    < NaN.
+    """
+
+    x: Operand
+    y: Operand
+    direction: Direction
+    type: ComparisonType = None
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        result = infer.binary(x, y)
+        infer.compare_types(y.dtype, self.type)
+        return retyped(result, PRED)
+
+
+@op("clamp")
+class Clamp:
+    """out[i] = min(max(x[i], low), high); low and high have x's shape or are scalars."""
+
+    low: Operand
+    x: Operand
+    high: Operand
+
+    def shape(self, low: Shape, x: Shape, high: Shape) -> Shape:
+        return infer.clamp(low, x, high)
+
+
+@op("select")
+class Select:
+    """out[i] = on_true[i] if predicate[i] else on_false[i]; predicate has their shape or is a
+    scalar.
+    """
+
+    predicate: Operand
+    on_true: Operand
+    on_false: Operand
+
+    def shape(self, predicate: Shape, on_true: Shape, on_false: Shape) -> Shape:
+        return infer.select(predicate, on_true, on_false)
+
+
+@op("convert")
+class Convert:
+    """out[i] = x[i] as another element type: floats round to nearest even, to integers truncate
+    and saturate, NaN to 0.
+    """
+
+    x: Operand
+
+    def check(self, given: Shape, x: Shape) -> None:
+        infer.check_convert(given, x)
+
+
+@op("bitcast-convert")
+class BitcastConvert:
+    """The bits of x read as another element type; a minor dimension appears or goes when widths
+    differ.
+    """
+
+    x: Operand
+
+    def check(self, given: Shape, x: Shape) -> None:
+        infer.check_bitcast_convert(given, x)
+
+
+@op("stochastic-convert")
+class StochasticConvert:
+    """out[i] = x[i] as a narrower type, rounded up with the probability given by the dropped
+    bits; random is unsigned of x's width.
+    """
+
+    x: Operand
+    random: Operand
+
+    def check(self, given: Shape, x: Shape, random: Shape) -> None:
+        infer.check_stochastic_convert(given, x, random)
