@@ -282,3 +282,20 @@ def _small():
         program.parameter_names.extend(names)
     message.entry_computation_id = 7
     return message
+
+
+def test_the_compiled_schema_is_that_of_the_proto_files(tmp_path):
+    """`make proto` was run after the last change."""
+    protoc = pytest.importorskip("grpc_tools.protoc")
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    folder = Path(schema.__file__).parent
+    made = tmp_path / "hlo.binpb"
+    arguments = ["", f"-I{folder}", "--include_imports", f"--descriptor_set_out={made}"]
+    assert protoc.main([*arguments, *map(str, sorted(folder.glob("*.proto")))]) == 0
+    fresh, shipped = FileDescriptorSet(), FileDescriptorSet()
+    fresh.ParseFromString(made.read_bytes())
+    shipped.ParseFromString((folder / "hlo.binpb").read_bytes())
+    assert {f.name: f for f in fresh.file if f.package == "xla"} == {
+        f.name: f for f in shipped.file if f.package == "xla"
+    }
