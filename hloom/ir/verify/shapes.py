@@ -73,7 +73,9 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
                 if _mixes(shapes):
                     yield _mixture(i)
             if not mixed and i.opcode in KEEPS_TYPE and not _keeps_type(given, shapes):
-                yield broken("precision", f"{i.opcode} turns {shapes[0].bare} into {given.bare}", i)
+                yield broken(
+                    "precision", f"{i.opcode} turns {i.operands[0].shape.bare} into {given.bare}", i
+                )
             if called and not mixed and i.opcode in TYPED_FUNCTION:
                 yield from _check_element_types(i, called[0])
 
