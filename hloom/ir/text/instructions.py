@@ -31,6 +31,7 @@ HEAD = re.compile(
 )
 TUPLE_HEAD = re.compile(r"\s*(?:(ROOT)\s+)?(%?)([A-Za-z_][\w.\-]*)\s+=\s*")
 OPCODE = re.compile(r"\s*([a-z][\w\-]*)\s*\(")
+BUFFER = re.compile(r"\s*b\(")
 TUPLE_SHAPE = re.compile(r"\((?:[^()\n]++|\([^()\n]*+\))*+\)")
 GLUED = re.compile(r"\s*(?:ROOT\s+)?%?([A-Za-z_][\w.\-]*)=")
 NUMBER = re.compile(r"\s*(-?\d+)\s*\)")
@@ -57,7 +58,7 @@ class InstructionReader:
         """The next instruction, added to a computation."""
         cursor, text = self.cursor, self.text
         match = HEAD.match(text, cursor.position)
-        if match:
+        if match and match[5] != "b":
             root, percent, name, shape_text, opcode = match.groups()
             cursor.position = match.end()
             shape = self.shape_of(shape_text, match.start(4)) if shape_text else None
@@ -81,7 +82,7 @@ class InstructionReader:
     # -- head ------------------------------------------------------------------------------
 
     def read_other_head(self) -> tuple[str, str, str, Shape | None, str, int]:
-        """A head with a tuple shape or unusual spacing; errors are told apart here."""
+        """A head with a tuple or buffer shape or unusual spacing; errors are told apart here."""
         cursor, text = self.cursor, self.text
         start = cursor.skip()
         match = TUPLE_HEAD.match(text, start)
@@ -93,7 +94,7 @@ class InstructionReader:
         shape = self.shapes.get(found[0]) if found else None
         if found and shape is not None:
             cursor.position = found.end()
-        elif not OPCODE.match(text, cursor.position):
+        elif BUFFER.match(text, cursor.position) or not OPCODE.match(text, cursor.position):
             at = cursor.position
             shape, cursor.position = parse_shape(text, at, default_layouts=True)
             if found and found.end() == cursor.position:
