@@ -6,6 +6,7 @@ they stay small. Feature groups and batch groups are a batch dimension of the pr
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -119,21 +120,27 @@ def _grouped(
     spatial = tuple(_positions(d, length) for d, length in zip(window, base.shape[3:], strict=True))
     outputs, contents = kernel.shape[1], channels * math.prod(d.size for d in window)
     made = np.zeros((groups, batch, *spatial, outputs), types[2].numpy)
-    if not made.size:
+    if not made.size or not contents:
         return made
     right = kernel.reshape(groups, outputs, contents).swapaxes(1, 2)
-    view = _windows(base, window) if contents else None
-    step = max(1, _CHUNK // max(1, groups * math.prod(spatial) * contents))
-    for start in range(0, batch, step):
-        n = min(step, batch - start)
-        rows = n * math.prod(spatial)
-        if view is None:
-            left = np.zeros((groups, rows, 0), base.dtype)
-        else:
-            left = view[:, start : start + n].reshape(groups, rows, contents)
-        part = widened_product(left, right, wide, types)
-        made[:, start : start + n] = part.reshape(groups, n, *spatial, outputs)
+    view = _windows(base, window)
+    for part in _parts(made.shape[:-1], contents):
+        left = view[part].reshape(groups, -1, contents)
+        made[part] = widened_product(left, right, wide, types).reshape(made[part].shape)
     return made
+
+
+def _parts(shape: tuple[int, ...], contents: int) -> Iterator[tuple[slice, ...]]:
+    """Cuts positions [g, n, spatial...] along n, and within one n along the first spatial
+    dimension, so that the window contents of one part stay below `_CHUNK` elements."""
+    rows = shape[2] if len(shape) > 2 else 1
+    row = shape[0] * math.prod(shape[3:]) * contents
+    images = max(1, _CHUNK // (row * rows))
+    step = rows if images > 1 else max(1, _CHUNK // row)
+    for n in range(0, shape[1], images):
+        for start in range(0, rows, step):
+            cut = (slice(None), slice(n, n + images))
+            yield (*cut, slice(start, start + step)) if len(shape) > 2 else cut
 
 
 def _positions(d: WindowDimension, length: int) -> int:

@@ -133,7 +133,7 @@ def ragged_dot(i: Instruction, frame: Frame, x: Array, y: Array, group_sizes: Ar
             contracted(_kept(x, x_mask), _kept(y, y_mask), batch, contracting, types)
             for x_mask, y_mask in zip(x_masks, y_masks)
         ]
-        return np.stack(parts) if parts else np.zeros(i.shape.dims, i.shape.dtype.numpy)
+        return np.stack(parts) if parts else np.zeros(i.shape.dims, types[2].numpy)
     return _ragged_rows(i, x, y, group_sizes, ragged)
 
 
@@ -150,8 +150,9 @@ def _ragged_rows(i: Instruction, x: Array, y: Array, group_sizes: Array, ragged:
     free = [d for d in range(x.ndim) if d not in batch[0] and d not in contracting[0]]
     axis = len(batch[0]) + free.index(ragged)
     outer = tuple(free[: free.index(ragged)])
-    y_free_count = y.ndim - 1 - len(y_batch) - len(y_contracting)
-    made = np.zeros(i.shape.dims, i.shape.dtype.numpy)
+    y_free = [d for d in range(y.ndim) if d not in (group, *batch[1], *contracting[1])]
+    sizes = [x.shape[d] for d in (*batch[0], *free)] + [y.shape[d] for d in y_free]
+    made = np.zeros(sizes, types[2].numpy)
     masks = _group_masks(x, group_sizes, ragged, (*batch[0], *outer))
     for g, mask in enumerate(masks):
         rows = np.flatnonzero(mask.any(axis=tuple(d for d in range(mask.ndim) if d != ragged)))
@@ -169,7 +170,7 @@ def _ragged_rows(i: Instruction, x: Array, y: Array, group_sizes: Array, ragged:
         target = (slice(None),) * axis + (run,)
         # The mask in the result's order; it has size 1 in the contracting dimensions.
         kept = mask.transpose(*batch[0], *free, *contracting[0])
-        kept = kept.reshape(kept.shape[: len(batch[0]) + len(free)] + (1,) * y_free_count)
+        kept = kept.reshape(kept.shape[: len(batch[0]) + len(free)] + (1,) * len(y_free))
         made[target] = np.where(kept[target], part, made[target])
     return made
 

@@ -189,6 +189,14 @@ def test_empty(shape_of: tuple[int, ...]) -> None:
     assert (got == 0).all()
 
 
+@pytest.mark.parametrize("chunk", [1, 40, 300, 2000])
+def test_cutting_the_work_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = drawn((3, 6, 7, 4), "s32"), drawn((2, 3, 2, 4), "s32", 1)
+    whole = convolve(x, w, PLAIN, "b01f_01io->b01f", feature_group_count=2)
+    monkeypatch.setattr("hloom.interp.conv._CHUNK", chunk)
+    assert (convolve(x, w, PLAIN, "b01f_01io->b01f", feature_group_count=2) == whole).all()
+
+
 def test_groups_that_do_not_fit() -> None:
     x, w = drawn((2, 5, 5, 3), "f32"), drawn((2, 3, 3, 4), "f32")
     with pytest.raises(EvalError, match="groups do not fit"):
