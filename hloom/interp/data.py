@@ -91,7 +91,7 @@ def clamped_starts(starts: tuple[Array, ...], size: tuple[int, ...], full: tuple
 @MEANING.of("dynamic-slice")
 def dynamic_slice(i: Instruction, frame: Frame, x: Array, *starts: Array) -> Array:
     size = i.attrs.dynamic_slice_sizes
-    x = _reaching(x, size, i.shape)
+    x = _reaching(x, i.operands[0].shape.dims, i.shape)
     at = clamped_starts(starts, size, x.shape)
     return x[tuple(slice(s, s + n) for s, n in zip(at, size))]
 
@@ -100,10 +100,13 @@ def dynamic_slice(i: Instruction, frame: Frame, x: Array, *starts: Array) -> Arr
 def dynamic_update_slice(
     i: Instruction, frame: Frame, x: Array, update: Array, *starts: Array
 ) -> Array:
+    sizes = x.shape
+    if not i.operands[0].shape.is_unbounded:
+        x = _filled(x, i.operands[0].shape.dims)
     at = clamped_starts(starts, update.shape, x.shape)
     out = x.copy()
     out[tuple(slice(s, s + n) for s, n in zip(at, update.shape))] = update
-    return out
+    return out if sizes == out.shape else out[tuple(slice(0, n) for n in sizes)]
 
 
 @MEANING.of("pad")
@@ -217,23 +220,34 @@ def _groups(
 
 
 def _reaching(x: Array, needed: tuple[int, ...], result: Shape) -> Array:
-    """x, with zeros for what a static result reads beyond run-time sizes."""
-    if all(n >= m for n, m in zip(x.shape, needed)):
-        return x
-    sizes = [
+    """x, with what lies beyond its run-time sizes where a static result reads that."""
+    sizes = tuple(
         n if result.is_dynamic_dim(k) else max(n, m)
         for k, (n, m) in enumerate(zip(x.shape, needed))
-    ]
-    return _filled(x, tuple(sizes))
+    )
+    return _filled(x, sizes)
 
 
-def _filled(x: Array, dims: tuple[int, ...]) -> Array:
-    """x with zeros up to its bounds."""
-    if x.shape == dims:
+def _filled(x: Array, sizes: tuple[int, ...]) -> Array:
+    """x grown to larger sizes: by the elements that `set-dimension-size` hid, where they are
+    still in memory (compiled programs see them too), else by zeros."""
+    if x.shape == sizes:
         return x
-    out = np.zeros(dims, x.dtype)
+    whole = _behind(x)
+    if whole is not None and all(n <= m for n, m in zip(sizes, whole.shape)):
+        return whole[tuple(slice(0, n) for n in sizes)]
+    out = np.zeros(sizes, x.dtype)
     out[tuple(slice(0, n) for n in x.shape)] = x
     return out
+
+
+def _behind(x: Array) -> Array | None:
+    """The larger array whose first elements, in every dimension, x shows; None when none."""
+    whole = x.base
+    if not isinstance(whole, np.ndarray) or whole.dtype != x.dtype or whole.strides != x.strides:
+        return None
+    start = x.__array_interface__["data"][0]
+    return whole if whole.__array_interface__["data"][0] == start else None
 
 
 @MEANING.of("dynamic-reshape")
@@ -257,28 +271,18 @@ def get_dimension_size(i: Instruction, frame: Frame, x: Array) -> Array:
 
 @MEANING.of("set-dimension-size")
 def set_dimension_size(i: Instruction, frame: Frame, x: Array, size: Array) -> Array:
-    """Shrinking hides elements; growing again up to the bound shows them again where they are
-    still in memory (as compiled programs do), else zeros."""
+    """Shrinking hides elements; growing again up to the bound shows them again."""
     dimension, wanted = i.attrs.dimensions[0], int(size)
     bound = i.shape.dims[dimension]
     if wanted < 0 or 0 <= bound < wanted:
         raise EvalError(
             f"dimension {dimension} of {i.shape} cannot have the run-time size {wanted}"
         )
-    keep = (slice(None),) * dimension + (slice(0, wanted),)
     if wanted <= x.shape[dimension]:
-        return x[keep]
-    hidden = x.base
-    grown = (*x.shape[:dimension], wanted, *x.shape[dimension + 1 :])
-    if (
-        isinstance(hidden, np.ndarray)
-        and hidden.dtype == x.dtype
-        and hidden.strides == x.strides
-        and hidden.__array_interface__["data"][0] == x.__array_interface__["data"][0]
-        and all(n <= m for n, m in zip(grown, hidden.shape))
-    ):
-        return hidden[tuple(slice(0, n) for n in grown)]
-    return _filled(x, grown)
+        # An array of its own, so that a later growth finds what is hidden now.
+        owner = x if x.base is None or _behind(x) is not None else x.copy()
+        return owner[(slice(None),) * dimension + (slice(0, wanted),)]
+    return _filled(x, (*x.shape[:dimension], wanted, *x.shape[dimension + 1 :]))
 
 
 # -- tuples -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from math import gcd, prod
 
 import numpy as np
 
+from hloom.base.diagnostics import EvalError
 from hloom.interp.frame import Frame
 from hloom.interp.reduce_fold import Array, Arrays, Fold, as_result, fold_of, result_types
 from hloom.interp.registry import MEANING
@@ -26,6 +27,10 @@ from hloom.ir.values.window import WindowDimension
 
 SMALL_WINDOW = 256
 """Windows of up to so many elements are folded offset by offset."""
+
+
+MOST_PLACES = 1 << 30
+"""Padded and dilated elements of a large window that are held at once."""
 
 
 @MEANING.of("reduce-window")
@@ -151,6 +156,8 @@ def _spread_out(partial: _Partial, axis: int, d: WindowDimension) -> _Partial:
     n = shape[axis]
     places = ((n - 1) * d.base_dilation + 1 if n else 0) + d.padding_low + d.padding_high
     shape[axis] = places
+    if prod(shape) > MOST_PLACES:
+        raise EvalError(f"a window over {prod(shape)} padded elements takes too much memory")
     single = WindowDimension(1, 1, d.padding_low, d.padding_high, 1, d.base_dilation)
     here, there = covered(single, 0, n, places)
     target = (slice(None),) * axis + (here,)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hloom.base.diagnostics import EvalError
 from hloom.interp import evaluate, reduce_window
 from hloom.interp.reduce_window import covered
 from hloom.ir.text import parse_module
@@ -250,3 +251,16 @@ def test_select_and_scatter(drawn, direction, known, seed):
         if chosen is not None:
             expected[chosen] = expected[chosen] * (1 if known else 3) + source[position]
     np.testing.assert_array_equal(found, expected.astype(np.int32))
+
+
+def test_a_window_far_larger_than_memory_is_refused():
+    text = (
+        combiner("add(a, b)")
+        + """ENTRY e {
+      x = s32[4] parameter(0)
+      i = s32[] constant(0)
+      ROOT r = s32[4] reduce-window(x, i), window={size=9000000000 pad=8999999999_0},
+        to_apply=f }"""
+    )
+    with pytest.raises(EvalError, match="too much memory"):
+        arrays(text, np.arange(4, dtype=np.int32))
