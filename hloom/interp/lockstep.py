@@ -17,8 +17,8 @@ import numpy as np
 from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import checked_arguments
 from hloom.interp.frame import Device, EvalOptions, Frame, Meet, Receive
-from hloom.interp.machine import Machine
-from hloom.interp.values import Value, to_literal
+from hloom.interp.machine import Machine, target
+from hloom.interp.values import Value, nesting_limit, to_literal
 from hloom.ir.module import Module
 from hloom.types.literal import Literal
 
@@ -50,14 +50,14 @@ def evaluate_lockstep(
         )
     options = _shareable(options or EvalOptions())
     machine = Machine(options)
-    entry = module.entry
+    _, entry = target(module)
     devices: list[_Running] = []
     for g, arguments in enumerate(arguments_per_device):
         device = Device(g // partitions, g % partitions, replicas, partitions)
         values = checked_arguments(entry, arguments, module.name)
         run = machine.run(entry, values, Frame(machine, options, device))
         devices.append(_Running(device, run))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), nesting_limit():
         _run_all(devices, machine)
         return [to_literal(d.result, entry.root.shape) for d in devices]
 

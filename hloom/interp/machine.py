@@ -18,9 +18,9 @@ from numpy import ndarray
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import checked_arguments
 from hloom.interp.frame import Device, Enter, EvalOptions, Frame, Meet, Receive
-from hloom.interp.plan import Plan, Step, known_combiner, planned, unknown
+from hloom.interp.plan import Plan, Step, hoisted, known_combiner, planned, unknown
 from hloom.interp.registry import MEANING, load_meanings
-from hloom.interp.values import Value, normalised, to_literal
+from hloom.interp.values import Value, nesting_limit, normalised, to_literal
 from hloom.interp.vectorised import VectorPlan, run_vectorised, vector_planned
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -43,16 +43,17 @@ def evaluate(
     Wrong arguments, operations without a meaning here and limits reached raise `EvalError`.
     """
     options = options or EvalOptions()
-    module, computation = _target(module_or_computation)
+    module, computation = target(module_or_computation)
     machine = Machine(options)
-    values = checked_arguments(computation, arguments, module.name if module else None)
     frame = Frame(machine, options, Device())
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), nesting_limit():
+        values = checked_arguments(computation, arguments, module.name if module else None)
         result = machine.run_alone(computation, values, frame)
         return to_literal(result, computation.root.shape)
 
 
-def _target(which: Module | Computation) -> tuple[Module | None, Computation]:
+def target(which: Module | Computation) -> tuple[Module | None, Computation]:
+    """The module, if any, and the computation to run; `EvalError` when there is no entry."""
     if isinstance(which, Computation):
         return which.module, which
     if which.entry_or_none is None:
@@ -67,15 +68,21 @@ class Machine:
         load_meanings()
         self.options = options
         self.plans: dict[Computation, Plan] = {}
+        self.run_once: set[Computation] = set()
         self.vector_plans: dict[Computation, VectorPlan | None] = {}
         self.combiners: dict[Computation, str | None] = {}
         self.mail: dict[tuple[int, Any], deque[Value]] = {}
         """What was sent and not yet received, by target and key."""
 
-    def plan(self, computation: Computation) -> Plan:
+    def plan(self, computation: Computation, frame: Frame) -> Plan:
+        """What to run; from the second time on without the steps that always give the same."""
         found = self.plans.get(computation)
         if found is None:
             found = self.plans[computation] = planned(computation)
+            self.run_once.add(computation)
+        elif computation in self.run_once:
+            self.run_once.remove(computation)
+            found = self.plans[computation] = hoisted(found, frame)
         return found
 
     def run_alone(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Value:
@@ -101,7 +108,7 @@ class Machine:
 
     def run(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Run:
         """Evaluate; a generator that yields each request it cannot answer itself."""
-        return self.progress(_body(self.plan(computation), values, frame), frame)
+        return self.progress(_body(self.plan(computation, frame), values, frame), frame)
 
     def progress(self, body: Run, frame: Frame) -> Run:
         """Run a body and all it calls.
@@ -147,7 +154,7 @@ class Machine:
         return answer
 
     def _entered(self, request: Enter, frame: Frame, caller: Instruction | None) -> Run:
-        plan = self.plan(request.computation)
+        plan = self.plan(request.computation, frame)
         if len(request.values) != len(plan.parameters):
             raise EvalError(
                 f"computation %{request.computation.name} takes {len(plan.parameters)} "

@@ -16,7 +16,7 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import as_value
 from hloom.interp.frame import Device, EvalOptions, Frame
 from hloom.interp.machine import Machine, evaluate_step
-from hloom.interp.values import Value, from_literal, to_literal
+from hloom.interp.values import Value, from_literal, nesting_limit, to_literal
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.types.literal import Literal
@@ -49,7 +49,7 @@ def evaluate_partially(
     not known: a parameter, a random number, or what comes from the host or from other devices.
     """
     finder = _Finder(known or {}, substitutions or {}, options or EvalOptions())
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), nesting_limit():
         return to_literal(finder.value((instruction, ())), instruction.shape)
 
 

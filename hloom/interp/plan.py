@@ -2,7 +2,8 @@
 
 Every instruction gets a slot; a step names its operands' slots, its own, and the slots nobody
 reads afterwards, so that values are freed as early as the order allows. Constants are made once
-and sit in the template that each run copies. Loop bodies run thousands of times on one plan.
+and sit in the template that each run copies; from the second run on, so does all that depends on
+them alone. Loop bodies run thousands of times on one plan.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass
 from inspect import isgeneratorfunction
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hloom.base.diagnostics import EvalError
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value, check_value_size, from_literal
+from hloom.interp.values import Value, check_value_size, from_literal, normalised
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
 
 KNOWN_COMBINERS = frozenset("add multiply maximum minimum and or xor".split())
 
@@ -118,6 +122,37 @@ def _steps(
 def unknown(i: Instruction, frame: Any, *values: Value) -> Value:
     """The meaning of an opcode that has none."""
     raise EvalError(f"{i.opcode} has no meaning here")
+
+
+_IMPURE_FAMILIES = frozenset(("host", "collective", "async_", "call", "random"))
+HOISTED_BYTES = 1 << 26
+"""Larger values are not kept between runs."""
+
+
+def hoisted(plan: Plan, frame: Any) -> Plan:
+    """The plan with every step done that depends on constants only: for what runs repeatedly."""
+    template = plan.template.copy()
+    known = {k for k, value in enumerate(template) if value is not None}
+    steps: list[Step] = []
+    for step in plan.steps:
+        i = step.instruction
+        if step.waits or not known.issuperset(step.operands) or not _is_pure(i):
+            steps.append(step)
+            continue
+        value = normalised(step.meaning(i, frame, *[template[k] for k in step.operands]), i)
+        if isinstance(value, np.ndarray) and value.nbytes > HOISTED_BYTES:
+            steps.append(step)
+            continue
+        template[step.slot] = value
+        known.add(step.slot)
+    return Plan(plan.computation, tuple(steps), template, plan.parameters, plan.root)
+
+
+def _is_pure(i: Instruction) -> bool:
+    """Whether the same operands always give the same value."""
+    return OPS[i.opcode].family not in _IMPURE_FAMILIES and not any(
+        not _is_pure(x) for c in i.called for x in c.instructions
+    )
 
 
 def known_combiner(computation: Computation) -> str | None:

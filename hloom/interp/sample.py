@@ -11,6 +11,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.ranges import Leaf, Wanted, wanted_values
+from hloom.interp.values import nesting_limit
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.types.dtype import DType
@@ -30,7 +31,8 @@ def random_arguments(module: Module, seed: int = 0) -> list[Literal]:
     rng = np.random.default_rng(seed)
     wanted = wanted_values(module)
     fraction = rng.uniform(0.3, 1.0)
-    return [_literal(p, p.shape, (), wanted, fraction, rng) for p in module.entry.parameters]
+    with nesting_limit():
+        return [_literal(p, p.shape, (), wanted, fraction, rng) for p in module.entry.parameters]
 
 
 def _literal(

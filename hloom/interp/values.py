@@ -13,6 +13,8 @@ Nobody writes into a value he was given.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -48,6 +50,15 @@ TOKEN: Final = _Token()
 
 VALUE_LIMIT_BYTES: Final = 1 << 36
 """64 GiB: no single value larger than this is computed."""
+
+
+@contextmanager
+def nesting_limit() -> Iterator[None]:
+    """Tuples nested deeper than Python's stack are an `EvalError`."""
+    try:
+        yield
+    except RecursionError as error:
+        raise EvalError("a value's tuples nest too deep to be evaluated") from error
 
 
 def zero(shape: Shape) -> Value:

@@ -7,6 +7,7 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp import EvalOptions, evaluate
 from hloom.interp.frame import Device, Frame
 from hloom.interp.machine import Machine
+from hloom.interp.plan import planned
 from hloom.interp.values import TOKEN
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
@@ -118,12 +119,34 @@ def test_dead_code_is_not_run_but_side_effects_are():
 def test_values_are_freed_after_their_last_use():
     chain = "\n".join(f"x{k} = f32[4] negate(x{k - 1})" for k in range(1, 30))
     module = entry(f"x0 = f32[4] parameter(0)\n{chain}\nROOT r = f32[4] add(x29, x1)")
-    plan = Machine(EvalOptions()).plan(module.entry)
+    plan = planned(module.entry)
     dead = {step.instruction.name: step.dead for step in plan.steps}
     slots = {step.instruction.name: step.slot for step in plan.steps}
     assert dead["x5"] == (slots["x4"],)
     assert dead["x2"] == ()  # x1 is read again by the root
     assert set(dead["r"]) == {slots["x29"], slots["x1"]}
+
+
+def test_what_depends_on_constants_alone_is_computed_once():
+    module = parse_module("""HloModule m
+    body { n = s32[] parameter(0)
+      one = s32[] constant(1)
+      two = s32[] add(one, one)
+      three = s32[] add(two, one)
+      low = u32[] constant(1)
+      r = u32[] rng(low, low), distribution=rng_uniform
+      ROOT s = s32[] add(n, three) }
+    condition { n = s32[] parameter(0)
+      k = s32[] constant(10)
+      ROOT c = pred[] compare(n, k), direction=LT }
+    ENTRY e { n = s32[] parameter(0)
+      ROOT w = s32[] while(n), condition=condition, body=body }""")
+    f = frame()
+    body = module["body"]
+    first, second = f.machine.plan(body, f), f.machine.plan(body, f)
+    assert [s.instruction.name for s in first.steps] == ["two", "three", "r", "s"]
+    assert [s.instruction.name for s in second.steps] == ["r", "s"]
+    assert evaluate(module, 0).first() == 12
 
 
 def test_deep_calls_need_no_python_stack():
@@ -265,3 +288,14 @@ def test_a_result_of_another_shape_is_an_error():
     c.root = c.append("negate", OPS["negate"].empty, (x,), tuple_shape([x.shape]))
     with pytest.raises(EvalError):
         evaluate(module, np.zeros(2, np.float32))
+
+
+def test_tuples_nested_beyond_reason_are_an_error():
+    module = Module("deep")
+    c = module.add_computation("e", entry=True)
+    x = c.add("parameter", shape=shape("f32"), number=0)
+    for _ in range(5000):
+        x = c.add("tuple", x)
+    c.root = x
+    with pytest.raises(EvalError, match="nest too deep"):
+        evaluate(module, 1.0)
