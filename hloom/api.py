@@ -3,44 +3,111 @@
     module = hloom.load("step.hlo")
     hloom.verify(module)
     result = hloom.evaluate(module, *arguments)
+
+Each name is imported from its home when it is first asked for (PEP 562): printing a file needs
+neither the interpreter nor the passes, whose import takes longer than the printing.
 """
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hloom.base.diagnostics import HloError
-from hloom.interp import (
-    EvalOptions,
-    evaluate,
-    evaluate_lockstep,
-    evaluate_partially,
-    random_arguments,
-)
-from hloom.ir.builder import Builder
-from hloom.ir.computation import Computation
-from hloom.ir.copy import copy_module, difference
-from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
-from hloom.ir.proto.files import Loaded, load_text, save
-from hloom.ir.proto.files import load as load_file
-from hloom.ir.text.options import PRESETS, PrintOptions
-from hloom.ir.text.parse import parse_module
-from hloom.ir.text.show import fingerprint, show_module
-from hloom.ir.verify import VerifyOptions, verify, violations
-from hloom.passes import (
-    PASSES,
-    FixedPoint,
-    Pass,
-    PassResult,
-    Pipeline,
-    PipelineOptions,
-    pass_named,
-)
-from hloom.rewrite import Trace
-from hloom.types.literal import Literal
-from hloom.types.shape import Shape
+if TYPE_CHECKING:
+    from hloom.analysis.cost import ModuleCost, instruction_cost, module_cost
+    from hloom.analysis.statistics import Statistics, module_statistics
+    from hloom.analysis.trip_count import trip_count
+    from hloom.base.diagnostics import HloError, ParseError, Place, UsageError, VerifyError
+    from hloom.base.options import OPTIONS, Options
+    from hloom.interp.frame import EvalOptions
+    from hloom.interp.lockstep import evaluate_lockstep
+    from hloom.interp.machine import evaluate
+    from hloom.interp.partial import evaluate_partially
+    from hloom.interp.sample import random_arguments
+    from hloom.ir.builder import Builder
+    from hloom.ir.computation import Computation
+    from hloom.ir.copy import copy_module, difference
+    from hloom.ir.instruction import Instruction
+    from hloom.ir.module import Module
+    from hloom.ir.proto.files import FORMATS, Loaded, file_bytes, load_text, save, write_whole
+    from hloom.ir.proto.snapshot import Snapshot
+    from hloom.ir.text.options import PRESETS, PrintOptions
+    from hloom.ir.text.show import fingerprint
+    from hloom.ir.verify import VerifyOptions, verify, violations
+    from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
+    from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
+    from hloom.rewrite.driver import Trace
+    from hloom.types.literal import Literal
+    from hloom.types.shape import Shape
+
+# Where each public name lives.
+_HOME = {
+    "Builder": "ir.builder",
+    "Computation": "ir.computation",
+    "EvalOptions": "interp.frame",
+    "FORMATS": "ir.proto.files",
+    "FixedPoint": "passes.pipeline",
+    "HloError": "base.diagnostics",
+    "Instruction": "ir.instruction",
+    "Literal": "types.literal",
+    "Loaded": "ir.proto.files",
+    "Module": "ir.module",
+    "ModuleCost": "analysis.cost",
+    "OPTIONS": "base.options",
+    "Options": "base.options",
+    "PASSES": "passes",
+    "PRESETS": "ir.text.options",
+    "ParseError": "base.diagnostics",
+    "Pass": "passes.pass_",
+    "PassRecord": "passes.pipeline",
+    "PassResult": "passes.pass_",
+    "Pipeline": "passes.pipeline",
+    "PipelineOptions": "passes.pipeline",
+    "Place": "base.diagnostics",
+    "PrintOptions": "ir.text.options",
+    "Shape": "types.shape",
+    "Snapshot": "ir.proto.snapshot",
+    "Statistics": "analysis.statistics",
+    "Trace": "rewrite.driver",
+    "UsageError": "base.diagnostics",
+    "VerifyError": "base.diagnostics",
+    "VerifyOptions": "ir.verify",
+    "copy_module": "ir.copy",
+    "difference": "ir.copy",
+    "evaluate": "interp.machine",
+    "evaluate_lockstep": "interp.lockstep",
+    "evaluate_partially": "interp.partial",
+    "file_bytes": "ir.proto.files",
+    "fingerprint": "ir.text.show",
+    "instruction_cost": "analysis.cost",
+    "load_text": "ir.proto.files",
+    "module_cost": "analysis.cost",
+    "module_statistics": "analysis.statistics",
+    "pass_named": "passes",
+    "random_arguments": "interp.sample",
+    "save": "ir.proto.files",
+    "trip_count": "analysis.trip_count",
+    "verify": "ir.verify",
+    "violations": "ir.verify",
+    "write_whole": "ir.proto.files",
+}
+
+_STARTS_LIKE_A_MESSAGE = re.compile(r"(?:\s*#.*\n)*\s*[a-z_]+\s*[:{]")
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hloom.api' has no attribute {name!r}")
+    value = getattr(import_module(f"hloom.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def load(path: str | Path) -> Module:
@@ -51,8 +118,40 @@ def load(path: str | Path) -> Module:
     return load_file(path).module
 
 
+def load_file(
+    path: str | Path, *, replica_count: int | None = None, num_partitions: int | None = None
+) -> Loaded:
+    """All that is in a file: the module, and of a snapshot the arguments and the result.
+
+    The counts replace those of the module where given. Raises `HloError` with a place.
+    """
+    from hloom.ir.proto.files import load
+
+    return load(path, replica_count=replica_count, num_partitions=num_partitions)
+
+
+def load_bytes(data: bytes, file: str | None = None) -> Loaded:
+    """All that is in the bytes of a file without a name, such as standard input."""
+    from hloom.base.diagnostics import ParseError, Place
+    from hloom.ir.proto.files import load_binary, load_text, load_text_proto
+
+    if b"\0" in data[:4096]:
+        return load_binary(data)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return load_binary(data)
+    if not text.strip():
+        raise ParseError("nothing was given: expected HLO text or a proto", place=Place(file, 1, 1))
+    if _STARTS_LIKE_A_MESSAGE.match(text):
+        return load_text_proto(text, file)
+    return load_text(text, file)
+
+
 def parse(text: str, file: str | None = None) -> Module:
     """The module that HLO text describes; raises `ParseError` with a place."""
+    from hloom.ir.text.parse import parse_module
+
     return parse_module(text, file)
 
 
@@ -61,6 +160,8 @@ def show(module: Module, preset: str = "default", **switches: Any) -> str:
     from dataclasses import replace
 
     from hloom.base.diagnostics import UsageError
+    from hloom.ir.text.options import PRESETS
+    from hloom.ir.text.show import show_module
 
     if preset not in PRESETS:
         raise UsageError(f"no print preset {preset!r}", hint=f"known: {', '.join(PRESETS)}")
@@ -68,6 +169,8 @@ def show(module: Module, preset: str = "default", **switches: Any) -> str:
 
 
 __all__ = [
+    "FORMATS",
+    "OPTIONS",
     "PASSES",
     "PRESETS",
     "Builder",
@@ -79,28 +182,44 @@ __all__ = [
     "Literal",
     "Loaded",
     "Module",
+    "ModuleCost",
+    "Options",
+    "ParseError",
     "Pass",
+    "PassRecord",
     "PassResult",
     "Pipeline",
     "PipelineOptions",
+    "Place",
     "PrintOptions",
     "Shape",
+    "Snapshot",
+    "Statistics",
     "Trace",
+    "UsageError",
+    "VerifyError",
     "VerifyOptions",
     "copy_module",
     "difference",
     "evaluate",
     "evaluate_lockstep",
     "evaluate_partially",
+    "file_bytes",
     "fingerprint",
+    "instruction_cost",
     "load",
+    "load_bytes",
     "load_file",
     "load_text",
+    "module_cost",
+    "module_statistics",
     "parse",
     "pass_named",
     "random_arguments",
     "save",
     "show",
+    "trip_count",
     "verify",
     "violations",
+    "write_whole",
 ]

@@ -1,0 +1,1 @@
+"""The command line: `hloom print`, `convert`, `verify`, `eval`, `stats` and `opt`."""

@@ -1,0 +1,88 @@
+"""`hloom convert`: the same program in another form of file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hloom import api
+from hloom.tools.arrays import arguments_per_device, read_arrays
+from hloom.tools.terminal import (
+    AsJson,
+    InputFile,
+    Partitions,
+    Replicas,
+    guarded,
+    read,
+    write_bytes,
+    write_json,
+)
+
+SNAPSHOTS = ("snapshot", "unoptimized-snapshot", "custom-snapshot")
+
+
+@guarded
+def convert(
+    file: InputFile,
+    out: Annotated[
+        str, typer.Argument(metavar="OUT", help="Where to; its extension says text or proto.")
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Form: text, proto, hlo-proto, snapshot, unoptimized-snapshot, custom-snapshot.",
+            show_default="by the extension",
+        ),
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option(help="An .npz with the arguments that a snapshot holds.")
+    ] = None,
+    text_proto: Annotated[
+        bool, typer.Option(help="For OUT -: the text of the proto instead of its bytes.")
+    ] = False,
+    replicas: Replicas = None,
+    partitions: Partitions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a program in another form: text, HloModuleProto, HloProto, or a snapshot.
+
+    OUT appears whole or not at all. .hlo and .txt are text, .pb is a binary proto, .pbtxt and
+    .textproto are the text of one; .gz behind compresses. OUT - is standard output.
+
+    [bold]Examples[/bold]
+
+      hloom convert step.hlo step.pb
+
+      hloom convert step.hlo step.snapshot.pb --to snapshot --inputs arguments.npz
+
+      hloom convert dump.pb.gz - | less
+    """
+    loaded = read(file, replicas, partitions)
+    module = loaded.module
+    given, result = loaded.partitions, loaded.result
+    if inputs is not None:
+        if to not in SNAPSHOTS:
+            raise api.UsageError("--inputs is for snapshots", hint=f"--to {' or '.join(SNAPSHOTS)}")
+        count = 1 if to == "snapshot" else module.num_partitions
+        given = arguments_per_device(module, read_arrays(inputs), count, str(inputs))
+        result = None
+    snapshot = api.Snapshot(module, given, result, loaded.execution_platform)
+    if to is not None and to not in api.FORMATS:
+        raise api.UsageError(f"no form {to!r}", hint=f"known: {', '.join(api.FORMATS)}")
+    if to == "snapshot" and len(given) > 1:
+        raise api.UsageError(
+            f"a snapshot holds the arguments of one partition, not of {len(given)}",
+            hint="--to unoptimized-snapshot",
+        )
+    if out == "-":
+        if as_json:
+            raise api.UsageError("--json and OUT - both write to standard output")
+        form = "text-proto" if text_proto else "binary"
+        write_bytes(api.file_bytes(module, to or "text", form, snapshot=snapshot))
+        return
+    api.save(module, out, to, snapshot=snapshot)
+    if as_json:
+        size = Path(out).stat().st_size
+        write_json({"ok": True, "from": loaded.format, "file": out, "size_bytes": size})

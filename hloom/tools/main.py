@@ -1,0 +1,50 @@
+"""The command `hloom`: its commands, each in a file of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hloom import __version__
+from hloom.tools.convert import convert
+from hloom.tools.opt import OptionsCommand, opt
+from hloom.tools.print_ import print_
+from hloom.tools.verify import verify
+
+app = typer.Typer(
+    name="hloom",
+    help="Read, check, evaluate and rewrite HLO programs.\n\n"
+    "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto), also "
+    "with .gz behind; - is standard input. Every command has --help with examples, and --json.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hloom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("print")(print_)
+app.command("verify")(verify)
+app.command("opt", cls=OptionsCommand)(opt)
+app.command("convert")(convert)
+
+
+if __name__ == "__main__":
+    app()

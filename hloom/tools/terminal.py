@@ -1,0 +1,218 @@
+"""What every command shares: output, errors, numbers for people.
+
+Tables and colours are for a terminal; a pipe gets plain text and JSON. Wrong inputs end in one
+message on standard error (an object on standard output with `--json`) and an exit code:
+
+    0  all is well
+    1  the input is wrong: it does not parse, verify, evaluate
+    2  the command line is wrong: unknown option or pass, a file that cannot be read
+    3  a bug of hloom; the traceback is shown when HLOOM_TRACEBACK is set
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from hloom import api
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WRONG_INPUT, WRONG_USAGE, BUG = 1, 2, 3
+PIPE_WIDTH = 160
+"""Columns of a table that does not go to a terminal."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
+InputFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="HLO text, proto or snapshot; - is standard input.", show_default=False
+    ),
+]
+Replicas = Annotated[
+    int | None, typer.Option(help="Replace the module's number of replicas.", min=1)
+]
+Partitions = Annotated[
+    int | None, typer.Option(help="Replace the module's number of partitions.", min=1)
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def guarded(command: F) -> F:
+    """The command, with every wrong input ending in one message and its exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except api.HloError as error:
+            report(error, as_json=bool(kwargs.get("as_json")))
+            raise typer.Exit(exit_code(error)) from None
+        except BrokenPipeError:
+            close_output()
+            raise typer.Exit(WRONG_INPUT) from None
+        except MemoryError:
+            report(api.HloError("not enough memory"), as_json=bool(kwargs.get("as_json")))
+            raise typer.Exit(WRONG_INPUT) from None
+        except OSError as error:
+            report(api.UsageError(f"cannot write: {error.strerror or error}"))
+            raise typer.Exit(WRONG_USAGE) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:
+            report_bug(error)
+            raise typer.Exit(BUG) from None
+
+    return run  # type: ignore[return-value]
+
+
+def exit_code(error: api.HloError) -> int:
+    return WRONG_USAGE if isinstance(error, api.UsageError) else WRONG_INPUT
+
+
+def report(error: api.HloError, *, as_json: bool = False) -> None:
+    """One message for a wrong input."""
+    if as_json:
+        write_json({"ok": False, **error.as_json()})
+        return
+    head = typer.style("error:", fg="red", bold=True)
+    typer.echo(f"{head} {printable(str(error))}", err=True)
+
+
+def warn(message: str) -> None:
+    """A line on standard error that does not stop anything."""
+    typer.echo(f"{typer.style('warning:', fg='yellow', bold=True)} {message}", err=True)
+
+
+def report_bug(error: Exception) -> None:
+    if os.environ.get("HLOOM_TRACEBACK"):
+        typer.echo("".join(traceback.format_exception(error)), err=True)
+    what = f"{type(error).__name__}: {error}".split("\n")[0]
+    typer.echo(
+        f"{typer.style('bug:', fg='red', bold=True)} {printable(what)}\n"
+        "  hint: this is a fault of hloom, not of the input; HLOOM_TRACEBACK=1 shows where",
+        err=True,
+    )
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal or UTF-8 cannot take."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def close_output() -> None:
+    """Nobody reads the output any more: write the rest of it nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass
+
+
+def write_text(text: str) -> None:
+    """Text of a program on standard output, byte for byte as a file would hold it."""
+    if not text.endswith("\n"):
+        text += "\n"
+    write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def write_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    stream = sys.stdout.buffer
+    stream.write(data)
+    stream.flush()
+
+
+def write_json(value: object) -> None:
+    write_text(json.dumps(value, indent=2, ensure_ascii=False, default=str, allow_nan=False))
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def has_colour() -> bool:
+    """Whether standard output takes colours (https://no-color.org)."""
+    return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def console() -> Console:
+    """Where tables go: as wide as the terminal, wide enough for every column in a pipe."""
+    from rich.console import Console
+
+    return Console(
+        highlight=False,
+        markup=False,
+        soft_wrap=False,
+        width=None if is_terminal() or os.environ.get("COLUMNS") else PIPE_WIDTH,
+    )
+
+
+def table(title: str, *columns: str) -> Table:
+    """A plain table; a column whose name starts with `>` is flush right."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        box=box.SIMPLE_HEAD if is_terminal() else None,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for name in columns:
+        right = name.startswith(">")
+        made.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=right)
+    return made
+
+
+def read(file: str, replicas: int | None = None, partitions: int | None = None) -> api.Loaded:
+    """What is in a file, or in standard input for `-`."""
+    if file != "-":
+        if Path(file).is_dir():
+            raise api.UsageError(f"{file} is a directory", hint="name a file in it")
+        return api.load_file(file, replica_count=replicas, num_partitions=partitions)
+    loaded = api.load_bytes(sys.stdin.buffer.read(), "<stdin>")
+    if replicas is not None:
+        loaded.module.replica_count = replicas
+    if partitions is not None:
+        loaded.module.num_partitions = partitions
+    return loaded
+
+
+def bytes_text(count: float) -> str:
+    """`1.5 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1024 or unit == "TiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.4g} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def count_text(count: float) -> str:
+    """`1.23 G`; whole numbers up to 9,999 as they are."""
+    if abs(count) < 10_000:
+        return f"{count:,.0f}" if count == int(count) else f"{count:.3g}"
+    units = "kMGTPE"
+    power = min(len(units), int(math.log10(abs(count)) // 3))
+    return f"{count / 1000**power:.4g} {units[power - 1]}"
+
+
+def time_text(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
