@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import insort
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -209,12 +210,7 @@ class Computation:
         return made
 
     def _place_parameter(self, made: Instruction) -> None:
-        number, parameters = made.attrs.number, self.parameters
-        if number == len(parameters):
-            parameters.append(made)
-        else:
-            parameters.append(made)
-            parameters.sort(key=lambda p: p.attrs.number)
+        insort(self.parameters, made, key=lambda p: p.attrs.number)
 
     def rename(self, i: Instruction, wanted: str) -> None:
         """Give an instruction a name, made unique."""
