@@ -13,11 +13,10 @@ from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.aliasing import parse_buffer_donors, parse_input_output_alias
 from hloom.ir.values.backend_config import parse_backend_config
 from hloom.ir.values.frontend import parse_frontend_attributes, parse_statistics
+from hloom.ir.values.layouts import parse_entry_layout
 from hloom.ir.values.metadata import parse_metadata
 from hloom.ir.values.original_value import parse_original_value
 from hloom.ir.values.sharding import parse_sharding
-from hloom.types.shape import ProgramShape
-from hloom.types.text import parse_program_shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +85,8 @@ ANNOTATIONS: dict[str, Annotation] = {
 }
 
 
-def _entry_layout(cursor: Cursor) -> ProgramShape:
-    cursor.expect("{")
-    found, cursor.position = parse_program_shape(cursor.text, cursor.skip(), default_layouts=True)
-    cursor.expect("}", "to end the entry layout")
-    return ProgramShape(found.parameters, (), found.result)
-
-
-def _count(cursor: Cursor) -> int:
-    start = cursor.skip()
-    value = cursor.integer()
-    return value if value >= 1 else cursor.fail("expected a count of at least 1", start)
+def _one_or_more_booleans(cursor: Cursor) -> tuple[bool, ...]:
+    return Bools.parse(cursor) if cursor.at("{") else (cursor.boolean(),)
 
 
 HEADER: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
@@ -104,17 +94,17 @@ HEADER: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
     "input_output_alias": ("input_output_alias", parse_input_output_alias),
     "buffer_donor": ("buffer_donors", parse_buffer_donors),
     "alias_passthrough_params": ("alias_passthrough_parameters", lambda c: c.boolean()),
-    "entry_computation_layout": ("entry_layout", _entry_layout),
+    "entry_computation_layout": ("entry_layout", parse_entry_layout),
     "allow_spmd_sharding_propagation_to_parameters": (
         "allow_spmd_sharding_propagation_to_parameters",
-        Bools.parse,
+        _one_or_more_booleans,
     ),
     "allow_spmd_sharding_propagation_to_output": (
         "allow_spmd_sharding_propagation_to_output",
-        lambda c: Bools.parse(c) if c.at("{") else (c.boolean(),),
+        _one_or_more_booleans,
     ),
-    "replica_count": ("replica_count", _count),
-    "num_partitions": ("num_partitions", _count),
+    "replica_count": ("replica_count", lambda c: c.integer()),
+    "num_partitions": ("num_partitions", lambda c: c.integer()),
     "frontend_attributes": ("frontend_attributes", parse_frontend_attributes),
     "origin_recovery_table": ("origin_recovery_table", lambda c: c.balanced()),
 }
@@ -126,7 +116,7 @@ def read_header_attributes(cursor: Cursor) -> dict[str, Any]:
     found: dict[str, Any] = {}
     while cursor.eat(","):
         start = cursor.skip()
-        key = cursor.name("a header attribute")
+        key = cursor.key("a header attribute `name=`")
         if key not in HEADER:
             cursor.fail(
                 f"unexpected header attribute {key!r}",
@@ -138,6 +128,5 @@ def read_header_attributes(cursor: Cursor) -> dict[str, Any]:
         name, parse = HEADER[key]
         if name in found:
             cursor.fail(f"header attribute {key} is given twice", start)
-        cursor.expect("=")
         found[name] = parse(cursor)
     return found

@@ -24,8 +24,8 @@ _RAW = (
     r'|"(?:[^"\\]++|\\.)*+"|[^,\s{}()"\[\]]++(?=[,\s})])'
 )
 """The text of most attribute values: braces two deep, a string, or a word."""
-ATTRIBUTE = re.compile(rf"\s*,\s*([A-Za-z_][\w.\-]*)=({_RAW})?", re.S)
-CALLEE = re.compile(r"\s*%?([A-Za-z_][\w.\-]*)")
+ATTRIBUTE = re.compile(rf"\s*,\s*([A-Za-z_][\w.\-]*)=({_RAW})?", re.S | re.A)
+CALLEE = re.compile(r"\s*%?([A-Za-z_][\w.\-]*)", re.A)
 
 
 class AttributeReader:

@@ -9,10 +9,13 @@ import re
 from typing import NoReturn
 
 from hloom.base.diagnostics import ParseError, Place
+from hloom.types.dtype import BY_NAME
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMENT = re.compile(r'"(?:[^"\\]++|\\.)*+"|/\*.*?\*/|//[^\n]*', re.S)
-_NAME = re.compile(r"[A-Za-z_][\w.\-]*")
+_NAME = re.compile(r"[A-Za-z_][\w.\-]*", re.A)
+_KEY = re.compile(r"([A-Za-z_][\w.\-]*)=", re.A)
+_BOOLEAN = re.compile(r"(true|false)(?![\w.\-:=])", re.A)
 _INTEGER = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
@@ -20,6 +23,16 @@ _BALANCED = re.compile(r'"(?:[^"\\]|\\.)*"|[{}()\[\]]', re.S)
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.S)
 _SIMPLE_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f"}
 _SIMPLE_ESCAPES |= {b"v": b"\v"}
+
+
+KEYWORDS = frozenset(
+    "true false HloModule ENTRY ROOT maximal replicated manual unknown unreduced inf nan "
+    "last_tile_dim_replicate shard_as shard_like "
+    "FileNames FunctionNames FileLocations StackFrames".split()
+)
+"""Words that are no names, unless `%` stands before them."""
+TYPE_WORDS = frozenset(name for name in BY_NAME if name not in ("tuple", "buffer"))
+RESERVED = KEYWORDS | TYPE_WORDS
 
 
 def blank_comments(text: str) -> str:
@@ -117,6 +130,11 @@ class Cursor:
         found = self.match(_NAME)
         return found[0] if found else self.fail(f"expected {what}, found {self.found()}")
 
+    def key(self, what: str = "an attribute `name=`") -> str:
+        """`name=`, without a space between the two; the name."""
+        found = self.match(_KEY)
+        return found[1] if found else self.fail(f"expected {what}, found {self.found()}")
+
     def integer(self, what: str = "an integer") -> int:
         found = self.match(_INTEGER)
         if not found:
@@ -131,10 +149,12 @@ class Cursor:
         return float(found[0]) if found else self.fail(f"expected {what}, found {self.found()}")
 
     def boolean(self) -> bool:
-        for word, value in (("true", True), ("false", False), ("1", True), ("0", False)):
-            if self.eat(word):
-                return value
-        return self.fail(f"expected true or false, found {self.found()}")
+        found = self.match(_BOOLEAN)
+        return (
+            found[1] == "true"
+            if found
+            else self.fail(f"expected true or false, found {self.found()}")
+        )
 
     def string(self, what: str = "a quoted string") -> str:
         found = self.match(_STRING)

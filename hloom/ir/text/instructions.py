@@ -16,6 +16,7 @@ from hloom.ir.op import OPS, ShapeError
 from hloom.ir.text.annotations import ANNOTATIONS
 from hloom.ir.text.async_form import add_async_start, async_form, check_follower
 from hloom.ir.text.attributes import AttributeReader
+from hloom.ir.text.cursor import RESERVED, TYPE_WORDS
 from hloom.ir.text.draft import Draft
 from hloom.ir.text.operands import OperandReader
 from hloom.types.literal_text import parse_literal
@@ -27,18 +28,19 @@ if TYPE_CHECKING:
 
 HEAD = re.compile(
     r"\s*(?:(ROOT)\s+)?(%?)([A-Za-z_][\w.\-]*)\s+=\s*"
-    r"([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)?\s*([a-z][\w\-]*)\s*\("
+    r"([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)?\s*([a-z][\w\-]*)\s*\(",
+    re.A,
 )
-TUPLE_HEAD = re.compile(r"\s*(?:(ROOT)\s+)?(%?)([A-Za-z_][\w.\-]*)\s+=\s*")
-OPCODE = re.compile(r"\s*([a-z][\w\-]*)\s*\(")
+OTHER_HEAD = re.compile(
+    r"\s*(?:(ROOT)(?:\s+|(?=%)))?"
+    r"(?:(%)([A-Za-z_][\w.\-]*)\s*|([A-Za-z_][\w.\-]*)(?:(:)\s*|\s+))=\s*",
+    re.A,
+)
+OPCODE = re.compile(r"\s*([a-z][\w\-]*)\s*\(", re.A)
 BUFFER = re.compile(r"\s*b\(")
 TUPLE_SHAPE = re.compile(r"\((?:[^()\n]++|\([^()\n]*+\))*+\)")
-GLUED = re.compile(r"\s*(?:ROOT\s+)?%?([A-Za-z_][\w.\-]*)=")
+GLUED = re.compile(r"\s*(?:ROOT\s+)?([A-Za-z_][\w.\-]*)=", re.A)
 NUMBER = re.compile(r"\s*(-?\d+)\s*\)")
-KEYWORDS = frozenset(
-    "true false HloModule ENTRY ROOT maximal replicated manual unknown unreduced inf nan "
-    "last_tile_dim_replicate shard_as shard_like".split()
-)
 LARGEST_NUMBER = 2**31
 
 
@@ -65,13 +67,8 @@ class InstructionReader:
             opcode_at = match.start(5)
         else:
             root, percent, name, shape, opcode, opcode_at = self.read_other_head()
-        if not percent and name in KEYWORDS:
-            cursor.fail(f"{name!r} is a keyword and cannot name an instruction", opcode_at)
-        if name in into.names:
-            at = text.rfind(name, 0, opcode_at)
-            cursor.fail(
-                f"instruction %{name} already exists in %{into.name}", at, rule="unique-name"
-            )
+        if name in RESERVED or name in into.names:
+            self.check_name(into, name, percent, opcode_at)
         made = self.read_right_side(into, name, shape, opcode, opcode_at)
         if root:
             if into._root is not None:
@@ -79,16 +76,45 @@ class InstructionReader:
             into._root = made
         return made
 
+    def check_name(self, into: Computation, name: str, percent: str, before: int) -> None:
+        """Refuse a name that is a word of the language, or that is taken."""
+        at = self.text.rfind(name, 0, before)
+        if name in TYPE_WORDS or (name in RESERVED and not percent):
+            self.cursor.fail(
+                f"{name!r} is a word of the language and cannot name an instruction",
+                at,
+                length=len(name),
+                rule="name",
+                hint=f"{name}_ can" if name in TYPE_WORDS else f"%{name} can",
+            )
+        if name in into.names:
+            self.cursor.fail(
+                f"instruction %{name} already exists in %{into.name}",
+                at,
+                length=len(name),
+                rule="unique-name",
+            )
+
+    def read_nameless(self, into: Computation) -> Instruction:
+        """`shape opcode(operands)` alone."""
+        cursor = self.cursor
+        shape, cursor.position = parse_shape(self.text, cursor.position, default_layouts=True)
+        opcode = cursor.match(OPCODE)
+        if opcode is None:
+            cursor.fail(f"expected an opcode and '(', found {cursor.found()}")
+        return self.read_right_side(into, "_", shape, opcode[1], opcode.start(1))
+
     # -- head ------------------------------------------------------------------------------
 
     def read_other_head(self) -> tuple[str, str, str, Shape | None, str, int]:
         """A head with a tuple or buffer shape or unusual spacing; errors are told apart here."""
         cursor, text = self.cursor, self.text
         start = cursor.skip()
-        match = TUPLE_HEAD.match(text, start)
+        match = OTHER_HEAD.match(text, start)
         if match is None:
             self.fail_at_head(start)
-        root, percent, name = match.groups()
+        root, percent, name, plain, colon = match.groups()
+        name, percent = name or plain, percent or colon
         cursor.position = match.end()
         found = TUPLE_SHAPE.match(text, cursor.position)
         shape = self.shapes.get(found[0]) if found else None
@@ -130,7 +156,14 @@ class InstructionReader:
     # -- right side ------------------------------------------------------------------------
 
     def read_right_side(
-        self, into: Computation, name: str | None, shape: Shape | None, opcode: str, at: int
+        self,
+        into: Computation,
+        name: str | None,
+        shape: Shape | None,
+        opcode: str,
+        at: int,
+        *,
+        attributes: bool = True,
     ) -> Instruction:
         """What follows `opcode(`: operands, attributes; the instruction is added to `into`."""
         op = OPS.get(opcode)
@@ -144,7 +177,8 @@ class InstructionReader:
             draft.values["number"] = self.read_number(draft)
         else:
             draft.operands = self.operands.read(into)
-        self.attributes.read(draft)
+        if attributes:
+            self.attributes.read(draft)
         if draft.wrapped is None:
             made = self.add(draft)
         elif draft.op.name == "async-start":

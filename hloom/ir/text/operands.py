@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from hloom.ir.text.instructions import InstructionReader
 
 PLAIN = re.compile(r"([^()\[\]{}\"#=]*+)\)")
-NAME = re.compile(r"\s*(%?)([A-Za-z_][\w.\-]*)")
-ARRAY = re.compile(r"\s*([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)\s*(?=%?[A-Za-z_])")
+NAME = re.compile(r"\s*(%)?([A-Za-z_][\w.\-]*)(?(1)|:?)", re.A)
+ARRAY = re.compile(r"\s*([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)\s*(?=%?[A-Za-z_])", re.A)
 INDEX = re.compile(r"#(-?[\w.]+)")
-_SUGAR = re.compile(r"\s*([a-z][\w\-]*)\s*\(")
+_SUGAR = re.compile(r"\s*([a-z][\w\-]*)\s*\(", re.A)
+_SHAPE = re.compile(r"[a-z]\w*\s*[\[(]", re.A)
 _MAX_NESTING = 200
 
 
@@ -32,8 +33,9 @@ class OperandReader:
     def __init__(self, reader: InstructionReader) -> None:
         self.reader = reader
         self.depth = 0
-        self.makes_parameters = False
-        """In the short form an operand with a shape and an unknown name is a new parameter."""
+        self.makes_parameters: Computation | None = None
+        """The short form's computation: an operand with a shape and an unknown name, or none, is
+        a new parameter there."""
 
     def read(self, into: Computation) -> tuple[Instruction, ...]:
         """The operands up to and with the closing parenthesis."""
@@ -58,14 +60,17 @@ class OperandReader:
         cursor = self.reader.cursor
         found: list[Instruction] = []
         while not cursor.eat(")"):
-            if found:
-                cursor.expect(",", "or ')' between operands")
-                if cursor.eat(")"):
-                    break
-            found.append(self.read_one(into))
+            # XLA reads over operands that are empty; only their number is checked.
+            if not cursor.eat(","):
+                if operand := self.read_one(into):
+                    found.append(operand)
+                if not cursor.at(")"):
+                    cursor.expect(",", "or ')' between operands")
         return tuple(found)
 
-    def read_one(self, into: Computation) -> Instruction:
+    def read_one(self, into: Computation) -> Instruction | None:
+        """One operand; None for a shape with neither name nor operation behind it, which XLA
+        reads over (in the short form it is a new parameter)."""
         reader = self.reader
         cursor, text = reader.cursor, reader.text
         start = cursor.skip()
@@ -76,12 +81,18 @@ class OperandReader:
         if array:
             written = reader.shape_of(array[1], array.start(1))
             cursor.position = array.end()
-        elif text.startswith("(", start) or re.compile(r"[a-z]\w*\s*[\[(]").match(text, start):
+        elif text.startswith("(", start) or _SHAPE.match(text, start):
             written, cursor.position = parse_shape(text, start, default_layouts=True)
         if written is not None and _SUGAR.match(text, cursor.position):
             return self.read_nested(into, written)
         match = cursor.match(NAME)
         if match is None:
+            if written is not None and (cursor.at(",") or cursor.at(")")):
+                return (
+                    self.new_parameter(into, written, None)
+                    if into is self.makes_parameters
+                    else None
+                )
             cursor.fail(f"expected an operand, found {cursor.found()}")
         operand = into.names.get(match[2])
         if operand is None:
@@ -100,9 +111,8 @@ class OperandReader:
         self, into: Computation, match: re.Match[str], written: Shape | None
     ) -> Instruction:
         name = match[2]
-        if self.makes_parameters and written is not None:
-            attrs = OPS["parameter"].attrs(number=len(into.parameters))
-            return into.append("parameter", attrs, (), written, name)
+        if self.makes_parameters is into and written is not None:
+            return self.new_parameter(into, written, name)
         hint = "an operand must be defined before it is used, in the same computation"
         for c in self.reader.reader.module.computations:
             if name in c.names and c is not into:
@@ -116,6 +126,11 @@ class OperandReader:
             hint=hint,
         )
 
+    def new_parameter(self, into: Computation, shape: Shape, name: str | None) -> Instruction:
+        number = len(into.parameters)
+        attrs = OPS["parameter"].attrs(number=number)
+        return into.append("parameter", attrs, (), shape, name or f"_{number}")
+
     def read_nested(self, into: Computation, written: Shape | None) -> Instruction:
         """An instruction in the place of an operand; it gets a name of its own."""
         reader = self.reader
@@ -125,7 +140,7 @@ class OperandReader:
         if self.depth > _MAX_NESTING:
             reader.cursor.fail(f"operands nested deeper than {_MAX_NESTING}", opcode.start(1))
         made = reader.read_right_side(
-            into, f"{opcode[1]}.anon", written, opcode[1], opcode.start(1)
+            into, f"{opcode[1]}.anon", written, opcode[1], opcode.start(1), attributes=False
         )
         self.depth -= 1
         return made

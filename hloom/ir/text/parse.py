@@ -11,17 +11,22 @@ from hloom.base.collection import paused_collection
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.ir.text.annotations import read_header_attributes
-from hloom.ir.text.attributes import CALLEE
-from hloom.ir.text.cursor import Cursor, blank_comments
-from hloom.ir.text.instructions import KEYWORDS, InstructionReader
+from hloom.ir.text.cursor import RESERVED, Cursor, blank_comments
+from hloom.ir.text.instructions import InstructionReader
 from hloom.ir.values.stack_frames import at_stack_frames, parse_stack_frames
 from hloom.types.shape import ProgramShape, Shape
 from hloom.types.syntax import OffsetError
-from hloom.types.text import parse_program_shape
+from hloom.types.text import parse_shape
 
-COMPUTATION_HEAD = re.compile(r"\s*(?:(ENTRY)\b\s*)?(%?)([A-Za-z_][\w.\-]*)?\s*(?=[({])")
-INSTRUCTION_START = re.compile(r"\s*(?:ROOT\s+)?%?[A-Za-z_][\w.\-]*\s+=")
+ENTRY = re.compile(r"\s*ENTRY(?![\w.\-:=])", re.A)
+COMPUTATION_NAME = re.compile(r"\s*(?:%([A-Za-z_][\w.\-]*)|([A-Za-z_][\w.\-]*)(:?))", re.A)
+HEADER = re.compile(r"\s*HloModule(?![\w.\-:=])", re.A)
+WITHOUT_HEADER = re.compile(r"\s*(?:ENTRY\b|%?[A-Za-z_][\w.\-]*:?\s*\{)", re.A)
+PARAMETER = re.compile(r"\s*(?:%([A-Za-z_][\w.\-]*)|([A-Za-z_][\w.\-]*)(:?))\s*", re.A)
+SHAPE_FIRST = re.compile(r"\s*(?:[a-z]\w*\s*\[|\()", re.A)
 DEEPEST_NESTING = 100
+UNNAMED = "_"
+"""The name of what a text without a header leaves nameless."""
 
 
 class ModuleReader:
@@ -30,7 +35,7 @@ class ModuleReader:
     def __init__(self, text: str, file: str | None) -> None:
         self.cursor = Cursor(blank_comments(text), 0, file, text)
         self.text = self.cursor.text
-        self.module = Module()
+        self.module = Module(UNNAMED)
         self.computations: dict[str, Computation] = {}
         self.depth = 0
         self.instructions = InstructionReader(self)
@@ -41,23 +46,28 @@ class ModuleReader:
         """The whole text as a module."""
         cursor, module = self.cursor, self.module
         header: dict[str, Any] = {}
-        headed = cursor.at("HloModule") and not INSTRUCTION_START.match(self.text, cursor.position)
-        if headed:
-            cursor.expect("HloModule")
-            module.name = cursor.match(CALLEE)[1] if CALLEE.match(self.text, cursor.skip()) else ""
-            if not module.name:
-                cursor.fail(f"expected the module's name, found {cursor.found()}")
+        if cursor.match(HEADER):
+            module.name = self.read_name("the module's name")
             header = read_header_attributes(cursor)
-        last = self.read_computations()
+            if at_stack_frames(cursor):
+                module.stack_frames = parse_stack_frames(cursor)
+        elif not WITHOUT_HEADER.match(self.text, cursor.position):
+            return self.read_bare_instructions()
+        last: Computation | None = None
+        while last is None or cursor.skip() < len(self.text):
+            last = self.read_computation()
         if module.entry_or_none is None:
-            if last is None:
-                cursor.fail("expected a computation, found the end of the text")
             module.entry = last
-            if not headed:
-                module.name = f"module_{last.name}"
+        if module.name == UNNAMED:
+            module.name = f"module_{module.entry.name}"
         scheduled = header.pop("is_scheduled", False)
         for name, value in header.items():
             setattr(module, name, value)
+        self.finish_module(scheduled)
+        return module
+
+    def finish_module(self, scheduled: bool) -> None:
+        module = self.module
         if module.entry_layout is None:
             shape = module.entry.program_shape
             module.entry_layout = ProgramShape(shape.parameters, (), shape.result)
@@ -65,56 +75,82 @@ class ModuleReader:
             module.schedule = {
                 c: list(c.instructions) for c in module.computations if not c.is_fusion
             }
+
+    def read_bare_instructions(self) -> Module:
+        """The short form: instructions with no module and no computation around them.
+
+        One instruction may also leave out its name, as in `f32[2] add(f32[2] x, f32[2] y)`.
+        """
+        cursor, module = self.cursor, self.module
+        module.name = UNNAMED
+        made = module.add_computation(UNNAMED, entry=True)
+        self.instructions.operands.makes_parameters = made
+        if cursor.skip() >= len(self.text):
+            cursor.fail("expected HloModule, found the end of the text")
+        if SHAPE_FIRST.match(self.text, cursor.position):
+            self.instructions.read_nameless(made)
+        while cursor.skip() < len(self.text):
+            self.instructions.read(made)
+        self.finished(made, None)
+        self.finish_module(scheduled=True)
         return module
 
-    def read_computations(self) -> Computation | None:
-        cursor, last = self.cursor, None
-        while cursor.skip() < len(self.text):
-            if last is None and at_stack_frames(cursor):
-                self.module.stack_frames = parse_stack_frames(cursor)
-                continue
-            if last is None and INSTRUCTION_START.match(self.text, cursor.position):
-                return self.read_bare_instructions()
-            last = self.read_computation()
-        return last
-
-    def read_bare_instructions(self) -> Computation:
-        """The short form: instructions with no computation around them."""
-        made = self.module.add_computation("main", entry=True)
-        self.instructions.operands.makes_parameters = True
-        while self.cursor.skip() < len(self.text):
-            self.instructions.read(made)
-        return self.finished(made, None)
+    def read_name(self, what: str) -> str:
+        """A name, with or without `%`; words of the language are none unless `%` is there."""
+        cursor = self.cursor
+        match = cursor.match(COMPUTATION_NAME)
+        if match is None:
+            cursor.fail(f"expected {what}, found {cursor.found()}")
+        marked, plain, colon = match.groups()
+        if plain in RESERVED and not colon:
+            cursor.fail(
+                f"{plain!r} is a word of the language and cannot be {what}",
+                match.start(2),
+                length=len(plain),
+                hint=f"write %{plain}" if what != "the module's name" else None,
+            )
+        return marked or plain
 
     def read_computation(self) -> Computation:
         """`[ENTRY] %name (signature) -> shape { instructions }`."""
         cursor = self.cursor
         start = cursor.skip()
-        head = cursor.match(COMPUTATION_HEAD)
-        if head is None:
-            cursor.fail(f"expected a computation, found {cursor.found()}")
-        entry, percent, name = head.groups()
-        if name is None:
-            name = "entry" if entry else "computation"
-        elif not percent and name in KEYWORDS:
-            cursor.fail(f"{name!r} is a keyword and cannot name a computation", head.start(3))
+        if start >= len(self.text):
+            cursor.fail("expected a computation, found the end of the text")
+        entry = cursor.match(ENTRY) is not None
+        name = self.read_name("the name of a computation")
         if name in self.computations:
             cursor.fail(f"computation {name!r} already exists", start, rule="unique-name")
         if entry and self.module.entry_or_none is not None:
             cursor.fail("there is more than one ENTRY computation", start, rule="one-entry")
-        result = None
-        result_at = cursor.position
-        if cursor.at("("):
-            signature, cursor.position = parse_program_shape(self.text, cursor.position)
-            result = signature.result
-        made = self.module.add_computation(name, entry=bool(entry))
+        result_at = cursor.skip()
+        result = self.read_signature() if cursor.at("(") else None
+        made = self.module.add_computation(name, entry=entry)
         self.computations[name] = made
         self.read_body(made, result, result_at)
-        if cursor.at(","):
-            cursor.expect(",")
-            cursor.expect("execution_thread=", "after a computation")
+        if cursor.eat(","):
+            at = cursor.skip()
+            if cursor.key() != "execution_thread":
+                cursor.fail("expected execution_thread= after a computation", at)
             made.execution_thread = cursor.string()
         return made
+
+    def read_signature(self) -> Shape:
+        """`(name: shape, ...) -> shape`; the result. Parameters are described again inside."""
+        cursor = self.cursor
+        cursor.expect("(")
+        if not cursor.eat(")"):
+            while True:
+                match = cursor.match(PARAMETER)
+                if match is None or (match[2] in RESERVED and not match[3]):
+                    cursor.fail(f"expected `name: shape` of a parameter, found {cursor.found()}")
+                _, cursor.position = parse_shape(self.text, cursor.position)
+                if not cursor.eat(","):
+                    break
+            cursor.expect(")", "after the parameters")
+        cursor.expect("->", "after the parameters")
+        result, cursor.position = parse_shape(self.text, cursor.skip())
+        return result
 
     def read_body(self, made: Computation, result: Shape | None, result_at: int = 0) -> Computation:
         """`{ instructions }` into a computation."""
