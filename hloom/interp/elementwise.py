@@ -80,14 +80,20 @@ def _apply(
     rounded: dict[str, Callable[..., Any]],
     complex_: dict[str, Callable[..., Any]],
 ) -> Array:
-    """The value of an operation whose operands and result have one type."""
+    """The value of an operation whose operands and result have one type.
+
+    Only floats may be mixed, which some programs do with bf16 and f32: each is widened by itself
+    and the result rounds to the instruction's type.
+    """
     opcode = i.opcode
     if dtype.is_floating:
+        result = i.shape.dtype
         if function := exact.get(opcode):
-            return narrowed(function(*(widened(v, dtype) for v in values)), dtype)
+            wide = (widened(v, x.shape.dtype) for v, x in zip(values, i.operands))
+            return narrowed(function(*wide), result)
         if function := rounded.get(opcode):
             made = np.asarray(function(*(v.astype(np.float64) for v in values)))
-            return narrowed(made.astype(np.float32) if dtype.bits < 32 else made, dtype)
+            return narrowed(made.astype(np.float32) if result.bits < 32 else made, result)
     elif dtype.is_integral:
         if function := integer.get(opcode):
             return narrowed(function(*(widened(v, dtype) for v in values), dtype), dtype)

@@ -52,7 +52,7 @@ def compare(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
         raise EvalError(f"complex numbers have no order ({dtype})", instruction=f"%{i.name}")
     if dtype.is_floating and i.attrs.type == "TOTALORDER":
         return np.asarray(relation(total_order(x, dtype), total_order(y, dtype)))
-    return np.asarray(relation(widened(x, dtype), widened(y, dtype)))
+    return np.asarray(relation(widened(x, dtype), widened(y, i.operands[1].shape.dtype)))
 
 
 @MEANING.of("select")

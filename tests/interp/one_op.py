@@ -1,4 +1,7 @@
-"""Runs the meaning of one operation on arrays, without a module file or a parser."""
+"""Runs the meaning of one operation on arrays, without a module file or a parser.
+
+Also draws arguments of any type and wraps Python's integers to one.
+"""
 
 from typing import Any
 
@@ -9,7 +12,7 @@ from hloom.base.registry import load_room
 from hloom.interp.frame import Device, EvalOptions, Frame
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
-from hloom.types.dtype import from_numpy
+from hloom.types.dtype import BY_NAME, from_numpy
 from hloom.types.shape import Shape, shape, tuple_shape
 
 load_room("hloom.ir.ops")
@@ -51,4 +54,26 @@ def run(
         return registry.MEANING[opcode](made, in_frame or frame(), *arrays)
 
 
-__all__ = ["frame", "run", "shape", "tuple_shape"]
+def drawn(dims: tuple[int, ...], type_name: str, seed: int = 0) -> Any:
+    """Values of the type, spread over a good part of its range."""
+    t, rng = BY_NAME[type_name], np.random.default_rng(seed)
+    if t.is_pred:
+        return rng.random(dims) < 0.3
+    if t.is_integral:
+        low = -(1 << (t.bits - 1)) if t.is_signed_int else 0
+        high = (1 << (t.bits - t.is_signed_int)) - 1
+        made = rng.integers(low, high, dims, np.int64 if low else np.uint64, endpoint=True)
+        return made.astype(np.int8).astype(t.numpy) if t.is_sub_byte else made.astype(t.numpy)
+    if t.is_complex:
+        return (rng.normal(size=dims) + 1j * rng.normal(size=dims)).astype(t.numpy)
+    return rng.normal(size=dims).astype(np.float32).astype(t.numpy)
+
+
+def wrapped(values: Any, type_name: str) -> list[int]:
+    """Python integers of any size, modulo the width of an integer type."""
+    t = BY_NAME[type_name]
+    low = -(1 << (t.bits - 1)) if t.is_signed_int else 0
+    return [(int(v) - low) % (1 << t.bits) + low for v in np.ravel(values)]
+
+
+__all__ = ["drawn", "frame", "run", "shape", "tuple_shape", "wrapped"]

@@ -10,8 +10,7 @@ from hloom.base.diagnostics import EvalError
 from hloom.ir.values.conv_dims import ConvolutionDimensions
 from hloom.ir.values.window import Window, WindowDimension
 from hloom.types.dtype import BY_NAME, FLOAT_TYPES, INTEGER_TYPES
-from tests.interp.one_op import run
-from tests.interp.test_dot import drawn, wrapped
+from tests.interp.one_op import drawn, run, wrapped
 
 
 def labels(text: str) -> ConvolutionDimensions:

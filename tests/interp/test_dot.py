@@ -1,38 +1,15 @@
 """dot, scaled-dot and ragged-dot on every type, against sums written out in f64 or Python ints."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from hloom.base.diagnostics import EvalError
 from hloom.types.dtype import BY_NAME, FLOAT_TYPES, INTEGER_TYPES
-from tests.interp.one_op import run, shape
+from tests.interp.one_op import drawn, run, shape, wrapped
 
 FLOATS = [t.name for t in FLOAT_TYPES]
 INTEGERS = [t.name for t in INTEGER_TYPES]
 MATRICES = {"lhs_contracting_dims": (1,), "rhs_contracting_dims": (0,)}
-
-
-def drawn(dims: tuple[int, ...], type_name: str, seed: int = 0) -> Any:
-    """Values of the type, spread over a good part of its range."""
-    t, rng = BY_NAME[type_name], np.random.default_rng(seed)
-    if t.is_pred:
-        return rng.random(dims) < 0.3
-    if t.is_integral:
-        low = -(1 << (t.bits - 1)) if t.is_signed_int else 0
-        high = (1 << (t.bits - t.is_signed_int)) - 1
-        made = rng.integers(low, high, dims, np.int64 if low else np.uint64, endpoint=True)
-        return made.astype(np.int8).astype(t.numpy) if t.is_sub_byte else made.astype(t.numpy)
-    if t.is_complex:
-        return (rng.normal(size=dims) + 1j * rng.normal(size=dims)).astype(t.numpy)
-    return rng.normal(size=dims).astype(np.float32).astype(t.numpy)
-
-
-def wrapped(values: Any, type_name: str) -> list[int]:
-    t = BY_NAME[type_name]
-    low = -(1 << (t.bits - 1)) if t.is_signed_int else 0
-    return [(int(v) - low) % (1 << t.bits) + low for v in np.ravel(values)]
 
 
 @pytest.mark.parametrize("type_name", FLOATS)
@@ -80,6 +57,13 @@ def test_wider_float_result_is_not_rounded_to_the_operands_type() -> None:
     assert np.allclose(got, x.astype(float) @ y.astype(float), rtol=1e-5, atol=1e-6)
     half = run("dot", x, y, dims=(3, 2), **MATRICES)
     assert (half == got.astype(half.dtype)).all()
+
+
+@pytest.mark.parametrize("types", [("f8e4m3fn", "f8e5m2"), ("bf16", "f32"), ("s8", "bf16")])
+def test_operands_of_two_types(types: tuple[str, str]) -> None:
+    x, y = drawn((3, 16), types[0]), drawn((16, 2), types[1], 1)
+    got = run("dot", x, y, result="f32", dims=(3, 2), **MATRICES)
+    assert np.allclose(got, x.astype(float) @ y.astype(float), rtol=1e-5, atol=1e-4)
 
 
 def test_pred_dot_asks_whether_any_pair_holds() -> None:

@@ -206,3 +206,10 @@ def test_parts_of_real_numbers(type_name: str) -> None:
     assert run("real", x).astype(float).tolist() == [1, 2]
     zero = 2.0**-127 if type_name == "f8e8m0fnu" else 0
     assert run("imag", x).astype(float).tolist() == [zero, zero]
+
+
+def test_mixed_precision_rounds_to_the_type_of_the_result() -> None:
+    x, y = np.array([1.0], BY_NAME["bf16"].numpy), np.array([2.0**-12], np.float32)
+    assert run("add", x, y, result="f32").tolist() == [1 + 2.0**-12]
+    assert run("add", y, x, result="bf16").astype(float).tolist() == [1.0]
+    assert run("compare", x, y, result="pred", direction="GT").tolist() == [True]

@@ -13,9 +13,8 @@ from jax import lax
 
 from hloom.ir.values.window import Window, WindowDimension
 from hloom.types.dtype import BY_NAME
-from tests.interp.one_op import run, shape, tuple_shape
+from tests.interp.one_op import drawn, run, shape, tuple_shape
 from tests.interp.test_conv import labels
-from tests.interp.test_dot import drawn
 from tests.peer.xla_op import run_op
 
 # -- contractions --------------------------------------------------------------------------
@@ -55,6 +54,41 @@ def test_dot(x_type: str, y_type: str, result: str) -> None:
         wide = np.complex128
         tolerance = {"bf16": 1e-2, "f16": 2e-3, "f64": 1e-14, "c128": 1e-14}.get(result, 1e-5)
         assert np.allclose(got.astype(wide), xla.astype(wide), rtol=tolerance, atol=tolerance)
+
+
+RAGGED = {
+    "free": ((2, 6, 4), (3, 2, 4, 5), (0,), (1,), (2,), (2,), (1,), (0,), (2, 6, 5)),
+    "outer free": ((3, 6, 4), (2, 4, 5), (), (), (2,), (1,), (1,), (0,), (3, 6, 5)),
+    "contracting": ((2, 4, 7), (2, 7, 3), (0,), (0,), (2,), (1,), (2,), (), (3, 2, 4, 3)),
+    "batch": ((4, 3, 2), (4, 2, 5), (0,), (0,), (2,), (1,), (0,), (), (4, 3, 5)),
+}
+
+
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_dot(name: str, flat: bool) -> None:
+    lhs, rhs, lb, rb, lc, rc, ragged, group, dims = RAGGED[name]
+    groups = rhs[group[0]] if group else 3
+    sizes = np.random.default_rng(1).integers(0, 3, (lhs[0], groups)).astype(np.int32)
+    sizes = sizes[0] if flat or name == "batch" else sizes
+    x, y = drawn(lhs, "f32"), drawn(rhs, "f32", 1)
+    numbers = lax.RaggedDotDimensionNumbers(((lc, rc), (lb, rb)), ragged, group)
+    xla = np.asarray(lax.ragged_dot_general(x, y, sizes, numbers))
+    got = run(
+        "ragged-dot",
+        x,
+        y,
+        sizes,
+        dims=dims,
+        lhs_batch_dims=lb,
+        rhs_batch_dims=rb,
+        lhs_contracting_dims=lc,
+        rhs_contracting_dims=rc,
+        lhs_ragged_dims=ragged,
+        rhs_group_dims=group,
+    )
+    assert got.shape == xla.shape
+    assert np.allclose(got, xla, rtol=1e-5, atol=1e-5)
 
 
 def drawn_convolution(seed: int) -> tuple[Any, ...]:

@@ -17,8 +17,7 @@ import numpy as np
 from jax import lax
 
 from hloom.types.dtype import BY_NAME
-from tests.interp.one_op import run
-from tests.interp.test_dot import drawn
+from tests.interp.one_op import drawn, run
 from tests.peer.xla_op import run_op
 
 FLOATS = ["f16", "bf16", "f32", "f64"]
@@ -222,6 +221,17 @@ def test_compare(order: str, direction: str, type_name: str) -> None:
         attributes=f"direction={direction}, type={order}",
     )
     assert (run("compare", x, y, result="pred", direction=direction, type=order) == xla).all()
+
+
+@pytest.mark.parametrize("type_name", [*FLOATS, "s8", "u32"])
+def test_clamp(type_name: str) -> None:
+    values = floats(type_name, 0)[:9] if type_name in FLOATS else drawn((9,), type_name)
+    low, x, high = (v.ravel() for v in np.meshgrid(values, values, values, indexing="ij"))
+    got, xla = run("clamp", low, x, high), run_op("clamp", low, x, high)
+    if type_name in FLOATS:
+        assert_ulps(got, xla, 0, low, x, high)
+    else:
+        assert (got == xla).all()
 
 
 CONVERTED = ["pred", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", *FLOATS]
