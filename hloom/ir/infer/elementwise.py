@@ -186,7 +186,7 @@ def check_stochastic_convert(given: Shape, x: Shape, random: Shape) -> None:
         raise ShapeError(
             f"the random bits must be as wide as the operand, not {random.bare} for {x.bare}"
         )
-    if x.dims != random.dims:
+    if x.dims != random.dims or x.dynamic != random.dynamic:
         raise ShapeError(f"operand and random bits differ: {x.bare} and {random.bare}")
     if not compatible_ignoring_type(given, x):
         raise ShapeError(f"the shape is {given.bare} but must have the sizes of {x.bare}")

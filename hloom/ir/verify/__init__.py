@@ -4,9 +4,9 @@
     for error in violations(module): ...    # or all of them
 
 The rules are in one file per subject; each is a generator of errors, so that nothing is worked
-out, and no message formatted, before a rule is really broken. Structure comes first, and when it
-is broken the other rules, which rely on it, are not asked. All of it is linear in the size of the
-module and nothing recurses, so modules of any size and depth are fine.
+out, and no message formatted, before a rule is really broken. Structure comes first, then shapes;
+when one of them is broken the rules that rely on it are not asked. All of it is linear in the size
+of the module and nothing recurses, so modules of any size and depth are fine.
 """
 
 from collections.abc import Iterator
@@ -27,15 +27,11 @@ from hloom.ir.verify.structure import check_structure
 
 __all__ = ["RULES", "VerifyError", "VerifyOptions", "verify", "violations"]
 
-_CHECKS = (
-    check_pairs,
-    check_channels,
-    check_shapes,
-    check_collectives,
-    check_calls,
-    check_shardings,
-    check_buffers,
-    check_program,
+# Each level relies on the one before, and is not asked when that is broken.
+_LEVELS = (
+    (check_pairs, check_channels, check_shapes),
+    (check_collectives, check_calls, check_shardings, check_buffers, check_program, check_layouts),
+    (check_deadlocks,),
 )
 
 
@@ -46,14 +42,13 @@ def violations(module: Module, options: VerifyOptions | None = None) -> Iterator
     for error in check_structure(module):
         sound = False
         yield error
-    if not sound:
-        return
-    for check in _CHECKS:
-        yield from check(module, options)
-    if options.layout_sensitive:
-        yield from check_layouts(module, options)
-    if options.check_deadlocks:
-        yield from check_deadlocks(module)
+    for level in _LEVELS:
+        if not sound:
+            return
+        for check in level:
+            for error in check(module, options):
+                sound = False
+                yield error
 
 
 def verify(module: Module, options: VerifyOptions | None = None) -> None:

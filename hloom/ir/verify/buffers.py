@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from hloom.base.diagnostics import VerifyError
-from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.aliasing import show_index
@@ -61,7 +60,7 @@ def _check_custom_call(i: Instruction) -> Iterator[VerifyError]:
     if target == "Pin":
         if operand is None or not operand.is_array:
             yield broken("buffer", "Pin takes one array", i)
-        elif not i.shape.is_buffer or not compatible(i.shape.elements[0], operand):
+        elif not i.shape.is_buffer or i.shape.elements[0].bare is not operand.bare:
             yield broken("buffer", f"Pin of {operand.bare} gives {i.shape.bare}", i)
         elif count != 1:
             yield broken("buffer", "Pin needs one output_to_operand_aliasing", i)
@@ -75,7 +74,7 @@ def _check_custom_call(i: Instruction) -> Iterator[VerifyError]:
     elif target == "Unpin":
         if operand is None or not operand.is_buffer:
             yield broken("buffer", "Unpin takes one buffer", i)
-        elif not i.shape.is_array or not compatible(operand.elements[0], i.shape):
+        elif not i.shape.is_array or operand.elements[0].bare is not i.shape.bare:
             yield broken("buffer", f"Unpin of {operand.bare} gives {i.shape.bare}", i)
         elif count != 1:
             yield broken("buffer", "Unpin needs one output_to_operand_aliasing", i)

@@ -13,7 +13,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.verify.pairs import is_async_body
-from hloom.ir.verify.rules import broken
+from hloom.ir.verify.rules import VerifyOptions, broken
 
 PAIRS = "_xla_send_recv_source_target_pairs"
 PIPELINE = "_xla_send_recv_pipeline"
@@ -33,9 +33,9 @@ class _State:
         self.expected: str | None = None
 
 
-def check_deadlocks(module: Module) -> Iterator[VerifyError]:
+def check_deadlocks(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
     """See the module docstring; nothing is asked of a module without schedule."""
-    if module.schedule is None:
+    if module.schedule is None or not options.check_deadlocks:
         return
     yield from _walk(module.entry)
 
@@ -51,7 +51,7 @@ def _walk(entry: Computation) -> Iterator[VerifyError]:
             if not stack or stack[-1][1] is not state:
                 yield from _check_rest(state)
             continue
-        if i.called:
+        if i.called and i.opcode not in COLLECTIVES:
             for c in reversed(i.called):
                 grouped = is_async_body(c) and len(c.instructions) > len(c.parameters) + 1
                 stack.append((iter(c.instructions), _State() if grouped else state))

@@ -32,6 +32,8 @@ MOVES_MEMORY = frozenset(("dynamic-slice", "dynamic-update-slice", "copy"))
 
 def check_layouts(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
     """Only asked with `layout_sensitive`."""
+    if not options.layout_sensitive:
+        return
     for c in module.computations:
         for i in c.instructions:
             check = _PASSED_ON.get(i.opcode)
