@@ -124,23 +124,25 @@ def _grouped(
         return made
     right = kernel.reshape(groups, outputs, contents).swapaxes(1, 2)
     view = _windows(base, window)
-    for part in _parts(made.shape[:-1], contents):
+    for part in _parts(groups, batch, spatial, contents):
         left = view[part].reshape(groups, -1, contents)
         made[part] = widened_product(left, right, wide, types).reshape(made[part].shape)
     return made
 
 
-def _parts(shape: tuple[int, ...], contents: int) -> Iterator[tuple[slice, ...]]:
+def _parts(
+    groups: int, batch: int, spatial: tuple[int, ...], contents: int
+) -> Iterator[tuple[slice, ...]]:
     """Cuts positions [g, n, spatial...] along n, and within one n along the first spatial
     dimension, so that the window contents of one part stay below `_CHUNK` elements."""
-    rows = shape[2] if len(shape) > 2 else 1
-    row = shape[0] * math.prod(shape[3:]) * contents
+    rows = spatial[0] if spatial else 1
+    row = groups * math.prod(spatial[1:]) * contents
     images = max(1, _CHUNK // (row * rows))
     step = rows if images > 1 else max(1, _CHUNK // row)
-    for n in range(0, shape[1], images):
+    for n in range(0, batch, images):
         for start in range(0, rows, step):
-            cut = (slice(None), slice(n, n + images))
-            yield (*cut, slice(start, start + step)) if len(shape) > 2 else cut
+            cut = (slice(None), slice(n, n + images), slice(start, start + step))
+            yield cut if spatial else cut[:2]
 
 
 def _positions(d: WindowDimension, length: int) -> int:
