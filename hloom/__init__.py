@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from hloom.api import *
 
-# Written out for readers and type checkers; a test holds it to be that of hloom.api.
+# What users need of hloom.api (the command line needs more); written out for type checkers.
 __all__ = [
     "PASSES",
     "PRESETS",
