@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.direct import direct
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, check_value_size, from_literal, normalised
 from hloom.ir.computation import Computation
@@ -105,7 +106,7 @@ def _steps(
         read = dict.fromkeys((i, *i.operands))
         dead = tuple(slots[x] for x in read if x not in alive and x.opcode != "constant")
         alive.update(i.operands)
-        meaning = MEANING.get(i.opcode) or unknown
+        meaning = direct(i) or MEANING.get(i.opcode) or unknown
         steps.append(
             Step(
                 i,
