@@ -82,8 +82,10 @@ class Instruction:
     def has_side_effect(self) -> bool:
         """Whether it does more than compute its value, itself or in what it calls.
 
-        Only the instruction and the computations it calls directly or indirectly decide: a
-        custom call says so by an attribute, a collective never has one without a channel token.
+        The instruction and the computations it calls, directly or not, decide. A custom call says
+        so by an attribute. A collective has one when it constrains layouts, or when it has a
+        channel and the module is not partitioned by SPMD, so that other programs may wait for it
+        (IR-12). The halves of asynchronous collectives have one: a lone half is a program error.
         """
         return has_side_effect(self)
 
@@ -146,15 +148,24 @@ class Instruction:
         return f"<%{self.name} = {self.shape} {self.opcode}>"
 
 
+COLLECTIVES = frozenset(
+    "all-gather all-reduce all-to-all collective-broadcast collective-permute "
+    "ragged-all-to-all reduce-scatter".split()
+)
+
+
+def may_have_effect(i: Instruction) -> bool:
+    """A cheap first question: False means that `has_side_effect` is False."""
+    op = OPS[i.opcode]
+    return bool(op.side_effect or op.called or i.opcode in COLLECTIVES)
+
+
 def has_side_effect(i: Instruction) -> bool:
     """See `Instruction.has_side_effect`; iterative, so call chains of any depth are fine."""
     stack, seen = [i], set()
     while stack:
         x = stack.pop()
-        if x.opcode == "custom-call":
-            if x.attrs.custom_call_has_side_effect:
-                return True
-        elif x.op.side_effect and not (x.opcode.startswith("all-reduce") and _is_pure(x)):
+        if _has_own_effect(x):
             return True
         for c in x.called:
             if c not in seen:
@@ -163,5 +174,13 @@ def has_side_effect(i: Instruction) -> bool:
     return False
 
 
-def _is_pure(all_reduce: Instruction) -> bool:
-    return not all_reduce.attrs.constrain_layout
+def _has_own_effect(i: Instruction) -> bool:
+    if i.opcode == "custom-call":
+        return i.attrs.custom_call_has_side_effect
+    if i.opcode not in COLLECTIVES:
+        return OPS[i.opcode].side_effect
+    if getattr(i.attrs, "constrain_layout", False):
+        return True
+    module = i.parent.module
+    spmd = module is not None and module.use_spmd_partitioning
+    return i.attrs.channel_id is not None and not spmd

@@ -36,7 +36,7 @@ class AllGather:
         infer.check_all_gather(given, inputs, self.dimensions)
 
 
-@op("all-reduce", side_effect=True)
+@op("all-reduce")
 class AllReduce:
     """to_apply folded over the inputs of every device of the group."""
 
@@ -65,7 +65,7 @@ class CollectivePermute:
         return infer.collective_permute(inputs, bool(self.slice_sizes))
 
 
-@op("all-gather-start")
+@op("all-gather-start", side_effect=True)
 class AllGatherStart:
     """Each input of every device of the group, concatenated along dimensions[0] in group order.
     Asynchronous: shape (inputs, outputs).
@@ -103,7 +103,7 @@ class AllReduceStart:
         return infer.all_reduce(inputs, "all-reduce-start")
 
 
-@op("collective-permute-start")
+@op("collective-permute-start", side_effect=True)
 class CollectivePermuteStart:
     """What the source device gives; zeros where no pair names this device as target.
     Asynchronous: shape (input, output, contexts...).
@@ -121,7 +121,7 @@ class CollectivePermuteStart:
         infer.check_permute_start(given, inputs, bool(self.slice_sizes))
 
 
-@op("all-gather-done")
+@op("all-gather-done", side_effect=True)
 class AllGatherDone:
     """The result of the all-gather-start x."""
 
@@ -131,7 +131,7 @@ class AllGatherDone:
         return infer.done(x, "all-gather-start")
 
 
-@op("all-reduce-done")
+@op("all-reduce-done", side_effect=True)
 class AllReduceDone:
     """The result of the all-reduce-start x."""
 
@@ -141,7 +141,7 @@ class AllReduceDone:
         return x.bare
 
 
-@op("collective-permute-done")
+@op("collective-permute-done", side_effect=True)
 class CollectivePermuteDone:
     """The result of the collective-permute-start x."""
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from hloom.ir.computation import Computation
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.module import Module
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
@@ -27,11 +27,6 @@ NEVER = frozenset(
     "copy".split()
 )
 """Operations whose identity matters, that have effects, or that another pass owns."""
-
-COLLECTIVES = frozenset(
-    "all-gather all-reduce all-to-all collective-broadcast collective-permute "
-    "ragged-all-to-all reduce-scatter".split()
-)
 
 
 class _Keys:
