@@ -87,7 +87,7 @@ def _apply(
     """
     opcode = i.opcode
     if dtype.is_floating:
-        result = i.shape.dtype
+        result = i.shape.dtype if i.shape.dtype.is_floating else dtype
         if function := exact.get(opcode):
             wide = (widened(v, x.shape.dtype) for v, x in zip(values, i.operands))
             return narrowed(function(*wide), result)
