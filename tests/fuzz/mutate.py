@@ -1,11 +1,14 @@
-"""Breaks programs: random edits of HLO text and of protobuf bytes.
+"""Breaks programs: random edits of HLO text, of protobuf bytes and of protobuf messages.
 
 A good mutant is nearly right, so most edits work on tokens and put in tokens that the language
 has: another opcode, another type, a number at the edge of a range, a bracket too many.
 """
 
+import math
 import random
 import re
+from collections.abc import Iterator
+from typing import Any
 
 _TOKEN = re.compile(r"%?[A-Za-z_][\w.\-]*|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\s+|.", re.DOTALL)
 NUMBERS = (
@@ -63,6 +66,82 @@ def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
             other = rng.randrange(len(made) + 1)
             made[at:at] = made[other : other + rng.randint(1, 40)]
     return bytes(made)
+
+
+def mutated_message(data: bytes, rng: random.Random) -> bytes:
+    """The bytes of an HloModuleProto with one or two fields changed, so that it still parses."""
+    from hloom.ir import schema
+
+    message = schema.HloModuleProto.FromString(data)
+    for _ in range(rng.choice((1, 1, 2))):
+        inside = list(_messages(message))
+        target = rng.choice(inside)
+        present = [field for field, _ in target.ListFields()]
+        fields = present if present and rng.random() < 0.7 else list(target.DESCRIPTOR.fields)
+        if fields:
+            _change(target, rng.choice(fields), rng)
+    return message.SerializeToString()
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """A message and all messages inside it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is None or _is_map(field):
+            continue
+        for part in value if field.is_repeated else (value,):
+            yield from _messages(part)
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _change(target: Any, field: Any, rng: random.Random) -> None:
+    """Clear a field, reorder or shorten or repeat its values, or give it an odd value."""
+    if _is_map(field) or rng.random() < 0.2:
+        target.ClearField(field.name)
+        return
+    if field.message_type is not None:
+        if not field.is_repeated:
+            getattr(target, field.name).SetInParent()
+            return
+        values = getattr(target, field.name)
+        kept = list(values)
+        rng.shuffle(kept)
+        kept = kept[: rng.randint(0, len(kept))] + kept[:1]
+        target.ClearField(field.name)
+        getattr(target, field.name).extend(kept)
+        return
+    value = _odd_value(field, rng)
+    if not field.is_repeated:
+        setattr(target, field.name, value)
+        return
+    values = getattr(target, field.name)
+    if len(values) and rng.random() < 0.7:
+        values[rng.randrange(len(values))] = value
+    else:
+        values.append(value)
+
+
+def _odd_value(field: Any, rng: random.Random) -> Any:
+    """A value that the type of a field admits and few programs have."""
+    if field.enum_type is not None:
+        return rng.choice([value.number for value in field.enum_type.values])
+    if field.cpp_type == field.CPPTYPE_STRING:
+        text = rng.choice(("", "add", "f32", "while", "%x", "a b", "é", "{", "constant", "x" * 300))
+        return text.encode() if field.type == field.TYPE_BYTES else text
+    if field.cpp_type == field.CPPTYPE_BOOL:
+        return rng.random() < 0.5
+    if field.cpp_type in (field.CPPTYPE_DOUBLE, field.CPPTYPE_FLOAT):
+        return rng.choice((0.0, -1.0, math.inf, math.nan, 0.5))
+    bits = 32 if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_UINT32) else 64
+    unsigned = field.cpp_type in (field.CPPTYPE_UINT32, field.CPPTYPE_UINT64)
+    edges = (
+        (2**bits - 1, 2 ** (bits - 1)) if unsigned else (2 ** (bits - 1) - 1, -(2 ** (bits - 1)))
+    )
+    small = (0, 1, 2, 3, 5, 1000) if unsigned else (0, 1, 2, 3, 5, 1000, -1, -2)
+    return rng.choice((*edges, *small, *small))
 
 
 def _replace(tokens: list[str], rng: random.Random) -> None:

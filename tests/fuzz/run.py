@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.fuzz.check import verdict
-from tests.fuzz.mutate import mutated_bytes, mutated_text
+from tests.fuzz.mutate import mutated_bytes, mutated_message, mutated_text
 from tests.fuzz.programs import programs
 
 FOUND = Path(__file__).parent / "found"
@@ -28,6 +28,9 @@ def mutants(rng: random.Random):
     protos = [module_to_bytes(parse_module(text)) for text in texts]
     while True:
         yield mutated_text(rng.choice(texts), rng)
+        yield mutated_message(rng.choice(protos), rng)
+        yield mutated_text(rng.choice(texts), rng)
+        yield mutated_message(rng.choice(protos), rng)
         yield mutated_bytes(rng.choice(protos), rng)
 
 

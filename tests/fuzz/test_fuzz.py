@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from hloom.base.diagnostics import HloError
+from hloom.ir.proto import module_to_bytes
+from hloom.ir.text import parse_module
 from tests.fuzz.check import TooSlow, time_limit, verdict
-from tests.fuzz.mutate import mutated_bytes, mutated_text
+from tests.fuzz.mutate import mutated_bytes, mutated_message, mutated_text
 from tests.fuzz.programs import programs
 from tests.fuzz.run import mutants
 
@@ -42,6 +44,14 @@ def test_mutation_changes_something():
     )
 
 
+def test_messages_are_changed_and_still_parse():
+    rng = random.Random(0)
+    data = module_to_bytes(parse_module(programs()[0]))
+    mutants_of_it = {mutated_message(data, rng) for _ in range(50)}
+    assert len(mutants_of_it) > 40
+    assert {verdict(mutant) for mutant in mutants_of_it} >= {"valid", "invalid"}
+
+
 def test_a_hang_would_be_noticed():
     with pytest.raises(TooSlow), time_limit(1):
         while True:
@@ -70,7 +80,6 @@ def test_a_hang_would_be_noticed():
     ids=lambda text: text[:40].replace("\n", " "),
 )
 def test_wrong_programs_are_refused(text):
-    from hloom.ir.text import parse_module
     from hloom.ir.verify import verify
 
     with pytest.raises(HloError) as failure, time_limit(10):
