@@ -38,7 +38,8 @@ demo: $(STAMP) ## run the command line on one program (MODULE=file.hlo for anoth
 	@echo "== eval: what it computes, on random inputs"
 	@$(HLOOM) eval $(MODULE)
 	@echo "== opt: rewrite it, then read the result"
-	@$(HLOOM) opt $(MODULE) --passes=call-inliner,algsimp,cse,dce -o build/demo.hlo
+	@mkdir -p build
+	@$(HLOOM) opt $(MODULE) --passes=call-inliner,algsimp,cse,dce --stats -o build/demo.hlo
 	@$(HLOOM) print build/demo.hlo
 
 test: $(STAMP) ## the whole test suite

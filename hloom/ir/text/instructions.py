@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hloom.ir.text.parse import ModuleReader
 
 HEAD = re.compile(
-    r"\s*(?:(ROOT)\s+)?(%?)([A-Za-z_][\w.\-]*)\s+=\s*"
+    r"\s*(?:(ROOT)\s+)?(%?)([A-Za-z_][\w.\-]*)\s+=\s*+"  # possessive: comments are blanks
     r"([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)?\s*([a-z][\w\-]*)\s*\(",
     re.A,
 )
