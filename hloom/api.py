@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from hloom.analysis.cost import ModuleCost, instruction_cost, module_cost
     from hloom.analysis.statistics import Statistics, module_statistics
     from hloom.analysis.trip_count import trip_count
-    from hloom.base.diagnostics import HloError, ParseError, Place, UsageError, VerifyError
+    from hloom.base.diagnostics import (
+        EvalError,
+        HloError,
+        ParseError,
+        Place,
+        UsageError,
+        VerifyError,
+    )
     from hloom.base.options import OPTIONS, Options
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Builder": "ir.builder",
     "Computation": "ir.computation",
+    "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
     "FORMATS": "ir.proto.files",
     "FixedPoint": "passes.pipeline",
@@ -175,6 +183,7 @@ __all__ = [
     "PRESETS",
     "Builder",
     "Computation",
+    "EvalError",
     "EvalOptions",
     "FixedPoint",
     "HloError",

@@ -8,8 +8,10 @@ import typer
 
 from hloom import __version__
 from hloom.tools.convert import convert
+from hloom.tools.evaluate import evaluate
 from hloom.tools.opt import OptionsCommand, opt
 from hloom.tools.print_ import print_
+from hloom.tools.stats import stats
 from hloom.tools.verify import verify
 
 app = typer.Typer(
@@ -42,6 +44,8 @@ def main(
 
 app.command("print")(print_)
 app.command("verify")(verify)
+app.command("stats")(stats)
+app.command("eval")(evaluate)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
 

@@ -8,7 +8,7 @@ import typer
 
 from hloom import api
 from hloom.tools.pass_names import described
-from hloom.tools.terminal import console, table, time_text, write_json
+from hloom.tools.terminal import console, print_table, table, time_text, write_json
 
 
 def list_passes(as_json: bool) -> None:
@@ -37,8 +37,6 @@ def _shown(value: Any) -> str:
 
 def show_records(records: list[api.PassRecord]) -> None:
     """One line per pass: instructions before and after, rewrites, time."""
-    from rich.console import Console
-
     made = table("passes", "pass", ">before", ">after", ">rewrites", ">time", "what")
     for r in records:
         made.add_row(
@@ -49,7 +47,7 @@ def show_records(records: list[api.PassRecord]) -> None:
             time_text(r.end_s - r.start_s),
             ", ".join(f"{name} {n}" for name, n in r.fired.most_common(4)),
         )
-    Console(stderr=True, width=console().width, highlight=False, markup=False).print(made)
+    print_table(made, console(), err=True)
 
 
 def show_trace(trace: api.Trace, explain: bool) -> None:

@@ -159,15 +159,23 @@ def console() -> Console:
     )
 
 
+def print_table(made: Table, out: Console, *, err: bool = False) -> None:
+    """A table without the blanks that rich leaves at the end of lines."""
+    title, made.caption = str(made.caption or ""), None
+    with out.capture() as captured:
+        out.print(made)
+    text = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    if title:
+        text = f"{typer.style(title, bold=True) if has_colour() else title}\n{text}"
+    typer.echo(text, err=err)
+
+
 def table(title: str, *columns: str) -> Table:
     """A plain table; a column whose name starts with `>` is flush right."""
     from rich import box
     from rich.table import Table
 
     made = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
         header_style="dim",
         box=box.SIMPLE_HEAD if is_terminal() else None,
         pad_edge=False,
@@ -177,6 +185,8 @@ def table(title: str, *columns: str) -> Table:
     for name in columns:
         right = name.startswith(">")
         made.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=right)
+    # Printed above by `print_table`: rich would break it at the width of the table.
+    made.caption = title
     return made
 
 

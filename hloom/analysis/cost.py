@@ -1,0 +1,213 @@
+"""What a program does: arithmetic, transcendental functions, bytes read and written.
+
+Counts follow from shapes alone. A multiply-add is two operations; every elementwise operation
+counts one an element, whatever its type, and the transcendental ones are counted apart. Bytes are
+those of operands and results, a fusion's inner values being free; slices and gathers read what they
+take and not all they take it from. A loop counts as often as it runs (`trip_count.py`), once where
+that is unknown, and the unknown loops are named; of branches the dearest counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import log2, prod
+
+from hloom.analysis.trip_count import TripCount, trip_count
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.types.shape import UNBOUNDED, Shape
+
+FREE = frozenset(
+    "parameter constant get-tuple-element tuple bitcast after-all add-dependency opt-barrier "
+    "domain partition-id replica-id get-dimension-size set-dimension-size".split()
+)
+CONTROL = frozenset(("while", "call", "conditional", "async-start"))
+WAITS = frozenset(("async-done", "async-update", "copy-done", "send-done", "recv-done"))
+TRANSCENDENTAL = frozenset(
+    "acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log "
+    "log-plus-one logistic rsqrt sine sinh sqrt tan tanh power atan2".split()
+)
+NOT_ARITHMETIC = frozenset(("convert", "bitcast-convert", "complex", "real", "imag"))
+MOVES_LITTLE = frozenset(("slice", "dynamic-slice", "gather"))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Operations, transcendental functions and bytes."""
+
+    flops: float = 0
+    transcendentals: float = 0
+    bytes: float = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.flops + other.flops,
+            self.transcendentals + other.transcendentals,
+            self.bytes + other.bytes,
+        )
+
+    def times(self, n: float) -> Cost:
+        return Cost(self.flops * n, self.transcendentals * n, self.bytes * n)
+
+
+NOTHING = Cost()
+
+
+@dataclass
+class ModuleCost:
+    """The cost of a module, of each computation run once, and how often each runs."""
+
+    total: Cost
+    per_computation: dict[Computation, Cost]
+    """One run of each, with all it calls."""
+    executions: dict[Computation, float]
+    """How often each runs as the module runs once; bodies of fusions and reducers count 0."""
+    loops: dict[Instruction, TripCount] = field(default_factory=dict)
+
+
+def elements(shape: Shape) -> int:
+    """Elements of an array, or of all arrays in a tuple; a size without a bound counts as 1."""
+    return sum(
+        prod(1 if n == UNBOUNDED else n for n in leaf.dims)
+        for leaf in shape.leaves()
+        if leaf.is_array
+    )
+
+
+def size_bytes(shape: Shape) -> int:
+    """Bytes of a value; a size without a bound counts as 1."""
+    if not shape.is_unbounded:
+        return shape.size_bytes
+    return sum(elements(leaf) * max(1, leaf.dtype.bits // 8) for leaf in shape.leaves())
+
+
+def module_cost(module: Module) -> ModuleCost:
+    """The cost of one run of a module. Linear in its instructions."""
+    order = module.computations_in_order()
+    per: dict[Computation, Cost] = {}
+    loops: dict[Instruction, TripCount] = {}
+    for c in order:
+        total = NOTHING
+        for i in c.instructions:
+            if i.opcode == "while":
+                loops[i] = trip_count(i)
+            total += instruction_cost(i, per, loops.get(i))
+        per[c] = total
+    executions = dict.fromkeys(order, 0.0)
+    executions[module.entry] = 1.0
+    for c in reversed(order):
+        times = executions[c]
+        for i in c.instructions if times else ():
+            if i.opcode == "while":
+                n = 1 if loops[i].count is None else loops[i].count
+                condition, body = i.called
+                executions[condition] += times * (n + 1)
+                executions[body] += times * n
+            elif i.opcode in CONTROL:
+                for called in i.called:
+                    executions[called] += times
+    return ModuleCost(per[module.entry], per, executions, loops)
+
+
+def instruction_cost(
+    i: Instruction,
+    per_computation: dict[Computation, Cost],
+    trips: TripCount | None = None,
+) -> Cost:
+    """One run of an instruction, given the costs of what it calls."""
+    if i.opcode in FREE or i.opcode in WAITS:
+        return NOTHING
+    called = [per_computation.get(c, NOTHING) for c in i.called]
+    if i.opcode == "while":
+        trips = trips or trip_count(i)
+        n = 1 if trips.count is None else trips.count
+        condition, body = called
+        return body.times(n) + condition.times(n + 1)
+    if i.opcode in ("call", "async-start"):
+        return called[0]
+    if i.opcode == "conditional":
+        return max(called, key=lambda c: (c.flops, c.bytes), default=NOTHING)
+    inner = called[0] if called else NOTHING
+    if i.opcode == "fusion":
+        return Cost(inner.flops, inner.transcendentals, bytes_moved(i))
+    flops, transcendentals = arithmetic(i, inner)
+    return Cost(flops, transcendentals, bytes_moved(i))
+
+
+def bytes_moved(i: Instruction) -> float:
+    """Bytes of operands and results; for what takes or changes a part, of the part."""
+    result = size_bytes(i.shape)
+    if i.opcode in MOVES_LITTLE:
+        return 2 * result + sum(size_bytes(x.shape) for x in i.operands[1:])
+    if i.opcode == "dynamic-update-slice":
+        return 2 * size_bytes(i.operands[1].shape)
+    if i.opcode == "scatter":
+        n = (len(i.operands) - 1) // 2
+        rest = sum(size_bytes(x.shape) for x in i.operands[n:])
+        return rest + sum(size_bytes(x.shape) for x in i.operands[n + 1 :])
+    return result + sum(size_bytes(x.shape) for x in i.operands)
+
+
+def arithmetic(i: Instruction, inner: Cost) -> tuple[float, float]:
+    """Operations and transcendental functions; `inner` is one run of what it applies."""
+    opcode, out = i.opcode, elements(i.shape)
+    if OPS[opcode].family == "elementwise":
+        if opcode in TRANSCENDENTAL:
+            return 0, out
+        return (0, 0) if opcode in NOT_ARITHMETIC else (out, 0)
+    if opcode in ("dot", "ragged-dot", "scaled-dot"):
+        return 2 * out * _contracted(i), 0
+    if opcode == "convolution":
+        return 2 * out * _kernel_size(i), 0
+    times = _applications(i)
+    if times is not None:
+        return times * inner.flops, times * inner.transcendentals
+    n = elements(i.operands[0].shape) if i.operands else 0
+    if opcode in ("sort", "topk"):
+        return (n * max(1.0, log2(max(n, 2))), 0)
+    if opcode == "fft":
+        return 5 * n * log2(max(2, prod(i.attrs.fft_length) or 2)), 0
+    if opcode == "cholesky":
+        return n * i.shape.dims[-1] / 3 if i.shape.is_array and i.shape.dims else 0, 0
+    if opcode == "triangular-solve":
+        return out * i.operands[0].shape.dims[-1] if i.operands[0].shape.dims else 0, 0
+    if opcode.startswith("batch-norm"):
+        return 8 * n, 0
+    return 0, 0
+
+
+def _applications(i: Instruction) -> float | None:
+    """How often an operation applies its computation; None where it applies none."""
+    opcode = i.opcode
+    if not i.called or opcode in ("sort", "custom-call"):
+        return None
+    first = elements(i.operands[0].shape) if i.operands else 0
+    if opcode == "reduce":
+        count = len(i.operands) // 2 or 1
+        return max(0, first - elements(i.shape) // count)
+    if opcode == "reduce-window":
+        window = prod(d.size for d in i.attrs.window.dimensions)
+        return elements(i.shape) * max(0, window - 1) / max(1, len(i.operands) // 2)
+    if opcode == "scatter":
+        return elements(i.operands[-1].shape)
+    if opcode == "select-and-scatter":
+        return first
+    if opcode == "reduce-scatter":
+        return first
+    return elements(i.shape) if opcode in ("map", "all-reduce", "all-reduce-start") else first
+
+
+def _contracted(i: Instruction) -> int:
+    dims = getattr(i.attrs, "lhs_contracting_dims", ())
+    shape = i.operands[0].shape
+    return prod(shape.dims[d] for d in dims if d < len(shape.dims))
+
+
+def _kernel_size(i: Instruction) -> float:
+    """Multiplications for one element of a convolution's result."""
+    d, kernel = i.attrs.dim_labels, i.operands[1].shape.dims
+    spatial = prod(kernel[k] for k in d.kernel_spatial_dimensions if k < len(kernel))
+    inputs = kernel[d.kernel_input_feature_dimension] if kernel else 1
+    return spatial * inputs / max(1, i.attrs.batch_group_count)

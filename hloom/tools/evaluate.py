@@ -1,0 +1,276 @@
+"""`hloom eval`: run a program in the interpreter and show what it computes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from hloom import api
+from hloom.ir.text.expression import shape_short
+from hloom.tools.arrays import arguments_per_device, leaves, read_arrays, write_arrays
+from hloom.tools.terminal import (
+    AsJson,
+    InputFile,
+    Partitions,
+    Replicas,
+    bytes_text,
+    console,
+    guarded,
+    print_table,
+    read,
+    table,
+    time_text,
+    write_json,
+    write_text,
+)
+
+FEW = 8
+"""Elements of a result that are shown in the table."""
+MOST_DEVICES = 8
+"""Devices whose results are shown apart."""
+
+
+@guarded
+def evaluate(
+    file: InputFile,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="Arguments in an .npz: by parameter name or arg_0, arg_1, ..."),
+    ] = None,
+    random: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SEED", help="Random arguments that make sense, also for a snapshot.", min=0
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the results to this .npz.")
+    ] = None,
+    values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
+    replicas: Replicas = None,
+    partitions: Partitions = None,
+    while_limit: Annotated[
+        int, typer.Option(help="Iterations that one loop may take.", min=1)
+    ] = 1_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Run a program in the interpreter: slow, and right.
+
+    The arguments are those of --inputs, else a snapshot's own, else random ones: indices in range,
+    divisors that are not 0, matrices that can be factorised. A program for several replicas or
+    partitions runs on all of them in lockstep.
+
+    [bold]Examples[/bold]
+
+      hloom eval step.hlo
+
+      hloom eval step.hlo --inputs arguments.npz --output results.npz
+
+      hloom eval sharded.hlo --partitions 4 --random 7 --print
+    """
+    loaded = read(file, replicas, partitions)
+    module = loaded.module
+    api.verify(module)
+    count = module.replica_count * module.num_partitions
+    arguments, origin = _arguments(loaded, inputs, random, count)
+    options = api.EvalOptions(while_iteration_limit=while_limit)
+    start = time.monotonic()
+    with progress(f"evaluating {module.name}"):
+        if count == 1:
+            results = [api.evaluate(module, *arguments[0], options=options)]
+        else:
+            results = api.evaluate_lockstep(module, arguments, options=options)
+    seconds = time.monotonic() - start
+    if output is not None:
+        write_arrays(output, named_results(results))
+    difference = None
+    if origin == "snapshot" and loaded.result is not None and count == 1:
+        difference = largest_difference(results[0], loaded.result)
+    if as_json:
+        write_json(as_data(module, results, origin, seconds, difference, values))
+        return
+    show(module, results, f"{origin}, {time_text(seconds)}", values)
+    if difference is not None:
+        typer.echo(f"largest difference from the snapshot's own result: {difference:.3g}")
+
+
+def _arguments(
+    loaded: api.Loaded, inputs: Path | None, seed: int | None, count: int
+) -> tuple[Sequence[Sequence[api.Literal]], str]:
+    """The arguments of every device, and where they came from."""
+    module = loaded.module
+    if inputs is not None:
+        if seed is not None:
+            raise api.UsageError("--inputs and --random exclude each other")
+        arrays = read_arrays(inputs)
+        return arguments_per_device(module, arrays, count, str(inputs)), str(inputs)
+    if seed is None and loaded.partitions:
+        given = loaded.partitions
+        if len(given) not in (1, count):
+            raise api.EvalError(
+                f"the snapshot has arguments for {len(given)} devices, the program runs on {count}",
+                hint="--partitions, or --random SEED",
+            )
+        return given if len(given) == count else given * count, "snapshot"
+    need = api.module_statistics(module, 0).parameter_bytes
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > 0.8 * have:
+        raise api.EvalError(
+            f"the arguments of {module.name} take {bytes_text(need)}, but this machine has "
+            f"{bytes_text(have)}"
+        )
+    one = api.random_arguments(module, seed or 0)
+    return [one] * count, f"random arguments, seed {seed or 0}"
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """A spinner with the time gone by, on a terminal only."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what)
+        yield
+
+
+def named_results(results: list[api.Literal]) -> dict[str, np.ndarray]:
+    """The arrays of all results: `result`, `result.0`; with `@D` for several devices."""
+    found = {}
+    for device, result in enumerate(results):
+        for name, _, array in leaves(result, "result"):
+            found[f"{name}@{device}" if len(results) > 1 else name] = array
+    return found
+
+
+def equal(a: api.Literal, b: api.Literal) -> bool:
+    pairs = zip(leaves(a, ""), leaves(b, ""))
+    return all(x.shape == y.shape and x.tobytes() == y.tobytes() for (_, _, x), (_, _, y) in pairs)
+
+
+def show(module: api.Module, results: list[api.Literal], origin: str, values: bool) -> None:
+    """A table of the results of each device, or of one where all are the same."""
+    same = len(results) > 1 and all(equal(results[0], r) for r in results[1:])
+    shown = results[:1] if same else results[:MOST_DEVICES]
+    where = f", the same on all {len(results)} devices" if same else ""
+    made = table(
+        f"{module.name} ({origin}{where})",
+        "result",
+        "shape",
+        ">smallest",
+        ">largest",
+        ">mean",
+        "values",
+    )
+    for device, result in enumerate(shown):
+        mark = f"@{device}" if len(shown) > 1 else ""
+        for name, shape, array in leaves(result, "result"):
+            s = summary(array)
+            numbers = [s["smallest"], s["largest"], s["mean"]]
+            made.add_row(f"{name}{mark}", shape_short(shape), *map(number, numbers), note(s, array))
+    print_table(made, console())
+    if len(shown) < len(results) and not same:
+        typer.echo(f"... and {len(results) - len(shown)} more devices")
+    if values:
+        for device, result in enumerate(shown):
+            mark = f"@{device}" if len(shown) > 1 else ""
+            for name, shape, array in leaves(result, "result"):
+                text = np.array2string(array, threshold=array.size + 1, max_line_width=100)
+                write_text(f"\n{name}{mark} {shape_short(shape)}\n{text}")
+
+
+def number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def note(s: dict[str, Any], array: np.ndarray) -> str:
+    """The values themselves where they are few; else what is odd about them."""
+    odd = [f"{s[what]:,} {what}" for what in ("nan", "inf") if s[what]]
+    if array.size <= FEW:
+        plain = array.astype(np.float64) if array.dtype.kind == "V" else array
+        odd.insert(0, " ".join(np.array2string(plain, precision=6, separator=", ").split()))
+    return ", ".join(odd)
+
+
+def summary(array: np.ndarray) -> dict[str, Any]:
+    """Smallest, largest and mean of what is finite; how much is not. Complex: by magnitude."""
+    numbers = np.abs(array) if np.iscomplexobj(array) else array
+    with np.errstate(all="ignore"):
+        numbers = numbers.astype(np.float64)
+        finite = numbers[np.isfinite(numbers)]
+        return {
+            "smallest": float(finite.min()) if finite.size else None,
+            "largest": float(finite.max()) if finite.size else None,
+            "mean": float(finite.mean()) if finite.size else None,
+            "nan": int(np.isnan(numbers).sum()),
+            "inf": int(np.isinf(numbers).sum()),
+        }
+
+
+def largest_difference(a: api.Literal, b: api.Literal) -> float:
+    """The largest difference of two results, infinite where only one of them is a number."""
+    largest = 0.0
+    for (_, _, x), (_, _, y) in zip(leaves(a, ""), leaves(b, "")):
+        if x.shape != y.shape:
+            return float("inf")
+        wide = np.complex128 if np.iscomplexobj(x) else np.float64
+        with np.errstate(all="ignore"):
+            gap = np.abs(x.astype(wide) - y.astype(wide))
+        same = (x == y) | ((x != x) & (y != y))
+        gap = np.where(same, 0, np.where(np.isnan(gap), np.inf, gap))
+        largest = max(largest, float(gap.max(initial=0)))
+    return largest
+
+
+def as_data(
+    module: api.Module,
+    results: list[api.Literal],
+    origin: str,
+    seconds: float,
+    difference: float | None,
+    values: bool,
+) -> dict[str, Any]:
+    """Results as plain data: statistics always, values where few or asked for."""
+    rows = []
+    for device, result in enumerate(results):
+        for name, shape, array in leaves(result, "result"):
+            row = {"name": name, "device": device, "shape": shape.text_without_layout}
+            row |= summary(array)
+            if values or array.size <= FEW:
+                row["values"] = plain(array)
+            rows.append(row)
+    return {
+        "ok": True,
+        "module": module.name,
+        "arguments": origin,
+        "seconds": seconds,
+        "difference_from_snapshot": None if difference is None else plain_number(difference),
+        "results": rows,
+    }
+
+
+def plain(array: np.ndarray) -> Any:
+    """Nested lists of what JSON has: infinities and NaN as text, complex as pairs."""
+    if array.ndim:
+        return [plain(part) for part in array]
+    value = array.item() if array.dtype.kind in "biufc" else float(array)
+    if isinstance(value, complex):
+        return [plain_number(value.real), plain_number(value.imag)]
+    return plain_number(value) if isinstance(value, float) else value
+
+
+def plain_number(value: float) -> float | str:
+    return value if np.isfinite(value) else str(value)
