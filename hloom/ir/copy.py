@@ -51,7 +51,7 @@ def copy_computation(
 def copy_module(module: Module) -> Module:
     """A module of its own, equal to this one, sharing only immutable parts."""
     made = Module(module.name)
-    kept = {"computations", "entry_or_none", "schedule", "_next_id", "carried", "name"}
+    kept = {"computations", "entry_or_none", "schedule", "_next_id", "_names", "carried", "name"}
     for key, value in vars(module).items():
         if key not in kept:
             setattr(made, key, value)
@@ -79,7 +79,7 @@ def difference(a: Module, b: Module) -> str | None:
     Names, program order, annotations and every attribute count; ids do not.
     """
     for key in vars(a):
-        if key in ("computations", "entry_or_none", "schedule", "_next_id", "carried"):
+        if key in ("computations", "entry_or_none", "schedule", "_next_id", "_names", "carried"):
             continue
         if getattr(a, key) != getattr(b, key):
             return f"{key}: {getattr(a, key)} and {getattr(b, key)}"

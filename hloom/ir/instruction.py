@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hloom.ir.op import OPS, OpDef
@@ -154,10 +155,12 @@ COLLECTIVES = frozenset(
 )
 
 
-def may_have_effect(i: Instruction) -> bool:
-    """A cheap first question: False means that `has_side_effect` is False."""
-    op = OPS[i.opcode]
-    return bool(op.side_effect or op.called or i.opcode in COLLECTIVES)
+@cache
+def effect_free_opcodes() -> frozenset[str]:
+    """The opcodes that never have a side effect: a cheap first question."""
+    return frozenset(
+        name for name, op in OPS.items() if not (op.side_effect or op.called or name in COLLECTIVES)
+    )
 
 
 def has_side_effect(i: Instruction) -> bool:

@@ -43,6 +43,8 @@ class Module:
         self.stack_frames: Any = None
         self.carried: dict[str, Any] = {}
         self._next_id = 0
+        self._names: dict[str, int] = {}
+        """Computation names given out, and the last number tried behind each."""
 
     @property
     def entry(self) -> Computation:
@@ -91,13 +93,17 @@ class Module:
         raise KeyError(name)
 
     def unique_computation_name(self, wanted: str) -> str:
-        taken = {c.name for c in self.computations}
+        """`wanted`, or it with the first free `.N` behind it; a name is given out once only."""
+        taken = self._names
         if wanted not in taken:
+            taken[wanted] = 0
             return wanted
-        n = 1
-        while f"{wanted}.{n}" in taken:
-            n += 1
-        return f"{wanted}.{n}"
+        while True:
+            taken[wanted] += 1
+            name = f"{wanted}.{taken[wanted]}"
+            if name not in taken:
+                taken[name] = 0
+                return name
 
     def add_computation(
         self, name: str, *, entry: bool = False, thread: str | None = None

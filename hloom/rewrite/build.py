@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hloom.ir.computation import Computation
@@ -50,4 +51,6 @@ class RuleBuilder:
         opcode = name.rstrip("_").replace("_", "-")
         if opcode not in OPS:
             raise AttributeError(f"no operation named {opcode!r}")
-        return lambda *operands, **given: self.emit(opcode, *operands, **given)
+        method = partial(self.emit, opcode)
+        setattr(self, name, method)  # the next rule finds it without coming here
+        return method

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
-from hloom.ir.instruction import Instruction, may_have_effect
+from hloom.ir.instruction import Instruction, effect_free_opcodes
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.rule import Declined, Rule
 
@@ -173,7 +173,7 @@ def is_removable(i: Instruction) -> bool:
     """Whether an unread instruction may be erased: no parameter, no effect, no order to keep."""
     if i.opcode == "parameter" or i.control_predecessors or i.control_successors:
         return False
-    return not (may_have_effect(i) and i.has_side_effect)
+    return i.opcode in effect_free_opcodes() or not i.has_side_effect
 
 
 def apply_rules(
