@@ -18,12 +18,8 @@ from tests.peer.jaxlib_verifier import verdicts
 
 # Cases we refuse and XLA does not, each with the reason.
 STRICTER = {
-    "after-all of array shape": "XLA's parser makes the shape of these itself",
     "infeed without a token in its result": "XLA's parser makes the shape of these itself",
-    "send of another shape": "XLA's parser makes the shape of these itself",
-    "send-done of another shape": "XLA's parser makes the shape of these itself",
     "recv of another context": "XLA's parser makes the shape of these itself",
-    "recv-done of another shape": "XLA's parser makes the shape of these itself",
     "async-start on another thread": "XLA's parser moves the computation to the thread (IR-13)",
     "all-reduce on channel zero": "channel 0 is no channel in the protobuf the peer is asked with",
     "broadcast of one dimension twice": "no meaning is defined for it",

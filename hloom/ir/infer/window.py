@@ -154,7 +154,7 @@ def map_(inputs: Sequence[Shape], called: Sequence) -> Shape:
             raise ShapeError(
                 f"parameter {k} of the mapped function is {p.bare} but gets {x.dtype} elements"
             )
-    return shape(function.result.dtype, arranged.dims)
+    return shape(function.result.dtype, arranged.dims, None, arranged.dynamic)
 
 
 def check_scan(
