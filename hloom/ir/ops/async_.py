@@ -17,6 +17,7 @@ class AsyncStart:
     calls: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """((operands), result of the body, contexts...), the body taking the operands."""
         return infer.async_start(inputs, called)
 
     def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
@@ -30,6 +31,7 @@ class AsyncUpdate:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of the start."""
         return x.bare
 
 
@@ -40,6 +42,7 @@ class AsyncDone:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The second element of the start's shape."""
         return infer.async_done(x)
 
 
@@ -51,6 +54,7 @@ class CopyStart:
     cross_program_prefetch_index: Int = None
 
     def shape(self, x: Shape) -> Shape:
+        """(shape of x, shape of x, u32[])."""
         return infer.copy_start(x)
 
 
@@ -61,4 +65,5 @@ class CopyDone:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The first element of the start's shape."""
         return infer.copy_done(x)

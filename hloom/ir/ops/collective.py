@@ -30,6 +30,9 @@ class AllGather:
     use_global_device_ids: Bool = False
 
     def shape(self, *inputs: Shape) -> Shape:
+        """Each input with dimensions[0] multiplied by the group size; a tuple when there are
+        several.
+        """
         return infer.all_gather(inputs, self.dimensions, self.replica_groups)
 
     def check(self, given: Shape, *inputs: Shape) -> None:
@@ -49,6 +52,7 @@ class AllReduce:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The shape of the input; a tuple when there are several."""
         return infer.all_reduce(inputs, "all-reduce")
 
 
@@ -62,6 +66,9 @@ class CollectivePermute:
     slice_sizes: IntLists = ()
 
     def shape(self, *inputs: Shape) -> Shape:
+        """The shape of the input, a tuple when there are several; of the second operand when in
+        place.
+        """
         return infer.collective_permute(inputs, bool(self.slice_sizes))
 
 
@@ -79,6 +86,7 @@ class AllGatherStart:
     use_global_device_ids: Bool = False
 
     def shape(self, *inputs: Shape) -> Shape:
+        """(inputs, results), each a tuple when there are several."""
         return infer.all_gather_start(inputs, self.dimensions, self.replica_groups)
 
     def check(self, given: Shape, *inputs: Shape) -> None:
@@ -100,6 +108,7 @@ class AllReduceStart:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The shape of the input; a tuple when there are several."""
         return infer.all_reduce(inputs, "all-reduce-start")
 
 
@@ -115,6 +124,7 @@ class CollectivePermuteStart:
     slice_sizes: IntLists = ()
 
     def shape(self, *inputs: Shape) -> Shape:
+        """(inputs, results, contexts...)."""
         return infer.permute_start(inputs, bool(self.slice_sizes))
 
     def check(self, given: Shape, *inputs: Shape) -> None:
@@ -128,6 +138,7 @@ class AllGatherDone:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The second element of the start's shape."""
         return infer.done(x, "all-gather-start")
 
 
@@ -138,6 +149,7 @@ class AllReduceDone:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of the start."""
         return x.bare
 
 
@@ -148,6 +160,7 @@ class CollectivePermuteDone:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The second element of the start's shape."""
         return infer.done(x, "collective-permute-start")
 
 
@@ -164,6 +177,9 @@ class AllToAll:
     dimensions: Dims = None
 
     def shape(self, *inputs: Shape) -> Shape:
+        """The shape of the input, whose dimensions[0] the group size divides; without dimensions a
+        tuple of the inputs, which have one shape and are as many as the group.
+        """
         return infer.all_to_all(inputs, self.dimensions, self.replica_groups)
 
 
@@ -176,6 +192,7 @@ class CollectiveBroadcast:
     replica_groups: Groups = NO_GROUPS
 
     def shape(self, *inputs: Shape) -> Shape:
+        """The shape of the input; a tuple when there are several."""
         return infer.all_reduce(inputs, "collective-broadcast")
 
 
@@ -204,6 +221,7 @@ class RaggedAllToAll:
         output_offsets: Shape,
         recv_sizes: Shape,
     ) -> Shape:
+        """The shape of output; offsets and sizes have one shape of rank 1 or 2."""
         offsets = (input_offsets, send_sizes, output_offsets, recv_sizes)
         return infer.ragged_all_to_all(x, output, offsets)
 
@@ -222,6 +240,7 @@ class ReduceScatter:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """Each input with dimensions[0] divided by the group size; a tuple of several."""
         return infer.reduce_scatter(inputs, self.dimensions, self.replica_groups)
 
     def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
@@ -233,6 +252,7 @@ class PartitionId:
     """The partition this runs as, u32."""
 
     def shape(self) -> Shape:
+        """u32[]."""
         return scalar(U32)
 
 
@@ -241,4 +261,5 @@ class ReplicaId:
     """The replica this runs as, u32."""
 
     def shape(self) -> Shape:
+        """u32[]."""
         return scalar(U32)

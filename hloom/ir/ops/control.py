@@ -19,6 +19,7 @@ class Call:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The result of to_apply, whose parameters have the shapes of the inputs."""
         return infer.call(inputs, called)
 
 
@@ -33,6 +34,9 @@ class Conditional:
     branch_computations: CalledMany
 
     def shape(self, selector: Shape, *inputs: Shape, called: tuple) -> Shape:
+        """The one result of all branches; branch k takes input k. The selector is pred[] for two
+        branches, else s32[].
+        """
         return infer.conditional(selector, inputs, called)
 
 
@@ -45,6 +49,7 @@ class While:
     body: Called
 
     def shape(self, x: Shape, called: tuple) -> Shape:
+        """The shape of x, which condition and body take; body returns it, condition pred[]."""
         return infer.while_(x, called)
 
 
@@ -58,6 +63,7 @@ class Fusion:
     calls: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The result of the body, whose parameters have the shapes of the inputs."""
         return infer.fusion(inputs, called)
 
 
@@ -70,6 +76,7 @@ class OptBarrier:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x."""
         return x.bare
 
 
@@ -81,6 +88,7 @@ class AddDependency:
     token: Operand
 
     def shape(self, x: Shape, token: Shape) -> Shape:
+        """The shape of x."""
         return infer.add_dependency(x, token)
 
 
@@ -91,6 +99,7 @@ class AfterAll:
     inputs: Operands
 
     def shape(self, *inputs: Shape) -> Shape:
+        """token[]."""
         return TOKEN_SHAPE
 
 
@@ -102,4 +111,5 @@ class Domain:
     domain: DomainKind
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x."""
         return x.bare

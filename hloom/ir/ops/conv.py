@@ -28,6 +28,9 @@ class Convolution:
     sparsity_config: Raw = None
 
     def shape(self, lhs: Shape, rhs: Shape) -> Shape:
+        """Batch of lhs, output features of rhs, and as many window positions as fit in each spatial
+        dimension; the input features of rhs are those of lhs / feature_group_count.
+        """
         return infer.convolution(
             lhs,
             rhs,

@@ -27,6 +27,9 @@ class Broadcast:
     dimensions: Dims = ()
 
     def check(self, given: Shape, x: Shape) -> None:
+        """As written: dimension dimensions[k] is as large as dimension k of x, the others as you
+        like.
+        """
         infer.check_broadcast(given, x, self.dimensions)
 
 
@@ -38,6 +41,7 @@ class Concatenate:
     dimensions: Dims
 
     def shape(self, *inputs: Shape) -> Shape:
+        """The inputs' common shape with the sum of their sizes in dimensions[0]."""
         return infer.concatenate(inputs, self.dimensions)
 
 
@@ -48,6 +52,7 @@ class Copy:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x."""
         return x.bare
 
 
@@ -61,6 +66,7 @@ class DynamicReshape:
     sizes: Operands
 
     def check(self, given: Shape, x: Shape, *sizes: Shape) -> None:
+        """As written: as many elements as x, and one of the sizes for each dimension."""
         infer.check_dynamic_reshape(given, x, sizes)
 
 
@@ -73,6 +79,9 @@ class DynamicSlice:
     dynamic_slice_sizes: Dims
 
     def shape(self, x: Shape, *starts: Shape) -> Shape:
+        """The element type of x, with dimensions dynamic_slice_sizes, none above x's; one integer
+        scalar a dimension says where it starts.
+        """
         return infer.dynamic_slice(x, starts, self.dynamic_slice_sizes)
 
 
@@ -85,6 +94,7 @@ class DynamicUpdateSlice:
     starts: Operands
 
     def shape(self, x: Shape, update: Shape, *starts: Shape) -> Shape:
+        """The shape of x; update has its rank and is nowhere larger."""
         return infer.dynamic_update_slice(x, update, starts)
 
 
@@ -99,6 +109,7 @@ class Pad:
     padding: PaddingKind
 
     def shape(self, x: Shape, value: Shape) -> Shape:
+        """In each dimension low + size + high + (size - 1) * interior; the value is a scalar."""
         return infer.pad(x, value, self.padding)
 
 
@@ -110,6 +121,7 @@ class Reshape:
     inferred_dimension: Int = None
 
     def check(self, given: Shape, x: Shape) -> None:
+        """As written: as many elements as x, of the same type."""
         infer.check_reshape(given, x)
 
 
@@ -121,6 +133,7 @@ class Reverse:
     dimensions: Dims = ()
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x."""
         return infer.reverse(x, self.dimensions)
 
 
@@ -132,6 +145,7 @@ class Slice:
     slice: SlicesKind
 
     def shape(self, x: Shape) -> Shape:
+        """ceil((limit - start) / stride) in each dimension."""
         return infer.slice_(x, self.slice)
 
 
@@ -143,6 +157,7 @@ class Transpose:
     dimensions: Dims = ()
 
     def shape(self, x: Shape) -> Shape:
+        """Dimension k is as large as dimension dimensions[k] of x."""
         return infer.transpose(x, self.dimensions)
 
 
@@ -153,6 +168,7 @@ class Constant:
     literal: LiteralKind
 
     def shape(self) -> Shape:
+        """The shape of the literal."""
         return self.literal.shape.bare
 
 
@@ -163,6 +179,7 @@ class Iota:
     iota_dimension: Int
 
     def check(self, given: Shape) -> None:
+        """As written, of a number type; iota_dimension is one of its dimensions."""
         infer.check_iota(given, self.iota_dimension)
 
 
@@ -173,6 +190,7 @@ class Parameter:
     number: Int
 
     def check(self, given: Shape) -> None:
+        """As written."""
         if self.number < 0:
             raise ShapeError(f"parameter numbers start at 0, not at {self.number}")
 
@@ -185,6 +203,7 @@ class GetDimensionSize:
     dimensions: Dims
 
     def shape(self, x: Shape) -> Shape:
+        """s32[]."""
         infer.dimension_size(x, self.dimensions)
         return scalar(S32)
 
@@ -198,6 +217,7 @@ class SetDimensionSize:
     dimensions: Dims
 
     def shape(self, x: Shape, size: Shape) -> Shape:
+        """The shape of x, in which dimension dimensions[0] is dynamic."""
         return infer.set_dimension_size(x, size, self.dimensions)
 
 
@@ -209,6 +229,7 @@ class GetTupleElement:
     index: Int
 
     def shape(self, x: Shape) -> Shape:
+        """Element index of the tuple's shape."""
         return infer.tuple_element(x, self.index)
 
 
@@ -219,4 +240,5 @@ class Tuple:
     inputs: Operands
 
     def shape(self, *inputs: Shape) -> Shape:
+        """The tuple of the inputs' shapes."""
         return tuple_shape(x.bare for x in inputs)

@@ -23,6 +23,9 @@ class Dot:
     algorithm: AlgorithmKind = None
 
     def shape(self, lhs: Shape, rhs: Shape) -> Shape:
+        """Batch dimensions, then the free ones of lhs, then those of rhs; batch and contracting
+        dimensions have the same sizes on both sides.
+        """
         return infer.dot(self, lhs, rhs)
 
     def check(self, given: Shape, lhs: Shape, rhs: Shape) -> None:
@@ -47,6 +50,9 @@ class RaggedDot:
     operand_precision: Precisions = ()
 
     def shape(self, lhs: Shape, rhs: Shape, group_sizes: Shape) -> Shape:
+        """As of dot; rhs has a group dimension, or the result has it in front when the contracting
+        dimension is the ragged one.
+        """
         return infer.ragged_dot(self, lhs, rhs, group_sizes)
 
     def check(self, given: Shape, lhs: Shape, rhs: Shape, group_sizes: Shape) -> None:
@@ -69,6 +75,7 @@ class ScaledDot:
     algorithm: AlgorithmKind = None
 
     def shape(self, lhs: Shape, rhs: Shape, lhs_scale: Shape, rhs_scale: Shape) -> Shape:
+        """As of dot; the sizes of each scale divide those of what it scales."""
         return infer.scaled_dot(self, lhs, rhs, lhs_scale, rhs_scale)
 
     def check(

@@ -15,6 +15,7 @@ class FloatFunction:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x, whose elements are floats."""
         return infer.unary(x, infer.is_float, "floating-point")
 
 
@@ -22,6 +23,7 @@ class ComplexFunction(FloatFunction):
     """A function of floating-point or complex elements."""
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x, whose elements are floats or complex."""
         return infer.unary(x, infer.is_float_or_complex, "floating-point or complex")
 
 
@@ -29,6 +31,7 @@ class IntegerFunction(FloatFunction):
     """A function of integer elements."""
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x, whose elements are integers."""
         return infer.unary(x, infer.is_integer, "integer")
 
 
@@ -36,6 +39,7 @@ class ComplexPart(FloatFunction):
     """A real part of floating-point or complex elements."""
 
     def shape(self, x: Shape) -> Shape:
+        """The dimensions of x; of a complex type the type of its parts."""
         return infer.component(x, infer.is_float_or_complex, "floating-point or complex")
 
 
@@ -46,6 +50,7 @@ class Abs:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The dimensions of x; of a complex type the type of its parts."""
         return infer.component(x, infer.is_signed_or_complex, "signed or complex")
 
 
@@ -153,6 +158,7 @@ class IsFinite:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The dimensions of x, as pred."""
         return retyped(infer.unary(x, infer.is_float, "floating-point"), PRED)
 
 
@@ -184,6 +190,7 @@ class Negate:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x, whose elements are numbers."""
         return infer.unary(x, infer.is_number, "integer, floating-point or complex")
 
 
@@ -194,6 +201,7 @@ class Not:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x, whose elements are integers or pred."""
         return infer.unary(x, infer.is_integer_or_pred, "integer or pred")
 
 
@@ -231,6 +239,7 @@ class Sign:
     x: Operand
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x, whose elements are signed or complex."""
         return infer.unary(x, infer.is_signed_or_complex, "signed or complex")
 
 
@@ -278,4 +287,5 @@ class ReducePrecision:
     mantissa_bits: Int
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x, whose elements are floats."""
         return infer.reduce_precision(x, self.exponent_bits, self.mantissa_bits)

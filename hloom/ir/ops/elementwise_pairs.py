@@ -19,6 +19,7 @@ class AnyPair:
     y: Operand
 
     def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y; nothing is broadcast implicitly."""
         return infer.binary(x, y)
 
 
@@ -26,6 +27,7 @@ class ArithmeticPair(AnyPair):
     """A function of two arrays of one type, which is not pred."""
 
     def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y, whose elements are not pred; no implicit broadcast."""
         return infer.binary(x, y, infer.is_not_pred, "arithmetic")
 
 
@@ -33,6 +35,7 @@ class LogicalPair(AnyPair):
     """A bitwise function of two arrays of integers or pred."""
 
     def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y, whose elements are integers or pred."""
         return infer.binary(x, y, infer.is_integer_or_pred, "integer or pred")
 
 
@@ -59,6 +62,7 @@ class Complex:
     y: Operand
 
     def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y, c64 for f32 and c128 for f64."""
         return infer.complex_of(x, y)
 
 
@@ -141,6 +145,7 @@ class Compare:
     type: ComparisonType = None
 
     def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y, as pred; type fits their element type."""
         result = infer.binary(x, y)
         infer.compare_types(y.dtype, self.type)
         return retyped(result, PRED)
@@ -155,6 +160,7 @@ class Clamp:
     high: Operand
 
     def shape(self, low: Shape, x: Shape, high: Shape) -> Shape:
+        """The shape of x; low and high are scalars or have it too."""
         return infer.clamp(low, x, high)
 
 
@@ -169,6 +175,7 @@ class Select:
     on_false: Operand
 
     def shape(self, predicate: Shape, on_true: Shape, on_false: Shape) -> Shape:
+        """The one shape of on_true and on_false; predicate is pred[] or has their dimensions."""
         return infer.select(predicate, on_true, on_false)
 
 
@@ -181,6 +188,7 @@ class Convert:
     x: Operand
 
     def check(self, given: Shape, x: Shape) -> None:
+        """The dimensions of x, with any element type."""
         infer.check_convert(given, x)
 
 
@@ -193,6 +201,9 @@ class BitcastConvert:
     x: Operand
 
     def check(self, given: Shape, x: Shape) -> None:
+        """The dimensions of x; a last dimension of (wide bits / narrow bits) comes when the type
+        becomes narrower, and goes when it becomes wider.
+        """
         infer.check_bitcast_convert(given, x)
 
 
@@ -206,4 +217,5 @@ class StochasticConvert:
     random: Operand
 
     def check(self, given: Shape, x: Shape, random: Shape) -> None:
+        """The dimensions of x; random has them too, unsigned and as wide as x's floats."""
         infer.check_stochastic_convert(given, x, random)

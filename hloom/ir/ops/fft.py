@@ -18,4 +18,7 @@ class Fft:
     fft_length: Dims
 
     def shape(self, x: Shape) -> Shape:
+        """The shape of x; RFFT gives complex and last/2 + 1 values in the last dimension, IRFFT
+        takes as many and gives floats.
+        """
         return infer.fft(x, self.fft_type, self.fft_length)

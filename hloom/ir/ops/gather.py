@@ -23,6 +23,9 @@ class Gather:
     indices_are_sorted: Bool = False
 
     def shape(self, x: Shape, indices: Shape) -> Shape:
+        """One dimension for each of indices but index_vector_dim, in order, and at offset_dims the
+        slice_sizes that are neither collapsed nor batching.
+        """
         return infer.gather(self, x, indices)
 
 
@@ -44,4 +47,7 @@ class Scatter:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The shape of the operand; a tuple when there are several. The updates have the dimensions
+        of indices but index_vector_dim, and the window at update_window_dims.
+        """
         return infer.scatter(self, inputs, called)

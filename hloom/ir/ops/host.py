@@ -15,6 +15,7 @@ class Infeed:
     infeed_config: String = ""
 
     def check(self, given: Shape, token: Shape) -> None:
+        """As written: (data, token[])."""
         infer.check_infeed(given, token)
 
 
@@ -28,6 +29,7 @@ class Outfeed:
     outfeed_config: String = ""
 
     def shape(self, x: Shape, token: Shape) -> Shape:
+        """token[]."""
         return infer.outfeed(x, token, self.outfeed_shape)
 
 
@@ -41,6 +43,7 @@ class Send:
     is_host_transfer: Bool = False
 
     def shape(self, x: Shape, token: Shape) -> Shape:
+        """(shape of x, u32[], token[])."""
         return infer.send(x)
 
 
@@ -53,6 +56,7 @@ class SendDone:
     is_host_transfer: Bool = False
 
     def shape(self, x: Shape) -> Shape:
+        """token[]."""
         return TOKEN_SHAPE
 
 
@@ -65,6 +69,7 @@ class Recv:
     is_host_transfer: Bool = False
 
     def check(self, given: Shape, token: Shape) -> None:
+        """As written: (data, u32[], token[])."""
         infer.check_recv(given)
 
 
@@ -77,4 +82,5 @@ class RecvDone:
     is_host_transfer: Bool = False
 
     def shape(self, x: Shape) -> Shape:
+        """(data, token[])."""
         return infer.recv_done(x)

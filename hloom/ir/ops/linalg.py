@@ -17,6 +17,7 @@ class Cholesky:
     lower: Bool = False
 
     def shape(self, a: Shape) -> Shape:
+        """The shape of a, whose last two dimensions are equal."""
         return infer.cholesky(a)
 
 
@@ -32,4 +33,5 @@ class TriangularSolve:
     transpose_a: TransposeA = "TRANSPOSE_INVALID"
 
     def shape(self, a: Shape, b: Shape) -> Shape:
+        """The shape of b; a is square and shares its batch dimensions."""
         return infer.triangular_solve(a, b, self.left_side, self.transpose_a)

@@ -18,6 +18,7 @@ class Rng:
     distribution: Distribution
 
     def check(self, given: Shape, *inputs: Shape) -> None:
+        """As written; the two inputs are scalars of its element type."""
         infer.check_rng(given, inputs, self.distribution)
 
 
@@ -29,6 +30,7 @@ class RngBitGenerator:
     algorithm: Algorithm
 
     def check(self, given: Shape, state: Shape) -> None:
+        """As written: (shape of state, bits)."""
         infer.check_rng_bits(given, state)
 
 
@@ -39,4 +41,5 @@ class RngGetAndUpdateState:
     delta: Int
 
     def shape(self) -> Shape:
+        """u64[2]."""
         return infer.RNG_STATE

@@ -18,6 +18,7 @@ class Map:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The one shape of the inputs, with the element type that to_apply returns."""
         return infer.map_(inputs, called)
 
 
@@ -32,6 +33,7 @@ class Reduce:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The shape of each input without the dimensions; to_apply takes and returns scalars."""
         return infer.reduce(inputs, self.dimensions, called)
 
 
@@ -46,6 +48,9 @@ class ReduceWindow:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """In each dimension as many as there are window positions; to_apply takes and returns
+        scalars.
+        """
         return infer.reduce_window(inputs, self.window, called)
 
 
@@ -63,6 +68,7 @@ class Scan:
     to_apply: Called
 
     def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
+        """As written: the outputs, then the carries, as to_apply returns them."""
         infer.check_scan(given, inputs, self.dimensions, self.num_carries, called)
 
 
@@ -80,6 +86,7 @@ class SelectAndScatter:
     scatter: Called
 
     def shape(self, x: Shape, source: Shape, init: Shape, called: tuple) -> Shape:
+        """The shape of x; source has one element for each window position."""
         return infer.select_and_scatter(x, source, init, self.window, called)
 
 
@@ -98,6 +105,7 @@ class BatchNormGrad:
     def shape(
         self, x: Shape, scale: Shape, mean: Shape, variance: Shape, grad_output: Shape
     ) -> Shape:
+        """(shape of x, a vector of the features, the same again)."""
         vectors = (scale, mean, variance)
         return linalg.batch_norm_grad(x, vectors, grad_output, self.feature_index)
 
@@ -115,6 +123,7 @@ class BatchNormInference:
     feature_index: Int
 
     def shape(self, x: Shape, scale: Shape, offset: Shape, mean: Shape, variance: Shape) -> Shape:
+        """The shape of x; the vectors have one element for each feature."""
         vectors = (scale, offset, mean, variance)
         return linalg.batch_norm_inference(x, vectors, self.feature_index)
 
@@ -130,4 +139,5 @@ class BatchNormTraining:
     feature_index: Int
 
     def shape(self, x: Shape, scale: Shape, offset: Shape) -> Shape:
+        """(shape of x, a vector of the features, the same again)."""
         return linalg.batch_norm_training(x, scale, offset, self.feature_index)

@@ -20,6 +20,9 @@ class Sort:
     to_apply: Called
 
     def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The shape of the input; a tuple when there are several. to_apply takes two scalars of
+        each and returns pred[].
+        """
         result = infer.check_sort(None, inputs, self.dimensions)
         check_sort_comparator(inputs, called[0])
         return result
@@ -37,4 +40,5 @@ class Topk:
     is_stable: Bool = False
 
     def shape(self, x: Shape) -> Shape:
+        """(x with k in the last dimension, the same as s32)."""
         return infer.topk(x, self.k)
