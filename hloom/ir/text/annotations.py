@@ -9,6 +9,7 @@ from typing import Any
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.kinds import Bools
+from hloom.ir.op import ShapeError
 from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.aliasing import parse_buffer_donors, parse_input_output_alias
 from hloom.ir.values.backend_config import parse_backend_config
@@ -70,6 +71,15 @@ def _attach_sharding(i: Instruction, value: Any) -> None:
     i.sharding = value
 
 
+def _attach_replication(i: Instruction, value: tuple[bool, ...]) -> None:
+    leaves = sum(1 for _ in i.shape.leaves())
+    if len(value) != leaves:
+        raise ShapeError(
+            f"parameter_replication has {len(value)} values for the {leaves} leaves of {i.shape}"
+        )
+    _extra("parameter_replication")(i, value)
+
+
 ANNOTATIONS: dict[str, Annotation] = {
     a.name: a
     for a in (
@@ -80,7 +90,7 @@ ANNOTATIONS: dict[str, Annotation] = {
         Annotation("origin", parse_original_value, _extra("original_value")),
         Annotation("metadata", parse_metadata, _slot("metadata")),
         Annotation("backend_config", parse_backend_config, _slot("backend_config")),
-        Annotation("parameter_replication", Bools.parse, _extra("parameter_replication")),
+        Annotation("parameter_replication", Bools.parse, _attach_replication),
     )
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -41,6 +41,8 @@ HIDDEN = frozenset(
 """Attributes that say nothing to a reader, or are shown in another way."""
 MOST_ELEMENTS = 8
 """Constants of more elements are not written out."""
+SAME_IN_A_ROW = 6
+"""So many equal operands in a row are written once."""
 MOST_TUPLE = 44
 """Characters of a tuple shape."""
 
@@ -77,7 +79,12 @@ class Expressions:
         return f"({text})" if own > binds else text
 
     def listed(self, operands: tuple[Instruction, ...]) -> str:
-        return ", ".join([self.reference(x) for x in operands])
+        """Operands with commas; many equal ones in a row once: `0 (95 times)`."""
+        shown: list[str] = []
+        for text, same in groupby([self.reference(x) for x in operands]):
+            count = len(list(same))
+            shown += [text] * count if count < SAME_IN_A_ROW else [f"{text} ({count} times)"]
+        return ", ".join(shown)
 
     def expression(self, i: Instruction) -> Text:
         """What `i` computes, in terms of how its operands are written."""
@@ -131,6 +138,8 @@ def _broadcast(e: Expressions, i: Instruction) -> Text | None:
         return e.values.get(x) or (x.name, ATOM)
     if any(a >= b for a, b in pairwise(dims)) or not i.shape.is_array:
         return None
+    if len(dims) == len(i.shape.dims):
+        return e.values.get(x) or (x.name, ATOM)
     marks = [":" if d in dims else "_" for d in range(len(i.shape.dims))]
     return f"{e.reference(x, ATOM)}[{','.join(marks)}]", ATOM
 
@@ -224,8 +233,8 @@ def _reduce(e: Expressions, i: Instruction) -> Text:
 _IDENTITY = {
     "add": ("0", "-0", "(0, 0)"),
     "multiply": ("1",),
-    "maximum": ("-inf",),
-    "minimum": ("inf",),
+    "maximum": ("-inf", "-2147483648", "-9223372036854775808"),
+    "minimum": ("inf", "2147483647", "9223372036854775807"),
     "or": ("false",),
     "and": ("true",),
 }

@@ -42,6 +42,38 @@ TUPLE_SHAPE = re.compile(r"\((?:[^()\n]++|\([^()\n]*+\))*+\)")
 GLUED = re.compile(r"\s*(?:ROOT\s+)?([A-Za-z_][\w.\-]*)=", re.A)
 NUMBER = re.compile(r"\s*(-?\d+)\s*\)")
 LARGEST_NUMBER = 2**31
+SHAPE_NOT_READ = frozenset("add-dependency after-all outfeed send send-done recv-done".split())
+"""Operations whose shape follows from their operands whatever is written, as in XLA."""
+SHAPE_WRITTEN = frozenset(
+    "all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start "
+    "all-to-all async-done async-start async-update collective-broadcast collective-permute "
+    "collective-permute-done collective-permute-start copy-done copy-start dynamic-slice "
+    "dynamic-update-slice fusion opt-barrier outfeed ragged-all-to-all recv-done "
+    "reduce-precision reduce-scatter rng-get-and-update-state scaled-dot send send-done "
+    "slice".split()
+)
+"""Operations whose shape cannot be left out, though the library could infer it, as in XLA."""
+ALWAYS_WRITTEN = {
+    "broadcast": ("dimensions",),
+    "reduce": ("dimensions",),
+    "reverse": ("dimensions",),
+    "transpose": ("dimensions",),
+    "gather": ("offset_dims", "collapsed_slice_dims", "start_index_map"),
+    "scatter": ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"),
+    "collective-permute": ("source_target_pairs",),
+    "collective-permute-start": ("source_target_pairs",),
+    "scan": ("num_carries",),
+    "send": ("channel_id",),
+    "send-done": ("channel_id",),
+    "recv": ("channel_id",),
+    "recv-done": ("channel_id",),
+}
+"""Attributes that have a default in the library but must stand in text, as in XLA."""
+CHANNEL_WITH_GLOBAL_IDS = frozenset(["all-reduce", "all-reduce-start", "reduce-scatter"])
+
+
+def is_scalar(operands: tuple[Instruction, ...]) -> bool:
+    return len(operands) == 1 and operands[0].shape.is_array and not operands[0].shape.dims
 
 
 class InstructionReader:
@@ -188,9 +220,16 @@ class InstructionReader:
             draft.values.clear()
             draft.key = None
             made = self.add(draft)
-        for annotation, value in draft.annotations.items():
-            ANNOTATIONS[annotation].attach(made, value)
+        if draft.annotations:
+            self.annotate(made, draft)
         return made
+
+    def annotate(self, made: Instruction, draft: Draft) -> None:
+        try:
+            for annotation, value in draft.annotations.items():
+                ANNOTATIONS[annotation].attach(made, value)
+        except ShapeError as error:
+            self.cursor.fail(str(error), draft.at, instruction=f"%{made.name}", rule="annotation")
 
     def async_draft(
         self, into: Computation, name: str | None, shape: Shape | None, opcode: str, at: int
@@ -242,18 +281,33 @@ class InstructionReader:
                 self.records[key] = attrs
         callees = self.callees(draft) if op.called else ()
         shape, operands = draft.shape, draft.operands
-        if shape is None or (op.variadic is None and len(operands) != len(op.operands)):
+        if (
+            shape is None
+            or (op.variadic is None and len(operands) != len(op.operands))
+            or op.name in SHAPE_NOT_READ
+        ):
             shape = self.inferred(draft, attrs, callees)
         return draft.into.append(op.name, attrs, operands, shape, draft.name, callees)
 
     def record(self, draft: Draft) -> Any:
         op, values = draft.op, draft.values
+        also = ALWAYS_WRITTEN.get(op.name, ())
         for field in op.fields:
-            if field.required and field.name not in values:
+            name = field.name
+            if name not in values and (field.required or name in also):
+                if name == "dimensions" and op.name == "broadcast" and is_scalar(draft.operands):
+                    continue
                 self.cursor.fail(
-                    f"{op.name} needs the attribute {field.name}={field.kind.hint}",
+                    f"{op.name} needs the attribute {name}={field.kind.hint}",
                     instruction=f"%{draft.name}",
                     rule="attribute",
+                )
+        if op.name in CHANNEL_WITH_GLOBAL_IDS and values.get("use_global_device_ids"):
+            if values.get("channel_id") is None:
+                self.cursor.fail(
+                    f"{op.name} with use_global_device_ids=true needs a channel_id",
+                    instruction=f"%{draft.name}",
+                    rule="channel",
                 )
         return op.attrs(**values) if values else op.empty
 
@@ -283,14 +337,19 @@ class InstructionReader:
         op = draft.op
         try:
             op.check_operand_count(len(draft.operands))
-            if draft.shape is not None:
+            if draft.shape is not None and op.name not in SHAPE_NOT_READ:
                 return draft.shape
-            if not op.infers:
+            if draft.shape is None and (not op.infers or op.name in SHAPE_WRITTEN):
                 raise ShapeError(f"the shape of {op.name} must be written before the opcode")
             shapes = tuple(x.shape for x in draft.operands)
             signatures = tuple(c.program_shape for c in callees)
-            return op.infer(attrs, shapes, signatures).with_default_layouts()
+            found = op.infer(attrs, shapes, signatures)
+            if draft.shape is not None and found.compatible(draft.shape):
+                return draft.shape
+            return found.with_default_layouts()
         except ShapeError as error:
+            if draft.shape is not None and len(draft.operands) == len(op.operands):
+                return draft.shape
             return self.cursor.fail(
                 str(error),
                 draft.at,

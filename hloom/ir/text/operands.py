@@ -27,6 +27,12 @@ _SHAPE = re.compile(r"[a-z]\w*\s*[\[(]", re.A)
 _MAX_NESTING = 200
 
 
+def fits(written: Shape, shape: Shape) -> bool:
+    """Whether a shape before an operand's name may stand there; layouts and whether dimensions
+    are dynamic do not count."""
+    return written.compatible(shape) or written.same(shape, ignore_layout=True, ignore_dynamic=True)
+
+
 class OperandReader:
     """Reads the operands of one instruction after another."""
 
@@ -97,7 +103,7 @@ class OperandReader:
         operand = into.names.get(match[2])
         if operand is None:
             operand = self.unknown(into, match, written)
-        if written is not None and not written.compatible(operand.shape):
+        if written is not None and not fits(written, operand.shape):
             cursor.fail(
                 f"operand %{operand.name} is written {written} but its shape is {operand.shape}",
                 start,

@@ -23,6 +23,7 @@ LAMBDA_SIZE = 12
 """Instructions of a computation that is written where it is applied."""
 DEEPEST = 24
 """Levels of bodies within bodies; what lies deeper is written as a function."""
+FEW_PARAMETERS = 8
 NAME_WIDTH, SHAPE_WIDTH, PLACE_COLUMN = 26, 24, 96
 FREE = frozenset(("constant", "broadcast", "get-tuple-element", "after-all"))
 FUSION_KINDS = {"kLoop": "loop", "kInput": "input", "kOutput": "output", "kCustom": "custom"}
@@ -84,9 +85,23 @@ class Readable:
         thread = f" on thread {c.execution_thread}" if c.execution_thread != "main" else ""
         yield Line("head", text=f"{word}{c.name} -> {shape_short(c.root.shape)}{thread}")
         if self.only is None:
+            yield from self.parameters(c)
+        yield from self.block(c, 1, "return")
+
+    def parameters(self, c: Computation) -> Iterator[Line]:
+        """The parameters: one line each where they are few or sharded, else many on a line."""
+        if len(c.parameters) <= FEW_PARAMETERS or any(p.sharding for p in c.parameters):
             for p in c.parameters:
                 yield self.line(p, 1, p.name, "parameter")
-        yield from self.block(c, 1, "return")
+            return
+        row = ""
+        for p in c.parameters:
+            text = f"{p.name}: {shape_short(p.shape)}"
+            if row and len(row) + len(text) > PLACE_COLUMN:
+                yield Line("note", 1, text=row + ",")
+                row = ""
+            row = f"{row}, {text}" if row else text
+        yield Line("note", 1, text=row)
 
     # -- blocks ----------------------------------------------------------------------------
 
