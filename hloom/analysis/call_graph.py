@@ -1,7 +1,8 @@
-"""Who calls whom, how often, and in which context."""
+"""Who calls whom, how often, and in which context (AN-04)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hloom.ir.computation import Computation
@@ -10,14 +11,16 @@ from hloom.ir.module import Module
 
 SEQUENTIAL = "control flow"
 EMBEDDED = "embedded"
+BOTH = "both"
+NONE = "none"
 CONTROL_FLOW = frozenset(["call", "while", "conditional", "async-start"])
 
 
-def call_context(i: Instruction) -> str | None:
+def call_context(i: Instruction) -> str:
     """`control flow` when the callee runs as a program of its own, `embedded` when it is applied
-    inside the instruction (reducer, fusion body), None when nothing is called."""
+    inside the instruction (reducer, fusion body), `none` when nothing is called."""
     if not i.called:
-        return None
+        return NONE
     return SEQUENTIAL if i.opcode in CONTROL_FLOW else EMBEDDED
 
 
@@ -29,10 +32,11 @@ class CallNode:
     callers: list[Instruction] = field(default_factory=list)
     """Calling instructions, by unique id; one that names it twice stands here once."""
     callees: list[Computation] = field(default_factory=list)
-    context: str = SEQUENTIAL
-    """`control flow`, `embedded`, or `both`."""
+    context: str = NONE
+    """`control flow`, `embedded`, `both`, or `none` when nothing calls it; the entry runs as
+    control flow."""
     depth: int = 0
-    """Longest chain of calls from the entry."""
+    """Longest chain of calls from a computation that nothing calls."""
 
 
 class CallGraph:
@@ -52,45 +56,71 @@ class CallGraph:
 
     def _settle(self, c: Computation) -> None:
         node = self.nodes[c]
-        contexts = set()
+        contexts = {SEQUENTIAL} if c.is_entry else set()
         for i in node.callers:
-            caller = self.nodes.get(i.parent)
-            if caller is None:
-                continue
+            caller = self.nodes[i.parent]
             node.depth = max(node.depth, caller.depth + 1)
-            own = call_context(i) or SEQUENTIAL
+            own = call_context(i)
             contexts.add(EMBEDDED if caller.context == EMBEDDED else own)
-            if caller.context == "both":
+            if caller.context == BOTH:
                 contexts.add(EMBEDDED)
-        node.context = "both" if len(contexts) > 1 else next(iter(contexts), SEQUENTIAL)
+        node.context = BOTH if len(contexts) > 1 else next(iter(contexts), NONE)
 
     @property
     def is_flat(self) -> bool:
-        """Whether every computation in control flow has at most one caller, naming it once."""
-        return all(
-            sum(c.callers.values()) <= 1
-            for c in self.order
-            if self.nodes[c].context in (SEQUENTIAL, "both")
-        )
+        """Whether every computation called from control flow has at most one call site, and none
+        is called in both contexts."""
+        for c in self.order:
+            context = self.nodes[c].context
+            sites = sum(c.callers.values())
+            if context == BOTH or (context == SEQUENTIAL and sites > 1):
+                return False
+        return True
+
+    def visit(self, visitor: Callable[[CallNode], bool | None]) -> bool:
+        """Call `visitor` for every node, callees first; True when it was for any of them."""
+        answers = [bool(visitor(self.nodes[c])) for c in self.order]
+        return any(answers)
 
     def can_reach(self, start: Computation, target: Computation) -> bool:
         """Whether `start` calls `target`, directly or not, or is it."""
-        stack, seen = [start], {start}
-        while stack:
-            c = stack.pop()
-            if c is target:
-                return True
-            for x in self.nodes[c].callees:
-                if x not in seen:
-                    seen.add(x)
-                    stack.append(x)
-        return False
+        return target in self.reachable(start)
 
     def reachable(self, start: Computation) -> set[Computation]:
         """`start` and everything it calls."""
+        return self._closure(start, lambda c: self.nodes[c].callees)
+
+    def ancestors(self, c: Computation) -> set[Computation]:
+        """`c` and everything that calls it, directly or not."""
+        return self._closure(c, lambda x: [i.parent for i in self.nodes[x].callers])
+
+    def dominates(self, a: Computation, b: Computation) -> bool:
+        """Whether every chain of calls that ends in `b` goes through `a`."""
+        if a is b:
+            return True
+        seen, stack = {b}, [b]
+        while stack:
+            callers = [i.parent for i in self.nodes[stack.pop()].callers]
+            if not callers:
+                return False
+            for x in callers:
+                if x is not a and x not in seen:
+                    seen.add(x)
+                    stack.append(x)
+        return True
+
+    def nearest_common_ancestors(self, computations: list[Computation]) -> set[Computation]:
+        """Those that call all of these (or are one of them), of which none calls another."""
+        common = set.intersection(*(self.ancestors(c) for c in computations))
+        return {c for c in common if not any(x in common for x in self.nodes[c].callees)}
+
+    @staticmethod
+    def _closure(
+        start: Computation, following: Callable[[Computation], list[Computation]]
+    ) -> set[Computation]:
         seen, stack = {start}, [start]
         while stack:
-            for x in self.nodes[stack.pop()].callees:
+            for x in following(stack.pop()):
                 if x not in seen:
                     seen.add(x)
                     stack.append(x)
