@@ -86,12 +86,15 @@ def check_all_gather(given: Shape, inputs: Sequence[Shape], dimensions: Sequence
 
 
 def shard_count(small: Shape, large: Shape, dimensions: Sequence[int]) -> int:
-    """How many times the smaller shape fits into the larger one along dimensions[0]."""
+    """How many times the smaller shape fits into the larger one along dimensions[0]; not 0."""
     d = _one_dimension(dimensions, small)
     _one_dimension(dimensions, large)
     if UNBOUNDED in (small.dims[d], large.dims[d]) or not small.dims[d]:
         return 1
-    return -(-large.dims[d] // small.dims[d])
+    shards = -(-large.dims[d] // small.dims[d])
+    if shards == 0:
+        raise ShapeError(f"{large.bare} holds nothing, so no part {small.bare}")
+    return shards
 
 
 def all_gather_start(inputs: Sequence[Shape], dimensions: Sequence[int], groups: Any) -> Shape:
