@@ -174,3 +174,9 @@ class Module:
         from hloom.ir.text.show import show_module
 
         return show_module(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the program for people, in functions that fold."""
+        from hloom.ir.text.html import module_html
+
+        return module_html(self)

@@ -21,9 +21,10 @@ from hloom import api
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file; `UsageError` when it is none."""
     try:
-        with np.load(path, allow_pickle=False) as found:
-            if not hasattr(found, "files"):
-                raise api.UsageError(f"{path} is one array", hint="np.savez makes a file of names")
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            raise api.UsageError(f"{path} is one array", hint="np.savez makes a file of names")
+        with found:
             return {name: found[name] for name in found.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error).split("\n")[0]
@@ -118,7 +119,7 @@ def _literal(array: np.ndarray, shape: api.Shape, name: str, file: str) -> api.L
 def leaves(literal: api.Literal, name: str) -> Iterator[tuple[str, api.Shape, Any]]:
     """Every array in a literal with its key and shape, tuples as `name.K`; tokens are left out."""
     if literal.shape.is_tuple:
-        for k, part in enumerate(literal.parts):
+        for k, part in enumerate(literal.elements):
             yield from leaves(part, f"{name}.{k}")
     elif not literal.shape.is_token:
         yield name, literal.shape, literal.array

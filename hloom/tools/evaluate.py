@@ -200,9 +200,18 @@ def note(s: dict[str, Any], array: np.ndarray) -> str:
     """The values themselves where they are few; else what is odd about them."""
     odd = [f"{s[what]:,} {what}" for what in ("nan", "inf") if s[what]]
     if array.size <= FEW:
-        plain = array.astype(np.float64) if array.dtype.kind == "V" else array
-        odd.insert(0, " ".join(np.array2string(plain, precision=6, separator=", ").split()))
+        odd.insert(0, few_text(array))
     return ", ".join(odd)
+
+
+def few_text(array: np.ndarray) -> str:
+    """`[1, 2.5, inf]`, nested as the array is."""
+    if array.ndim:
+        return f"[{', '.join(few_text(part) for part in array)}]"
+    value = array.item() if array.dtype.kind in "biufc" else float(array)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.6g}" if isinstance(value, float | complex) else str(value)
 
 
 def summary(array: np.ndarray) -> dict[str, Any]:

@@ -113,7 +113,7 @@ ENTRY %main () -> (s32[], s32[]) {
 
 
 def test_a_stated_count_is_taken():
-    module, found = loop(0, 24, 1, "LT")
+    module = loop(0, 24, 1, "LT")[0]
     text = str(module).replace(
         "body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"7"}}'
     )
