@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.text.async_form import is_async_wrapper, same_wrapper
 
 Replacement = dict[Instruction, Instruction]
 
@@ -76,35 +77,44 @@ def copy_module(module: Module) -> Module:
 def difference(a: Module, b: Module) -> str | None:
     """The first thing in which two modules differ, None when they are equal.
 
-    Names, program order, annotations and every attribute count; ids do not.
+    Names, program order, annotations and every attribute count; ids do not, nor the names inside
+    computations that the short form of async operations hides (IR-13).
     """
     for key in vars(a):
         if key in ("computations", "entry_or_none", "schedule", "_next_id", "_names", "carried"):
             continue
         if getattr(a, key) != getattr(b, key):
             return f"{key}: {getattr(a, key)} and {getattr(b, key)}"
-    names_a, names_b = [[c.name for c in m.computations_in_order()] for m in (a, b)]
+    hidden = {c for m in (a, b) for c in m.computations if is_async_wrapper(c)}
+    names_a, names_b = [
+        [c.name for c in m.computations_in_order() if c not in hidden] for m in (a, b)
+    ]
     if sorted(names_a) != sorted(names_b):
         return f"computations {sorted(set(names_a) ^ set(names_b))}"
     if a.entry.name != b.entry.name:
         return f"entry %{a.entry.name} and %{b.entry.name}"
     by_name = {c.name: c for c in b.computations}
     for c in a.computations:
-        if found := _computation_difference(c, by_name[c.name]):
+        if c in hidden:
+            continue
+        if found := _computation_difference(c, by_name[c.name], hidden):
             return f"%{c.name}: {found}"
-    return _schedule_difference(a, b)
+    return _schedule_difference(a, b, hidden)
 
 
-def _schedule_difference(a: Module, b: Module) -> str | None:
+def _schedule_difference(a: Module, b: Module, hidden: set[Computation]) -> str | None:
     if (a.schedule is None) != (b.schedule is None):
         return "one module is scheduled, the other is not"
     if a.schedule is None or b.schedule is None:
         return None
-    orders = [{c.name: [i.name for i in o] for c, o in (m.schedule or {}).items()} for m in (a, b)]
+    orders = [
+        {c.name: [i.name for i in o] for c, o in (m.schedule or {}).items() if c not in hidden}
+        for m in (a, b)
+    ]
     return None if orders[0] == orders[1] else "schedules differ"
 
 
-def _computation_difference(a: Computation, b: Computation) -> str | None:
+def _computation_difference(a: Computation, b: Computation, hidden: set[Computation]) -> str | None:
     if a.execution_thread != b.execution_thread:
         return f"threads {a.execution_thread} and {b.execution_thread}"
     if a.root.name != b.root.name:
@@ -112,12 +122,12 @@ def _computation_difference(a: Computation, b: Computation) -> str | None:
     if a.names.keys() != b.names.keys():
         return f"instructions {sorted(a.names.keys() ^ b.names.keys())[:4]}"
     for i in a.instructions:
-        if found := _instruction_difference(i, b.names[i.name]):
+        if found := _instruction_difference(i, b.names[i.name], hidden):
             return f"%{i.name}: {found}"
     return None
 
 
-def _instruction_difference(a: Instruction, b: Instruction) -> str | None:
+def _instruction_difference(a: Instruction, b: Instruction, hidden: set[Computation]) -> str | None:
     for key in (
         "opcode",
         "shape",
@@ -130,7 +140,13 @@ def _instruction_difference(a: Instruction, b: Instruction) -> str | None:
     ):
         if getattr(a, key) != getattr(b, key):
             return f"{key}: {getattr(a, key)} and {getattr(b, key)}"
-    for key in ("operands", "called", "control_predecessors"):
+    if hidden.issuperset(a.called + b.called) and len(a.called) == len(b.called) == 1:
+        if not same_wrapper(a.called[0], b.called[0]):
+            return f"wrapped operations: {a.called[0].root!r} and {b.called[0].root!r}"
+        lists = ("operands", "control_predecessors")
+    else:
+        lists = ("operands", "called", "control_predecessors")
+    for key in lists:
         names_a, names_b = [[x.name for x in getattr(i, key)] for i in (a, b)]
         if names_a != names_b:
             return f"{key}: {names_a} and {names_b}"

@@ -64,6 +64,11 @@ def _slot(name: str) -> Callable[[Instruction, Any], None]:
     return lambda i, value: setattr(i, name, value)
 
 
+def _unless_empty(name: str) -> Callable[[Instruction, Any], None]:
+    """Nothing said is nothing known: `metadata={}` is no metadata."""
+    return lambda i, value: None if value.text == "{}" else setattr(i, name, value)
+
+
 def _attach_sharding(i: Instruction, value: Any) -> None:
     """A tuple with one plain sharding has it on every leaf."""
     if i.shape.is_tuple and not value.is_tuple:
@@ -84,11 +89,13 @@ ANNOTATIONS: dict[str, Annotation] = {
     a.name: a
     for a in (
         Annotation("sharding", parse_sharding, _attach_sharding),
-        Annotation("frontend_attributes", parse_frontend_attributes, _slot("frontend_attributes")),
+        Annotation(
+            "frontend_attributes", parse_frontend_attributes, _unless_empty("frontend_attributes")
+        ),
         Annotation("control-predecessors", _control_predecessors, _attach_control, cached=False),
         Annotation("statistics", parse_statistics, _extra("statistics")),
         Annotation("origin", parse_original_value, _extra("original_value")),
-        Annotation("metadata", parse_metadata, _slot("metadata")),
+        Annotation("metadata", parse_metadata, _unless_empty("metadata")),
         Annotation("backend_config", parse_backend_config, _slot("backend_config")),
         Annotation("parameter_replication", Bools.parse, _attach_replication),
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hloom.ir.computation import Computation
 from hloom.ir.op import OPS
 from hloom.ir.text.annotations import ANNOTATIONS
+from hloom.ir.text.async_form import async_start_of
 from hloom.ir.text.draft import Draft
 from hloom.types.literal_text import parse_literal
 from hloom.types.text import parse_shape
@@ -115,8 +116,10 @@ class AttributeReader:
             called[name] = (self.read_callee(),)
         elif op.name == "custom-call" and name == "to_apply":
             called["called_computations"] = (self.read_callee(),)
-        elif op.name in ("async-update", "async-done") and name == "calls":
-            self.read_callee()
+        elif draft.op.name in ("async-update", "async-done") and name == "calls":
+            self.read_again(draft, self.read_callee(), at)
+        elif draft.op.name in ("async-update", "async-done") and name == "async_execution_thread":
+            self.cursor.string()
         else:
             known = sorted({*op.field_by_name, *op.called, *ANNOTATIONS})
             cursor.fail(
@@ -125,6 +128,17 @@ class AttributeReader:
                 length=len(name),
                 rule="attribute",
                 hint=f"allowed: {', '.join(known)}",
+            )
+
+    def read_again(self, draft: Draft, callee: Computation, at: int) -> None:
+        """An update or done may name the computation that its start calls."""
+        before = draft.operands[0] if draft.operands else None
+        start = async_start_of(before) if before is not None else None
+        if start is not None and start.called and start.called[0] is not callee:
+            self.cursor.fail(
+                f"%{start.name} calls %{start.called[0].name}, not %{callee.name}",
+                at,
+                rule="async-chain",
             )
 
     def read_callees(self) -> tuple[Computation, ...]:

@@ -17,6 +17,13 @@ from hloom.ir.text.annotations import ANNOTATIONS
 from hloom.ir.text.async_form import add_async_start, async_form, check_follower
 from hloom.ir.text.attributes import AttributeReader
 from hloom.ir.text.cursor import RESERVED, TYPE_WORDS
+from hloom.ir.text.demands import (
+    CHECKED,
+    SHAPE_NOT_READ,
+    SHAPE_WRITTEN,
+    check_values,
+    check_whole,
+)
 from hloom.ir.text.draft import Draft
 from hloom.ir.text.operands import OperandReader
 from hloom.types.literal_text import parse_literal
@@ -42,38 +49,6 @@ TUPLE_SHAPE = re.compile(r"\((?:[^()\n]++|\([^()\n]*+\))*+\)")
 GLUED = re.compile(r"\s*(?:ROOT\s+)?([A-Za-z_][\w.\-]*)=", re.A)
 NUMBER = re.compile(r"\s*(-?\d+)\s*\)")
 LARGEST_NUMBER = 2**31
-SHAPE_NOT_READ = frozenset("add-dependency after-all outfeed send send-done recv-done".split())
-"""Operations whose shape follows from their operands whatever is written, as in XLA."""
-SHAPE_WRITTEN = frozenset(
-    "all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start "
-    "all-to-all async-done async-start async-update collective-broadcast collective-permute "
-    "collective-permute-done collective-permute-start copy-done copy-start dynamic-slice "
-    "dynamic-update-slice fusion opt-barrier outfeed ragged-all-to-all recv-done "
-    "reduce-precision reduce-scatter rng-get-and-update-state scaled-dot send send-done "
-    "slice".split()
-)
-"""Operations whose shape cannot be left out, though the library could infer it, as in XLA."""
-ALWAYS_WRITTEN = {
-    "broadcast": ("dimensions",),
-    "reduce": ("dimensions",),
-    "reverse": ("dimensions",),
-    "transpose": ("dimensions",),
-    "gather": ("offset_dims", "collapsed_slice_dims", "start_index_map"),
-    "scatter": ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"),
-    "collective-permute": ("source_target_pairs",),
-    "collective-permute-start": ("source_target_pairs",),
-    "scan": ("num_carries",),
-    "send": ("channel_id",),
-    "send-done": ("channel_id",),
-    "recv": ("channel_id",),
-    "recv-done": ("channel_id",),
-}
-"""Attributes that have a default in the library but must stand in text, as in XLA."""
-CHANNEL_WITH_GLOBAL_IDS = frozenset(["all-reduce", "all-reduce-start", "reduce-scatter"])
-
-
-def is_scalar(operands: tuple[Instruction, ...]) -> bool:
-    return len(operands) == 1 and operands[0].shape.is_array and not operands[0].shape.dims
 
 
 class InstructionReader:
@@ -229,7 +204,7 @@ class InstructionReader:
             for annotation, value in draft.annotations.items():
                 ANNOTATIONS[annotation].attach(made, value)
         except ShapeError as error:
-            self.cursor.fail(str(error), draft.at, instruction=f"%{made.name}", rule="annotation")
+            self.fail_at(draft, error, "annotation")
 
     def async_draft(
         self, into: Computation, name: str | None, shape: Shape | None, opcode: str, at: int
@@ -280,6 +255,11 @@ class InstructionReader:
             if key is not None:
                 self.records[key] = attrs
         callees = self.callees(draft) if op.called else ()
+        if op.name in CHECKED:
+            try:
+                check_whole(draft, attrs)
+            except ShapeError as error:
+                self.fail_at(draft, error, "operands")
         shape, operands = draft.shape, draft.operands
         if (
             shape is None
@@ -291,25 +271,21 @@ class InstructionReader:
 
     def record(self, draft: Draft) -> Any:
         op, values = draft.op, draft.values
-        also = ALWAYS_WRITTEN.get(op.name, ())
-        for field in op.fields:
-            name = field.name
-            if name not in values and (field.required or name in also):
-                if name == "dimensions" and op.name == "broadcast" and is_scalar(draft.operands):
-                    continue
-                self.cursor.fail(
-                    f"{op.name} needs the attribute {name}={field.kind.hint}",
-                    instruction=f"%{draft.name}",
-                    rule="attribute",
-                )
-        if op.name in CHANNEL_WITH_GLOBAL_IDS and values.get("use_global_device_ids"):
-            if values.get("channel_id") is None:
-                self.cursor.fail(
-                    f"{op.name} with use_global_device_ids=true needs a channel_id",
-                    instruction=f"%{draft.name}",
-                    rule="channel",
-                )
+        try:
+            check_values(draft)
+        except ShapeError as error:
+            self.fail_at(draft, error, "attribute")
         return op.attrs(**values) if values else op.empty
+
+    def fail_at(self, draft: Draft, error: ShapeError, rule: str) -> NoReturn:
+        """Fail at the opcode of an instruction."""
+        self.cursor.fail(
+            str(error),
+            draft.at,
+            length=len(draft.target.name),
+            instruction=f"%{draft.name}",
+            rule=rule,
+        )
 
     def callees(self, draft: Draft) -> tuple[Computation, ...]:
         """The called computations in the order of the declaration."""
@@ -350,10 +326,4 @@ class InstructionReader:
         except ShapeError as error:
             if draft.shape is not None and len(draft.operands) == len(op.operands):
                 return draft.shape
-            return self.cursor.fail(
-                str(error),
-                draft.at,
-                length=len(op.name),
-                instruction=f"%{draft.name}",
-                rule="shape",
-            )
+            self.fail_at(draft, error, "shape")

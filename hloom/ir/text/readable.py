@@ -24,6 +24,8 @@ LAMBDA_SIZE = 12
 DEEPEST = 24
 """Levels of bodies within bodies; what lies deeper is written as a function."""
 FEW_PARAMETERS = 8
+TEXT_WIDTH = 112
+"""Characters of an expression on one line."""
 NAME_WIDTH, SHAPE_WIDTH, PLACE_COLUMN = 26, 24, 96
 FREE = frozenset(("constant", "broadcast", "get-tuple-element", "after-all"))
 FUSION_KINDS = {"kLoop": "loop", "kInput": "input", "kOutput": "output", "kCustom": "custom"}
@@ -305,10 +307,27 @@ def _columns(group: list[Line], colour: bool) -> Iterator[str]:
             yield f"{bold}{tab}{x.text}{off}" if x.kind in ("title", "head") else f"{tab}{x.text}"
             continue
         left = f"{tab}{x.name}"
-        text = x.text + (f"  {dim}sharding={x.sharding}{off}" if x.sharding else "")
-        row = f"{left:<{width}}  {blue}{x.shape:<{shapes}}{off}  {text}"
+        start = max(len(left), width) + max(len(x.shape), shapes) + 4
+        first, *rest = wrapped(x.text)
+        row = f"{left:<{width}}  {blue}{x.shape:<{shapes}}{off}  {first}"
+        if x.sharding:
+            row += f"  {dim}sharding={x.sharding}{off}"
         if x.place:
-            length = max(len(left), width) + max(len(x.shape), shapes) + 4 + len(x.text)
-            gap = " " * max(2, PLACE_COLUMN - length)
-            row += f"{gap}{dim}{x.place}{off}"
+            row += " " * max(2, PLACE_COLUMN - start - len(first)) + f"{dim}{x.place}{off}"
         yield row.rstrip()
+        for part in rest:
+            yield " " * min(start + 4, PLACE_COLUMN // 2) + part
+
+
+def wrapped(text: str) -> list[str]:
+    """A long expression in several lines, broken behind commas."""
+    if len(text) <= TEXT_WIDTH:
+        return [text]
+    lines = [""]
+    for part in text.split(", "):
+        if lines[-1] and len(lines[-1]) + len(part) > TEXT_WIDTH:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+        lines[-1] += f"{part}, "
+    lines[-1] = lines[-1].removesuffix(", ")
+    return lines
