@@ -101,7 +101,8 @@ def module_cost(module: Module) -> ModuleCost:
         times = executions[c]
         for i in c.instructions if times else ():
             if i.opcode == "while":
-                n = 1 if loops[i].count is None else loops[i].count
+                known = loops[i].count
+                n = 1 if known is None else known
                 condition, body = i.called
                 executions[condition] += times * (n + 1)
                 executions[body] += times * n

@@ -23,19 +23,22 @@ from hloom.tools.terminal import (
 SNAPSHOTS = ("snapshot", "unoptimized-snapshot", "custom-snapshot")
 
 
+Form = Annotated[
+    str | None,
+    typer.Option(
+        help="Form: text, proto, hlo-proto, snapshot, unoptimized-snapshot, custom-snapshot.",
+        show_default="by the extension",
+    ),
+]
+
+
 @guarded
 def convert(
     file: InputFile,
     out: Annotated[
         str, typer.Argument(metavar="OUT", help="Where to; its extension says text or proto.")
     ],
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Form: text, proto, hlo-proto, snapshot, unoptimized-snapshot, custom-snapshot.",
-            show_default="by the extension",
-        ),
-    ] = None,
+    to: Form = None,
     inputs: Annotated[
         Path | None, typer.Option(help="An .npz with the arguments that a snapshot holds.")
     ] = None,

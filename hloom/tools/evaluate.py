@@ -37,13 +37,15 @@ MOST_DEVICES = 8
 """Devices whose results are shown apart."""
 
 
+Inputs = Annotated[
+    Path | None, typer.Option(help="Arguments in an .npz: by parameter name or arg_0, arg_1, ...")
+]
+
+
 @guarded
 def evaluate(
     file: InputFile,
-    inputs: Annotated[
-        Path | None,
-        typer.Option(help="Arguments in an .npz: by parameter name or arg_0, arg_1, ..."),
-    ] = None,
+    inputs: Inputs = None,
     random: Annotated[
         int | None,
         typer.Option(

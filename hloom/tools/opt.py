@@ -52,24 +52,38 @@ class OptionsCommand(TyperCommand):
         return super().parse_args(ctx, rest)
 
 
+OptionalFile = Annotated[
+    str | None, typer.Argument(metavar="FILE", help="Program; - is stdin.", show_default=False)
+]
+PassList = Annotated[
+    str,
+    typer.Option("--passes", "-p", help="Names with commas; options in braces: a,b{level=2},c."),
+]
+OutFile = Annotated[
+    str, typer.Option("--out", "-o", help="Where the result goes; - is standard output.")
+]
+FixPoint = Annotated[
+    bool, typer.Option("--fix-point", help="Repeat the passes until nothing changes.")
+]
+Disabled = Annotated[str, typer.Option(help="Passes or pipelines not to run, with commas.")]
+Checked = Annotated[
+    bool, typer.Option(help="Verify the program before, and after each pass that changed it.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="A line before every pass: count and hash.")
+]
+ListPasses = Annotated[
+    bool, typer.Option("--list-passes", help="Every pass with summary, options and rules.")
+]
+
+
 @guarded
 def opt(
     ctx: typer.Context,
-    file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="Program; - is stdin.", show_default=False)
-    ] = None,
-    passes: Annotated[
-        str,
-        typer.Option(
-            "--passes", "-p", help="Names with commas; options in braces: a,b{level=2},c."
-        ),
-    ] = "",
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="Where the result goes; - is standard output.")
-    ] = "-",
-    fix_point: Annotated[
-        bool, typer.Option("--fix-point", help="Repeat the passes until nothing changes.")
-    ] = False,
+    file: OptionalFile = None,
+    passes: PassList = "",
+    out: OutFile = "-",
+    fix_point: FixPoint = False,
     stats: Annotated[
         bool, typer.Option("--stats", help="What each pass did and how long it took, on stderr.")
     ] = False,
@@ -79,18 +93,10 @@ def opt(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also every rule that declined, and why.")
     ] = False,
-    disable_passes: Annotated[
-        str, typer.Option(help="Passes or pipelines not to run, with commas.")
-    ] = "",
-    check: Annotated[
-        bool, typer.Option(help="Verify the program before, and after each pass that changed it.")
-    ] = True,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="A line before every pass: count and hash.")
-    ] = False,
-    list_passes: Annotated[
-        bool, typer.Option("--list-passes", help="Every pass with summary, options and rules.")
-    ] = False,
+    disable_passes: Disabled = "",
+    check: Checked = True,
+    verbose: Verbose = False,
+    list_passes: ListPasses = False,
     as_json: AsJson = False,
 ) -> None:
     """Run passes over a program and print the result, or write it with -o.
@@ -117,16 +123,10 @@ def opt(
     options = _options(ctx.meta.get(_WORDS, []), disable_passes)
     steps = passes_named(passes)
     _check_names(options)
-    module = read(file).module
-    pipeline = _pipeline(steps, fix_point)
-    dumper = Dumper(options, module.name)
     recorded = api.Trace(text=trace or explain)
-    dumper.dump("before_optimizations", module)
-    result, records = pipeline.run_recorded(
-        module, _pipeline_options(options, dumper, check, verbose), trace=recorded
+    module, result, records = _optimised(
+        read(file).module, _pipeline(steps, fix_point), options, recorded, check, verbose
     )
-    module = result.module or module
-    dumper.dump("after_optimizations", module)
     if trace or explain:
         opt_report.show_trace(recorded, explain)
     if stats:
@@ -137,6 +137,25 @@ def opt(
         write_json(opt_report.as_data(result, records, recorded, module, out))
     elif out == "-":
         write_text(api.show(module, large_constants=True))
+
+
+def _optimised(
+    module: api.Module,
+    pipeline: api.Pipeline,
+    options: api.Options,
+    trace: api.Trace,
+    check: bool,
+    verbose: bool,
+) -> tuple[api.Module, api.PassResult, list[api.PassRecord]]:
+    """What the passes made of the module, with dumps before and after."""
+    dumper = Dumper(options, module.name)
+    dumper.dump("before_optimizations", module)
+    result, records = pipeline.run_recorded(
+        module, _pipeline_options(options, dumper, check, verbose), trace=trace
+    )
+    module = result.module or module
+    dumper.dump("after_optimizations", module)
+    return module, result, records
 
 
 def _options(words: list[str], disable_passes: str) -> api.Options:
