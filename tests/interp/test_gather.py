@@ -209,8 +209,8 @@ def scatter_into_one(element_type, opcode, count):
       x = {element_type}[3] parameter(0)
       i = s32[{count}] parameter(1)
       u = {element_type}[{count}] parameter(2)
-      ROOT r = {element_type}[3] scatter(x, i, u), inserted_window_dims={{0}},
-        scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=f }}"""
+      ROOT r = {element_type}[3] scatter(x, i, u), update_window_dims={{}},
+        inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=f }}"""
 
 
 @pytest.mark.parametrize("t", ARRAY_TYPES, ids=str)
@@ -222,8 +222,8 @@ def test_every_type(t):
     gather = f"""ENTRY e {{
       x = {t}[3] parameter(0)
       i = s32[7] parameter(1)
-      ROOT r = {t}[7] gather(x, i), collapsed_slice_dims={{0}}, start_index_map={{0}},
-        index_vector_dim=1, slice_sizes={{1}} }}"""
+      ROOT r = {t}[7] gather(x, i), offset_dims={{}}, collapsed_slice_dims={{0}},
+        start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1}} }}"""
     (found,) = arrays(gather, x, i)
     assert found.dtype == t.numpy
     assert found.tobytes() == x[np.clip(i, 0, 2)].tobytes()
