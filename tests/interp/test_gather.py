@@ -210,7 +210,8 @@ def scatter_into_one(element_type, opcode, count):
       i = s32[{count}] parameter(1)
       u = {element_type}[{count}] parameter(2)
       ROOT r = {element_type}[3] scatter(x, i, u), update_window_dims={{}},
-        inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=f }}"""
+        inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1,
+        to_apply=f }}"""
 
 
 @pytest.mark.parametrize("t", ARRAY_TYPES, ids=str)
