@@ -15,7 +15,12 @@ from hloom.ir.values.domain import parse_domain
 from hloom.ir.values.groups import parse_pairs, parse_replica_groups
 from hloom.ir.values.layouts import parse_shapes, show_shapes
 from hloom.ir.values.padding import parse_padding
-from hloom.ir.values.precision import parse_precisions, parse_result_accuracy
+from hloom.ir.values.precision import (
+    ALGORITHMS,
+    parse_algorithm,
+    parse_precisions,
+    parse_result_accuracy,
+)
 from hloom.ir.values.slices import parse_slices
 from hloom.ir.values.window import parse_window
 from hloom.types.text import parse_shape
@@ -83,6 +88,16 @@ def _parse_shape(cursor: Cursor) -> Any:
     return shape
 
 
+def _parse_algorithm(cursor: Cursor) -> str | None:
+    """The name of an algorithm, None for the one that is no choice (`unset`, as XLA prints it,
+    or `dot_unset`)."""
+    if cursor.at("dot_unset"):
+        cursor.expect("dot_unset")
+        return None
+    word = parse_algorithm(cursor)
+    return None if word == "unset" else word
+
+
 def _literal_not_here(cursor: Cursor) -> Any:
     return cursor.fail("a literal is read by the parser of `constant`")
 
@@ -148,20 +163,4 @@ DomainKind = Kind(
 Shapes = Kind("shapes", parse_shapes, show_shapes, "{f32[2]{0}, s32[]}", "tuple[Shape, ...]")
 ShapeKind = Kind("shape", _parse_shape, str, "f32[2]{0}", "Shape")
 LiteralKind = Kind("literal", _literal_not_here, str, "{1, 2}", "Literal")
-AlgorithmKind = enumeration(
-    "algorithm",
-    "dot_unset",
-    "dot_any_f8_any_f8_f32",
-    "dot_any_f8_any_f8_f32_fast_accum",
-    "dot_f16_f16_f16",
-    "dot_f16_f16_f32",
-    "dot_bf16_bf16_bf16",
-    "dot_bf16_bf16_f32",
-    "dot_bf16_bf16_f32_x3",
-    "dot_bf16_bf16_f32_x6",
-    "dot_bf16_bf16_f32_x9",
-    "dot_tf32_tf32_f32",
-    "dot_tf32_tf32_f32_x3",
-    "dot_f32_f32_f32",
-    "dot_f64_f64_f64",
-)
+AlgorithmKind = Kind("algorithm", _parse_algorithm, str, "|".join(ALGORITHMS), "str")

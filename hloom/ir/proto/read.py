@@ -240,12 +240,17 @@ class ModuleReader:
 
     def noted(self, what: str) -> Iterator[tuple[Instruction, str]]:
         """Each instruction that a part of the note speaks of, and what it says."""
-        for id, text in self.note.get(what, {}).items():
-            if not id.removeprefix("-").isdecimal():
-                continue
-            for by_id in self.instructions.values():
-                if (i := by_id.get(int(id))) is not None and text:
-                    yield i, text
+        wanted = {
+            int(id): text
+            for id, text in self.note.get(what, {}).items()
+            if text and id.removeprefix("-").isdecimal()
+        }
+        if not wanted:
+            return
+        for by_id in self.instructions.values():
+            for id, i in by_id.items():
+                if id in wanted:
+                    yield i, wanted[id]
 
     def read_entry_layout(self, entry: Computation) -> None:
         """The program shape with the layouts that the file gives, never the default (IR-16)."""

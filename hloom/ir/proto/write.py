@@ -38,7 +38,8 @@ class ModuleWriter:
         self.annotations = AnnotationWriter()
         self.note = note_of(module)
         self.plans: dict[str, Plan] = {}
-        self.names: dict[str, None] = {}
+        self.names: dict[str, int] = {}
+        """Names given out, and the last number tried behind each."""
         self.ids: dict[Instruction, int] = {}
         self.computation_ids: dict[Computation, int] = {}
 
@@ -138,12 +139,13 @@ class ModuleWriter:
         """The name, with a suffix where another instruction of the module has it."""
         name, names = i.name, self.names
         if name in names:
-            n = 1
+            n = names[name] + 1
             while f"{name}.{n}" in names:
                 n += 1
+            names[name] = n
             name = f"{name}.{n}"
             self.note.setdefault("names", {})[str(self.ids[i])] = i.name
-        names[name] = None
+        names[name] = 0
         return name
 
     def write_schedule(self, schedule: dict[Computation, list[Instruction]]) -> None:
