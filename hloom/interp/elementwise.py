@@ -58,8 +58,8 @@ _INTEGER_BINARY: dict[str, Callable[[Array, Array, DType], Any]] = {
     "subtract": lambda x, y, dtype: np.subtract(x, y),
     "xor": lambda x, y, dtype: np.bitwise_xor(x, y),
 }
-_EXACT_COMPLEX = frozenset(["add", "negate", "subtract"])
-"""Correctly rounded in c64 itself."""
+_EXACT_COMPLEX = frozenset(["add", "multiply", "negate", "subtract"])
+"""Computed in c64 itself, each step correctly rounded."""
 
 UNARY = tuple(sorted({*_INTEGER_UNARY, *of_real.EXACT_UNARY, *of_real.ROUNDED_UNARY} - {"abs"}))
 BINARY = tuple(sorted({*_INTEGER_BINARY, *of_real.ROUNDED_BINARY}))
@@ -142,7 +142,7 @@ def absolute(i: Instruction, frame: Frame, x: Array) -> Array:
     """|x|; of a complex type's component type, without overflow in between."""
     dtype = i.operands[0].shape.dtype
     if dtype.is_complex:
-        return narrowed(np.abs(x.astype(np.complex128)), dtype.component)
+        return narrowed(of_complex.magnitude(x.astype(np.complex128)), dtype.component)
     return unary(i, frame, x)
 
 

@@ -70,8 +70,20 @@ def exponential_minus_one(z: Array) -> Array:
     real = growth * cosine - 2 * half * half
     # Where e**x overflows the 1 no longer counts; e**z has been computed without overflowing.
     real = np.where(x > 700, np.real(large), np.where(real_y, growth, real))
-    real = np.where(np.isneginf(x), -1.0, real)
-    return joined(real, np.where(real_y, y, np.imag(large)))
+    imaginary = np.where(np.isneginf(x) & ~np.isfinite(y), np.nan, np.imag(large))
+    return joined(real, np.where(real_y, y, imaginary))
+
+
+def multiply(x: Array, y: Array) -> Array:
+    """x * y from four products of the parts, each rounded to their type."""
+    a, b, c, d = np.real(x), np.imag(x), np.real(y), np.imag(y)
+    return joined(a * c - b * d, a * d + b * c)
+
+
+def magnitude(z: Array) -> Array:
+    """|z| without overflow in between; NaN when a part is, even beside an infinity."""
+    x, y = np.real(z), np.imag(z)
+    return np.where(np.isnan(x) | np.isnan(y), np.nan, np.hypot(x, y))
 
 
 def divide(x: Array, y: Array) -> Array:
@@ -136,17 +148,21 @@ def sign(z: Array) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """x ** y = e**(y log x); 1 for x ** 0, and 0 ** y is 0 where y's real part is positive.
+    """x ** y = |x| ** c * e**(-d*angle) turned by c*angle + d*log|x|, for y = c + id.
 
-    A real exponent of a real base that is not negative gives the real power.
+    1 for x ** 0 and for 1 ** y; 0 ** c is 0, and infinity ** c infinite, for a real c above 0.
     """
     x, y = np.broadcast_arrays(x, y)
-    made = np.exp(y * np.log(np.where(x == 0, 1.0, x)))
-    is_real = (np.imag(x) == 0) & (np.imag(y) == 0) & (np.real(x) >= 0)
-    real = np.power(np.where(is_real, np.real(x), 1.0), np.real(y))
-    made = np.where(is_real, joined(real, np.zeros_like(real)), made)
-    at_zero = np.where(np.real(y) > 0, 0j, complex(np.nan, np.nan))
-    return np.where(y == 0, 1.0 + 0j, np.where(x == 0, at_zero, made))
+    c, d = np.real(y), np.imag(y)
+    size, angle = np.hypot(np.real(x), np.imag(x)), np.arctan2(np.imag(x), np.real(x))
+    scale = np.power(size, c) * np.exp(-d * angle)
+    turn = c * angle + d * np.log(size)
+    made = joined(scale * np.cos(turn), scale * np.sin(turn))
+    by_real = (d == 0) & (np.imag(x) == 0)
+    made = np.where(by_real & (x == 0) & (c > 0), 0j, made)
+    infinite = by_real & np.isposinf(np.real(x))
+    made = np.where(infinite & (c > 0), complex(np.inf, 0), np.where(infinite & (c < 0), 0j, made))
+    return np.where((y == 0) | (x == 1), 1.0 + 0j, made)
 
 
 def cube_root(z: Array) -> Array:
@@ -190,7 +206,7 @@ COMPLEX_BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "atan2": angle_of,
     "divide": divide,
-    "multiply": np.multiply,
+    "multiply": multiply,
     "power": power,
     "subtract": np.subtract,
 }

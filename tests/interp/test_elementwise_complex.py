@@ -124,7 +124,20 @@ def test_complex_of_tiny_and_huge_values() -> None:
 def test_complex_power_at_zero() -> None:
     zero = np.zeros(3, np.complex64)
     got = run("power", zero, np.array([0, 2, 1 + 1j], np.complex64))
-    assert got.tolist() == [1, 0, 0]
+    assert got[:2].tolist() == [1, 0]
+    assert np.isnan(got[2])
+
+
+def test_complex_power_of_one_and_infinity() -> None:
+    x = np.array([1, math.inf, math.inf], np.complex128)
+    assert run("power", x, np.array([math.nan, 2, -1 + 0j])).tolist() == [1, math.inf, 0]
+
+
+def test_a_part_that_is_no_number_makes_the_magnitude_none() -> None:
+    z = np.array([complex(math.inf, math.nan), complex(math.nan, 0), 3 + 4j])
+    got = run("abs", z)
+    assert np.isnan(got[:2]).all()
+    assert got[2] == 5
 
 
 def test_complex_division_by_zero_and_infinity() -> None:
