@@ -77,6 +77,8 @@ def _attach_sharding(i: Instruction, value: Any) -> None:
 
 
 def _attach_replication(i: Instruction, value: tuple[bool, ...]) -> None:
+    if i.opcode != "parameter":
+        raise ShapeError(f"parameter_replication is for parameters, not {i.opcode}")
     leaves = sum(1 for _ in i.shape.leaves())
     if len(value) != leaves:
         raise ShapeError(

@@ -119,7 +119,7 @@ class AttributeReader:
         elif draft.op.name in ("async-update", "async-done") and name == "calls":
             self.read_again(draft, self.read_callee(), at)
         elif draft.op.name in ("async-update", "async-done") and name == "async_execution_thread":
-            self.cursor.string()
+            self.read_thread_again(draft, at)
         else:
             known = sorted({*op.field_by_name, *op.called, *ANNOTATIONS})
             cursor.fail(
@@ -137,6 +137,18 @@ class AttributeReader:
         if start is not None and start.called and start.called[0] is not callee:
             self.cursor.fail(
                 f"%{start.name} calls %{start.called[0].name}, not %{callee.name}",
+                at,
+                rule="async-chain",
+            )
+
+    def read_thread_again(self, draft: Draft, at: int) -> None:
+        """An update or done may name the thread of its start."""
+        thread = self.cursor.string()
+        before = draft.operands[0] if draft.operands else None
+        start = async_start_of(before) if before is not None else None
+        if start is not None and start.attrs.async_execution_thread != thread:
+            self.cursor.fail(
+                f"%{start.name} runs on thread {start.attrs.async_execution_thread}, not {thread}",
                 at,
                 rule="async-chain",
             )

@@ -56,7 +56,7 @@ def shape_short(shape: Shape) -> str:
     shown: list[str] = []
     length = 0
     for k, part in enumerate(shape.elements):
-        text = f"({len(part.elements)} values)" if part.is_tuple else shape_short(part)
+        text = "(...)" if part.is_tuple else shape_short(part)
         length += len(text) + 2
         if length > MOST_TUPLE and k + 1 < len(shape.elements):
             shown.append(f"... {len(shape.elements) - k} more")

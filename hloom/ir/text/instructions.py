@@ -283,7 +283,7 @@ class InstructionReader:
             str(error),
             draft.at,
             length=len(draft.target.name),
-            instruction=f"%{draft.name}",
+            instruction=f"%{draft.name or draft.op.name}",
             rule=rule,
         )
 
