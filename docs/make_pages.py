@@ -44,6 +44,11 @@ def one_line(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
+def prose(text: str | None) -> str:
+    """A docstring as one paragraph of Markdown, its formulas not taken for markup."""
+    return one_line(text).replace("*", "\\*").replace("](", "]\\(")
+
+
 def cell(text: str) -> str:
     """Text that a column of a Markdown table can hold."""
     return text.replace("|", "\\|")
@@ -72,7 +77,7 @@ def attribute_words(op: OpDef) -> Iterator[str]:
 def shape_rule(op: OpDef) -> str:
     """The sentence that stands at the shape rule of the declaration."""
     rule = op.attrs.shape if op.infers else op.attrs.check
-    return one_line(rule.__doc__)
+    return prose(rule.__doc__)
 
 
 def op_text(op: OpDef) -> str:
@@ -83,7 +88,7 @@ def op_text(op: OpDef) -> str:
         "",
         f"`{signature(op)}`" + (f" with `{attributes}`" if attributes else ""),
         "",
-        f"{one_line(op.doc)}{effect}",
+        f"{prose(op.doc)}{effect}",
         "",
         f"*Shape:* {shape_rule(op)}",
         "",

@@ -120,13 +120,23 @@ def wrong_outputs(path: Path) -> list[Wrong]:
             os.chdir(here)
 
 
+def with_elisions(wrong: Wrong) -> str:
+    """The real output, but for lines that are shown with something left out and are right."""
+    shown = [line for line in wrong.shown.splitlines() if "..." in line.strip(".")]
+    lines = [
+        next((s for s in shown if re.fullmatch(as_pattern(s), f"{line}\n")), line)
+        for line in wrong.real.splitlines()
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def main() -> None:
     for name in sys.argv[1:]:
         path = Path(name).resolve()
         text = path.read_text(encoding="utf-8")
         for wrong in reversed(wrong_outputs(path)):
             print(f"{name}:{wrong.line}: {wrong.what}")
-            text = text[: wrong.span[0]] + wrong.real + text[wrong.span[1] :]
+            text = text[: wrong.span[0]] + with_elisions(wrong) + text[wrong.span[1] :]
         path.write_text(text, encoding="utf-8")
 
 
