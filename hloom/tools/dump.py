@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from hloom import api
@@ -38,6 +38,10 @@ class Dumper:
 
     options: api.Options
     module_name: str
+    passes: tuple[str, ...] = ()
+    """The names of the passes, in order; a dump after one also names the next."""
+    at: int = 0
+    """Which of them was dumped last."""
     written: list[str] = field(default_factory=list)
 
     @property
@@ -55,8 +59,6 @@ class Dumper:
         options = self.options
         long = options["dump_hlo_as_long_text"]
         base = api.PRESETS["default" if long else "short-parsable"]()
-        from dataclasses import replace
-
         return replace(
             base,
             large_constants=options["dump_large_constants"],
@@ -69,8 +71,7 @@ class Dumper:
         """Write the module under the name of a stage; the place it went to."""
         if not self.is_on:
             return None
-        from dataclasses import fields
-
+        stage += self.following(stage)
         options, to = self.options, self.options["dump_to"]
         as_proto = options["dump_hlo_as_proto"]
         switches = {f.name: getattr(self.text_options, f.name) for f in fields(api.PrintOptions)}
@@ -88,6 +89,19 @@ class Dumper:
             else:
                 where = self.write(f"{self.stem(stage)}.hlo.pb", data)
         return where
+
+    def following(self, stage: str) -> str:
+        """`.before_y` behind a stage that ends in `after_x`, y being the pass that comes next."""
+        name = stage.rpartition(".after_")[2] if ".after_" in stage else None
+        if name not in self.passes:
+            return ""
+        count = len(self.passes)
+        self.at = next(
+            k % count for k in range(self.at, self.at + count + 1) if self.passes[k % count] == name
+        )
+        last = self.at + 1 == count
+        self.at += 1
+        return f".before_{'pipeline-end' if last else self.passes[self.at]}"
 
     def stem(self, stage: str) -> str:
         stamp = ""

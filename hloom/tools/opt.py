@@ -148,7 +148,7 @@ def _optimised(
     verbose: bool,
 ) -> tuple[api.Module, api.PassResult, list[api.PassRecord]]:
     """What the passes made of the module, with dumps before and after."""
-    dumper = Dumper(options, module.name)
+    dumper = Dumper(options, module.name, pass_names(pipeline))
     dumper.dump("before_optimizations", module)
     result, records = pipeline.run_recorded(
         module, _pipeline_options(options, dumper, check, verbose), trace=trace
@@ -183,6 +183,13 @@ def _pipeline(steps: tuple[api.Pass, ...], fix_point: bool) -> api.Pipeline:
         return api.Pipeline("fix-point", (api.FixedPoint(pipeline),)) if fix_point else pipeline
     except ValueError as error:
         raise api.UsageError(str(error), rule="pass-order") from None
+
+
+def pass_names(step: api.Pass) -> tuple[str, ...]:
+    """The names of the passes in a pipeline, in the order they run."""
+    if isinstance(step, api.Pipeline):
+        return tuple(name for inner in step.passes for name in pass_names(inner))
+    return pass_names(step.inner) if isinstance(step, api.FixedPoint) else (step.name,)
 
 
 def _pipeline_options(

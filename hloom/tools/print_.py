@@ -159,7 +159,7 @@ def found_instruction(module: api.Module, name: str, computation: str | None) ->
             return c.names[plain]
     raise api.UsageError(
         f"no instruction %{plain} in {module.name}",
-        hint=nearest(plain, [i for c in places for i in c.names]),
+        hint=nearest(plain, list(dict.fromkeys(i for c in places for i in c.names))),
     )
 
 

@@ -117,9 +117,22 @@ def test_dump_of_everything(run, add, tmp_path):
     names = sorted(p.name for p in folder.iterdir())
     assert "module_0001.add_module.before_optimizations.txt" in names
     assert "module_0001.add_module.after_optimizations.txt" in names
-    assert any("after_dce" in n for n in names) and not any("cse" in n for n in names)
+    assert any("after_dce" in n for n in names) and not any("after_cse" in n for n in names)
     before = hloom.load(folder / "module_0001.add_module.before_optimizations.txt")
     assert api.difference(hloom.load(add), before) is None
+
+
+def test_dump_after_each_pass_names_the_next_one(run, add, tmp_path):
+    folder = tmp_path / "dumps"
+    words = ["--passes=dce,cse,dce", f"--dump_to={folder}", "--dump_hlo_pass_re=dce|cse"]
+    run("opt", add, *words)
+    after = sorted(p.name for p in folder.iterdir() if ".after_" in p.name and "opt" in p.name)
+    ends = [name.partition(".opt.")[2] for name in after if ".opt." in name]
+    assert [e for e in ends if e.startswith("after_")] == [
+        "after_dce.before_cse.txt",
+        "after_cse.before_dce.txt",
+        "after_dce.before_pipeline-end.txt",
+    ]
 
 
 def test_dump_options_act(run, add, tmp_path):

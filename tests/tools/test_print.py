@@ -118,3 +118,36 @@ def test_notebook_shows_the_module_escaped(add):
 def test_notebook_leaves_out_what_is_too_long(monkeypatch, add):
     monkeypatch.setattr("hloom.ir.text.html.MOST_LINES", 2)
     assert "3 more lines" in hloom.load(add)._repr_html_()
+
+
+def test_notebook_html_is_well_formed(loop):
+    from html.parser import HTMLParser
+
+    stack, wrong = [], []
+
+    class Balance(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            stack.append(tag)
+
+        def handle_endtag(self, tag):
+            if not stack or stack.pop() != tag:
+                wrong.append(tag)
+
+    Balance().feed(hloom.load(loop)._repr_html_())
+    assert not stack and not wrong
+
+
+def test_long_expressions_are_broken_behind_commas(run, tmp_path):
+    names = [f"parameter_number_{k}" for k in range(30)]
+    body = "".join(f"  {n} = f32[] parameter({k})\n" for k, n in enumerate(names))
+    shape = f"({', '.join(['f32[]'] * 30)})"
+    path = tmp_path / "wide.hlo"
+    path.write_text(f"ENTRY e {{\n{body}  ROOT t = {shape} tuple({', '.join(names)})\n}}\n")
+    out = run("print", path).stdout
+    assert max(map(len, out.splitlines())) < 200
+    assert " ".join(out.split()).count("parameter_number_") == 60
+
+
+def test_named_parts_that_do_not_exist_offer_near_ones(run, add):
+    done = run("print", add, "--instruction", "summ")
+    assert done.exit_code == 2 and "did you mean %sum?" in done.stderr
