@@ -77,6 +77,23 @@ ListPasses = Annotated[
 ]
 
 
+def _list_options(wanted: bool) -> None:
+    if wanted:
+        opt_report.list_options(READ)
+        raise typer.Exit
+
+
+ListOptions = Annotated[
+    bool,
+    typer.Option(
+        "--list-options",
+        callback=_list_options,
+        is_eager=True,
+        help="Every option of the compiler with its default, and whether anything reads it yet.",
+    ),
+]
+
+
 @guarded
 def opt(
     ctx: typer.Context,
@@ -97,6 +114,7 @@ def opt(
     check: Checked = True,
     verbose: Verbose = False,
     list_passes: ListPasses = False,
+    list_options: ListOptions = False,
     as_json: AsJson = False,
 ) -> None:
     """Run passes over a program and print the result, or write it with -o.

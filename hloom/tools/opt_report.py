@@ -29,6 +29,15 @@ def list_passes(as_json: bool) -> None:
             typer.echo(f"  {r['name']:<{width}}  {typer.style(r['law'], dim=True)}")
 
 
+def list_options(read: frozenset[str]) -> None:
+    """The table of the compiler's options; those that nothing reads yet are marked."""
+    made = table("options, also with xla_ in front and in XLA_FLAGS", "option", "acts", "meaning")
+    for option in api.OPTIONS.values():
+        acts = "yes" if option.name in read else "not yet"
+        made.add_row(option.written(), acts, option.meaning)
+    print_table(made, console())
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()

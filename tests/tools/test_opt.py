@@ -157,3 +157,11 @@ def test_result_file(run, add, tmp_path):
     out = tmp_path / "o.pb"
     done = run("opt", add, "--passes=dce", "-o", out)
     assert done.stdout == "" and hloom.load(out).instruction_count == 3
+
+
+def test_list_of_options_says_which_act(run):
+    lines = run("opt", "--list-options").stdout.splitlines()
+    acts = {line.split()[0]: line.split()[1] for line in lines[2:] if line}
+    assert acts["--dump_max_hlo_modules=-1"] == "yes"
+    assert acts["--gpu_autotune_level=4"] == "not"
+    assert len(acts) == len(api.OPTIONS)
