@@ -147,6 +147,28 @@ OPS: Registry[str, OpDef] = Registry("opcode")
 Cls = TypeVar("Cls", bound=type)
 
 
+def _record(fields: tuple[Field, ...]) -> type:
+    """The frozen dataclass of these attributes; operations with equal fields share it.
+
+    Making a dataclass compiles source text, which for 133 of them was most of the time it took
+    to import hloom.
+    """
+    key = tuple((f.name, type(f.default), f.default) for f in fields)
+    made = _RECORDS.get(key)
+    if made is None:
+        specs: list[Any] = [
+            (f.name, Any) if f.required else (f.name, Any, dataclasses.field(default=f.default))
+            for f in fields
+        ]
+        specs.sort(key=len)
+        made = dataclasses.make_dataclass("Attributes", specs, frozen=True, slots=True)
+        _RECORDS[key] = made
+    return made
+
+
+_RECORDS: dict[tuple[Any, ...], type] = {}
+
+
 def op(name: str, *, side_effect: bool = False) -> Callable[[Cls], Cls]:
     """Declare an operation from a class; see the module docstring."""
 
@@ -157,22 +179,11 @@ def op(name: str, *, side_effect: bool = False) -> Callable[[Cls], Cls]:
         called = tuple(k for k, v in hints.items() if v in (Called, CalledMany))
         kinds = {k: v for k, v in hints.items() if k not in operands and k not in called}
         fields = tuple(Field(k, v, cls.__dict__.get(k, REQUIRED)) for k, v in kinds.items())
-        namespace = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")}
-        namespace["__annotations__"] = {f.name: Any for f in fields}
-        for f in fields:
-            namespace.pop(f.name, None)
-        bases = tuple(b for b in cls.__bases__)
-        specs = [
-            (f.name, Any) if f.required else (f.name, Any, dataclasses.field(default=f.default))
-            for f in fields
-        ]
-        required_first = sorted(specs, key=len)
-        namespace.pop("__annotations__")
-        attrs: Any = dataclasses.make_dataclass(
-            cls.__name__, required_first, bases=bases, namespace=namespace, frozen=True, slots=True
-        )
-        attrs.__module__ = cls.__module__
-        attrs.__doc__ = cls.__doc__
+        left_out = {"__dict__", "__weakref__", "__annotations__", *kinds}
+        namespace = {k: v for k, v in vars(cls).items() if k not in left_out}
+        namespace["__slots__"] = ()
+        bases = tuple(b for b in cls.__bases__ if b is not object)
+        attrs: Any = type(cls.__name__, (_record(fields), *bases), namespace)
         empty = None if any(f.required for f in fields) else attrs()
         OPS.add(
             name,
