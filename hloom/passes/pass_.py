@@ -12,6 +12,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.passes.facts import Fact
 from hloom.rewrite.driver import Trace, apply_rules
+from hloom.rewrite.fusion import drop_unread_operands
 from hloom.rewrite.rule import Rule
 
 ALL_THREADS: frozenset[str] = frozenset()
@@ -86,6 +87,8 @@ class RewritePass(Pass):
                 continue
             count = len(c.instructions)
             fired += apply_rules(c, rules, trace=trace)
+            if c.is_fusion:
+                drop_unread_operands(c)
             changed |= len(c.instructions) != count
         return PassResult(changed or fired.total() > 0, fired)
 

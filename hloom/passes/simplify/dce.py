@@ -11,6 +11,7 @@ from hloom.ir.op import OPS
 from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
+from hloom.rewrite.fusion import drop_unread_operands
 from hloom.types.shape import tuple_shape
 
 
@@ -40,6 +41,21 @@ def remove_dead_computations(module: Module) -> int:
     return removed
 
 
+def narrow_annotations(i: Instruction, kept: list[int]) -> None:
+    """Fit what is said of a tuple to the elements that are kept: all of it, or what is left."""
+    i.sharding = None
+    if not i.extra:
+        return
+    extra = dict(i.extra)
+    extra.pop("parameter_replication", None)
+    original = extra.pop("original_value", None)
+    if original is not None:
+        original = original.elements(kept) if i.shape.is_tuple else original.element(kept[0])
+    if original is not None:
+        extra["original_value"] = original
+    i.extra = extra or None
+
+
 def narrow_fusion(fusion: Instruction) -> bool:
     """Drop the tuple outputs of a fusion that nobody reads; True if something went."""
     body = fusion.called[0]
@@ -47,7 +63,9 @@ def narrow_fusion(fusion: Instruction) -> bool:
         return False
     if fusion.has_control_edges or fusion.attrs.output_to_operand_aliasing:
         return False
-    if not fusion.users or any(u.opcode != "get-tuple-element" for u in fusion.users):
+    if not fusion.users or any(
+        u.opcode != "get-tuple-element" or u.has_control_edges for u in fusion.users
+    ):
         return False
     live = sorted({u.attrs.index for u in fusion.users})
     outputs = body.root.operands
@@ -60,16 +78,24 @@ def narrow_fusion(fusion: Instruction) -> bool:
         for user in list(fusion.users):
             fusion.parent.replace(user, fusion)
             fusion.parent.erase(user)
-        fusion.sharding = None
     else:
         shape = tuple_shape(tuple(fusion.shape.elements[k] for k in live))
         kept = tuple(outputs[k] for k in live)
         body.root = body.append("tuple", OPS["tuple"].empty, kept, shape, old_root.name)
-        fusion.shape, fusion.sharding = shape, None
+        fusion.shape = shape
         for user in fusion.users:
             user.attrs = OPS["get-tuple-element"].attrs(index=live.index(user.attrs.index))
+    narrow_annotations(fusion, live)
     body.erase(old_root)
     return True
+
+
+def _count(module: Module, c: Computation, erased: int, fired: Counter[str]) -> None:
+    """Note that instructions went from a computation, in its schedule too."""
+    if erased:
+        fired["instructions"] += erased
+        if module.schedule is not None and c in module.schedule:
+            module.schedule[c] = [i for i in module.schedule[c] if i in c.instructions]
 
 
 @register
@@ -92,16 +118,11 @@ class DeadCodeElimination(Pass):
             if self.remove_dead_fusion_outputs:
                 fusions = [i for i in c.instructions if i.opcode == "fusion"]
                 narrowed = [i for i in fusions if narrow_fusion(i)]
-                if narrowed:
-                    fired["fusion outputs"] += len(narrowed)
-            if erased:
-                fired["instructions"] += erased
-                if module.schedule is not None and c in module.schedule:
+                fired["fusion outputs"] += len(narrowed)
+            fired["instructions"] += erased
+            if module.schedule is not None and c in module.schedule:
+                if len(module.schedule[c]) != len(c.instructions):
                     module.schedule[c] = [i for i in module.schedule[c] if i in c.instructions]
         if removed := remove_dead_computations(module):
             fired["computations"] += removed
-        if not fired and module.schedule is not None:
-            for c in list(module.schedule):
-                if c not in module.computations:
-                    del module.schedule[c]
         return PassResult.of(+fired)
