@@ -6,7 +6,7 @@ A tree in the form of the instruction's shape whose leaves name arrays of the ol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hloom.ir.text.cursor import Cursor, escape
@@ -70,6 +70,20 @@ class OriginalValue:
                 stack.extend(reversed(parts))
             else:
                 yield index, node
+
+    def elements(self, kept: Iterable[int]) -> OriginalValue | None:
+        """That of a tuple of only these elements; None where this is not one of a tuple."""
+        if self.is_synthetic_call:
+            return self
+        if not isinstance(self.tree, OriginalTuple):
+            return None
+        return OriginalValue(OriginalTuple(tuple(self.tree.elements[k] for k in kept)))
+
+    def element(self, k: int) -> OriginalValue | None:
+        """That of element `k` of a tuple; None where nothing is known of it."""
+        if not isinstance(self.tree, OriginalTuple) or self.tree.elements[k] is None:
+            return None
+        return OriginalValue(self.tree.elements[k])
 
     def prefixed(self, prefix: str) -> OriginalValue:
         """The same with `prefix/` before each name, as inlining writes it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hloom.ir.text.cursor import Cursor, escape
@@ -112,6 +112,63 @@ class StackFrameIndex:
             rows = (f"{i} {_show_record(record)}" for i, record in enumerate(records, 1))
             parts.append("\n".join([title, *rows]) + "\n")
         return "\n".join(parts) + "\n"
+
+
+class FrameJoiner:
+    """Makes the frames of instructions that move to where they were called from (IR-22).
+
+    Frames are added to copies of the tables and shared where a chain is needed again; `index`
+    is the whole when all is done.
+    """
+
+    def __init__(self, index: StackFrameIndex | None) -> None:
+        self._start = index
+        self._frames = list(index.stack_frames) if index else []
+        self._known = {frame: number for number, frame in enumerate(self._frames, 1)}
+        self._joined: dict[tuple[int, int], int] = {}
+
+    @property
+    def index(self) -> StackFrameIndex | None:
+        """The tables with what was added."""
+        if self._start is None or len(self._frames) == len(self._start.stack_frames):
+            return self._start
+        return replace(self._start, stack_frames=tuple(self._frames))
+
+    def joined(self, own: int, caller: int) -> int:
+        """The number of the frames of `own` followed outwards by those of `caller`.
+
+        That of `own` where those of `caller` are already its outermost ones, and the other
+        number where one of the two is none or unknown.
+        """
+        if not self._is_known(caller):
+            return own
+        if not self._is_known(own):
+            return caller
+        made = self._joined.get((own, caller))
+        if made is None:
+            made = self._joined[own, caller] = self._join(own, caller)
+        return made
+
+    def _is_known(self, number: int) -> bool:
+        return 1 <= number <= len(self._frames)
+
+    def _join(self, own: int, caller: int) -> int:
+        chain: dict[int, None] = {}
+        number = own
+        while self._is_known(number) and number not in chain:
+            chain[number] = None
+            number = self._frames[number - 1].parent_frame_id
+        if caller in chain:
+            return own
+        made = caller
+        for number in reversed(chain):
+            frame = StackFrame(self._frames[number - 1].file_location_id, made)
+            known = self._known.get(frame)
+            if known is None:
+                self._frames.append(frame)
+                known = self._known[frame] = len(self._frames)
+            made = known
+        return made
 
 
 def _at(table: tuple[T, ...], number: int) -> T | None:

@@ -7,86 +7,133 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from hloom.base.diagnostics import UsageError
 from hloom.ir.computation import Computation
 from hloom.ir.copy import Replacement, copy_computation, copy_instructions
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.frontend import FrontendAttributes
+from hloom.ir.values.metadata import OpMetadata
+from hloom.ir.values.stack_frames import FrameJoiner
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 
 Answer = Literal["allow", "prohibit", "allow ignoring attributes"]
 FUSE_ATTRIBUTES = ("MUST_FUSE", "MAXIMAL_FUSE", "FUSE_LIMIT")
-COMPOSITE_ATTRIBUTES = ("composite.name", "composite.attributes", "composite.version")
 NOT_FUSIBLE = frozenset(
     "parameter constant tuple get-tuple-element call while conditional custom-call infeed outfeed "
-    "send recv send-done recv-done after-all async-start async-update async-done".split()
+    "send recv send-done recv-done after-all async-start async-update async-done domain".split()
 )
-LONGEST_NAME = 1024
-
-
-def prefixed_name(caller: str, own: str) -> str:
-    """`caller/own`, or `own` where it has that prefix or would become too long (IR-22)."""
-    if not caller or own == caller or own.startswith(caller + "/"):
-        return own
-    joined = f"{caller}/{own}" if own else caller
-    return joined if len(joined) <= LONGEST_NAME else own
 
 
 def inline_call(call: Instruction, *, propagate_metadata: bool = True) -> Replacement:
     """Replace one call by a copy of its callee's body; return which instruction became which.
 
     The call's control predecessors come before every inlined instruction, its control successors
-    after the new root. Channel ids stay as they are. The inlined instructions stand at the end
-    of the program order: call `reorder(in_order())` when done.
+    after the new root; the schedule, if there is one, gets the inlined instructions where the
+    call stood. Channel ids stay as they are. The inlined instructions stand at the end of the
+    program order: call `reorder(in_order())` when done. Raises `UsageError` for another opcode.
     """
-    computation, body = call.parent, call.called[0]
-    new_for_old: Replacement = dict(zip(body.parameters, call.operands, strict=True))
-    order = [i for i in body.in_order() if i.opcode != "parameter"]
-    copy_instructions(order, computation, new_for_old)
-    inlined = [new_for_old[i] for i in order]
-    for i in inlined:
-        for before in call.control_predecessors:
-            i.add_control_predecessor(before)
-        _annotate(i, call, propagate_metadata)
-    root = new_for_old[body.root]
-    for after in call.control_successors:
-        after.add_control_predecessor(root)
-    module = computation.module
-    if module is not None and module.schedule is not None and computation in module.schedule:
-        _splice(module, call, body, new_for_old)
-    computation.replace(call, root)
-    computation.erase(call)
-    return new_for_old
+    if call.opcode != "call":
+        raise UsageError("it is no call", instruction=f"%{call.name}", rule="PS-03")
+    inlining = _Inlining(call.parent, propagate_metadata)
+    made = inlining.inline(call)
+    inlining.finish()
+    return made
 
 
-def _splice(module: Module, call: Instruction, body: Computation, made: Replacement) -> None:
-    """Put the inlined instructions where the call stood in the schedule."""
-    schedule = module.schedule
-    assert schedule is not None
-    inner = [made[i] for i in schedule.get(body, body.in_order()) if i.opcode != "parameter"]
-    order: list[Instruction] = []
-    for i in schedule[call.parent]:
-        order.extend(inner if i is call else (i,))
-    schedule[call.parent] = order
+class _Inlining:
+    """Inlines calls of one computation; what costs its whole length is done once, at the end."""
+
+    def __init__(self, computation: Computation, propagate_metadata: bool) -> None:
+        self.computation = computation
+        self.module = computation.module
+        self.propagate_metadata = propagate_metadata
+        self.frames = FrameJoiner(self.module.stack_frames if self.module else None)
+        schedule = self.module.schedule if self.module else None
+        self.schedule = schedule if schedule is not None and computation in schedule else None
+        self.in_place_of: dict[Instruction, list[Instruction]] = {}
+        """For each call that went, in a scheduled computation, what runs instead."""
+
+    def inline(self, call: Instruction) -> Replacement:
+        computation, body = self.computation, call.called[0]
+        new_for_old: Replacement = dict(zip(body.parameters, call.operands, strict=True))
+        order = [i for i in body.in_order() if i.opcode != "parameter"]
+        copy_instructions(order, computation, new_for_old)
+        for i in order:
+            made = new_for_old[i]
+            for before in call.control_predecessors:
+                made.add_control_predecessor(before)
+            self.annotate(made, call)
+        root = new_for_old[body.root]
+        for after in call.control_successors:
+            after.add_control_predecessor(root)
+            if body.root.opcode == "parameter":  # nothing inlined hands the order on
+                for before in call.control_predecessors:
+                    after.add_control_predecessor(before)
+        if self.schedule is not None:
+            steps = self.schedule.get(body, order)
+            self.in_place_of[call] = [new_for_old[i] for i in steps if i.opcode != "parameter"]
+        computation.replace(call, root)
+        computation.erase(call)
+        return new_for_old
+
+    def finish(self) -> None:
+        """Write the schedule and the stack frames."""
+        if self.schedule is not None and self.in_place_of:
+            order: list[Instruction] = []
+            for i in self.schedule[self.computation]:
+                order.extend(self.in_place_of.get(i, (i,)))
+            self.schedule[self.computation] = order
+        if self.module is not None:
+            self.module.stack_frames = self.frames.index
+
+    def annotate(self, i: Instruction, call: Instruction) -> None:
+        """Say in metadata, original value and attributes where the instruction came from."""
+        if self.propagate_metadata and call.metadata is not None:
+            i.metadata = metadata_from_call(i.metadata, call.metadata, self.frames)
+        if i.extra and "original_value" in i.extra:
+            _prefix_original_value(i, call)
+        attributes = call.frontend_attributes
+        if attributes and i.opcode not in NOT_FUSIBLE:
+            fuse = {k: attributes[k] for k in FUSE_ATTRIBUTES if k in attributes}
+            if fuse:
+                own_attributes = i.frontend_attributes or {}
+                i.frontend_attributes = FrontendAttributes.of({**fuse, **own_attributes})
 
 
-def _annotate(i: Instruction, call: Instruction, propagate_metadata: bool) -> None:
-    if propagate_metadata and call.metadata is not None and call.metadata.op_name:
-        own = i.metadata.op_name if i.metadata is not None else ""
-        name = prefixed_name(call.metadata.op_name, own)
-        base = i.metadata if i.metadata is not None else call.metadata
-        i.metadata = replace(base, op_name=name)
-    attributes = call.frontend_attributes
-    if attributes and i.opcode not in NOT_FUSIBLE:
-        fuse = {k: attributes[k] for k in FUSE_ATTRIBUTES if k in attributes}
-        if fuse:
-            i.frontend_attributes = FrontendAttributes.of({**(i.frontend_attributes or {}), **fuse})
+def metadata_from_call(own: OpMetadata | None, call: OpMetadata, frames: FrameJoiner) -> OpMetadata:
+    """An instruction's metadata with the name and the frames of the call before its own (IR-22).
+
+    One without metadata gets the place of the call.
+    """
+    if own is None:
+        own = replace(call, op_name="", stack_frame_id=0)
+    frame = frames.joined(own.stack_frame_id, call.stack_frame_id)
+    return replace(own.called_from(call), stack_frame_id=frame)
+
+
+def _prefix_original_value(i: Instruction, call: Instruction) -> None:
+    """Name the call in the original value; without a call that is known there is none."""
+    assert i.extra is not None
+    of_call = (call.extra or {}).get("original_value")
+    if of_call is not None and of_call.is_synthetic_call:
+        return
+    names = {a.instruction_name for _, a in of_call.leaves() if a} if of_call is not None else ()
+    own = i.extra.pop("original_value")
+    if len(names) == 1:
+        (name,) = names
+        i.extra["original_value"] = own.prefixed(name)
+    if not i.extra:
+        i.extra = None
 
 
 def clone_and_inline(module: Module, call: Instruction) -> Computation:
     """A copy of the call's computation in which this call is inlined; the original stays."""
-    made, new_for_old = copy_computation(call.parent, module)
+    source = call.parent
+    made, new_for_old = copy_computation(source, module)
+    if module.schedule is not None and source in module.schedule:
+        module.schedule[made] = [new_for_old[i] for i in module.schedule[source]]
     inline_call(new_for_old[call])
     return made
 
@@ -111,19 +158,33 @@ class CallInliner(Pass):
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
+        return self.run_with_map(module, threads=threads)[0]
+
+    def run_with_map(
+        self, module: Module, *, threads: frozenset[str] = ALL_THREADS
+    ) -> tuple[PassResult, Replacement]:
+        """Run, and tell which instruction of a callee became which: the last copy of one that was
+        inlined several times. Parameters and calls that are gone are left out."""
         fired: Counter[str] = Counter()
+        made: Replacement = {}
         for c in on_threads(module, threads):
             if any(i.opcode == "async-start" for i in c.callers):
                 continue
             calls = [i for i in c.in_order() if i.opcode == "call" and self.is_inlined(i)]
+            if not calls:
+                continue
+            inlining = _Inlining(c, self.propagate_metadata)
             for call in calls:
-                made = inline_call(call, propagate_metadata=self.propagate_metadata)
+                inlined = inlining.inline(call)
                 if self.update_domain and call.sharding is not None:
-                    self.share(call, made)
-                fired["inlined"] += 1
-            if calls:
-                c.reorder(c.in_order())
-        return PassResult.of(fired)
+                    self.share(call, inlined)
+                made |= inlined
+            fired["inlined"] += len(calls)
+            inlining.finish()
+            c.reorder(c.in_order())
+        left = {old: new for old, new in made.items() if old.opcode != "parameter"}
+        left = {old: new for old, new in left.items() if new in new.parent.instructions}
+        return PassResult.of(fired), left
 
     def is_inlined(self, call: Instruction) -> bool:
         """Whether this call is to be inlined (the list in PS-03)."""

@@ -20,22 +20,21 @@ def only_called_by_calls(computation: Computation) -> bool:
     return bool(computation.callers) and all(i.opcode == "call" for i in computation.callers)
 
 
-def clone_with_callees(c: Computation, module: Module) -> tuple[Computation, int]:
-    """A copy of a computation and of all that it calls, and how many computations were made."""
-    reachable = module.computations_in_order([c])
-    copies: dict[Computation, Computation] = {}
-    made = 0
-    for x in reachable:
-        copies[x], new_for_old = copy_computation(x, module, f"{x.name}.clone", copies)
-        made += 1
-        if module.schedule is not None and x in module.schedule:
-            module.schedule[copies[x]] = [new_for_old[i] for i in module.schedule[x]]
-    return copies[c], made
+def clone(c: Computation, module: Module) -> Computation:
+    """A copy of a computation that calls the same computations, with the same schedule."""
+    made, new_for_old = copy_computation(c, module, f"{c.name}.clone")
+    if module.schedule is not None and c in module.schedule:
+        module.schedule[made] = [new_for_old[i] for i in module.schedule[c]]
+    return made
 
 
 @register
 class FlattenCallGraph(Pass):
-    """Clone computations until each has one caller, which names it once."""
+    """Clone computations until each has one caller, which names it once.
+
+    Callers come first, so that all callers of a computation, clones among them, are known when
+    its turn comes: what a clone calls is cloned in its turn, and a whole subtree with it.
+    """
 
     name = "flatten-call-graph"
     gives = (flat_call_graph,)
@@ -69,8 +68,8 @@ class FlattenCallGraph(Pass):
             if keeps:
                 keeps = False
                 continue
-            called[k], count = clone_with_callees(c, module)
-            made += count
+            called[k] = clone(c, module)
+            made += 1
         if made:
             caller.set_called(tuple(called))
         return made

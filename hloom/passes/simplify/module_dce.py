@@ -8,13 +8,19 @@ found by walking back from what is live until nothing is added.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.ir.values.backend_config import BackendConfig
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
-from hloom.passes.simplify.dce import remove_dead_computations, remove_dead_instructions
+from hloom.passes.simplify.dce import (
+    narrow_annotations,
+    remove_dead_computations,
+    remove_dead_instructions,
+)
 from hloom.rewrite.driver import Trace, is_removable
 from hloom.types.shape import tuple_shape
 
@@ -87,14 +93,51 @@ def narrow_loop(loop: Instruction, live: set[int]) -> None:
     body.erase(old_root)
     for c in (condition, body):
         remove_dead_instructions(c)
-        c.parameters[0].shape, c.parameters[0].sharding = shape, None
+        c.parameters[0].shape = shape
+        narrow_annotations(c.parameters[0], kept)
         _renumber(c.parameters[0], place)
     old_init = loop.operands[0]
     loop.set_operands((init,))
-    loop.shape, loop.sharding = shape, None
+    loop.shape = shape
+    narrow_annotations(loop, kept)
+    if loop.backend_config is not None:
+        loop.backend_config = renumbered_config(loop.backend_config, place)
     _renumber(loop, place)
     if not old_init.users and not old_init.is_root:
         loop.parent.erase(old_init)
+
+
+def renumbered_config(config: BackendConfig, place: dict[int, int]) -> BackendConfig:
+    """What is known of a loop, with the new numbers of the elements it speaks of.
+
+    What is known of an element that went is left out.
+    """
+    if config.json is None:
+        return config
+    made: dict[str, Any] = {}
+    for key, value in config.json.items():
+        if key in ("known_induction_variable", "knownInductionVariable"):
+            value = _moved(value, place)
+        elif key in ("dynamic_variables", "dynamicVariables") and isinstance(value, list):
+            value = [new for x in value if (new := _moved(x, place)) is not None]
+        if value is not None:
+            made[key] = value
+    return config if made == config.json else BackendConfig.from_json(made)
+
+
+def _moved(record: Any, place: dict[int, int]) -> Any:
+    """A JSON record with a `tuple_index` (0 where it has none), renumbered; None if that went."""
+    if not isinstance(record, dict):
+        return record
+    key = "tupleIndex" if "tupleIndex" in record else "tuple_index"
+    old = record.get(key, 0)
+    try:
+        new = place.get(int(old))
+    except (TypeError, ValueError):
+        return record
+    if new is None:
+        return None
+    return {**record, key: str(new) if isinstance(old, str) else new}
 
 
 def _renumber(source: Instruction, place: dict[int, int]) -> None:
