@@ -14,10 +14,10 @@ HLOOM := $(BIN)/python -m hloom.tools.main
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peer demo test check format bench fuzz proto stub lock clean
+.PHONY: help setup peer demo test check format bench fuzz docs examples proto stub lock clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make or refresh .venv
 
@@ -32,15 +32,21 @@ peer: $(STAMP) ## add jax, jaxlib and scipy, to compare with
 
 demo: $(STAMP) ## run the command line on one program (MODULE=file.hlo for another)
 	@echo "== stats: what is in $(MODULE)"
-	@$(HLOOM) stats $(MODULE)
-	@echo "== verify: is it well formed"
+	@$(HLOOM) stats $(MODULE) --top 8
+	@echo "== verify: is it well formed, and what is said of one that is not"
 	@$(HLOOM) verify $(MODULE)
+	@mkdir -p build
+	@sed 's/f32\[4\]{0} reduce(/f32[8]{0} reduce(/' examples/softmax.hlo > build/wrong.hlo
+	@$(HLOOM) verify build/wrong.hlo || true
+	@echo
 	@echo "== eval: what it computes, on random inputs"
 	@$(HLOOM) eval $(MODULE)
-	@echo "== opt: rewrite it, then read the result"
-	@mkdir -p build
+	@echo "== opt: rewrite it"
 	@$(HLOOM) opt $(MODULE) --passes=call-inliner,algsimp,cse,dce --stats -o build/demo.hlo
+	@echo "== print: read the result"
 	@$(HLOOM) print build/demo.hlo
+	@echo
+	@echo "== more: docs/hlo.md explains HLO; the other programs are in examples/"
 
 test: $(STAMP) ## the whole test suite
 	@echo "== tests ($(JOBS) processes)"
@@ -70,6 +76,12 @@ proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the pac
 	@$(BIN)/python -m grpc_tools.protoc -I hloom/ir/schema --include_imports \
 	  --descriptor_set_out=hloom/ir/schema/hlo.binpb hloom/ir/schema/*.proto
 	@echo "== wrote hloom/ir/schema/hlo.binpb"
+
+docs: $(STAMP) ## write the generated pages of docs/: operations, passes, errors
+	@$(BIN)/python docs/make_pages.py
+
+examples: peer ## write the examples that JAX makes
+	@$(BIN)/python examples/make_examples.py
 
 stub: $(STAMP) ## write the builder's type stub from the op declarations
 	@$(BIN)/python -m hloom.ir.stub
