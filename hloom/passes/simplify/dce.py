@@ -92,9 +92,9 @@ def narrow_fusion(fusion: Instruction) -> bool:
 
 def _count(module: Module, c: Computation, erased: int, fired: Counter[str]) -> None:
     """Note that instructions went from a computation, in its schedule too."""
-    if erased:
-        fired["instructions"] += erased
-        if module.schedule is not None and c in module.schedule:
+    fired["instructions"] += erased
+    if module.schedule is not None and c in module.schedule:
+        if len(module.schedule[c]) != len(c.instructions):
             module.schedule[c] = [i for i in module.schedule[c] if i in c.instructions]
 
 
@@ -119,10 +119,12 @@ class DeadCodeElimination(Pass):
                 fusions = [i for i in c.instructions if i.opcode == "fusion"]
                 narrowed = [i for i in fusions if narrow_fusion(i)]
                 fired["fusion outputs"] += len(narrowed)
-            fired["instructions"] += erased
-            if module.schedule is not None and c in module.schedule:
-                if len(module.schedule[c]) != len(c.instructions):
-                    module.schedule[c] = [i for i in module.schedule[c] if i in c.instructions]
+            _count(module, c, erased, fired)
+        for c in on_threads(module, threads):
+            bodies = [i.called[0] for i in c.instructions if i.opcode == "fusion"]
+            if dropped := sum(drop_unread_operands(body) for body in bodies):
+                fired["fusion operands"] += dropped
+                _count(module, c, remove_dead_instructions(c), fired)
         if removed := remove_dead_computations(module):
             fired["computations"] += removed
         return PassResult.of(+fired)
