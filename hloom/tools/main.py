@@ -19,6 +19,8 @@ app = typer.Typer(
     help="Read, check, evaluate and rewrite HLO programs.\n\n"
     "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto), also "
     "with .gz behind; - is standard input. Every command has --help with examples, and --json.",
+    epilog="Exit codes: 0 all is well; 1 the program is wrong; 2 the command line is wrong; "
+    "3 a bug of hloom.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
