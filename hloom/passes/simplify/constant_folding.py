@@ -32,6 +32,9 @@ NEVER = frozenset(
 SPREADING = frozenset(["broadcast", "pad", "iota"])
 """Operations that make much out of little: folded only where the result is small."""
 
+CALLERS = frozenset(["while", "call", "conditional", "fusion"])
+"""Operations whose work is that of what they call."""
+
 
 @register
 class ConstantFolding(Pass):
@@ -65,6 +68,7 @@ class _Folding:
         self.options = options
         self.fired: Counter[str] = Counter()
         self.foldable_bodies: dict[Computation, bool] = {}
+        self.works: dict[Computation, int] = {}
 
     def propagate_into(self, c: Computation) -> None:
         """Where every call passes the identical constant for a parameter, use it in the body."""
@@ -95,9 +99,7 @@ class _Folding:
             if i not in c.instructions or not self.is_foldable(i):
                 continue
             try:
-                literal = evaluate_partially(
-                    i, options=EvalOptions(while_iteration_limit=self.options.work_limit >> 10)
-                )
+                literal = evaluate_partially(i, options=self.limits(i))
             except EvalError:
                 continue
             attrs = OPS["constant"].attrs(literal=literal.with_shape(i.shape))
@@ -123,9 +125,9 @@ class _Folding:
             return False
         if i.shape.size_bytes > self.options.result_limit_bytes:
             return False
-        if estimated_work(i) > self.options.work_limit:
+        if not all(self.is_foldable_body(x) for x in i.called):
             return False
-        return all(self.is_foldable_body(x) for x in i.called)
+        return self.work(i) <= self.options.work_limit
 
     def may_spread(self, i: Instruction) -> bool:
         """Broadcasts and pads stay cheap to compute; as constants they would fill memory."""
@@ -134,16 +136,53 @@ class _Folding:
 
     def is_foldable_body(self, c: Computation) -> bool:
         """Whether everything a called computation holds may be evaluated; asked once."""
-        known = self.foldable_bodies.get(c)
-        if known is None:
-            known = self.foldable_bodies[c] = all(
-                (i.opcode not in NEVER or i.opcode in _HARMLESS)
-                and (i.opcode not in SPREADING or self.options.level >= 2 or i.shape.rank == 0)
-                and not i.has_control_edges
-                and all(map(self.is_foldable_body, i.called))
-                for i in c.instructions
+        if c not in self.foldable_bodies:
+            for x in c.module.computations_in_order([c]) if c.module else [c]:
+                if x not in self.foldable_bodies:
+                    self.foldable_bodies[x] = all(map(self.is_foldable_inside, x.instructions))
+        return self.foldable_bodies[c]
+
+    def is_foldable_inside(self, i: Instruction) -> bool:
+        """Whether an instruction of a called computation may be evaluated."""
+        return (
+            (i.opcode not in NEVER or i.opcode in _HARMLESS)
+            and (i.opcode not in SPREADING or self.options.level >= 2 or i.shape.rank == 0)
+            and not i.has_control_edges
+            and all(self.foldable_bodies[x] for x in i.called)
+        )
+
+    def work(self, i: Instruction) -> int:
+        """Elementary steps that evaluating this takes, with one iteration of each loop."""
+        if i.opcode not in CALLERS:
+            return estimated_work(i)
+        return sum(map(self.body_work, i.called))
+
+    def body_work(self, c: Computation) -> int:
+        """The work of all that a computation holds; asked once."""
+        if c not in self.works:
+            for x in c.module.computations_in_order([c]) if c.module else [c]:
+                if x not in self.works:
+                    self.works[x] = 1 + sum(map(self.work, x.instructions))
+        return self.works[c]
+
+    def limits(self, i: Instruction) -> EvalOptions:
+        """What evaluating may take: as many iterations of loops as the work leaves room for."""
+        if not i.called:
+            return EvalOptions()
+        iterations = (self.options.work_limit >> 10) // max(1, self.work(i))
+        depth = max(1, self.loop_depth(i))
+        return EvalOptions(while_iteration_limit=max(1, int(iterations ** (1 / depth))))
+
+    def loop_depth(self, i: Instruction) -> int:
+        """How many loops stand inside one another, at most."""
+        depths: dict[Computation, int] = {}
+        module = i.parent.module
+        for c in module.computations_in_order(i.called) if module else ():
+            depths[c] = max(
+                ((x.opcode == "while") + max(map(depths.__getitem__, x.called), default=0))
+                for x in c.instructions
             )
-        return known
+        return (i.opcode == "while") + max(map(depths.__getitem__, i.called), default=0)
 
 
 _HARMLESS = frozenset(["constant", "parameter", "tuple", "get-tuple-element", "iota"])
@@ -151,7 +190,7 @@ _HARMLESS = frozenset(["constant", "parameter", "tuple", "get-tuple-element", "i
 
 def estimated_work(i: Instruction) -> int:
     """A coarse count of steps: elements of the result times what each one costs."""
-    size = max(i.shape.size, *(x.shape.size for x in i.operands))
+    size = max([x.shape.size for x in (i, *i.operands) if x.shape.is_array], default=1)
     if i.opcode in ("dot", "scaled-dot", "ragged-dot"):
         lhs = i.operands[0].shape
         return i.shape.size * prod(lhs.dims[d] for d in i.attrs.lhs_contracting_dims)
@@ -159,6 +198,6 @@ def estimated_work(i: Instruction) -> int:
         return i.shape.size * max(1, i.operands[1].shape.size)
     if i.opcode in ("reduce-window", "select-and-scatter"):
         return size * prod(d.size for d in i.attrs.window.dimensions)
-    if i.opcode in ("while", "call", "conditional", "sort"):
+    if i.opcode == "sort":
         return size * 64
     return size

@@ -36,7 +36,10 @@ class _Keys:
         self.layout_sensitive = layout_sensitive
         self.ignore_channels = ignore_channels
         self.merge_fusions = merge_fusions
-        self.bodies: dict[Computation, Hashable] = {}
+        self.bodies: dict[Computation, int] = {}
+        self.forms: dict[Hashable, int] = {}
+        """Each body that was met and its number; equal bodies have one number, so that comparing
+        and hashing never goes deeper than one body."""
 
     def of(self, i: Instruction) -> Hashable | None:
         """None when the instruction must stay what it is."""
@@ -44,7 +47,7 @@ class _Keys:
             return None
         if i.opcode == "fusion" and not self.merge_fusions:
             return None
-        if i.opcode not in COLLECTIVES and not is_removable(i):
+        if not is_removable(i):
             return None
         return self.expression(i, tuple([x.id for x in i.operands]))
 
@@ -58,17 +61,27 @@ class _Keys:
             attrs = replace(attrs, channel_id=1)
         shape = i.shape if self.layout_sensitive else i.shape.without_layout()
         called = tuple([self.body(c) for c in i.called]) if i.called else ()
-        config = i.backend_config if i.opcode in ("custom-call", "fusion") else None
-        return (i.opcode, operands, attrs, shape, i.sharding, called, config)
+        return (i.opcode, operands, attrs, shape, i.sharding, called, i.backend_config)
 
-    def body(self, c: Computation) -> Hashable:
-        """What a called computation computes, with its values numbered."""
-        known = self.bodies.get(c)
-        if known is None:
-            number = {i: k for k, i in enumerate(c.in_order())}
-            rows = tuple(self.expression(i, tuple([number[x] for x in i.operands])) for i in number)
-            known = self.bodies[c] = (number[c.root], rows)
-        return known
+    def body(self, c: Computation) -> int:
+        """A number for what a called computation computes; equal ones have the same."""
+        if c not in self.bodies:
+            module = c.module
+            callees = module.computations_in_order([c]) if module is not None else [c]
+            for x in callees:
+                if x not in self.bodies:
+                    self.bodies[x] = self.forms.setdefault(self.form(x), len(self.forms))
+        return self.bodies[c]
+
+    def form(self, c: Computation) -> Hashable:
+        """A computation whose values are numbered and whose callees are."""
+        number = {i: k for k, i in enumerate(c.in_order())}
+        rows = []
+        for i in number:
+            if i.opcode == "rng":  # no two are the same
+                return ("random", i.id)
+            rows.append(self.expression(i, tuple([number[x] for x in i.operands])))
+        return (number[c.root], tuple(rows))
 
 
 @register
