@@ -129,6 +129,7 @@ class Layout:
 
 _PLAIN: Final = ((), 1, None, None, 0, 0, (), None, 0)
 _INTERNED: Final[dict[tuple[Any, ...], Layout]] = {}
+_USUAL_RANKS: Final = 64
 _DEFAULTS: Final[list[Layout]] = []
 
 
@@ -185,6 +186,8 @@ def checked_layout(fields: Layout, rank: int) -> Layout:
 
 def default_layout(rank: int) -> Layout:
     """Row-major: the last dimension varies fastest."""
+    if rank > _USUAL_RANKS:
+        return layout(tuple(range(rank - 1, -1, -1)))
     while rank >= len(_DEFAULTS):
         _DEFAULTS.append(layout(tuple(range(len(_DEFAULTS) - 1, -1, -1))))
     return _DEFAULTS[rank]

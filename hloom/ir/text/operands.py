@@ -24,7 +24,7 @@ ARRAY = re.compile(r"\s*([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)\s*(?=%?[A-Za-z_]
 INDEX = re.compile(r"#(-?[\w.]+)")
 _SUGAR = re.compile(r"\s*([a-z][\w\-]*)\s*\(", re.A)
 _SHAPE = re.compile(r"[a-z]\w*\s*[\[(]", re.A)
-_MAX_NESTING = 200
+_MAX_NESTING = 60
 
 
 def fits(written: Shape, shape: Shape) -> bool:

@@ -46,7 +46,9 @@ class PrintOptions:
     async_sugar: bool = True
     """`negate-start` for an async-start around one operation (IR-13)."""
     replica_groups_full: bool = False
+    """Write replica groups as lists, whatever form they have."""
     replica_groups_subaxes: bool = True
+    """Write parts of mesh axes (`'a':(1)2`) as such; if not, groups that have them are lists."""
     subcomputation_mode: SubcomputationMode = "names"
     computations: bool = True
     """Print the called computations beside the entry."""

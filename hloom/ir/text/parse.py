@@ -24,7 +24,7 @@ HEADER = re.compile(r"\s*HloModule(?![\w.\-:=])", re.A)
 WITHOUT_HEADER = re.compile(r"\s*(?:ENTRY\b|%?[A-Za-z_][\w.\-]*:?\s*\{)", re.A)
 PARAMETER = re.compile(r"\s*(?:%([A-Za-z_][\w.\-]*)|([A-Za-z_][\w.\-]*)(:?))\s*", re.A)
 SHAPE_FIRST = re.compile(r"\s*(?:[a-z]\w*\s*\[|\()", re.A)
-DEEPEST_NESTING = 100
+DEEPEST_NESTING = 40
 UNNAMED = "_"
 """The name of what a text without a header leaves nameless."""
 
@@ -205,3 +205,5 @@ def parse_module(text: str, file: str | None = None) -> Module:
             return reader.read()
     except OffsetError as error:
         raise error.at(reader.cursor.original, file) from None
+    except RecursionError:
+        reader.cursor.fail("nested too deeply here", rule="depth")

@@ -16,20 +16,12 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.order import canonical_order
 from hloom.ir.text.async_form import async_start_of, is_async_wrapper
-from hloom.ir.text.cursor import escape
+from hloom.ir.text.cursor import RESERVED, escape
+from hloom.ir.text.fields import fields_text
 from hloom.ir.text.options import PrintOptions
 from hloom.types.literal_text import show_literal
 from hloom.types.shape import ProgramShape, Shape
 
-ALWAYS = frozenset(
-    "dimensions replica_groups source_target_pairs offset_dims collapsed_slice_dims "
-    "start_index_map update_window_dims inserted_window_dims scatter_dims_to_operand_dims "
-    "lhs_contracting_dims rhs_contracting_dims window lower largest transpose_a "
-    "parameter_number outfeed_shape".split()
-)
-"""Attributes that are written even where they have their default."""
-
-NOT_EXTRA = frozenset(["literal", "number", "infeed_config", "outfeed_config"])
 LARGE_CONSTANT = 10
 _NUMBERED = re.compile(r"\.\d+$")
 
@@ -47,7 +39,6 @@ class Printer:
     def __init__(self, options: PrintOptions, module: Module | None = None) -> None:
         self.options = options
         self.module = module
-        self.sigil = "%" if options.percent else ""
         self.attribute_texts: dict[int, str] = {}
         self.annotation_texts: dict[tuple[str, int], str] = {}
         self.kept: list[Any] = []
@@ -67,15 +58,17 @@ class Printer:
             parts.append(module.stack_frames.text)
         shown = module.computations_in_order()
         entry = module.entry_or_none
+        # An entry that is called as well has to stand before its callers.
+        last = None if entry is not None and entry.callers else entry
         if not options.computations:
             shown = [entry] if entry else []
         if options.async_sugar:
             self.hidden = {c for c in shown if is_async_wrapper(c)}
         texts = [(c, self.computation_text(c)) for c in shown if c not in self.hidden]
         if options.canonical_order:
-            texts.sort(key=lambda pair: (pair[0] is entry, pair[1]))
+            texts.sort(key=lambda pair: (pair[0] is last, pair[1]))
         else:
-            texts.sort(key=lambda pair: pair[0] is entry)
+            texts.sort(key=lambda pair: pair[0] is last)
         parts.extend(text for _, text in texts)
         return "\n\n".join(parts) + "\n"
 
@@ -125,7 +118,7 @@ class Printer:
         head = tab
         if indent is None:
             head += "ENTRY " if c.is_entry and options.ids else "ENTRY" if c.is_entry else ""
-            head += f"{self.sigil}{c.name}" if options.ids else ""
+            head += self.marked(c.name) if options.ids else ""
             if options.program_shape:
                 head += " " + self.signature(c)
             head += " " if head.strip() else ""
@@ -140,7 +133,7 @@ class Printer:
         if indent is None:
             if options.name_after_closing_brace and options.ids:
                 closing += f" // {c.name}"
-            if c.execution_thread != "main":
+            if c.execution_thread != "main" and options.ids:
                 closing += f', execution_thread="{escape(c.execution_thread)}"'
         lines.append(closing)
         return "\n".join(lines)
@@ -171,6 +164,10 @@ class Printer:
             and not i.has_control_edges
         }
 
+    def marked(self, name: str) -> str:
+        """A name as it is referred to; words of the language keep their `%` always."""
+        return "%" + name if self.options.percent or name in RESERVED else name
+
     # -- instruction -----------------------------------------------------------------------
 
     def name(self, i: Instruction) -> str:
@@ -193,7 +190,7 @@ class Printer:
                 attrs, called = calls_of.attrs, calls_of.called
         name = i.name if options.ids and not options.canonical_names else self.name(i)
         shape = self.shape_text(i.shape) + " " if options.result_shape else ""
-        out = f"{self.sigil}{name} = {shape}{opcode}({self.operand_text(i)})"
+        out = f"{self.marked(name)} = {shape}{opcode}({self.operand_text(i)})"
         if calls_of is i:
             text = self.attribute_texts.get(id(attrs))
             if text is None:
@@ -221,7 +218,7 @@ class Printer:
         elif options.percent:
             parts = ["%" + x.name for x in operands]
         else:
-            parts = [x.name for x in operands]
+            parts = [self.marked(x.name) for x in operands]
         if options.compact_operands and len(parts) > 4:
             parts = [*parts[:3], f"...({len(parts) - 4})", parts[-1]]
             return ", ".join(parts)
@@ -234,7 +231,7 @@ class Printer:
         if self.options.operand_shape:
             parts.append(self.shape_text(x.shape))
         if self.options.operand_names or self.options.canonical_names:
-            parts.append(self.sigil + self.name(x))
+            parts.append(self.marked(self.name(x)))
         return " ".join(parts)
 
     def compact_name(self, x: Instruction) -> str:
@@ -251,7 +248,7 @@ class Printer:
             if literal.is_elided:
                 return "{...}"
             for value in (0, 1):
-                if literal.is_all(value):
+                if literal.is_all(value) or not shape.size:
                     return str(value)
             return show_literal(literal) if shape.dtype.is_integral else "{...}"
         large = shape.is_array and shape.size > LARGE_CONSTANT
@@ -267,28 +264,7 @@ class Printer:
         return text
 
     def fields_text(self, fields: Iterable[Any], attrs: Any) -> str:
-        options = self.options
-        if not options.extra_attributes:
-            return ""
-        out = ""
-        for field in fields:
-            name = field.name
-            value = getattr(attrs, name)
-            if value is None or name in ("literal", "number"):
-                if name == "literal" and value is not None and type(attrs).__name__ != "Constant":
-                    out += f", literal={self.shape_text(value.shape)} {show_literal(value)}"
-                continue
-            if value == field.default and name not in ALWAYS:
-                continue
-            if name == "channel_id" and not options.channel_id:
-                continue
-            if name in ("infeed_config", "outfeed_config") and not options.infeed_outfeed_config:
-                continue
-            if name == "replica_groups" and options.replica_groups_full:
-                out += f", replica_groups={value.full_text}"
-            else:
-                out += f", {name}={field.kind.show(value)}"
-        return out
+        return fields_text(fields, attrs, self.options, self.shape_text)
 
     def called_text(
         self, i: Instruction, called: tuple[Computation, ...], indent: int, opcode: str = ""
@@ -301,9 +277,11 @@ class Printer:
         if mode == "full":
             texts = ["\n" + self.nested_text(c, indent) for c in called]
         else:
-            texts = [self.sigil + c.name for c in called]
+            texts = [self.marked(c.name) for c in called]
         if i.opcode == "conditional" and i.operands[0].shape.dtype.is_pred and len(texts) == 2:
             return f", true_computation={texts[0]}, false_computation={texts[1]}"
+        if op.called_variadic and mode == "full":
+            return f", {op.called[0]}={{{','.join(texts)}\n}}"
         if op.called_variadic:
             return f", {op.called[0]}={{{', '.join(texts)}}}"
         return "".join(f", {n}={t}" for n, t in zip(op.called, texts, strict=False))
@@ -324,17 +302,21 @@ class Printer:
         if i.attrs.output_to_operand_aliasing:
             out += f", output_to_operand_aliasing={i.attrs.output_to_operand_aliasing.text}"
         out += self.fields_text(OPS[wrapped.opcode].fields, wrapped.attrs)
-        return out + self.called_text(wrapped, wrapped.called, indent)
+        out += self.called_text(wrapped, wrapped.called, indent)
+        if self.options.subcomputation_mode == "full":
+            out += f", calls=\n{self.nested_text(i.called[0], indent)}"
+        return out
 
     def annotations(self, i: Instruction) -> str:
         options = self.options
         out = ""
         if i.sharding is not None:
-            out += f", sharding={self.cached('sharding', i.sharding)}"
+            shown = i.sharding if options.metadata else i.sharding.without_metadata()
+            out += f", sharding={self.cached('sharding', shown)}"
         if i.frontend_attributes and options.frontend_attributes:
             out += f", frontend_attributes={self.cached('frontend', i.frontend_attributes)}"
         if i.control_predecessors and options.control_dependencies:
-            names = ", ".join(self.sigil + self.name(x) for x in i.control_predecessors)
+            names = ", ".join(self.marked(self.name(x)) for x in i.control_predecessors)
             out += f", control-predecessors={{{names}}}"
         if i.extra:
             if "parameter_replication" in i.extra and options.extra_attributes:
