@@ -1,4 +1,8 @@
-"""Compares programs with XLA, in a process of its own: `check.py [names...]` (default all).
+"""Compares programs with XLA, in a process of its own.
+
+    check.py folds/cumsum-int32-on data/pad-bool       these programs
+    check.py folds 40                                  every fortieth of a family
+    check.py                                           all
 
 For each program, as lowered and as XLA compiled it: our parser, verifier, printer and proto
 against jaxlib's, and the value we compute against the one XLA computes; passes must keep both.
@@ -211,12 +215,21 @@ def check(name: str, program, deep: bool) -> dict:
     return {"name": name, "done": c.done, "wrong": c.wrong}
 
 
-def main(names: list[str]) -> None:
+def chosen(words: list[str], programs: dict) -> list[str]:
+    """The names of the programs that the command line asks for."""
+    if len(words) == 2 and words[1].isdigit():
+        family = [name for name in programs if name.startswith(f"{words[0]}/")]
+        return family[:: min(int(words[1]), len(family) // 3)]
+    return words or list(programs)
+
+
+def main(words: list[str]) -> None:
     programs = load()
-    for name in names or sorted(programs):
+    deep = "HLOOM_PEER_ALL" in os.environ
+    for name in chosen(words, programs):
         print(json.dumps({"begun": name}), flush=True)
         try:
-            said = check(name, programs[name], deep="HLOOM_PEER_ALL" in os.environ)
+            said = check(name, programs[name], deep)
         except Exception as error:
             said = {"name": name, "refused": f"{type(error).__name__}: {str(error)[:300]}"}
         print(json.dumps(said), flush=True)
