@@ -14,7 +14,7 @@ import numpy as np
 from hloom.base.diagnostics import EvalError
 from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value, from_literal
+from hloom.interp.values import Value, fits, from_literal
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape
 
@@ -113,6 +113,8 @@ def dynamic_update_slice(
 def pad(i: Instruction, frame: Frame, x: Array, value: Array) -> Array:
     dimensions = i.attrs.padding.dimensions
     sizes = [max(d.output_size(n), 0) for d, n in zip(dimensions, x.shape)]
+    if not fits(tuple(sizes), i.shape):
+        raise EvalError(f"padding gives sizes {sizes}, not {i.shape.text_without_layout}")
     out = np.empty(sizes, x.dtype)
     out[...] = value
     target: list[slice] = []

@@ -33,6 +33,8 @@ class EvalOptions:
     """Iterations one run of one while may take; an empty endless loop ends in half a minute."""
     call_depth_limit: int = 20_000
     """How deep calls, loops and conditionals may nest."""
+    memory_limit_bytes: int = 8 << 30
+    """What all values alive at once, on all devices, may take; known before anything runs."""
     custom_calls: Mapping[str, Callable[..., Value]] = field(default_factory=dict)
     """From a custom-call target to `hook(instruction, *operand_values) -> value`.
 

@@ -18,6 +18,7 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import checked_arguments
 from hloom.interp.frame import Device, EvalOptions, Frame, Meet, Receive
 from hloom.interp.machine import Machine, target
+from hloom.interp.memory import check_memory
 from hloom.interp.values import Value, nesting_limit, to_literal
 from hloom.ir.module import Module
 from hloom.types.literal import Literal
@@ -51,6 +52,7 @@ def evaluate_lockstep(
     options = _shareable(options or EvalOptions())
     machine = Machine(options)
     _, entry = target(module)
+    check_memory(entry, options.memory_limit_bytes, count)
     devices: list[_Running] = []
     for g, arguments in enumerate(arguments_per_device):
         device = Device(g // partitions, g % partitions, replicas, partitions)

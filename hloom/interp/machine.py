@@ -18,9 +18,10 @@ from numpy import ndarray
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import checked_arguments
 from hloom.interp.frame import Device, Enter, EvalOptions, Frame, Meet, Receive
+from hloom.interp.memory import check_memory
 from hloom.interp.plan import Plan, Step, hoisted, known_combiner, planned, unknown
 from hloom.interp.registry import MEANING, load_meanings
-from hloom.interp.values import Value, nesting_limit, normalised, to_literal
+from hloom.interp.values import Value, nesting_limit, normalised, refused, to_literal
 from hloom.interp.vectorised import VectorPlan, run_vectorised, vector_planned
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -46,6 +47,7 @@ def evaluate(
     module, computation = target(module_or_computation)
     machine = Machine(options)
     frame = Frame(machine, options, Device())
+    check_memory(computation, options.memory_limit_bytes)
     with np.errstate(all="ignore"), nesting_limit():
         values = checked_arguments(computation, arguments, module.name if module else None)
         result = machine.run_alone(computation, values, frame)
@@ -77,12 +79,20 @@ class Machine:
     def plan(self, computation: Computation, frame: Frame) -> Plan:
         """What to run; from the second time on without the steps that always give the same."""
         found = self.plans.get(computation)
-        if found is None:
-            found = self.plans[computation] = planned(computation)
-            self.run_once.add(computation)
-        elif computation in self.run_once:
-            self.run_once.remove(computation)
-            found = self.plans[computation] = hoisted(found, frame)
+        if found is not None and computation not in self.run_once:
+            return found
+        try:
+            if found is None:
+                found = planned(computation, self.options.memory_limit_bytes)
+                self.run_once.add(computation)
+            else:
+                self.run_once.remove(computation)
+                found = hoisted(found, frame)
+        except HloError:
+            raise
+        except Exception as error:
+            raise refused(error, None) from error
+        self.plans[computation] = found
         return found
 
     def run_alone(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Value:
@@ -212,14 +222,3 @@ def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:
     except Exception as error:
         raise refused(error, i) from error
     return slots[plan.root]
-
-
-def refused(error: Exception, i: Instruction | None) -> EvalError:
-    """What numpy refused (shapes that do not fit in a module nobody verified, too little memory)
-    as an error of the program."""
-    opcode = f"{i.opcode} " if i is not None else ""
-    return EvalError(
-        f"{opcode}cannot be evaluated: {type(error).__name__}: {error}",
-        instruction=f"%{i.name}" if i is not None else None,
-        hint="verify the module: an operation got values that do not fit it",
-    )

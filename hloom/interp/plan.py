@@ -62,7 +62,7 @@ def needed(computation: Computation, order: list[Instruction]) -> set[Instructio
     return wanted
 
 
-def planned(computation: Computation) -> Plan:
+def planned(computation: Computation, memory_limit_bytes: int) -> Plan:
     """The plan of a computation; `EvalError` when it has a cycle or no root."""
     try:
         order = computation.in_order()
@@ -81,7 +81,7 @@ def planned(computation: Computation) -> Plan:
             continue
         template.append(None)
         if i.opcode != "parameter":
-            check_value_size(i)
+            check_value_size(i, memory_limit_bytes)
             running.append(i)
     for p in computation.parameters:
         if p not in slots:

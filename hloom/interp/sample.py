@@ -7,11 +7,13 @@ from overflow and rounding differences stay small. Same module and seed, same in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from hloom.base.diagnostics import EvalError
+from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.ranges import Leaf, Wanted, wanted_values
-from hloom.interp.values import nesting_limit
+from hloom.interp.values import nesting_limit, refused, value_bytes
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.types.dtype import DType
@@ -22,17 +24,42 @@ ANYTHING = Wanted()
 _UNBOUNDED_SIZE = 3
 
 
-def random_arguments(module: Module, seed: int = 0) -> list[Literal]:
+def random_arguments(
+    module: Module, seed: int = 0, memory_limit_bytes: int = 8 << 30
+) -> list[Literal]:
     """One literal for each parameter of the entry.
 
     Dynamic dimensions get one fraction of their bound, the same everywhere, so that arrays that
-    meet have equal sizes. Opaque parameters are an `EvalError`.
+    meet have equal sizes. Opaque parameters and more bytes than allowed are an `EvalError`.
     """
     rng = np.random.default_rng(seed)
-    wanted = wanted_values(module)
+    if module.entry_or_none is None:
+        raise EvalError(f"module {module.name} has no entry computation")
+    check_memory_of(module.entry.parameters, memory_limit_bytes)
+    try:
+        wanted = wanted_values(module)
+    except HloError:
+        raise
+    except Exception as error:
+        raise refused(error, None) from error
     fraction = rng.uniform(0.3, 1.0)
     with nesting_limit():
         return [_literal(p, p.shape, (), wanted, fraction, rng) for p in module.entry.parameters]
+
+
+def check_memory_of(parameters: Sequence[Instruction], limit: int) -> None:
+    """Refuse parameters that cannot be filled in."""
+    needed = 0
+    for p in parameters:
+        for leaf in p.shape.leaves():
+            if leaf.is_array and any(size < 0 for size in leaf.dims) and not leaf.is_unbounded:
+                raise EvalError(f"no array has the shape {leaf}", instruction=f"%{p.name}")
+        needed += value_bytes(p.shape)
+        if needed > limit:
+            raise EvalError(
+                f"random arguments would take {needed} bytes, more than the {limit} allowed",
+                instruction=f"%{p.name}",
+            )
 
 
 def _literal(
@@ -59,7 +86,13 @@ def _literal(
         _dynamic_size(size, fraction) if shape.is_dynamic_dim(d) else size
         for d, size in enumerate(shape.dims)
     )
-    array = random_array(shape.dtype, sizes, rng, wanted.get((parameter, path), ANYTHING))
+    try:
+        array = random_array(shape.dtype, sizes, rng, wanted.get((parameter, path), ANYTHING))
+    except (ValueError, MemoryError) as error:
+        raise EvalError(
+            f"no random {shape.text_without_layout} can be made: {error}",
+            instruction=f"%{parameter.name}",
+        ) from error
     return Literal.owning(array, shape)
 
 

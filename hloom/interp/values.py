@@ -48,8 +48,9 @@ class _Token:
 
 TOKEN: Final = _Token()
 
-VALUE_LIMIT_BYTES: Final = 1 << 36
-"""64 GiB: no single value larger than this is computed."""
+MOST_LEAVES: Final = 1 << 24
+"""Wider tuples (nested ones grow without bound) are not evaluated."""
+MORE_MEMORY: Final = "raise EvalOptions.memory_limit_bytes if the machine has them"
 
 
 @contextmanager
@@ -86,17 +87,32 @@ def fits(sizes: tuple[int, ...], shape: Shape) -> bool:
     )
 
 
-def check_value_size(i: Instruction) -> None:
-    """Refuse what no machine can hold before numpy tries."""
-    for leaf in i.shape.leaves():
-        if leaf.is_array and not leaf.is_unbounded:
-            size = leaf.size * leaf.dtype.size_bytes
-            if size > VALUE_LIMIT_BYTES:
-                raise EvalError(
-                    f"{leaf.text_without_layout} takes {size} bytes, more than the "
-                    f"{VALUE_LIMIT_BYTES} a value may have",
-                    instruction=f"%{i.name}",
-                )
+def value_bytes(shape: Shape) -> int:
+    """Bytes of a value in numpy, where types narrower than a byte take a whole one."""
+    if shape.is_array:
+        return _array_bytes(shape)
+    if shape.leaf_count > MOST_LEAVES:
+        raise EvalError(f"a tuple of {shape.leaf_count} elements is more than can be evaluated")
+    return sum(_array_bytes(leaf) for leaf in shape.leaves())
+
+
+def _array_bytes(leaf: Shape) -> int:
+    array = leaf.elements[0] if leaf.is_buffer else leaf
+    if not array.is_array or array.is_unbounded:
+        return 0
+    return array.size * array.dtype.numpy.itemsize
+
+
+def check_value_size(i: Instruction, limit: int) -> None:
+    """Refuse a single value larger than all memory may be, before numpy tries."""
+    size = value_bytes(i.shape)
+    if size > limit:
+        raise EvalError(
+            f"{i.shape.text_without_layout} takes {size} bytes, more than the {limit} that an "
+            "evaluation may hold",
+            instruction=f"%{i.name}",
+            hint=MORE_MEMORY,
+        )
 
 
 def from_literal(literal: Literal) -> Value:
@@ -122,6 +138,17 @@ def to_literal(value: Value, shape: Shape) -> Literal:
         raise EvalError(f"the result is {described(value)}, not {shape.text_without_layout}")
     # A copy, since the value may be an argument or a view of one, which the caller may change.
     return Literal(array_shape, np.array(value, order="C"))
+
+
+def refused(error: Exception, i: Instruction | None) -> EvalError:
+    """What numpy refused (shapes that do not fit in a module nobody verified, too little memory)
+    as an error of the program."""
+    opcode = f"{i.opcode} " if i is not None else ""
+    return EvalError(
+        f"{opcode}cannot be evaluated: {type(error).__name__}: {error}",
+        instruction=f"%{i.name}" if i is not None else None,
+        hint="verify the module: an operation got values that do not fit it",
+    )
 
 
 def normalised(value: Value, i: Instruction) -> Value:

@@ -125,6 +125,13 @@ class _Run:
             return Declined("it has control dependencies")
         if new.shape is not i.shape:
             if not new.shape.compatible(i.shape):
+                if new.shape.same(
+                    i.shape,
+                    ignore_layout=True,
+                    ignore_floating_point_precision=True,
+                    ignore_dynamic=True,
+                ):
+                    return Declined("it changes the precision or the dynamic sizes")
                 raise AssertionError(f"a rule made {new.shape} where {i.shape} stood: {i}")
             if new not in self.builder.made:
                 return Declined("the value that would replace it has another layout")
@@ -173,7 +180,21 @@ def is_removable(i: Instruction) -> bool:
     """Whether an unread instruction may be erased: no parameter, no effect, no order to keep."""
     if i.opcode == "parameter" or i.control_predecessors or i.control_successors:
         return False
+    if i.opcode in _ENDS_A_CHAIN and _returns_open_chain(i):
+        return False
     return i.opcode in effect_free_opcodes() or not i.has_side_effect
+
+
+_ENDS_A_CHAIN = frozenset("async-update async-done copy-done".split())
+
+
+def _returns_open_chain(i: Instruction) -> bool:
+    """Whether the computation returns the unfinished value that `i` goes on with: a start and an
+    update need their one user, even where nobody reads it."""
+    before = i.operands[0]
+    while not before.is_root and before.opcode == "async-update":
+        before = before.operands[0]
+    return before.is_root
 
 
 def apply_rules(

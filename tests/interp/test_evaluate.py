@@ -119,7 +119,7 @@ def test_dead_code_is_not_run_but_side_effects_are():
 def test_values_are_freed_after_their_last_use():
     chain = "\n".join(f"x{k} = f32[4] negate(x{k - 1})" for k in range(1, 30))
     module = entry(f"x0 = f32[4] parameter(0)\n{chain}\nROOT r = f32[4] add(x29, x1)")
-    plan = planned(module.entry)
+    plan = planned(module.entry, 1 << 30)
     dead = {step.instruction.name: step.dead for step in plan.steps}
     slots = {step.instruction.name: step.slot for step in plan.steps}
     assert dead["x5"] == (slots["x4"],)

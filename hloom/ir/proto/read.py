@@ -11,6 +11,7 @@ from typing import Any
 
 from hloom.base.diagnostics import HloError, ProtoError
 from hloom.ir.computation import MAIN_THREAD, Computation
+from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import ShapeError
@@ -259,7 +260,7 @@ class ModuleReader:
         given = self.context.shapes.program_shape(self.message.host_program_shape)
         own = entry.program_shape
         if len(given.parameters) != len(own.parameters) or not all(
-            a.compatible(b)
+            compatible(a, b)
             for a, b in zip((*given.parameters, given.result), (*own.parameters, own.result))
         ):
             raise ProtoError(f"the program shape {given} is not that of the entry, {own}")
@@ -298,6 +299,6 @@ def _fitted(literal: Literal | None, shape: Any) -> Literal:
     """The value of a constant; one whose value was left out is elided."""
     if literal is None:
         return Literal.elided(shape)
-    if not literal.shape.compatible(shape):
+    if not compatible(literal.shape, shape):
         raise ProtoError(f"a constant of {shape} has a value of {literal.shape}")
-    return literal.with_shape(shape)
+    return literal.with_shape(shape) if literal.shape.compatible(shape) else literal

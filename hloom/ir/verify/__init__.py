@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from hloom.base.diagnostics import VerifyError
 from hloom.ir.module import Module
+from hloom.ir.verify.attributes import check_attributes
 from hloom.ir.verify.buffers import check_buffers
 from hloom.ir.verify.calls import check_calls
 from hloom.ir.verify.collectives import check_collectives
@@ -29,6 +30,7 @@ __all__ = ["RULES", "VerifyError", "VerifyOptions", "verify", "violations"]
 
 # Each level relies on the one before, and is not asked when that is broken.
 _LEVELS = (
+    (check_attributes,),
     (check_pairs, check_channels, check_shapes),
     (check_collectives, check_calls, check_shardings, check_buffers, check_program, check_layouts),
     (check_deadlocks,),

@@ -9,6 +9,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.aliasing import show_index, subshape
 from hloom.ir.verify.rules import VerifyOptions, broken
+from hloom.ir.verify.shapes import malformed
 from hloom.types.shape import ProgramShape, Shape
 
 
@@ -41,6 +42,10 @@ def _check_entry_layout(module: Module, options: VerifyOptions) -> Iterator[Veri
     layout, entry = module.entry_layout, module.entry
     if layout is None:
         return
+    for shape in (layout.result, *layout.parameters):
+        if wrong := malformed(shape, options):
+            yield broken("entry-layout", f"{shape} in it is not a shape: {wrong[1]}", entry)
+            return
     if not _same(entry.root.shape, layout.result, options):
         yield broken(
             "entry-layout",

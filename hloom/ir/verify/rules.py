@@ -8,6 +8,7 @@ from hloom.ir.instruction import Instruction
 
 RULES = {
     "entry": "A module has an entry computation, which is no fusion body.",
+    "devices": "A module runs as at least one replica and one partition.",
     "opcode": "Every opcode is one of the 133.",
     "owner": "An instruction belongs to the computation that holds it, and that to its module.",
     "operands": "Operands are in the same computation as their reader.",
@@ -24,6 +25,7 @@ RULES = {
     "recursion": "No computation calls itself, directly or indirectly.",
     "shape": "The shape of an instruction is the one that follows from its operands.",
     "unbounded": "Sizes without a bound are allowed only on request.",
+    "attribute": "Attributes have values that the operation has words for.",
     "precision": "Floats of different precision meet only where an operation admits it.",
     "layout": "A layout names each dimension once.",
     "async-pair": "A start has one user, the next of its chain, and a done has a start.",

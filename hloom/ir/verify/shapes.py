@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hloom.base.diagnostics import VerifyError
+from hloom.base.diagnostics import UsageError, VerifyError
 from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible, compatible_ignoring_precision
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS, ShapeError
 from hloom.ir.verify.rules import VerifyOptions, broken
-from hloom.types.shape import ProgramShape, Shape
+from hloom.types.layout import checked_layout
+from hloom.types.shape import UNBOUNDED, ProgramShape, Shape
 
 # Operations that pass values through, bundle them, or define what becomes of mixed floats.
 MIXES_FLOATS = frozenset(
@@ -36,6 +37,7 @@ KEEPS_TYPE = frozenset(
 )
 # Their functions must take elements of exactly the operands' types, unless precision may mix.
 TYPED_FUNCTION = frozenset(("reduce", "map", "reduce-window"))
+_INT64_MAX = 2**63 - 1
 
 
 def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
@@ -49,7 +51,7 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
             op, checks = rules[i.opcode]
             given = i.shape
             if given not in well_formed:
-                wrong = _malformed(given, options)
+                wrong = malformed(given, options)
                 if wrong:
                     yield broken(*wrong, i)
                     continue
@@ -98,14 +100,27 @@ def _fits(opcode: str, given: Shape, inferred: Shape, mixed: bool) -> bool:
     return mixed and opcode not in EXACT and compatible_ignoring_precision(given, inferred)
 
 
-def _malformed(given: Shape, options: VerifyOptions) -> tuple[str, str] | None:
+def malformed(given: Shape, options: VerifyOptions) -> tuple[str, str] | None:
+    """The rule that a shape by itself breaks, and how."""
     if given.is_unbounded and not options.allow_unbounded:
         return "unbounded", f"the size of {given.bare} has no bound"
     for leaf in given.leaves():
         array = leaf.elements[0] if leaf.is_buffer else leaf
-        layout = array.layout
-        if layout is not None and sorted(layout.minor_to_major) != list(range(array.rank)):
-            return "layout", f"the layout of {array} does not name each dimension once"
+        if not array.is_array:
+            continue
+        count = 1
+        for size in array.dims:
+            if size < 0 and not (size == UNBOUNDED and array.dynamic):
+                return "shape", f"{array.bare} has a negative size"
+            count *= 1 if size == UNBOUNDED else size
+            # Asked at each step, as XLA does: a later zero does not make it right.
+            if count * array.dtype.size_bytes > _INT64_MAX:
+                return "shape", f"{array.bare} has more bytes than 64 bits can count"
+        try:
+            if array.layout is not None:
+                checked_layout(array.layout, array.rank)
+        except UsageError as error:
+            return "layout", error.message
     return None
 
 

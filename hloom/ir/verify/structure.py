@@ -9,6 +9,9 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS, OpDef, ShapeError
 from hloom.ir.verify.rules import broken
 
+MOST_LEAVES = 1 << 24
+"""Tuples of tuples of the same shape grow without bound; other rules look at every leaf."""
+
 
 def check_structure(module: Module) -> Iterator[VerifyError]:
     """The rules every other rule relies on."""
@@ -18,6 +21,9 @@ def check_structure(module: Module) -> Iterator[VerifyError]:
     if module.entry_or_none not in module.computations:
         yield broken("entry", "the entry computation is not in the module", module.entry_or_none)
         return
+    for what in ("replica_count", "num_partitions"):
+        if getattr(module, what) < 1:
+            yield broken("devices", f"{what}={getattr(module, what)} is no number of devices")
     sound = True
     names: set[str] = set()
     for c in module.computations:
@@ -50,6 +56,8 @@ def _check_computation(c: Computation, module: Module) -> Iterator[VerifyError]:
             continue
         if c.names.get(i.name) is not i:
             yield broken("names", "another instruction has this name", i)
+        if i.shape.leaf_count > MOST_LEAVES:
+            yield broken("shape", f"a tuple of {i.shape.leaf_count} leaves is too large to read", i)
         op = OPS.get(i.opcode)
         if op is None:
             yield broken("opcode", f"no operation is called {i.opcode!r}", i)

@@ -67,6 +67,8 @@ def narrow_fusion(fusion: Instruction) -> bool:
         u.opcode != "get-tuple-element" or u.has_control_edges for u in fusion.users
     ):
         return False
+    if any(i.has_control_edges for i in body.instructions):
+        return False
     live = sorted({u.attrs.index for u in fusion.users})
     outputs = body.root.operands
     if len(live) == len(outputs):
@@ -82,6 +84,9 @@ def narrow_fusion(fusion: Instruction) -> bool:
         shape = tuple_shape(tuple(fusion.shape.elements[k] for k in live))
         kept = tuple(outputs[k] for k in live)
         body.root = body.append("tuple", OPS["tuple"].empty, kept, shape, old_root.name)
+        schedule = body.module.schedule if body.module is not None else None
+        if schedule is not None and body in schedule:
+            schedule[body] = [body.root if i is old_root else i for i in schedule[body]]
         fusion.shape = shape
         for user in fusion.users:
             user.attrs = OPS["get-tuple-element"].attrs(index=live.index(user.attrs.index))
