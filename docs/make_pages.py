@@ -1,12 +1,13 @@
 """Writes the reference pages from what the code declares: `make docs`.
 
 `ops.md` from the op declarations, `passes.md` from the passes and their rules, `errors.md` from
-the verifier's table of
-rules. A test holds that the pages in the repository are those that this writes.
+the verifier's table of rules and the rule ids in the code. A test holds that the pages in the
+repository are those that this writes.
 """
 
 import ast
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,7 +42,8 @@ FAMILIES = {
 
 
 def one_line(text: str | None) -> str:
-    return " ".join((text or "").split())
+    """A docstring as one line, without the rows of the specification that it cites."""
+    return re.sub(r" \((?:[A-Z]{2}-\d\d(?: to |, )?)+\)", "", " ".join((text or "").split()))
 
 
 def prose(text: str | None) -> str:
@@ -204,7 +206,7 @@ def passes_page() -> str:
 def errors_page() -> str:
     parts = [
         "# Errors\n",
-        NOTE.format(source="`hloom/ir/verify/rules.py`"),
+        NOTE.format(source="`hloom/ir/verify/rules.py` and the code"),
         "What a user can cause is always one `hloom.HloError`. It says where (`place`: file, "
         "line, column\nand the line itself; or `instruction`: `computation/%name`), what "
         "(`message`), and often a `hint`.\n",
@@ -222,8 +224,64 @@ def errors_page() -> str:
         "| rule | what holds in a valid program |",
         "|---|---|",
         *[f"| `{name}` | {cell(text)} |" for name, text in RULES.items()],
+        "",
+        "## Rules of readers and commands\n",
+        "| rule | what holds |",
+        "|---|---|",
+        *[f"| `{name}` | {cell(text)} |" for name, text in other_rules().items()],
     ]
     return "\n".join(parts) + "\n"
+
+
+OTHER_RULES = {
+    "async-chain": "A short form such as add-done goes with the start that it follows.",
+    "async-shape": "A short form such as add-start has the shape of an async-start.",
+    "attribute": "An attribute exists, stands once, and has a value that can be read.",
+    "backend-config": "A backend config is JSON with the fields that its backend knows.",
+    "call-cycle": "No computation calls itself.",
+    "callee-defined": "A called computation exists, and stands before its caller.",
+    "compact-gte": "What stands before `#` is a tuple, what follows one of its elements.",
+    "depth": "Text and messages nest no deeper than can be read.",
+    "extension": "The extension of a file is one of those that can be read.",
+    "fixed-point": "Rules and passes come to an end instead of undoing one another.",
+    "fusion-edit": "A fusion is edited in ways that keep it one.",
+    "inline": "What is inlined is a call.",
+    "memory-space": "A memory space has a colour that exists.",
+    "message-size": "A message holds less than 2 GiB.",
+    "name": "A word of the language is no name.",
+    "one-entry": "There is one ENTRY.",
+    "opcode": "Every opcode is one of the 133.",
+    "operand-defined": "An operand stands before its reader, in the same computation.",
+    "operand-shape": "The shape written at an operand is that of the operand.",
+    "option": "An option exists, and its value fits.",
+    "parameter-numbers": "Parameters are numbered 0, 1, 2, ..., each number once.",
+    "pass-facts": "What a pass says it gives holds when it has run.",
+    "pass-lists": "One list says which passes run, not two.",
+    "pass-name": "A pass of this name exists.",
+    "pass-option": "A pass has this option, and its value fits.",
+    "pass-order": "What a pass needs is given by one before it.",
+    "pass-truth": "A pass says that it changed the module exactly when it did.",
+    "root-shape": "A computation returns what its signature says.",
+    "scale": "A scale divides the dimensions of what it scales; one of rank 0 is 1.",
+    "shape": "The shape of an instruction is the one that follows from its operands.",
+    "text-proto": "A text proto has the fields of its message.",
+    "unique-name": "A name is given once.",
+    "wire": "Bytes are a whole message of the kind expected.",
+}
+"""Rules that readers and commands hold to, beside those of the verifier."""
+
+
+def other_rules() -> dict[str, str]:
+    """Every rule id that stands in the code outside the verifier, with its sentence."""
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        if "verify" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "rule":
+                if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                    found.add(node.value.value)
+    return {name: OTHER_RULES.get(name, "") for name in sorted(found)}
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -86,7 +86,7 @@ def _scaled(
             raise EvalError(
                 f"a scale of rank 0 means unscaled and must be 1, but is {factors}",
                 instruction=f"%{i.name}",
-                rule="IR-09",
+                rule="scale",
             )
         return values
     if dtype is BF16 and scale_type is BF16 and scale.size == 1:
@@ -97,7 +97,7 @@ def _scaled(
         raise EvalError(
             f"scale of dimensions {list(scale.shape)} does not divide {list(x.shape)}",
             instruction=f"%{i.name}",
-            rule="IR-09",
+            rule="scale",
         )
     for d, (size, whole) in enumerate(zip(scale.shape, x.shape)):
         factors = np.repeat(factors, whole // size, axis=d)

@@ -21,12 +21,14 @@ def permute_fusion_operands(fusion: Instruction, permutation: Sequence[int]) -> 
     caller, or when `permutation` is not one of its operands.
     """
     if fusion.opcode != "fusion":
-        raise UsageError("it is no fusion", instruction=f"%{fusion.name}", rule="IR-04")
+        raise UsageError("it is no fusion", instruction=f"%{fusion.name}", rule="fusion-edit")
     moved = _checked(permutation, len(fusion.operands), f"%{fusion.name}")
     body = fusion.called[0]
     if sum(body.callers.values()) != 1:
         raise UsageError(
-            f"its body %{body.name} has other callers", instruction=f"%{fusion.name}", rule="IR-04"
+            f"its body %{body.name} has other callers",
+            instruction=f"%{fusion.name}",
+            rule="fusion-edit",
         )
     _renumber(body, moved)
     operands = list(fusion.operands)
@@ -73,5 +75,7 @@ def _checked(permutation: Sequence[int], count: int, where: str) -> tuple[int, .
     elif len(set(moved)) != count:
         why = f"index {next(k for k in moved if moved.count(k) > 1)} repeats"
     if why is not None:
-        raise UsageError(f"{shown} is not a permutation: {why}", instruction=where, rule="IR-04")
+        raise UsageError(
+            f"{shown} is not a permutation: {why}", instruction=where, rule="fusion-edit"
+        )
     return tuple([int(k) for k in moved])

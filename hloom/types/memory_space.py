@@ -35,7 +35,7 @@ def parse_colour_map(text: str) -> dict[int, Colour]:
 
     def fail(message: str, at: int) -> ParseError:
         place = Place(None, 1, at + 1, text.split("\n")[0])
-        return ParseError(message, place=place, rule="IR-15", hint="write {0:1,2:2}")
+        return ParseError(message, place=place, rule="memory-space", hint="write {0:1,2:2}")
 
     if not text.lstrip().startswith("{"):
         raise fail("expected '{' to start a colour map", 0)
@@ -67,5 +67,5 @@ def show_colour_map(colours: Mapping[int, int]) -> str:
     """The text of a colour map, sorted by number; `UsageError` for a colour that is none."""
     for colour in colours.values():
         if colour not in Colour.__members__.values():
-            raise UsageError(f"there is no colour {colour}", rule="IR-15")
+            raise UsageError(f"there is no colour {colour}", rule="memory-space")
     return "{" + ",".join(f"{k}:{int(v)}" for k, v in sorted(colours.items())) + "}"

@@ -40,6 +40,11 @@ def test_every_operation_has_a_shape_sentence():
     assert not silent
 
 
+def test_every_rule_has_a_sentence():
+    silent = [name for name, text in make_pages().other_rules().items() if not text]
+    assert not silent, "say in OTHER_RULES of docs/make_pages.py what holds"
+
+
 @pytest.mark.parametrize("path", ALL, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path):
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S)

@@ -35,7 +35,7 @@ def inline_call(call: Instruction, *, propagate_metadata: bool = True) -> Replac
     program order: call `reorder(in_order())` when done. Raises `UsageError` for another opcode.
     """
     if call.opcode != "call":
-        raise UsageError("it is no call", instruction=f"%{call.name}", rule="PS-03")
+        raise UsageError("it is no call", instruction=f"%{call.name}", rule="inline")
     inlining = _Inlining(call.parent, propagate_metadata)
     made = inlining.inline(call)
     inlining.finish()
