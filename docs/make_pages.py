@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hloom.ir.kinds import LiteralKind
 from hloom.ir.op import OPS, OpDef
 from hloom.ir.verify.rules import RULES
 from hloom.passes import PASSES, Pass, RewritePass
@@ -40,6 +39,9 @@ FAMILIES = {
     "call": "Calls out of the program",
 }
 
+INSTEAD_OF_OPERANDS = {"constant": "literal", "parameter": "number"}
+"""Attributes that HLO text writes where others have operands."""
+
 
 def one_line(text: str | None) -> str:
     """A docstring as one line, without the rows of the specification that it cites."""
@@ -61,6 +63,8 @@ def cell(text: str) -> str:
 
 def signature(op: OpDef) -> str:
     """`add(x, y)`, `concatenate(inputs...)`."""
+    if op.name in INSTEAD_OF_OPERANDS:
+        return f"{op.name}({op.field_by_name[INSTEAD_OF_OPERANDS[op.name]].kind.hint})"
     inputs = [f"{name}..." if name == op.variadic else name for name in op.operands]
     return f"{op.name}({', '.join(inputs)})"
 
@@ -68,8 +72,8 @@ def signature(op: OpDef) -> str:
 def attribute_words(op: OpDef) -> Iterator[str]:
     """Each attribute as HLO text writes it; optional ones in brackets."""
     for f in op.fields:
-        if f.kind is LiteralKind and f.required:
-            continue  # a constant's value stands where others have operands
+        if f.name == INSTEAD_OF_OPERANDS.get(op.name):
+            continue
         text = f"{f.name}={f.kind.hint}"
         yield text if f.required else f"[{text}]"
     for name in op.called:
