@@ -69,15 +69,19 @@ def signature(op: OpDef) -> str:
     return f"{op.name}({', '.join(inputs)})"
 
 
-def attribute_words(op: OpDef) -> Iterator[str]:
-    """Each attribute as HLO text writes it; optional ones in brackets."""
+def attribute_lines(op: OpDef) -> Iterator[str]:
+    """Each attribute as HLO text writes it, with what it is when left out."""
     for f in op.fields:
         if f.name == INSTEAD_OF_OPERANDS.get(op.name):
             continue
-        text = f"{f.name}={f.kind.hint}"
-        yield text if f.required else f"[{text}]"
+        text = f"- `{f.name}={f.kind.hint}`"
+        if f.required:
+            yield text
+            continue
+        default = "" if f.default in (None, ()) else f.kind.show(f.default)
+        yield f"{text}, else `{default}`" if default not in ("", "{}") else f"{text}, optional"
     for name in op.called:
-        yield f"{name}={{%f, %g}}" if op.called_variadic else f"{name}=%f"
+        yield f"- `{name}={{%f, %g}}`" if op.called_variadic else f"- `{name}=%f`"
 
 
 def shape_rule(op: OpDef) -> str:
@@ -87,19 +91,18 @@ def shape_rule(op: OpDef) -> str:
 
 
 def op_text(op: OpDef) -> str:
-    attributes = ", ".join(attribute_words(op))
+    attributes = list(attribute_lines(op))
     effect = " Has a side effect." if op.side_effect else ""
-    lines = [
-        f"### {op.name}",
-        "",
-        f"`{signature(op)}`" + (f" with `{attributes}`" if attributes else ""),
-        "",
-        f"{prose(op.doc)}{effect}",
-        "",
-        f"*Shape:* {shape_rule(op)}",
-        "",
-    ]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            f"### {op.name}\n",
+            f"`{signature(op)}`\n",
+            f"{prose(op.doc)}{effect}\n",
+            *attributes,
+            *([""] if attributes else []),
+            f"*Shape:* {shape_rule(op)}\n",
+        ]
+    )
 
 
 def ops_page() -> str:
@@ -110,10 +113,9 @@ def ops_page() -> str:
         "# Operations\n",
         NOTE.format(source="`hloom/ir/ops/`"),
         f"The {len(OPS)} opcodes of HLO by family. Under each name stand its operands, its "
-        "attributes as\nHLO text writes them (in brackets where they may be left out), what it "
-        "computes, and the\nshape of its result. `...` marks an operand that may be any number of "
-        "values. The words of\nattributes are explained in "
-        "[values](../hloom/ir/values/README.md).\n",
+        "attributes as\nHLO text writes them (and what they are when left out), what it computes, "
+        "and the shape of\nits result. `...` marks an operand that may be any number of values. "
+        "The words of attributes\nare explained in [values](../hloom/ir/values/README.md).\n",
     ]
     for name, members in families.items():
         links = ", ".join(f"[{op.name}](#{op.name})" for op in members)
