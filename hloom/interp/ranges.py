@@ -190,34 +190,46 @@ _PASS_FIRST = frozenset(
     "copy-start copy-done".split()
 )
 _CALLS = frozenset("call fusion async-start".split())
+_DEEPEST = 500
+"""Tuples nested deeper than this are not looked into."""
 
 
 def wanted_values(module: Module) -> dict[Leaf, Wanted]:
     """What each array among the entry's parameters should hold; absent: anything."""
     found: dict[Leaf, Wanted] = {}
+    seen: dict[Wanted, set[Leaf]] = {}
     for i in module.instructions():
         use = USES.get(i.opcode)
         if use is not None:
             for k, wanted in use(i):
                 if k < len(i.operands):
-                    _trace(i.operands[k], (), wanted, module, found)
+                    _trace(i.operands[k], wanted, module, found, seen)
     for loop in (i for i in module.instructions() if i.opcode == "while"):
         root = loop.called[0].root
         if root.opcode == "compare":
             limit = Wanted(0, _TRIP_LIMIT)
             for side in root.operands:
-                _trace(side, (), limit, module, found)
+                _trace(side, limit, module, found, seen)
     return found
 
 
 def _trace(
-    start: Instruction, path: Path, wanted: Wanted, module: Module, found: dict[Leaf, Wanted]
+    start: Instruction,
+    wanted: Wanted,
+    module: Module,
+    found: dict[Leaf, Wanted],
+    seen_for: dict[Wanted, set[Leaf]],
 ) -> None:
-    """Note what is wanted at every entry parameter this value may come from."""
-    stack, seen = [(start, path)], set()
+    """Note what is wanted at every entry parameter this value may come from.
+
+    `seen_for` holds where each wish has been, so that long chains are walked once.
+    """
+    stack: list[Leaf] = [(start, ())]
+    seen = seen_for.setdefault(wanted, set())
     while stack:
         i, path = stack.pop()
-        if (i, path) in seen:
+        # In a graph nobody verified, a value may be said to be an element of itself.
+        if (i, path) in seen or len(path) > _DEEPEST:
             continue
         seen.add((i, path))
         if i.opcode == "parameter" and i.parent is module.entry_or_none:

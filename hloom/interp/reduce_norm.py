@@ -1,10 +1,14 @@
 """Batch normalisation: training, inference, gradients.
 
-Formulas of Ioffe and Szegedy (2015), with the biased variance. Computed in f64 for f64 and f32
-operands, in f32 for narrower ones, and rounded once at the end.
+Formulas of Ioffe and Szegedy (2015), with the biased variance. Computed in f64 and rounded once at
+the end. The array is seen as [before, features, after] and worked on in pieces that stay in the
+processor's cache, so that each formula costs a few passes over the operand and no copies of it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -14,29 +18,58 @@ from hloom.interp.registry import MEANING
 from hloom.interp.values import Value
 from hloom.ir.instruction import Instruction
 
+_PIECE = 1 << 18
+"""Elements worked on at once: two megabytes in f64."""
+
 
 class _Features:
-    """How per-feature vectors and the array fit together."""
+    """An array [before, features, after], where per-feature vectors are [features, 1]."""
 
-    __slots__ = ("axes", "line")
+    __slots__ = ("count", "shape", "step")
 
     def __init__(self, i: Instruction, x: Array) -> None:
         feature = i.attrs.feature_index
-        self.axes = tuple(k for k in range(x.ndim) if k != feature)
-        self.line = tuple(-1 if k == feature else 1 for k in range(x.ndim))
+        before, after = x.shape[:feature], x.shape[feature + 1 :]
+        self.shape = (int(np.prod(before)), x.shape[feature], int(np.prod(after)))
+        self.count = self.shape[0] * self.shape[2]
+        self.step = max(1, _PIECE // max(1, self.shape[1] * self.shape[2]))
 
-    def spread(self, vector: Array) -> Array:
-        return vector.reshape(self.line)
+    def pieces(self, *arrays: Array) -> Iterator[Arrays]:
+        """The same rows of each array in turn, in f64."""
+        rows = [x.reshape(self.shape) for x in arrays]
+        for k in range(0, self.shape[0], self.step):
+            yield tuple(_wide(x[k : k + self.step]) for x in rows)
+
+    def mean(self, term: Callable[..., Array], *arrays: Array) -> Array:
+        """The mean of `term(pieces)` over all but the features, [features, 1]; NaN of nothing."""
+        return self.total(term, *arrays) / np.float64(self.count)
+
+    def total(self, term: Callable[..., Array], *arrays: Array) -> Array:
+        """The sum of `term(pieces)` over all but the features, [features, 1]."""
+        sums = np.zeros((self.shape[1], 1))
+        for pieces in self.pieces(*arrays):
+            sums += term(*pieces).sum(axis=(0, 2))[:, None]
+        return sums
+
+    def each(self, dtype: Any, value: Callable[..., Array], *arrays: Array) -> Array:
+        """`value(pieces)` for all pieces, rounded to a type, in the shape of the arrays."""
+        out = np.empty(self.shape, dtype)
+        for k, pieces in zip(range(0, self.shape[0], self.step), self.pieces(*arrays)):
+            out[k : k + self.step] = value(*pieces).astype(dtype, copy=False)
+        return out.reshape(arrays[0].shape)
 
 
 def _wide(x: Array) -> Array:
-    return x.astype(np.float64 if x.dtype in (np.float32, np.float64) else np.float32)
+    return x.astype(np.float64)
 
 
-def _rounded(shape, arrays: Arrays) -> Value:
-    parts = shape.elements if shape.is_tuple else (shape,)
-    values = tuple(a.astype(s.dtype.numpy) for a, s in zip(arrays, parts))
-    return values if shape.is_tuple else values[0]
+def _column(vector: Array) -> Array:
+    """A per-feature vector, to be met with pieces."""
+    return _wide(vector).reshape(-1, 1)
+
+
+def _vector(column: Array, shape: Any) -> Array:
+    return column.reshape(-1).astype(shape.dtype.numpy)
 
 
 def _epsilon(i: Instruction) -> np.float32:
@@ -55,9 +88,9 @@ def batch_norm_inference(
     variance: Array,
 ) -> Value:
     f = _Features(i, x)
-    wide, scale, offset, mean, variance = map(_wide, (x, scale, offset, mean, variance))
-    factor = f.spread(scale / np.sqrt(variance + _epsilon(i)))
-    return _rounded(i.shape, ((wide - f.spread(mean)) * factor + f.spread(offset),))
+    middle, shift = _column(mean), _column(offset)
+    factor = _column(scale) / np.sqrt(_column(variance) + _epsilon(i))
+    return f.each(i.shape.dtype.numpy, lambda piece: (piece - middle) * factor + shift, x)
 
 
 @MEANING.of("batch-norm-training")
@@ -65,12 +98,12 @@ def batch_norm_training(
     i: Instruction, frame: Frame, x: Array, scale: Array, offset: Array
 ) -> Value:
     f = _Features(i, x)
-    wide, scale, offset = map(_wide, (x, scale, offset))
-    mean = wide.mean(axis=f.axes)
-    centred = wide - f.spread(mean)
-    variance = np.square(centred).mean(axis=f.axes)
-    factor = f.spread(scale / np.sqrt(variance + _epsilon(i)))
-    return _rounded(i.shape, (centred * factor + f.spread(offset), mean, variance))
+    mean = f.mean(lambda piece: piece, x)
+    variance = f.mean(lambda piece: np.square(piece - mean), x)
+    factor, shift = _column(scale) / np.sqrt(variance + _epsilon(i)), _column(offset)
+    result, mean_shape, variance_shape = i.shape.elements
+    out = f.each(result.dtype.numpy, lambda piece: (piece - mean) * factor + shift, x)
+    return out, _vector(mean, mean_shape), _vector(variance, variance_shape)
 
 
 @MEANING.of("batch-norm-grad")
@@ -84,11 +117,17 @@ def batch_norm_grad(
     grad_output: Array,
 ) -> Value:
     f = _Features(i, x)
-    wide, scale, mean, variance, grad = map(_wide, (x, scale, mean, variance, grad_output))
-    inverse = 1 / np.sqrt(variance + _epsilon(i))
-    normalised = (wide - f.spread(mean)) * f.spread(inverse)
-    grad_offset = grad.sum(axis=f.axes)
-    grad_scale = (grad * normalised).sum(axis=f.axes)
-    count = max(1, x.size // max(1, scale.size))
-    inner = grad - f.spread(grad_offset / count) - normalised * f.spread(grad_scale / count)
-    return _rounded(i.shape, (f.spread(scale * inverse) * inner, grad_scale, grad_offset))
+    middle, inverse = _column(mean), 1 / np.sqrt(_column(variance) + _epsilon(i))
+    grad_offset = f.total(lambda grad: grad, grad_output)
+    grad_scale = f.total(lambda piece, grad: (piece - middle) * grad, x, grad_output) * inverse
+    count = max(1, f.count)
+    factor, shift, slope = _column(scale) * inverse, grad_offset / count, grad_scale / count
+    slope = slope * inverse
+    result, scale_shape, offset_shape = i.shape.elements
+    grad = f.each(
+        result.dtype.numpy,
+        lambda piece, grad: factor * (grad - shift - (piece - middle) * slope),
+        x,
+        grad_output,
+    )
+    return grad, _vector(grad_scale, scale_shape), _vector(grad_offset, offset_shape)

@@ -73,7 +73,7 @@ class _Folding:
     def propagate_into(self, c: Computation) -> None:
         """Where every call passes the identical constant for a parameter, use it in the body."""
         callers = list(c.callers)
-        if not callers or any(i.opcode != "call" for i in callers):
+        if c.is_entry or not callers or any(i.opcode != "call" for i in callers):
             return
         same: dict[int, Instruction] = {}
         for number, p in enumerate(c.parameters):

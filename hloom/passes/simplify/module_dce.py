@@ -30,7 +30,7 @@ def live_elements(loop: Instruction) -> set[int] | None:
     condition, body = loop.called
     if not loop.shape.is_tuple or body.root.opcode != "tuple" or loop.has_control_edges:
         return None
-    if any(sum(c.callers.values()) != 1 for c in (condition, body)):
+    if any(sum(c.callers.values()) != 1 or c.is_entry for c in (condition, body)):
         return None
     if loop.operands[0].opcode != "tuple" or loop.is_root:
         return None
