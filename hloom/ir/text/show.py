@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from hloom.base.diagnostics import UsageError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.kinds import show_boolean
@@ -23,6 +24,9 @@ from hloom.types.literal_text import show_literal
 from hloom.types.shape import ProgramShape, Shape
 
 LARGE_CONSTANT = 10
+DEEPEST_NESTING = 100
+LONGEST_NESTING = 1 << 28
+"""Characters of bodies written out inside their callers; each doubling of calls doubles them."""
 _NUMBERED = re.compile(r"\.\d+$")
 
 
@@ -44,6 +48,9 @@ class Printer:
         self.kept: list[Any] = []
         self.names: dict[Instruction, str] = {}
         self.hidden: set[Computation] = set()
+        self.digests: dict[Computation, str] = {}
+        """What stands for the body of a computation, where that is not to be written."""
+        self.nested_length = 0
         self.shape_text: Callable[[Shape], str] = (
             (lambda s: s.text) if options.layout_in_shapes else (lambda s: s.text_without_layout)
         )
@@ -288,9 +295,18 @@ class Printer:
 
     def nested_text(self, c: Computation, indent: int) -> str:
         """The body of a called computation inside the text of its caller; names start anew."""
-        outer = dict(self.names)
+        if c in self.digests:
+            return self.digests[c]
+        if indent > DEEPEST_NESTING or self.nested_length > LONGEST_NESTING:
+            raise UsageError(
+                "the bodies of called computations nest too deeply to be written out",
+                instruction=f"%{c.name}",
+                hint="print with subcomputation_mode='names'",
+            )
+        outer, self.names = self.names, {}
         text = self.computation_text(c, indent)
         self.names = outer
+        self.nested_length += len(text)
         return text
 
     def async_attributes(self, i: Instruction, wrapped: Instruction, indent: int) -> str:
@@ -375,6 +391,16 @@ def show_instruction(i: Instruction, options: PrintOptions | None = None) -> str
 
 def fingerprint(module: Module) -> str:
     """A hash that two modules share when they differ only in names, ids, metadata, backend
-    configs and the values of float constants (IR-02)."""
-    text = show_module(module, PrintOptions.module_fingerprint())
+    configs and the values of float constants (IR-02).
+
+    It is that of the ModuleFingerprint text, but that a called body counts by its own hash:
+    written out where it is called, a body that is called in many places would be hashed often.
+    """
+    printer = Printer(PrintOptions.module_fingerprint(), module)
+    for c in module.computations_in_order():
+        printer.digests[c] = _digest(printer.computation_text(c, 0))
+    return _digest(printer.module_text(module))
+
+
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -110,8 +110,10 @@ class CommonSubexpressionElimination(Pass):
     def merge(self, c: Computation, keys: _Keys) -> int:
         """Merge within one computation; return how many instructions went."""
         first: dict[Hashable, Instruction] = {}
-        merged = 0
+        kept_for: dict[Instruction, Instruction] = {}
         for i in c.in_order():
+            if not kept_for.keys().isdisjoint(i.operands):
+                i.set_operands(tuple([kept_for.get(x, x) for x in i.operands]))
             if i.opcode == "constant" and i.shape.is_array and i.shape.size > 2**24:
                 continue
             key = keys.of(i)
@@ -122,7 +124,9 @@ class CommonSubexpressionElimination(Pass):
                 continue
             if kept.shape is not i.shape and not self.is_layout_sensitive and i.is_root:
                 continue
-            c.replace(i, kept)
+            kept_for[i] = kept
+            if i.is_root:
+                c.root = kept
+        for i in kept_for:
             c.erase(i)
-            merged += 1
-        return merged
+        return len(kept_for)
