@@ -83,8 +83,11 @@ def difference(a: Module, b: Module) -> str | None:
     for key in vars(a):
         if key in ("computations", "entry_or_none", "schedule", "_next_id", "_names", "carried"):
             continue
-        if getattr(a, key) != getattr(b, key):
-            return f"{key}: {getattr(a, key)} and {getattr(b, key)}"
+        value_a, value_b = getattr(a, key), getattr(b, key)
+        if key == "entry_layout" and value_a != value_b:
+            value_a, value_b = a.program_shape.text, b.program_shape.text
+        if value_a != value_b:
+            return f"{key}: {value_a} and {value_b}"
     hidden = {c for m in (a, b) for c in m.computations if is_async_wrapper(c)}
     names_a, names_b = [
         [c.name for c in m.computations_in_order() if c not in hidden] for m in (a, b)

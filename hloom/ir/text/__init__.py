@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hloom.ir.text.options import PRESETS, PrintOptions
     from hloom.ir.text.parse import parse_module
-    from hloom.ir.text.show import fingerprint, show_computation, show_instruction, show_module
+    from hloom.ir.text.fingerprint import fingerprint
+    from hloom.ir.text.show import show_computation, show_instruction, show_module
 
 __all__ = [
     "PRESETS",

@@ -292,20 +292,16 @@ class InstructionReader:
         op, called = draft.op, draft.called
         if op.name == "conditional" and "true_computation" in called:
             if "false_computation" not in called:
-                self.cursor.fail(
-                    "true_computation needs a false_computation", instruction=f"%{draft.name}"
-                )
+                error = ShapeError("true_computation needs a false_computation")
+                self.fail_at(draft, error, "attribute")
             return called["true_computation"] + called["false_computation"]
         found: tuple[Computation, ...] = ()
         for wanted in op.called:
             if wanted in called:
                 found += called[wanted]
             elif wanted != "called_computations":
-                self.cursor.fail(
-                    f"{op.name} needs the attribute {wanted}=%computation",
-                    instruction=f"%{draft.name}",
-                    rule="attribute",
-                )
+                error = ShapeError(f"{op.name} needs the attribute {wanted}=%computation")
+                self.fail_at(draft, error, "attribute")
         return found
 
     def inferred(self, draft: Draft, attrs: Any, callees: tuple[Computation, ...]) -> Shape:

@@ -4,7 +4,6 @@ A module of 100,000 instructions has few distinct shapes, attribute records and 
 text of each is made once per print and looked up afterwards; operands cost one join.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -387,20 +386,3 @@ def show_computation(computation: Computation, options: PrintOptions | None = No
 def show_instruction(i: Instruction, options: PrintOptions | None = None) -> str:
     """One line of HLO text, without root mark."""
     return Printer(options or PrintOptions(), i.parent.module).line(i)
-
-
-def fingerprint(module: Module) -> str:
-    """A hash that two modules share when they differ only in names, ids, metadata, backend
-    configs and the values of float constants (IR-02).
-
-    It is that of the ModuleFingerprint text, but that a called body counts by its own hash:
-    written out where it is called, a body that is called in many places would be hashed often.
-    """
-    printer = Printer(PrintOptions.module_fingerprint(), module)
-    for c in module.computations_in_order():
-        printer.digests[c] = _digest(printer.computation_text(c, 0))
-    return _digest(printer.module_text(module))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
