@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from hloom.ir.module import Module
     from hloom.ir.proto.files import FORMATS, Loaded, file_bytes, load_text, save, write_whole
     from hloom.ir.proto.snapshot import Snapshot
+    from hloom.ir.text.digest import fingerprint
     from hloom.ir.text.options import PRESETS, PrintOptions
-    from hloom.ir.text.show import fingerprint
     from hloom.ir.verify import VerifyOptions, verify, violations
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
@@ -88,7 +88,7 @@ _HOME = {
     "evaluate_lockstep": "interp.lockstep",
     "evaluate_partially": "interp.partial",
     "file_bytes": "ir.proto.files",
-    "fingerprint": "ir.text.show",
+    "fingerprint": "ir.text.digest",
     "instruction_cost": "analysis.cost",
     "load_text": "ir.proto.files",
     "module_cost": "analysis.cost",

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hloom.ir.text.digest import fingerprint
     from hloom.ir.text.options import PRESETS, PrintOptions
     from hloom.ir.text.parse import parse_module
-    from hloom.ir.text.fingerprint import fingerprint
     from hloom.ir.text.show import show_computation, show_instruction, show_module
 
 __all__ = [
@@ -22,7 +22,12 @@ __all__ = [
     "show_instruction",
     "show_module",
 ]
-_HOME = {"PRESETS": "options", "PrintOptions": "options", "parse_module": "parse"}
+_HOME = {
+    "PRESETS": "options",
+    "PrintOptions": "options",
+    "fingerprint": "digest",
+    "parse_module": "parse",
+}
 
 
 def __getattr__(name: str) -> Any:
