@@ -1,23 +1,62 @@
-"""An order of instructions that depends on the graph alone."""
+"""Orders of instructions: one that depends on the graph alone, one that keeps to an older one."""
+
+from collections.abc import Iterable, Iterator
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+
+
+def _put(start: Instruction, order: dict[Instruction, None]) -> None:
+    """Append `start` to the order, behind everything it depends on that is not there yet."""
+    if start in order:
+        return
+    stack: list[tuple[Instruction, Iterator[Instruction]]] = [_visit(start)]
+    open_ = {start}
+    while stack:
+        i, rest = stack[-1]
+        for x in rest:
+            if x in open_:
+                raise ValueError(f"%{x.name} depends on itself")
+            if x not in order:
+                stack.append(_visit(x))
+                open_.add(x)
+                break
+        else:
+            order[i] = None
+            open_.discard(i)
+            stack.pop()
+
+
+def _visit(i: Instruction) -> tuple[Instruction, Iterator[Instruction]]:
+    return i, iter(i.operands + i.control_predecessors)
 
 
 def canonical_order(c: Computation) -> list[Instruction]:
     """Post order from the sinks, the root last: independent of names and of program order, but
     for the order of values nobody reads."""
     order: dict[Instruction, None] = {}
-    sinks = [i for i in c.instructions if not i.users and i is not c._root]
-    for sink in [*sinks, c.root]:
-        stack = [sink]
-        while stack:
-            i = stack[-1]
-            waiting = [x for x in i.operands + i.control_predecessors if x not in order]
-            if i in order or not waiting:
-                order[stack.pop()] = None
-            elif len(stack) > len(c.instructions) + 1:
-                raise ValueError(f"%{i.name} depends on itself")
-            else:
-                stack.append(waiting[0])
+    for i in c.instructions:
+        if not i.users and i is not c._root:
+            _put(i, order)
+    _put(c.root, order)
     return list(order)
+
+
+def order_like(old: Iterable[Instruction], c: Computation) -> list[Instruction]:
+    """The instructions of a computation in an older order, as far as they were in it: new ones
+    stand right before what first needs them."""
+    order: dict[Instruction, None] = {}
+    for i in (*(i for i in old if i in c.instructions), *c.instructions):
+        _put(i, order)
+    return list(order)
+
+
+def repair_schedules(module: Module) -> None:
+    """After a rewrite of a scheduled module: make its schedules hold what is there now, in the
+    order that it was in."""
+    if module.schedule is None:
+        return
+    module.schedule = {
+        c: order_like(old, c) for c, old in module.schedule.items() if c in module.computations
+    }

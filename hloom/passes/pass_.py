@@ -10,6 +10,7 @@ from typing import ClassVar, dataclass_transform
 from hloom.base.registry import Registry
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
+from hloom.ir.order import repair_schedules
 from hloom.passes.facts import Fact
 from hloom.rewrite.driver import Trace, apply_rules
 from hloom.rewrite.fusion import drop_unread_operands
@@ -81,8 +82,6 @@ class RewritePass(Pass):
         changed = False
         rules = self.active_rules()
         for c in on_threads(module, threads):
-            if module.schedule is not None and c in module.schedule:
-                continue
             if c.is_fusion and not self.into_fusions:
                 continue
             count = len(c.instructions)
@@ -90,6 +89,8 @@ class RewritePass(Pass):
             if c.is_fusion:
                 drop_unread_operands(c)
             changed |= len(c.instructions) != count
+        if changed or fired:
+            repair_schedules(module)
         return PassResult(changed or fired.total() > 0, fired)
 
 

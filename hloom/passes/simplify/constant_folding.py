@@ -16,6 +16,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.ir.order import repair_schedules
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
 
@@ -54,10 +55,10 @@ class ConstantFolding(Pass):
     ) -> PassResult:
         folding = _Folding(self)
         for c in reversed(list(on_threads(module, threads))):
-            if module.schedule is not None and c in module.schedule:
-                continue
             folding.propagate_into(c)
             folding.fold(c)
+        if folding.fired:
+            repair_schedules(module)
         return PassResult.of(+folding.fired)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.module import Module
+from hloom.ir.order import repair_schedules
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
 from hloom.rewrite.pattern import COMMUTATIVE
@@ -102,9 +103,9 @@ class CommonSubexpressionElimination(Pass):
         )
         fired: Counter[str] = Counter()
         for c in on_threads(module, threads):
-            if module.schedule is not None and c in module.schedule:
-                continue
             fired["merged"] += self.merge(c, keys)
+        if fired["merged"]:
+            repair_schedules(module)
         return PassResult.of(+fired)
 
     def merge(self, c: Computation, keys: _Keys) -> int:

@@ -14,6 +14,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.ir.order import repair_schedules
 from hloom.ir.values.backend_config import BackendConfig
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.passes.simplify.dce import (
@@ -156,8 +157,6 @@ class ModuleDeadCodeElimination(Pass):
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
         fired: Counter[str] = Counter()
-        if module.schedule is not None:
-            return PassResult()
         for c in reversed(list(on_threads(module, threads))):
             fired["instructions"] += remove_dead_instructions(c)
             for loop in [i for i in c.instructions if i.opcode == "while"]:
@@ -170,4 +169,6 @@ class ModuleDeadCodeElimination(Pass):
                 fired["instructions"] += remove_dead_instructions(c)
                 c.reorder(c.in_order())
         fired["computations"] += remove_dead_computations(module)
+        if +fired:
+            repair_schedules(module)
         return PassResult.of(+fired)
