@@ -60,6 +60,12 @@ def test_elements_are_in_the_order_of_the_layout():
     assert list(message_of(Literal.of([[1, 2], [3, 4]], "f32[2,2]")).f32s) == [1, 2, 3, 4]
 
 
+def test_packed_literals_are_not_called_packed():
+    value = Literal.of([1, 2, 3], "s4[3]{0:E(4)}")
+    assert message_of(value).shape.layout.element_size_in_bits == 0
+    assert back(value).array.tolist() == [1, 2, 3]
+
+
 def test_fields_hold_what_xla_puts_there():
     assert message_of(Literal.of([1, -2, 3], "s4")).s4s == b"\x01\x0e\x03"
     assert message_of(Literal.of([1.0, 2.0], "bf16")).bf16s == b"\x80\x3f\x00\x40"
