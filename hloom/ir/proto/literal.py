@@ -130,7 +130,8 @@ def write_literal(value: Literal, message: Any, context: "Context") -> None:
     if not shape.is_array:
         return
     # The elements below are not packed, and XLA refuses a literal that says they are.
-    message.shape.layout.ClearField("element_size_in_bits")
+    if message.shape.HasField("layout"):
+        message.shape.layout.ClearField("element_size_in_bits")
     if UNBOUNDED in shape.dims or value.is_elided:
         raise ProtoError(f"a literal of {shape} has no elements to write")
     name = shape.dtype.name
