@@ -64,9 +64,14 @@ def _slot(name: str) -> Callable[[Instruction, Any], None]:
     return lambda i, value: setattr(i, name, value)
 
 
-def _unless_empty(name: str) -> Callable[[Instruction, Any], None]:
-    """Nothing said is nothing known: `metadata={}` is no metadata."""
-    return lambda i, value: None if value.text == "{}" else setattr(i, name, value)
+def _unless_empty(parse: Callable[[Cursor], Any]) -> Callable[[Cursor], Any]:
+    """Nothing said is nothing known: `metadata={}` is no metadata, None."""
+
+    def read(cursor: Cursor) -> Any:
+        value = parse(cursor)
+        return None if value.text == "{}" else value
+
+    return read
 
 
 def _attach_sharding(i: Instruction, value: Any) -> None:
@@ -92,12 +97,14 @@ ANNOTATIONS: dict[str, Annotation] = {
     for a in (
         Annotation("sharding", parse_sharding, _attach_sharding),
         Annotation(
-            "frontend_attributes", parse_frontend_attributes, _unless_empty("frontend_attributes")
+            "frontend_attributes",
+            _unless_empty(parse_frontend_attributes),
+            _slot("frontend_attributes"),
         ),
         Annotation("control-predecessors", _control_predecessors, _attach_control, cached=False),
         Annotation("statistics", parse_statistics, _extra("statistics")),
         Annotation("origin", parse_original_value, _extra("original_value")),
-        Annotation("metadata", parse_metadata, _unless_empty("metadata")),
+        Annotation("metadata", _unless_empty(parse_metadata), _slot("metadata")),
         Annotation("backend_config", parse_backend_config, _slot("backend_config")),
         Annotation("parameter_replication", Bools.parse, _attach_replication),
     )

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PLAIN = re.compile(r"([^()\[\]{}\"#=]*+)\)")
 NAME = re.compile(r"\s*(%)?([A-Za-z_][\w.\-]*)(?(1)|:?)", re.A)
 ARRAY = re.compile(r"\s*([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)\s*(?=%?[A-Za-z_])", re.A)
+TYPED = re.compile(
+    r"\s*([a-z]\w*\[[^\]\s]*\](?:\{[^{}\s]*\})?)\s+%?([A-Za-z_][\w.\-]*)\s*([,)])", re.A
+)
 INDEX = re.compile(r"#(-?[\w.]+)")
 _SUGAR = re.compile(r"\s*([a-z][\w\-]*)\s*\(", re.A)
 _SHAPE = re.compile(r"[a-z]\w*\s*[\[(]", re.A)
@@ -60,7 +63,27 @@ class OperandReader:
             else:
                 cursor.position = match.end()
                 return found
-        return self.read_slowly(into)
+        return self.read_typed(into) or self.read_slowly(into)
+
+    def read_typed(self, into: Computation) -> tuple[Instruction, ...] | None:
+        """A list of `f32[2]{0} %name`, as long dumps have it; None when something else stands
+        among them, and then nothing is read."""
+        reader = self.reader
+        text, names, shapes = reader.text, into.names, reader.shapes
+        position = reader.cursor.position
+        found: list[Instruction] = []
+        while match := TYPED.match(text, position):
+            raw, name, end = match.groups()
+            operand = names.get(name)
+            written = shapes.get(raw)
+            if operand is None or written is not operand.shape:
+                return None
+            found.append(operand)
+            position = match.end()
+            if end == ")":
+                reader.cursor.position = position
+                return tuple(found)
+        return None
 
     def read_slowly(self, into: Computation) -> tuple[Instruction, ...]:
         cursor = self.reader.cursor
