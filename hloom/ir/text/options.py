@@ -40,7 +40,7 @@ class PrintOptions:
     operand_index_comments: bool = True
     """`/*index=5*/` before every fifth operand and tuple element."""
     compact_operands: bool = False
-    """Only the first and the last operands of more than four."""
+    """Only the first four operands, and how many more there are."""
     compact_gte: bool = False
     """`%t#1` for an element of a tuple instead of a get-tuple-element (IR-26)."""
     async_sugar: bool = True
@@ -58,7 +58,7 @@ class PrintOptions:
     """Sort the computations by their text."""
     indent: int = 0
     nested: bool = False
-    """The text stands inside another one: no header, no name."""
+    """The text stands inside another one: computations have no name."""
     name_after_closing_brace: bool = False
 
     @staticmethod

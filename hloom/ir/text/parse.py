@@ -69,12 +69,29 @@ class ModuleReader:
     def finish_module(self, scheduled: bool) -> None:
         module = self.module
         if module.entry_layout is None:
-            shape = module.entry.program_shape
-            module.entry_layout = ProgramShape(shape.parameters, (), shape.result)
+            module.entry_layout = self.usual_entry_layout()
         if scheduled:
             module.schedule = {
                 c: list(c.instructions) for c in module.computations if not c.is_fusion
             }
+
+    def usual_entry_layout(self) -> ProgramShape:
+        """What the header need not say: the layouts of the entry's parameters and root.
+
+        XLA forgets them, and takes row-major ones, where the header says how the program is
+        spread over devices; it prints what it took, so programs mean the same only so.
+        """
+        module, entry = self.module, self.module.entry
+        shapes = [x.shape for x in (*entry.parameters, entry.root)]
+        if (
+            module.replica_count != 1
+            or module.num_partitions != 1
+            or module.alias_passthrough_parameters
+            or module.allow_spmd_sharding_propagation_to_parameters
+            or module.allow_spmd_sharding_propagation_to_output
+        ):
+            shapes = [s.without_layout().with_default_layouts() for s in shapes]
+        return ProgramShape(tuple(shapes[:-1]), (), shapes[-1])
 
     def read_bare_instructions(self) -> Module:
         """The short form: instructions with no module and no computation around them.

@@ -123,8 +123,9 @@ class Printer:
             self.names.update((i, f"tmp_{n}") for n, i in enumerate(order))
         head = tab
         if indent is None:
-            head += "ENTRY " if c.is_entry and options.ids else "ENTRY" if c.is_entry else ""
-            head += self.marked(c.name) if options.ids else ""
+            named = options.ids and not options.nested
+            head += "ENTRY " if c.is_entry and named else "ENTRY" if c.is_entry else ""
+            head += self.marked(c.name) if named else ""
             if options.program_shape:
                 head += " " + self.signature(c)
             head += " " if head.strip() else ""
@@ -226,7 +227,7 @@ class Printer:
         else:
             parts = [self.marked(x.name) for x in operands]
         if options.compact_operands and len(parts) > 4:
-            parts = [*parts[:3], f"...({len(parts) - 4})", parts[-1]]
+            parts = [*parts[:4], f"...(+{len(parts) - 4})"]
             return ", ".join(parts)
         if options.operand_index_comments:
             return with_index_comments(parts)
@@ -283,7 +284,10 @@ class Printer:
         if mode == "full":
             texts = ["\n" + self.nested_text(c, indent) for c in called]
         else:
-            texts = [self.marked(c.name) for c in called]
+            texts = [
+                self.marked(c.name if self.options.ids else _NUMBERED.sub("", c.name))
+                for c in called
+            ]
         if i.opcode == "conditional" and i.operands[0].shape.dtype.is_pred and len(texts) == 2:
             return f", true_computation={texts[0]}, false_computation={texts[1]}"
         if op.called_variadic and mode == "full":
