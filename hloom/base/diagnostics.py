@@ -102,3 +102,7 @@ class EvalError(HloError):
 
 class UsageError(HloError):
     """A wrong use of an API or a command: unknown name, wrong option, unknown file type."""
+
+
+class GraphError(UsageError, ValueError):
+    """An edit that would break a graph, or a question to a broken one: a cycle, no root."""

@@ -7,6 +7,7 @@ from bisect import insort
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from hloom.base.diagnostics import GraphError
 from hloom.ir.instruction import NOTHING, Instruction
 from hloom.ir.op import OPS, ShapeError
 from hloom.types.shape import ProgramShape, Shape
@@ -57,13 +58,13 @@ class Computation:
     def root(self) -> Instruction:
         """The value the computation returns."""
         if self._root is None:
-            raise ValueError(f"computation %{self.name} has no root")
+            raise GraphError(f"computation %{self.name} has no root")
         return self._root
 
     @root.setter
     def root(self, value: Instruction) -> None:
         if value.parent is not self:
-            raise ValueError(f"%{value.name} is not in computation %{self.name}")
+            raise GraphError(f"%{value.name} is not in computation %{self.name}")
         self._root = value
 
     @property
@@ -105,7 +106,7 @@ class Computation:
         """Every instruction, operands and control predecessors before readers.
 
         Program order when that is already topological (no work is done then but one scan), else
-        a stable depth-first post order. A cycle raises `ValueError` naming an instruction on it.
+        a stable depth-first post order. A cycle raises `GraphError` naming an instruction on it.
         """
         seen: set[Instruction] = set()
         for i in self.instructions:
@@ -131,7 +132,7 @@ class Computation:
                     stack.pop()
                     continue
                 if i in open_:
-                    raise ValueError(f"%{i.name} in computation %{self.name} depends on itself")
+                    raise GraphError(f"%{i.name} in computation %{self.name} depends on itself")
                 open_.add(i)
                 stack.extend(reversed(waiting))
         return list(done)
@@ -238,7 +239,7 @@ class Computation:
     def erase(self, dead: Instruction) -> tuple[Instruction, ...]:
         """Remove an unread instruction that is not the root; return the operands it released."""
         if dead.users or dead is self._root:
-            raise ValueError(f"%{dead.name} is still in use")
+            raise GraphError(f"%{dead.name} is still in use")
         if dead.control_predecessors or dead.control_successors:
             dead.drop_control_edges()
         del self.instructions[dead]
@@ -263,5 +264,5 @@ class Computation:
         """Make this the program order; it must hold exactly the present instructions."""
         made = dict.fromkeys(order)
         if made.keys() != self.instructions.keys():
-            raise ValueError(f"the new order of %{self.name} has other instructions")
+            raise GraphError(f"the new order of %{self.name} has other instructions")
         self.instructions = made

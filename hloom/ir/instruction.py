@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from hloom.base.diagnostics import GraphError
 from hloom.ir.op import OPS, OpDef
 from hloom.types.shape import Shape
 
@@ -97,7 +98,7 @@ class Instruction:
     def add_control_predecessor(self, before: Instruction) -> None:
         """Make `before` run before this; both must be in the same computation."""
         if before.parent is not self.parent:
-            raise ValueError(f"control edge from %{before.name} leaves its computation")
+            raise GraphError(f"control edge from %{before.name} leaves its computation")
         if before not in self.control_predecessors:
             self.control_predecessors += (before,)
             before.control_successors += (self,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from hloom.base.diagnostics import GraphError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import ProgramShape
@@ -50,7 +51,7 @@ class Module:
     def entry(self) -> Computation:
         """The computation that runs when the module runs."""
         if self.entry_or_none is None:
-            raise ValueError(f"module {self.name} has no entry computation")
+            raise GraphError(f"module {self.name} has no entry computation")
         return self.entry_or_none
 
     @entry.setter
@@ -121,7 +122,7 @@ class Module:
     def remove_computation(self, dead: Computation) -> None:
         """Remove a computation nobody calls, and its calls with it."""
         if dead.callers or dead is self.entry_or_none:
-            raise ValueError(f"computation %{dead.name} is still called")
+            raise GraphError(f"computation %{dead.name} is still called")
         for i in dead.instructions:
             for c in i.called:
                 c.forget_caller(i)
@@ -145,7 +146,7 @@ class Module:
     def computations_in_order(
         self, roots: Iterable[Computation] | None = None
     ) -> list[Computation]:
-        """Callees before callers; stable. A cycle of calls raises `ValueError`."""
+        """Callees before callers; stable. A cycle of calls raises `GraphError`."""
         done: dict[Computation, None] = {}
         open_: set[Computation] = set()
         for start in self.computations if roots is None else roots:
@@ -162,7 +163,7 @@ class Module:
                     stack.pop()
                     continue
                 if c in open_:
-                    raise ValueError(f"computation %{c.name} calls itself")
+                    raise GraphError(f"computation %{c.name} calls itself")
                 open_.add(c)
                 stack.extend(reversed(dict.fromkeys(waiting)))
         return list(done)

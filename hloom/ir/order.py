@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from hloom.base.diagnostics import GraphError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -17,7 +18,7 @@ def _put(start: Instruction, order: dict[Instruction, None]) -> None:
         i, rest = stack[-1]
         for x in rest:
             if x in open_:
-                raise ValueError(f"%{x.name} depends on itself")
+                raise GraphError(f"%{x.name} depends on itself")
             if x not in order:
                 stack.append(_visit(x))
                 open_.add(x)

@@ -19,6 +19,7 @@ from hloom.ir.order import repair_schedules
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
 from hloom.rewrite.pattern import COMMUTATIVE
+from hloom.types.shape import Shape
 
 NEVER = frozenset(
     "parameter rng rng-bit-generator rng-get-and-update-state opt-barrier infeed outfeed "
@@ -28,6 +29,17 @@ NEVER = frozenset(
     "copy".split()
 )
 """Operations whose identity matters, that have effects, or that another pass owns."""
+
+
+def _holds_buffer(shape: Shape) -> bool:
+    """Whether a value is written in place by who reads it, so that two are never one (IR-21)."""
+    stack = [shape]
+    while stack:
+        s = stack.pop()
+        if s.is_buffer:
+            return True
+        stack.extend(s.elements)
+    return False
 
 
 class _Keys:
@@ -48,7 +60,7 @@ class _Keys:
             return None
         if i.opcode == "fusion" and not self.merge_fusions:
             return None
-        if not is_removable(i):
+        if not is_removable(i) or _holds_buffer(i.shape):
             return None
         return self.expression(i, tuple([x.id for x in i.operands]))
 
