@@ -28,6 +28,7 @@ def async_form(opcode: str) -> tuple[OpDef, OpDef] | None:
     return None
 
 
+_ALIASING = "output_to_operand_aliasing"
 WRAPPER, PARAMETER = "async_wrapped", "async_param"
 """The names XLA gives to what the short form hides."""
 
@@ -48,7 +49,9 @@ def add_async_start(reader: InstructionReader, draft: Draft) -> Instruction:
         )
     assert shape
     thread = draft.values.pop("async_execution_thread", "main")
-    aliasing = draft.values.pop("output_to_operand_aliasing", None)
+    aliasing = None
+    if _ALIASING not in wrapped.field_by_name:
+        aliasing = draft.values.pop(_ALIASING, None)
     body = reader.reader.module.add_computation(WRAPPER, thread=thread)
     inner = Draft(body, None, shape.elements[1], wrapped, draft.at)
     inner.values, inner.called = draft.values, draft.called
@@ -110,7 +113,7 @@ def is_async_wrapper(c: Computation) -> bool:
         and root.backend_config == start.backend_config
         and not (root.sharding or root.extra or root.has_control_edges)
         and not any(_is_annotated(p) for p in c.parameters)
-        and not getattr(root.attrs, "output_to_operand_aliasing", None)
+        and not (start.attrs.output_to_operand_aliasing and hasattr(root.attrs, _ALIASING))
         and (root.metadata is None or root.metadata in _metadata_of_chain(start))
     )
 
