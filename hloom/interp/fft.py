@@ -23,6 +23,11 @@ def fft(i: Instruction, frame: Frame, x: Array) -> Array:
             instruction=f"%{i.name}",
         )
     axes = tuple(range(x.ndim - len(lengths), x.ndim))
+    longest = i.shape.dims if i.attrs.fft_type == "IRFFT" else x.shape
+    if tuple(longest[len(longest) - len(lengths) :]) != lengths:
+        raise EvalError(
+            f"fft_length={list(lengths)} is not the length of the data", instruction=f"%{i.name}"
+        )
     if not lengths:
         return x.astype(result)
     if x.size == 0 or 0 in lengths:

@@ -115,6 +115,11 @@ def _answer(d: _Running, devices: list[_Running], machine: Machine) -> bool:
         return True
     if request is None:
         return False
+    if not all(0 <= member < len(devices) for member in request.members):
+        raise EvalError(
+            f"devices {list(request.members)} are to meet, but there are {len(devices)}",
+            instruction=f"%{request.instruction.name}",
+        )
     group = [devices[member] for member in request.members]
     given: dict[int, Value] = {}
     for member in group:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.plan import needed as steps_needed
-from hloom.interp.values import MORE_MEMORY, refused, value_bytes
+from hloom.interp.values import MORE_MEMORY, MOST_LEAVES, refused, value_bytes
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape
@@ -61,6 +61,13 @@ def memory_needed(computation: Computation, enough: int = 0) -> Peak:
     total = 0
     for c in order:
         for i in c.instructions:
+            if i.shape.leaf_count > MOST_LEAVES:
+                raise EvalError(
+                    f"a tuple of {i.shape.leaf_count} elements is more than can be evaluated",
+                    instruction=f"%{i.name}",
+                )
+            if i.opcode in ("tuple", "get-tuple-element"):
+                continue
             size = sizes.get(i.shape)
             if size is None:
                 size = sizes[i.shape] = value_bytes(i.shape)

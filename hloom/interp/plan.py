@@ -81,7 +81,8 @@ def planned(computation: Computation, memory_limit_bytes: int) -> Plan:
             continue
         template.append(None)
         if i.opcode != "parameter":
-            check_value_size(i, memory_limit_bytes)
+            if i.opcode not in ("tuple", "get-tuple-element"):
+                check_value_size(i, memory_limit_bytes)
             running.append(i)
     for p in computation.parameters:
         if p not in slots:

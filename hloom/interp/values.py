@@ -48,7 +48,7 @@ class _Token:
 
 TOKEN: Final = _Token()
 
-MOST_LEAVES: Final = 1 << 24
+MOST_LEAVES: Final = 1 << 20
 """Wider tuples (nested ones grow without bound) are not evaluated."""
 MORE_MEMORY: Final = "raise EvalOptions.memory_limit_bytes if the machine has them"
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.fuzz.check import verdict
+from tests.fuzz.check import TooSlow, verdict
 from tests.fuzz.mutate import mutated_bytes, mutated_message, mutated_text
 from tests.fuzz.programs import programs
 
@@ -57,7 +57,10 @@ def main() -> int:
     for given in mutants(random.Random(options.seed)):
         try:
             verdicts[verdict(given)] += 1
-        except Exception as error:  # anything at all that is not an HloError is what we look for
+        except (
+            Exception,
+            TooSlow,
+        ) as error:  # anything at all that is not an HloError is what we look for
             verdicts["broken"] += 1
             where = error.__traceback__
             while where is not None and where.tb_next is not None:

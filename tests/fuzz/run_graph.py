@@ -19,6 +19,7 @@ from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.text import parse_module
+from tests.fuzz.check import TooSlow
 from tests.fuzz.check_graph import Broken, graph_verdict
 from tests.fuzz.mutate_graph import mutate
 from tests.fuzz.programs import programs
@@ -92,7 +93,7 @@ def main() -> int:
         try:
             module, made = mutant(number)
             verdicts[graph_verdict(module)] += 1
-        except Exception as error:  # whatever is not an HloError is what we look for
+        except (Exception, TooSlow) as error:  # whatever is not an HloError is what we look for
             verdicts["broken"] += 1
             message = str(error)[:24] if isinstance(error, Broken | HloError) else ""
             key = f"{type(error).__name__} {place(error)} {message}"

@@ -50,9 +50,15 @@ class ConvolutionDimensions:
         return f"{lhs}_{rhs}->{out}"
 
 
+_LONGEST = 1000
+"""No word has a letter for each of more dimensions than this: what has is no valid value."""
+
+
 def _word(letters: str, named: tuple[int, int], spatial: tuple[int, ...]) -> str:
     """One of the three words; a dimension without a meaning is `?`."""
     length = max((*named, *spatial)) + 1
+    if length > _LONGEST or min((*named, *spatial)) < 0:
+        return f"?{length}"
     word = ["?"] * length
     for letter, dimension in zip(letters, named):
         word[dimension] = letter

@@ -21,6 +21,19 @@ def buffers_in(shape: Shape) -> list[Index]:
     return [index for index, part in shape.subshapes() if part.is_buffer]
 
 
+def _holds_buffer(shape: Shape, known: dict[Shape, bool]) -> bool:
+    """Whether there is a buffer in a shape; parts that come again are looked at once."""
+    stack, seen = [shape], {shape}
+    while stack:
+        part = stack.pop()
+        if part.is_buffer or known.get(part):
+            return True
+        new = [x for x in part.elements if x not in seen and x not in known]
+        seen.update(new)
+        stack.extend(new)
+    return False
+
+
 def check_buffers(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
     """The rules for values of buffer type; costs one scan where there are none."""
     has_buffers: dict[Shape, bool] = {}
@@ -29,7 +42,7 @@ def check_buffers(module: Module, options: VerifyOptions) -> Iterator[VerifyErro
         for i in c.instructions:
             found = has_buffers.get(i.shape)
             if found is None:
-                found = has_buffers[i.shape] = bool(buffers_in(i.shape))
+                found = has_buffers[i.shape] = _holds_buffer(i.shape, has_buffers)
             custom = i.opcode == "custom-call"
             if wrapped:
                 if custom and i.is_root:

@@ -28,7 +28,7 @@ MIXES_FLOATS = frozenset(
 EXACT = frozenset(
     "bitcast call conditional constant copy-done copy-start custom-call get-tuple-element infeed "
     "outfeed opt-barrier parameter recv recv-done send send-done tuple while "
-    "dynamic-update-slice fusion async-start async-update async-done".split()
+    "dynamic-update-slice add-dependency fusion async-start async-update async-done".split()
 )
 # Their results are checked rather than inferred, and without mixing keep the operands' types.
 KEEPS_TYPE = frozenset(
