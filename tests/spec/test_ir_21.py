@@ -45,7 +45,7 @@ def test_two_writers_are_one_too_many():
     [
         ('"first"' + ALIAS, '"first"'),
         ('"CreateBuffer"', '"Pin"'),
-        ('custom-call(x), custom_call_target="Unpin"' + ALIAS, 'custom-call(x), custom_call_target="Unpin"'),
+        ('(x), custom_call_target="Unpin"' + ALIAS, '(x), custom_call_target="Unpin"'),
         ("u = u8[8] custom-call(x)", "u = u8[7] custom-call(x)"),
         ("x = b(u8[8])", "x = b(s8[8])"),
         ('"first"' + ALIAS, '"first", output_to_operand_aliasing={{}: (0, {}), {}: (0, {})}'),

@@ -1,0 +1,135 @@
+"""IR-23, house rule: nothing is quadratic in callers, depth of calls, or width of tuples."""
+
+import time
+
+import pytest
+
+import hloom
+
+DEPTH = 10_000
+
+
+def chain(depth: int) -> str:
+    lines = ["HloModule m", "g0 {\n p = f32[] parameter(0)\n ROOT r = f32[] negate(p)\n}"]
+    for k in range(1, depth):
+        lines.append(
+            f"g{k} {{\n p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=g{k - 1}\n}}"
+        )
+    lines.append(
+        f"ENTRY e {{\n p = f32[] parameter(0)\n k = f32[] constant(1)\n"
+        f" a = f32[] call(p), to_apply=g{depth - 1}\n b = f32[] call(k), to_apply=g{depth - 1}\n"
+        " v = f32[4] broadcast(p), dimensions={}\n"
+        f" m = f32[4] map(v), dimensions={{0}}, to_apply=g{depth - 1}\n"
+        f" n = f32[4] map(v), dimensions={{0}}, to_apply=g{depth - 1}\n"
+        " ROOT t = (f32[], f32[], f32[4], f32[4]) tuple(a, b, m, n)\n}"
+    )
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def deep() -> hloom.Module:
+    return hloom.parse(chain(DEPTH))
+
+
+@pytest.mark.parametrize("name", sorted(hloom.PASSES))
+def test_passes_over_a_deep_chain_of_calls(deep, name):
+    module = hloom.copy_module(deep)
+    start = time.perf_counter()
+    hloom.pass_named(name).run(module)
+    assert time.perf_counter() - start < 20
+    hloom.verify(module)
+
+
+def test_everything_else_over_a_deep_chain_of_calls(deep):
+    from hloom.api import file_bytes, load_bytes
+
+    start = time.perf_counter()
+    hloom.verify(deep)
+    assert hloom.difference(deep, hloom.parse(hloom.show(deep))) is None
+    assert hloom.difference(deep, load_bytes(file_bytes(deep, "pb")).module) is None
+    hloom.fingerprint(deep)
+    assert time.perf_counter() - start < 40
+
+
+def test_replacing_a_computation_with_many_callers():
+    lines = [
+        "a {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] add(x, y)\n}",
+        "b {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] maximum(x, y)\n}",
+        "c {\n s = f32[] parameter(0)\n ROOT r = pred[] constant(false)\n}",
+        "d {\n s = f32[] parameter(0)\n ROOT r = f32[] call(s, s), to_apply=a\n}",
+        "ENTRY e {\n p = f32[4] parameter(0)\n z = f32[] constant(0)",
+    ]
+    lines += [f" r{k} = f32[] reduce(p, z), dimensions={{0}}, to_apply=a" for k in range(100_000)]
+    lines += [" w = f32[] while(z), condition=c, body=d", " ROOT s = f32[] add(w, r99999)\n}"]
+    module = hloom.parse("\n".join(lines))
+    a, b = module["a"], module["b"]
+    start = time.perf_counter()
+    module.replace_computations({a: b})
+    assert time.perf_counter() - start < 1
+    assert not a.callers and len(b.callers) == 100_001
+    assert {i.opcode for i in b.callers} == {"reduce", "call"}
+    start = time.perf_counter()
+    assert hloom.pass_named("dce").run(module).changed
+    assert time.perf_counter() - start < 3
+    assert "a" not in {c.name for c in module.computations} and len(b.callers) == 2
+    hloom.verify(module)
+
+
+def test_dead_computations_go_in_one_sweep():
+    lines = ["k0 {\n p = f32[] parameter(0)\n ROOT r = f32[] negate(p)\n}"]
+    for k in range(1, 20_000):
+        lines.append(
+            f"k{k} {{\n p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=k{k - 1}\n}}"
+        )
+    lines.append("ENTRY e {\n p = f32[] parameter(0)\n ROOT r = f32[] negate(p)\n}")
+    module = hloom.parse("\n".join(lines))
+    start = time.perf_counter()
+    result = hloom.pass_named("dce").run(module)
+    assert time.perf_counter() - start < 5
+    assert result.fired["computations"] == 20_000 and len(module.computations) == 1
+
+
+def test_merging_what_a_wide_tuple_reads():
+    count = 20_000
+    lines = ["ENTRY e {\n p = f32[] parameter(0)"]
+    lines += [f" n{k} = f32[] negate(p)" for k in range(count)]
+    shape, operands = ", ".join(["f32[]"] * count), ", ".join(f"n{k}" for k in range(count))
+    lines.append(f" ROOT t = ({shape}) tuple({operands})\n}}")
+    module = hloom.parse("\n".join(lines))
+    start = time.perf_counter()
+    assert hloom.pass_named("cse").run(module).fired["merged"] == count - 1
+    assert time.perf_counter() - start < 5
+    hloom.verify(module)
+
+
+def test_inlining_many_calls_of_a_scheduled_module():
+    count = 10_000
+    lines = ["HloModule m, is_scheduled=true\nf {\n x = f32[] parameter(0)"]
+    lines += [
+        " n = f32[] negate(x)\n ROOT r = f32[] add(n, x)\n}\nENTRY e {\n p0 = f32[] parameter(0)"
+    ]
+    lines += [f" p{k + 1} = f32[] call(p{k}), to_apply=f" for k in range(count)]
+    module = hloom.parse("\n".join([*lines, f" ROOT n = f32[] negate(p{count})\n}}"]))
+    start = time.perf_counter()
+    assert hloom.pass_named("call-inliner").run(module).fired["inlined"] == count
+    assert time.perf_counter() - start < 10
+    hloom.verify(module)
+
+
+def test_broken_graphs_are_one_kind_of_error():
+    module = hloom.parse(
+        "ENTRY e {\n p = f32[] parameter(0)\n a = f32[] sine(p)\n ROOT b = f32[] negate(a)\n}"
+    )
+    module.entry["a"].set_operands((module.entry["b"],))
+    questions = (hloom.verify, hloom.show, hloom.copy_module, hloom.fingerprint, str)
+    for ask in questions:
+        with pytest.raises(hloom.HloError, match="depends on itself"):
+            ask(module)
+    with pytest.raises(hloom.HloError, match="depends on itself"):
+        hloom.evaluate(module, 1.0)
+    empty = hloom.Module("empty")
+    for ask in (hloom.verify, hloom.copy_module):
+        try:
+            ask(empty)
+        except hloom.HloError:
+            pass
