@@ -12,7 +12,7 @@ from hloom.base.diagnostics import ParseError, Place
 from hloom.types.dtype import BY_NAME
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_COMMENT = re.compile(r'"(?:[^"\\]++|\\.)*+"|/\*.*?\*/|//[^\n]*', re.S)
+_COMMENT = re.compile(r'"(?:[^"\\]++|\\.)*+"|/\*.*?\*/|//[^\r\n]*', re.S)
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*", re.A)
 _KEY = re.compile(r"([A-Za-z_][\w.\-]*)=", re.A)
 _BOOLEAN = re.compile(r"(true|false)(?![\w.\-:=])", re.A)

@@ -7,6 +7,7 @@ compact get-tuple-element notation (IR-26) and nested instructions take the slow
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from hloom.ir.computation import Computation
@@ -42,6 +43,7 @@ class OperandReader:
     def __init__(self, reader: InstructionReader) -> None:
         self.reader = reader
         self.depth = 0
+        self.elements: dict[Instruction, tuple[int, dict[int, Instruction]]] = {}
         self.makes_parameters: Computation | None = None
         """The short form's computation: an operand with a shape and an unknown name, or none, is
         a new parameter there."""
@@ -174,6 +176,15 @@ class OperandReader:
         self.depth -= 1
         return made
 
+    def known_elements(self, of: Instruction) -> dict[int, Instruction]:
+        """The elements that are taken of a tuple so far; looks only at users that are new."""
+        seen, known = self.elements.get(of, (0, {}))
+        for user in islice(reversed(of.users), len(of.users) - seen):
+            if user.opcode == "get-tuple-element":
+                known[user.attrs.index] = user
+        self.elements[of] = (len(of.users), known)
+        return known
+
     def read_element(self, into: Computation, of: Instruction) -> Instruction:
         """`#1`: element 1 of the tuple before it (IR-26)."""
         cursor = self.reader.cursor
@@ -194,9 +205,9 @@ class OperandReader:
                 rule="compact-gte",
             )
         cursor.position = match.end()
-        for user in of.users:
-            if user.opcode == "get-tuple-element" and user.attrs.index == index:
-                return user
+        known = self.known_elements(of)
+        if index in known:
+            return known[index]
         attrs = OPS["get-tuple-element"].attrs(index=index)
         shape = of.shape.elements[index]
         return into.append("get-tuple-element", attrs, (of,), shape, f"{of.name}_{index}")
