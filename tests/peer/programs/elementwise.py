@@ -52,7 +52,7 @@ def unary_complex() -> None:
 def corners(of: str) -> np.ndarray:
     """Every pair of special real and imaginary parts."""
     part = np.float32 if of == "complex64" else np.float64
-    parts = np.array([0, -0.0, 1, -1, 0.5, -2.5, np.inf, -np.inf, np.nan, 3e38, 1e-30, 30], part)
+    parts = np.array([0, -0.0, 1, -1, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e18, 1e-18, 30], part)
     made = np.empty(parts.size**2, of)
     made.real, made.imag = np.repeat(parts, parts.size), np.tile(parts, parts.size)
     return made
@@ -65,7 +65,7 @@ def complex_corners() -> None:
         x = corners(of)
         for name in names:
             add(f"elementwise/{name}-{of}-corners", getattr(lax, name), x, slack=10)
-        y = x[np.abs(x) < 1e30][::3] if of == "complex64" else x[::5]
+        y = x[np.abs(x) < 1e17][::3] if of == "complex64" else x[::5]
         left, right = np.repeat(y, y.size), np.tile(y, y.size)
         for name in "add sub mul div pow eq".split():
             label = f"elementwise/{name}-{of}-corners"
@@ -110,9 +110,11 @@ def small_floats() -> None:
         for name in "add mul sub div max min rem pow atan2".split():
             x, y = normal(20, of=of), normal(20, of=of, seed=3)
             add(f"elementwise/{name}-{of}", getattr(lax, name), x, y)
+        # XLA takes the subnormal numbers of this type for zeros, which it has no bits for.
+        values = raw(256, of=of)[10:] if of != "float8_e8m0fnu" else uniform(64, of=of, high=9)
         for name in REAL:
             if not ((of == "float8_e8m0fnu" and name == "neg") or name in ("erfc", "lgamma")):
-                add(f"elementwise/{name}-{of}", getattr(lax, name), raw(256, of=of))
+                add(f"elementwise/{name}-{of}", getattr(lax, name), values)
 
 
 def integers() -> None:
@@ -141,9 +143,8 @@ def integers() -> None:
             add(f"elementwise/{name}-{of}", function, x, y)
         for name in "div rem".split():
             add(f"elementwise/{name}-{of}", getattr(lax, name), x, whole(16, of=of, low=1))
-        for name in "population_count clz bitwise_not sign neg abs".split():
-            if not (name == "abs" and "u" in of):
-                add(f"elementwise/{name}-{of}", getattr(lax, name), x)
+        for name in "clz bitwise_not sign neg".split():
+            add(f"elementwise/{name}-{of}", getattr(lax, name), x)
         for name in "shift_left shift_right_logical shift_right_arithmetic".split():
             add(f"elementwise/{name}-{of}", getattr(lax, name), x, whole(16, of=of, low=0, high=3))
         for to in ("float32", "int8", "uint32", "int32"):
