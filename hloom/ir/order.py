@@ -55,9 +55,12 @@ def order_like(old: Iterable[Instruction], c: Computation) -> list[Instruction]:
 
 def repair_schedules(module: Module) -> None:
     """After a rewrite of a scheduled module: make its schedules hold what is there now, in the
-    order that it was in."""
+    order that it was in. Bodies that are no longer called and have no schedule go."""
     if module.schedule is None:
         return
+    for c in reversed(module.computations_in_order()):
+        if not c.callers and not c.is_entry and c not in module.schedule:
+            module.remove_computation(c)
     module.schedule = {
         c: order_like(old, c) for c, old in module.schedule.items() if c in module.computations
     }

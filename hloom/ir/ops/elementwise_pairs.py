@@ -50,8 +50,12 @@ class And(LogicalPair):
 
 
 @op("atan2")
-class Atan2(ArithmeticPair):
+class Atan2(AnyPair):
     """out[i] = angle of the point (y, x): atan2(x operand first, y second)."""
+
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        """The one shape of x and y, whose elements are floats or complex numbers."""
+        return infer.binary(x, y, infer.is_float_or_complex, "float or complex")
 
 
 @op("complex")

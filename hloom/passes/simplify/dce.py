@@ -8,6 +8,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.ir.order import repair_schedules
 from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
@@ -95,14 +96,6 @@ def narrow_fusion(fusion: Instruction) -> bool:
     return True
 
 
-def _count(module: Module, c: Computation, erased: int, fired: Counter[str]) -> None:
-    """Note that instructions went from a computation, in its schedule too."""
-    fired["instructions"] += erased
-    if module.schedule is not None and c in module.schedule:
-        if len(module.schedule[c]) != len(c.instructions):
-            module.schedule[c] = [i for i in module.schedule[c] if i in c.instructions]
-
-
 @register
 class DeadCodeElimination(Pass):
     """Remove dead instructions without side effects, dead fusion outputs, dead computations."""
@@ -124,12 +117,14 @@ class DeadCodeElimination(Pass):
                 fusions = [i for i in c.instructions if i.opcode == "fusion"]
                 narrowed = [i for i in fusions if narrow_fusion(i)]
                 fired["fusion outputs"] += len(narrowed)
-            _count(module, c, erased, fired)
+            fired["instructions"] += erased
         for c in on_threads(module, threads):
             bodies = [i.called[0] for i in c.instructions if i.opcode == "fusion"]
             if dropped := sum(drop_unread_operands(body) for body in bodies):
                 fired["fusion operands"] += dropped
-                _count(module, c, remove_dead_instructions(c), fired)
+                fired["instructions"] += remove_dead_instructions(c)
         if removed := remove_dead_computations(module):
             fired["computations"] += removed
+        if fired.total():
+            repair_schedules(module)
         return PassResult.of(+fired)
