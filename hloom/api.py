@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hloom.ir.builder import Builder
     from hloom.ir.computation import Computation
     from hloom.ir.copy import copy_module, difference
+    from hloom.ir.fusion import permute_fusion_operands, permute_parameters
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
     from hloom.ir.proto.files import FORMATS, Loaded, file_bytes, load_text, save, write_whole
@@ -94,6 +95,8 @@ _HOME = {
     "module_cost": "analysis.cost",
     "module_statistics": "analysis.statistics",
     "pass_named": "passes",
+    "permute_fusion_operands": "ir.fusion",
+    "permute_parameters": "ir.fusion",
     "random_arguments": "interp.sample",
     "save": "ir.proto.files",
     "trip_count": "analysis.trip_count",
@@ -224,6 +227,8 @@ __all__ = [
     "module_statistics",
     "parse",
     "pass_named",
+    "permute_fusion_operands",
+    "permute_parameters",
     "random_arguments",
     "save",
     "show",

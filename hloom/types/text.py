@@ -283,14 +283,18 @@ class _ShapeReader:
             self.expect("}")
             return layout(order)
         self.level_types()
+        tiles, padding = self.tiles(), self.number("L(", 1, lowest=1)
+        index_type, pointer_type = self.type_in("#("), self.type_in("*(")
+        bits = self.number("E(", 0)
+        space = self.number("S(", 0, lowest=-128, highest=127)
         found = layout(
             order,
-            tiles=self.tiles(),
-            tail_padding_alignment=self.number("L(", 1, lowest=1),
-            index_primitive_type=self.type_in("#("),
-            pointer_primitive_type=self.type_in("*("),
-            element_size_in_bits=self.number("E(", 0),
-            memory_space=self.number("S(", 0, lowest=-128, highest=127),
+            tiles=tiles,
+            tail_padding_alignment=padding,
+            index_primitive_type=index_type,
+            pointer_primitive_type=pointer_type,
+            element_size_in_bits=bits or self.number("E(", 0),  # IR-01 has it behind S too
+            memory_space=space,
             split_configs=self.split_configs(),
             dynamic_shape_metadata_prefix_bytes=self.number("M(", 0),
         )
