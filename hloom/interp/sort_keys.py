@@ -135,11 +135,18 @@ def _same(x: Instruction, y: Instruction, swapped: bool = False) -> bool:
         elif a.opcode == "constant":
             if a is not b and _bytes(a) != _bytes(b):
                 return False
-        elif a.called or a.op.family != "elementwise" or a.attrs != b.attrs:
+        elif a.called or a.attrs != b.attrs or not _acts_by_element(a):
             return False
         else:
             stack.extend(zip(a.operands, b.operands))
     return True
+
+
+def _acts_by_element(i: Instruction) -> bool:
+    """Whether an operation on scalars means the same on each element of a batch by itself."""
+    if i.opcode == "bitcast":
+        return i.operands[0].shape.dtype.bits == i.shape.dtype.bits
+    return i.op.family == "elementwise"
 
 
 def _bytes(constant: Instruction) -> bytes:
@@ -190,5 +197,6 @@ def _evaluated(frame: Frame, x: Instruction, inputs: tuple[Array, ...]) -> Array
         elif node.opcode == "constant":
             values[node] = from_literal(node.attrs.literal)
         else:
-            values[node] = MEANING[node.opcode](node, frame, *[values[y] for y in node.operands])
+            opcode = "bitcast-convert" if node.opcode == "bitcast" else node.opcode
+            values[node] = MEANING[opcode](node, frame, *[values[y] for y in node.operands])
     return values[x]

@@ -84,6 +84,8 @@ def _act(machine: Machine, i: Instruction) -> Callable[..., Value] | None:
         return None
     if opcode in _IDENTITIES and operands[0].shape.dtype is i.shape.dtype:
         return lambda i, frame, x: x
+    if opcode == "bitcast" and operands[0].shape.dtype.bits == i.shape.dtype.bits:
+        return MEANING["bitcast-convert"]
     if OPS[opcode].family == "elementwise":
         return MEANING.get(opcode)
     return None

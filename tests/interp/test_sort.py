@@ -318,3 +318,17 @@ def test_bf16_keys_with_payload():
     values, payload = arrays(text, x, np.arange(4).astype(dtype("u4").numpy))
     assert values.tolist() == [2, 2, 1, 0.5]
     assert payload.astype(int).tolist() == [0, 2, 1, 3]
+
+
+def test_a_bitcast_in_a_comparator_keeps_it_a_key():
+    body = """
+      x = s32[] bitcast(a0)
+      y = s32[] bitcast(b0)
+      ROOT r = pred[] compare(x, y), direction=LT
+    """
+    text = module(body, ["f32"], [20_000])
+    values = np.abs(np.random.default_rng(0).standard_normal(20_000)).astype(np.float32)
+    read = parse_module("HloModule m\n" + text)
+    comparator = next(c for c in read.computations if not c.is_entry)
+    assert keys_of(comparator) is not None
+    assert np.array_equal(arrays(text, values)[0], np.sort(values))

@@ -22,7 +22,7 @@ def dots() -> None:
         x, y = normal(2, 3, 5, of=of), normal(2, 5, 4, of=of, seed=1)
         add(
             f"linear/batched-{of}",
-            lambda x, y, w=wide: lax.dot_general(x, y, batch, preferred_element_type=w),
+            lambda x, y, w=wide, b=batch: lax.dot_general(x, y, b, preferred_element_type=w),
             x,
             y,
         )
@@ -287,8 +287,8 @@ def matrices() -> None:
         for turned in (0, 1):
             add(
                 f"linear/triangular-{lower}-{turned}",
-                lambda a, b, l=lower, t=turned: jax.scipy.linalg.solve_triangular(
-                    a, b, lower=l, trans=t
+                lambda a, b, low=lower, t=turned: jax.scipy.linalg.solve_triangular(
+                    a, b, lower=low, trans=t
                 ),
                 x,
                 normal(4, 3),

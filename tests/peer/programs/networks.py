@@ -76,7 +76,7 @@ def transformers() -> None:
     stacked = jax.tree.map(lambda a, b: np.stack([a, b]), block_weights(), block_weights())
     add(
         "networks/stacked-scan",
-        lambda w, x: lax.scan(lambda h, l: (block(l, h), None), x, w)[0],
+        lambda w, x: lax.scan(lambda h, p: (block(p, h), None), x, w)[0],
         stacked,
         normal(2, 8, 16),
         slack=6,
@@ -84,7 +84,7 @@ def transformers() -> None:
     add(
         "networks/stacked-scan-grad",
         jax.grad(
-            lambda w, x: lax.scan(jax.checkpoint(lambda h, l: (block(l, h), None)), x, w)[0].sum()
+            lambda w, x: lax.scan(jax.checkpoint(lambda h, p: (block(p, h), None)), x, w)[0].sum()
         ),
         stacked,
         normal(2, 8, 16),
