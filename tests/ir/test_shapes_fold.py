@@ -33,18 +33,18 @@ call(f32[2]), to_apply=neg_f32_2 -> f32[2]
 call(), to_apply=neg_f32_2 -> ! takes 1 arguments, got 0
 while((s32[], f32[2])), condition=cond_pair, body=body_pair -> (s32[], f32[2])
 while(f32[2]), condition=exp_f32_2, body=neg_f32_2 -> ! must return pred[]
-conditional(pred[], f32[2], f32[2]), branch_computations={neg_f32_2, exp_f32_2} -> f32[2]
+conditional(pred[], f32[2], f32[2]), true_computation=neg_f32_2, false_computation=exp_f32_2 -> f32[2]
 conditional(s32[], f32[2]), branch_computations={neg_f32_2} -> f32[2]
 conditional(s32[], f32[2]), branch_computations={neg_f32_2, exp_f32_2} -> ! as many arguments
-conditional(pred[1], f32[2], f32[2]), branch_computations={neg_f32_2, exp_f32_2} -> ! selector
+conditional(pred[1], f32[2], f32[2]), true_computation=neg_f32_2, false_computation=exp_f32_2 -> ! selector
 fusion(f32[2], f32[2]), kind=kLoop, calls=neg_f32_2 -> f32[2]
 opt-barrier((f32[2], token[])) -> (f32[2], token[])
 add-dependency(f32[2], token[]) -> f32[2]
 after-all() -> token[]
 copy-start(f32[2]) -> (f32[2], f32[2], u32[])
 copy-done((f32[2], f32[3], u32[])) -> ! differ
-async-start(f32[2]), calls=neg_f32_2 -> ((f32[2]), f32[2])
-async-done((f32[2])) -> ! at least 2 elements
+async-start(f32[2]), calls=neg_f32_2 -> ! needs a shape ((operands), result, contexts...)
+async-done((f32[2])) -> ! takes one async operation
 all-gather(f32[2,3]), replica_groups={{0,1,2}}, dimensions={1} -> f32[2,9]
 all-gather(f32[2,3]), replica_groups={}, dimensions={1} -> ! give its shape
 all-gather-start(f32[2], f32[4]), replica_groups={{0,1}}, dimensions={0} -> ((f32[2], f32[4]), (f32[4], f32[8]))

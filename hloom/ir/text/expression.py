@@ -89,10 +89,16 @@ class Expressions:
     def expression(self, i: Instruction) -> Text:
         """What `i` computes, in terms of how its operands are written."""
         special = SPECIAL.get(i.opcode)
-        if special is not None and (found := special(self, i)) is not None:
-            return found
+        if special is not None:
+            try:
+                found = special(self, i)
+            except (IndexError, ValueError, KeyError):
+                # The program breaks a rule: it is shown as it stands.
+                found = None
+            if found is not None:
+                return found
         infix = INFIX.get(i.opcode)
-        if infix is not None:
+        if infix is not None and len(i.operands) == 2:
             sign, binds = infix
             x, y = i.operands
             # a - (b - c) keeps its parentheses, (a - b) - c needs none.

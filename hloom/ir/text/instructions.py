@@ -257,7 +257,7 @@ class InstructionReader:
         callees = self.callees(draft) if op.called else ()
         if op.name in CHECKED:
             try:
-                check_whole(draft, attrs)
+                check_whole(draft)
             except ShapeError as error:
                 self.fail_at(draft, error, "operands")
         shape, operands = draft.shape, draft.operands

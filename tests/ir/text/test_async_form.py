@@ -105,7 +105,6 @@ def test_named_wrappers_are_equal_to_what_is_read_back():
         (f"%s = {PAIR} negate-start(%x), foo=1", "unexpected attribute 'foo' of negate"),
         (f"%s = {PAIR} slice-start(%x)", "slice needs the attribute slice"),
         (f"%s = {PAIR} negate-start(%x)\n  %d = f32[64] cosine-done(%s)", "starts negate"),
-        (f"%s = {PAIR} negate-start(%x)\n  %u = f32[64] async-update(%s)", "has the shape"),
         (f"%s = {PAIR} async-start(%x), calls=%neg\n  %d = f32[64] async-done(%s), calls=%side",
          "calls %neg, not %side"),
     ],
