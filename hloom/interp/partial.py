@@ -12,11 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from hloom.base.diagnostics import EvalError
+from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import as_value
 from hloom.interp.frame import Device, EvalOptions, Frame
 from hloom.interp.machine import Machine, evaluate_step
-from hloom.interp.values import Value, from_literal, nesting_limit, to_literal
+from hloom.interp.memory import check_memory
+from hloom.interp.values import (
+    MORE_MEMORY,
+    Value,
+    check_value_size,
+    from_literal,
+    nesting_limit,
+    refused,
+    to_literal,
+    value_bytes,
+)
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.types.literal import Literal
@@ -29,6 +39,8 @@ _PASSED_ON = frozenset("opt-barrier domain copy add-dependency async-update".spl
 """Operations whose elements are those of their first operand."""
 _CALLS = frozenset("call fusion async-start".split())
 """Callers whose operands are the parameters of what they call."""
+_DEEPEST = 10_000
+"""Longer paths into tuples come only from a value that is said to be an element of itself."""
 _UNKNOWN_FAMILIES = frozenset(("host", "collective"))
 _UNKNOWN = frozenset(("rng", "rng-get-and-update-state"))
 
@@ -50,7 +62,12 @@ def evaluate_partially(
     """
     finder = _Finder(known or {}, substitutions or {}, options or EvalOptions())
     with np.errstate(all="ignore"), nesting_limit():
-        return to_literal(finder.value((instruction, ())), instruction.shape)
+        try:
+            return to_literal(finder.value((instruction, ())), instruction.shape)
+        except HloError:
+            raise
+        except Exception as error:
+            raise refused(error, instruction) from error
 
 
 class _Finder:
@@ -64,6 +81,7 @@ class _Finder:
     ) -> None:
         self.known = {**known, **substitutions}
         self.found: dict[Part, Value] = {}
+        self.held_bytes = 0
         self.frame = Frame(Machine(options), options, Device())
 
     def value(self, wanted: Part) -> Value:
@@ -74,6 +92,8 @@ class _Finder:
             if part in self.found:
                 stack.pop()
                 continue
+            if len(part[1]) > _DEEPEST:
+                raise EvalError("depends on an element of itself", instruction=f"%{part[0].name}")
             parts = self._needs(part)
             missing = [p for p in parts if p not in self.found]
             if missing:
@@ -132,7 +152,23 @@ class _Finder:
             return from_literal(i.attrs.literal)
         if i.opcode == "get-dimension-size" and not parts:
             return np.array(i.operands[0].shape.dims[i.attrs.dimensions[0]], np.int32)
+        self._hold(i)
         return evaluate_step(i, [self.found[p] for p in parts], self.frame)
+
+    def _hold(self, i: Instruction) -> None:
+        """Count what a value takes, before it is made: everything found stays."""
+        limit = self.frame.options.memory_limit_bytes
+        check_value_size(i, limit)
+        if i.opcode not in ("tuple", "broadcast", "iota"):
+            self.held_bytes += value_bytes(i.shape)
+        for c in i.called:
+            check_memory(c, limit)
+        if self.held_bytes > limit:
+            raise EvalError(
+                f"the values this depends on take more than {limit} bytes",
+                instruction=f"%{i.name}",
+                hint=MORE_MEMORY,
+            )
 
 
 def _element(value: Value, path: Path) -> Value:

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from hloom.base.diagnostics import EvalError, VerifyError
-from hloom.interp import draw_instance, evaluate, evaluate_lockstep, random_arguments
+from hloom.interp import (
+    draw_instance,
+    evaluate,
+    evaluate_lockstep,
+    evaluate_partially,
+    random_arguments,
+)
 from hloom.ir.op import OPS
 from hloom.ir.proto import module_from_bytes, module_to_bytes
 from hloom.ir.text import parse_module, show_module
@@ -178,3 +184,31 @@ def test_element_of_itself():
         verify(module)
     with pytest.raises(EvalError):
         evaluate(module, *random_arguments(module))
+
+
+def test_element_of_itself_partially():
+    module = parse_module(LOOP)
+    x = module["body"]["x"]
+    x.set_operands((x,))
+    with pytest.raises(EvalError, match="itself"):
+        evaluate_partially(x)
+
+
+def test_wrong_dot_is_still_shown():
+    module = parse_module(FUSED)
+    dot = module.entry["m"]
+    dot.attrs = OPS["dot"].attrs(lhs_contracting_dims=(7,), rhs_contracting_dims=(9,))
+    assert "dot" in module._repr_html_()
+
+
+def test_rewrite_of_a_scheduled_module_drops_bodies_nobody_calls():
+    module = parse_module(FUSED)
+    body = module["fused"]
+    dead = body.add("fusion", body["d"], shape=body["d"].shape, called=(module["inner"],),
+                    kind="kLoop")  # fmt: skip
+    assert dead.called
+    for i in list(module["main"].instructions):
+        if i.opcode == "call":
+            i.parent.replace(i, i.operands[0])
+    pass_named("dce").run(module)
+    verify(module)

@@ -92,6 +92,8 @@ class ModuleWriter:
         into.name, into.id = c.name, self.computation_ids[c]
         if c._root is None:
             raise ProtoError("the computation has no root", instruction=c.name)
+        if c.root not in c.instructions:
+            raise ProtoError("the root is not in the computation", instruction=c.name)
         into.root_id = self.ids[c.root]
         into.is_fusion_computation = c.is_fusion
         if c.execution_thread != MAIN_THREAD:

@@ -118,7 +118,7 @@ class Sharding:
     def device(self) -> int | None:
         """The one device of a maximal sharding."""
         if self.kind == "maximal" and isinstance(self.devices, tuple):
-            return self.devices[0]
+            return self.devices[0] if self.devices else None
         if self.named and self.named.mesh.is_maximal and isinstance(self.named.mesh.devices, tuple):
             return self.named.mesh.devices[0]
         return None
