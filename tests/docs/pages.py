@@ -87,7 +87,9 @@ class Page:
             words = shlex.split(command[1], comments=True)
             if words[0] != "hloom":
                 continue
-            result = CliRunner().invoke(app, words[1:], prog_name="hloom")
+            # As in a pipe: xdist sets COLUMNS, which would break the tables.
+            runner = CliRunner(env={"COLUMNS": None})
+            result = runner.invoke(app, words[1:], prog_name="hloom")
             yield from self.compared(command[1], shown, result.output, start + command.end())
 
     def compared(self, what: str, shown: str, real: str, start: int) -> Iterator[Wrong]:
