@@ -16,10 +16,12 @@ from hloom.tools.terminal import (
     Replicas,
     guarded,
     read,
+    warn_of_elided,
     write_bytes,
     write_json,
 )
 
+TEXT = (".hlo", ".txt", ".hlo.gz", ".txt.gz")
 SNAPSHOTS = ("snapshot", "unoptimized-snapshot", "custom-snapshot")
 
 
@@ -30,6 +32,11 @@ Form = Annotated[
         show_default="by the extension",
     ),
 ]
+
+
+def is_text(out: str, to: str | None) -> bool:
+    """Whether what is written is HLO text, which can say that a constant is elided."""
+    return to == "text" or (to is None and (out == "-" or out.endswith(TEXT)))
 
 
 @guarded
@@ -79,6 +86,8 @@ def convert(
             f"a snapshot holds the arguments of one partition, not of {len(given)}",
             hint="--to unoptimized-snapshot",
         )
+    if not is_text(out, to):
+        warn_of_elided(module)
     if out == "-":
         if as_json:
             raise api.UsageError("--json and OUT - both write to standard output")

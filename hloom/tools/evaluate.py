@@ -27,6 +27,7 @@ from hloom.tools.terminal import (
     read,
     table,
     time_text,
+    warn_of_elided,
     write_json,
     write_text,
 )
@@ -80,6 +81,7 @@ def evaluate(
     loaded = read(file, replicas, partitions)
     module = loaded.module
     api.verify(module)
+    warn_of_elided(module)
     count = module.replica_count * module.num_partitions
     arguments, origin = _arguments(loaded, inputs, random, count)
     options = api.EvalOptions(while_iteration_limit=while_limit)

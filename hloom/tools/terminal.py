@@ -96,6 +96,19 @@ def warn(message: str) -> None:
     typer.echo(f"{typer.style('warning:', fg='yellow', bold=True)} {message}", err=True)
 
 
+def warn_of_elided(module: api.Module) -> None:
+    """Say so when constants of a program are written `{...}`: their values were left out of the
+    dump, so what is computed from them is made up."""
+    count = sum(
+        1 for i in module.instructions() if i.opcode == "constant" and i.attrs.literal.is_elided
+    )
+    if count:
+        warn(
+            f"the values of {count} elided constants ({{...}}) are made up; dump the program with "
+            "large constants (--xla_dump_large_constants)"
+        )
+
+
 def report_bug(error: Exception) -> None:
     if os.environ.get("HLOOM_TRACEBACK"):
         typer.echo("".join(traceback.format_exception(error)), err=True)
