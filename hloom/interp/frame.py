@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp.values import Value
+from hloom.interp.values import Value, default_memory_limit
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
@@ -33,7 +33,7 @@ class EvalOptions:
     """Iterations one run of one while may take; an empty endless loop ends in half a minute."""
     call_depth_limit: int = 20_000
     """How deep calls, loops and conditionals may nest."""
-    memory_limit_bytes: int = 8 << 30
+    memory_limit_bytes: int = field(default_factory=default_memory_limit)
     """What all values alive at once, on all devices, may take; known before anything runs."""
     custom_calls: Mapping[str, Callable[..., Value]] = field(default_factory=dict)
     """From a custom-call target to `hook(instruction, *operand_values) -> value`.

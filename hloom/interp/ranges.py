@@ -7,6 +7,7 @@ the parameters it comes from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -92,6 +93,22 @@ def power(i: Instruction) -> Iterator[Use]:
 @USES.of("shift-left", "shift-right-arithmetic", "shift-right-logical")
 def shift(i: Instruction) -> Iterator[Use]:
     yield 1, Wanted(0, i.shape.dtype.bits - 1)
+
+
+@USES.of("dot", "convolution")
+def weights(i: Instruction) -> Iterator[Use]:
+    """Weights as networks start from: such that fifty layers neither overflow nor vanish."""
+    rhs = i.operands[1].shape
+    if not rhs.dtype.is_floating or rhs.dtype.bits < 16 or not rhs.is_static:
+        return
+    if i.opcode == "dot":
+        kept = [d for d in i.attrs.rhs_contracting_dims if d < rhs.rank]
+        terms = math.prod(rhs.dims[d] for d in kept)
+    else:
+        terms = rhs.size // max(1, rhs.dims[i.attrs.dim_labels.kernel_output_feature_dimension])
+    if terms > 1:
+        bound = math.sqrt(3 / terms)
+        yield 1, Wanted(-bound, bound)
 
 
 @USES.of("gather")
@@ -235,6 +252,9 @@ def _trace(
         if i.opcode == "parameter" and i.parent is module.entry_or_none:
             here = wanted if i.shape.subshape(path).rank else replace(wanted, distinct=False)
             found[(i, path)] = found[(i, path)].and_(here) if (i, path) in found else here
+        elif i.opcode == "add" and wanted == POSITIVE:
+            # A variance and its epsilon: a sum of positive values is positive.
+            stack.extend((x, path) for x in i.operands)
         else:
             stack.extend(_origins(i, path))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.ranges import Leaf, Wanted, wanted_values
-from hloom.interp.values import nesting_limit, refused, value_bytes
+from hloom.interp.values import default_memory_limit, nesting_limit, refused, value_bytes
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.types.dtype import DType
@@ -25,17 +25,19 @@ _UNBOUNDED_SIZE = 3
 
 
 def random_arguments(
-    module: Module, seed: int = 0, memory_limit_bytes: int = 8 << 30
+    module: Module, seed: int = 0, memory_limit_bytes: int | None = None
 ) -> list[Literal]:
     """One literal for each parameter of the entry.
 
     Dynamic dimensions get one fraction of their bound, the same everywhere, so that arrays that
-    meet have equal sizes. Opaque parameters and more bytes than allowed are an `EvalError`.
+    meet have equal sizes. Opaque parameters and more bytes than allowed (by default what an
+    evaluation may hold) are an `EvalError`.
     """
     rng = np.random.default_rng(seed)
     if module.entry_or_none is None:
         raise EvalError(f"module {module.name} has no entry computation")
-    check_memory_of(module.entry.parameters, memory_limit_bytes)
+    limit = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
+    check_memory_of(module.entry.parameters, limit)
     try:
         wanted = wanted_values(module)
     except HloError:

@@ -13,6 +13,7 @@ Nobody writes into a value he was given.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -60,6 +61,11 @@ def nesting_limit() -> Iterator[None]:
         yield
     except RecursionError as error:
         raise EvalError("a value's tuples nest too deep to be evaluated") from error
+
+
+def default_memory_limit() -> int:
+    """Two thirds of the machine's memory, in bytes; the rest is for scratch and everything else."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 2 // 3
 
 
 def zero(shape: Shape) -> Value:

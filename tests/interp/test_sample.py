@@ -164,3 +164,20 @@ def run(module, seed):
     else:
         given = [random_arguments(module, seed + d) for d in range(devices)]
         evaluate_lockstep(module, given, options=options)
+
+
+def test_what_stands_under_a_root_is_positive_through_sums():
+    module = parse_module("""
+HloModule norm
+ENTRY e {
+  x = f32[64] parameter(0)
+  variance = f32[64] parameter(1)
+  epsilon = f32[] constant(0.001)
+  wide = f32[64] broadcast(epsilon), dimensions={}
+  safe = f32[64] add(variance, wide)
+  scale = f32[64] rsqrt(safe)
+  ROOT y = f32[64] multiply(x, scale)
+}
+""")
+    x, variance = random_arguments(module, 0)
+    assert (variance.array > 0).all() and (x.array < 0).any()
