@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ class PassResult:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(ABC):
     """Fields are the options of the pass; `run` changes the module and says what it did."""
 
     name: ClassVar[str]
@@ -45,11 +46,11 @@ class Pass:
     gives: ClassVar[tuple[Fact, ...]] = ()
     breaks: ClassVar[tuple[Fact, ...]] = ()
 
+    @abstractmethod
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
         """Change the module; only computations on `threads` (empty: all) may be touched."""
-        raise NotImplementedError
 
     @property
     def summary(self) -> str:
