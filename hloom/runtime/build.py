@@ -1,0 +1,182 @@
+"""Compiles hloom/runtime/native/*.cc into libhloom_runtime.so: for wheels, and for checkouts.
+
+Why here: the hook of the wheel (hatch_build.py) and the first use in a source checkout must do the
+same. Only the standard library is needed, as a build environment holds nothing else.
+
+The trick: objects and library carry the time stamp of the newest source *seen before* compiling,
+so that a file saved while the compiler runs is newer than the result, and is compiled next time.
+A lock makes parallel builds wait for one another; the library appears by rename, complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from hloom.base.diagnostics import HloError
+
+SOURCES = Path(__file__).parent / "native"
+LIBRARY = SOURCES / "libhloom_runtime.so"
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+# Every routine that wants more than the baseline says so itself (target attributes). Exceptions
+# are off: out of memory must come back as a status, and nothing may unwind through kernels.
+COMPILE_FLAGS = (
+    "-std=c++20 -O3 -fPIC -pthread -fno-exceptions -fno-rtti -fvisibility=hidden -fno-math-errno"
+    " -fno-semantic-interposition -Wall -Wextra -Wno-unused-parameter -Wno-psabi"
+).split()
+LINK_FLAGS = (
+    "-shared -pthread -static-libstdc++ -static-libgcc -Wl,-z,defs -Wl,-z,noexecstack"
+    " -Wl,--exclude-libs,ALL -Wl,-soname,libhloom_runtime.so"
+).split()
+LINK_LIBRARIES = "-ldl -lm".split()
+BASELINE = {"x86_64": ["-march=x86-64"], "aarch64": ["-march=armv8-a"]}
+
+
+class BuildError(HloError):
+    """The native library could not be compiled, or there is nothing to compile it with."""
+
+
+def sources(folder: Path = SOURCES) -> tuple[list[Path], list[Path]]:
+    """The files to compile and the headers they may include, sorted."""
+    return sorted(folder.glob("*.cc")), sorted(folder.glob("*.h"))
+
+
+def is_checkout() -> bool:
+    """Whether this package lies in a source tree, where the library may be rebuilt."""
+    return PYPROJECT.exists() and any(SOURCES.glob("*.cc"))
+
+
+def newest(paths: list[Path]) -> int:
+    """The newest time stamp, in nanoseconds."""
+    return max(path.stat().st_mtime_ns for path in paths)
+
+
+def is_stale(library: Path = LIBRARY, folder: Path = SOURCES) -> bool:
+    """Whether the library is missing, older than a source, or linked of other files."""
+    compiled, headers = sources(folder)
+    try:
+        stamp = library.stat().st_mtime_ns
+        linked = _list_of_sources(library).read_text().split("\n")
+    except OSError:
+        return True
+    if linked != [path.name for path in compiled]:
+        return True
+    return newest([*compiled, *headers, Path(__file__)]) > stamp
+
+
+def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = False) -> Path:
+    """Compiles what is stale and links the library; raises BuildError with the compiler's words.
+
+    Safe to call from many processes at once: all but one wait, and then find it done.
+    """
+    work = library.parent / "build"
+    work.mkdir(parents=True, exist_ok=True)
+    with _lock(work / "lock"):
+        if force or is_stale(library, folder):
+            compiled, headers = sources(folder)
+            shared = newest([*headers, Path(__file__)])
+            stamp = max(shared, newest(compiled))
+            threads = len(os.sched_getaffinity(0))
+            with ThreadPoolExecutor(threads) as executor:
+                objects = list(executor.map(lambda s: _object(s, work, shared, force), compiled))
+            _link(objects, library, stamp)
+            _list_of_sources(library).write_text("\n".join(path.name for path in compiled))
+            _remove_old_objects(work, objects)
+    return library
+
+
+def compiler() -> list[str]:
+    """The command of the C++ compiler: $CXX, or c++, g++, clang++, whichever is there."""
+    if asked := os.environ.get("CXX"):
+        return shlex.split(asked)
+    for name in ("c++", "g++", "clang++"):
+        if found := shutil.which(name):
+            return [found]
+    raise BuildError(
+        "hloom's native runtime must be compiled, and no C++ compiler was found",
+        rule="native-build",
+        hint="install g++ or clang++ (C++20), or name one in $CXX, or install a wheel of hloom",
+    )
+
+
+def _object(source: Path, work: Path, shared: int, force: bool) -> Path:
+    """The object file of one source, compiled if it is not up to date."""
+    command = [*compiler(), *COMPILE_FLAGS, *BASELINE.get(platform.machine(), [])]
+    # The command is part of the name: other flags, another object.
+    key = zlib.crc32("\0".join(command).encode())
+    target = work / f"{source.stem}-{key:08x}.o"
+    stamp = max(shared, source.stat().st_mtime_ns)
+    if not force and target.exists() and target.stat().st_mtime_ns >= stamp:
+        return target
+    _produce([*command, "-c", str(source)], target, stamp)
+    return target
+
+
+def _link(objects: list[Path], library: Path, stamp: int) -> None:
+    """Links the library beside its place, then renames it."""
+    names = [str(path) for path in objects]
+    _produce([*compiler(), *LINK_FLAGS, *names], library, stamp, LINK_LIBRARIES)
+
+
+def _produce(command: list[str], target: Path, stamp: int, last: list[str] = []) -> None:  # noqa: B006
+    """Runs a compiler that writes `target`, which then appears at once and with `stamp`."""
+    handle, name = tempfile.mkstemp(prefix=target.name, suffix=".new", dir=target.parent)
+    os.close(handle)
+    full = [*command, *last, "-o", name]
+    try:
+        try:
+            done = subprocess.run(full, capture_output=True, text=True, errors="replace")
+        except OSError as error:
+            raise BuildError(
+                f"the C++ compiler could not be run: {error}\n  {shlex.join(full)}",
+                rule="native-build",
+                hint="install g++ or clang++ (C++20), or name one in $CXX",
+            ) from None
+        if done.returncode:
+            raise BuildError(
+                f"hloom's native runtime does not compile: {shlex.join(full)}\n"
+                f"{(done.stdout + done.stderr).strip()}",
+                rule="native-build",
+                hint="a compiler with C++20 is needed: g++ 11 or clang++ 14 at least",
+            )
+        os.chmod(name, 0o755)
+        os.utime(name, ns=(stamp, stamp))
+        os.replace(name, target)
+    finally:
+        if os.path.exists(name):
+            os.unlink(name)
+
+
+def _list_of_sources(library: Path) -> Path:
+    """Where the names of the files a library was linked of are written."""
+    return library.parent / "build" / f"{library.name}.sources"
+
+
+def _remove_old_objects(work: Path, keep: list[Path]) -> None:
+    """Removes objects of files that are gone, and of other flags."""
+    for path in work.glob("*.o"):
+        if path not in keep:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Holds an exclusive lock on a file; the kernel releases it if the process dies."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    print(build())
