@@ -1,0 +1,248 @@
+"""Instructions on lanes and on memory, and the finished function and module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hloom.base.diagnostics import UsageError
+from hloom.codegen.llvm.arithmetic import Arithmetic, deepest, suffix
+from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.values import BITS, V, constant, type_text
+
+_REDUCTIONS = frozenset("fadd fmul fmin fmax fminimum fmaximum".split()) | frozenset(
+    "add mul and or xor smin smax umin umax".split()
+)
+
+
+class Emit(Arithmetic):
+    """One LLVM function while it is written.
+
+    `e = Emit("name", machine, [("ptr", "args"), ("i64", "begin")])`, then `e.args[0]` and the
+    methods; `e.text()` is the definition. Values may be used in any region below the one where
+    they are made. Constants cost nothing: make them where they are used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        machine: Machine,
+        args: Sequence[tuple[str, str]] = (),
+        ret: str = "void",
+        attributes: str = "nounwind",
+    ) -> None:
+        super().__init__(machine)
+        self.name, self.ret_type, self.attributes = name, ret, attributes
+        self.args = [V(f"%{word}", kind) for kind, word in args]
+        self.declared: dict[str, str] = {}
+        """Declarations of the functions that are called, by name."""
+
+    # Lanes
+
+    def splat(self, a: V, lanes: int) -> V:
+        """A scalar in every lane."""
+        if lanes == 1:
+            return a
+        if a.value is not None:
+            return constant(a.kind, a.value, lanes)
+        one = self.insert(V("poison", a.kind, lanes), a, 0)
+        return self.shuffle(one, V("poison", a.kind, lanes), [0] * lanes)
+
+    def iota(self, kind: str, lanes: int) -> V:
+        """0, 1, 2, .."""
+        return self.vector(kind, range(lanes))
+
+    def extract(self, a: V, lane: int | V) -> V:
+        """One lane; the value itself if it is a scalar."""
+        if a.lanes == 1:
+            return a
+        if a.value is not None:
+            return constant(a.kind, a.value)
+        at, depth = (lane.typed, deepest(a, lane)) if isinstance(lane, V) else (None, a.depth)
+        text = f"extractelement {a.typed}, {at or f'i32 {lane}'}"
+        return self.pure(text, a.kind, 1, depth)
+
+    def insert(self, a: V, value: V, lane: int | V) -> V:
+        """a with one lane replaced."""
+        if a.lanes == 1:
+            return value
+        at, depth = (lane.typed, lane.depth) if isinstance(lane, V) else (f"i32 {lane}", 0)
+        text = f"insertelement {a.typed}, {value.typed}, {at}"
+        return self.pure(text, a.kind, a.lanes, max(deepest(a, value), depth), a.type)
+
+    def shuffle(self, a: V, b: V | None, mask: Sequence[int]) -> V:
+        """Lanes of a, then of b, picked by number (-1: any); a scalar if one is picked."""
+        if a.lanes == 1:
+            a, b = self.insert(V("poison", a.kind, 2), a, 0), None
+        if len(mask) == 1:
+            if b is None or mask[0] < a.lanes:
+                return self.extract(a, mask[0])
+            return self.extract(b, mask[0] - a.lanes)
+        if b is None and list(mask) == list(range(a.lanes)):
+            return a
+        picked = ", ".join("i32 poison" if m < 0 else f"i32 {m}" for m in mask)
+        other = b.name if b is not None else "poison"
+        depth = a.depth if b is None else deepest(a, b)
+        text = f"shufflevector {a.typed}, {a.type} {other}, <{len(mask)} x i32> <{picked}>"
+        return self.pure(text, a.kind, len(mask), depth)
+
+    def concat(self, parts: Sequence[V]) -> V:
+        """The lanes of all parts (of one kind), in order."""
+        parts = list(parts)
+        while len(parts) > 1:
+            paired = [self._joined(a, b) for a, b in zip(parts[::2], parts[1::2])]
+            parts = paired + parts[len(paired) * 2 :]
+        return parts[0]
+
+    def _joined(self, a: V, b: V) -> V:
+        n, m = a.lanes, b.lanes
+        if n == m == 1:
+            return self.insert(self.insert(V("poison", a.kind, 2), a, 0), b, 1)
+        width = max(n, m)
+        first, second = (self._widened(v, width) for v in (a, b))
+        return self.shuffle(first, second, [*range(n), *range(width, width + m)])
+
+    def _widened(self, a: V, lanes: int) -> V:
+        if a.lanes == lanes:
+            return a
+        if a.lanes == 1:
+            return self.insert(V("poison", a.kind, lanes), a, 0)
+        return self.shuffle(a, None, [*range(a.lanes), *[-1] * (lanes - a.lanes)])
+
+    def slice(self, a: V, start: int, lanes: int) -> V:
+        """Some lanes in a row."""
+        return self.shuffle(a, None, range(start, start + lanes))
+
+    def reduce(self, kind: str, a: V) -> V:
+        """All lanes to one scalar: fadd fmul (in any order) fmin fmax fminimum fmaximum, add mul
+        and or xor smin smax umin umax."""
+        if kind not in _REDUCTIONS:
+            raise UsageError(f"no reduction {kind!r}", rule="llvm-reduce")
+        if a.lanes == 1:
+            return a
+        flags, start = "", ""
+        if kind in ("fadd", "fmul"):
+            identity = constant(a.kind, -0.0 if kind == "fadd" else 1.0)
+            flags, start = "reassoc ", f"{identity.typed}, "
+        one = type_text(a.kind, 1)
+        text = f"call {flags}{one} @llvm.vector.reduce.{kind}{suffix(a)}({start}{a.typed})"
+        return self.pure(text, a.kind, 1, a.depth)
+
+    # Memory
+
+    def gep(self, pointer: V, offset: V | int) -> V:
+        """The address (or one per lane) some bytes further; offsets are i64."""
+        if isinstance(offset, int):
+            offset = constant("i64", offset)
+        if offset.value == 0 and offset.lanes == 1:
+            return pointer
+        lanes = max(pointer.lanes, offset.lanes)
+        text = f"getelementptr i8, {pointer.typed}, {offset.typed}"
+        return self.pure(text, "ptr", lanes, deepest(pointer, offset))
+
+    def load(
+        self,
+        pointer: V,
+        kind: str,
+        lanes: int = 1,
+        align: int | None = None,
+        invariant: bool = False,
+        flags: str = "",
+    ) -> V:
+        """What lies at the address; `align` in bytes, the kind's own if not given.
+
+        `invariant`: nobody writes there while the function runs and reading it is always safe, so
+        equal loads are shared and leave loops. `flags` is metadata text such as
+        `, !nontemporal !0`.
+        """
+        align = align or max(1, BITS[kind] // 8)
+        made = type_text(kind, lanes)
+        text = f"load {made}, {pointer.typed}, align {align}{flags}"
+        if invariant:
+            return self.pure(text, kind, lanes, pointer.depth, made)
+        return self.effect(text, kind, lanes)
+
+    def store(self, value: V, pointer: V, align: int | None = None, flags: str = "") -> None:
+        """Writes a value to the address."""
+        align = align or max(1, BITS[value.kind] // 8)
+        self.line(f"store {value.typed}, {pointer.typed}, align {align}{flags}")
+
+    def masked_load(self, pointer: V, mask: V, other: V, align: int | None = None) -> V:
+        """Lanes from memory where the mask holds (only those are read), else of `other`."""
+        align = align or max(1, BITS[other.kind] // 8)
+        text = (
+            f"call {other.type} @llvm.masked.load{suffix(other)}.p0("
+            f"ptr align {align} {pointer.name}, {mask.typed}, {other.typed})"
+        )
+        return self.effect(text, other.kind, other.lanes)
+
+    def masked_store(self, value: V, pointer: V, mask: V, align: int | None = None) -> None:
+        """Writes the lanes where the mask holds."""
+        align = align or max(1, BITS[value.kind] // 8)
+        self.line(
+            f"call void @llvm.masked.store{suffix(value)}.p0({value.typed}, "
+            f"ptr align {align} {pointer.name}, {mask.typed})"
+        )
+
+    def gather(self, pointers: V, mask: V, other: V, align: int | None = None) -> V:
+        """Each lane from its own address where the mask holds, else of `other`."""
+        align = align or max(1, BITS[other.kind] // 8)
+        text = (
+            f"call {other.type} @llvm.masked.gather{suffix(other)}{suffix(pointers)}("
+            f"{pointers.type} align {align} {pointers.name}, {mask.typed}, {other.typed})"
+        )
+        return self.effect(text, other.kind, other.lanes)
+
+    def scatter(self, value: V, pointers: V, mask: V, align: int | None = None) -> None:
+        """Writes each lane to its own address where the mask holds, lane 0 first."""
+        align = align or max(1, BITS[value.kind] // 8)
+        self.line(
+            f"call void @llvm.masked.scatter{suffix(value)}{suffix(pointers)}({value.typed}, "
+            f"{pointers.type} align {align} {pointers.name}, {mask.typed})"
+        )
+
+    def alloca(self, size_bytes: int, align: int = 64) -> V:
+        """The address of bytes on the stack, reserved when the function is entered."""
+        name = "%" + self.fresh("stack")
+        self.lines.insert(0, f"  {name} = alloca [{size_bytes} x i8], align {align}")
+        return V(name, "ptr")
+
+    def call(self, name: str, ret: str, args: Sequence[V]) -> V | None:
+        """Calls an external function with C's conventions; `ret` is a kind or void."""
+        types = ", ".join(a.type for a in args)
+        made = ret if ret == "void" else type_text(ret, 1)
+        self.declared[name] = f"declare {made} @{name}({types})"
+        text = f"call {made} @{name}({', '.join(a.typed for a in args)})"
+        if ret != "void":
+            return self.effect(text, ret)
+        self.line(text)
+        return None
+
+    # The whole
+
+    def text(self) -> str:
+        """The definition of the function."""
+        params = ", ".join(a.typed for a in self.args)
+        ret = self.ret_type if self.ret_type == "void" else type_text(self.ret_type, 1)
+        head = f"define {ret} @{self.name}({params}) {self.attributes} {{\nentry:\n"
+        return f"{head}{self.body_text()}\n}}\n"
+
+
+def module_text(functions: Iterable[Emit], machine: Machine, globals_: Sequence[str] = ()) -> str:
+    """A module of these functions for a machine: layout, declarations and metadata included.
+
+    `globals_` are further lines, such as constant tables; `!0` is the node `!{i32 1}` that
+    nontemporal stores name.
+    """
+    functions = list(functions)
+    defined = {f.name for f in functions}
+    declared = {n: d for f in functions for n, d in f.declared.items() if n not in defined}
+    parts = [
+        f'target datalayout = "{machine.data_layout}"',
+        f'target triple = "{machine.triple}"',
+        *globals_,
+        *(declared[name] for name in sorted(declared)),
+        "",
+        *(f.text() for f in functions),
+        "!0 = !{i32 1}\n",
+    ]
+    return "\n".join(parts)

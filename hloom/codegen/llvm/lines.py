@@ -1,0 +1,254 @@
+"""The lines of one LLVM function as they are collected: numbering of values, regions, loops.
+
+No optimizer runs after us, so two of its jobs are done here, each at the price of a dictionary
+look-up per instruction. *Value numbering*: the text of a pure instruction is its key, and the
+same text in a dominating place is the same value. *Hoisting*: every value knows how many regions
+are open where it is defined; a pure instruction in a loop whose operands all come from outside is
+written before the loop.
+
+A region is what is emitted between `open_region` and `close_region`: the body of a loop or the arm
+of a branch. Values from outside may be used inside, never the other way round, except through
+phis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hloom.base.diagnostics import UsageError
+from hloom.codegen.llvm.values import V, type_text
+
+
+class Region:
+    """What is known of one open region: its value numbers, and where to hoist out of it."""
+
+    __slots__ = ("hoisted", "keys")
+
+    def __init__(self, hoisted: list[Any] | None) -> None:
+        self.hoisted = hoisted
+        """Lines written just before a loop; None for a branch, out of which nothing is hoisted."""
+        self.keys: list[str] = []
+        """The numbered texts to forget when the region closes."""
+
+
+class Loop:
+    """One loop while its body is emitted: `index` and `carried` to read, `next` to be given.
+
+    After the loop `results` are the carried values.
+    """
+
+    __slots__ = ("carried", "given", "index", "results")
+
+    def __init__(self, index: V, carried: list[V]) -> None:
+        self.index, self.carried = index, carried
+        self.given: list[V] = carried
+        self.results: list[V] = []
+
+    def next(self, values: Sequence[V]) -> None:
+        """Says what the carried values are in the next step, and after the last one."""
+        if [v.type for v in values] != [v.type for v in self.carried]:
+            wanted, given = [v.type for v in self.carried], [v.type for v in values]
+            raise UsageError(f"a loop carries {wanted}, given {given}", rule="llvm-loop")
+        self.given = list(values)
+
+
+class Lines:
+    """The text of one function; see `Emit`, which adds the instructions."""
+
+    def __init__(self) -> None:
+        self.lines: list[Any] = []
+        """Strings, and lists of strings where hoisted instructions go."""
+        self.label = "entry"
+        """The label of the block that is being written."""
+        self._numbers: dict[str, V] = {}
+        self._regions = [Region(None)]
+        self._count = 0
+
+    # Names and plain lines
+
+    def fresh(self, stem: str = "v") -> str:
+        """A name that no value or label of the function has yet."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    @property
+    def depth(self) -> int:
+        """How many regions are open."""
+        return len(self._regions) - 1
+
+    def line(self, text: str) -> None:
+        """Writes an instruction without a result."""
+        self.lines.append("  " + text)
+
+    def effect(self, text: str, kind: str, lanes: int = 1) -> V:
+        """The result of an instruction that is neither shared nor moved: a load, a call, a phi."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self.lines.append(f"  {name} = {text}")
+        return V(name, kind, lanes, len(self._regions) - 1)
+
+    def pure(self, text: str, kind: str, lanes: int, depth: int, type: str | None = None) -> V:
+        """The result of a pure instruction: an earlier one of the same text, or a new one.
+
+        `depth` is the largest depth of its operands; loops deeper than that are left.
+        """
+        found = self._numbers.get(text)
+        if found is not None:
+            return found
+        self._count += 1
+        name = f"%v{self._count}"
+        regions = self._regions
+        at = len(regions) - 1
+        lines = self.lines
+        while at > depth and (hoisted := regions[at].hoisted) is not None:
+            lines = hoisted
+            at -= 1
+        lines.append(f"  {name} = {text}")
+        made = V(name, kind, lanes, at, None, type)
+        self._numbers[text] = made
+        regions[at].keys.append(text)
+        return made
+
+    def numbered(self, text: str, kind: str, lanes: int) -> V:
+        """As `pure`, but it stays where it is: for what may fault, a division or a load."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = self.effect(text, kind, lanes)
+            self._regions[-1].keys.append(text)
+        return found
+
+    # Blocks
+
+    def block(self, label: str, dominated: bool = False) -> None:
+        """Begins the block `label`; the one before must have ended in a branch.
+
+        Unless everything emitted in this region so far dominates it (`dominated`), the values of
+        the region are no longer shared.
+        """
+        if not dominated:
+            self._forget()
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def br(self, label: str) -> None:
+        """Goes to `label`."""
+        self.lines.append(f"  br label %{label}")
+
+    def cond_br(self, condition: V, on_true: str, on_false: str) -> None:
+        """Goes to one of two labels by an i1 scalar."""
+        self.lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}")
+
+    def ret(self, value: V | None = None) -> None:
+        """Returns, with a value unless the function is void."""
+        self.lines.append(f"  ret {value.typed}" if value else "  ret void")
+
+    def phi(self, incoming: Sequence[tuple[V, str]]) -> V:
+        """The value that came with the edge: pairs of value and label; first in its block."""
+        sources = ", ".join(f"[ {v.name}, %{label} ]" for v, label in incoming)
+        first = incoming[0][0]
+        return self.effect(f"phi {first.type} {sources}", first.kind, first.lanes)
+
+    # Regions
+
+    def open_region(self, hoisted: list[Any] | None = None) -> None:
+        """Begins a region; `hoisted` are the lines before it if it is a loop."""
+        self._regions.append(Region(hoisted))
+
+    def close_region(self) -> None:
+        """Ends the innermost region: its values are no longer shared."""
+        self._forget()
+        self._regions.pop()
+
+    def _forget(self) -> None:
+        keys = self._regions[-1].keys
+        for key in keys:
+            del self._numbers[key]
+        keys.clear()
+
+    @contextmanager
+    def loop(
+        self,
+        begin: V,
+        end: V,
+        step: V,
+        carried: Sequence[V] = (),
+        nonempty: bool = False,
+    ) -> Iterator[Loop]:
+        """A loop over begin, begin + step, .. while below end (signed), carrying values.
+
+        `with e.loop(a, b, c, [x]) as loop:` emits the body from `loop.index` and `loop.carried`
+        and calls `loop.next([..])`; afterwards `loop.results` are the final values. With
+        `nonempty` the test stands at the bottom, so at least one step is run.
+        """
+        head, exit_ = self.fresh("loop"), self.fresh("exit")
+        before, outer = self.label, len(self._regions) - 1
+        hoisted: list[Any] = []
+        self.lines.append(hoisted)
+        self.br(head)
+        self.lines.append(f"{head}:")
+        self.label = head
+        phis: list[Any] = []  # known when the body is
+        self.lines.append(phis)
+        self.open_region(hoisted)
+        names = ["%" + self.fresh("i"), *("%" + self.fresh("c") for _ in carried)]
+        initial = [begin, *carried]
+        inside = [V(n, v.kind, v.lanes, outer + 1, None, v.type) for n, v in zip(names, initial)]
+        loop = Loop(inside[0], inside[1:])
+        if not nonempty:
+            body = self.fresh("body")
+            more = self.effect(f"icmp slt {begin.type} {names[0]}, {end.name}", "i1")
+            self.cond_br(more, body, exit_)
+            self.lines.append(f"{body}:")
+            self.label = body
+        yield loop
+        stepped = self.effect(f"add nsw {begin.type} {names[0]}, {step.name}", begin.kind)
+        if nonempty:
+            more = self.effect(f"icmp slt {begin.type} {stepped.name}, {end.name}", "i1")
+            self.cond_br(more, head, exit_)
+        else:
+            self.br(head)
+        for new, first, again in zip(inside, initial, [stepped, *loop.given]):
+            phis.append(
+                f"  {new.name} = phi {new.type} "
+                f"[ {first.name}, %{before} ], [ {again.name}, %{self.label} ]"
+            )
+        self.close_region()
+        self.lines.append(f"{exit_}:")
+        self.label = exit_
+        final = loop.given if nonempty else loop.carried
+        loop.results = [V(v.name, v.kind, v.lanes, outer, v.value, v.type) for v in final]
+
+    @contextmanager
+    def branch(self, condition: V) -> Iterator[None]:
+        """Runs what is emitted inside only where an i1 scalar holds."""
+        then, join = self.fresh("then"), self.fresh("join")
+        self.cond_br(condition, then, join)
+        self.lines.append(f"{then}:")
+        self.label = then
+        self.open_region()
+        yield
+        self.br(join)
+        self.close_region()
+        self.lines.append(f"{join}:")
+        self.label = join
+
+    def body_text(self) -> str:
+        """All lines, hoisted ones in their places."""
+        out: list[str] = []
+        stack = [iter(self.lines)]
+        while stack:
+            for item in stack[-1]:
+                if isinstance(item, str):
+                    out.append(item)
+                else:
+                    stack.append(iter(item))
+                    break
+            else:
+                stack.pop()
+        return "\n".join(out)
+
+    def undefined(self, kind: str, lanes: int = 1) -> V:
+        """A value that nobody reads (poison)."""
+        return V("poison", kind, lanes, 0, None, type_text(kind, lanes))
