@@ -1,0 +1,173 @@
+"""Every dot in one form, which a code generator can take strides from.
+
+Canonical dot: lhs `[batch..., M, K]` or `[batch..., K, M]`, rhs `[batch..., K, N]` or
+`[batch..., N, K]`, result `[batch..., M, N]`. Batch dimensions lead in the same order on both
+sides; exactly one contracting and one free dimension follow on each side, in either order, with
+size 1 where the program has none. Operands have one type, the result that type or one of
+`product_types.KEPT`.
+
+The trick is to move as little as possible: of the orders in which several contracting dimensions
+can be merged the one is taken that the larger operand has already, and an operand whose
+dimensions lie in groups is only reshaped. Where a transposition is needed, the dimension that
+varies fastest keeps its place.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.expand.product_types import product_types
+from hloom.passes.facts import fact
+from hloom.passes.pass_ import register
+from hloom.types.shape import shape
+
+Dims = tuple[int, ...]
+
+
+def is_canonical(dot: Instruction) -> bool:
+    """Whether a dot has the form described above."""
+    a = dot.attrs
+    count = len(a.lhs_batch_dims)
+    leading = tuple(range(count))
+    if a.lhs_batch_dims != leading or a.rhs_batch_dims != leading:
+        return False
+    if len(a.lhs_contracting_dims) != 1 or len(a.rhs_contracting_dims) != 1:
+        return False
+    x, y = (o.shape for o in dot.operands)
+    if x.rank != count + 2 or y.rank != count + 2:
+        return False
+    return product_types(x.dtype, y.dtype, dot.shape.dtype) == (x.dtype, dot.shape.dtype) and (
+        x.dtype is y.dtype
+    )
+
+
+@fact
+def canonical_dots(module) -> bool:
+    """Every dot of static shape is [batch, M, K] times [batch, K, N], up to the last two."""
+    return all(
+        is_canonical(i) or _is_dynamic(i) for i in module.instructions() if i.opcode == "dot"
+    )
+
+
+def _is_dynamic(i: Instruction) -> bool:
+    return i.shape.is_dynamic or any(o.shape.is_dynamic for o in i.operands)
+
+
+class _Side:
+    """One operand: which of its dimensions are batch, free and contracting."""
+
+    def __init__(self, x: Instruction, batch: Dims, contracting: Dims) -> None:
+        self.x = x
+        self.batch = batch
+        self.contracting = contracting
+        named = {*batch, *contracting}
+        self.free = tuple(d for d in range(x.shape.rank) if d not in named)
+
+    def sizes(self, dims: Dims) -> Dims:
+        return tuple(self.x.shape.dims[d] for d in dims)
+
+    def orders(self, contracting: Dims) -> tuple[Dims, Dims]:
+        """The two orders of dimensions that need only a reshape: free last, contracting last."""
+        return (
+            (*self.batch, *contracting, *self.free),
+            (*self.batch, *self.free, *contracting),
+        )
+
+    def moves(self, contracting: Dims) -> bool:
+        """Whether it must be transposed if contracting dimensions come in this order."""
+        return not any(self.is_in_order(order) for order in self.orders(contracting))
+
+    def is_in_order(self, order: Dims) -> bool:
+        """Whether these dimensions are in their order already; those of size 1 do not count."""
+        large = [d for d in order if self.x.shape.dims[d] != 1]
+        return large == sorted(large)
+
+    def matrix(self, b: Expansion, contracting: Dims, prefer_last: bool) -> tuple[Instruction, int]:
+        """The operand as [batch..., two dimensions], and which of the two is contracting."""
+        free_last, contracting_last = self.orders(contracting)
+        stays = [self.is_in_order(o) for o in (contracting_last, free_last)]
+        if stays[0] and stays[1]:  # one of the two has size 1
+            last = prefer_last
+        elif stays[0] or stays[1]:
+            last = stays[0]
+        else:
+            fastest = max(
+                (d for d in range(self.x.shape.rank) if self.x.shape.dims[d] != 1), default=0
+            )
+            last = fastest in contracting
+        order = contracting_last if last else free_last
+        batch = self.sizes(self.batch)
+        k, free = prod(self.sizes(contracting)), prod(self.sizes(self.free))
+        x = self.x
+        if not self.is_in_order(order):
+            x = b.transposed(x, order)
+        made = b.reshaped(x, (*batch, free, k) if last else (*batch, k, free))
+        return made, len(batch) + 1 if last else len(batch)
+
+
+def canonical_dot(
+    b: Expansion, dot: Instruction, x: Instruction, y: Instruction, attrs
+) -> Instruction:
+    """The dot of `x` and `y` under the dimension numbers of `attrs` in canonical form, with the
+    shape of `dot`."""
+    x_type, y_type, of = x.shape.dtype, y.shape.dtype, dot.shape
+    operands, result = product_types(x_type, y_type, of.dtype)
+    # An algorithm names the types of operands: it makes no sense of converted ones.
+    same = operands is x_type and operands is y_type and result is of.dtype
+    x, y = b.converted(x, operands), b.converted(y, operands)
+    left = _Side(x, tuple(attrs.lhs_batch_dims), tuple(attrs.lhs_contracting_dims))
+    right = _Side(y, tuple(attrs.rhs_batch_dims), tuple(attrs.rhs_contracting_dims))
+    x_order, y_order = _contracting_orders(left, right)
+    lhs, lhs_k = left.matrix(b, x_order, True)
+    rhs, rhs_k = right.matrix(b, y_order, False)
+    leading = tuple(range(len(left.batch)))
+    m, n = prod(left.sizes(left.free)), prod(right.sizes(right.free))
+    made = b.emit(
+        "dot",
+        lhs,
+        rhs,
+        shape=shape(result, (*left.sizes(left.batch), m, n)),
+        lhs_batch_dims=leading,
+        rhs_batch_dims=leading,
+        lhs_contracting_dims=(lhs_k,),
+        rhs_contracting_dims=(rhs_k,),
+        operand_precision=attrs.operand_precision,
+        algorithm=attrs.algorithm if same and hasattr(attrs, "algorithm") else None,
+    )
+    made.backend_config = dot.backend_config
+    return b.converted(b.reshaped(made, of.dims), of.dtype)
+
+
+def _contracting_orders(left: _Side, right: _Side) -> tuple[Dims, Dims]:
+    """The same order of contracting dimensions on both sides: the one the larger operand has,
+    unless only the other one leaves an operand where it is."""
+    pairs = list(zip(left.contracting, right.contracting, strict=True))
+    by_left, by_right = sorted(pairs), sorted(pairs, key=lambda p: p[1])
+    choices = []
+    for order in (by_left, by_right):
+        x_order, y_order = tuple(p[0] for p in order), tuple(p[1] for p in order)
+        cost = left.x.shape.size * left.moves(x_order) + right.x.shape.size * right.moves(y_order)
+        choices.append((cost, x_order, y_order))
+    _, x_order, y_order = min(choices, key=lambda choice: choice[0])
+    return x_order, y_order
+
+
+@register
+class DotDecomposer(Expander):
+    """Write every dot as batches of one matrix times one matrix, of one type.
+
+    Sizes are merged and split by reshapes; operands are transposed only where their dimensions
+    are interleaved. Dots of dynamic shape are left to `dynamic-padder`.
+    """
+
+    name = "dot-decomposer"
+    gives = (canonical_dots,)
+    opcodes = frozenset(["dot"])
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        if is_canonical(i) or _is_dynamic(i):
+            return None
+        x, y = i.operands
+        return canonical_dot(b, i, x, y, i.attrs)

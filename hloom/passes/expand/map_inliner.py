@@ -1,0 +1,84 @@
+"""Map as the elementwise operations of its body, on whole arrays.
+
+The body works on scalars, and every operation that scalars have means the same on each element
+of an array, so the body is written once more with the map's sizes in all shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.passes.expand.expansion import Expander, Expansion, refuse
+from hloom.passes.pass_ import register
+from hloom.types.shape import shape
+
+ELEMENTWISE = frozenset(
+    """abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex
+    convert copy cosine cosh count-leading-zeros divide erf exponential exponential-minus-one floor
+    imag is-finite log log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt
+    power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt select
+    shift-left shift-right-arithmetic shift-right-logical sign sine sinh sqrt stochastic-convert
+    subtract tan tanh xor""".split()
+)
+SAME_SCALAR = frozenset(["reshape", "broadcast", "bitcast", "transpose", "reverse", "copy"])
+"""Operations that give a scalar back when both sides are scalars of one type."""
+
+
+def inlined(
+    b: Expansion, caller: Instruction, body: Computation, arguments: Sequence[Instruction]
+) -> Instruction:
+    """The result of a body of scalars for each element of `arguments`, which have equal sizes.
+
+    Raises `ExpandError` for a body with operations that are not elementwise.
+    """
+    dims = arguments[0].shape.dims if arguments else caller.shape.dims
+    made: dict[Instruction, Instruction] = {}
+    for j in body.in_order():
+        operands = [made[o] for o in j.operands]
+        made[j] = _on_arrays(b, caller, j, operands, arguments, dims)
+    return made[body.root]
+
+
+def _on_arrays(
+    b: Expansion,
+    caller: Instruction,
+    j: Instruction,
+    operands: list[Instruction],
+    arguments: Sequence[Instruction],
+    dims: tuple[int, ...],
+) -> Instruction:
+    if j.opcode == "parameter":
+        return arguments[j.attrs.number]
+    if j.opcode == "constant" and j.shape.is_scalar:
+        return b.spread(b.emit("constant", literal=j.attrs.literal, shape=j.shape), dims)
+    if j.opcode in ("call", "map"):
+        return inlined(b, caller, j.called[0], operands)
+    if j.opcode == "tuple":
+        return b.tuple(*operands)
+    if j.opcode == "get-tuple-element":
+        return b.element(operands[0], j.attrs.index)
+    scalars = j.shape.is_scalar and all(o.shape.is_scalar for o in j.operands)
+    if scalars and j.opcode in SAME_SCALAR and j.shape.dtype is j.operands[0].shape.dtype:
+        return operands[0]
+    if scalars and j.opcode in ELEMENTWISE:
+        return b.like(j, *operands, shape=shape(j.shape.dtype, dims).with_default_layouts())
+    raise refuse(
+        caller,
+        f"the body %{j.parent.name} of a map holds %{j.name}, a {j.opcode} that is no operation "
+        "on single elements",
+        "map-body",
+        "write the map as a loop, or with operations on whole arrays",
+    )
+
+
+@register
+class MapInliner(Expander):
+    """Write every map as the operations of its body on whole arrays."""
+
+    name = "map-inliner"
+    opcodes = frozenset(["map"])
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        return inlined(b, i, i.called[0], i.operands)
