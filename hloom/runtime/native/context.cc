@@ -1,58 +1,137 @@
-// The context of one execution. (Regions run on one thread until the pool is in.)
+// The context of one execution: its errors, its end, its way to the host.
+#include "context.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "hl.h"
-
-namespace {
-struct Context : hl_context {
-  char message[1024];
-};
-}  // namespace
+#include <new>
 
 // The version of the ABI; changed when a signature or an offset changes.
-HL_API int32_t hl_abi_version() { return 1; }
+HL_API int32_t hl_abi_version() { return 2; }
 
+// A context for programs on this pool (null: one thread) and this arena (null: that of the
+// process). Null: out of memory. A context runs one program at a time.
 HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena) {
-  Context* context = static_cast<Context*>(calloc(1, sizeof(Context)));
-  if (context == nullptr) return nullptr;
-  context->threads = 1;
+  void* memory = calloc(1, sizeof(hl::Context));
+  if (memory == nullptr) return nullptr;
+  hl::Context* context = new (memory) hl::Context();
   context->pool = pool;
   context->arena = arena;
+  context->threads = hl::pool_threads(pool);
+  context->feed_timeout_ns = -1;
   return context;
 }
-HL_API void hl_context_free(hl_context* context) { free(context); }
-HL_API const char* hl_context_message(hl_context* context) {
-  return static_cast<Context*>(context)->message;
+
+HL_API void hl_context_free(hl_context* context) { free(hl::of(context)); }
+
+// The first error's sentence, empty if there is none; valid until the next execution.
+HL_API const char* hl_context_message(hl_context* context) { return hl::of(context)->message; }
+
+// What hl_call_host reaches; the table must outlive the context, and may hold nulls.
+HL_API void hl_context_set_host_functions(hl_context* context, const hl_host_function* functions,
+                                          int64_t count) {
+  hl::of(context)->host_functions = functions;
+  hl::of(context)->host_function_count = count;
 }
-HL_API void hl_parallel_for(hl_context*, hl_range_function fn, void* args, int64_t n,
-                            int64_t grain) {
-  if (grain < 1) grain = 1;
-  for (int64_t begin = 0; begin < n; begin += grain)
-    fn(args, begin, n - begin < grain ? n : begin + grain);
+
+HL_API void hl_context_set_rng(hl_context* context, hl_rng* rng) { hl::of(context)->rng = rng; }
+
+// Where hl_infeed takes from and hl_outfeed puts, and how long they wait (negative: for ever).
+HL_API void hl_context_set_feeds(hl_context* context, hl_queue* infeed, hl_queue* outfeed,
+                                 int64_t timeout_ns) {
+  hl::of(context)->infeed = infeed;
+  hl::of(context)->outfeed = outfeed;
+  hl::of(context)->feed_timeout_ns = timeout_ns;
 }
-HL_API void hl_parallel_for_ns(hl_context* context, hl_range_function fn, void* args, int64_t n,
-                               int64_t grain, int64_t) {
-  hl_parallel_for(context, fn, args, n, grain);
+
+// Asks the program that runs, or the next one, to stop. Any thread may.
+HL_API void hl_cancel(hl_context* context) {
+  __atomic_store_n(&context->cancel, 1, __ATOMIC_RELAXED);
 }
-HL_API void* hl_alloc(hl_context* context, int64_t size_bytes) {
-  void* memory = nullptr;
-  if (size_bytes < 0 || posix_memalign(&memory, 64, size_bytes) != 0) {
-    hl_set_error(context, HL_RESOURCE_EXHAUSTED, "out of memory: %lld bytes",
-                 static_cast<long long>(size_bytes));
-    return nullptr;
+
+// Records an error; the first one stays. `format` is that of printf. Returns `status`.
+HL_API int32_t hl_set_error(hl_context* context, int32_t status, const char* format, ...) {
+  hl::Context* inner = hl::of(context);
+  if (status == HL_OK) return HL_OK;
+  if (inner->claimed.exchange(1, std::memory_order_acq_rel) != 0) return status;
+  va_list list;
+  va_start(list, format);
+  vsnprintf(inner->message, sizeof(inner->message), format, list);
+  va_end(list);
+  __atomic_store_n(&context->status, status, __ATOMIC_RELEASE);
+  return status;
+}
+
+// Sets an error whose sentence is plain text: for hosts and for generated code.
+HL_API int32_t hl_set_error_text(hl_context* context, int32_t status, const char* text) {
+  return hl_set_error(context, status, "%s", text);
+}
+
+// Calls function `id` of the host. A status other than 0 is an error, also where the function has
+// said no more about it.
+HL_API int32_t hl_call_host(hl_context* context, int64_t id, void** buffers) {
+  hl::Context* inner = hl::of(context);
+  if (id < 0 || id >= inner->host_function_count || inner->host_functions[id] == nullptr)
+    return hl_set_error(context, HL_NOT_FOUND, "the program calls host function %lld; %lld are set",
+                        static_cast<long long>(id),
+                        static_cast<long long>(inner->host_function_count));
+  int32_t status = inner->host_functions[id](context, id, buffers);
+  if (status != HL_OK)
+    hl_set_error(context, status, "host function %lld failed with status %d",
+                 static_cast<long long>(id), status);
+  return status;
+}
+
+// Runs a program from its beginning to its end; returns its status, whose words are in
+// hl_context_message. Errors of an earlier execution are forgotten.
+HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers) {
+  hl::Context* inner = hl::of(context);
+  if (inner->running.exchange(1, std::memory_order_acquire) != 0) return HL_FAILED_PRECONDITION;
+  context->status = HL_OK;
+  inner->message[0] = 0;
+  inner->claimed.store(0, std::memory_order_relaxed);
+  inner->in_region.store(0, std::memory_order_relaxed);
+  if (hl::is_cancelled(context)) {
+    hl_set_error(context, HL_CANCELLED, "cancelled before it began");
+  } else {
+    hl_pool* pool = context->threads > 1 ? context->pool : nullptr;
+    if (pool != nullptr) {
+      inner->slot_generation = hl::pool_generation(pool);
+      inner->slot = hl::acquire_slot(pool);
+    }
+    uint64_t mode = hl::set_default_float_mode();
+    int32_t status = fn(context, buffers);
+    hl::restore_float_mode(mode);
+    if (inner->slot != nullptr && inner->slot_generation == hl::pool_generation(pool))
+      hl::release_slot(pool, inner->slot);
+    inner->slot = nullptr;
+    if (status == HL_CANCELLED) hl_set_error(context, status, "cancelled");
+    hl_set_error(context, status, "the program ended with status %d", status);
   }
+  int32_t status = __atomic_load_n(&context->status, __ATOMIC_ACQUIRE);
+  __atomic_store_n(&context->cancel, 0, __ATOMIC_RELAXED);
+  inner->running.store(0, std::memory_order_release);
+  return status;
+}
+
+// Memory for programs and routines; see hl.h.
+HL_API hl_arena* hl_arena_of_process();
+HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes);
+HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);
+
+HL_API void* hl_alloc(hl_context* context, int64_t size_bytes) {
+  hl_arena* arena = context->arena != nullptr ? context->arena : hl_arena_of_process();
+  void* memory = hl_arena_alloc(arena, size_bytes);
+  if (memory == nullptr)
+    hl_set_error(context, HL_RESOURCE_EXHAUSTED, "out of memory: %lld bytes asked for",
+                 static_cast<long long>(size_bytes));
   return memory;
 }
-HL_API void hl_free(hl_context*, void* memory) { free(memory); }
-HL_API int32_t hl_set_error(hl_context* context, int32_t status, const char* format, ...) {
-  if (context->status == HL_OK) {
-    context->status = status;
-    va_list list;
-    va_start(list, format);
-    vsnprintf(static_cast<Context*>(context)->message, 1024, format, list);
-    va_end(list);
-  }
-  return status;
+
+HL_API void hl_free(hl_context* context, void* memory) {
+  hl_arena* arena = context->arena != nullptr ? context->arena : hl_arena_of_process();
+  if (hl_arena_free(arena, memory) != HL_OK)
+    hl_set_error(context, HL_INTERNAL, "hl_free(%p): not a block that is in use", memory);
 }

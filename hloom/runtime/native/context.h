@@ -1,0 +1,35 @@
+// What the runtime keeps behind a context.
+#ifndef HLOOM_RUNTIME_CONTEXT_H
+#define HLOOM_RUNTIME_CONTEXT_H
+
+#include <atomic>
+
+#include "hl.h"
+#include "pool.h"
+
+namespace hl {
+
+struct Context : hl_context {
+  hl::Slot* slot;                // where its regions are published, while a program runs
+  uint32_t slot_generation;      // of the pool when the slot was acquired
+  std::atomic<uint32_t> in_region;  // a region is under way: further ones run where they are met
+  std::atomic<uint32_t> running;    // a program is under way
+  std::atomic<uint32_t> claimed;    // somebody writes, or has written, the error
+  hl_rng* rng;
+  hl_queue* infeed;
+  hl_queue* outfeed;
+  int64_t feed_timeout_ns;
+  const hl_host_function* host_functions;
+  int64_t host_function_count;
+  char message[2048];
+};
+
+inline Context* of(hl_context* context) { return static_cast<Context*>(context); }
+
+inline bool is_cancelled(const hl_context* context) {
+  return __atomic_load_n(&context->cancel, __ATOMIC_RELAXED) != 0;
+}
+
+}  // namespace hl
+
+#endif

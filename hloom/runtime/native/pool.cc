@@ -1,0 +1,461 @@
+// The spin pool; see pool.h for the protocol.
+#include "pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "context.h"
+
+struct hl_pool {
+  // Which slots are in use; what idle workers look at.
+  alignas(64) std::atomic<uint64_t> mask{0};
+  // Sleeping threads << 32 | those of them that were woken and have not got up yet. One word, so
+  // that nobody is woken twice and nobody is forgotten.
+  alignas(64) std::atomic<uint64_t> sleep{0};
+  std::atomic<uint32_t> wake{0};  // the futex; counts wakings
+  std::atomic<uint32_t> stop{0};
+  std::atomic<uint32_t> started{0};
+  std::atomic<uint32_t> generation{0};
+  int threads = 1;
+  int64_t spin_ns = hl::kSpinNs;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // held while threads are made
+  pthread_t* workers = nullptr;
+  int worker_count = 0;
+  hl_pool* next = nullptr;  // in the list of all pools
+  hl_pool* previous = nullptr;
+  hl::Slot slots[hl::kMostSlots];
+};
+
+namespace hl {
+namespace {
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  // isb waits about as long as pause does; yield does nothing on most cores.
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+void futex_wait(std::atomic<uint32_t>* word, uint32_t expected) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr,
+          nullptr, 0);
+}
+
+void futex_wake(std::atomic<uint32_t>* word, int count) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr,
+          0);
+}
+
+// All pools of the process, for the sake of fork().
+pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+hl_pool* registry = nullptr;
+pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+
+void before_fork() {
+  pthread_mutex_lock(&registry_mutex);
+  for (hl_pool* pool = registry; pool != nullptr; pool = pool->next)
+    pthread_mutex_lock(&pool->mutex);
+}
+
+void after_fork_in_parent() {
+  for (hl_pool* pool = registry; pool != nullptr; pool = pool->next)
+    pthread_mutex_unlock(&pool->mutex);
+  pthread_mutex_unlock(&registry_mutex);
+}
+
+// The child has one thread, and programs of other threads are gone: begin anew.
+void after_fork_in_child() {
+  for (hl_pool* pool = registry; pool != nullptr; pool = pool->next) {
+    pool->mask.store(0);
+    pool->sleep.store(0);
+    pool->started.store(0);
+    pool->worker_count = 0;
+    pool->generation.fetch_add(1);
+    for (Slot& slot : pool->slots) slot.word.store(0);
+    pthread_mutex_unlock(&pool->mutex);
+  }
+  pthread_mutex_unlock(&registry_mutex);
+}
+
+void watch_forks() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+
+void wake_some(hl_pool* pool, uint32_t wanted);
+
+// Takes chunks of a slot until none is left; whether there was one.
+bool help(hl_pool* pool, Slot& slot, bool was_asleep) {
+  uint64_t word = slot.word.load(std::memory_order_acquire);
+  uint32_t mine = 0;
+  while (static_cast<uint32_t>(word) != 0) {
+    Region region{slot.fn.load(std::memory_order_relaxed), slot.args.load(std::memory_order_relaxed),
+                  slot.n.load(std::memory_order_relaxed),
+                  slot.grain.load(std::memory_order_relaxed)};
+    uint32_t chunks = slot.chunks.load(std::memory_order_relaxed);
+    uint32_t left = static_cast<uint32_t>(word);
+    if (!slot.word.compare_exchange_weak(word, word - 1, std::memory_order_acq_rel,
+                                         std::memory_order_acquire))
+      continue;
+    // The caller wakes few, those wake more: with 64 threads it would be late for its own work.
+    if (was_asleep && mine == 0 && left > 1) wake_some(pool, left - 1);
+    region.run(static_cast<int64_t>(chunks - left));
+    ++mine;
+    word = slot.word.load(std::memory_order_acquire);
+  }
+  if (mine == 0) return false;
+  slot.done.fetch_add(mine, std::memory_order_seq_cst);
+  if (slot.waiting.load(std::memory_order_seq_cst) != 0) futex_wake(&slot.done, 1);
+  return true;
+}
+
+// One look at all slots in use; whether there was work.
+bool look(hl_pool* pool, unsigned first, bool was_asleep) {
+  uint64_t mask = pool->mask.load(std::memory_order_acquire);
+  bool worked = false;
+  // Each worker begins at another slot, so that programs share the workers.
+  first &= 63;
+  uint64_t turned = first == 0 ? mask : mask >> first | mask << (64 - first);
+  for (; turned != 0; turned &= turned - 1)
+    worked |= help(pool, pool->slots[(__builtin_ctzll(turned) + first) & 63], was_asleep);
+  return worked;
+}
+
+bool is_work_there(hl_pool* pool) {
+  for (uint64_t mask = pool->mask.load(); mask != 0; mask &= mask - 1)
+    if (static_cast<uint32_t>(pool->slots[__builtin_ctzll(mask)].word.load()) != 0) return true;
+  return false;
+}
+
+void sleep_until_woken(hl_pool* pool) {
+  uint32_t seen = pool->wake.load();
+  pool->sleep.fetch_add(uint64_t{1} << 32);
+  if (pool->stop.load() == 0 && !is_work_there(pool)) futex_wait(&pool->wake, seen);
+  uint64_t word = pool->sleep.load();
+  uint64_t up;
+  do {
+    up = word - (uint64_t{1} << 32) - (static_cast<uint32_t>(word) != 0 ? 1 : 0);
+  } while (!pool->sleep.compare_exchange_weak(word, up));
+}
+
+struct Start {
+  hl_pool* pool;
+  unsigned index;
+};
+
+void* work(void* argument) {
+  Start start = *static_cast<Start*>(argument);
+  free(argument);
+  hl_pool* pool = start.pool;
+  set_default_float_mode();
+  bool was_asleep = false;
+  int64_t since = now_ns();
+  unsigned turns = 0;
+  while (pool->stop.load(std::memory_order_relaxed) == 0) {
+    if (look(pool, start.index, was_asleep)) {
+      was_asleep = false;
+      since = now_ns();
+      continue;
+    }
+    pause();
+    if ((++turns & 15) != 0 || now_ns() - since < pool->spin_ns) continue;
+    sleep_until_woken(pool);
+    was_asleep = true;
+    since = now_ns();
+  }
+  return nullptr;
+}
+
+// Makes the workers. Fewer come where the system gives no more: the work is done all the same.
+void start_workers(hl_pool* pool) {
+  pthread_mutex_lock(&pool->mutex);
+  if (pool->started.load() == 0) {
+    // Signals belong to the host's threads: Ctrl-C must reach Python.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int i = 1; i < pool->threads; ++i) {
+      Start* start = static_cast<Start*>(malloc(sizeof(Start)));
+      if (start == nullptr) break;
+      *start = {pool, static_cast<unsigned>(i)};
+      if (pthread_create(&pool->workers[pool->worker_count], nullptr, work, start) != 0) {
+        free(start);
+        break;
+      }
+      ++pool->worker_count;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pool->started.store(1, std::memory_order_release);
+  }
+  pthread_mutex_unlock(&pool->mutex);
+}
+
+// How many sleep and have not been woken.
+inline uint32_t asleep(uint64_t word) {
+  return static_cast<uint32_t>(word >> 32) - static_cast<uint32_t>(word);
+}
+
+// Wakes up to `wanted` sleepers, at most 4: they wake the others.
+void wake_some(hl_pool* pool, uint32_t wanted) {
+  uint64_t word = pool->sleep.load(std::memory_order_relaxed);
+  uint32_t count;
+  do {
+    count = asleep(word) < wanted ? asleep(word) : wanted;
+    if (count > 4) count = 4;
+    if (count == 0) return;
+  } while (!pool->sleep.compare_exchange_weak(word, word + count));
+  pool->wake.fetch_add(1);
+  futex_wake(&pool->wake, static_cast<int>(count));
+}
+
+// Waits until workers have finished `wanted` chunks of the slot.
+void await_workers(hl_pool* pool, Slot* slot, uint32_t wanted) {
+  if (slot->done.load(std::memory_order_acquire) == wanted) return;
+  int64_t since = 0;
+  for (unsigned turns = 1;; ++turns) {
+    pause();
+    uint32_t done = slot->done.load(std::memory_order_acquire);
+    if (done == wanted) return;
+    if ((turns & 15) != 0) continue;
+    if (since == 0) since = now_ns();
+    if (now_ns() - since < pool->spin_ns) continue;
+    // The worker may have lost its processor to us: leave it.
+    slot->waiting.store(1);
+    done = slot->done.load();
+    if (done != wanted) futex_wait(&slot->done, done);
+    slot->waiting.store(0, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace
+
+int64_t now_ns() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+uint64_t set_default_float_mode() {
+#if defined(__x86_64__)
+  uint32_t before = __builtin_ia32_stmxcsr();
+  // All exceptions masked, round to nearest, denormals kept; the sticky flags stay as they are.
+  if ((before & 0xffc0) != 0x1f80) __builtin_ia32_ldmxcsr(0x1f80);
+  return before;
+#elif defined(__aarch64__)
+  uint64_t before;
+  asm volatile("mrs %0, fpcr" : "=r"(before));
+  if (before != 0) asm volatile("msr fpcr, %0" ::"r"(uint64_t{0}));
+  return before;
+#endif
+}
+
+void restore_float_mode(uint64_t mode) {
+#if defined(__x86_64__)
+  if ((mode & 0xffc0) != 0x1f80) __builtin_ia32_ldmxcsr(static_cast<uint32_t>(mode));
+#elif defined(__aarch64__)
+  if (mode != 0) asm volatile("msr fpcr, %0" ::"r"(mode));
+#endif
+}
+
+uint32_t pool_generation(const hl_pool* pool) {
+  return pool->generation.load(std::memory_order_relaxed);
+}
+
+int pool_threads(const hl_pool* pool) { return pool == nullptr ? 1 : pool->threads; }
+
+Slot* acquire_slot(hl_pool* pool) {
+  uint64_t mask = pool->mask.load(std::memory_order_relaxed);
+  while (~mask != 0) {
+    uint64_t bit = ~mask & (mask + 1);
+    if (pool->mask.compare_exchange_weak(mask, mask | bit, std::memory_order_acq_rel))
+      return &pool->slots[__builtin_ctzll(bit)];
+  }
+  return nullptr;
+}
+
+void release_slot(hl_pool* pool, Slot* slot) {
+  pool->mask.fetch_and(~(uint64_t{1} << (slot - pool->slots)), std::memory_order_acq_rel);
+}
+
+void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
+                int64_t serial_ns) {
+  slot->fn.store(region.fn, std::memory_order_relaxed);
+  slot->args.store(region.args, std::memory_order_relaxed);
+  slot->n.store(region.n, std::memory_order_relaxed);
+  slot->grain.store(region.grain, std::memory_order_relaxed);
+  slot->chunks.store(chunks, std::memory_order_relaxed);
+  slot->done.store(0, std::memory_order_relaxed);
+  uint64_t epoch = uint64_t{++slot->epoch} << 32;
+  slot->word.store(epoch | chunks, std::memory_order_release);
+
+  auto wake = [&](uint32_t wanted) {
+    if (pool->started.load(std::memory_order_acquire) == 0) start_workers(pool);
+    wake_some(pool, wanted);
+  };
+  bool idle = pool->started.load(std::memory_order_relaxed) == 0 ||
+              asleep(pool->sleep.load(std::memory_order_relaxed)) != 0;
+  int64_t began = 0;
+  if (idle) {
+    // A cut into a few coarse pieces leaves nothing to share once the first has been timed.
+    bool coarse = serial_ns < 0 && chunks <= 2 * static_cast<uint32_t>(pool->threads);
+    // Many short regions are worth it too: what they would have shared adds up.
+    if (serial_ns > 0) slot->owed_ns += serial_ns;
+    if (coarse || serial_ns >= kWorthWakingNs || slot->owed_ns >= kWorthWakingNs) {
+      slot->owed_ns = 0;
+      wake(chunks - 1);
+      idle = false;
+    } else if (serial_ns >= 0) {
+      idle = false;
+    } else {
+      began = now_ns();
+    }
+  }
+
+  uint32_t mine = 0;
+  uint64_t word = slot->word.load(std::memory_order_relaxed);
+  while (static_cast<uint32_t>(word) != 0) {
+    uint32_t left = static_cast<uint32_t>(word);
+    if (!slot->word.compare_exchange_weak(word, word - 1, std::memory_order_acq_rel,
+                                          std::memory_order_relaxed))
+      continue;
+    region.run(static_cast<int64_t>(chunks - left));
+    ++mine;
+    if (idle && (mine & (mine - 1)) == 0 &&
+        (now_ns() - began) / mine * (left - 1) >= kWorthWakingNs) {
+      wake(left - 1);
+      idle = false;
+    }
+    word = slot->word.load(std::memory_order_relaxed);
+  }
+  if (idle) slot->owed_ns += now_ns() - began;
+  await_workers(pool, slot, chunks - mine);
+}
+
+namespace {
+
+void run_alone(const Region& region, int64_t chunks) {
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) region.run(chunk);
+}
+
+// A region whose chunks number more than a slot can count: in parts of whole chunks.
+struct Part {
+  const Region* region;
+  int64_t first_chunk;
+};
+
+void run_part(void* args, int64_t begin, int64_t end) {
+  const Part* part = static_cast<Part*>(args);
+  for (int64_t chunk = begin; chunk < end; ++chunk) part->region->run(part->first_chunk + chunk);
+}
+
+void share(Context* context, const Region& region, int64_t chunks, int64_t serial_ns) {
+  constexpr int64_t most = int64_t{1} << 31;
+  hl_pool* pool = context->pool;
+  Slot* slot = context->slot;
+  bool borrowed = slot == nullptr || context->slot_generation != pool_generation(pool);
+  if (borrowed) slot = acquire_slot(pool);
+  if (slot == nullptr) {
+    run_alone(region, chunks);
+    return;
+  }
+  if (chunks <= most) {
+    run_shared(pool, slot, region, static_cast<uint32_t>(chunks), serial_ns);
+  } else {
+    for (int64_t first = 0; first < chunks; first += most) {
+      int64_t count = chunks - first < most ? chunks - first : most;
+      Part part{&region, first};
+      run_shared(pool, slot, {run_part, &part, count, 1}, static_cast<uint32_t>(count), -1);
+    }
+  }
+  if (borrowed) release_slot(pool, slot);
+}
+
+}  // namespace
+}  // namespace hl
+
+HL_API void hl_parallel_for_ns(hl_context* context, hl_range_function fn, void* args, int64_t n,
+                               int64_t grain, int64_t serial_ns) {
+  if (n <= 0) return;
+  if (grain < 1) grain = 1;
+  if (n <= grain) {
+    fn(args, 0, n);
+    return;
+  }
+  hl::Region region{fn, args, n, grain};
+  int64_t chunks = n / grain + (n % grain != 0);
+  hl::Context* inner = hl::of(context);
+  // Nested, or met by another thread of the same program: whoever meets it runs it.
+  if (context->threads <= 1 || context->pool == nullptr ||
+      (serial_ns >= 0 && serial_ns < hl::kWorthSharingNs) ||
+      inner->in_region.exchange(1, std::memory_order_acquire) != 0) {
+    hl::run_alone(region, chunks);
+    return;
+  }
+  hl::share(inner, region, chunks, serial_ns);
+  inner->in_region.store(0, std::memory_order_release);
+}
+
+HL_API void hl_parallel_for(hl_context* context, hl_range_function fn, void* args, int64_t n,
+                            int64_t grain) {
+  hl_parallel_for_ns(context, fn, args, n, grain, -1);
+}
+
+// A pool of `threads` threads, the caller's counted; the others are made when first needed.
+// Null: out of memory, or a number out of range.
+HL_API hl_pool* hl_pool_new(int32_t threads) {
+  if (threads < 1 || threads > hl::kMostThreads) return nullptr;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignof(hl_pool), sizeof(hl_pool)) != 0) return nullptr;
+  pthread_t* workers = static_cast<pthread_t*>(calloc(threads, sizeof(pthread_t)));
+  if (workers == nullptr) {
+    free(memory);
+    return nullptr;
+  }
+  hl_pool* pool = new (memory) hl_pool;
+  pool->threads = threads;
+  pool->workers = workers;
+  cpu_set_t set;
+  bool known = sched_getaffinity(0, sizeof(set), &set) == 0;
+  if (known && CPU_COUNT(&set) < threads) pool->spin_ns = hl::kSpinCrowdedNs;
+  pthread_once(&hl::registry_once, hl::watch_forks);
+  pthread_mutex_lock(&hl::registry_mutex);
+  pool->next = hl::registry;
+  if (pool->next != nullptr) pool->next->previous = pool;
+  hl::registry = pool;
+  pthread_mutex_unlock(&hl::registry_mutex);
+  return pool;
+}
+
+// Stops and joins the workers. No program may be using the pool.
+HL_API void hl_pool_free(hl_pool* pool) {
+  if (pool == nullptr) return;
+  pthread_mutex_lock(&hl::registry_mutex);
+  if (pool->next != nullptr) pool->next->previous = pool->previous;
+  if (pool->previous != nullptr) pool->previous->next = pool->next;
+  if (hl::registry == pool) hl::registry = pool->next;
+  pthread_mutex_unlock(&hl::registry_mutex);
+  pool->stop.store(1);
+  pool->wake.fetch_add(1);
+  hl::futex_wake(&pool->wake, hl::kMostThreads);
+  for (int i = 0; i < pool->worker_count; ++i) pthread_join(pool->workers[i], nullptr);
+  free(pool->workers);
+  pool->~hl_pool();
+  free(pool);
+}
+
+HL_API int32_t hl_pool_threads(const hl_pool* pool) { return hl::pool_threads(pool); }
+
+// How many workers exist, and how many of them sleep: for tests and for the curious.
+HL_API int32_t hl_pool_workers(const hl_pool* pool) {
+  return pool->started.load(std::memory_order_acquire) != 0 ? pool->worker_count : 0;
+}
+HL_API int32_t hl_pool_sleeping(const hl_pool* pool) {
+  return static_cast<int32_t>(pool->sleep.load() >> 32);
+}

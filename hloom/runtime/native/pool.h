@@ -1,0 +1,74 @@
+// The spin pool: fork-join in about a tenth of a microsecond.
+//
+// A region is published as one 64-bit word, (epoch, chunks left), beside its function. Whoever
+// lowers the number by compare-and-swap owns a chunk, the caller too. A worker that comes late
+// finds nothing left and has cost nobody anything: the caller waits only for chunks that were
+// taken. As an owner's chunk is not done, its region cannot end, so what it read beside the word
+// belongs to the same epoch as the word it swapped.
+#ifndef HLOOM_RUNTIME_POOL_H
+#define HLOOM_RUNTIME_POOL_H
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "hl.h"
+
+namespace hl {
+
+inline constexpr int kMostSlots = 64;
+inline constexpr int kMostThreads = 1024;
+// Waking a sleeping thread takes 40 to 190 us until it runs, so shorter work is not worth it.
+inline constexpr int64_t kWorthWakingNs = 100'000;
+// Publishing a region costs two cache lines that other cores hold.
+inline constexpr int64_t kWorthSharingNs = 400;
+inline constexpr int64_t kSpinNs = 100'000;
+// How long threads spin where there are more of them than processors.
+inline constexpr int64_t kSpinCrowdedNs = 2'000;
+
+// Where one program publishes its regions; held while the program runs.
+struct Slot {
+  alignas(64) std::atomic<uint64_t> word{0};  // epoch << 32 | chunks left
+  std::atomic<hl_range_function> fn{nullptr};
+  std::atomic<void*> args{nullptr};
+  std::atomic<int64_t> n{0};
+  std::atomic<int64_t> grain{1};
+  std::atomic<uint32_t> chunks{0};
+  uint32_t epoch = 0;   // of the owner alone, as is the next
+  int64_t owed_ns = 0;  // work that sleeping workers did not share since they were last woken
+
+  alignas(64) std::atomic<uint32_t> done{0};  // chunks that workers have finished
+  std::atomic<uint32_t> waiting{0};           // the owner sleeps on `done`
+};
+
+struct Region {
+  hl_range_function fn;
+  void* args;
+  int64_t n, grain;
+
+  void run(int64_t chunk) const {
+    int64_t begin = chunk * grain;
+    fn(args, begin, n - begin < grain ? n : begin + grain);
+  }
+};
+
+// A slot of the pool for this program, or null if all are taken.
+Slot* acquire_slot(hl_pool* pool);
+void release_slot(hl_pool* pool, Slot* slot);
+// Counts forks: a slot acquired before one is no longer ours.
+uint32_t pool_generation(const hl_pool* pool);
+int pool_threads(const hl_pool* pool);
+
+// Runs a region of at least 2 chunks with whoever helps. serial_ns < 0: unknown.
+void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
+                int64_t serial_ns);
+
+// Rounds to nearest, keeps denormals, traps nothing; returns what was set before.
+uint64_t set_default_float_mode();
+void restore_float_mode(uint64_t mode);
+
+int64_t now_ns();
+
+}  // namespace hl
+
+#endif
