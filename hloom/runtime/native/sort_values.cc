@@ -1,0 +1,420 @@
+#include "sort_values.h"
+
+#include <string.h>
+
+#include <algorithm>
+
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HLOOM_AVX512_SORT 1
+#include <immintrin.h>
+#endif
+
+namespace hloom {
+namespace {
+
+// -- without vectors ----------------------------------------------------------------------------
+
+constexpr size_t kInsertion = 24;
+
+template <class T>
+void insertion_sort(T* a, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    T x = a[i];
+    size_t j = i;
+    for (; j > 0 && x < a[j - 1]; j--) a[j] = a[j - 1];
+    a[j] = x;
+  }
+}
+
+template <class T>
+void radix_digits(T* a, T* b, size_t n) {
+  if (n <= kInsertion) return insertion_sort(a, n);
+  if (n <= 256 && sizeof(T) > 2) return std::sort(a, a + n);
+  constexpr int kDigits = sizeof(T);
+  size_t counts[kDigits][256];
+  memset(counts, 0, sizeof counts);
+  for (size_t i = 0; i < n; i++) {
+    T x = a[i];
+    for (int d = 0; d < kDigits; d++) counts[d][(x >> (8 * d)) & 255]++;
+  }
+  T *from = a, *to = b;
+  for (int d = 0; d < kDigits; d++) {
+    size_t* c = counts[d];
+    if (c[(from[0] >> (8 * d)) & 255] == n) continue;  // all the same: nothing would move
+    size_t at = 0;
+    for (int v = 0; v < 256; v++) {
+      size_t many = c[v];
+      c[v] = at;
+      at += many;
+    }
+    for (size_t i = 0; i < n; i++) {
+      T x = from[i];
+      to[c[(x >> (8 * d)) & 255]++] = x;
+    }
+    std::swap(from, to);
+  }
+  if (from != a) memcpy(a, from, n * sizeof(T));
+}
+
+}  // namespace
+
+void radix_sort(uint32_t* a, uint32_t* b, size_t n) { radix_digits(a, b, n); }
+void radix_sort(uint64_t* a, uint64_t* b, size_t n) { radix_digits(a, b, n); }
+
+#if HLOOM_AVX512_SORT
+#pragma GCC push_options
+#pragma GCC optimize("O3")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,popcnt,lzcnt")
+namespace {
+namespace vector {
+
+// What the algorithm needs to know of a lane width.
+struct Lanes32 {
+  using T = uint32_t;
+  static constexpr int L = 16;
+  using Mask = __mmask16;
+  static __m512i load(const T* p) { return _mm512_loadu_si512(p); }
+  static void store(T* p, __m512i v) { _mm512_storeu_si512(p, v); }
+  static __m512i splat(T x) { return _mm512_set1_epi32((int)x); }
+  static __m512i load_some(Mask m, const T* p) {
+    return _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), m, p);
+  }
+  static void store_some(Mask m, T* p, __m512i v) { _mm512_mask_storeu_epi32(p, m, v); }
+  static __m512i min(__m512i a, __m512i b) { return _mm512_min_epu32(a, b); }
+  static __m512i max(__m512i a, __m512i b) { return _mm512_max_epu32(a, b); }
+  static __m512i blend_max(__m512i low, Mask m, __m512i a, __m512i b) {
+    return _mm512_mask_max_epu32(low, m, a, b);
+  }
+  static Mask above(__m512i a, __m512i b) { return _mm512_cmpgt_epu32_mask(a, b); }
+  static __m512i compress(Mask m, __m512i v) { return _mm512_maskz_compress_epi32(m, v); }
+  // Lane i of the result is lane i ^ X.
+  template <int X>
+  static __m512i flip(__m512i v) {
+    if constexpr (X == 1) return _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0xB1);
+    if constexpr (X == 2) return _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0x4E);
+    if constexpr (X == 3) return _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0x1B);
+    if constexpr (X == 4) return _mm512_shuffle_i32x4(v, v, 0xB1);
+    if constexpr (X == 8) return _mm512_shuffle_i32x4(v, v, 0x4E);
+    const __m512i at = _mm512_xor_si512(
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+        _mm512_set1_epi32(X));
+    return _mm512_permutexvar_epi32(at, v);
+  }
+};
+
+struct Lanes64 {
+  using T = uint64_t;
+  static constexpr int L = 8;
+  using Mask = __mmask8;
+  static __m512i load(const T* p) { return _mm512_loadu_si512(p); }
+  static void store(T* p, __m512i v) { _mm512_storeu_si512(p, v); }
+  static __m512i splat(T x) { return _mm512_set1_epi64((long long)x); }
+  static __m512i load_some(Mask m, const T* p) {
+    return _mm512_mask_loadu_epi64(_mm512_set1_epi32(-1), m, p);
+  }
+  static void store_some(Mask m, T* p, __m512i v) { _mm512_mask_storeu_epi64(p, m, v); }
+  static __m512i min(__m512i a, __m512i b) { return _mm512_min_epu64(a, b); }
+  static __m512i max(__m512i a, __m512i b) { return _mm512_max_epu64(a, b); }
+  static __m512i blend_max(__m512i low, Mask m, __m512i a, __m512i b) {
+    return _mm512_mask_max_epu64(low, m, a, b);
+  }
+  static Mask above(__m512i a, __m512i b) { return _mm512_cmpgt_epu64_mask(a, b); }
+  static __m512i compress(Mask m, __m512i v) { return _mm512_maskz_compress_epi64(m, v); }
+  template <int X>
+  static __m512i flip(__m512i v) {
+    if constexpr (X == 1) return _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0x4E);
+    if constexpr (X == 2) return _mm512_permutex_epi64(v, 0x4E);
+    if constexpr (X == 3) return _mm512_permutex_epi64(v, 0x1B);
+    if constexpr (X == 4) return _mm512_shuffle_i64x2(v, v, 0x4E);
+    const __m512i at = _mm512_xor_si512(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7),
+                                        _mm512_set1_epi64(X));
+    return _mm512_permutexvar_epi64(at, v);
+  }
+};
+
+// Lanes whose index has the bit `half`: those that take the larger one.
+template <class V>
+constexpr typename V::Mask upper(int half) {
+  typename V::Mask m = 0;
+  for (int i = 0; i < V::L; i++)
+    if (i & half) m |= (typename V::Mask)(1u << i);
+  return m;
+}
+
+// Compare lane i with lane i ^ X; `half` is the highest bit of X.
+template <class V, int X, int half>
+inline __attribute__((always_inline)) __m512i exchange(__m512i v) {
+  __m512i other = V::template flip<X>(v);
+  return V::blend_max(V::min(v, other), upper<V>(half), v, other);
+}
+
+// A bitonic sequence within one register becomes sorted.
+template <class V>
+inline __attribute__((always_inline)) __m512i clean(__m512i v) {
+  if constexpr (V::L == 16) v = exchange<V, 8, 8>(v);
+  v = exchange<V, 4, 4>(v);
+  v = exchange<V, 2, 2>(v);
+  return exchange<V, 1, 1>(v);
+}
+
+template <class V>
+inline __attribute__((always_inline)) __m512i sort_register(__m512i v) {
+  v = exchange<V, 1, 1>(v);
+  v = exchange<V, 3, 2>(v);
+  v = exchange<V, 1, 1>(v);
+  v = exchange<V, 7, 4>(v);
+  v = exchange<V, 2, 2>(v);
+  v = exchange<V, 1, 1>(v);
+  if constexpr (V::L == 16) {
+    v = exchange<V, 15, 8>(v);
+    v = exchange<V, 4, 4>(v);
+    v = exchange<V, 2, 2>(v);
+    v = exchange<V, 1, 1>(v);
+  }
+  return v;
+}
+
+// Two sorted halves of N registers become one sorted sequence. The larger values land in reverse
+// order, which is bitonic as well, so only one of the two is turned round.
+template <class V, int N>
+inline __attribute__((always_inline)) void merge_registers(__m512i* r) {
+  __m512i t[N];
+#pragma GCC unroll 32
+  for (int i = 0; i < N / 2; i++) {
+    __m512i other = V::template flip<V::L - 1>(r[N - 1 - i]);
+    t[i] = V::min(r[i], other);
+    t[N / 2 + i] = V::max(r[i], other);
+  }
+#pragma GCC unroll 8
+  for (int j = N / 4; j >= 1; j /= 2) {
+#pragma GCC unroll 32
+    for (int i = 0; i < N; i++) {
+      if (i & j) continue;
+      __m512i low = V::min(t[i], t[i + j]);
+      t[i + j] = V::max(t[i], t[i + j]);
+      t[i] = low;
+    }
+  }
+#pragma GCC unroll 32
+  for (int i = 0; i < N; i++) r[i] = clean<V>(t[i]);
+}
+
+template <class V, int N>
+inline __attribute__((always_inline)) void sort_registers(__m512i* r) {
+  if constexpr (N == 1) {
+    r[0] = sort_register<V>(r[0]);
+  } else {
+    sort_registers<V, N / 2>(r);
+    sort_registers<V, N / 2>(r + N / 2);
+    merge_registers<V, N>(r);
+  }
+}
+
+template <class V, int N>
+__attribute__((noinline)) void sort_leaf(typename V::T* a, size_t n) {
+  using Mask = typename V::Mask;
+  constexpr int L = V::L;
+  __m512i r[N];
+#pragma GCC unroll 32
+  for (int i = 0; i < N; i++) {
+    size_t left = n > (size_t)(i * L) ? n - i * L : 0;
+    Mask m = left >= L ? (Mask)-1 : (Mask)((1u << left) - 1);
+    r[i] = V::load_some(m, a + i * L);
+  }
+  sort_registers<V, N>(r);
+#pragma GCC unroll 32
+  for (int i = 0; i < N; i++) {
+    size_t left = n > (size_t)(i * L) ? n - i * L : 0;
+    Mask m = left >= L ? (Mask)-1 : (Mask)((1u << left) - 1);
+    V::store_some(m, a + i * L, r[i]);
+  }
+}
+
+template <class V>
+void sort_small(typename V::T* a, size_t n) {
+  constexpr int L = V::L;
+  if (n <= L) return sort_leaf<V, 1>(a, n);
+  if (n <= 2 * L) return sort_leaf<V, 2>(a, n);
+  if (n <= 4 * L) return sort_leaf<V, 4>(a, n);
+  if (n <= 8 * L) return sort_leaf<V, 8>(a, n);
+  sort_leaf<V, 16>(a, n);
+}
+
+// Moves values > pivot (>= pivot if `from_equal`) behind the others; their number is returned.
+// What stays is compressed in place: a store never reaches what has not been read yet.
+template <class V, bool from_equal>
+size_t partition(typename V::T* a, typename V::T* scratch, size_t n, typename V::T pivot) {
+  using T = typename V::T;
+  using Mask = typename V::Mask;
+  constexpr int L = V::L;
+  const __m512i p = V::splat(pivot);
+  T *low = a, *high = scratch;
+  auto step = [&](__m512i v, Mask valid) __attribute__((always_inline)) {
+    Mask up = from_equal ? (Mask)(valid & ~V::above(p, v)) : (Mask)(valid & V::above(v, p));
+    Mask down = (Mask)(valid & ~up);
+    V::store(high, V::compress(up, v));
+    high += __builtin_popcount(up);
+    return down;
+  };
+  size_t i = 0;
+  for (; i + 4 * L <= n; i += 4 * L) {
+    __m512i v[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) v[k] = V::load(a + i + k * L);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+      Mask down = step(v[k], (Mask)-1);
+      V::store(low, V::compress(down, v[k]));
+      low += __builtin_popcount(down);
+    }
+  }
+  for (; i < n; i += L) {
+    size_t left = n - i;
+    Mask valid = left >= L ? (Mask)-1 : (Mask)((1u << left) - 1);
+    __m512i v = V::load_some(valid, a + i);
+    Mask down = step(v, valid);
+    int many = __builtin_popcount(down);
+    V::store_some((Mask)((1u << many) - 1), low, V::compress(down, v));
+    low += many;
+  }
+  size_t moved = high - scratch;
+  memcpy(low, scratch, moved * sizeof(T));
+  return moved;
+}
+
+template <class V>
+void quicksort(typename V::T* a, typename V::T* scratch, size_t n, int fuel) {
+  using T = typename V::T;
+  constexpr int L = V::L;
+  while (n > 16 * L) {
+    if (fuel-- == 0) return radix_digits(a, scratch, n);
+    T sample[4 * L];
+    size_t step = n / (4 * L);
+    for (int i = 0; i < 4 * L; i++) sample[i] = a[i * step + step / 2];
+    sort_leaf<V, 4>(sample, 4 * L);
+    T pivot = sample[2 * L - 1];
+    size_t high = partition<V, false>(a, scratch, n, pivot);
+    if (high == 0) {  // the pivot is the largest: its equals are in place once they are last
+      n -= partition<V, true>(a, scratch, n, pivot);
+      continue;
+    }
+    quicksort<V>(a + (n - high), scratch, high, fuel);
+    n -= high;
+  }
+  if (n > 1) sort_small<V>(a, n);
+}
+
+}  // namespace vector
+}  // namespace
+#pragma GCC pop_options
+#endif
+
+namespace {
+
+bool has_avx512() {
+#if HLOOM_AVX512_SORT
+  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return has;
+#else
+  return false;
+#endif
+}
+
+void sort_serial(uint16_t* a, uint16_t* b, size_t n) { radix_digits(a, b, n); }
+
+void sort_serial(uint32_t* a, uint32_t* b, size_t n) {
+#if HLOOM_AVX512_SORT
+  if (has_avx512()) return vector::quicksort<vector::Lanes32>(a, b, n, 64);
+#endif
+  radix_digits(a, b, n);
+}
+
+void sort_serial(uint64_t* a, uint64_t* b, size_t n) {
+#if HLOOM_AVX512_SORT
+  if (has_avx512()) return vector::quicksort<vector::Lanes64>(a, b, n, 64);
+#endif
+  radix_digits(a, b, n);
+}
+
+// -- with threads -------------------------------------------------------------------------------
+
+constexpr size_t kParallel = 1 << 16;
+
+// How many of the first k merged values come from x (the rest from y).
+template <class T>
+size_t co_rank(size_t k, const T* x, size_t nx, const T* y, size_t ny) {
+  size_t low = k > ny ? k - ny : 0, high = std::min(k, nx);
+  while (low < high) {
+    size_t i = (low + high) / 2;
+    if (x[i] <= y[k - i - 1]) low = i + 1;
+    else high = i;
+  }
+  return low;
+}
+
+template <class T>
+struct Shares {
+  T *from, *to;
+  size_t n, pieces, run;  // run: length of the sorted runs that are merged in pairs
+};
+
+template <class T>
+void sort_pieces(void* args, int64_t begin, int64_t end) {
+  auto* s = (Shares<T>*)args;
+  for (int64_t p = begin; p < end; p++) {
+    size_t from = std::min(s->n, p * s->run), to = std::min(s->n, from + s->run);
+    // Scratch of a piece is its place in `to`, which has 16 values of room behind it only at the
+    // end: a partition moves at most all but one value, and stores whole registers.
+    if (to > from) sort_serial(s->from + from, s->to + from + 16 * p, to - from);
+  }
+}
+
+template <class T>
+void merge_pieces(void* args, int64_t begin, int64_t end) {
+  auto* s = (Shares<T>*)args;
+  for (int64_t p = begin; p < end; p++) {
+    size_t first = s->n * p / s->pieces, last = s->n * (p + 1) / s->pieces;
+    while (first < last) {  // one pair of runs after the other
+      size_t base = first / (2 * s->run) * (2 * s->run);
+      size_t middle = std::min(s->n, base + s->run), stop = std::min(s->n, base + 2 * s->run);
+      size_t upto = std::min(last, stop);
+      const T *x = s->from + base, *y = s->from + middle;
+      size_t nx = middle - base, ny = stop - middle;
+      size_t i = co_rank(first - base, x, nx, y, ny), j = first - base - i;
+      for (size_t k = first; k < upto; k++) {
+        bool take_x = j >= ny || (i < nx && x[i] <= y[j]);
+        s->to[k] = take_x ? x[i] : y[j];
+        i += take_x;
+        j += !take_x;
+      }
+      first = upto;
+    }
+  }
+}
+
+template <class T>
+void sort_any(hl_context* ctx, T* a, T* b, size_t n) {
+  size_t threads = ctx && n >= kParallel ? (size_t)ctx->threads : 1;
+  if (threads < 2) return sort_serial(a, b, n);
+  size_t pieces = 1;
+  while (pieces < threads) pieces *= 2;
+  T* room = new T[n + 16 * (pieces + 1)];
+  Shares<T> s{a, room, n, pieces, (n + pieces - 1) / pieces};
+  hl_parallel_for(ctx, sort_pieces<T>, &s, (int64_t)pieces, 1);
+  for (; s.run < n; s.run *= 2) {
+    hl_parallel_for(ctx, merge_pieces<T>, &s, (int64_t)pieces, 1);
+    std::swap(s.from, s.to);
+  }
+  if (s.from != a) memcpy(a, s.from, n * sizeof(T));
+  delete[] room;
+}
+
+}  // namespace
+
+void sort_values(hl_context* ctx, uint16_t* a, uint16_t* b, size_t n) { sort_any(ctx, a, b, n); }
+void sort_values(hl_context* ctx, uint32_t* a, uint32_t* b, size_t n) { sort_any(ctx, a, b, n); }
+void sort_values(hl_context* ctx, uint64_t* a, uint64_t* b, size_t n) { sort_any(ctx, a, b, n); }
+
+}  // namespace hloom
