@@ -7,7 +7,8 @@ loop are put before it (`hoist`), since LLVM's optimizer, which would do that, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hloom.kernel.kernel import (
@@ -66,6 +67,16 @@ class KernelBuilder:
     def level(self, value: Value) -> int:
         """How deep the block is in which a value was made."""
         return self._level[value]
+
+    @contextmanager
+    def at(self, level: int) -> Iterator[None]:
+        """Write into an outer block, before the op whose block is open in it."""
+        saved = self.scopes
+        self.scopes = saved[: level + 1]
+        try:
+            yield
+        finally:
+            self.scopes = saved
 
     # -- adding ops
 

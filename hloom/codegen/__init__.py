@@ -1,0 +1,1 @@
+"""From fusions to kernels (tile), and from kernels to machine code (llvm)."""

@@ -1,0 +1,359 @@
+"""The value of any instruction at any index, as kernel ops: what every tile kernel is made of.
+
+`Elements.value(i, index)` writes what is needed for the element (or tile of elements: an index
+may contain lane symbols) of `i` at `index`, following operands backwards until it meets buffers.
+Data movement is thereby a change of the index and costs nothing; reductions become loops.
+
+Two tricks carry it. A value whose index mentions no lane is a scalar, one that varies along some
+axes of the tile has size 1 along the others. And a value is written in the outermost open block
+where all that its index mentions is known: what does not change in a loop is computed before it,
+so the maximum of a row that every element asks for is found once per row.
+
+One file per family holds the rules (`elements_data.py`, `elements_fold.py`, ...); a rule is
+registered with `@ELEMENT.of(opcode)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hloom.base.diagnostics import HloError
+from hloom.base.registry import Registry
+from hloom.codegen.affine import Affine, Indices, Symbol, linear
+from hloom.ir.instruction import Instruction
+from hloom.kernel.build import KernelBuilder
+from hloom.kernel.kernel import BINARY, S32, S64, UNARY, Value
+from hloom.types.dtype import DType
+from hloom.types.shape import Shape
+
+Index = tuple[Affine, ...]
+Result = Value | tuple[Value, ...]
+Rule = Callable[["Elements", Instruction, Index, "Value | None"], Result]
+
+ELEMENT: Registry[str, Rule] = Registry("element rule")
+
+# What is computed from operands at the same index, tile by tile.
+SIMPLE = UNARY | BINARY | {"select", "compare", "clamp", "convert", "reduce-precision"}
+
+
+class Source(NamedTuple):
+    """Memory that holds the value of an instruction: element strides, one per dimension."""
+
+    buffer: Value
+    strides: tuple[int, ...]
+
+
+def strides_of(shape: Shape) -> tuple[int, ...]:
+    """Element strides of an array in memory, by its layout (row-major if it has none)."""
+    dims = shape.dims
+    order = shape.layout.minor_to_major if shape.layout else range(len(dims) - 1, -1, -1)
+    strides = [0] * len(dims)
+    step = 1
+    for d in order:
+        strides[d] = step
+        step *= dims[d]
+    return tuple(strides)
+
+
+class Elements:
+    """Writes elements of instructions into one kernel.
+
+    `tile` is the shape of the tile being written. Nothing is written in a block less deep than
+    `floor`: set while values given by `set_value` (a finished dot) are read.
+    """
+
+    def __init__(self, builder: KernelBuilder, vector_bytes: int) -> None:
+        self.builder = builder
+        self.vector_bytes = vector_bytes
+        self.indices = Indices()
+        self.sources: dict[Instruction, Source] = {}
+        self.tile: tuple[int, ...] = ()
+        self.floor = 0
+        self._known: dict[tuple, Result] = {}
+        self._keys: list[list[tuple]] = [[]]
+        self._levels: dict[Symbol, int] = {}
+
+    # -- asking for values
+
+    def value(self, i: Instruction, index: Index, mask: Value | None = None) -> Value:
+        """The element of an array instruction at an index; garbage where the mask is false."""
+        found = self.result(i, index, mask)
+        assert isinstance(found, Value)
+        return found
+
+    def result(self, i: Instruction, index: Index, mask: Value | None = None) -> Result:
+        """Like `value`; a tuple for an instruction with several results."""
+        key = (i, index, mask)
+        found = self._known.get(key)
+        if found is not None:
+            return found
+        level = self.level_of(index, mask)
+        builder = self.builder
+        if level < builder.depth:
+            found = self._write_outside(level, i, index, mask)
+        else:
+            found = self._write(i, index, mask)
+        self._known[key] = found
+        while len(self._keys) <= level:
+            self._keys.append([])
+        self._keys[level].append(key)
+        return found
+
+    def _write_outside(
+        self, level: int, i: Instruction, index: Index, mask: Value | None
+    ) -> Result:
+        """Write in an outer block; what is known in the blocks inside it is kept for later."""
+        inner = self._keys[level + 1 :]
+        del self._keys[level + 1 :]
+        with self.builder.at(level):
+            found = self._write(i, index, mask)
+        self.forget(level + 1)
+        self._keys += [[] for _ in range(level + 1 - len(self._keys))] + inner
+        return found
+
+    def set_value(self, i: Instruction, index: Index, value: Result) -> None:
+        """Let the element of `i` at `index` be this value, here and in inner blocks."""
+        key = (i, index, None)
+        level = self.builder.depth
+        self._known[key] = value
+        while len(self._keys) <= level:
+            self._keys.append([])
+        self._keys[level].append(key)
+
+    def _write(self, i: Instruction, index: Index, mask: Value | None) -> Result:
+        source = self.sources.get(i)
+        if source is not None:
+            return self.load(source, index, mask)
+        opcode = i.opcode
+        if opcode in SIMPLE:
+            return self.elementwise(i, [self.value(x, index, mask) for x in i.operands])
+        rule = ELEMENT.get(opcode)
+        if rule is None:
+            raise HloError(f"%{i.name}: {opcode} cannot be part of a kernel of elements")
+        return rule(self, i, index, mask)
+
+    def elementwise(self, i: Instruction, operands: Sequence[Value]) -> Value:
+        """An elementwise opcode on tiles, stretched to one shape."""
+        operands = self.matched(operands)
+        x = operands[0]
+        if i.opcode == "compare":
+            attrs = i.attrs
+            order = "total" if attrs.type == "TOTALORDER" else ""
+            return self.builder.compare(str(attrs.direction), x, operands[1], order)
+        if i.opcode == "reduce-precision":
+            attrs = {"exponent_bits": i.attrs.exponent_bits, "mantissa_bits": i.attrs.mantissa_bits}
+            return self.builder.add("reduce-precision", (x,), x.type, attrs)
+        return self.builder.add(
+            i.opcode, tuple(operands), operands[-1].type._replace(dtype=i.shape.dtype)
+        )
+
+    # -- shapes of tiles
+
+    def shape_of(self, axes: frozenset[int]) -> tuple[int, ...]:
+        """The shape of a value that varies along these axes of the tile."""
+        if not axes:
+            return ()
+        return tuple([n if a in axes else 1 for a, n in enumerate(self.tile)])
+
+    def matched(self, values: Sequence[Value]) -> list[Value]:
+        """The values, stretched to one shape."""
+        first = values[0].shape
+        if all(v.shape == first for v in values):
+            return list(values)
+        shape = common_shape([v.shape for v in values])
+        return [self.builder.broadcast(v, shape) for v in values]
+
+    # -- levels
+
+    def level_of(self, index: Index, mask: Value | None = None) -> int:
+        """The depth of the outermost block where all that the index mentions is known."""
+        level = self.floor
+        if mask is not None:
+            level = max(level, self.builder.level(mask))
+        for x in index:
+            for s, _ in x.terms:
+                found = self._levels.get(s)
+                if found is None:
+                    found = self._levels[s] = self._level(s)
+                if found > level:
+                    level = found
+        return level
+
+    def _level(self, s: Symbol) -> int:
+        if s.axis is not None:
+            return 0
+        if s.origin is not None:
+            return self.level_of((s.origin[1],))
+        assert s.value is not None
+        return self.builder.level(s.value)
+
+    # -- index values
+
+    def scalar(self, x: Affine) -> Value:
+        """An index without lanes, as an s64 scalar."""
+        b = self.builder
+        terms = sorted(x.terms, key=lambda t: self.level_of((Affine(0, (t,)),)))
+        total: Value | None = None
+        if x.const or not terms:
+            total = b.index(x.const)
+        for s, c in terms:
+            value = self.symbol_value(s)
+            if c != 1:
+                value = b.binary("multiply", value, b.index(c))
+            total = value if total is None else b.binary("add", total, value)
+        assert total is not None
+        return total
+
+    def numbers(self, x: Affine, dtype: DType | None = None) -> Value:
+        """An index as a tile (a scalar if nothing varies); s32 where it fits, or as asked."""
+        b = self.builder
+        axes = x.axes
+        if not axes:
+            found = self.scalar(x)
+            return b.convert(found, dtype) if dtype is not None else found
+        low, high = x.bounds()
+        kind = dtype or (S32 if low >= -(2**31) and high < 2**31 else S64)
+        shape = self.shape_of(axes)
+        fixed = Affine(x.const, tuple([t for t in x.terms if not t[0].axes]))
+        total = None
+        if fixed.terms or fixed.const:
+            total = b.broadcast(b.convert(self.scalar(fixed), kind), shape)
+        for s, c in x.terms:
+            if not s.axes:
+                continue
+            if s.axis is not None:
+                value = b.iota(kind, self.shape_of(s.axes), s.axis)
+            else:
+                value = b.convert(self.symbol_value(s), kind)
+            if c != 1:
+                value = b.binary("multiply", value, b.constant(kind, c, value.shape))
+            value = b.broadcast(value, shape)
+            total = value if total is None else b.binary("add", total, value)
+        assert total is not None
+        return total
+
+    def symbol_value(self, s: Symbol) -> Value:
+        """The kernel value of a symbol; quotients and remainders are computed when first used."""
+        if s.value is None:
+            assert s.origin is not None
+            kind, x, by = s.origin
+            with self.builder.at(min(self.level_of((x,)), self.builder.depth)):
+                s.value = self._division(kind, x, by)
+        return s.value
+
+    def _division(self, kind: str, x: Affine, by: int) -> Value:
+        b = self.builder
+        low, _ = x.bounds()
+        shift = -(low // by) if low < 0 else 0
+        value = self.numbers(x.plus(shift * by))
+        divisor = b.constant(value.dtype, by, value.shape)
+        if kind == "mod":
+            return b.binary("remainder", value, divisor)
+        quotient = b.binary("divide", value, divisor)
+        if shift:
+            offset = b.constant(value.dtype, -shift, value.shape)
+            quotient = b.binary("add", quotient, offset)
+        return quotient
+
+    # -- memory
+
+    def load(self, source: Source, index: Index, mask: Value | None = None) -> Value:
+        """The elements of a buffer at an index."""
+        offset = linear(index, source.strides)
+        return self.load_at(source.buffer, offset, mask)
+
+    def load_at(self, buffer: Value, offset: Affine, mask: Value | None) -> Value:
+        """The elements at an offset that may contain lanes."""
+        b = self.builder
+        axes = offset.axes
+        shape = self.shape_of(axes)
+        other = None
+        if mask is not None:
+            shape = common_shape([shape, mask.shape])
+            mask = b.broadcast(mask, shape)
+            other = b.constant(buffer.dtype, 0, shape)
+        if not offset.is_strided or (mask is not None and shape != self.shape_of(axes)):
+            offsets = b.broadcast(self.numbers(offset), shape)
+            return b.gather(buffer, offsets, mask, other)
+        base = self.scalar(Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes])))
+        strides = tuple([offset.coefficient(a) for a in range(len(shape))])
+        if mask is None and _wants_transposed(shape, strides):
+            value = b.load(buffer, base, shape[::-1], strides[::-1])
+            return b.transpose(value, (1, 0))
+        return b.load(buffer, base, shape, strides, mask, other)
+
+    def store(self, target: Source, index: Index, value: Value, mask: Value | None = None) -> None:
+        """Write the elements at an index that has as many lanes as the tile."""
+        b = self.builder
+        offset = linear(index, target.strides)
+        shape = self.shape_of(offset.axes)
+        if mask is not None:
+            mask = b.broadcast(mask, shape)
+        value = b.broadcast(value, shape) if value.shape != shape else value
+        if not offset.is_strided:
+            b.scatter(target.buffer, self.numbers(offset), value, mask)
+            return
+        base = self.scalar(Affine(offset.const, tuple([t for t in offset.terms if not t[0].axes])))
+        strides = tuple([offset.coefficient(a) for a in range(len(shape))])
+        b.store(target.buffer, base, value, strides, mask)
+
+    # -- loops
+
+    def loop(
+        self,
+        extent: int,
+        init: Sequence[Value],
+        body: Callable[..., Sequence[Value]],
+        step: int = 1,
+        lower: int = 0,
+    ) -> tuple[Value, ...]:
+        """A counted loop `for lower <= k < extent`; `body(k, *carried)` gets k as an index."""
+        count = -(-(extent - lower) // step)
+        if count <= 0:
+            return tuple(init)
+        if count == 1:
+            return tuple(body(Affine(lower), *init))
+
+        def write(k: Value, *carried: Value) -> Sequence[Value]:
+            index = self.indices.scalar(k, lower, lower + (count - 1) * step)
+            return body(index, *carried)
+
+        return self.for_(lower, extent, step, init, write)
+
+    def for_(
+        self,
+        lower: Value | int,
+        upper: Value | int,
+        step: int,
+        init: Sequence[Value],
+        body: Callable[..., Sequence[Value]],
+    ) -> tuple[Value, ...]:
+        """A loop of the builder; what was known only inside is forgotten after it."""
+        results = self.builder.for_(lower, upper, step, init, body)
+        self.forget(self.builder.depth + 1)
+        return results
+
+    def forget(self, level: int) -> None:
+        """Forget values made in blocks of this depth and deeper: those blocks are closed."""
+        while len(self._keys) > level:
+            for key in self._keys.pop():
+                self._known.pop(key, None)
+
+
+def _wants_transposed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether a 2-D tile is better read along its first axis and turned in registers."""
+    if len(shape) != 2 or 1 in shape:
+        return False
+    return abs(strides[1]) > 1 and strides[0] == 1
+
+
+def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape to which all of these stretch."""
+    rank = max(len(s) for s in shapes)
+    result = [1] * rank
+    for s in shapes:
+        for axis, n in enumerate(s):
+            if n != 1:
+                result[axis + rank - len(s)] = n
+    return tuple(result)
