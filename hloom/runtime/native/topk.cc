@@ -1,0 +1,202 @@
+// How the k first are found: elements become unsigned keys (sort_keys.h) block by block, and whole
+// groups of 64 keys are passed over in a few vector compares unless one is below the k-th key so
+// far. What gets through is kept as (key, place) and cut back to k when there are twice as many.
+#include "topk.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "scratch.h"
+#include "sort_keys.h"
+#include "sort_values.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HLOOM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define HLOOM_CLONES
+#endif
+
+namespace hloom {
+namespace {
+
+constexpr int64_t kBlock = 4096;        // keys that are made at once: they stay in the L1 cache
+constexpr int64_t kGroup = 64;          // keys that are passed over together
+constexpr int64_t kPiece = 1 << 17;     // a long row is cut from this on
+
+// The first group at or after `start` that holds a key below the limit; n if there is none.
+template <class U>
+inline __attribute__((always_inline)) int64_t next_group(const U* keys, int64_t n, int64_t start,
+                                                         U limit) {
+  int64_t g = start;
+  for (; g + kGroup <= n; g += kGroup) {
+    U least = keys[g];
+    for (int64_t i = 1; i < kGroup; i++) least = keys[g + i] < least ? keys[g + i] : least;
+    if (least < limit) return g;
+  }
+  return g < n ? g : n;
+}
+
+HLOOM_CLONES int64_t next1(const uint8_t* k, int64_t n, int64_t s, uint8_t l) { return next_group(k, n, s, l); }
+HLOOM_CLONES int64_t next2(const uint16_t* k, int64_t n, int64_t s, uint16_t l) { return next_group(k, n, s, l); }
+HLOOM_CLONES int64_t next4(const uint32_t* k, int64_t n, int64_t s, uint32_t l) { return next_group(k, n, s, l); }
+HLOOM_CLONES int64_t next8(const uint64_t* k, int64_t n, int64_t s, uint64_t l) { return next_group(k, n, s, l); }
+inline int64_t next(const uint8_t* k, int64_t n, int64_t s, uint8_t l) { return next1(k, n, s, l); }
+inline int64_t next(const uint16_t* k, int64_t n, int64_t s, uint16_t l) { return next2(k, n, s, l); }
+inline int64_t next(const uint32_t* k, int64_t n, int64_t s, uint32_t l) { return next4(k, n, s, l); }
+inline int64_t next(const uint64_t* k, int64_t n, int64_t s, uint64_t l) { return next8(k, n, s, l); }
+
+// Key and place in one number, so that equal keys are ordered by place.
+template <class U>
+using Found = std::conditional_t<sizeof(U) == 8, unsigned __int128, uint64_t>;
+
+template <class U>
+Found<U> found(U key, int64_t place) {
+  return (Found<U>)key << 32 | (Found<U>)place;
+}
+
+struct Topk {
+  hl_context* context;
+  int64_t rows, n, k;
+  const KeyType* type;
+  const char* in;
+  char* values;
+  int32_t* indices;
+  int64_t pieces;  // into which the one row is cut
+  void* kept;      // what the pieces found
+  int64_t* many;
+  int32_t status;
+};
+
+int64_t room_for(int64_t k) { return 2 * k + kGroup + 64; }
+
+// Of elements [begin, end) of a row the k first, in any order; how many is returned.
+template <class U>
+int64_t select(const Topk& t, const char* row, int64_t begin, int64_t end, U* keys, Found<U>* kept) {
+  int64_t many = 0, cut = 2 * t.k + 32;
+  bool full = false;
+  U limit = (U)~(U)0;
+  for (int64_t base = begin; base < end; base += kBlock) {
+    int64_t n = std::min(kBlock, end - base), i = 0;
+    t.type->keys(row + base * (int64_t)sizeof(U), 1, n, keys);
+    while (i < n) {
+      if (full && (i = next(keys, n, i, limit)) == n) break;
+      int64_t stop = std::min(n, i + kGroup);
+      for (; i < stop; i++)
+        if (!full || keys[i] < limit) kept[many++] = found<U>(keys[i], base + i);
+      if (many > cut) {
+        std::nth_element(kept, kept + t.k - 1, kept + many);
+        many = t.k, full = true;
+        limit = (U)(kept[t.k - 1] >> 32);
+      }
+    }
+  }
+  if (many > t.k) {
+    std::nth_element(kept, kept + t.k - 1, kept + many);
+    many = t.k;
+  }
+  return many;
+}
+
+template <class U>
+void write(const Topk& t, int64_t row, Found<U>* kept, uint64_t* spare) {
+  if constexpr (sizeof(U) == 8) std::sort(kept, kept + t.k);
+  else sort_values(nullptr, kept, spare, t.k);
+  const U* x = (const U*)t.in + row * t.n;
+  for (int64_t i = 0; i < t.k; i++) {
+    uint32_t place = (uint32_t)kept[i];
+    if (t.indices) t.indices[row * t.k + i] = (int32_t)place;
+    if (t.values) ((U*)t.values)[row * t.k + i] = x[place];
+  }
+}
+
+// When much of the row is wanted, the whole row is sorted.
+template <class U>
+bool take_all(const Topk& t) {
+  return sizeof(U) < 8 && t.n <= 16 * t.k;
+}
+
+template <class U>
+void rows_of(void* args, int64_t begin, int64_t end) {
+  auto& t = *(Topk*)args;
+  bool all = take_all<U>(t);
+  int64_t room = all ? t.n + 64 : room_for(t.k);
+  Scratch<U> keys(t.context, std::max<int64_t>(kBlock, all ? t.n : 0));
+  Scratch<Found<U>> kept(t.context, room);
+  Scratch<uint64_t> spare(t.context, room);
+  if (!keys || !kept || !spare) {
+    t.status = HL_RESOURCE_EXHAUSTED;
+    return;
+  }
+  for (int64_t r = begin; r < end; r++) {
+    const char* row = t.in + r * t.n * (int64_t)sizeof(U);
+    if (all) {
+      t.type->keys(row, 1, t.n, keys.get());
+      for (int64_t i = 0; i < t.n; i++) kept[i] = found<U>(keys[i], i);
+      if constexpr (sizeof(U) < 8) sort_values(nullptr, kept.get(), spare.get(), t.n);
+    } else {
+      select<U>(t, row, 0, t.n, keys.get(), kept.get());
+    }
+    write<U>(t, r, kept.get(), spare.get());
+  }
+}
+
+template <class U>
+void pieces_of(void* args, int64_t begin, int64_t end) {
+  auto& t = *(Topk*)args;
+  Scratch<U> keys(t.context, kBlock);
+  if (!keys) {
+    t.status = HL_RESOURCE_EXHAUSTED;
+    return;
+  }
+  for (int64_t p = begin; p < end; p++)
+    t.many[p] = select<U>(t, t.in, t.n * p / t.pieces, t.n * (p + 1) / t.pieces, keys.get(),
+                          (Found<U>*)t.kept + p * room_for(t.k));
+}
+
+template <class U>
+int32_t one_row(Topk& t) {
+  Scratch<Found<U>> kept(t.context, t.pieces * room_for(t.k));
+  Scratch<uint64_t> spare(t.context, t.k + 64);
+  Scratch<int64_t> many(t.context, t.pieces);
+  if (!kept || !spare || !many) return HL_RESOURCE_EXHAUSTED;
+  t.kept = kept.get(), t.many = many.get();
+  hl_parallel_for(t.context, pieces_of<U>, &t, t.pieces, 1);
+  int64_t total = 0;
+  for (int64_t p = 0; p < t.pieces; p++)
+    for (int64_t i = 0; i < many[p]; i++) kept[total++] = kept[p * room_for(t.k) + i];
+  if (total > t.k) std::nth_element(kept.get(), kept + t.k - 1, kept + total);
+  write<U>(t, 0, kept.get(), spare.get());
+  return HL_OK;
+}
+
+template <class U>
+int32_t run(Topk& t) {
+  t.pieces = std::min<int64_t>(t.context->threads, t.n / (kPiece / 2));
+  if (t.rows == 1 && t.n >= kPiece && t.pieces > 1 && !take_all<U>(t) && t.k * 8 < t.n / t.pieces)
+    return one_row<U>(t);
+  int64_t grain = std::max<int64_t>(1, 8192 / t.n);
+  hl_parallel_for(t.context, rows_of<U>, &t, t.rows, grain);
+  return t.status ? hl_set_error(t.context, t.status, "topk: no memory for rows of %lld", (long long)t.n) : HL_OK;
+}
+
+}  // namespace
+}  // namespace hloom
+
+HL_API int32_t hl_topk(hl_context* ctx, int64_t rows, int64_t n, int64_t k, int64_t dtype, int64_t flags,
+                       const void* in, void* values, int32_t* indices) {
+  using namespace hloom;
+  if (k < 0 || k > n || n >= (int64_t)1 << 31)
+    return hl_set_error(ctx, HL_INVALID_ARGUMENT, "topk: cannot take %lld elements of rows of %lld", (long long)k, (long long)n);
+  KeyType type(dtype, flags);
+  if (type.bytes == 0) return hl_set_error(ctx, HL_INVALID_ARGUMENT, "topk: no order for type %lld", (long long)dtype);
+  if (rows == 0 || k == 0) return HL_OK;
+  Topk t{ctx, rows, n, k, &type, (const char*)in, (char*)values, indices, 0, nullptr, nullptr, HL_OK};
+  switch (type.bytes) {
+    case 1: return run<uint8_t>(t);
+    case 2: return run<uint16_t>(t);
+    case 4: return run<uint32_t>(t);
+    default: return run<uint64_t>(t);
+  }
+}

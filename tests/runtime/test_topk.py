@@ -1,0 +1,56 @@
+"""hl_topk against a stable sort of the same keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hloom.types.dtype import DType
+from tests.runtime.native_call import NativeCall, native
+from tests.runtime.test_sort import DESCENDING, KEY_TYPES, NANS, ZEROS, drawn, order_of, same_bits
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def call(request: pytest.FixtureRequest) -> Any:
+    with native(request.param) as opened:
+        yield opened
+
+
+def check(call: NativeCall, x: np.ndarray, dtype: DType, k: int, flags: int) -> None:
+    rows, n = x.shape
+    values, indices = np.empty((rows, k), x.dtype), np.empty((rows, k), np.int32)
+    call("hl_topk", rows, n, k, dtype.number, flags, x, values, indices)
+    order = order_of(x, dtype, flags, 1)[:, :k]
+    np.testing.assert_array_equal(indices, order)
+    assert same_bits(values, np.take_along_axis(x, order, 1))
+
+
+@pytest.mark.parametrize("flags", [0, DESCENDING, DESCENDING | ZEROS | NANS])
+@pytest.mark.parametrize("dtype", KEY_TYPES, ids=lambda d: d.name)
+def test_every_type(call: NativeCall, dtype: DType, flags: int):
+    for rows, n, k in [(3, 700, 7), (2, 5000, 1), (4, 130, 129), (1, 1, 1), (2, 9001, 600)]:
+        check(call, drawn(dtype, (rows, n), n), dtype, k, flags)
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "equal"])
+def test_rows_that_defeat_the_filter(call: NativeCall, order: str):
+    x = {"rising": np.arange(300000), "falling": -np.arange(300000), "equal": np.zeros(300000)}
+    for kind, number in ((np.float32, 11), (np.int64, 5)):
+        data = x[order].astype(kind)[None]
+        for k in (1, 10, 1000):
+            indices = np.empty(k, np.int32)
+            call("hl_topk", 1, 300000, k, number, DESCENDING, data, None, indices)
+            expected = np.argsort(-data[0], kind="stable")[:k]
+            np.testing.assert_array_equal(indices, expected)
+
+
+def test_sizes_of_nothing_and_wrong_sizes(call: NativeCall):
+    x, none = np.zeros((2, 3), np.float32), np.empty((2, 0), np.float32)
+    call("hl_topk", 2, 3, 0, 11, 1, x, none, None)
+    call("hl_topk", 0, 3, 2, 11, 1, x, none, None)
+    with pytest.raises(RuntimeError, match="cannot take 4 elements of rows of 3"):
+        call("hl_topk", 2, 3, 4, 11, 1, x, none, None)
+    with pytest.raises(RuntimeError, match="no order for type 15"):
+        call("hl_topk", 2, 3, 1, 15, 1, x, none, None)
