@@ -1,0 +1,62 @@
+"""Custom calls that stand for operations HLO has: `TopK`, `mhlo.topk`, `mhlo.erf` and the like.
+
+Front ends write operations their HLO version lacked as custom calls named after a dialect. Calls
+with a meaning only a library has (factorisations, transforms by vendors) stay.
+"""
+
+from __future__ import annotations
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.pass_ import register
+from hloom.types.dtype import S32
+
+DIALECTS = ("mhlo.", "chlo.")
+UNARY = {
+    "acos": "acos",
+    "acosh": "acosh",
+    "asin": "asin",
+    "asinh": "asinh",
+    "atanh": "atanh",
+    "cosh": "cosh",
+    "erf": "erf",
+    "sinh": "sinh",
+    "tan": "tan",
+}
+
+
+@register
+class CustomCallExpander(Expander):
+    """Replace custom calls for top-k and for elementary functions by the operations."""
+
+    name = "custom-call-expander"
+    opcodes = frozenset(["custom-call"])
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        target, count = i.attrs.custom_call_target, len(i.operands)
+        if target == "TopK" and count == 1 and i.shape.is_tuple:
+            return self.top_k(b, i, True)
+        prefix = next((p for p in DIALECTS if target.startswith(p)), None)
+        if prefix is None or not count or not i.operands[0].shape.is_array:
+            return None
+        name, x = target[len(prefix) :], i.operands[0]
+        if name in ("topk", "top_k") and count == 1 and i.shape.is_tuple:
+            config = i.backend_config.json if i.backend_config is not None else None
+            return self.top_k(b, i, bool((config or {}).get("largest", True)))
+        if count != 1 or not x.shape.compatible(i.shape):
+            return None
+        if not (x.shape.dtype.is_floating or x.shape.dtype.is_complex):
+            return None
+        if name == "atan":
+            one = b.full(1, x.shape.dtype, x.shape.dims)
+            return b.atan2(x, one)
+        opcode = UNARY.get(name)
+        if opcode is None or (opcode == "erf" and x.shape.dtype.is_complex):
+            return None
+        return b.emit(opcode, x)
+
+    def top_k(self, b: Expansion, i: Instruction, largest: bool) -> Instruction | None:
+        values, indices = i.shape.elements
+        if indices.dtype is not S32 or values.is_dynamic:
+            return None
+        return b.topk(i.operands[0], k=values.dims[-1], largest=largest)

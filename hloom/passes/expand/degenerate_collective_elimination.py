@@ -1,0 +1,120 @@
+"""Collectives of one device: a device that talks to itself keeps what it has.
+
+Runs on modules for one device, where every group is that device, and on collectives whose groups
+have one member each. Sends and receives between programs have nobody on the other end of such a
+module: they are refused, as is what writes by run-time offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.expand.expansion import Expander, Expansion, refuse
+from hloom.passes.pass_ import register
+from hloom.types.dtype import U32
+from hloom.types.shape import Shape
+
+SAME = frozenset(
+    ["all-reduce", "all-gather", "all-to-all", "collective-broadcast", "reduce-scatter"]
+)
+STARTS = frozenset(["all-reduce-start", "all-gather-start", "collective-permute-start"])
+DONES = frozenset(["all-reduce-done", "all-gather-done", "collective-permute-done"])
+IDS = frozenset(["partition-id", "replica-id"])
+TRANSFERS = frozenset(["send", "send-done", "recv", "recv-done"])
+
+
+def _has_one_device(i: Instruction) -> bool:
+    module = i.parent.module
+    return module is not None and module.replica_count * module.num_partitions == 1
+
+
+def _is_alone(i: Instruction) -> bool:
+    """Whether every group of a collective is one device."""
+    if _has_one_device(i):
+        return True
+    groups = getattr(i.attrs, "replica_groups", None)
+    if groups is None or groups.is_empty:
+        return False
+    # Ids of replicas with a channel stand for all partitions of a replica.
+    mixed = getattr(i.attrs, "channel_id", None) is not None and hasattr(
+        i.attrs, "use_global_device_ids"
+    )
+    module = i.parent.module
+    if mixed and not i.attrs.use_global_device_ids and module and module.num_partitions > 1:
+        return False
+    return groups.group_size == 1
+
+
+def _shaped(b: Expansion, values: Sequence[Instruction], of: Shape) -> Instruction:
+    return b.tuple(*values) if of.is_tuple else values[0]
+
+
+def _zeros(b: Expansion, of: Shape) -> Instruction:
+    if of.is_tuple:
+        return b.tuple(*(_zeros(b, part) for part in of.elements))
+    return b.full(0, of.dtype, of.dims)
+
+
+@register
+class DegenerateCollectiveElimination(Expander):
+    """Replace collectives of one device by their operands, and its ids by 0."""
+
+    name = "degenerate-collective-elimination"
+    opcodes = SAME | STARTS | DONES | IDS | TRANSFERS | {"collective-permute", "ragged-all-to-all"}
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        if i.opcode in IDS:
+            return self.identity(b, i)
+        if i.opcode in DONES:
+            return self.done(b, i)
+        if i.opcode in TRANSFERS:
+            if _has_one_device(i) and not i.attrs.is_host_transfer:
+                raise refuse(
+                    i,
+                    f"a {i.opcode} in a program for one device has no device on the other end",
+                    "lone-transfer",
+                    "only transfers to and from the host (is_host_transfer=true) can run here",
+                )
+            return None
+        if i.opcode in ("collective-permute", "collective-permute-start"):
+            return self.permuted(b, i) if _has_one_device(i) else None
+        if not _is_alone(i):
+            return None
+        if i.opcode == "ragged-all-to-all":
+            raise refuse(
+                i,
+                "a ragged-all-to-all of one device moves rows by run-time offsets, for which no "
+                "code is made",
+                "lone-collective",
+            )
+        if i.opcode == "all-gather-start":
+            result = _shaped(b, i.operands, i.shape.elements[1])
+            source = _shaped(b, i.operands, i.shape.elements[0])
+            return b.tuple(source, result, *(_zeros(b, s) for s in i.shape.elements[2:]))
+        return _shaped(b, i.operands, i.shape)
+
+    def identity(self, b: Expansion, i: Instruction) -> Instruction | None:
+        module = b.module
+        count = module.replica_count if i.opcode == "replica-id" else module.num_partitions
+        return b.scalar(0, U32) if count == 1 else None
+
+    def done(self, b: Expansion, i: Instruction) -> Instruction | None:
+        start = i.operands[0]
+        if start.opcode in STARTS:
+            return None  # the start stayed
+        return start if i.opcode == "all-reduce-done" else b.element(start, 1)
+
+    def permuted(self, b: Expansion, i: Instruction) -> Instruction:
+        if i.attrs.slice_sizes:
+            raise refuse(i, "no code is made for permutes of slices in place", "lone-collective")
+        stays = (0, 0) in i.attrs.source_target_pairs
+        values = [o if stays else _zeros(b, o.shape) for o in i.operands]
+        if i.opcode == "collective-permute":
+            return _shaped(b, values, i.shape)
+        source, result, *rest = i.shape.elements
+        return b.tuple(
+            _shaped(b, i.operands, source),
+            _shaped(b, values, result),
+            *(_zeros(b, s) for s in rest),
+        )

@@ -1,0 +1,63 @@
+"""Values without elements, and results of operations on nothing, without computing them.
+
+An array with a size 0 is a constant, whatever made it. What folds over, contracts over, pads,
+or updates by nothing is its initial value, zero, the padding value or the old value. A code
+generator then meets no loop of no steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.pass_ import register
+from hloom.types.literal import Literal
+
+KEPT = frozenset(
+    """constant parameter get-tuple-element copy-start copy-done async-start async-update
+    async-done infeed outfeed send recv send-done recv-done custom-call call while conditional
+    fusion add-dependency opt-barrier domain""".split()
+)
+"""What brings a value from elsewhere, or may have effects: only its readers change."""
+
+
+def of_nothing(b: Expansion, i: Instruction) -> Instruction | None:
+    """The result of an operation one of whose operands has no elements."""
+    x = i.operands[0]
+    empty = [0 in o.shape.dims for o in i.operands if o.shape.is_array]
+    if not any(empty) or not i.shape.is_array:
+        return None
+    if i.opcode in ("dot", "convolution"):
+        return b.full(0, i.shape.dtype, i.shape.dims)
+    if i.opcode == "reduce" and empty[0]:
+        return b.spread(i.operands[len(i.operands) // 2], i.shape.dims)
+    if i.opcode == "reduce-window" and empty[0]:
+        return b.spread(i.operands[1], i.shape.dims)
+    if i.opcode == "select-and-scatter" and empty[1]:
+        return b.spread(i.operands[2], i.shape.dims)
+    if i.opcode == "pad" and empty[0]:
+        return b.spread(i.operands[1], i.shape.dims)
+    if i.opcode == "dynamic-update-slice" and empty[1]:
+        return x
+    if i.opcode == "scatter" and len(i.operands) == 3 and (empty[1] or empty[2]):
+        return x if 0 in i.operands[2].shape.dims else None
+    return None
+
+
+@register
+class ZeroSizedHloElimination(Expander):
+    """Replace arrays without elements by constants, and operations on nothing by their result."""
+
+    name = "zero-sized-hlo-elimination"
+    opcodes = frozenset(o for o in OPS if o not in KEPT)
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        of = i.shape
+        if not of.is_array or of.is_dynamic or i.has_side_effect:
+            return None
+        if 0 in of.dims:
+            empty = np.zeros(of.dims, of.dtype.numpy)
+            return b.emit("constant", literal=Literal.owning(empty, of), shape=of)
+        return of_nothing(b, i) if i.operands else None
