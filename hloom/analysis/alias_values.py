@@ -1,0 +1,495 @@
+"""Values of a scheduled module on one time line, and which of them must share a buffer (AN-13).
+
+The schedule is walked as it runs: a loop's condition and body stand, once, where the loop stands,
+a conditional's branches one after the other. Every instruction gets a time, and so do the moments
+between (a loop begins, a branch ends). Tuples, elements, bitcasts, calls and what is handed into
+and out of loops and branches move no bytes: they stand for values made elsewhere, so a *value* is
+born only where something is computed, where a loop begins (its state) and where branches meet.
+
+A value has births and uses. It is alive from each birth to the last use before the next one: the
+state of a loop is born when the loop begins and again when it ends, and the operand of a branch
+is born again when its branch begins, since in other branches nobody needs it.
+
+An *edge* says that the bytes of one value become those of another at some moment. Where both can
+live in one buffer nothing happens then; else somebody must insert a copy.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.analysis.alias import IN_PLACE_OPCODES, InPlacePair, in_place_pairs
+from hloom.base.diagnostics import HloError
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.plan.sizes import size_bytes
+from hloom.types.shape import Shape
+
+Index = tuple[int, ...]
+Tree = Any
+"""A `Value`, a tuple of trees, or None for what has no bytes (tokens)."""
+FORWARDS = frozenset(["opt-barrier", "domain", "add-dependency", "bitcast", "all-reduce-done"])
+DONES = frozenset(
+    "all-gather-done all-reduce-done collective-permute-done copy-done recv-done send-done "
+    "async-update async-done".split()
+)
+NEST_LIMIT = 200
+FOREVER = 1 << 60
+
+
+class Value:
+    """Bytes computed at one moment. `kind`: parameter (of the entry), constant, computed,
+    state (of a loop, while it runs and after it) or merge (of the branches of a conditional)."""
+
+    __slots__ = ("births", "bytes", "forward", "id", "index", "instruction", "kind", "uses")
+
+    def __init__(self, id: int, instruction: Instruction, index: Index, size: int, kind: str):
+        self.id = id
+        self.instruction = instruction
+        self.index = index
+        self.bytes = size
+        self.kind = kind
+        self.births: list[tuple[int, _Branching | None]] = []
+        self.uses: list[int] = []
+        self.forward: Value | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return self.instruction.shape.subshape(self.index)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} %{self.instruction.name}{list(self.index)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The bytes of `source` become those of `target` at `time`.
+
+    `kind`: in-place (operation `site`, `pair`), init (loop `site`), carry (end of the body of loop
+    `site`), branch (end of branch `branch` of conditional `site`), output (end of the entry, whose
+    root is `site`; the target is None). `index` is the part of the result.
+    """
+
+    kind: str
+    source: Value
+    target: Value | None
+    time: int
+    site: Instruction
+    index: Index
+    pair: InPlacePair | None = None
+    branch: int = 0
+
+
+class _Branching:
+    """When a conditional ended, and when the branch (or entry) that it stands in does."""
+
+    __slots__ = ("end", "outer")
+
+    def __init__(self, outer: _Region) -> None:
+        self.end = FOREVER
+        self.outer = outer
+
+
+class _Region:
+    """The entry, or one branch: what runs or does not run as a whole."""
+
+    __slots__ = ("end",)
+
+    def __init__(self) -> None:
+        self.end = FOREVER
+
+
+PairRule = Callable[[Instruction], tuple[InPlacePair, ...]]
+
+
+class ValueFlow:
+    """Values, edges and the time line of a scheduled module with a flat call graph.
+
+    `trees` gives for each instruction of the entry and of whatever control flow calls the values
+    at each place of its shape; `steps` the instruction at each time (None: between two).
+    """
+
+    def __init__(self, module: Module, pairs: PairRule = in_place_pairs) -> None:
+        if module.schedule is None:
+            raise HloError(
+                f"module {module.name} has no schedule",
+                rule="schedule",
+                hint="run hloom.schedule.least_memory.schedule_module first",
+            )
+        self.module = module
+        self.schedule = module.schedule
+        self.pairs = pairs
+        self.trees: dict[Instruction, Tree] = {}
+        self.values: list[Value] = []
+        self.edges: list[Edge] = []
+        self.steps: list[Instruction | None] = []
+        self.time_of: dict[Instruction, int] = {}
+        self.started: dict[Instruction, int] = {}
+        """When a loop begins."""
+        self._region = _Region()
+        self._depth = 0
+        self._forwarded = False
+        self._walk_entry()
+        self._finish()
+
+    # -- the walk ----------------------------------------------------------------------------
+
+    def _walk_entry(self) -> None:
+        entry = self.module.entry
+        arguments = [self._new_tree(p, "parameter", 0) for p in entry.parameters]
+        root = self._walk(entry, arguments)
+        end = self._step(None)
+        self._region.end = end
+        self._use(root, end)
+        for index, value in leaves(root):
+            if value is not None:
+                self.edges.append(Edge("output", value, None, end, entry.root, index))
+
+    def _walk(self, c: Computation, arguments: list[Tree]) -> Tree:
+        """Walk one computation as it runs; its result."""
+        order = self.schedule.get(c)
+        if order is None:
+            raise HloError(f"computation %{c.name} has no schedule", rule="schedule")
+        if c.root in self.trees:
+            raise HloError(
+                f"computation %{c.name} is called from two places",
+                rule="flat-call-graph",
+                hint="run the pass flatten-call-graph, or hloom.memory.flat.flatten",
+            )
+        if self._depth >= NEST_LIMIT:
+            raise HloError(f"control flow nests more than {NEST_LIMIT} deep at %{c.name}")
+        self._depth += 1
+        trees, steps, time_of = self.trees, self.steps, self.time_of
+        special = _SPECIAL
+        for i in order:
+            handler = special.get(i.opcode)
+            if handler is not None:
+                trees[i] = handler(self, i)
+                continue
+            if i.opcode == "parameter":
+                trees[i] = arguments[i.attrs.number]
+                time_of[i] = len(steps)
+                steps.append(i)
+                continue
+            self._compute(i)
+        self._depth -= 1
+        return trees[c.root]
+
+    def _compute(self, i: Instruction) -> None:
+        """Everything that reads its operands and makes values of its own."""
+        time = self._step(i)
+        trees = self.trees
+        for x in i.operands:
+            tree = trees[x]
+            if type(tree) is Value:
+                tree.uses.append(time)
+            elif tree is not None:
+                self._use(tree, time)
+        made = trees[i] = self._new_tree(i, "computed", time)
+        if i.opcode in IN_PLACE_OPCODES:
+            self._in_place(i, made, time)
+
+    def _in_place(self, i: Instruction, made: Tree, time: int) -> None:
+        for pair in self.pairs(i):
+            source = at(self.trees[i.operands[pair.operand]], pair.operand_index)
+            target = at(made, pair.output_index)
+            both = leaves(source), leaves(target)
+            for (index, x), (_, y) in zip(*both, strict=True):
+                if x is not None and y is not None:
+                    whole = InPlacePair(
+                        pair.operand, pair.operand_index + index, pair.output_index + index
+                    )
+                    edge = Edge("in-place", x, y, time, i, whole.output_index, whole)
+                    self.edges.append(edge)
+
+    def _step(self, i: Instruction | None) -> int:
+        time = len(self.steps)
+        self.steps.append(i)
+        if i is not None:
+            self.time_of[i] = time
+        return time
+
+    def _new(self, i: Instruction, index: Index, shape: Shape, kind: str, time: int) -> Value:
+        made = Value(len(self.values), i, index, size_bytes(shape), kind)
+        made.births.append((time, None))
+        self.values.append(made)
+        return made
+
+    def _new_tree(self, i: Instruction, kind: str, time: int) -> Tree:
+        shape = i.shape
+        if shape.is_array:
+            return self._new(i, (), shape, kind, time)
+
+        def build(part: Shape, index: Index) -> Tree:
+            if part.is_tuple:
+                return tuple(build(x, (*index, k)) for k, x in enumerate(part.elements))
+            if part.is_array or part.is_buffer:
+                return self._new(i, index, part, kind, time)
+            return None
+
+        return build(shape, ())
+
+    def _use(self, tree: Tree, time: int) -> None:
+        if type(tree) is tuple:
+            for part in tree:
+                self._use(part, time)
+        elif tree is not None:
+            tree.uses.append(time)
+
+    # -- what moves no bytes -----------------------------------------------------------------
+
+    def _tuple(self, i: Instruction) -> Tree:
+        self._step(i)
+        return tuple([self.trees[x] for x in i.operands])
+
+    def _element(self, i: Instruction) -> Tree:
+        self._step(i)
+        return self.trees[i.operands[0]][i.attrs.index]
+
+    def _forward(self, i: Instruction) -> Tree:
+        time = self._step(i)
+        tree = self.trees[i.operands[0]]
+        if i.opcode in DONES:
+            self._use(tree, time)
+            self._keep_started(i.operands[0], time)
+        return tree
+
+    def _token(self, i: Instruction) -> Tree:
+        self._step(i)
+        return None
+
+    def _constant(self, i: Instruction) -> Tree:
+        return self._new_tree(i, "constant", self._step(i))
+
+    def _done(self, i: Instruction) -> Tree:
+        """The second half of what was started: the operands were needed until now."""
+        time = self._step(i)
+        start = i.operands[0]
+        tree = self.trees[start]
+        self._use(tree, time)
+        self._keep_started(start, time)
+        if i.opcode == "async-update":
+            return tree
+        if i.opcode == "copy-done":
+            return tree[0]
+        if i.opcode == "send-done":
+            return None
+        if i.opcode == "recv-done":
+            return (tree[0], None)
+        return tree[1]
+
+    def _keep_started(self, start: Instruction, time: int) -> None:
+        """Operands of a start stay as they are until its end, but for those it overwrites."""
+        while start.opcode == "async-update":
+            start = start.operands[0]
+        overwritten = {p.operand for p in self.pairs(start)}
+        for k, x in enumerate(start.operands):
+            if k not in overwritten:
+                self._use(self.trees[x], time)
+
+    def _start(self, i: Instruction) -> Tree:
+        """A first half whose result holds its operand."""
+        time = self._step(i)
+        for x in i.operands:
+            self._use(self.trees[x], time)
+        made = list(self._new_tree(i, "computed", time))
+        if i.opcode == "copy-start":
+            made[1] = self.trees[i.operands[0]]
+        elif i.opcode == "send" or len(i.operands) == 1:
+            made[0] = self.trees[i.operands[0]]
+        tree = tuple(made)
+        self._in_place(i, tree, time)
+        return tree
+
+    # -- control flow ------------------------------------------------------------------------
+
+    def _call(self, i: Instruction) -> Tree:
+        root = self._walk(i.called[0], [self.trees[x] for x in i.operands])
+        self._step(i)
+        return root
+
+    def _async_start(self, i: Instruction) -> Tree:
+        """The call runs at its start; what it computes stays until it is done."""
+        first = len(self.values)
+        operands = tuple([self.trees[x] for x in i.operands])
+        root = self._walk(i.called[0], list(operands))
+        time = self._step(i)
+        self._use(operands, time)
+        for value in self.values[first:]:
+            value.uses.append(time)
+        contexts = [self._new_tree(i, "computed", time)] if len(i.shape.elements) > 2 else []
+        rest = contexts[0][2:] if contexts else ()
+        return (operands, root, *rest)
+
+    def _while(self, i: Instruction) -> Tree:
+        condition, body = i.called
+        begin = self._step(None)
+        self.started[i] = begin
+        init = self.trees[i.operands[0]]
+        self._use(init, begin)
+        state = self._new_tree(i, "state", begin)
+        holds = self._walk(condition, [state])
+        self._use(holds, self._step(None))
+        self._use(state, self._step(None))
+        root = self._walk(body, [state])
+        turn = self._step(None)
+        self._use(root, turn)
+        end = self._step(i)
+        results: list[Value] = []
+        for (index, x), (_, s), (_, r) in zip(leaves(init), leaves(state), leaves(root)):
+            if x is None or s is None or r is None:
+                continue
+            x, r = resolved(x), resolved(r)
+            if r is s:
+                s.forward = x
+                self._forwarded = True
+                x.uses.append(end)
+                continue
+            results.append(s)
+            self.edges.append(Edge("carry", r, s, turn, i, index))
+            self.edges.append(Edge("init", x, s, begin, i, index))
+        for s in results:
+            s.births.append((end, None))
+        return self._resolve(state) if len(results) != i.shape.leaf_count else state
+
+    def _conditional(self, i: Instruction) -> Tree:
+        begin = self._step(None)
+        for x in i.operands:
+            self._use(self.trees[x], begin)
+        outer = self._region
+        branching = _Branching(outer)
+        roots: list[tuple[int, Tree]] = []
+        for k, c in enumerate(i.called):
+            argument = self.trees[i.operands[k + 1]]
+            start = self._step(None)
+            for _, value in leaves(argument):
+                if value is not None:
+                    value.births.append((start, branching))
+            self._region = _Region()
+            root = self._walk(c, [argument])
+            turn = self._step(None)
+            self._region.end = turn
+            self._use(root, turn)
+            roots.append((turn, root))
+        self._region = outer
+        time = branching.end = self._step(i)
+        return self._merged(i, roots, time)
+
+    def _merged(self, i: Instruction, roots: list[tuple[int, Tree]], time: int) -> Tree:
+        """What arrives from branches: a value that all hand on, or a new one."""
+
+        def build(shape: Shape, index: Index, parts: list[Tree]) -> Tree:
+            if shape.is_tuple:
+                return tuple(
+                    build(x, (*index, k), [p[k] for p in parts])
+                    for k, x in enumerate(shape.elements)
+                )
+            if parts[0] is None:
+                return None
+            if all(p is parts[0] for p in parts):
+                parts[0].uses.append(time)
+                return parts[0]
+            made = self._new(i, index, shape, "merge", time)
+            for k, p in enumerate(parts):
+                self.edges.append(Edge("branch", p, made, roots[k][0], i, index, branch=k))
+            return made
+
+        return build(i.shape, (), [root for _, root in roots])
+
+    # -- afterwards --------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """Let the values that loops only hand on be one with what they got."""
+        if not self._forwarded:
+            return
+        for v in self.values:
+            if v.forward is not None:
+                x = resolved(v)
+                x.uses += v.uses
+                x.births += [b for b in v.births[1:] if b[1] is not None]
+        for v in self.values:
+            if v.forward is None:
+                v.uses.sort()
+                v.births.sort(key=lambda b: b[0])
+        self.values = [v for v in self.values if v.forward is None]
+        for i, tree in self.trees.items():
+            if type(tree) is not Value or tree.forward is not None:
+                self.trees[i] = self._resolve(tree)
+        self.edges = [
+            Edge(e.kind, resolved(e.source), e.target and resolved(e.target), e.time, e.site,
+                 e.index, e.pair, e.branch)
+            for e in self.edges
+        ]  # fmt: skip
+
+    def _resolve(self, tree: Tree) -> Tree:
+        if type(tree) is tuple:
+            return tuple([self._resolve(x) for x in tree])
+        return resolved(tree) if tree is not None else None
+
+    def at(self, i: Instruction, index: Index = ()) -> Value:
+        """The value at one array of an instruction's result."""
+        return at(self.trees[i], index)
+
+    def intervals(self, v: Value) -> list[tuple[int, int]]:
+        """When a value is alive: half-open, in half steps. An instruction at time t reads and
+        writes in [2t, 2t + 2)."""
+        births = [t for t, where in v.births if where is None or self._is_reborn(v, where)]
+        found: list[tuple[int, int]] = []
+        uses = v.uses
+        for k, birth in enumerate(births):
+            until = births[k + 1] if k + 1 < len(births) else FOREVER
+            position = bisect_left(uses, until) - 1
+            if position >= 0 and uses[position] >= birth:
+                found.append((2 * birth, 2 * uses[position] + 2))
+            elif k == 0:
+                found.append((2 * birth, 2 * birth + 2))
+        return found
+
+    @staticmethod
+    def _is_reborn(v: Value, where: _Branching) -> bool:
+        """Whether nobody needs an operand of a branch once its conditional has ended."""
+        position = bisect_left(v.uses, where.end)
+        return position == bisect_right(v.uses, where.outer.end)
+
+
+def resolved(v: Value) -> Value:
+    """What a value that a loop hands on stands for."""
+    while v.forward is not None:
+        v = v.forward
+    return v
+
+
+def at(tree: Tree, index: Index) -> Tree:
+    """The part of a tree at an index."""
+    for k in index:
+        tree = tree[k]
+    return tree
+
+
+def leaves(tree: Tree, index: Index = ()) -> list[tuple[Index, Value | None]]:
+    """Each index without further parts, and the value there (None: no bytes)."""
+    if type(tree) is not tuple:
+        return [(index, tree)]
+    return [leaf for k, part in enumerate(tree) for leaf in leaves(part, (*index, k))]
+
+
+# Methods of the walk by opcode; all other instructions compute.
+_SPECIAL: dict[str, Callable[[ValueFlow, Instruction], Tree]] = {
+    **dict.fromkeys(FORWARDS, ValueFlow._forward),
+    **dict.fromkeys(DONES - FORWARDS, ValueFlow._done),
+    **dict.fromkeys(
+        ["copy-start", "send", "all-gather-start", "collective-permute-start"], ValueFlow._start
+    ),
+    "after-all": ValueFlow._token,
+    "async-start": ValueFlow._async_start,
+    "call": ValueFlow._call,
+    "conditional": ValueFlow._conditional,
+    "constant": ValueFlow._constant,
+    "get-tuple-element": ValueFlow._element,
+    "tuple": ValueFlow._tuple,
+    "while": ValueFlow._while,
+}

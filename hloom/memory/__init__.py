@@ -1,0 +1,1 @@
+"""Where values live: copies, sharing, heaps, buffer assignment."""

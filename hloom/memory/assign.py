@@ -1,0 +1,231 @@
+"""Buffer assignment: from a scheduled module with its copies to a place for every value.
+
+1. What must share a buffer does (`groups.py`; a conflict means that copy insertion did not run).
+2. Results overwrite operands that die, where the sharing rule allows it.
+3. Buffers of parameters, constants and outputs are where the caller has them; all others are
+   packed into one block by a heap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloom.analysis.alias import in_place_pairs
+from hloom.analysis.alias_values import PairRule, Tree, Value, ValueFlow, leaves
+from hloom.base.diagnostics import HloError
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.memory.groups import Group, Groups
+from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers itself)
+from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
+from hloom.memory.heap.block import HEAPS, Block, live_bytes
+from hloom.memory.share import CanShare
+from hloom.plan.places import PlacedValue, Places, SliceTree
+from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
+from hloom.types.literal import Literal
+from hloom.types.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class AssignOptions:
+    """How buffers are assigned. `can_share` None: the default rule of `share.py`."""
+
+    can_share: CanShare | None = None
+    pairs: PairRule = in_place_pairs
+    heap: str = "best-fit"
+    alignment: int = ALIGNMENT
+    share_operands: bool = True
+    """Whether results may overwrite operands that they need not."""
+
+
+def assign_buffers(module: Module, options: AssignOptions | None = None) -> Places:
+    """A place for every value of a scheduled module with a flat call graph.
+
+    Raises `HloError` when it is not scheduled or flat, or when copies are missing.
+    """
+    options = options or AssignOptions()
+    flow = ValueFlow(module, options.pairs)
+    groups = Groups(flow, options.can_share)
+    failed = groups.join_edges()
+    if failed:
+        e = failed[0]
+        raise HloError(
+            f"{e.source!r} and its {e.kind} target would be alive together in one buffer",
+            instruction=f"%{e.site.name}",
+            rule="interference",
+            hint="run hloom.memory.copies.insert_copies first",
+        )
+    if options.share_operands:
+        share_operands(groups)
+    return _Assignment(groups, options).places()
+
+
+def share_operands(groups: Groups) -> int:
+    """Let results overwrite operands that die; how many do."""
+    flow, shared = groups.flow, 0
+    group, can_share = groups.group, groups.can_share
+    for time, i in enumerate(flow.steps):
+        if i is None or not i.operands:
+            continue
+        made = flow.trees[i]
+        for index, y in leaves(made) if type(made) is tuple else (((), made),):
+            if y is None or y.kind != "computed" or y.instruction is not i:
+                continue
+            for number, operand in enumerate(i.operands):
+                x = flow.trees[operand]
+                if type(x) is not Value or x.bytes != y.bytes or not _dies(x, time):
+                    continue
+                if group[x] is group[y]:
+                    break
+                if can_share(i, number, index) and groups.join(group[x], group[y]):
+                    shared += 1
+                    break
+    return shared
+
+
+def _dies(x: Value, time: int) -> bool:
+    """Whether a value may be needed for the last time at this time."""
+    return x.uses[-1] == time or x.kind == "state" or len(x.births) > 1
+
+
+class _Assignment:
+    """Turns groups into allocations and slices."""
+
+    def __init__(self, groups: Groups, options: AssignOptions) -> None:
+        self.groups = groups
+        self.flow = groups.flow
+        self.options = options
+        self.allocations: list[Allocation] = []
+        self.home: dict[int, tuple[Allocation, int]] = {}
+        """By id of a group: its allocation and offset."""
+
+    def places(self) -> Places:
+        self._fixed()
+        self._constants()
+        live = self._temp()
+        slices: dict[Value, BufferSlice] = {}
+        for v in self.flow.values:
+            allocation, offset = self.home[id(self.groups.group[v])]
+            slices[v] = BufferSlice(allocation, offset, v.bytes)
+        trees: dict[Instruction, SliceTree] = {}
+        for i, tree in self.flow.trees.items():
+            trees[i] = slices[tree] if type(tree) is Value else _sliced(tree, slices)
+        notes = self._notes()
+        values = [
+            PlacedValue(v.instruction, v.index, tuple(self._alive(v)), slices[v], notes.get(v, ""))
+            for v in self.flow.values
+        ]
+        return Places(self.allocations, trees, values, live)
+
+    def _allocate(self, size: int, kind: str, **more: object) -> Allocation:
+        made = Allocation(len(self.allocations), size, kind, **more)  # pyright: ignore
+        self.allocations.append(made)
+        return made
+
+    def _fixed(self) -> None:
+        """Parameters, then outputs, in the order of their parts."""
+        flow, groups = self.flow, self.groups
+        for p in flow.module.entry.parameters:
+            number = p.attrs.number
+            for index, v in leaves(flow.trees[p]):
+                if v is None:
+                    continue
+                part = (number, index)
+                made = self._allocate(
+                    v.bytes,
+                    "parameter",
+                    parameter_number=number,
+                    shape_index=index,
+                    output_index=groups.donated.get(part),
+                    is_donated=part in groups.donated,
+                )
+                self.home[id(groups.group[v])] = made, 0
+        for index, v in groups.outputs.items():
+            g = groups.group[v]
+            if id(g) not in self.home:
+                self.home[id(g)] = self._allocate(v.bytes, "output", shape_index=index), 0
+
+    def _constants(self) -> None:
+        for v in self.flow.values:
+            if v.kind == "constant":
+                data = literal_bytes(_part(v.instruction.attrs.literal, v.index), v.shape)
+                made = self._allocate(v.bytes, "constant", data=data)
+                self.home[id(self.groups.group[v])] = made, 0
+
+    def _temp(self) -> int:
+        """Pack what is left; the most bytes alive at one time."""
+        left: dict[int, Group] = {}
+        for v in self.flow.values:
+            g = self.groups.group[v]
+            if id(g) not in self.home:
+                left[id(g)] = g
+        if not left:
+            return 0
+        blocks = [Block(g.bytes, _merged_intervals(g)) for g in left.values()]
+        packing = HEAPS[self.options.heap](blocks, self.options.alignment)
+        temp = self._allocate(packing.total_bytes, "temp")
+        for key, offset in zip(left, packing.offsets, strict=True):
+            self.home[key] = temp, offset
+        return live_bytes(blocks, self.options.alignment)
+
+    def _alive(self, v: Value) -> list[tuple[int, int]]:
+        """When a value is alive, cut off where something was written over it."""
+        g = self.groups.group[v]
+        return [(s, e) for s, e, x in g.intervals if x is v] or self.flow.intervals(v)
+
+    def _notes(self) -> dict[Value, str]:
+        """Why a value shares its buffer, in the order of birth."""
+        first: dict[int, Value] = {}
+        notes: dict[Value, str] = {}
+        for v in self.flow.values:
+            g = self.groups.group[v]
+            if v.kind == "state":
+                notes[v] = "loop state"
+            elif v.kind == "merge":
+                notes[v] = "meeting of branches"
+            elif v.instruction.opcode == "copy":
+                notes[v] = "copy"
+            if other := first.get(id(g)):
+                note = f"in the buffer of %{other.instruction.name}"
+                notes[v] = f"{notes[v]}, {note}" if v in notes else note
+            else:
+                first[id(g)] = v
+        for index, v in self.groups.outputs.items():
+            for x in self.groups.group[v].members:
+                if x.id >= 0:
+                    text = f"in output {{{','.join(map(str, index))}}}"
+                    notes[x] = f"{notes[x]}, {text}" if x in notes else text
+        return notes
+
+
+def _sliced(tree: Tree, slices: dict[Value, BufferSlice]) -> SliceTree:
+    if type(tree) is tuple:
+        return tuple([_sliced(part, slices) for part in tree])
+    return None if tree is None else slices[tree]
+
+
+def _merged_intervals(g: Group) -> tuple[tuple[int, int], ...]:
+    """The times a group is alive, touching ones made one."""
+    merged: list[tuple[int, int]] = []
+    for start, end, _ in g.intervals:
+        if merged and merged[-1][1] >= start:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def _part(literal: Literal, index: tuple[int, ...]) -> Literal:
+    for k in index:
+        literal = literal.elements[k]
+    return literal
+
+
+def literal_bytes(literal: Literal, shape: Shape) -> bytes:
+    """The bytes of a constant as they stand in memory: in the order of its layout."""
+    array = np.asarray(literal.array)
+    if shape.layout is not None and shape.layout.minor_to_major:
+        array = array.transpose(tuple(reversed(shape.layout.minor_to_major)))
+    return np.ascontiguousarray(array).tobytes()

@@ -1,0 +1,306 @@
+"""Copy insertion: the fewest copies with which everything that must share a buffer can (PS-32).
+
+Loop state, branches, in-place operations, outputs and donated parameters say which values must be
+one buffer (the edges of `analysis/alias_values.py`). First all are joined without any copy; where
+two values would be alive together, one copy goes in at that very edge, and all is joined anew. At
+the end, each copy of the module is taken out whose source and target can share a buffer after all.
+
+Copies that several parts of one state need at one moment are ordered so that none overwrites what
+another still reads; a ring of them gets one more. The schedule is kept, with the copies in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.analysis.alias import in_place_pairs
+from hloom.analysis.alias_values import Edge, PairRule, Value, ValueFlow
+from hloom.base.diagnostics import HloError
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.memory.flat import flatten, laid_out
+from hloom.memory.groups import Groups
+from hloom.memory.share import CanShare, DefaultShare
+from hloom.types.shape import tuple_shape
+
+Index = tuple[int, ...]
+Demand = Callable[[Instruction, int, Instruction], bool]
+"""(user, operand number, what computes that operand) -> must it be a copy?"""
+ROUNDS = 30
+REMOVALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """How copies are inserted.
+
+    `demand` lets a target have a copy of an operand whatever the buffers (a parameter that feeds a
+    collective in special memory); one copy serves all who demand one of the same value.
+    `remove_existing`: copies that the module came with go too where they do nothing.
+    """
+
+    can_share: CanShare | None = None
+    pairs: PairRule = in_place_pairs
+    demand: Demand | None = None
+    remove_existing: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CopyResult:
+    """How many copies were put in and stayed, and how many that were there went."""
+
+    inserted: int = 0
+    removed: int = 0
+
+
+def insert_copies(module: Module, options: CopyOptions | None = None) -> CopyResult:
+    """Make the buffers of a scheduled module possible, by copies. Flattens the call graph.
+
+    Raises `HloError` when the module has no schedule.
+    """
+    options = options or CopyOptions()
+    flatten(module)
+    share = options.can_share or DefaultShare()
+    before = {i for c in laid_out(module) for i in c.instructions if i.opcode == "copy"}
+    demanded = _demanded_copies(module, options.demand) if options.demand else set()
+    kept = demanded if options.remove_existing else demanded | before
+    for _ in range(REMOVALS):
+        groups = _converged(module, options, share)
+        if not _remove_copies(groups.flow, groups, kept):
+            break
+    else:
+        _converged(module, options, share)
+    after = {i for c in laid_out(module) for i in c.instructions if i.opcode == "copy"}
+    return CopyResult(len(after - before), len(before - after))
+
+
+def _converged(module: Module, options: CopyOptions, share: CanShare) -> Groups:
+    """Put copies in until every edge can join; the groups then."""
+    failed: list[Edge] = []
+    for _ in range(ROUNDS):
+        groups = Groups(ValueFlow(module, options.pairs), share)
+        failed = groups.join_edges()
+        if not failed:
+            return groups
+        _put_copies(groups, failed)
+    raise HloError(
+        f"copies of module {module.name} do not come to an end at %{failed[0].site.name}",
+        rule="copy-insertion",
+        hint="this is a fault of hloom: please report it with the module",
+    )
+
+
+# -- putting copies in -----------------------------------------------------------------------
+
+
+class _Inserter:
+    """Adds instructions to a computation and, all together, to its schedule before `anchor`
+    (None: at the end)."""
+
+    def __init__(self, module: Module, c: Computation, anchor: Instruction | None) -> None:
+        self.module = module
+        self.computation = c
+        self.anchor = anchor
+        self.made: list[Instruction] = []
+
+    def put(self, opcode: str, *operands: Instruction, **attributes: Any) -> Instruction:
+        c = self.computation
+        if opcode == "copy":
+            x = operands[0]
+            made = c.append("copy", OPS["copy"].empty, operands, x.shape, f"{x.name}.copy")
+            made.metadata = x.metadata
+        else:
+            made = c.add(opcode, *operands, **attributes)
+            if opcode == "tuple":
+                made.shape = tuple_shape(x.shape for x in operands)
+        self.made.append(made)
+        return made
+
+    def leaf(self, x: Instruction, index: Index) -> Instruction:
+        """The instruction that is one part of x."""
+        for depth, k in enumerate(index):
+            if x.opcode == "tuple":
+                x = x.operands[k]
+                continue
+            shape = x.shape.subshape(index[depth : depth + 1])
+            got = self.put("get-tuple-element", x, index=k)
+            got.shape = shape
+            x = got
+        return x
+
+    def rebuilt(self, x: Instruction, index: Index, new: dict[Index, Instruction]) -> Instruction:
+        """x with some of its parts replaced; `index` is where x itself stands."""
+        if index in new:
+            return new[index]
+        n = len(index)
+        touched = {p[n] for p in new if p[:n] == index and len(p) > n}
+        if not touched:
+            return x
+        count = len(x.shape.elements)
+        parts = []
+        for k in range(count):
+            part = self.leaf(x, (k,)) if (*index, k) not in new else x
+            parts.append(self.rebuilt(part, (*index, k), new))
+        return self.put("tuple", *parts)
+
+    def done(self) -> None:
+        schedule = self.module.schedule
+        assert schedule is not None
+        order = schedule[self.computation]
+        at_ = len(order) if self.anchor is None else order.index(self.anchor)
+        order[at_:at_] = self.made
+
+
+def _put_copies(groups: Groups, failed: list[Edge]) -> None:
+    """One copy for each edge that failed, those of one moment together."""
+    sites: dict[tuple[object, ...], list[Edge]] = {}
+    for e in failed:
+        number = e.pair.operand if e.pair else 0
+        sites.setdefault((e.kind, e.site, e.branch, number), []).append(e)
+    for edges in sites.values():
+        _put_at(groups, edges)
+
+
+def _put_at(groups: Groups, edges: list[Edge]) -> None:
+    e = edges[0]
+    module, site = groups.flow.module, e.site
+    if e.kind in ("in-place", "init"):
+        number = e.pair.operand if e.pair else 0
+        inserter = _Inserter(module, site.parent, site)
+        old = site.operands[number]
+        new = _with_copies(groups, inserter, old, edges)
+        site.set_operands(tuple(new if k == number else x for k, x in enumerate(site.operands)))
+    else:
+        c = site.parent if e.kind == "output" else site.called[1 if e.kind == "carry" else e.branch]
+        inserter = _Inserter(module, c, None)
+        c.root = _with_copies(groups, inserter, c.root, edges)
+    inserter.done()
+
+
+def _with_copies(
+    groups: Groups, inserter: _Inserter, x: Instruction, edges: list[Edge]
+) -> Instruction:
+    """x with the parts of these edges copied, in an order that loses nothing."""
+    parts = {_part(e): inserter.leaf(x, _part(e)) for e in edges}
+    new: dict[Index, Instruction] = {}
+    saved: dict[Index, Instruction] = {}
+    for e, save in _in_order(groups, edges):
+        index = _part(e)
+        if save:
+            saved[index] = inserter.put("copy", parts[index])
+        else:
+            new[index] = inserter.put("copy", saved.get(index, parts[index]))
+    return inserter.rebuilt(x, (), new)
+
+
+def _part(e: Edge) -> Index:
+    """Which part of the operand or root an edge is about."""
+    return e.pair.operand_index if e.pair else e.index
+
+
+def _in_order(groups: Groups, edges: list[Edge]) -> Iterable[tuple[Edge, bool]]:
+    """The edges in an order in which no copy overwrites what a later one reads. Where they form
+    a ring, one source is saved first: (edge, True)."""
+    target = [groups.group[e.target or groups.outputs[e.index]] for e in edges]
+    reads: dict[int, list[int]] = {}
+    for k, e in enumerate(edges):
+        reads.setdefault(id(groups.group[e.source]), []).append(k)
+    # blockers[k]: copies that must read before k writes.
+    readers = [[j for j in reads.get(id(g), ()) if j != k] for k, g in enumerate(target)]
+    writers: list[list[int]] = [[] for _ in edges]
+    waiting = [len(r) for r in readers]
+    for k, r in enumerate(readers):
+        for j in r:
+            writers[j].append(k)
+    ready = [k for k in range(len(edges)) if not waiting[k]]
+    done: set[int] = set()
+    saved: set[int] = set()
+    rest = iter(range(len(edges)))
+    while len(done) < len(edges):
+        if not ready:
+            k = next(k for k in rest if k not in done)
+            for j in readers[k]:
+                if j not in done and j not in saved:
+                    saved.add(j)
+                    yield edges[j], True
+            ready.append(k)
+        k = ready.pop()
+        if k in done:
+            continue
+        done.add(k)
+        yield edges[k], False
+        for w in writers[k] if k not in saved else ():
+            waiting[w] -= 1
+            if not waiting[w] and w not in done:
+                ready.append(w)
+        if k in saved:
+            for w in writers[k]:
+                if w not in done and all(j in done or j in saved for j in readers[w]):
+                    ready.append(w)
+
+
+# -- taking copies out -----------------------------------------------------------------------
+
+
+def _remove_copies(flow: ValueFlow, groups: Groups, kept: set[Instruction]) -> int:
+    """Take out each copy that can share the buffer of what it copies."""
+    removed: list[Instruction] = []
+    for i in flow.steps:
+        if i is None or i.opcode != "copy" or i in kept or i.has_control_edges:
+            continue
+        if i.shape is not i.operands[0].shape:
+            continue
+        source, copy = flow.at(i.operands[0]), flow.at(i)
+        if isinstance(source, Value) and groups.join_copy(source, copy):
+            removed.append(i)
+    schedule = flow.module.schedule
+    assert schedule is not None
+    touched: dict[Computation, None] = {}
+    for i in removed:
+        c = i.parent
+        c.replace(i, i.operands[0])
+        c.erase(i)
+        touched[c] = None
+    for c in touched:
+        schedule[c] = [i for i in schedule[c] if i in c.instructions]
+    return len(removed)
+
+
+# -- copies that a target wants --------------------------------------------------------------
+
+
+def _demanded_copies(module: Module, demand: Demand) -> set[Instruction]:
+    made: set[Instruction] = set()
+    schedule = module.schedule
+    assert schedule is not None
+    for c in laid_out(module):
+        copies: dict[Instruction, Instruction] = {}
+        for i in list(schedule[c]):
+            for number, x in enumerate(i.operands):
+                if not x.shape.is_array or not demand(i, number, _source(x)):
+                    continue
+                copy = copies.get(x)
+                if copy is None:
+                    inserter = _Inserter(module, c, i)
+                    copy = copies[x] = inserter.put("copy", x)
+                    inserter.done()
+                    made.add(copy)
+                operands = list(i.operands)
+                operands[number] = copy
+                i.set_operands(tuple(operands))
+    return made
+
+
+def _source(x: Instruction) -> Instruction:
+    """What computes a value, behind elements of tuples made here and no-ops."""
+    while True:
+        if x.opcode == "get-tuple-element" and x.operands[0].opcode == "tuple":
+            x = x.operands[0].operands[x.attrs.index]
+        elif x.opcode in ("bitcast", "opt-barrier", "domain") and x.shape.is_array:
+            x = x.operands[0]
+        else:
+            return x

@@ -1,0 +1,58 @@
+"""Gives every computation that control flow calls one call site, so that values have one place."""
+
+from __future__ import annotations
+
+from hloom.analysis.call_graph import CONTROL_FLOW
+from hloom.ir.computation import Computation
+from hloom.ir.copy import copy_computation
+from hloom.ir.module import Module
+
+
+def flatten(module: Module) -> int:
+    """Copy what is called by control flow from more than one place; how many copies were made.
+
+    Callers come first, so that what a copy calls is copied in its turn. Bodies of fusions and
+    functions that are applied to elements stay shared: no buffer belongs to them.
+    """
+    made = 0
+    for c in reversed(module.computations_in_order()):
+        taken = False
+        for caller in sorted(c.callers, key=lambda i: i.id):
+            if caller.opcode not in CONTROL_FLOW:
+                continue
+            called = list(caller.called)
+            changed = False
+            for k, x in enumerate(called):
+                if x is not c:
+                    continue
+                if taken:
+                    called[k] = _copy(c, module)
+                    changed = True
+                    made += 1
+                taken = True
+            if changed:
+                caller.set_called(tuple(called))
+    return made
+
+
+def _copy(c: Computation, module: Module) -> Computation:
+    made, new_for_old = copy_computation(c, module)
+    if module.schedule is not None and c in module.schedule:
+        module.schedule[made] = [new_for_old[i] for i in module.schedule[c]]
+    return made
+
+
+def laid_out(module: Module) -> list[Computation]:
+    """The entry and what control flow calls from it: the computations whose values have buffers,
+    callers first."""
+    found: dict[Computation, None] = {}
+    stack = [module.entry]
+    while stack:
+        c = stack.pop()
+        if c in found:
+            continue
+        found[c] = None
+        for i in c.instructions:
+            if i.opcode in CONTROL_FLOW:
+                stack.extend(i.called)
+    return list(found)

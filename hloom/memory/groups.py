@@ -1,0 +1,257 @@
+"""Groups of values that share one buffer, and whether two groups can become one.
+
+A group keeps the intervals in which any of its values is alive, disjoint and sorted, with the
+value that is alive. Two groups may join when no two values are alive together. One contact is
+allowed: an operation may write where it reads an operand for the last time, if it must (an
+in-place pair) or if the rule of `share.py` lets it.
+
+The order in which groups join does not matter as long as all joins succeed: a part of a group
+without conflicts has none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+from hloom.analysis.alias_values import Edge as Edge
+from hloom.analysis.alias_values import Value as Value
+from hloom.analysis.alias_values import ValueFlow, at, leaves
+from hloom.memory.share import CanShare, DefaultShare
+
+Interval = tuple[int, int, Value]
+Fixed = tuple[str, object, tuple[int, ...]]
+"""A buffer that is not ours to place: ("parameter", number, index) or ("output", 0, index)."""
+
+
+class Group:
+    """Values in one buffer. `fixed` when the caller says where it is."""
+
+    __slots__ = ("bytes", "fixed", "intervals", "members", "read_only")
+
+    def __init__(self, members: list[Value], intervals: list[Interval], size: int) -> None:
+        self.members = members
+        self.intervals = intervals
+        self.bytes = size
+        self.fixed: Fixed | None = None
+        self.read_only = False
+
+
+def _key(interval: Interval) -> int:
+    return interval[0]
+
+
+class Groups:
+    """All groups of a module; starts with one for each value, and one for each output part that
+    the caller gets in a buffer of its own."""
+
+    def __init__(self, flow: ValueFlow, can_share: CanShare | None = None) -> None:
+        self.flow = flow
+        self.can_share = can_share or DefaultShare()
+        self.group: dict[Value, Group] = {}
+        self.same: dict[Value, Value] = {}
+        """A copy that is to go, and the value that it copies."""
+        self.donated = donated_parts(flow)
+        for v in flow.values:
+            self.group[v] = g = Group([v], [(s, e, v) for s, e in flow.intervals(v)], v.bytes)
+            if v.kind == "constant":
+                g.read_only = True
+            elif v.kind == "parameter":
+                part = (v.instruction.attrs.number, v.index)
+                g.fixed = ("parameter", *part)
+                g.read_only = part not in self.donated
+        self.outputs: dict[tuple[int, ...], Value] = {}
+        """By index of an output part: what stands for the caller's buffer of it."""
+        self._make_outputs()
+        self._contacts: dict[tuple[int, Value, Value], bool] = {}
+
+    def _make_outputs(self) -> None:
+        aliased = {out: part for part, out in self.donated.items() if out is not None}
+        entry = self.flow.module.entry
+        for e in self.flow.edges:
+            if e.kind != "output":
+                continue
+            part = aliased.get(e.index)
+            if part is not None:
+                parameter = entry.parameters[part[0]]
+                self.outputs[e.index] = at(self.flow.trees[parameter], part[1])
+                continue
+            v = self.outputs[e.index] = Value(-1, e.site, e.index, e.source.bytes, "output")
+            self.group[v] = g = Group([v], [], v.bytes)
+            g.fixed = ("output", 0, e.index)
+
+    def join_edges(self) -> list[Edge]:
+        """Join what every edge says must be one buffer; the edges where that cannot be."""
+        failed: list[Edge] = []
+        for e in self.flow.edges:
+            target = e.target or self.outputs[e.index]
+            if not self.join(self.group[e.source], self.group[target]):
+                failed.append(e)
+        return failed
+
+    def join(self, a: Group, b: Group) -> bool:
+        """Make one group of two if no two values in them are alive together."""
+        if a is b:
+            return True
+        if a.read_only or b.read_only or (a.fixed and b.fixed):
+            return False
+        if (a.fixed and b.bytes > a.bytes) or (b.fixed and a.bytes > b.bytes):
+            return False
+        if len(a.intervals) < len(b.intervals):
+            a, b = b, a
+        contacts: list[tuple[list[Interval], int, int]] = []
+        if not self._fits(a.intervals, b.intervals, contacts):
+            return False
+        for intervals, k, end in contacts:
+            start, _, v = intervals[k]
+            intervals[k] = (start, end, v)
+        self._absorb(a, b)
+        return True
+
+    def join_copy(self, source: Value, copy: Value) -> bool:
+        """Let a copy be one with what it copies, if their groups have room for that.
+
+        The two hold the same bytes, so they may be alive together; nothing else may.
+        """
+        source = self.same.get(source, source)
+        a, b = self.group[source], self.group[copy]
+        if a.bytes != b.bytes or (a.fixed and b.fixed and a is not b):
+            return False
+        if a.read_only or b.read_only:
+            if b.read_only or len(b.members) > 1 or b.fixed:
+                return False
+        together = sorted(
+            ((s, e, source if v is copy else v) for s, e, v in self._both(a, b)), key=_key
+        )
+        joined: list[Interval] = []
+        before = self.same.get(copy)
+        self.same[copy] = source
+        for interval in together:
+            if joined and joined[-1][1] > interval[0]:
+                last = joined[-1]
+                if last[2] is interval[2]:
+                    joined[-1] = (last[0], max(last[1], interval[1]), source)
+                    continue
+                if a.read_only:
+                    continue
+                if not self._contact(last, interval):
+                    self._undo(copy, before)
+                    return False
+                joined[-1] = (last[0], interval[0], last[2])
+            joined.append(interval)
+        if a is not b:
+            self._absorb(a, b)
+        self.group[source].intervals = joined
+        return True
+
+    @staticmethod
+    def _both(a: Group, b: Group) -> list[Interval]:
+        return a.intervals if a is b else a.intervals + b.intervals
+
+    def _undo(self, copy: Value, before: Value | None) -> None:
+        if before is None:
+            del self.same[copy]
+        else:
+            self.same[copy] = before
+
+    def _absorb(self, a: Group, b: Group) -> None:
+        if len(b.intervals) * 8 < len(a.intervals):
+            for interval in b.intervals:
+                insort(a.intervals, interval, key=_key)
+        else:
+            a.intervals = sorted(a.intervals + b.intervals, key=_key)
+        if len(a.members) < len(b.members):
+            a.members, b.members = b.members, a.members
+            for v in a.members:
+                self.group[v] = a
+        a.members += b.members
+        for v in b.members:
+            self.group[v] = a
+        a.bytes = max(a.bytes, b.bytes)
+        if b.fixed:
+            a.fixed = b.fixed
+
+    def _fits(
+        self,
+        large: list[Interval],
+        small: list[Interval],
+        contacts: list[tuple[list[Interval], int, int]],
+    ) -> bool:
+        count = len(large)
+        for k, (start, end, _) in enumerate(small):
+            position = bisect_right(large, start, key=_key) - 1
+            if position >= 0 and large[position][1] > start:
+                if not self._contact(large[position], small[k]):
+                    return False
+                contacts.append((large, position, start))
+            position += 1
+            while position < count and large[position][0] < end:
+                if not self._contact(small[k], large[position]):
+                    return False
+                contacts.append((small, k, large[position][0]))
+                position += 1
+        return True
+
+    def _contact(self, first: Interval, second: Interval) -> bool:
+        """Whether `second` begins where an operation reads `first` for the last time and may
+        write over it."""
+        start, end, x = first
+        begin, _, y = second
+        if end != begin + 2 or start >= begin:
+            return False
+        key = (begin, x, y)
+        known = self._contacts.get(key)
+        if known is None:
+            known = self._contacts[key] = self._may_write_over(begin >> 1, x, y)
+        return known
+
+    def _may_write_over(self, time: int, x: Value, y: Value) -> bool:
+        flow = self.flow
+        i = flow.steps[time]
+        x = self.same.get(x, x)
+        if i is None:
+            # A loop begins: its state may be what it got.
+            loop = y.instruction
+            if y.kind != "state" or flow.started[loop] != time:
+                return False
+            parts = leaves(flow.trees[loop.operands[0]])
+            return [p for p, v in parts if v and self.same.get(v, v) is x] == [y.index]
+        if y.kind != "computed" or y.instruction is not i:
+            return False
+        pairs = {(p.operand, p.operand_index) for p in flow.pairs(i) if p.output_index == y.index}
+        found = False
+        for number, operand in enumerate(i.operands):
+            for index, v in leaves(flow.trees[operand]):
+                if v is None or self.same.get(v, v) is not x:
+                    continue
+                found = True
+                if (number, index) not in pairs and (
+                    index or not self.can_share(i, number, y.index)
+                ):
+                    return False
+        return found
+
+
+def donated_parts(
+    flow: ValueFlow,
+) -> dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None]:
+    """(parameter number, index) of each array that the caller gives away, and the index of the
+    output that is returned in it, if one is."""
+    module = flow.module
+    found: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
+    entry = module.entry
+    root = flow.trees[entry.root]
+    entries = list(module.input_output_alias.entries) if module.input_output_alias else []
+    for e in entries:
+        source = at(flow.trees[entry.parameters[e.parameter_number]], e.parameter_shape_index)
+        result = at(root, e.output_shape_index)
+        for (p, x), (q, y) in zip(leaves(source), leaves(result)):
+            if x is None or y is None:
+                continue
+            part, out = (e.parameter_number, e.parameter_shape_index + p), e.output_shape_index + q
+            out_shape = entry.root.shape.subshape(out)
+            found[part] = out if x.shape.same(out_shape, ignore_layout=True) else None
+    for number, index in module.buffer_donors.entries if module.buffer_donors else ():
+        for p, x in leaves(at(flow.trees[entry.parameters[number]], index)):
+            if x is not None:
+                found.setdefault((number, index + p), None)
+    return found

@@ -1,0 +1,1 @@
+"""Packing buffers into one block, one algorithm per file."""

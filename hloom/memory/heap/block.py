@@ -1,0 +1,54 @@
+"""What heaps pack: blocks that are alive at some times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hloom.base.registry import Registry
+
+Interval = tuple[int, int]
+"""Half-open, in any unit of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """So many bytes, alive in these disjoint, sorted intervals."""
+
+    size_bytes: int
+    intervals: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """An offset for each block, and the bytes of all together."""
+
+    offsets: list[int]
+    total_bytes: int
+
+
+Heap = Callable[[Sequence[Block], int], Packing]
+"""(blocks, alignment of every offset in bytes) -> packing."""
+
+HEAPS: Registry[str, Heap] = Registry("heap")
+"""Algorithms by name."""
+
+
+def live_bytes(blocks: Sequence[Block], alignment: int = 1) -> int:
+    """The most bytes alive at any one time: no heap can do with less."""
+    change: dict[int, int] = {}
+    for block in blocks:
+        size = aligned(block.size_bytes, alignment)
+        for start, end in block.intervals:
+            change[start] = change.get(start, 0) + size
+            change[end] = change.get(end, 0) - size
+    now = most = 0
+    for time in sorted(change):
+        now += change[time]
+        most = max(most, now)
+    return most
+
+
+def aligned(size: int, alignment: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-size // alignment) * alignment

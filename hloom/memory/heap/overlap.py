@@ -1,0 +1,70 @@
+"""Finds what is alive together: a tree over time.
+
+Each interval is kept at the few nodes that it covers whole (`covering`) and on the two paths from
+its ends to the top (`inside`). A query looks at its own paths and covered nodes alone, so its cost
+is that of its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hloom.memory.heap.block import Block, Interval
+
+
+class Overlap:
+    """Blocks placed so far, by the times at which they are alive."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        times = sorted({t for b in blocks for interval in b.intervals for t in interval})
+        self.rank = {t: k for k, t in enumerate(times)}
+        self.leaves = 1
+        while self.leaves < len(times) + 1:
+            self.leaves *= 2
+        self.covering: list[list[int]] = [[] for _ in range(2 * self.leaves)]
+        self.inside: list[list[int]] = [[] for _ in range(2 * self.leaves)]
+
+    def add(self, key: int, intervals: Iterable[Interval]) -> None:
+        for start, end in intervals:
+            low, high = self._leaves(start, end)
+            for node in self._covered(low, high):
+                self.covering[node].append(key)
+            for node in self._paths(low, high):
+                self.inside[node].append(key)
+
+    def alive_with(self, intervals: Iterable[Interval]) -> set[int]:
+        """Everything added that is alive at some time of these intervals."""
+        found: set[int] = set()
+        for start, end in intervals:
+            low, high = self._leaves(start, end)
+            for node in self._paths(low, high):
+                found.update(self.covering[node])
+            for node in self._covered(low, high):
+                found.update(self.covering[node])
+                found.update(self.inside[node])
+        return found
+
+    def _leaves(self, start: int, end: int) -> Interval:
+        return self.rank[start] + self.leaves, self.rank[end] + self.leaves
+
+    @staticmethod
+    def _covered(low: int, high: int) -> Iterable[int]:
+        while low < high:
+            if low & 1:
+                yield low
+                low += 1
+            if high & 1:
+                high -= 1
+                yield high
+            low >>= 1
+            high >>= 1
+
+    @staticmethod
+    def _paths(low: int, high: int) -> Iterable[int]:
+        high -= 1
+        while low:
+            yield low
+            if high != low:
+                yield high
+            low >>= 1
+            high >>= 1

@@ -1,0 +1,65 @@
+"""When the result of an operation may overwrite an operand that dies there.
+
+The default rule: the operation reads each element of the operand only at the index at which it
+writes, and the elements of both are equally wide and laid out alike. It asks of kernels only that
+they load, at one index (or tile), all operands before they store any result there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloom.analysis.alias_fusion import is_elementwise, is_row_major, roots_of, same_index
+from hloom.ir.instruction import Instruction
+from hloom.types.shape import Shape
+
+Index = tuple[int, ...]
+CanShare = Callable[[Instruction, int, Index], bool]
+"""(instruction, operand number, index into the result) -> may it overwrite that operand?"""
+
+
+def same_place(operand: Shape, result: Shape, *, reshaped: bool = False) -> bool:
+    """Whether element k of both stands at the same byte. `reshaped`: elements are counted in
+    row-major order."""
+    if not (operand.is_array and result.is_array):
+        return False
+    if operand.dtype.size_bytes != result.dtype.size_bytes or operand.dynamic != result.dynamic:
+        return False
+    if operand.dims == result.dims:
+        return operand.layout is result.layout
+    return (
+        reshaped
+        and not operand.dynamic
+        and operand.size == result.size
+        and is_row_major(operand)
+        and is_row_major(result)
+    )
+
+
+class DefaultShare:
+    """The default rule; remembers what it found out about fusions."""
+
+    def __init__(self) -> None:
+        self._fusions: dict[Instruction, int] = {}
+
+    def __call__(self, i: Instruction, operand: int, output: Index) -> bool:
+        x = i.operands[operand].shape
+        opcode = i.opcode
+        if opcode == "fusion":
+            return self._fusion(i, operand, output)
+        if output:
+            return False
+        if is_elementwise(opcode):
+            return same_place(x, i.shape)
+        if opcode == "reshape":
+            return same_place(x, i.shape, reshaped=True)
+        return False
+
+    def _fusion(self, i: Instruction, operand: int, output: Index) -> bool:
+        allowed = self._fusions.get(i)
+        if allowed is None:
+            allowed = self._fusions[i] = same_index(i)
+        if not allowed >> operand & 1:
+            return False
+        root = roots_of(i).get(output)
+        return root is not None and same_place(i.operands[operand].shape, root.shape, reshaped=True)

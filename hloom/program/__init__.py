@@ -1,0 +1,1 @@
+"""What a machine executes: buffer slices, thunks, kernels as data."""

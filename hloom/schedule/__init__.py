@@ -1,0 +1,1 @@
+"""Orders of execution, one algorithm per file."""

@@ -1,0 +1,187 @@
+"""What one computation needs of memory, as far as an order of its instructions can change it.
+
+A `Footprint` numbers the buffers that the instructions of a computation make, and says for each
+instruction which it makes, which it reads and how many bytes it needs for itself while it runs
+(the peak of what it calls). Parameters and constants are not counted: no order frees them.
+
+`wishes` are edges that are no dependencies: what reads a buffer had better run before that buffer
+is overwritten in place (by a dynamic-update-slice, or by the next state of a loop), or a copy
+will be needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hloom.analysis.alias import IN_PLACE_OPCODES, in_place_pairs
+from hloom.analysis.alias_fusion import is_elementwise
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.plan.sizes import size_bytes
+from hloom.types.shape import Shape
+
+Tree = Any
+"""The number of a buffer, a tuple of trees, or None for what has no bytes."""
+FORWARDS = frozenset(
+    "opt-barrier domain add-dependency bitcast all-reduce-done async-update".split()
+)
+_PARTS = {"copy-done": 0, "async-done": 1, "all-gather-done": 1, "collective-permute-done": 1}
+
+
+@dataclass(slots=True)
+class Footprint:
+    """See the module docstring. Lists are by position in `instructions`, or by buffer."""
+
+    computation: Computation
+    instructions: list[Instruction]
+    """In a topological order."""
+    sizes: list[int] = field(default_factory=list)
+    makes: list[list[int]] = field(default_factory=list)
+    reads: list[list[int]] = field(default_factory=list)
+    own: list[int] = field(default_factory=list)
+    over: list[bool] = field(default_factory=list)
+    """Whether the results may overwrite what is read for the last time."""
+    kept: set[int] = field(default_factory=set)
+    """Buffers that the result holds: nothing frees them."""
+    wishes: list[list[int]] = field(default_factory=list)
+    """By position: what had better wait for it."""
+    follows: list[list[int]] = field(default_factory=list)
+    """By position: what must wait for it."""
+    waits: list[int] = field(default_factory=list)
+    """By position: for how many it must wait."""
+
+
+class _Numbering:
+    """Builds a footprint."""
+
+    def __init__(self, c: Computation, peaks: dict[Computation, int]) -> None:
+        self.footprint = Footprint(c, c.in_order())
+        self.peaks = peaks
+        self.trees: dict[Instruction, Tree] = {}
+        self.position = {i: k for k, i in enumerate(self.footprint.instructions)}
+        self.readers: list[list[int]] = []
+
+    def build(self) -> Footprint:
+        f = self.footprint
+        overwrites: list[tuple[int, int]] = []
+        for k, i in enumerate(f.instructions):
+            first = len(f.sizes)
+            reads = self._place(k, i, overwrites)
+            f.makes.append(list(range(first, len(f.sizes))))
+            f.reads.append(reads)
+            f.own.append(max((self.peaks.get(c, 0) for c in i.called), default=0))
+            f.over.append(i.opcode in IN_PLACE_OPCODES or is_elementwise(i.opcode))
+        f.kept = set(_buffers(self.trees[f.computation.root]))
+        self._edges()
+        self._wishes(overwrites)
+        return f
+
+    def _place(self, k: int, i: Instruction, overwrites: list[tuple[int, int]]) -> list[int]:
+        """Give an instruction its tree; the buffers that it reads."""
+        trees, opcode = self.trees, i.opcode
+        if opcode == "tuple":
+            trees[i] = tuple([trees[x] for x in i.operands])
+            return []
+        if opcode == "get-tuple-element":
+            trees[i] = trees[i.operands[0]][i.attrs.index]
+            return []
+        if opcode in FORWARDS:
+            trees[i] = trees[i.operands[0]]
+            return []
+        free = opcode in ("parameter", "constant")
+        reads = list(dict.fromkeys(b for x in i.operands for b in _buffers(trees[x])))
+        for b in reads:
+            self.readers[b].append(k)
+        if opcode in _PARTS:
+            trees[i] = trees[i.operands[0]][_PARTS[opcode]]
+            return reads
+        trees[i] = self._new(i.shape, free)
+        if opcode == "while":
+            overwrites += [(b, k) for b in _buffers(trees[i.operands[0]])]
+        elif opcode in IN_PLACE_OPCODES:
+            for pair in in_place_pairs(i):
+                tree = trees[i.operands[pair.operand]]
+                for part in pair.operand_index:
+                    tree = tree[part]
+                overwrites += [(b, k) for b in _buffers(tree)]
+        return reads
+
+    def _new(self, shape: Shape, free: bool) -> Tree:
+        if shape.is_tuple:
+            return tuple([self._new(part, free) for part in shape.elements])
+        if not (shape.is_array or shape.is_buffer):
+            return None
+        self.footprint.sizes.append(0 if free else size_bytes(shape))
+        self.readers.append([])
+        return len(self.footprint.sizes) - 1
+
+    def _edges(self) -> None:
+        f, position = self.footprint, self.position
+        f.follows = [[] for _ in f.instructions]
+        f.waits = [0] * len(f.instructions)
+        for k, i in enumerate(f.instructions):
+            before = i.operands + i.control_predecessors
+            for x in dict.fromkeys(before) if len(before) > 1 else before:
+                f.follows[position[x]].append(k)
+                f.waits[k] += 1
+
+    def _wishes(self, overwrites: list[tuple[int, int]]) -> None:
+        f = self.footprint
+        f.wishes = [[] for _ in f.instructions]
+        makers = {b: k for k, made in enumerate(f.makes) for b in made}
+        if self._is_body():
+            state = self.trees[f.computation.parameters[0]]
+            pairs = zip(_places(state), _places(self.trees[f.computation.root]))
+            overwrites += [(a, makers[b]) for a, b in pairs if a is not None and b not in (a, None)]
+        wished: set[tuple[int, int]] = set()
+        for b, k in overwrites:
+            for reader in self.readers[b]:
+                if reader != k and (reader, k) not in wished:
+                    wished.add((reader, k))
+                    f.wishes[reader].append(k)
+
+    def _is_body(self) -> bool:
+        c = self.footprint.computation
+        return any(i.opcode == "while" and i.called[1] is c for i in c.callers)
+
+
+def footprint(c: Computation, peaks: dict[Computation, int]) -> Footprint:
+    """The footprint of a computation; `peaks` are those of the computations that it calls."""
+    return _Numbering(c, peaks).build()
+
+
+def _places(tree: Tree) -> list[int | None]:
+    """The buffer at each leaf, None where there are no bytes."""
+    if type(tree) is not tuple:
+        return [tree]
+    return [b for part in tree for b in _places(part)]
+
+
+def _buffers(tree: Tree) -> list[int]:
+    if type(tree) is int:
+        return [tree]
+    return [b for b in _places(tree) if b is not None]
+
+
+def peak_bytes(f: Footprint, order: list[int]) -> int:
+    """The most bytes alive at one time when the instructions run in this order (positions)."""
+    sizes, makes, reads = f.sizes, f.makes, f.reads
+    left = [0] * len(sizes)
+    for r in reads:
+        for b in r:
+            left[b] += 1
+    for b in f.kept:
+        left[b] += 1
+    now = most = 0
+    for k in order:
+        made = sum([sizes[b] for b in makes[k]])
+        freed = 0
+        for b in reads[k]:
+            left[b] -= 1
+            if not left[b]:
+                freed += sizes[b]
+        saved = min(freed, made) if f.over[k] else 0
+        most = max(most, now + made - saved + f.own[k])
+        now += made - freed - sum([sizes[b] for b in makes[k] if not left[b]])
+    return most

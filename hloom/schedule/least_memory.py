@@ -1,0 +1,133 @@
+"""The order of execution with the least memory, of a few candidates.
+
+Each computation gets the best, by simulated peak, of: list scheduling (`list.py`), a depth-first
+order that computes what needs most memory first, a plain post order, and the order it came in.
+Callees come before callers, so that what they need counts where they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloom.analysis.call_graph import CONTROL_FLOW
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.schedule.footprint import Footprint, footprint, peak_bytes
+from hloom.schedule.list import list_order
+
+
+def schedule_module(module: Module) -> dict[Computation, int]:
+    """Give the entry and everything that control flow calls an order; the module is scheduled
+    then. Returns the simulated peak of each in bytes, without parameters and constants."""
+    schedule: dict[Computation, list[Instruction]] = {}
+    peaks: dict[Computation, int] = {}
+    for c in _sequential(module):
+        schedule[c], peaks[c] = least_memory_order(c, peaks)
+    module.schedule = schedule
+    return peaks
+
+
+def least_memory_order(
+    c: Computation, peaks: dict[Computation, int] | None = None
+) -> tuple[list[Instruction], int]:
+    """The best order of one computation, and its simulated peak in bytes. `peaks`: those of what
+    it calls."""
+    f = footprint(c, peaks or {})
+    best: list[int] = []
+    least = -1
+    for candidate in CANDIDATES:
+        order = candidate(f)
+        peak = peak_bytes(f, order)
+        if least < 0 or peak < least:
+            best, least = order, peak
+    return [f.instructions[k] for k in best], least
+
+
+def _sequential(module: Module) -> list[Computation]:
+    """The entry and what control flow calls from it, callees first."""
+    wanted = {module.entry}
+    for c in reversed(module.computations_in_order()):
+        if c in wanted:
+            wanted.update(x for i in c.instructions if i.opcode in CONTROL_FLOW for x in i.called)
+    return [c for c in module.computations_in_order() if c in wanted]
+
+
+def depth_first(f: Footprint) -> list[int]:
+    """Post order from the root; of the operands, the one behind which most bytes are made first,
+    since its result is small against what it took."""
+    weight = _weights(f)
+    return _post_order(f, lambda k: -weight[k])
+
+
+def post_order(f: Footprint) -> list[int]:
+    """Post order from the root, operands as they stand."""
+    return _post_order(f, None)
+
+
+def as_it_stands(f: Footprint) -> list[int]:
+    """The order of the program."""
+    return list(range(len(f.instructions)))
+
+
+CANDIDATES: tuple[Callable[[Footprint], list[int]], ...] = (
+    list_order,
+    depth_first,
+    post_order,
+    as_it_stands,
+)
+
+
+def _weights(f: Footprint) -> list[int]:
+    """Bytes made by an instruction and, counted once for each path, what it needs; capped."""
+    weight = [0] * len(f.instructions)
+    needs = _needs(f)
+    for k in range(len(weight)):
+        made = sum([f.sizes[b] for b in f.makes[k]])
+        weight[k] = min(made + sum([weight[x] for x in needs[k]]), 1 << 60)
+    return weight
+
+
+def _needs(f: Footprint) -> list[list[int]]:
+    """By position: what must run before it."""
+    needs: list[list[int]] = [[] for _ in f.instructions]
+    for k, follows in enumerate(f.follows):
+        for x in follows:
+            needs[x].append(k)
+    return needs
+
+
+def _post_order(f: Footprint, key: Callable[[int], int] | None) -> list[int]:
+    """Everything behind what it needs and, unless that makes a ring, behind what it wishes to
+    wait for."""
+    needs = _needs(f)
+    before: list[list[int]] = [[] for _ in needs]
+    for k, wishes in enumerate(f.wishes):
+        for x in wishes:
+            before[x].append(k)
+    if key is not None:
+        for n in needs:
+            n.sort(key=key)
+    hard = [set(n) for n in needs]
+    state = [0] * len(needs)
+    order: list[int] = []
+    roots = [k for k, follows in enumerate(f.follows) if not follows]
+    for root in roots:
+        stack = [(root, iter(needs[root] + before[root]))]
+        if state[root]:
+            continue
+        state[root] = 1
+        while stack:
+            k, rest = stack[-1]
+            for x in rest:
+                if state[x] == 0:
+                    state[x] = 1
+                    stack.append((x, iter(needs[x] + before[x])))
+                    break
+                if state[x] == 1 and x in hard[k]:
+                    return as_it_stands(f)
+            else:
+                state[k] = 2
+                order.append(k)
+                stack.pop()
+    return order
