@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,7 +129,7 @@ def _link(objects: list[Path], library: Path, stamp: int) -> None:
     _produce([*compiler(), *LINK_FLAGS, *names], library, stamp, LINK_LIBRARIES)
 
 
-def _produce(command: list[str], target: Path, stamp: int, last: list[str] = []) -> None:  # noqa: B006
+def _produce(command: list[str], target: Path, stamp: int, last: Sequence[str] = ()) -> None:
     """Runs a compiler that writes `target`, which then appears at once and with `stamp`."""
     handle, name = tempfile.mkstemp(prefix=target.name, suffix=".new", dir=target.parent)
     os.close(handle)

@@ -1,31 +1,378 @@
-"""The native library, opened with ctypes; rebuilt first if a checkout holds newer sources."""
+"""The native runtime for Python: pools, memory, loaded objects, contexts, random state, queues.
+
+Each class owns one native thing and frees it with `close()`, at the end of a `with`, or when it is
+collected. What a thing uses it keeps alive. Addresses are plain ints.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import os
-from functools import cache
-from pathlib import Path
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_char_p, c_int8, c_int64, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Self
 
-from hloom.runtime.build import LIBRARY, BuildError, build, is_checkout, is_stale
+from hloom.base.diagnostics import UsageError
+from hloom.runtime.library import (
+    ExecutionError,
+    HostFunction,
+    LoadError,
+    allocated,
+    library,
+)
+from hloom.runtime.processors import granted_threads
+
+__all__ = [
+    "Context",
+    "ExecutionError",
+    "LoadError",
+    "LoadedObjects",
+    "Memory",
+    "MemoryStatistics",
+    "Pool",
+    "Queue",
+    "RandomState",
+    "library",
+]
+
+_PIECE_NS = 100_000_000  # how long a wait keeps Python from seeing Ctrl-C
 
 
-@cache
-def library() -> ctypes.CDLL:
-    """The open library; every call through it releases the GIL. Raises BuildError.
+class _Owner:
+    """One native thing, its address, and how it is freed."""
 
-    $HLOOM_RUNTIME_LIBRARY names another library file, which is then taken as it is.
+    __slots__ = ("__weakref__", "_finalizer", "handle")
+
+    def _own(self, handle: int, free: Callable[[int], object]) -> None:
+        self.handle = handle
+        self._finalizer = weakref.finalize(self, free, handle)
+        # A thread may still be in a program when the process ends; the system frees everything.
+        self._finalizer.atexit = False
+
+    def close(self) -> None:
+        """Frees it; nothing may be using it. A second call does nothing."""
+        self._finalizer()
+        self.handle = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Pool(_Owner):
+    """Threads that share the regions of programs; one pool may serve many programs at once.
+
+    `threads` counts the caller; 1 makes none. None: what the scheduler and the cgroup grant.
     """
-    if named := os.environ.get("HLOOM_RUNTIME_LIBRARY"):
-        path = Path(named)
-    else:
-        path = build() if is_checkout() and is_stale() else LIBRARY
-    try:
-        opened = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise BuildError(
-            f"hloom's native runtime cannot be loaded from {path}: {error}",
-            rule="native-load",
-            hint="reinstall hloom; in a checkout remove the file, and it is built again",
-        ) from None
-    return opened
+
+    __slots__ = ("threads",)
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = granted_threads() if threads is None else threads
+        if not 1 <= self.threads <= 1024:
+            raise UsageError(f"a pool of {self.threads} threads; 1 to 1024 can be")
+        native = library()
+        self._own(allocated(native.hl_pool_new(self.threads), "a pool"), native.hl_pool_free)
+
+    @property
+    def workers(self) -> int:
+        """How many threads have been made: none before the first region worth it."""
+        return library().hl_pool_workers(self.handle)
+
+    @property
+    def sleeping(self) -> int:
+        """How many of them sleep."""
+        return library().hl_pool_sleeping(self.handle)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """What an arena holds. Bytes count whole blocks: up to an eighth more than was asked for."""
+
+    bytes_in_use: int
+    peak_bytes_in_use: int
+    bytes_cached: int
+    blocks_in_use: int
+    allocations: int
+    cache_hits: int
+    limit_bytes: int
+    cache_limit_bytes: int
+
+
+class Memory(_Owner):
+    """Blocks of memory, cached when freed: aligned to 64 bytes, to 2 MiB from 2 MiB on."""
+
+    __slots__ = ()
+
+    def __init__(self, limit_bytes: int | None = None, cache_bytes: int | None = None) -> None:
+        native = library()
+        self._own(allocated(native.hl_arena_new(), "an arena"), native.hl_arena_delete)
+        self.set_limits(limit_bytes, cache_bytes)
+
+    def close(self) -> None:
+        """Gives everything back to the system; an error if blocks are still in use."""
+        if self.handle and (used := self.statistics().blocks_in_use):
+            raise UsageError(f"memory is closed while {used} blocks are in use")
+        super().close()
+
+    def allocate(self, size_bytes: int) -> int:
+        """The address of a block, not cleared; ExecutionError if there is no memory for it."""
+        address = library().hl_arena_alloc(self.handle, size_bytes)
+        if address is None:
+            raise ExecutionError(f"out of memory: {size_bytes} bytes asked for", 8)
+        return address
+
+    def free(self, address: int) -> None:
+        """Takes a block back; an error if it is not a block in use."""
+        if library().hl_arena_free(self.handle, address):
+            raise UsageError(f"{address:#x} is no block in use of this memory")
+
+    def trim(self, keep_bytes: int = 0) -> None:
+        """Gives cached blocks back to the system until at most `keep_bytes` are cached."""
+        library().hl_arena_trim(self.handle, keep_bytes)
+
+    def set_limits(self, limit_bytes: int | None = None, cache_bytes: int | None = None) -> None:
+        """The most bytes in use and cached together, and cached; None leaves one as it is."""
+        limits = [-1 if value is None else value for value in (limit_bytes, cache_bytes)]
+        library().hl_arena_set_limits(self.handle, *limits)
+
+    def statistics(self) -> MemoryStatistics:
+        """What it holds now, and what it has done."""
+        numbers = (c_int64 * 8)()
+        library().hl_arena_statistics(self.handle, numbers)
+        return MemoryStatistics(*numbers)
+
+
+class LoadedObjects(_Owner):
+    """Relocatable objects, linked to one another and to the runtime, ready to run.
+
+    `objects` by name (which messages use). `functions` and `data` are further symbols the objects
+    may name. `machine` is an ELF number if the code is another machine's, only to be looked at.
+    Raises LoadError with every symbol that is missing or defined twice.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        objects: Mapping[str, bytes] | Sequence[bytes],
+        *,
+        functions: Mapping[str, int] | None = None,
+        data: Mapping[str, int] | None = None,
+        machine: int = 0,
+    ) -> None:
+        named = (
+            dict(objects)
+            if isinstance(objects, Mapping)
+            else {f"object {i}": code for i, code in enumerate(objects)}
+        )
+        codes = list(named.values())
+        outer = [*(functions or {}).items(), *(data or {}).items()]
+        is_data = [0] * len(functions or {}) + [1] * len(data or {})
+        message = ctypes.create_string_buffer(1 << 15)
+        native = library()
+        handle = native.hl_load_objects(
+            (c_char_p * len(codes))(*codes),
+            (c_int64 * len(codes))(*map(len, codes)),
+            (c_char_p * len(codes))(*(name.encode() for name in named)),
+            len(codes),
+            machine,
+            (c_char_p * len(outer))(*(name.encode() for name, _ in outer)),
+            (c_void_p * len(outer))(*(address for _, address in outer)),
+            (c_int8 * len(outer))(*is_data),
+            len(outer),
+            message,
+            len(message),
+        )
+        if handle is None:
+            text = message.value.decode(errors="replace")
+            raise LoadError(f"objects cannot be loaded:\n{text}", rule="object-load")
+        self._own(handle, native.hl_unload)
+
+    def symbol(self, name: str) -> int:
+        """The address of a global symbol; LoadError if there is none."""
+        if (address := library().hl_symbol(self.handle, name.encode())) is None:
+            raise LoadError(f"no symbol {name} in the loaded objects", rule="object-load")
+        return address
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that code and data take."""
+        return library().hl_loaded_size(self.handle)
+
+
+class RandomState(_Owner):
+    """The 128-bit state of rng-get-and-update-state: one per executable, whatever the thread."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        native = library()
+        self._own(allocated(native.hl_rng_new(), "a random state"), native.hl_rng_free)
+
+    def next(self, delta: int) -> tuple[int, int]:
+        """The low and high 64 bits of the state, to which delta (of any sign) is then added."""
+        words = (c_uint64 * 2)()
+        mask = (1 << 64) - 1
+        library().hl_rng_next(self.handle, words, delta & mask, delta >> 64 & mask)
+        return words[0], words[1]
+
+
+class Queue(_Owner):
+    """Items on their way between the host and programs; an item is a list of buffers' bytes."""
+
+    __slots__ = ()
+
+    def __init__(self, capacity: int = 64) -> None:
+        native = library()
+        self._own(allocated(native.hl_queue_new(capacity), "a queue"), native.hl_queue_free)
+
+    def push(self, buffers: Sequence[bytes], timeout_s: float | None = None) -> None:
+        """Copies an item in, waiting for room; ExecutionError if that takes too long."""
+        sizes = (c_int64 * len(buffers))(*map(len, buffers))
+        held = [c_char_p(buffer) for buffer in buffers]
+        places = (c_void_p * len(buffers))(*(ctypes.cast(h, c_void_p).value for h in held))
+        native = library()
+        self._wait(
+            lambda ns: native.hl_queue_push(self.handle, places, sizes, len(buffers), ns),
+            timeout_s,
+            "push",
+        )
+
+    def pop(self, timeout_s: float | None = None) -> list[bytes]:
+        """The first item, waited for. Only one thread may take items so."""
+        native = library()
+        most = 16
+        while True:
+            sizes = (c_int64 * most)()
+            count = self._wait(
+                lambda ns, s=sizes, m=most: -native.hl_queue_next_sizes(self.handle, s, m, ns),
+                timeout_s,
+                "pop",
+            )
+            if -count <= most:
+                break
+            most = -count
+        buffers = [ctypes.create_string_buffer(max(1, size)) for size in sizes[:-count]]
+        places = (c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+        self._wait(
+            lambda ns: native.hl_queue_pop(self.handle, places, sizes, len(buffers), ns),
+            timeout_s,
+            "pop",
+        )
+        return [buffer.raw[:size] for buffer, size in zip(buffers, sizes)]
+
+    def end(self) -> None:
+        """Nothing comes any more: whoever waits, or puts something in, gets an error."""
+        library().hl_queue_close(self.handle)
+
+    def __len__(self) -> int:
+        return library().hl_queue_length(self.handle)
+
+    @staticmethod
+    def _wait(call: Callable[[int], int], timeout_s: float | None, what: str) -> int:
+        """Waits in pieces, so that Ctrl-C is seen; what `call` gives when it is not a status."""
+        left = None if timeout_s is None else int(timeout_s * 1e9)
+        while True:
+            piece = _PIECE_NS if left is None else max(0, min(_PIECE_NS, left))
+            status = call(piece)
+            if status <= 0:
+                return status
+            left = None if left is None else left - piece
+            if status != 4 or (left is not None and left <= 0):
+                why = {1: "it was ended", 3: "another thread took the item", 4: "time is up"}
+                raise ExecutionError(f"queue: {what}: {why.get(status, 'no memory')}", status)
+
+
+class Context(_Owner):
+    """What a program may use while it runs. It runs one program at a time.
+
+    `host_functions` are called as f(id, buffers), with the address of the array of buffers, by
+    hl_call_host; an exception in one ends the program and comes out of `execute`.
+    """
+
+    __slots__ = ("_exception", "_functions", "_kept")
+
+    def __init__(
+        self,
+        pool: Pool | None = None,
+        memory: Memory | None = None,
+        *,
+        random: RandomState | None = None,
+        infeed: Queue | None = None,
+        outfeed: Queue | None = None,
+        feed_timeout_s: float | None = None,
+        host_functions: Sequence[Callable[[int, int], object]] = (),
+    ) -> None:
+        native = library()
+        handles = [kept.handle if kept else None for kept in (pool, memory, infeed, outfeed)]
+        handle = allocated(native.hl_context_new(*handles[:2]), "a context")
+        self._own(handle, native.hl_context_free)
+        timeout = -1 if feed_timeout_s is None else int(feed_timeout_s * 1e9)
+        native.hl_context_set_feeds(handle, *handles[2:], timeout)
+        native.hl_context_set_rng(handle, random.handle if random else None)
+        self._exception: BaseException | None = None
+        self._functions = [HostFunction(self._guarded(f)) for f in host_functions]
+        addresses = [ctypes.cast(f, c_void_p).value for f in self._functions]
+        table = (c_void_p * len(addresses))(*addresses)
+        native.hl_context_set_host_functions(handle, table, len(addresses))
+        self._kept = (pool, memory, random, infeed, outfeed, table)
+
+    def _guarded(self, function: Callable[[int, int], object]) -> Callable[..., int]:
+        """The function as the native side calls it: an exception becomes a status."""
+        context = weakref.ref(self)
+
+        def call(handle: int, number: int, buffers: ctypes._Pointer) -> int:  # type: ignore[name-defined]
+            try:
+                function(number, ctypes.cast(buffers, c_void_p).value or 0)
+            except BaseException as error:
+                if (owner := context()) is not None and owner._exception is None:
+                    owner._exception = error
+                text = f"host function {number}: {type(error).__name__}: {error}"
+                return library().hl_set_error_text(handle, 13, text.encode())
+            return 0
+
+        return call
+
+    def execute(self, main: int, buffers: ctypes.Array, *, interruptible: bool = False) -> None:
+        """Runs the program at address `main` on an array of c_void_p; ExecutionError if it fails.
+
+        An interruptible run is in a thread of its own, 50 us slower, and Ctrl-C ends it as soon as
+        the program looks (hl_cancel); otherwise Ctrl-C is seen when the program has ended.
+        """
+        run = self._in_thread if interruptible else library().hl_execute
+        if status := run(self.handle, main, buffers):
+            self._raise(status)
+
+    def _raise(self, status: int) -> None:
+        """Raises what went wrong."""
+        exception, self._exception = self._exception, None
+        if exception is not None:
+            raise exception
+        message = (library().hl_context_message(self.handle) or b"").decode(errors="replace")
+        raise ExecutionError(message or "the context is already running a program", status)
+
+    def _in_thread(self, handle: int, main: int, buffers: ctypes.Array) -> int:
+        """hl_execute beside this thread, which meanwhile can be interrupted."""
+        status = [0]
+
+        def run() -> None:
+            status[0] = library().hl_execute(handle, main, buffers)
+
+        thread = threading.Thread(target=run, name="hloom-execute")
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:
+            self.cancel()
+            thread.join()
+            raise
+        return status[0]
+
+    def cancel(self) -> None:
+        """Asks the program that runs, or the next one, to stop. Any thread may."""
+        library().hl_cancel(self.handle)

@@ -175,6 +175,22 @@ struct hl_arena {
   }
 };
 
+// The arena of contexts that name none; lives as long as the process.
+HL_API hl_arena* hl_arena_of_process() {
+  alignas(hl_arena) static char place[sizeof(hl_arena)];
+  static hl_arena* arena = [] {
+    hl_arena* made = new (place) hl_arena;
+    made->cache_limit = physical_bytes() / 8;
+    return made;
+  }();
+  return arena;
+}
+
+namespace {
+// Null stands for the arena of the process everywhere.
+hl_arena* or_process(hl_arena* arena) { return arena != nullptr ? arena : hl_arena_of_process(); }
+}  // namespace
+
 // An empty arena; null: out of memory. It caches up to an eighth of the machine's memory.
 HL_API hl_arena* hl_arena_new() {
   hl_arena* arena = new (std::nothrow) hl_arena;
@@ -195,21 +211,11 @@ HL_API int32_t hl_arena_delete(hl_arena* arena) {
   return HL_OK;
 }
 
-// The arena of contexts that name none; lives as long as the process.
-HL_API hl_arena* hl_arena_of_process() {
-  alignas(hl_arena) static char place[sizeof(hl_arena)];
-  static hl_arena* arena = [] {
-    hl_arena* made = new (place) hl_arena;
-    made->cache_limit = physical_bytes() / 8;
-    return made;
-  }();
-  return arena;
-}
-
 // size_bytes bytes, aligned to 64, or to 2 MiB from 2 MiB on; not cleared. Null: out of memory, over
 // the limit, or a negative size. 0 bytes give a block of its own, too.
 HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes) {
   if (size_bytes < 0 || size_bytes > kMostBytes) return nullptr;
+  arena = or_process(arena);
   int64_t size = rounded(size_bytes);
   Guard guard(&arena->mutex);
   Header* header = arena->allocate(size);
@@ -227,6 +233,7 @@ HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes) {
 HL_API int32_t hl_arena_free(hl_arena* arena, void* memory) {
   if (memory == nullptr) return HL_OK;
   if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) return HL_INVALID_ARGUMENT;
+  arena = or_process(arena);
   Header* header = static_cast<Header*>(memory) - 1;
   Guard guard(&arena->mutex);
   if (header->mark != kInUse || header->arena != arena) return HL_INVALID_ARGUMENT;
@@ -239,12 +246,14 @@ HL_API int32_t hl_arena_free(hl_arena* arena, void* memory) {
 
 // Gives cached blocks back to the system, the oldest first, until `keep_bytes` are cached.
 HL_API void hl_arena_trim(hl_arena* arena, int64_t keep_bytes) {
+  arena = or_process(arena);
   Guard guard(&arena->mutex);
   arena->trim(keep_bytes < 0 ? 0 : keep_bytes);
 }
 
 // The most bytes that may be in use and cached, and that may be cached (negative: as before).
 HL_API void hl_arena_set_limits(hl_arena* arena, int64_t limit_bytes, int64_t cache_bytes) {
+  arena = or_process(arena);
   Guard guard(&arena->mutex);
   if (limit_bytes >= 0) arena->limit = limit_bytes < kMostBytes ? limit_bytes : kMostBytes;
   if (cache_bytes >= 0) arena->cache_limit = cache_bytes;
@@ -254,6 +263,7 @@ HL_API void hl_arena_set_limits(hl_arena* arena, int64_t limit_bytes, int64_t ca
 // Writes 8 numbers: bytes in use, their peak, bytes cached, blocks in use, allocations so far, those
 // served from the cache, the limit, the limit of the cache.
 HL_API void hl_arena_statistics(hl_arena* arena, int64_t* out) {
+  arena = or_process(arena);
   Guard guard(&arena->mutex);
   int64_t values[8] = {arena->in_use,      arena->peak, arena->cached, arena->blocks,
                        arena->allocations, arena->hits, arena->limit,  arena->cache_limit};

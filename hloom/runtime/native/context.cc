@@ -116,14 +116,12 @@ HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffe
   return status;
 }
 
-// Memory for programs and routines; see hl.h.
-HL_API hl_arena* hl_arena_of_process();
+// Memory for programs and routines (see hl.h); a null arena is that of the process.
 HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes);
 HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);
 
 HL_API void* hl_alloc(hl_context* context, int64_t size_bytes) {
-  hl_arena* arena = context->arena != nullptr ? context->arena : hl_arena_of_process();
-  void* memory = hl_arena_alloc(arena, size_bytes);
+  void* memory = hl_arena_alloc(context->arena, size_bytes);
   if (memory == nullptr)
     hl_set_error(context, HL_RESOURCE_EXHAUSTED, "out of memory: %lld bytes asked for",
                  static_cast<long long>(size_bytes));
@@ -131,7 +129,6 @@ HL_API void* hl_alloc(hl_context* context, int64_t size_bytes) {
 }
 
 HL_API void hl_free(hl_context* context, void* memory) {
-  hl_arena* arena = context->arena != nullptr ? context->arena : hl_arena_of_process();
-  if (hl_arena_free(arena, memory) != HL_OK)
+  if (hl_arena_free(context->arena, memory) != HL_OK)
     hl_set_error(context, HL_INTERNAL, "hl_free(%p): not a block that is in use", memory);
 }

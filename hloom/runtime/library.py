@@ -1,0 +1,145 @@
+"""Opens the native library, rebuilding it first in a checkout that holds newer sources.
+
+Why ctypes: no Python.h, so one library serves every Python, and C programs too; every call
+releases the GIL. The signatures of what Python calls stand here, once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_int8, c_int32, c_int64, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from hloom.base.diagnostics import HloError
+from hloom.runtime.build import LIBRARY, BuildError, build, is_checkout, is_stale
+
+ABI_VERSION = 2
+
+# Statuses by number, as absl::StatusCode has them.
+STATUS_NAMES = {
+    1: "CANCELLED",
+    2: "UNKNOWN",
+    3: "INVALID_ARGUMENT",
+    4: "DEADLINE_EXCEEDED",
+    5: "NOT_FOUND",
+    8: "RESOURCE_EXHAUSTED",
+    9: "FAILED_PRECONDITION",
+    10: "ABORTED",
+    12: "UNIMPLEMENTED",
+    13: "INTERNAL",
+}
+
+HostFunction = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, POINTER(c_void_p))
+_addresses, _sizes = POINTER(c_void_p), POINTER(c_int64)
+
+# Name -> (result, arguments).
+SIGNATURES: dict[str, tuple[object, list[object]]] = {
+    "hl_abi_version": (c_int32, []),
+    "hl_pool_new": (c_void_p, [c_int32]),
+    "hl_pool_free": (None, [c_void_p]),
+    "hl_pool_threads": (c_int32, [c_void_p]),
+    "hl_pool_workers": (c_int32, [c_void_p]),
+    "hl_pool_sleeping": (c_int32, [c_void_p]),
+    "hl_parallel_for": (None, [c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
+    "hl_parallel_for_ns": (None, [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64]),
+    "hl_arena_new": (c_void_p, []),
+    "hl_arena_delete": (c_int32, [c_void_p]),
+    "hl_arena_of_process": (c_void_p, []),
+    "hl_arena_alloc": (c_void_p, [c_void_p, c_int64]),
+    "hl_arena_free": (c_int32, [c_void_p, c_void_p]),
+    "hl_arena_trim": (None, [c_void_p, c_int64]),
+    "hl_arena_set_limits": (None, [c_void_p, c_int64, c_int64]),
+    "hl_arena_statistics": (None, [c_void_p, _sizes]),
+    "hl_context_new": (c_void_p, [c_void_p, c_void_p]),
+    "hl_context_free": (None, [c_void_p]),
+    "hl_context_message": (c_char_p, [c_void_p]),
+    "hl_context_set_host_functions": (None, [c_void_p, _addresses, c_int64]),
+    "hl_context_set_rng": (None, [c_void_p, c_void_p]),
+    "hl_context_set_feeds": (None, [c_void_p, c_void_p, c_void_p, c_int64]),
+    "hl_cancel": (None, [c_void_p]),
+    "hl_set_error_text": (c_int32, [c_void_p, c_int32, c_char_p]),
+    "hl_execute": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "hl_alloc": (c_void_p, [c_void_p, c_int64]),
+    "hl_free": (None, [c_void_p, c_void_p]),
+    "hl_rng_new": (c_void_p, []),
+    "hl_rng_free": (None, [c_void_p]),
+    "hl_rng_next": (None, [c_void_p, POINTER(c_uint64), c_uint64, c_uint64]),
+    "hl_queue_new": (c_void_p, [c_int64]),
+    "hl_queue_free": (None, [c_void_p]),
+    "hl_queue_close": (None, [c_void_p]),
+    "hl_queue_length": (c_int64, [c_void_p]),
+    "hl_queue_push": (c_int32, [c_void_p, _addresses, _sizes, c_int64, c_int64]),
+    "hl_queue_pop": (c_int32, [c_void_p, _addresses, _sizes, c_int64, c_int64]),
+    "hl_queue_next_sizes": (c_int64, [c_void_p, _sizes, c_int64, c_int64]),
+    "hl_load_objects": (
+        c_void_p,
+        [
+            POINTER(c_char_p),
+            _sizes,
+            POINTER(c_char_p),
+            c_int64,
+            c_int64,
+            POINTER(c_char_p),
+            _addresses,
+            POINTER(c_int8),
+            c_int64,
+            c_char_p,
+            c_int64,
+        ],
+    ),
+    "hl_symbol": (c_void_p, [c_void_p, c_char_p]),
+    "hl_loaded_size": (c_int64, [c_void_p]),
+    "hl_unload": (None, [c_void_p]),
+}
+
+
+class LoadError(HloError):
+    """Objects that cannot be loaded: malformed, or with symbols that nobody or two define."""
+
+
+class ExecutionError(HloError):
+    """A program, or a routine it called, failed. `status` is the number of STATUS_NAMES."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message, rule=STATUS_NAMES.get(status, str(status)).lower())
+        self.status = status
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The open library, with its signatures. Raises BuildError.
+
+    $HLOOM_RUNTIME_LIBRARY names another file, which is then taken as it is.
+    """
+    if named := os.environ.get("HLOOM_RUNTIME_LIBRARY"):
+        path = Path(named)
+    else:
+        path = build() if is_checkout() and is_stale() else LIBRARY
+    try:
+        opened = ctypes.CDLL(str(path))
+        version = opened.hl_abi_version()
+    except (OSError, AttributeError) as error:
+        raise BuildError(
+            f"hloom's native runtime cannot be loaded from {path}: {error}",
+            rule="native-load",
+            hint="reinstall hloom; in a checkout remove the file, and it is built again",
+        ) from None
+    if version != ABI_VERSION:
+        raise BuildError(
+            f"{path} has version {version} of the runtime's ABI; {ABI_VERSION} is needed",
+            rule="native-load",
+            hint="reinstall hloom, or unset HLOOM_RUNTIME_LIBRARY",
+        )
+    for name, (result, arguments) in SIGNATURES.items():
+        function = getattr(opened, name)
+        function.restype, function.argtypes = result, arguments
+    return opened
+
+
+def allocated(handle: int | None, what: str) -> int:
+    """The handle, if there is one; an error about `what` if memory ran out."""
+    if handle is None:
+        raise ExecutionError(f"no memory for {what}", 8)
+    return handle
