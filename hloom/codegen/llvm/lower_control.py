@@ -1,0 +1,144 @@
+"""for, while and if: basic blocks, with the carried tiles as phis of vectors, never in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows
+from hloom.codegen.llvm.values import V
+from hloom.kernel.kernel import Block, Op, Value
+
+UNROLLED_STEPS = 4
+UNROLLED_OPS = 64
+"""Loops of no more steps, and of no more ops when written out, are written out."""
+
+LowerBlock = Callable[[Lowering, Block], tuple[Value, ...]]
+
+
+def _flat(low: Lowering, values: tuple[Value, ...]) -> Rows:
+    """The registers of several tiles, one after another."""
+    return [row for value in values for row in low.of(value)]
+
+
+def _bind(low: Lowering, values: tuple[Value, ...], like: tuple[Value, ...], flat: Rows) -> None:
+    """Gives tiles the registers of a list; each takes as many as its namesake in `like`."""
+    at = 0
+    for value, model in zip(values, like):
+        count = len(low.of(model))
+        low.rows[value] = flat[at : at + count]
+        at += count
+
+
+def for_(lower_block: LowerBlock) -> Handler:
+    """The handler of counted loops."""
+
+    def apply(low: Lowering, op: Op) -> None:
+        e, (block,) = low.e, op.blocks
+        lower, upper, *init = op.operands
+        (begin,), (end,), step = low.of(lower), low.of(upper), op.attrs["step"]
+        carried = tuple(init)
+        trips = _trips(begin, end, step)
+        if trips is not None and _is_written_out(low, block, trips):
+            now = _flat(low, carried)
+            for number in range(trips):
+                at = e.const("i64", int(begin.value or 0) + number * step)
+                low.rows[block.arguments[0]] = [at]
+                _bind(low, block.arguments[1:], carried, now)
+                now = _flat(low, lower_block(low, block))
+            _bind(low, op.results, carried, now)
+            return
+        if step <= 0:
+            raise low.refuse(op, f"has the step {step}", "count upwards")
+        initial = _flat(low, carried)
+        with e.loop(begin, end, e.const("i64", step), initial, trips is not None) as loop:
+            low.rows[block.arguments[0]] = [loop.index]
+            _bind(low, block.arguments[1:], carried, loop.carried)
+            loop.next(_flat(low, lower_block(low, block)))
+        _bind(low, op.results, carried, loop.results)
+
+    return apply
+
+
+def _is_written_out(low: Lowering, block: Block, trips: int) -> bool:
+    """Whether a loop of known steps is cheaper without the loop."""
+    if trips <= 1:
+        return True
+    size = trips * len(block.ops)
+    straight = not any(op.blocks for op in block.ops)
+    return low.freedom.unroll and straight and trips <= UNROLLED_STEPS and size <= UNROLLED_OPS
+
+
+def _trips(begin: V, end: V, step: int) -> int | None:
+    """How many steps a loop of constant limits takes; None if they are not known."""
+    if begin.value is None or end.value is None or step <= 0:
+        return None
+    return max(0, -(-(int(end.value) - int(begin.value)) // step))
+
+
+def while_(lower_block: LowerBlock) -> Handler:
+    """The handler of loops with a condition."""
+
+    def apply(low: Lowering, op: Op) -> None:
+        e, (condition, body) = low.e, op.blocks
+        carried = op.operands
+        initial = _flat(low, carried)
+        head, inside, exit_ = e.fresh("while"), e.fresh("do"), e.fresh("done")
+        before, outer = e.label, e.depth
+        hoisted: list[Any] = []
+        phis: list[Any] = []
+        e.lines.append(hoisted)
+        e.br(head)
+        e.block(head, dominated=True)
+        e.lines.append(phis)
+        e.open_region(hoisted)
+        now = [V("%" + e.fresh("w"), v.kind, v.lanes, outer + 1, None, v.type) for v in initial]
+        _bind(low, condition.arguments, carried, now)
+        (more,) = _flat(low, lower_block(low, condition))
+        e.cond_br(more, inside, exit_)
+        e.block(inside, dominated=True)
+        _bind(low, body.arguments, carried, now)
+        following = _flat(low, lower_block(low, body))
+        e.br(head)
+        for new, first, again in zip(now, initial, following):
+            phis.append(
+                f"  {new.name} = phi {new.type} "
+                f"[ {first.name}, %{before} ], [ {again.name}, %{e.label} ]"
+            )
+        e.close_region()
+        e.block(exit_, dominated=True)
+        final = [V(v.name, v.kind, v.lanes, outer, None, v.type) for v in now]
+        _bind(low, op.results, carried, final)
+
+    return apply
+
+
+def if_(lower_block: LowerBlock) -> Handler:
+    """The handler of a choice between two blocks."""
+
+    def apply(low: Lowering, op: Op) -> None:
+        e, (then, otherwise) = low.e, op.blocks
+        (pred,) = low.of(op.operands[0])
+        if pred.value is not None:
+            values = lower_block(low, then if pred.value else otherwise)
+            _bind(low, op.results, values, _flat(low, values))
+            return
+        names = [e.fresh(stem) for stem in ("then", "else", "join")]
+        e.cond_br(pred, names[0], names[1])
+        arms: list[tuple[Rows, str]] = []
+        values: tuple[Value, ...] = ()
+        for name, block in zip(names, (then, otherwise)):
+            e.block(name, dominated=True)
+            e.open_region()
+            values = lower_block(low, block)
+            arms.append((_flat(low, values), e.label))
+            e.close_region()
+            e.br(names[2])
+        e.block(names[2], dominated=True)
+        merged = [
+            a if a.name == b.name else e.phi([(a, arms[0][1]), (b, arms[1][1])])
+            for a, b in zip(arms[0][0], arms[1][0])
+        ]
+        _bind(low, op.results, values, merged)
+
+    return apply

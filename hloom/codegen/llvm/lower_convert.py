@@ -1,0 +1,88 @@
+"""Conversions between element types with the meaning of HLO's `convert` (types/convert.py)."""
+
+from __future__ import annotations
+
+from hloom.codegen.llvm.convert import float_to_integer, narrow, round_through, widen
+from hloom.codegen.llvm.lower_state import Lowering, Rows, kind_of, raw, wrapped
+from hloom.codegen.llvm.values import BITS, V
+from hloom.types.dtype import DType
+
+
+def convert_rows(low: Lowering, rows: Rows, source: DType, target: DType) -> Rows:
+    """The rows of a tile in another type. Complex to real takes the real part."""
+    if source is target:
+        return rows
+    e = low.e
+    if source.is_complex and not target.is_complex:
+        half = len(rows) // 2
+        if target.is_pred:  # whether the number, not its real part, is not 0
+            masks = [e.fcmp("une", row, e.like(row, 0.0)) for row in rows]
+            return [e.or_(a, b) for a, b in zip(masks[:half], masks[half:])]
+        return convert_rows(low, rows[:half], source.component, target)
+    if target.is_complex:
+        made = [convert_row(low, row, source.component, target.component) for row in rows]
+        return made if source.is_complex else made + [e.like(row, 0.0) for row in made]
+    return [convert_row(low, row, source, target) for row in rows]
+
+
+def convert_row(low: Lowering, x: V, source: DType, target: DType) -> V:
+    """A row of one real type as another."""
+    if source is target:
+        return x
+    e, kind = low.e, kind_of(target)
+    if target.is_pred:
+        if source.is_floating:
+            return e.fcmp("une", x, e.like(x, 0.0))
+        return x if source.is_pred else e.icmp("ne", x, e.like(x, 0))
+    if source.is_floating:
+        if target.is_floating:
+            return _between_floats(low, x, target)
+        return wrapped(e, float_to_integer(e, x, target), target)
+    if target.is_floating:
+        return _from_integer(low, x, source, target)
+    if BITS[kind] > BITS[x.kind]:
+        made = e.sext(x, kind) if source.is_signed_int else e.zext(x, kind)
+    else:
+        made = e.trunc(x, kind)
+    return wrapped(e, made, target)
+
+
+def _between_floats(low: Lowering, x: V, target: DType) -> V:
+    e = low.e
+    if target.bits < 32:
+        return round_through(e, x, target)
+    return e.fpext(x, "f64") if target.bits == 64 else e.fptrunc(x, "f32")
+
+
+def _from_integer(low: Lowering, x: V, source: DType, target: DType) -> V:
+    e = low.e
+    signed = source.is_signed_int
+    if BITS[x.kind] < 32:
+        x = e.sext(x, "i32") if signed else e.zext(x, "i32")
+        signed = True
+    exact = BITS[x.kind] == 32 and source.bits < 32
+    kind = "f32" if exact or target.bits == 32 else "f64"
+    made = e.sitofp(x, kind) if signed else e.uitofp(x, kind)
+    if target.bits < 32:
+        return round_through(e, made, target)
+    return e.fpext(made, "f64") if target.bits == 64 else made
+
+
+def bitcast_row(low: Lowering, x: V, source: DType, target: DType) -> V:
+    """The same bits as another type of the same width."""
+    if source is target:
+        return x
+    e = low.e
+    if source.is_pred:
+        bits = e.zext(x, "i8")
+    elif source.is_floating and source.bits < 32:
+        bits = narrow(e, x, source)
+    elif source.is_floating:
+        bits = e.bits(x)
+    else:
+        bits = raw(e, x, source)
+    if target.is_pred:
+        return e.icmp("ne", bits, e.like(bits, 0))
+    if target.is_floating:
+        return widen(e, bits, target) if target.bits < 32 else e.bitcast(bits, target.name)
+    return wrapped(e, bits, target)

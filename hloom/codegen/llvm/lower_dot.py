@@ -1,0 +1,153 @@
+"""Matrix products of tiles: rows of the accumulator stay in registers, one fma per row and k.
+
+Loads that only a dot uses are emitted inside it: the elements of `a` come one by one from memory,
+where the machine broadcasts them for nothing, and the rows of `b` when their k is reached, so that
+they do not all have to be held.
+"""
+
+from __future__ import annotations
+
+from hloom.codegen.llvm.lower_complex import COMPLEX
+from hloom.codegen.llvm.lower_convert import convert_row
+from hloom.codegen.llvm.lower_element import folding
+from hloom.codegen.llvm.lower_fold import Item, folded_rows, items_of, lanes_of_item, rows_of
+from hloom.codegen.llvm.lower_memory import load_rows, load_tile
+from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, storage_of
+from hloom.codegen.llvm.lower_storage import address, from_storage
+from hloom.codegen.llvm.values import V
+from hloom.kernel.kernel import Block, Op, Value
+from hloom.types.dtype import DType
+
+WRITERS = frozenset("store scatter for while if".split())
+
+
+def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
+    """The loads of a block that may be emitted in the dot that alone uses them: nothing is
+    written to memory in between."""
+    found: dict[Value, Op] = {}
+    pending: dict[Value, Op] = {}
+    for op in block.ops:
+        if op.opcode == "load":
+            if len(op.operands) == 2 and uses.get(op.result) == 1 and len(op.result.shape) == 2:
+                pending[op.result] = op
+        elif op.opcode == "dot":
+            for x in op.operands[1:]:
+                if x in pending and not x.dtype.is_complex:
+                    found[x] = pending[x]
+        elif op.opcode in WRITERS:
+            pending.clear()
+    return found
+
+
+def dot(low: Lowering, op: Op) -> Rows:
+    """acc[M,N] + a[M,K] b[K,N], in the type of acc."""
+    acc, a, b = op.operands
+    if len(acc.shape) != 2 or len(a.shape) != 2 or len(b.shape) != 2:
+        raise low.refuse(op, "takes three tiles of rank 2", "reshape them")
+    (height, width), depth, dtype = acc.shape, a.shape[1], acc.dtype
+    if dtype.is_complex or a.dtype.is_complex or b.dtype.is_complex:
+        return _dot_complex(low, op)
+    if width == 1 and depth > 1:
+        return _dot_column(low, op)
+    rows = list(low.of(acc))
+    left, right = _Left(low, a, dtype, width), _Right(low, b, dtype)
+    fused = dtype.is_floating
+    e, one = low.e, folding(low, "add", dtype)
+    for k in range(depth):
+        line = right.row(k)
+        for m in range(height):
+            factor = left.splat(m, k)
+            if fused:
+                rows[m] = e.fma(factor, line, rows[m])
+            else:
+                rows[m] = one((rows[m],), (_product(low, factor, line, dtype),))[0]
+    return [low.rounded(row, dtype) for row in rows] if fused else rows
+
+
+def _product(low: Lowering, x: V, y: V, dtype: DType) -> V:
+    return folding(low, "multiply", dtype)((x,), (y,))[0]
+
+
+class _Left:
+    """The left operand: each element in every lane of a row."""
+
+    def __init__(self, low: Lowering, a: Value, dtype: DType, width: int) -> None:
+        self.low, self.dtype, self.width, self.source = low, dtype, width, a.dtype
+        self.load = low.deferred.get(a)
+        if self.load is not None:
+            self.base = address(low, *self.load.operands)
+            self.strides = self.load.attrs["strides"]
+        else:
+            self.rows = [convert_row(low, row, a.dtype, dtype) for row in low.of(a)]
+
+    def splat(self, m: int, k: int) -> V:
+        """a[m, k] in every lane."""
+        low, e = self.low, self.low.e
+        if self.load is None:
+            row = self.rows[m]
+            if row.lanes == 1:
+                return e.splat(row, self.width)
+            return e.shuffle(row, None, [k] * self.width)
+        at = (m * self.strides[0] + k * self.strides[1]) * self.source.size_bytes
+        one = from_storage(e, e.load(e.gep(self.base, at), storage_of(self.source)), self.source)
+        return e.splat(convert_row(low, one, self.source, self.dtype), self.width)
+
+
+class _Right:
+    """The right operand, row by row."""
+
+    def __init__(self, low: Lowering, b: Value, dtype: DType) -> None:
+        self.low, self.dtype, self.b = low, dtype, b
+        self.load = low.deferred.get(b)
+        if self.load is not None:
+            self.base = address(low, *self.load.operands)
+        else:
+            self.rows = low.of(b)
+
+    def row(self, k: int) -> V:
+        """b[k, :]."""
+        b = self.b
+        if self.load is None:
+            row = self.rows[k]
+        else:
+            strides = self.load.attrs["strides"]
+            (row,) = load_rows(self.low, self.base, [k * strides[0]], b.shape, strides, b.dtype)
+        return convert_row(self.low, row, b.dtype, self.dtype)
+
+
+def operand_rows(low: Lowering, x: Value) -> Rows:
+    """The rows of an operand, loaded now if its load was deferred."""
+    load = low.deferred.get(x)
+    if load is None:
+        return low.of(x)
+    return load_tile(low, load)
+
+
+def _dot_column(low: Lowering, op: Op) -> Rows:
+    """b has one column: products of whole rows, then a sum along them."""
+    acc, a, b = op.operands
+    dtype = acc.dtype
+    column = low.joined([convert_row(low, r, b.dtype, dtype) for r in operand_rows(low, b)])
+    rows = [convert_row(low, row, a.dtype, dtype) for row in operand_rows(low, a)]
+    add = folding(low, "add", dtype)
+    products: list[Item] = [(_product(low, row, column, dtype),) for row in rows]
+    sums = [part for item in folded_rows(low, products, add) for part in lanes_of_item(low.e, item)]
+    return [add((x,), y)[0] for x, y in zip(low.of(acc), sums)]
+
+
+def _dot_complex(low: Lowering, op: Op) -> Rows:
+    acc, a, b = op.operands
+    dtype, depth, width = acc.dtype, a.shape[1], acc.shape[1]
+    if not (a.dtype is b.dtype is dtype):
+        raise low.refuse(op, "of complex tiles takes one type", "convert the operands")
+    left, right = items_of(low, low.of(a), dtype), items_of(low, low.of(b), dtype)
+    rows = items_of(low, low.of(acc), dtype)
+    e = low.e
+    for k in range(depth):
+        for m, row in enumerate(rows):
+            factor = tuple([e.splat(e.extract(part, k), width) for part in left[m]])
+            rows[m] = COMPLEX["fma"](low, dtype.component, factor, right[k], row)
+    return rows_of(rows)
+
+
+DOT: dict[str, Handler] = {"dot": dot}

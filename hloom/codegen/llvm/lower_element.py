@@ -1,0 +1,187 @@
+"""Elementwise ops: from an opcode and a type to the function that computes one row.
+
+The tables of `lower_real`, `lower_integer` and `lower_complex` compute one row; here they are
+applied to every row of a tile, once for rows that are the same registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.lower_complex import COMPLEX, COMPLEX_TO_REAL, compare_complex
+from hloom.codegen.llvm.lower_convert import bitcast_row, convert_rows
+from hloom.codegen.llvm.lower_integer import INTEGER, PRED_FUNCTIONS
+from hloom.codegen.llvm.lower_real import REAL, compare, reduce_precision
+from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows
+from hloom.codegen.llvm.values import V
+from hloom.kernel.kernel import BINARY, UNARY, Op
+from hloom.types.dtype import DType
+
+Item = tuple[V, ...]
+
+
+def row_function(low: Lowering, opcode: str, dtype: DType) -> Callable[..., V]:
+    """What computes one row of a tile that is not complex; its operands have this type."""
+    if dtype.is_floating:
+        table = REAL
+    elif dtype.is_integral:
+        table = INTEGER
+    else:
+        table = PRED_FUNCTIONS
+    found = table.get(opcode)
+    if found is None:
+        raise undefined(low, opcode, dtype)
+    return found
+
+
+def undefined(low: Lowering, opcode: str, dtype: DType) -> HloError:
+    """The error for an op on a type it does not admit."""
+    return HloError(
+        f"{opcode} is not defined for {dtype} operands",
+        instruction=low.kernel.name,
+        rule="llvm-lower",
+        hint="convert the operands first",
+    )
+
+
+def folding(low: Lowering, opcode: str, dtype: DType) -> Callable[[Item, Item], Item]:
+    """What combines two rows (pairs of parts if complex) in a reduction."""
+    if dtype.is_complex:
+        pair = COMPLEX.get(opcode)
+        if pair is None:
+            raise undefined(low, opcode, dtype)
+        return lambda a, b: pair(low, dtype.component, a, b)
+    one = row_function(low, opcode, dtype)
+    return lambda a, b: (one(low, dtype, a[0], b[0]),)
+
+
+def elementwise(low: Lowering, op: Op) -> Rows:
+    """HLO's elementwise operations with operands of one type."""
+    operands, opcode = op.operands, op.opcode
+    dtype = operands[0].dtype
+    if dtype.is_complex:
+        return _elementwise_complex(low, op)
+    apply = row_function(low, opcode, dtype)
+    columns = [low.rows[x] for x in operands]
+    if len(columns[0]) == 1:
+        return [apply(low, dtype, *[rows[0] for rows in columns])]
+    return [apply(low, dtype, *row) for row in zip(*columns)]
+
+
+def _elementwise_complex(low: Lowering, op: Op) -> Rows:
+    opcode, part = op.opcode, op.operands[0].dtype.component
+    columns = []
+    for x in op.operands:
+        rows = low.rows[x]
+        half = len(rows) // 2
+        columns.append(list(zip(rows[:half], rows[half:])))
+    if (to_real := COMPLEX_TO_REAL.get(opcode)) is not None:
+        return [to_real(low, part, *row) for row in zip(*columns)]
+    function = COMPLEX.get(opcode)
+    if function is None:
+        raise undefined(low, opcode, op.operands[0].dtype)
+    made = [function(low, part, *row) for row in zip(*columns)]
+    return [pair[0] for pair in made] + [pair[1] for pair in made]
+
+
+def complex_(low: Lowering, op: Op) -> Rows:
+    """x + iy of two real tiles."""
+    return low.of(op.operands[0]) + low.of(op.operands[1])
+
+
+def real(low: Lowering, op: Op) -> Rows:
+    """The real part; a real tile itself."""
+    rows = low.of(op.operands[0])
+    return rows[: len(rows) // 2] if op.operands[0].dtype.is_complex else rows
+
+
+def imag(low: Lowering, op: Op) -> Rows:
+    """The imaginary part; 0 of a real tile."""
+    rows = low.of(op.operands[0])
+    if op.operands[0].dtype.is_complex:
+        return rows[len(rows) // 2 :]
+    return [low.e.like(row, 0) for row in rows]
+
+
+def compare_(low: Lowering, op: Op) -> Rows:
+    """x DIRECTION y."""
+    x, y = op.operands
+    direction, order, dtype = op.attrs["direction"], op.attrs.get("order", ""), x.dtype
+    if dtype.is_complex:
+        if direction not in ("EQ", "NE"):
+            raise low.refuse(op, f"{direction}: complex numbers have no order")
+        return compare_complex(low, direction, low.of(x), low.of(y))
+    return [compare(low, dtype, direction, order, a, b) for a, b in zip(low.of(x), low.of(y))]
+
+
+def select(low: Lowering, op: Op) -> Rows:
+    """x where the mask holds, else y; the mask per element, or one for all."""
+    mask, x, y = op.operands
+    masks, first, second = low.of(mask), low.of(x), low.of(y)
+    pick = low.e.select
+    if len(masks) != len(first):
+        masks = masks * (len(first) // len(masks))
+    return [pick(m, a, b) for m, a, b in zip(masks, first, second)]
+
+
+def clamp(low: Lowering, op: Op) -> Rows:
+    """min(max(x, low), high); the limits may be scalars."""
+    least, x, most = op.operands
+    dtype, rows = x.dtype, low.of(x)
+    if dtype.is_complex:
+        raise undefined(low, "clamp", dtype)
+    bounds = []
+    for limit in (least, most):
+        given = low.of(limit)
+        if limit.shape != x.shape:
+            given = [low.e.splat(given[0], rows[0].lanes)] * len(rows)
+        bounds.append(given)
+    larger, smaller = (row_function(low, name, dtype) for name in ("maximum", "minimum"))
+    return [
+        smaller(low, dtype, larger(low, dtype, v, a), b)
+        for a, v, b in zip(bounds[0], rows, bounds[1])
+    ]
+
+
+def convert(low: Lowering, op: Op) -> Rows:
+    """The tile in another type."""
+    x = op.operands[0]
+    return convert_rows(low, low.of(x), x.dtype, op.result.dtype)
+
+
+def bitcast_convert(low: Lowering, op: Op) -> Rows:
+    """The same bits as another type of the same width."""
+    x, target = op.operands[0], op.result.dtype
+    source = x.dtype
+    if source.bits != target.bits or source.is_complex or target.is_complex:
+        raise low.refuse(
+            op,
+            f"from {source} to {target}: only real types of equal width",
+            "view the memory as the other type, or shift and convert the parts",
+        )
+    return [bitcast_row(low, row, source, target) for row in low.of(x)]
+
+
+def reduce_precision_(low: Lowering, op: Op) -> Rows:
+    """x rounded to fewer bits."""
+    x, attrs = op.operands[0], op.attrs
+    if not x.dtype.is_floating:
+        raise undefined(low, op.opcode, x.dtype)
+    exponents, mantissas = attrs["exponent_bits"], attrs["mantissa_bits"]
+    return [reduce_precision(low, x.dtype, exponents, mantissas, row) for row in low.of(x)]
+
+
+ELEMENT: dict[str, Handler] = {
+    **dict.fromkeys((UNARY | BINARY) - {"complex", "real", "imag"}, elementwise),
+    "bitcast-convert": bitcast_convert,
+    "clamp": clamp,
+    "compare": compare_,
+    "complex": complex_,
+    "convert": convert,
+    "fma": elementwise,
+    "imag": imag,
+    "real": real,
+    "reduce-precision": reduce_precision_,
+    "select": select,
+}

@@ -1,0 +1,88 @@
+"""Gathers and scatters: elements at a tile of offsets."""
+
+from __future__ import annotations
+
+from hloom.codegen.llvm.emit import Emit
+from hloom.codegen.llvm.lower_masked import masked_scalar
+from hloom.codegen.llvm.lower_shape import lane
+from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, planes_of, storage_of
+from hloom.codegen.llvm.lower_storage import from_storage, to_storage
+from hloom.codegen.llvm.values import V
+from hloom.kernel.kernel import Op
+from hloom.types.dtype import DType
+
+
+def gather(low: Lowering, op: Op) -> Rows:
+    """Elements at a tile of offsets."""
+    buffer, offsets = op.operands[:2]
+    (base,), dtype = low.of(buffer), op.result.dtype
+    planes, size = planes_of(dtype), dtype.size_bytes
+    masked = len(op.operands) == 4
+    masks = low.of(op.operands[2]) if masked else []
+    others = low.of(op.operands[3]) if masked else []
+    rows: Rows = []
+    for plane in range(planes):
+        start = low.e.gep(base, plane * size // planes)
+        for i, at in enumerate(low.of(offsets)):
+            if masked:
+                other = others[plane * len(masks) + i]
+                rows.append(_gathered_masked(low, start, at, masks[i], other, dtype))
+            else:
+                rows.append(_gathered(low, start, at, dtype))
+    return rows
+
+
+def _bytes_of(e: Emit, at: V, size: int) -> V:
+    """Offsets in elements as offsets in bytes."""
+    wide = e.sext(at, "i64")
+    return e.mul(wide, e.like(wide, size))
+
+
+def _gathered(low: Lowering, base: V, at: V, dtype: DType) -> V:
+    """Without a mask: scalar loads, which no machine of today gathers faster than."""
+    e, kind = low.e, storage_of(dtype)
+    if at.lanes == 1:
+        return from_storage(e, e.load(e.gep(base, _bytes_of(e, at, dtype.size_bytes)), kind), dtype)
+    places = [_bytes_of(e, lane(low, at, i), dtype.size_bytes) for i in range(at.lanes)]
+    found = e.concat([e.load(e.gep(base, place), kind) for place in places])
+    return from_storage(e, found, dtype)
+
+
+def _gathered_masked(low: Lowering, base: V, at: V, mask: V, other: V, dtype: DType) -> V:
+    e = low.e
+    place = e.gep(base, _bytes_of(e, at, dtype.size_bytes))
+    blank = e.const(storage_of(dtype), 0, at.lanes)
+    if at.lanes == 1:
+        found = masked_scalar(low, place, mask, blank)
+    else:
+        found = e.gather(place, mask, blank)
+    return e.select(mask, from_storage(e, found, dtype), other)
+
+
+def scatter(low: Lowering, op: Op) -> Rows:
+    """Writes elements at a tile of offsets; the last lane wins where offsets are equal."""
+    e = low.e
+    buffer, offsets, value = op.operands[:3]
+    (base,), dtype = low.of(buffer), buffer.dtype
+    planes, size = planes_of(dtype), dtype.size_bytes
+    places, values = low.of(offsets), low.of(value)
+    masks = low.of(op.operands[3]) if len(op.operands) == 4 else None
+    count = len(places)
+    for plane in range(planes):
+        start = e.gep(base, plane * size // planes)
+        for i, at in enumerate(places):
+            row = to_storage(e, values[plane * count + i], dtype)
+            if masks is None:
+                for k in range(row.lanes):
+                    place = e.gep(start, _bytes_of(e, lane(low, at, k), size))
+                    e.store(lane(low, row, k), place)
+            elif row.lanes == 1:
+                two = e.concat([masks[i], e.const("i1", 0)])
+                place = e.gep(start, _bytes_of(e, at, size))
+                e.masked_store(e.splat(row, 2), place, two)
+            else:
+                e.scatter(row, e.gep(start, _bytes_of(e, at, size)), masks[i])
+    return []
+
+
+GATHER: dict[str, Handler] = {"gather": gather, "scatter": scatter}

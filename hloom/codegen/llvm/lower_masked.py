@@ -1,0 +1,82 @@
+"""Loads and stores of which a mask says the elements; what it excludes is not touched.
+
+Rows of stride 1 use LLVM's masked instructions, others gathers and scatters. LLVM writes them
+as branches per lane where the machine has no such instruction.
+"""
+
+from __future__ import annotations
+
+from hloom.codegen.llvm.lower_state import (
+    Lowering,
+    Rows,
+    lanes_of,
+    planes_of,
+    row_offsets,
+    storage_of,
+)
+from hloom.codegen.llvm.lower_storage import from_storage, to_storage
+from hloom.codegen.llvm.values import V
+from hloom.kernel.kernel import Op
+from hloom.types.dtype import DType
+
+
+def places_of(low: Lowering, base: V, at: int, lanes: int, stride: int, size: int) -> V:
+    """The address of each lane of a row."""
+    e = low.e
+    return e.gep(base, e.vector("i64", [(at + i * stride) * size for i in range(lanes)]))
+
+
+def load_masked(low: Lowering, op: Op, base: V) -> Rows:
+    mask, other = op.operands[2:]
+    e, shape, strides, dtype = low.e, op.result.shape, op.attrs["strides"], op.result.dtype
+    size, planes = dtype.size_bytes, planes_of(dtype)
+    stride = strides[-1] if lanes_of(shape) > 1 else 1
+    masks, others = low.of(mask), low.of(other)
+    count = len(masks)
+    rows: Rows = []
+    for plane in range(planes):
+        start = e.gep(base, plane * size // planes)
+        for i, at in enumerate(row_offsets(shape, strides)):
+            instead = others[plane * count + i]
+            rows.append(_masked_row(low, start, at, stride, masks[i], instead, dtype))
+    return rows
+
+
+def _masked_row(low: Lowering, base: V, at: int, stride: int, mask: V, other: V, dtype: DType) -> V:
+    e, size, lanes = low.e, dtype.size_bytes, mask.lanes
+    blank = e.const(storage_of(dtype), 0, lanes)
+    if lanes == 1:
+        # A vector of one lane is what the masked intrinsics take; two are never split worse.
+        found = masked_scalar(low, e.gep(base, at * size), mask, blank)
+    elif stride == 1 and not dtype.is_complex:
+        found = e.masked_load(e.gep(base, at * size), mask, blank)
+    else:
+        found = e.gather(places_of(low, base, at, lanes, stride, size), mask, blank)
+    return e.select(mask, from_storage(e, found, dtype), other)
+
+
+def masked_scalar(low: Lowering, place: V, mask: V, blank: V) -> V:
+    """A scalar that is read only where the mask holds."""
+    e = low.e
+    two = e.concat([mask, e.const("i1", 0)])
+    return e.extract(e.masked_load(place, two, e.splat(blank, 2)), 0)
+
+
+def store_masked(low: Lowering, op: Op, base: V) -> None:
+    value, mask = op.operands[2:]
+    e, strides, dtype = low.e, op.attrs["strides"], op.operands[0].dtype
+    size, planes = dtype.size_bytes, planes_of(dtype)
+    masks, rows = low.of(mask), low.of(value)
+    count = len(masks)
+    for i, at in enumerate(row_offsets(value.shape, strides)):
+        for plane in range(planes):
+            row = to_storage(e, rows[plane * count + i], dtype)
+            start, keep, lanes = e.gep(base, plane * size // planes), masks[i], row.lanes
+            stride = strides[-1] if lanes > 1 else 1
+            if lanes == 1:
+                two = e.concat([keep, e.const("i1", 0)])
+                e.masked_store(e.splat(row, 2), e.gep(start, at * size), two)
+            elif stride == 1 and not dtype.is_complex:
+                e.masked_store(row, e.gep(start, at * size), keep)
+            else:
+                e.scatter(row, places_of(low, start, at, lanes, stride, size), keep)

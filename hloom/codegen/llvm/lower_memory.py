@@ -1,0 +1,254 @@
+"""Loads and stores: tiles between registers and memory.
+
+How a row is moved depends on the stride of the last axis. 1: one vector. 0: one scalar, splatted.
+-1: one vector, turned round. 2 to 4 (reads): as many vectors as the stride says, the last of which
+ends with the last element, and shuffles, so that nothing outside of the row is read. If instead
+the axis before is contiguous, rows of that axis are moved and transposed in registers. All else
+goes lane by lane. Masked rows of stride 1 use the masked instructions, others gathers.
+"""
+
+from __future__ import annotations
+
+from hloom.codegen.llvm.lower_masked import load_masked, store_masked
+from hloom.codegen.llvm.lower_shape import lane, turned_matrix
+from hloom.codegen.llvm.lower_state import (
+    STACK_LIMIT,
+    Handler,
+    Lowering,
+    Rows,
+    lanes_of,
+    row_offsets,
+    storage_of,
+)
+from hloom.codegen.llvm.lower_storage import address, from_storage, to_storage
+from hloom.codegen.llvm.values import BITS, V
+from hloom.kernel.kernel import Op
+from hloom.types.dtype import DType
+
+WIDEST_STRIDE = 4
+
+
+def load(low: Lowering, op: Op) -> Rows:
+    """The tile at an offset."""
+    return [] if op.result in low.deferred else load_tile(low, op)
+
+
+def load_tile(low: Lowering, op: Op) -> Rows:
+    """What a load reads, whatever is deferred."""
+    buffer, offset = op.operands[:2]
+    shape, strides, dtype = op.result.shape, op.attrs["strides"], op.result.dtype
+    base = address(low, buffer, offset)
+    if len(op.operands) == 4:
+        return load_masked(low, op, base)
+    if _is_crosswise(shape, strides, dtype):
+        return _load_crosswise(low, base, shape, strides, dtype)
+    return load_rows(low, base, row_offsets(shape, strides), shape, strides, dtype)
+
+
+def load_rows(
+    low: Lowering,
+    base: V,
+    offsets: list[int],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: DType,
+) -> Rows:
+    """The rows that begin at these offsets, in elements from the base."""
+    e, size, lanes = low.e, dtype.size_bytes, lanes_of(shape)
+    stride = strides[-1] if lanes > 1 else 1
+    if dtype.is_complex:
+        pairs = [_complex_row(low, base, at, lanes, stride, dtype) for at in offsets]
+        return [p[0] for p in pairs] + [p[1] for p in pairs]
+    kind = storage_of(dtype)
+    seen: dict[int, V] = {}
+    rows: Rows = []
+    for at in offsets:
+        row = seen.get(at)
+        if row is None:
+            if stride == 1:
+                row = from_storage(e, e.load(e.gep(base, at * size), kind, lanes), dtype)
+            elif stride == 0:
+                row = from_storage(e, e.load(e.gep(base, at * size), kind), dtype)
+                row = e.splat(row, lanes)
+            else:
+                row = from_storage(e, _strided(low, base, at, lanes, stride, kind), dtype)
+            seen[at] = row
+        rows.append(row)
+    return rows
+
+
+def _strided(low: Lowering, base: V, at: int, lanes: int, stride: int, kind: str) -> V:
+    """One row whose elements do not touch, as it is in memory."""
+    e, size = low.e, BITS[kind] // 8
+    if stride == -1:
+        row = e.load(e.gep(base, (at - lanes + 1) * size), kind, lanes)
+        return e.shuffle(row, None, range(lanes - 1, -1, -1))
+    step = abs(stride)
+    if step > WIDEST_STRIDE or lanes < 2 * step:
+        places = [e.gep(base, (at + i * stride) * size) for i in range(lanes)]
+        return e.concat([e.load(place, kind) for place in places])
+    first = at if stride > 0 else at + (lanes - 1) * stride
+    span = (lanes - 1) * step + 1
+    made, have = None, 0
+    for number in range(step):
+        start = min(number * lanes, span - lanes)
+        part = e.load(e.gep(base, (first + start) * size), kind, lanes)
+        # The lanes of the row that lie in this vector; those before are in `made`.
+        last = min((start + lanes - 1) // step, lanes - 1)
+        if made is None:
+            mask = [i * step if i <= last else -1 for i in range(lanes)]
+            made, have = e.shuffle(part, None, mask), last + 1
+            continue
+        mask = [i if i < have else -1 for i in range(lanes)]
+        for i in range(have, last + 1):
+            mask[i] = lanes + i * step - start
+        made, have = e.shuffle(made, part, mask), last + 1
+    assert made is not None
+    return made if stride > 0 else e.shuffle(made, None, range(lanes - 1, -1, -1))
+
+
+def _complex_row(
+    low: Lowering, base: V, at: int, lanes: int, stride: int, dtype: DType
+) -> tuple[V, V]:
+    """The real and the imaginary parts of one row."""
+    e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
+    if abs(stride) == 1 or lanes == 1:
+        first = at if stride > 0 else at - lanes + 1
+        both = e.load(e.gep(base, first * size), kind, 2 * lanes)
+        order = range(lanes) if stride > 0 else range(lanes - 1, -1, -1)
+        real = e.shuffle(both, None, [2 * i for i in order])
+        return real, e.shuffle(both, None, [2 * i + 1 for i in order])
+    count = 1 if stride == 0 else lanes
+    parts: list[Rows] = [[], []]
+    for i in range(count):
+        place = e.gep(base, (at + i * stride) * size)
+        parts[0].append(e.load(place, kind))
+        parts[1].append(e.load(e.gep(place, size // 2), kind))
+    if stride == 0:
+        return e.splat(parts[0][0], lanes), e.splat(parts[1][0], lanes)
+    return e.concat(parts[0]), e.concat(parts[1])
+
+
+def _is_crosswise(shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> bool:
+    """Whether rows of the axis before the last are contiguous, so that a transpose pays."""
+    return (
+        len(shape) >= 2
+        and not dtype.is_complex
+        and strides[-2] == 1
+        and strides[-1] not in (0, 1, -1)
+        and shape[-1] >= 4
+        and shape[-2] >= 4
+    )
+
+
+def _load_crosswise(
+    low: Lowering, base: V, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
+) -> Rows:
+    """A tile that lies transposed in memory."""
+    e, size, kind = low.e, dtype.size_bytes, storage_of(dtype)
+    height, width = shape[-2:]
+    outer = row_offsets((*shape[:-2], 1), (*strides[:-2], 1))
+    rows: Rows = []
+    for start in outer:
+        places = [e.gep(base, (start + j * strides[-1]) * size) for j in range(width)]
+        turned = turned_matrix(low, [e.load(place, kind, height) for place in places])
+        rows += [from_storage(e, row, dtype) for row in turned]
+    return rows
+
+
+def store(low: Lowering, op: Op) -> Rows:
+    """Writes a tile at an offset."""
+    buffer, offset, value = op.operands[:3]
+    shape, dtype = value.shape, buffer.dtype
+    base, strides = address(low, buffer, offset), op.attrs["strides"]
+    rows = low.of(value)
+    if len(op.operands) == 4:
+        store_masked(low, op, base)
+    elif dtype.is_complex:
+        half = len(rows) // 2
+        for at, real, imaginary in zip(row_offsets(shape, strides), rows[:half], rows[half:]):
+            _store_complex(low, base, at, strides[-1] if strides else 1, real, imaginary, dtype)
+    elif _is_crosswise(shape, strides, dtype):
+        _store_crosswise(low, op, base, rows)
+    else:
+        flags, align = _hints(low, op, dtype)
+        for at, row in zip(row_offsets(shape, strides), rows):
+            stride = strides[-1] if row.lanes > 1 else 1
+            _store_row(low, base, at, stride, to_storage(low.e, row, dtype), flags, align)
+    return []
+
+
+def _hints(low: Lowering, op: Op, dtype: DType) -> tuple[str, int | None]:
+    """Metadata and alignment of stores that should not go through the caches."""
+    if not op.attrs.get("nontemporal"):
+        return "", None
+    low.nontemporal = True
+    row = lanes_of(op.operands[2].shape) * dtype.size_bytes
+    return ", !nontemporal !0", min(low.machine.vector_bytes, row & -row)
+
+
+def _store_row(
+    low: Lowering, base: V, at: int, stride: int, row: V, flags: str, align: int | None
+) -> None:
+    """One row as it lies in memory."""
+    e, size, lanes = low.e, BITS[row.kind] // 8, row.lanes
+    if stride == 1:
+        e.store(row, e.gep(base, at * size), align, flags)
+    elif stride == -1:
+        turned = e.shuffle(row, None, range(lanes - 1, -1, -1))
+        e.store(turned, e.gep(base, (at - lanes + 1) * size), align, flags)
+    else:
+        for i in range(lanes):
+            e.store(lane(low, row, i), e.gep(base, (at + i * stride) * size))
+
+
+def _store_complex(
+    low: Lowering, base: V, at: int, stride: int, real: V, imaginary: V, dtype: DType
+) -> None:
+    e, size, lanes = low.e, dtype.size_bytes, real.lanes
+    if stride == 1 or lanes == 1:
+        if lanes == 1:
+            both = e.concat([real, imaginary])
+        else:
+            both = e.shuffle(real, imaginary, [i + p for i in range(lanes) for p in (0, lanes)])
+        e.store(both, e.gep(base, at * size))
+        return
+    for i in range(lanes):
+        place = e.gep(base, (at + i * stride) * size)
+        e.store(e.extract(real, i), place)
+        e.store(e.extract(imaginary, i), e.gep(place, size // 2))
+
+
+def _store_crosswise(low: Lowering, op: Op, base: V, rows: Rows) -> None:
+    """A tile stored transposed."""
+    e, shape, strides, dtype = (
+        low.e,
+        op.operands[2].shape,
+        op.attrs["strides"],
+        op.operands[0].dtype,
+    )
+    height, size = shape[-2], dtype.size_bytes
+    flags, align = "", None
+    if op.attrs.get("nontemporal"):
+        low.nontemporal = True
+        row = height * size
+        flags, align = ", !nontemporal !0", min(low.machine.vector_bytes, row & -row)
+    outer = row_offsets((*shape[:-2], 1), (*strides[:-2], 1))
+    for number, start in enumerate(outer):
+        block = [to_storage(e, r, dtype) for r in rows[number * height : (number + 1) * height]]
+        for j, row in enumerate(turned_matrix(low, block)):
+            e.store(row, e.gep(base, (start + j * strides[-1]) * size), align, flags)
+
+
+def alloc(low: Lowering, op: Op) -> Rows:
+    """Private scratch memory on the stack, 64-byte aligned."""
+    size = op.attrs["size"] * op.result.dtype.size_bytes
+    low.stack += (size + 63) // 64 * 64
+    if low.stack > STACK_LIMIT:
+        raise low.refuse(
+            op, f"takes {low.stack} bytes of stack, above {STACK_LIMIT}", "use smaller tiles"
+        )
+    return [low.e.alloca(max(1, size), 64)]
+
+
+MEMORY: dict[str, Handler] = {"alloc": alloc, "load": load, "store": store}

@@ -1,0 +1,168 @@
+"""What the lowering of one kernel knows while it goes: the function, and each value's registers.
+
+A tile is a list of rows, all axes but the last in row-major order; a row is one LLVM vector of the
+last axis (a scalar where that has one element). A complex tile is the list of the rows' real
+parts followed by the list of their imaginary parts, so control flow and data movement treat all
+tiles alike. A buffer is its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.convert import round_through
+from hloom.codegen.llvm.emit import Emit
+from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.values import V
+from hloom.kernel.kernel import Block, Kernel, Op, Value
+from hloom.types.dtype import DType
+
+STACK_LIMIT = 1 << 20
+"""Bytes that the `alloc`s of one kernel may take together."""
+
+Rows = list[V]
+Handler = Callable[["Lowering", Op], Any]
+
+
+class Freedom(NamedTuple):
+    """What the lowering may do beyond the letter of the kernel."""
+
+    flags: str = ""
+    """Fast-math flags of sums, differences, products and quotients, a space after each."""
+    unroll: bool = True
+    """Whether loops of few known steps may be written out."""
+
+
+class Lowering:
+    """The lowering of one kernel to one function."""
+
+    __slots__ = (
+        "deferred",
+        "e",
+        "freedom",
+        "kernel",
+        "machine",
+        "nontemporal",
+        "pieces",
+        "rows",
+        "stack",
+    )
+
+    def __init__(self, kernel: Kernel, machine: Machine, e: Emit, freedom: Freedom) -> None:
+        self.kernel, self.machine, self.e, self.freedom = kernel, machine, e, freedom
+        self.rows: dict[Value, Rows] = {}
+        self.deferred: dict[Value, Op] = {}
+        """Loads that are emitted where the one dot that uses them is."""
+        self.pieces: dict[str, Rows] = {}
+        """Of a vector that was joined from equal parts, the parts."""
+        self.stack = 0
+        self.nontemporal = False
+
+    def of(self, value: Value) -> Rows:
+        """The registers of a tile."""
+        return self.rows[value]
+
+    def joined(self, parts: Sequence[V]) -> V:
+        """One vector of all parts' lanes; equal parts are remembered, for `split`."""
+        if len(parts) == 1:
+            return parts[0]
+        made = self.e.concat(parts)
+        width = parts[0].lanes
+        for part in parts:
+            if part.lanes != width:
+                return made
+        self.pieces[made.name] = list(parts)
+        return made
+
+    def split(self, row: V, width: int) -> Rows:
+        """The row in parts of `width` lanes, which divides its own."""
+        if row.lanes == width:
+            return [row]
+        known = self.pieces.get(row.name)
+        if known is not None:
+            if known[0].lanes == width:
+                return known
+            if known[0].lanes % width == 0:
+                return [part for piece in known for part in self.split(piece, width)]
+        e = self.e
+        if row.value is not None:
+            return [e.const(row.kind, row.value, width)] * (row.lanes // width)
+        return [e.slice(row, at, width) for at in range(0, row.lanes, width)]
+
+    def rounded(self, x: V, dtype: DType) -> V:
+        """A result of narrow float arithmetic, rounded to its type unless excess is allowed."""
+        if dtype.bits >= 32 or self.kernel.excess_precision:
+            return x
+        return round_through(self.e, x, dtype)
+
+    def refuse(self, op: Op, why: str, hint: str | None = None) -> HloError:
+        """The error for an op that cannot be lowered."""
+        return HloError(
+            f"{op.opcode} {why}", instruction=self.kernel.name, rule="llvm-lower", hint=hint
+        )
+
+
+def kind_of(dtype: DType) -> str:
+    """The kind of register that an element (a part of a complex one) is computed in."""
+    if dtype.is_pred:
+        return "i1"
+    if dtype.is_complex:
+        return dtype.component.name
+    if dtype.is_floating:
+        return "f64" if dtype.bits == 64 else "f32"
+    return f"i{max(8, dtype.bits)}"
+
+
+def storage_of(dtype: DType) -> str:
+    """The kind that one element (a part of a complex one) has in memory."""
+    if dtype.is_pred or dtype.is_sub_byte:
+        return "i8"
+    if dtype.is_floating and dtype.bits < 32:
+        return f"i{dtype.size_bytes * 8}"
+    return kind_of(dtype)
+
+
+def count_of(shape: tuple[int, ...]) -> int:
+    """How many rows a tile has."""
+    count = 1
+    for extent in shape[:-1]:
+        count *= extent
+    return count
+
+
+def lanes_of(shape: tuple[int, ...]) -> int:
+    """How many lanes each row has."""
+    return shape[-1] if shape else 1
+
+
+def planes_of(dtype: DType) -> int:
+    """How many lists of rows make up a tile."""
+    return 2 if dtype.is_complex else 1
+
+
+def row_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
+    """Where each row begins, in elements from the first."""
+    offsets = [0]
+    for extent, stride in zip(shape[:-1], strides[:-1]):
+        offsets = [at + i * stride for at in offsets for i in range(extent)]
+    return offsets
+
+
+def wrapped(e: Emit, x: V, dtype: DType) -> V:
+    """The result of integer arithmetic in a wider register, as its type."""
+    if not dtype.is_sub_byte:
+        return x
+    if not dtype.is_signed_int:
+        return e.and_(x, e.like(x, (1 << dtype.bits) - 1))
+    by = e.like(x, 8 - dtype.bits)
+    return e.ashr(e.shl(x, by), by)
+
+
+def raw(e: Emit, x: V, dtype: DType) -> V:
+    """The integer's own bits, zeros above."""
+    return e.and_(x, e.like(x, (1 << dtype.bits) - 1)) if dtype.is_sub_byte else x
+
+
+__all__ = ["Block", "Handler", "Lowering", "Rows"]
