@@ -1,0 +1,196 @@
+#include "fft_plan.h"
+
+#include <math.h>
+
+#include <list>
+#include <mutex>
+
+namespace hloom {
+namespace {
+
+constexpr int64_t kCacheBytes = 64 << 20, kCacheMost = 128;
+
+// exp(-2 pi i k / n), from the first octant, where the arguments are small: correct to half an ulp
+// of double or so.
+void root(int64_t k, int64_t n, double* real, double* imag) {
+  k %= n;
+  int64_t octant = 8 * k / n;
+  double c, s;
+  auto at = [&](int64_t num) {  // angle 2 pi num / (8 n)
+    double x = (double)(2.0L * 3.14159265358979323846264338327950288L * num / (8.0L * n));
+    c = cos(x), s = sin(x);
+  };
+  int64_t e = 8 * k;  // in units of 1 / (8 n) turns
+  switch (octant) {
+    case 0: at(e); break;
+    case 1: at(2 * n - e); { double t = c; c = s; s = t; } break;
+    case 2: at(e - 2 * n); { double t = c; c = -s; s = t; } break;
+    case 3: at(4 * n - e); c = -c; break;
+    case 4: at(e - 4 * n); c = -c, s = -s; break;
+    case 5: at(6 * n - e); { double t = c; c = -s; s = -t; } break;
+    case 6: at(e - 6 * n); { double t = c; c = s; s = -t; } break;
+    default: at(8 * n - e); s = -s; break;
+  }
+  *real = c, *imag = -s;
+}
+
+std::vector<int> radices(int64_t n) {
+  std::vector<int> found;
+  for (int p : {13, 11, 7, 5, 3})
+    while (n % p == 0) found.push_back(p), n /= p;
+  int twos = 0;
+  while (n % 2 == 0) twos++, n /= 2;
+  if (n != 1) return {};  // a prime above 13
+  while (twos >= 3 && twos != 4) found.push_back(8), twos -= 3;
+  while (twos >= 2) found.push_back(4), twos -= 2;
+  if (twos) found.push_back(2);
+  return found;
+}
+
+bool smooth(int64_t n) { return n == 1 || !radices(n).empty(); }
+
+// The divisor of n nearest below its root.
+int64_t middle(int64_t n) {
+  int64_t best = 1;
+  for (int64_t d = 2; d * d <= n; d++)
+    if (n % d == 0) best = d;
+  return best;
+}
+
+template <class T>
+void add_passes(Plan<T>& plan) {
+  int64_t left = plan.n;
+  for (int r : radices(plan.n)) {
+    plan.passes.push_back({r, left, (int64_t)plan.twiddles.size()});
+    for (int64_t p = 0; p < left / r; p++)
+      for (int k = 1; k < r; k++) {
+        double c, s;
+        root(p * k, left, &c, &s);
+        plan.twiddles.push_back((T)c), plan.twiddles.push_back((T)s);
+      }
+    left /= r;
+  }
+}
+
+template <class T>
+void add_steps(Plan<T>& plan) {
+  plan.n1 = middle(plan.n), plan.n2 = plan.n / plan.n1;
+  plan.first = plan_of<T>(plan.n1), plan.second = plan_of<T>(plan.n2);
+  plan.step_stride = (plan.n2 + 15) / 16 * 16;
+  plan.step_real.assign(plan.n1 * plan.step_stride, 0);
+  plan.step_imag.assign(plan.n1 * plan.step_stride, 0);
+  for (int64_t k = 0; k < plan.n1; k++)
+    for (int64_t j = 0; j < plan.n2; j++) {
+      double c, s;
+      root(k * j, plan.n, &c, &s);
+      plan.step_real[k * plan.step_stride + j] = (T)c;
+      plan.step_imag[k * plan.step_stride + j] = (T)s;
+    }
+}
+
+// The transform in double, for the spectrum of the chirp: any algorithm will do.
+void transform(std::vector<double>& re, std::vector<double>& im) {
+  size_t n = re.size();
+  for (size_t i = 1, j = 0; i < n; i++) {
+    size_t bit = n >> 1;
+    for (; j & bit; bit >>= 1) j ^= bit;
+    j ^= bit;
+    if (i < j) std::swap(re[i], re[j]), std::swap(im[i], im[j]);
+  }
+  for (size_t m = 2; m <= n; m *= 2)
+    for (size_t k = 0; k < m / 2; k++) {
+      double c, s;
+      root((int64_t)k, (int64_t)m, &c, &s);
+      for (size_t i = k; i < n; i += m) {
+        size_t h = i + m / 2;
+        double r = re[h] * c - im[h] * s, q = re[h] * s + im[h] * c;
+        re[h] = re[i] - r, im[h] = im[i] - q, re[i] += r, im[i] += q;
+      }
+    }
+}
+
+template <class T>
+void add_chirp(Plan<T>& plan) {
+  int64_t n = plan.n, m = 1;
+  while (m < 2 * n - 1) m *= 2;
+  plan.convolution = plan_of<T>(m);
+  std::vector<double> re(m), im(m);
+  plan.chirp.resize(2 * n), plan.spectrum.resize(2 * m);
+  for (int64_t j = 0; j < n; j++) {
+    double c, s;  // exp(-pi i j^2 / n); the square is reduced first
+    root((int64_t)((__int128)j * j % (2 * n)), 2 * n, &c, &s);
+    plan.chirp[2 * j] = (T)c, plan.chirp[2 * j + 1] = (T)s;
+    re[j] = c, im[j] = -s;
+    if (j) re[m - j] = c, im[m - j] = -s;
+  }
+  transform(re, im);
+  for (int64_t k = 0; k < m; k++)
+    plan.spectrum[2 * k] = (T)(re[k] / m), plan.spectrum[2 * k + 1] = (T)(im[k] / m);
+}
+
+template <class T>
+std::shared_ptr<const Plan<T>> made(int64_t n) {
+  auto plan = std::make_shared<Plan<T>>();
+  plan->n = n;
+  if (!smooth(n)) add_chirp(*plan);
+  else {
+    if (n <= 4096 || middle(n) < 4) add_passes(*plan);
+    if (n >= 64 && middle(n) >= 4) add_steps(*plan);
+  }
+  for (int64_t k = 0; k <= n; k++) {
+    double c, s;
+    root(k, 2 * n, &c, &s);
+    plan->half.push_back((T)c), plan->half.push_back((T)s);
+  }
+  return plan;
+}
+
+// The plans used last; the oldest go when they are too many or too large.
+template <class T>
+struct Cache {
+  std::mutex mutex;
+  std::list<std::shared_ptr<const Plan<T>>> plans;
+
+  std::shared_ptr<const Plan<T>> find(int64_t n) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto at = plans.begin(); at != plans.end(); ++at)
+      if ((*at)->n == n) {
+        plans.splice(plans.begin(), plans, at);
+        return *at;
+      }
+    return nullptr;
+  }
+
+  void add(std::shared_ptr<const Plan<T>> plan) {
+    std::lock_guard<std::mutex> lock(mutex);
+    plans.push_front(std::move(plan));
+    int64_t bytes = 0, many = 0;
+    for (auto at = plans.begin(); at != plans.end();) {
+      bytes += (*at)->bytes();
+      at = many++ > 0 && (bytes > kCacheBytes || many > kCacheMost) ? plans.erase(at) : std::next(at);
+    }
+  }
+};
+
+}  // namespace
+
+template <class T>
+int64_t Plan<T>::bytes() const {
+  return (int64_t)sizeof(T) * (int64_t)(twiddles.size() + step_real.size() * 2 + chirp.size() + spectrum.size() + half.size());
+}
+
+template <class T>
+std::shared_ptr<const Plan<T>> plan_of(int64_t n) {
+  static Cache<T>& cache = *new Cache<T>;  // never destroyed: threads may outlive main
+  if (auto plan = cache.find(n)) return plan;
+  auto plan = made<T>(n);
+  cache.add(plan);
+  return plan;
+}
+
+template std::shared_ptr<const Plan<float>> plan_of<float>(int64_t);
+template std::shared_ptr<const Plan<double>> plan_of<double>(int64_t);
+template struct Plan<float>;
+template struct Plan<double>;
+
+}  // namespace hloom
