@@ -13,7 +13,7 @@ phis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,7 +62,7 @@ class Lines:
         """Strings, and lists of strings where hoisted instructions go."""
         self.label = "entry"
         """The label of the block that is being written."""
-        self._numbers: dict[str, V] = {}
+        self._numbers: dict[str, Any] = {}
         self._regions = [Region(None)]
         self._count = 0
 
@@ -117,6 +117,15 @@ class Lines:
         if found is None:
             found = self._numbers[text] = self.effect(text, kind, lanes)
             self._regions[-1].keys.append(text)
+        return found
+
+    def shared(self, key: str, make: Callable[[], Any]) -> Any:
+        """What `make` emitted for this key in a dominating place, or emits now: for values that
+        take blocks or several results, which no text of an instruction stands for."""
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = make()
+            self._regions[-1].keys.append(key)
         return found
 
     # Blocks
