@@ -16,7 +16,8 @@ from hloom.codegen import elements_data, elements_fold, elements_product
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index, Source, strides_of
 from hloom.codegen.elements_data import clamped_starts, reshaped
-from hloom.codegen.work import body_work
+from hloom.codegen.work import body_work, step_ns
+from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Kernel, Param, Value
@@ -33,14 +34,14 @@ ShapeIndex = tuple[int, ...]
 class Body:
     """What one kernel computes.
 
-    `leaves` are instructions whose values stand in memory, each with the instruction outside that
-    owns the memory. `roots` are the results in the order of the outputs: an instruction and, for
-    one with several results, which of them.
+    `leaves` are instructions whose values stand in memory, each with the number of the operand
+    that it is. `several` says whether the result is a tuple. `roots` are the results in the order
+    of the outputs: an instruction and, for one with several results, which of them.
     """
 
     name: str
-    owner: Instruction
-    leaves: list[tuple[Instruction, Instruction]]
+    several: bool
+    leaves: list[tuple[Instruction, int]]
     roots: list[tuple[Instruction, ShapeIndex]]
     instructions: list[Instruction] = field(default_factory=list)
 
@@ -49,14 +50,12 @@ class Body:
         """The body of a fusion, or of one instruction whose operands are all in memory."""
         if i.opcode == "fusion":
             c = i.called[0]
-            leaves = [
-                (p, i.operands[p.attrs.number]) for p in c.instructions if p.opcode == "parameter"
-            ]
-            leaves.sort(key=lambda leaf: leaf[0].attrs.number)
+            leaves = [(p, p.attrs.number) for p in c.instructions if p.opcode == "parameter"]
+            leaves.sort(key=lambda leaf: leaf[1])
             inside = [x for x in c.in_order() if x.opcode != "parameter"]
             root = c.root
         else:
-            leaves = [(x, x) for x in dict.fromkeys(i.operands)]
+            leaves = [(x, i.operands.index(x)) for x in dict.fromkeys(i.operands)]
             inside, root = [i], i
         leaves = [(x, y) for x, y in leaves if x.shape.is_array]
         if root.opcode == "tuple":
@@ -65,15 +64,26 @@ class Body:
             roots = [(root, (k,)) for k in range(len(root.shape.elements))]
         else:
             roots = [(root, ())]
-        return Body(i.name, i, leaves, roots, inside)
+        return Body(i.name, i.shape.is_tuple, leaves, roots, inside)
+
+    @staticmethod
+    def of_computation(c: Computation) -> Body:
+        """The body of a computation whose parameters are all in memory, and whose root is not."""
+        leaves = [(p, p.attrs.number) for p in c.instructions if p.opcode == "parameter"]
+        leaves.sort(key=lambda leaf: leaf[1])
+        inside = [x for x in c.in_order() if x.opcode != "parameter"]
+        return Body(c.name, False, leaves, [(c.root, ())], inside)
 
 
 @dataclass
 class Emitted:
-    """A kernel, and where the memory of each of its parameters comes from."""
+    """A kernel, and what its parameters are: operands of its owner, or parts of the result.
+
+    An int is the number of an operand, a tuple the shape index of a result.
+    """
 
     kernel: Kernel
-    arguments: list[tuple[Instruction, ShapeIndex]]
+    arguments: list[int | ShapeIndex]
 
 
 class Frame:
@@ -83,18 +93,17 @@ class Frame:
         self.body = body
         self.builder = KernelBuilder(body.name, grid)
         self.elements = Elements(self.builder, vector_bytes)
-        self.arguments: dict[Value, tuple[Instruction, ShapeIndex]] = {}
+        self.arguments: dict[Value, int | ShapeIndex] = {}
         self.outputs: list[Source] = []
-        for number, (leaf, owner) in enumerate(body.leaves):
+        for leaf, number in body.leaves:
             value = self._param(f"in{number}", leaf.shape, "in")
-            self.arguments[value] = (owner, ())
+            self.arguments[value] = number
             self.elements.sources[leaf] = Source(value, strides_of(leaf.shape))
-        several = len(body.roots) > 1 or body.owner.shape.is_tuple
         for number, (root, index) in enumerate(body.roots):
             shape = root.shape.subshape(index)
             in_place = is_update(root)
             value = self._param(f"out{number}", shape, "inout" if in_place else "out")
-            self.arguments[value] = (body.owner, (number,) if several else ())
+            self.arguments[value] = (number,) if body.several else ()
             self.outputs.append(Source(value, strides_of(shape)))
 
     def _param(self, name: str, shape: Shape, role: str) -> Value:
@@ -207,7 +216,7 @@ def folds_rows(body: Body, vector_bytes: int) -> bool:
 def loop_kernel(body: Body, vector_bytes: int) -> Emitted:
     """A kernel that computes the roots element by element."""
     sizes, order = domain(*body.roots[0])
-    work = body_work(body.instructions)
+    work = body_work(body.instructions, [r for r, _ in body.roots])
     if is_flat(body) and not is_update(body.roots[0][0]):
         sizes = (prod(sizes),)
         flat = True
@@ -217,7 +226,7 @@ def loop_kernel(body: Body, vector_bytes: int) -> Emitted:
     frame = Frame(body, shape.grid, vector_bytes)
     writer = LoopWriter(frame, shape, order, flat)
     writer.write()
-    return frame.finish(shape.elements_per_step * work)
+    return frame.finish(step_ns(shape.elements_per_step, work))
 
 
 @dataclass

@@ -60,9 +60,21 @@ def element_work(i: Instruction) -> float:
     return float(_COSTLY.get(opcode, 1))
 
 
-def body_work(instructions: Iterable[Instruction]) -> float:
-    """The cost of an element of a body: the sum over its instructions."""
-    return sum([element_work(i) for i in instructions])
+def body_work(instructions: Iterable[Instruction], roots: Iterable[Instruction] = ()) -> float:
+    """The cost of an element of a body: the sum over its instructions.
+
+    Reductions that are not roots are done once for many elements, each of which counts once.
+    """
+    inner = {"reduce"}
+    ends = set(roots)
+    return sum(
+        [1.0 if i.opcode in inner and i not in ends else element_work(i) for i in instructions]
+    )
+
+
+def step_ns(elements: int, work: float) -> float:
+    """A guess of the time that many elements take on one core, in nanoseconds."""
+    return 5.0 + elements * (0.08 + 0.03 * work)
 
 
 def _size(i: Instruction) -> int:

@@ -1,0 +1,331 @@
+"""Scatter and select-and-scatter: kernels that write where data says.
+
+The output holds the operand already (the two share a buffer). Scatter walks the indices in order
+on every step of the grid, and the grid cuts the window: steps own disjoint elements, so nothing
+needs to be atomic. Where the window is a single element the grid has one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.elements import Elements, Index, Source
+from hloom.codegen.elements_data import both, clamped
+from hloom.codegen.elements_fold import apply, fold_kind, nest, window_position
+from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
+from hloom.codegen.work import step_ns
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import PRED, S64, Value
+
+LANES_OF_WINDOW = 4
+
+
+def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
+    """A kernel that applies the updates of a scatter to its output, which holds the operand."""
+    a = i.attrs
+    count = (len(i.operands) - 1) // 2
+    operands, indices, updates = i.operands[:count], i.operands[count], i.operands[count + 1 :]
+    update = updates[0].shape
+    window = list(a.update_window_dims)
+    batch = [d for d in range(update.rank) if d not in window]
+    minor = window[-1] if window else None
+    length = update.dims[minor] if minor is not None else 1
+    width = max(compute_bytes(x.shape.dtype) for x in updates)
+    lanes = min(max(vector_bytes // width, 1) * LANES_OF_WINDOW, length)
+    outer = [update.dims[d] for d in window[:-1]]
+    tiles = -(-length // max(lanes, 1))
+    body = Body(i.name, i.shape.is_tuple, _leaves(i, count), _roots(i, count), [i])
+    frame = Frame(body, (prod(outer) * tiles,) if update.size else (0,), vector_bytes)
+    e, b = frame.elements, frame.builder
+    if update.size == 0:
+        return frame.finish(1.0)
+    step = e.indices.scalar(b.grid_indices[0], 0, prod(outer) * tiles - 1)
+    where = e.indices.quotient(step, tiles)
+    tile = e.indices.remainder(step, tiles)
+    positions = e.indices.digits(where, outer)
+    writer = _Scatter(e, i, count, operands, indices, updates, frame.outputs)
+    extents = [update.dims[d] for d in batch]
+
+    def write(lanes: int, start: Affine) -> None:
+        e.tile = (lanes,) if lanes > 1 else ()
+        at = [ZERO] * update.rank
+        for d, x in zip(window[:-1], positions):
+            at[d] = x
+        if minor is not None:
+            at[minor] = start.plus(e.indices.lane(0, lanes, 1))
+
+        def one(position: Sequence[Affine]) -> Sequence[Value]:
+            for d, x in zip(batch, position):
+                at[d] = x
+            writer.update(tuple(at), [at[d] for d in batch])
+            return ()
+
+        nest(e, extents, (), one)
+
+    full = length // max(lanes, 1)
+    if length % lanes == 0:
+        write(lanes, tile.times(lanes))
+    else:
+        is_full = b.compare("LT", e.numbers(tile, S64), b.index(full))
+
+        def whole() -> Sequence[Value]:
+            write(lanes, e.indices.scalar(e.scalar(tile.times(lanes)), 0, (full - 1) * lanes))
+            e.forget(b.depth)
+            return ()
+
+        def rest() -> Sequence[Value]:
+            write(length - full * lanes, constant(full * lanes))
+            e.forget(b.depth)
+            return ()
+
+        if full:
+            b.if_(is_full, whole, rest)
+        else:
+            rest()
+    return frame.finish(step_ns(prod(extents) * lanes, 4.0))
+
+
+def _leaves(i: Instruction, count: int) -> list[tuple[Instruction, int]]:
+    """Indices and updates; the operands stand in the outputs."""
+    return [(x, i.operands.index(x)) for x in dict.fromkeys(i.operands[count:])]
+
+
+def _roots(i: Instruction, count: int) -> list[tuple[Instruction, tuple[int, ...]]]:
+    return [(i, (k,) if i.shape.is_tuple else ()) for k in range(count)]
+
+
+class _Scatter:
+    """Writes the update of one index vector."""
+
+    def __init__(
+        self,
+        e: Elements,
+        i: Instruction,
+        count: int,
+        operands: tuple[Instruction, ...],
+        indices: Instruction,
+        updates: tuple[Instruction, ...],
+        outputs: list[Source],
+    ) -> None:
+        self.e = e
+        self.i = i
+        self.count = count
+        self.operands = operands
+        self.indices = indices
+        self.updates = updates
+        self.outputs = outputs
+
+    def update(self, at: Index, batch: list[Affine]) -> None:
+        """Combine the updates at an index with the outputs, if their window is inside."""
+        e, b, a = self.e, self.e.builder, self.i.attrs
+        sizes = self.operands[0].shape.dims
+        gone = {*a.inserted_window_dims, *a.input_batching_dims}
+        kept = [d for d in range(len(sizes)) if d not in gone]
+        target = [ZERO] * len(sizes)
+        extent = [1] * len(sizes)
+        for d, w in zip(kept, a.update_window_dims):
+            target[d] = at[w]
+            extent[d] = self.updates[0].shape.dims[w]
+        vector = a.index_vector_dim
+        inside: Value | None = None
+        for k, d in enumerate(a.scatter_dims_to_operand_dims):
+            position = list(batch)
+            if vector < self.indices.shape.rank:
+                position.insert(vector, constant(k))
+            start = e.value(self.indices, tuple(position))
+            room = sizes[d] - extent[d]
+            inside = both(e, inside, self._fits(start, room))
+            target[d] = target[d].plus(clamped(e, start, max(room, 0)))
+        for d, s in zip(a.input_batching_dims, a.scatter_indices_batching_dims):
+            target[d] = target[d].plus(batch[s if s < vector else s - 1])
+
+        def combine() -> Sequence[Value]:
+            self._combine(at, tuple(target))
+            e.forget(b.depth)
+            return ()
+
+        if inside is None:
+            combine()
+        else:
+            b.if_(inside, combine, lambda: ())
+            e.forget(b.depth + 1)
+
+    def _fits(self, start: Value, room: int) -> Value | None:
+        """Whether the window of an index lies within the operand."""
+        e, b = self.e, self.e.builder
+        if room < 0:
+            return b.constant(PRED, False)
+        if start.dtype.is_unsigned_int:
+            if start.dtype.bits < 64 and room >= (1 << start.dtype.bits) - 1:
+                return None
+            return b.compare("LE", start, b.constant(start.dtype, room))
+        number = b.convert(start, S64)
+        low = b.compare("GE", number, b.index(0))
+        return both(e, low, b.compare("LE", number, b.index(room)))
+
+    def _combine(self, at: Index, target: Index) -> None:
+        e, b, i = self.e, self.e.builder, self.i
+        values = [e.value(x, at) for x in self.updates]
+        shape = e.shape_of(frozenset().union(*[x.axes for x in target]))
+        values = [b.broadcast(x, shape) for x in values]
+        old = [e.load(output, target) for output in self.outputs]
+        kind = fold_kind(i.called[0]) if self.count == 1 else None
+        if kind is not None:
+            results = [b.binary(kind, old[0], values[0])]
+        else:
+            results = [b.broadcast(x, shape) for x in apply(e, i.called[0], [*old, *values])]
+        for output, x in zip(self.outputs, results):
+            e.store(output, target, x)
+
+
+def select_and_scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
+    """A kernel for select-and-scatter: the grid cuts the dimensions without a window.
+
+    Each step first fills its part of the output with the initial value, then walks the source:
+    one pass over the window finds what is selected in every lane, the second adds there.
+    """
+    x, source, init = i.operands
+    dims = i.attrs.window.dimensions
+    sizes = i.shape.dims
+    plain = [d for d, w in enumerate(dims) if w.is_trivial]
+    windowed = [d for d in range(len(sizes)) if d not in plain]
+    minor = plain[-1] if plain and plain[-1] == len(sizes) - 1 else None
+    length = sizes[minor] if minor is not None else 1
+    width = max(compute_bytes(x.shape.dtype), 4)
+    lanes = min(max(vector_bytes // width, 1), length)
+    if length % lanes:
+        lanes = 1 if length < 8 else lanes
+    grid_dims = [d for d in plain if d != minor]
+    tiles = -(-length // lanes)
+    body = Body(i.name, False, [(x, 0), (source, 1), (init, 2)], [(i, ())], [i])
+    if i.operands.index(x) == i.operands.index(source):
+        body.leaves = [(x, 0), (init, 2)]
+    rows = prod(sizes[d] for d in grid_dims)
+    frame = Frame(body, (rows * tiles,), vector_bytes)
+    e, b = frame.elements, frame.builder
+    if 0 in sizes:
+        return frame.finish(1.0)
+    number = e.indices.scalar(b.grid_indices[0], 0, rows * tiles - 1)
+    fixed = e.indices.digits(e.indices.quotient(number, tiles), [sizes[d] for d in grid_dims])
+    # The last tile of lanes begins earlier instead of being smaller: what it shares with the one
+    # before must then not be added twice, so such lengths are walked one by one (lanes == 1).
+    tile = e.indices.remainder(number, tiles)
+    writer = _SelectAndScatter(frame, i, plain, windowed, minor, lanes)
+    at = [ZERO] * len(sizes)
+    for d, k in zip(grid_dims, fixed):
+        at[d] = k
+    if length % lanes == 0:
+        writer.run(at, tile.times(lanes), lanes)
+    else:
+        full = length // lanes
+
+        def whole() -> Sequence[Value]:
+            start = e.indices.scalar(e.scalar(tile.times(lanes)), 0, (full - 1) * lanes)
+            writer.run(at, start, lanes)
+            e.forget(b.depth)
+            return ()
+
+        def rest() -> Sequence[Value]:
+            writer.run(at, constant(full * lanes), length - full * lanes)
+            e.forget(b.depth)
+            return ()
+
+        b.if_(b.compare("LT", e.numbers(tile, S64), b.index(full)), whole, rest)
+    work = prod(source.shape.dims[d] * dims[d].size for d in windowed)
+    return frame.finish(step_ns(work * lanes, 4.0))
+
+
+class _SelectAndScatter:
+    """Writes one step: fill, then select and add at every position of the source."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        i: Instruction,
+        plain: list[int],
+        windowed: list[int],
+        minor: int | None,
+        lanes: int,
+    ) -> None:
+        self.frame = frame
+        self.i = i
+        self.plain = plain
+        self.windowed = windowed
+        self.minor = minor
+
+    def run(self, at: list[Affine], start: Affine, lanes: int) -> None:
+        e, b, i = self.frame.elements, self.frame.builder, self.i
+        e.tile = (lanes,) if lanes > 1 else ()
+        at = list(at)
+        if self.minor is not None:
+            at[self.minor] = start.plus(e.indices.lane(0, lanes, 1))
+        output = self.frame.outputs[0]
+        shape = e.tile
+        init = b.broadcast(e.value(i.operands[2], ()), shape)
+
+        def fill(position: Sequence[Affine]) -> Sequence[Value]:
+            e.store(output, self._index(at, position), init)
+            return ()
+
+        nest(e, [i.shape.dims[d] for d in self.windowed], (), fill)
+        sizes = i.operands[1].shape.dims
+
+        def visit(position: Sequence[Affine]) -> Sequence[Value]:
+            self._visit(self._index(at, position))
+            return ()
+
+        nest(e, [sizes[d] for d in self.windowed], (), visit)
+
+    def _index(self, at: list[Affine], position: Sequence[Affine]) -> Index:
+        index = list(at)
+        for d, x in zip(self.windowed, position):
+            index[d] = x
+        return tuple(index)
+
+    def _visit(self, at: Index) -> None:
+        """Select within the window of one source position, and add there."""
+        e, b, i = self.frame.elements, self.frame.builder, self.i
+        x, source, _ = i.operands
+        dims = i.attrs.window.dimensions
+        extents = [dims[d].size for d in self.windowed]
+        shape = e.tile
+        best = b.constant(x.shape.dtype, 0, shape)
+        chosen = b.constant(S64, -1, shape)
+
+        def under(position: Sequence[Affine]) -> tuple[Index, Value | None, Affine]:
+            offsets = [ZERO] * len(dims)
+            number = ZERO
+            for d, k in zip(self.windowed, position):
+                offsets[d] = k
+                number = number.times(dims[d].size).plus(k)
+            where, inside = window_position(e, at, offsets, dims, x.shape.dims)
+            return where, inside, number
+
+        def look(position: Sequence[Affine], *carried: Value) -> Sequence[Value]:
+            value, index = carried
+            where, inside, number = under(position)
+            found = b.broadcast(e.value(x, where, inside), shape)
+            [keep] = apply(e, i.called[0], [value, found])
+            first = b.compare("LT", index, b.constant(S64, 0, shape))
+            take = b.binary("or", first, b.unary("not", b.broadcast(keep, shape)))
+            if inside is not None:
+                take = b.binary("and", take, b.broadcast(inside, shape))
+            here = b.broadcast(e.scalar(number), shape)
+            return [b.select(take, found, value), b.select(take, here, index)]
+
+        _, chosen = nest(e, extents, (best, chosen), look)
+        given = b.broadcast(e.value(source, at), shape)
+
+        def add(position: Sequence[Affine]) -> Sequence[Value]:
+            where, inside, number = under(position)
+            mask = b.compare("EQ", chosen, b.broadcast(e.scalar(number), shape))
+            if inside is not None:
+                mask = b.binary("and", mask, b.broadcast(inside, shape))
+            old = b.broadcast(e.load(self.frame.outputs[0], where, mask), shape)
+            [new] = apply(e, i.called[1], [old, given])
+            e.store(self.frame.outputs[0], where, b.broadcast(new, shape), mask)
+            return ()
+
+        nest(e, extents, (), add)

@@ -1,0 +1,57 @@
+"""A compiled program: memory to have, steps to take, machine code to take them with.
+
+It holds no graph and needs no compiler: `objects` are relocatable object files, `entry` the name
+of the function in them that runs all thunks (`int32 entry(hl_context*, void** buffers)`, one
+pointer per allocation). The thunks are kept for those who look, time or step through them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hloom.program.slice import Allocation, BufferSlice
+from hloom.program.thunks.thunk import Thunk
+from hloom.types.shape import Shape
+
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array that the caller hands in: a leaf of a parameter of the entry computation."""
+
+    number: int
+    index: Index
+    shape: Shape
+    allocation: int | None
+    """None where nothing reads it, or it has no bytes."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A leaf of the result, and where it stands after a run."""
+
+    index: Index
+    shape: Shape
+    slice: BufferSlice | None
+    """None for tokens."""
+
+
+@dataclass
+class Program:
+    """What a machine executes."""
+
+    name: str
+    allocations: list[Allocation]
+    thunks: tuple[Thunk, ...]
+    parameters: list[Parameter]
+    results: list[Result]
+    result_shape: Shape
+    objects: list[bytes]
+    entry: str = "hloom_main"
+    host_functions: list[object] = field(default_factory=list)
+
+    @property
+    def temp_bytes(self) -> int:
+        """Memory that a run needs beside parameters, constants and results."""
+        return sum([a.size_bytes for a in self.allocations if a.kind == "temp"])

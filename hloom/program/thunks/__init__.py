@@ -1,0 +1,1 @@
+"""What a program does, step by step: one file per kind of thunk."""

@@ -1,0 +1,20 @@
+"""Copying bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.program.slice import BufferSlice
+from hloom.program.thunks.thunk import Thunk, Use
+
+
+@dataclass(frozen=True, eq=False)
+class Copy(Thunk):
+    """Copy all bytes of `source` to `target`."""
+
+    kind = "Copy"
+    source: BufferSlice
+    target: BufferSlice
+
+    def uses(self) -> tuple[Use, ...]:
+        return (Use(self.source, False), Use(self.target, True))

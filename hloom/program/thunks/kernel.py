@@ -1,0 +1,26 @@
+"""Running a compiled kernel over its grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.program.slice import BufferSlice
+from hloom.program.thunks.thunk import Thunk, Use
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel(Thunk):
+    """`symbol(arguments, begin, end)` for all steps of the grid, cut among the threads.
+
+    `cost_ns` is a guess of the time of one step; `writes[k]` says whether argument k is written.
+    """
+
+    kind = "Kernel"
+    symbol: str
+    arguments: tuple[BufferSlice, ...]
+    writes: tuple[bool, ...]
+    steps: int
+    cost_ns: float
+
+    def uses(self) -> tuple[Use, ...]:
+        return tuple([Use(s, w) for s, w in zip(self.arguments, self.writes)])

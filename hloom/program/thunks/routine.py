@@ -1,0 +1,57 @@
+"""Calling a routine of the runtime: sort, FFT, linear algebra, random state, feeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hloom.program.slice import BufferSlice
+from hloom.program.thunks.thunk import Thunk, Use
+
+
+class Numbers(NamedTuple):
+    """A constant array of s64, handed over by pointer."""
+
+    values: tuple[int, ...]
+
+
+class Pointers(NamedTuple):
+    """An array of pointers to slices (None: a null pointer), handed over by pointer."""
+
+    slices: tuple[BufferSlice | None, ...]
+
+
+class Function(NamedTuple):
+    """The address of a compiled function."""
+
+    symbol: str
+
+
+class Text(NamedTuple):
+    """Constant bytes, handed over by pointer."""
+
+    data: bytes
+
+
+Argument = int | BufferSlice | Numbers | Pointers | Function | Text | None
+
+
+@dataclass(frozen=True, eq=False)
+class Routine(Thunk):
+    """`symbol(context, arguments...)`; a result that is not 0 is an error and ends the program.
+
+    `what` is the kind shown: Sort, TopK, FFT, Cholesky, CustomCall...
+    """
+
+    what: str
+    symbol: str
+    arguments: tuple[Argument, ...]
+    reads: tuple[BufferSlice, ...] = field(default=())
+    writes: tuple[BufferSlice, ...] = field(default=())
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.what
+
+    def uses(self) -> tuple[Use, ...]:
+        return tuple([Use(s, False) for s in self.reads] + [Use(s, True) for s in self.writes])

@@ -1,0 +1,178 @@
+"""Arrays in the runtime's memory: what programs return and take without a copy."""
+
+from __future__ import annotations
+
+import ctypes
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import HloError, UsageError
+from hloom.program.slice import data_bytes, dynamic_size_offset
+from hloom.runtime.native import library
+from hloom.types.shape import Shape
+
+
+class OutOfMemoryError(HloError):
+    """The machine, or the limit that was set, has no memory for a program's buffers."""
+
+
+class Block:
+    """Memory of the process's arena, given back when nobody holds it any more."""
+
+    __slots__ = ("__weakref__", "_free", "address", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        native = library()
+        self._free = native.hl_arena_free
+        address = native.hl_arena_alloc(None, max(size_bytes, 1))
+        if not address:
+            raise OutOfMemoryError(
+                f"no memory for a buffer of {size_bytes:,} bytes",
+                rule="out-of-memory",
+                hint="free buffers, or use smaller shapes; `exe.memory` shows what a run needs",
+            )
+        self.address: int = address
+        self.size_bytes = size_bytes
+
+    def __del__(self) -> None:
+        address = getattr(self, "address", 0)
+        if address:
+            self._free(None, address)
+            self.address = 0
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": (self.size_bytes,),
+            "typestr": "|u1",
+            "data": (self.address, False),
+            "version": 3,
+        }
+
+
+class Buffer:
+    """A dense array that a program returned. `np.asarray` shows it without a copy.
+
+    `shape` is its HLO shape. A donated or deleted buffer has no elements any more, and says so.
+    """
+
+    __slots__ = ("_block", "_offset", "shape")
+
+    def __init__(self, shape: Shape, block: Block, offset: int = 0) -> None:
+        self.shape = shape
+        self._block: Block | None = block
+        self._offset = offset
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy type of the elements."""
+        return self.shape.dtype.numpy
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The actual sizes of the dimensions."""
+        shape = self.shape
+        if not shape.is_dynamic:
+            return shape.dims
+        raw = np.asarray(self._alive())[self._offset :]
+        found = []
+        for d, bound in enumerate(shape.dims):
+            if shape.is_dynamic_dim(d):
+                at = dynamic_size_offset(shape, d)
+                found.append(int(raw[at : at + 4].view(np.int32)[0]))
+            else:
+                found.append(bound)
+        return tuple(found)
+
+    @property
+    def nbytes(self) -> int:
+        return data_bytes(self.shape)
+
+    @property
+    def is_deleted(self) -> bool:
+        return self._block is None
+
+    @property
+    def address(self) -> int:
+        """Where the first element is."""
+        return self._alive().address + self._offset
+
+    def delete(self) -> None:
+        """Give the memory back (once no array made of it is left)."""
+        self._block = None
+
+    def take(self) -> Block:
+        """The memory, for a program that was given this buffer for good."""
+        block = self._alive()
+        self._block = None
+        return block
+
+    def _alive(self) -> Block:
+        if self._block is None:
+            raise UsageError(
+                f"this {self.shape.text} buffer was deleted or donated to a program",
+                rule="deleted-buffer",
+                hint="use what the program returned, or pass a copy: np.array(buffer)",
+            )
+        return self._block
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as an array that shares the memory."""
+        shape = self.shape
+        raw = np.asarray(self._alive())[self._offset : self._offset + data_bytes(shape)]
+        array = raw.view(shape.dtype.numpy)
+        layout = shape.layout
+        if layout is None or layout.is_default or shape.rank < 2:
+            array = array.reshape(shape.dims)
+        else:
+            order = layout.minor_to_major[::-1]
+            array = array.reshape([shape.dims[d] for d in order])
+            array = array.transpose([order.index(d) for d in range(shape.rank)])
+        if shape.is_dynamic:
+            array = array[tuple([slice(n) for n in self.sizes])]
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.numpy().__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __len__(self) -> int:
+        return self.sizes[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.numpy()[key]
+
+    def __repr__(self) -> str:
+        if self._block is None:
+            return f"<deleted Buffer {self.shape.text}>"
+        if prod(self.shape.dims) > 1000:
+            return f"<Buffer {self.shape.text}>"
+        return f"<Buffer {self.shape.text} {self.numpy()!r}>"
+
+
+def copied(array: np.ndarray[Any, Any], shape: Shape) -> Block:
+    """The elements of an array in new memory, in the layout of a shape."""
+    from hloom.program.slice import size_bytes
+
+    block = Block(size_bytes(shape))
+    ordered = in_layout(array, shape)
+    ctypes.memmove(block.address, ordered.ctypes.data, ordered.nbytes)
+    return block
+
+
+def in_layout(array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    """The array with its elements in the order of the shape's layout; a copy only if needed."""
+    layout = shape.layout
+    if layout is not None and not layout.is_default and shape.rank > 1:
+        array = array.transpose(layout.minor_to_major[::-1])
+    return np.ascontiguousarray(array)

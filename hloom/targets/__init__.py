@@ -1,0 +1,1 @@
+"""Targets: each brings the stages together for one kind of machine."""

@@ -1,0 +1,1 @@
+"""The CPU target: pipeline, lowering of instructions to thunks, assembly of programs."""

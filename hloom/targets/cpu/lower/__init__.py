@@ -1,0 +1,5 @@
+"""How the CPU runs each operation: one file per family, `@CPU_LOWERS.of(opcode)`."""
+
+from hloom.targets.cpu.lower import call, control, elementwise, fft, linalg, random, sort
+
+FAMILIES = (call, control, elementwise, fft, linalg, random, sort)

@@ -1,0 +1,35 @@
+"""Fusions, and what needs no code at all."""
+
+from __future__ import annotations
+
+from hloom.codegen.tile import Body, loop_kernel
+from hloom.ir.instruction import Instruction
+from hloom.program.thunks.control import Call
+from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
+
+
+@CPU_LOWERS.of("fusion")
+def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    return cpu.kernel(i, lambda: loop_kernel(Body.of(i), cpu.vector_bytes))
+
+
+@CPU_LOWERS.of("call")
+def call(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    return [Call(i.name, cpu.sequence(i.called[0]))]
+
+
+@CPU_LOWERS.of(
+    "parameter",
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "after-all",
+    "add-dependency",
+    "domain",
+    "opt-barrier",
+)
+def nothing(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """These only name memory that is there."""
+    return []

@@ -1,0 +1,26 @@
+"""Loops and choices."""
+
+from __future__ import annotations
+
+from hloom.analysis.trip_count import trip_count
+from hloom.ir.instruction import Instruction
+from hloom.program.thunks.control import Conditional, While
+from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
+
+
+@CPU_LOWERS.of("while")
+def while_(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    condition, body = i.called
+    pred = cpu.slice(condition.root)
+    known = trip_count(i)
+    return [While(i.name, cpu.sequence(condition), pred, cpu.sequence(body), known.count)]
+
+
+@CPU_LOWERS.of("conditional")
+def conditional(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    selector = i.operands[0]
+    branches = tuple([cpu.sequence(c) for c in i.called])
+    names = tuple([c.name for c in i.called])
+    is_pred = selector.shape.dtype.is_pred
+    return [Conditional(i.name, cpu.slice(selector), is_pred, branches, names)]

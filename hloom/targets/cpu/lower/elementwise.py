@@ -1,0 +1,36 @@
+"""Everything that is computed element by element: one tile kernel."""
+
+from __future__ import annotations
+
+from hloom.codegen.elements import SIMPLE
+from hloom.codegen.elements_data import MOVES
+from hloom.codegen.tile import Body, loop_kernel
+from hloom.ir.instruction import Instruction
+from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
+
+
+@CPU_LOWERS.of(
+    *sorted((SIMPLE | MOVES) - {"bitcast", "dynamic-reshape"}),
+    "bitcast-convert",
+    "map",
+    "reduce",
+    "reduce-window",
+)
+def loops(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    return cpu.kernel(i, lambda: loop_kernel(Body.of(i), cpu.vector_bytes))
+
+
+@CPU_LOWERS.of("copy")
+def copy(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    from hloom.program.thunks.copy import Copy
+
+    x = i.operands[0]
+    if not i.shape.is_array:
+        return []
+    source, target = cpu.slice(x), cpu.slice(i)
+    if source == target:
+        return []
+    if x.shape.layout is i.shape.layout or x.shape.rank <= 1:
+        return [Copy(i.name, source, target)]
+    return loops(cpu, i)

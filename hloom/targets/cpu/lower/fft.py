@@ -1,0 +1,28 @@
+"""Fourier transforms: a routine of the runtime."""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloom.ir.instruction import Instruction
+from hloom.program.thunks.routine import Numbers, Routine
+from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.sort import require_row_major
+from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
+
+_KINDS = {"FFT": 0, "IFFT": 1, "RFFT": 2, "IRFFT": 3}
+
+
+@CPU_LOWERS.of("fft")
+def fft(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    require_row_major(i)
+    x = i.operands[0]
+    lengths = tuple(i.attrs.fft_length)
+    batch = prod(x.shape.dims[: x.shape.rank - len(lengths)])
+    if not i.shape.size:
+        return []
+    double = int(x.shape.dtype.name in ("f64", "c128"))
+    source, target = cpu.slice(x), cpu.slice(i)
+    kind = _KINDS[i.attrs.fft_type]
+    arguments = (kind, double, len(lengths), Numbers(lengths), batch, source, target)
+    return [Routine(i.name, "FFT", "hl_fft", arguments, (source,), (target,))]

@@ -1,0 +1,102 @@
+"""From a scheduled module with places to thunks and kernels.
+
+A rule per opcode (`@CPU_LOWERS.of("sort")`, in `lower/<family>.py`) says which thunks run an
+instruction. Everything that is computed element by element needs no rule of its own: it becomes
+a tile kernel. Equal fusions share one kernel, whatever their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from hloom.base.diagnostics import HloError
+from hloom.base.registry import Registry
+from hloom.codegen.key import instruction_key
+from hloom.codegen.tile import Emitted
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.kernel import kernel as kernels
+from hloom.plan.places import Places
+from hloom.program.slice import BufferSlice
+from hloom.program.thunks.kernel import Kernel
+from hloom.program.thunks.thunk import Thunk
+
+Rule = Callable[["Lowering", Instruction], "list[Thunk]"]
+
+CPU_LOWERS: Registry[str, Rule] = Registry("CPU lowering")
+
+
+class UnsupportedError(HloError):
+    """The CPU target cannot run an instruction."""
+
+
+def unsupported(i: Instruction, why: str, hint: str | None = None) -> UnsupportedError:
+    """The error for an instruction that cannot be run, and why."""
+    return UnsupportedError(f"%{i.name}: {i.opcode} {why}", rule="cpu-unsupported", hint=hint)
+
+
+@dataclass
+class Lowering:
+    """What is known while the instructions of one module become thunks."""
+
+    module: Module
+    places: Places
+    vector_bytes: int
+    kernels: dict[str, kernels.Kernel] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    """LLVM text of functions that are no kernels."""
+    host_functions: list[object] = field(default_factory=list)
+    _by_key: dict[Hashable, tuple[str, Emitted]] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+
+    def slice(self, i: Instruction, index: tuple[int, ...] = ()) -> BufferSlice:
+        """Where (a part of) a value stands."""
+        return self.places.slice(i, index)
+
+    def sequence(self, c: Computation) -> tuple[Thunk, ...]:
+        """The thunks of a computation in the order of its schedule."""
+        thunks: list[Thunk] = []
+        assert self.module.schedule is not None
+        for i in self.module.schedule[c]:
+            rule = CPU_LOWERS.get(i.opcode)
+            if rule is None:
+                raise unsupported(i, "has no lowering for CPUs")
+            thunks += rule(self, i)
+        return tuple(thunks)
+
+    # -- kernels
+
+    def kernel(
+        self, i: Instruction, write: Callable[[], Emitted], variant: Hashable = ()
+    ) -> list[Thunk]:
+        """The thunk that runs the kernel of an instruction; equal kernels are written once."""
+        key = (instruction_key(i), variant)
+        known = self._by_key.get(key)
+        if known is None:
+            emitted = write()
+            symbol = self.symbol(i.name)
+            emitted.kernel.name = symbol
+            self.kernels[symbol] = emitted.kernel
+            known = self._by_key[key] = (symbol, emitted)
+        symbol, emitted = known
+        arguments, writes = [], []
+        for what, param in zip(emitted.arguments, emitted.kernel.params):
+            is_operand = isinstance(what, int)
+            place = self.slice(i.operands[what]) if isinstance(what, int) else self.slice(i, what)
+            arguments.append(place)
+            writes.append(not is_operand and param.role != "in")
+        k = emitted.kernel
+        return [Kernel(i.name, symbol, tuple(arguments), tuple(writes), k.steps, k.cost_ns)]
+
+    def symbol(self, name: str) -> str:
+        """A C identifier for a kernel, not used before (CPU-13)."""
+        plain = "".join([c if c.isascii() and c.isalnum() else "_" for c in name])
+        base = f"k_{plain}"[:80]
+        symbol, number = base, 0
+        while symbol in self._taken:
+            number += 1
+            symbol = f"{base}_{number}"
+        self._taken.add(symbol)
+        return symbol

@@ -1,0 +1,112 @@
+"""The CPU as a target: which machine, which passes, and how a module becomes a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hloom.codegen.llvm.lower import lower_kernel
+from hloom.codegen.llvm.machine import Machine, object_bytes
+from hloom.codegen.llvm.main_function import main_text
+from hloom.ir.module import Module
+from hloom.memory.assign import assign_buffers
+from hloom.memory.copies import insert_copies
+from hloom.plan.places import Places
+from hloom.program.program import Parameter, Program, Result
+from hloom.schedule.least_memory import schedule_module
+from hloom.targets.cpu.lower import FAMILIES
+from hloom.targets.cpu.lowering import Lowering
+from hloom.targets.cpu.pipeline import cpu_pipeline
+
+# Importing the families registers their rules.
+RULES = FAMILIES
+
+
+@dataclass
+class Stages:
+    """What compilation made on the way, for those who look."""
+
+    module: Module
+    places: Places
+    lowering: Lowering
+    program: Program
+    texts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """A processor to compile for."""
+
+    machine: Machine
+    opt_level: int = 2
+
+    def compile(self, module: Module) -> Stages:
+        """From a graph, which is changed, to a program; each line uses what those above made."""
+        cpu_pipeline().run(module)
+        schedule_module(module)
+        insert_copies(module)
+        places = assign_buffers(module)
+        lowering = Lowering(module, places, self.machine.vector_bytes)
+        thunks = lowering.sequence(module.entry)
+        texts = {k: lower_kernel(v, self.machine) for k, v in lowering.kernels.items()}
+        texts |= lowering.functions
+        texts["main"] = main_text("hloom_main", thunks)
+        whole = module_text(self.machine, texts)
+        objects = [object_bytes(whole, self.machine, self.opt_level)]
+        program = Program(
+            module.name,
+            places.allocations,
+            thunks,
+            parameters_of(module, places),
+            results_of(module, places),
+            module.entry.root.shape,
+            objects,
+        )
+        return Stages(module, places, lowering, program, texts)
+
+
+def module_text(machine: Machine, texts: dict[str, str]) -> str:
+    """One LLVM module of several functions; each declaration stands once (CPU-22)."""
+    defined = set(texts) - {"main"}
+    head = [
+        f'target datalayout = "{machine.data_layout}"',
+        f'target triple = "{machine.triple}"',
+    ]
+    seen: set[str] = set()
+    lines: list[str] = []
+    for text in texts.values():
+        for line in text.split("\n"):
+            if line.startswith("declare "):
+                name = line.split("@", 1)[1].split("(", 1)[0]
+                if name in seen or name in defined:
+                    continue
+                seen.add(name)
+            lines.append(line)
+    return "\n".join([*head, *lines])
+
+
+def parameters_of(module: Module, places: Places) -> list[Parameter]:
+    """The leaves of the entry's parameters, in order."""
+    allocations: dict[tuple[Any, ...], int] = {
+        (a.parameter_number, a.shape_index): a.index for a in places.of_kind("parameter")
+    }
+    found = []
+    parameters = [i for i in module.entry.instructions if i.opcode == "parameter"]
+    for p in sorted(parameters, key=lambda i: i.attrs.number):
+        for index, leaf in p.shape.subshapes():
+            if leaf.is_array:
+                at = allocations.get((p.attrs.number, index))
+                found.append(Parameter(p.attrs.number, index, leaf, at))
+    return found
+
+
+def results_of(module: Module, places: Places) -> list[Result]:
+    """The leaves of the entry's result, in order."""
+    root = module.entry.root
+    found = []
+    for index, leaf in root.shape.subshapes():
+        if leaf.is_array:
+            found.append(Result(index, leaf, places.slice(root, index)))
+        elif leaf.is_token:
+            found.append(Result(index, leaf, None))
+    return found
