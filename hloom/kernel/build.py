@@ -88,7 +88,9 @@ class KernelBuilder:
         attrs: dict[str, Any] | None = None,
     ) -> Value:
         """A pure op, shared with an equal one and put as far out as its operands allow."""
-        key = (opcode, operands, type, tuple(attrs.items()) if attrs else ())
+        # By its text, since 0.0 == -0.0 and nan != nan.
+        given = repr(attrs) if attrs and opcode == "constant" else None
+        key = (opcode, operands, type, given or (tuple(attrs.items()) if attrs else ()))
         levels = self._level
         level = 0
         for x in operands:
