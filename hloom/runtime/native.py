@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char_p, c_int8, c_int64, c_uint64, c_void_p
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 from hloom.base.diagnostics import UsageError
@@ -78,6 +79,11 @@ class Pool(_Owner):
         native = library()
         self._own(allocated(native.hl_pool_new(self.threads), "a pool"), native.hl_pool_free)
 
+    @staticmethod
+    def shared(threads: int | None = None) -> Pool:
+        """The pool of this many threads that the whole process shares; it is never closed."""
+        return _shared_pool(granted_threads() if threads is None else threads)
+
     @property
     def workers(self) -> int:
         """How many threads have been made: none before the first region worth it."""
@@ -87,6 +93,11 @@ class Pool(_Owner):
     def sleeping(self) -> int:
         """How many of them sleep."""
         return library().hl_pool_sleeping(self.handle)
+
+
+@cache
+def _shared_pool(threads: int) -> Pool:
+    return Pool(threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +320,14 @@ class Context(_Owner):
         host_functions: Sequence[Callable[[int, int], object]] = (),
     ) -> None:
         native = library()
-        handles = [kept.handle if kept else None for kept in (pool, memory, infeed, outfeed)]
+        handles = [
+            None if kept is None else kept.handle for kept in (pool, memory, infeed, outfeed)
+        ]
         handle = allocated(native.hl_context_new(*handles[:2]), "a context")
         self._own(handle, native.hl_context_free)
         timeout = -1 if feed_timeout_s is None else int(feed_timeout_s * 1e9)
         native.hl_context_set_feeds(handle, *handles[2:], timeout)
-        native.hl_context_set_rng(handle, random.handle if random else None)
+        native.hl_context_set_rng(handle, None if random is None else random.handle)
         self._exception: BaseException | None = None
         self._functions = [HostFunction(self._guarded(f)) for f in host_functions]
         addresses = [ctypes.cast(f, c_void_p).value for f in self._functions]
@@ -358,18 +371,21 @@ class Context(_Owner):
 
     def _in_thread(self, handle: int, main: int, buffers: ctypes.Array) -> int:
         """hl_execute beside this thread, which meanwhile can be interrupted."""
-        status = [0]
+        status, ended = [0], threading.Event()
 
         def run() -> None:
-            status[0] = library().hl_execute(handle, main, buffers)
+            try:
+                status[0] = library().hl_execute(handle, main, buffers)
+            finally:
+                ended.set()
 
-        thread = threading.Thread(target=run, name="hloom-execute")
-        thread.start()
+        # Not Thread.join: once interrupted, it takes the thread for finished.
+        threading.Thread(target=run, name="hloom-execute", daemon=True).start()
         try:
-            thread.join()
+            ended.wait()
         except BaseException:
             self.cancel()
-            thread.join()
+            ended.wait()
             raise
         return status[0]
 
