@@ -1,0 +1,131 @@
+"""What each instruction can be in a fusion: a value evaluated at an index, a fold, a hero, or
+nothing, and then why.
+
+A question about one instruction at a time; whether several go together is `fusion_form.py`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.types.shape import Shape
+
+POINT = "point"
+"""Its value at an index follows from values of its operands at one index each."""
+FOLD = "fold"
+"""A reduce."""
+HERO = "hero"
+"""A dot or a convolution."""
+UPDATE = "update"
+"""A dynamic-update-slice, in place."""
+ALONE = "alone"
+"""A kernel, library call or piece of control of its own."""
+
+INDEX_MAPS = frozenset(
+    "bitcast broadcast concatenate dynamic-slice gather iota pad reshape reverse slice "
+    "transpose".split()
+)
+RENAMES = frozenset(("bitcast", "reshape"))
+"""No-ops on memory where all layouts are row-major."""
+NOT_POINTWISE = frozenset(("stochastic-convert",))
+
+
+@cache
+def pointwise_opcodes() -> frozenset[str]:
+    """Elementwise operations, the index maps and what is like them."""
+    elementwise = {name for name, op in OPS.items() if op.family == "elementwise"}
+    return frozenset((elementwise - NOT_POINTWISE) | INDEX_MAPS | {"copy", "constant"})
+
+
+def role(i: Instruction) -> tuple[str, str]:
+    """What it can be, and for `ALONE` why."""
+    opcode = i.opcode
+    if opcode in pointwise_opcodes():
+        kind = POINT
+    elif opcode == "reduce":
+        kind = FOLD
+    elif opcode in ("dot", "convolution"):
+        kind = HERO
+    elif opcode == "dynamic-update-slice":
+        kind = UPDATE
+    else:
+        return ALONE, f"{opcode} is a kernel of its own" if i.operands else f"{opcode} is no kernel"
+    why = _why_alone(i, kind)
+    return (ALONE, why) if why else (kind, "")
+
+
+def _why_alone(i: Instruction, kind: str) -> str:
+    """Why an instruction of a fusible opcode cannot be in a fusion; empty when it can."""
+    if i.control_predecessors or i.control_successors:
+        return "control edges"
+    for s in i.shape.elements or (i.shape,):
+        if why := _wrong_shape(s):
+            return why
+    for x in i.operands:
+        if not x.shape.is_array:
+            return "an operand that is no array"
+        if not x.shape.is_static:
+            return "dynamic sizes"
+        if not is_row_major(x.shape):
+            return "an operand is not row-major"
+    if i.opcode == "constant" and not is_small_constant(i):
+        return "a constant in memory"
+    if i.opcode == "bitcast" and i.shape.dtype is not i.operands[0].shape.dtype:
+        return "a bitcast to another type"
+    if i.opcode == "bitcast-convert" and i.shape.dims != i.operands[0].shape.dims:
+        return "a bitcast-convert that changes dimensions"
+    if kind == FOLD and _reduced_size(i) <= 1:
+        return "it reduces nothing"
+    return ""
+
+
+def _wrong_shape(s: Shape) -> str:
+    if not s.is_array:
+        return "its value is no array"
+    if not s.is_static:
+        return "dynamic sizes"
+    if 0 in s.dims:
+        return "no elements"
+    return "" if is_row_major(s) else "it is not row-major"
+
+
+def is_row_major(s: Shape) -> bool:
+    """Whether elements follow one another with the last dimension fastest."""
+    layout = s.layout
+    if layout is None or layout.is_default:
+        return True
+    if layout.tiles or layout.memory_space or layout.split_configs:
+        return False
+    order = [d for d in layout.minor_to_major if s.dims[d] > 1]
+    return order == sorted(order, reverse=True)
+
+
+def is_small_constant(i: Instruction) -> bool:
+    """A constant that stands in the code and not in memory: a scalar, or one value everywhere."""
+    if not i.shape.dims:
+        return not i.attrs.literal.is_elided
+    if i.attrs.literal.is_elided or i.shape.size > 1 << 20:
+        return False
+    return i.attrs.literal.is_all_equal
+
+
+def _reduced_size(i: Instruction) -> int:
+    dims = i.operands[0].shape.dims
+    return prod([dims[d] for d in i.attrs.dimensions])
+
+
+def dot_flops(i: Instruction) -> int:
+    """Multiply-adds of a dot, times two."""
+    dims = i.operands[0].shape.dims
+    return 2 * i.shape.size * prod([dims[d] for d in i.attrs.lhs_contracting_dims])
+
+
+def reduces_minor(i: Instruction) -> bool:
+    """Whether the dimensions a reduce removes are the innermost ones (sizes of 1 apart)."""
+    dims, gone = i.operands[0].shape.dims, set(i.attrs.dimensions)
+    kept = [d for d in range(len(dims)) if d not in gone and dims[d] > 1]
+    first = min([d for d in gone if dims[d] > 1], default=len(dims))
+    return all(d < first for d in kept)

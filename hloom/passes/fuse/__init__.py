@@ -1,0 +1,1 @@
+"""Passes that put instructions together into kernels, and what they decided and why."""

@@ -1,0 +1,137 @@
+"""Puts a plan into the graph: a body and a fusion for each group of more than one instruction.
+
+Bodies are written in one canonical way (values in post order from the results, parameters in the
+order they are met, names from opcodes), so that equal kernels have equal bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hloom.analysis.fusion_form import OUTPUT
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.ir.values.backend_config import BackendConfig
+from hloom.passes.fuse.group import Group
+from hloom.passes.fuse.plan import Plan
+from hloom.types.shape import tuple_shape
+
+CONFIGS: dict[str, BackendConfig] = {
+    kind: BackendConfig.from_json({"fusion_config": {"kind": kind}})
+    for kind in ("loop", "row", "column", "output", "sequence")
+}
+
+
+def apply_plan(plan: Plan, module: Module) -> int:
+    """Replace the members of every group by a fusion; how many fusions were made."""
+    c = plan.computation
+    made: list[tuple[list[Instruction], Instruction]] = []
+    gone: dict[Instruction, None] = {}
+    for g in plan.groups:
+        if g.dead:
+            continue
+        g.trim()
+        if len(g.members) < 2:
+            continue
+        roots = list(g.roots)
+        made.append((roots, _fusion(c, module, g, roots)))
+        gone.update(g.members)
+    if not made:
+        return 0
+    for roots, fusion in made:
+        _substitute(c, roots, fusion)
+    _erase(c, gone)
+    c.reorder(c.in_order())
+    return len(made)
+
+
+def group_kind(g: Group) -> str:
+    """`loop`, `row`, `column`, `output`, or `sequence` for results of several shapes."""
+    return "sequence" if g.is_sequence else g.form.kind
+
+
+def _fusion(c: Computation, module: Module, g: Group, roots: list[Instruction]) -> Instruction:
+    body = module.add_computation("fused_computation", thread=c.execution_thread)
+    inputs = _fill(body, g.members, roots)
+    kind = group_kind(g)
+    shape = body.root.shape
+    fused = {"row": "kInput", "column": "kInput", OUTPUT: "kOutput"}.get(kind, "kLoop")
+    attrs = OPS["fusion"].attrs(kind=fused)
+    name = f"{roots[0].name}.fusion" if len(roots) == 1 else "multi_output.fusion"
+    fusion = c.append("fusion", attrs, tuple(inputs), shape, name, (body,))
+    fusion.metadata = roots[0].metadata
+    fusion.sharding = roots[0].sharding if len(roots) == 1 else None
+    fusion.backend_config = CONFIGS[kind]
+    return fusion
+
+
+def _fill(
+    body: Computation, members: dict[Instruction, None], roots: list[Instruction]
+) -> list[Instruction]:
+    """Copy members into a body; return what the parameters stand for, in their order."""
+    inside: dict[Instruction, Instruction] = {}
+    inputs: list[Instruction] = []
+    for p in _post_order(members, roots):
+        if p in members:
+            operands = tuple([inside[x] for x in p.operands])
+            copy = body.append(p.opcode, p.attrs, operands, p.shape, p.opcode, p.called)
+            copy.metadata = p.metadata
+        else:
+            number = len(inputs)
+            attrs = OPS["parameter"].attrs(number=number)
+            copy = body.append("parameter", attrs, (), p.shape, f"param_{number}")
+            inputs.append(p)
+        inside[p] = copy
+    if len(roots) == 1:
+        body.root = inside[roots[0]]
+    else:
+        results = tuple([inside[r] for r in roots])
+        shape = tuple_shape([r.shape for r in results])
+        body.root = body.append("tuple", OPS["tuple"].empty, results, shape, "tuple")
+    return inputs
+
+
+def _post_order(
+    members: dict[Instruction, None], roots: Iterable[Instruction]
+) -> dict[Instruction, None]:
+    """Members and inputs, operands first."""
+    done: dict[Instruction, None] = {}
+    for root in roots:
+        stack = [root]
+        while stack:
+            p = stack[-1]
+            if p in done:
+                stack.pop()
+                continue
+            waiting = [x for x in p.operands if x not in done] if p in members else []
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                done[p] = None
+                stack.pop()
+    return done
+
+
+def _substitute(c: Computation, roots: list[Instruction], fusion: Instruction) -> None:
+    """Let readers of the results read the fusion."""
+    if len(roots) == 1:
+        c.replace(roots[0], fusion)
+        return
+    attrs = OPS["get-tuple-element"].attrs
+    for k, r in enumerate(roots):
+        part = c.append("get-tuple-element", attrs(index=k), (fusion,), r.shape, r.name)
+        part.sharding = r.sharding
+        c.replace(r, part)
+
+
+def _erase(c: Computation, gone: dict[Instruction, None]) -> None:
+    """Erase what is computed in fusions now, and the constants and views only that read."""
+    stack = [p for p in gone if not p.users]
+    while stack:
+        p = stack.pop()
+        if p not in c.instructions or p.users or p is c._root or p.opcode == "parameter":
+            continue
+        if p in gone or p.opcode in ("reshape", "bitcast", "constant"):
+            stack.extend(c.erase(p))

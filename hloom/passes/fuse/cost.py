@@ -1,0 +1,113 @@
+"""What computing a value again costs against keeping it in memory. Estimates, one table each.
+
+Nanoseconds on one core of the machine of the measurements (design/cpu.md): a cheap vector
+operation 0.03 an element, memory 0.05 a byte, a kernel's start 150. The weight of an operation is
+how many cheap ones it is worth. Only orders of magnitude matter: nothing here changes results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloom.analysis.fusible import INDEX_MAPS, RENAMES
+from hloom.ir.instruction import Instruction
+
+OPERATION_NS = 0.03
+BYTE_NS = 0.05
+KERNEL_NS = 150.0
+LARGE_BYTES = 1 << 16
+"""More than this is not taken for granted in the nearest cache."""
+
+WEIGHTS: dict[str, float] = {
+    **dict.fromkeys(
+        "exponential exponential-minus-one log log-plus-one logistic tanh erf cosine sine cosh "
+        "sinh tan acos acosh asin asinh atanh".split(),
+        20,
+    ),
+    **dict.fromkeys("power atan2 cbrt".split(), 40),
+    **dict.fromkeys("sqrt rsqrt divide".split(), 6),
+    **dict.fromkeys("remainder mulhi popcnt count-leading-zeros".split(), 10),
+    **dict.fromkeys("gather".split(), 8),
+    **dict.fromkeys("dot convolution reduce".split(), 100),
+    **dict.fromkeys("concatenate pad dynamic-slice".split(), 1),
+    **dict.fromkeys("broadcast constant iota reshape bitcast slice reverse transpose".split(), 0),
+}
+
+
+def weight(i: Instruction) -> float:
+    """How many cheap operations one element of a value costs, its operands being there."""
+    w = WEIGHTS.get(i.opcode, 1.0)
+    if i.opcode in ("divide", "remainder") and i.shape.dtype.is_integral:
+        return 25.0
+    return 4 * w if i.shape.dtype.is_complex else w
+
+
+def is_view(i: Instruction) -> bool:
+    """Whether it computes nothing and reads no more than it gives: as well made twice as kept."""
+    opcode = i.opcode
+    if opcode in RENAMES or opcode in ("constant", "iota", "broadcast", "slice", "dynamic-slice"):
+        return True
+    if opcode in ("reverse", "transpose"):
+        return size_bytes(i) <= LARGE_BYTES
+    if opcode == "convert":  # from fewer bytes
+        return i.operands[0].shape.dtype.bits < i.shape.dtype.bits
+    return not i.shape.dims and weight(i) <= 1
+
+
+def size_bytes(i: Instruction) -> int:
+    """Bytes of an array as it lies in memory; of all arrays of a tuple."""
+    shape = i.shape
+    if shape.is_tuple:
+        return sum(s.size * s.dtype.size_bytes for s in shape.elements if s.is_array)
+    return shape.size * shape.dtype.size_bytes if shape.is_array else 0
+
+
+def read_bytes(i: Instruction) -> int:
+    """Bytes read to compute all of it: of operands, and of what broadcasts and views are of."""
+    total = 0
+    for x in i.operands:
+        while x.opcode in INDEX_MAPS and len(x.operands) == 1:
+            inner = x.operands[0]
+            if inner.shape.size > x.shape.size:
+                break
+            x = inner
+        if x.opcode not in ("constant", "iota"):
+            total += size_bytes(x)
+    return total
+
+
+def is_cheap_twice(i: Instruction, times: int, most: float) -> bool:
+    """Whether computing it in each of several readers moves no more bytes than keeping it."""
+    if weight(i) > most:
+        return False
+    if i.shape.size <= 16:
+        return True
+    inside, outside = read_bytes(i), size_bytes(i)
+    return times * inside <= inside + (1 + times) * outside
+
+
+def prologue_limit(hero: Instruction) -> float:
+    """How much may be computed for each element a dot or convolution reads.
+
+    Large dots pack their operands, so that each element is computed once; small ones and windows
+    read elements again and again.
+    """
+    if hero.opcode == "convolution":
+        d = hero.attrs.dim_labels
+        window = prod(hero.operands[1].shape.dims[k] for k in d.kernel_spatial_dimensions)
+        return 8.0 if window == 1 else 2.0
+    a, left, right = hero.attrs, hero.operands[0].shape, hero.operands[1].shape
+    depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
+    batch = prod(left.dims[d] for d in a.lhs_batch_dims)
+    rows, columns = (max(1, s.size // (depth * batch)) for s in (left, right))
+    return 60.0 if min(rows, columns, depth) >= 32 else 4.0
+
+
+@dataclass
+class Account:
+    """What one fusion has spent on computing things more often than once."""
+
+    again_ns: float = 0.0
+    copies: float = 0.0
+    prologue: float = 0.0

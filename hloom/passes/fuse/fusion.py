@@ -1,0 +1,64 @@
+"""Put producers into the kernels of their readers, and kernels that read the same into one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hloom.ir.computation import Computation
+from hloom.ir.module import Module
+from hloom.passes.fuse.build import apply_plan, group_kind
+from hloom.passes.fuse.group import Limits
+from hloom.passes.fuse.merge import merged
+from hloom.passes.fuse.plan import Plan, is_loop_body, is_sequential, planned
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
+from hloom.rewrite.driver import Trace
+
+
+@register
+class Fusion(Pass):
+    """Fuse producers into consumers, and consumers that share what they read."""
+
+    name = "fusion"
+
+    max_operands: int = 60
+    max_instructions: int = 200
+    heroes: bool = True
+    """Whether dots and convolutions take operands and readers in."""
+    multi_output: bool = True
+    sequence_elements: int = 1024
+    """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
+
+    def limits(self) -> Limits:
+        """The limits that the options say."""
+        return Limits(
+            operands=self.max_operands,
+            instructions=self.max_instructions,
+            heroes=self.heroes,
+            sequence_elements=self.sequence_elements,
+        )
+
+    def plan(self, c: Computation) -> Plan:
+        """What the pass would do to a computation; changes nothing."""
+        plan = planned(c, self.limits())
+        if self.multi_output:
+            merged(plan, is_loop_body(c))
+        return plan
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        fired: Counter[str] = Counter()
+        if module.schedule is not None:
+            return PassResult()
+        for c in module.computations_in_order():
+            if not is_sequential(c) or (threads and c.execution_thread not in threads):
+                continue
+            plan = self.plan(c)
+            if apply_plan(plan, module):
+                alive = (g for g in plan.groups if not g.dead and len(g.members) > 1)
+                fired.update(group_kind(g) for g in alive)
+            if trace is not None:
+                for _, _, why in plan.edges:
+                    if why is not None:
+                        trace.declined[self.name, why] += 1
+        return PassResult.of(fired)

@@ -1,0 +1,175 @@
+"""A group: one kernel in the making; what it holds, and whether a producer may join it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.analysis.fusible import RENAMES
+from hloom.analysis.fusion_form import COLUMN, LOOP, OUTPUT, ROW, Form
+from hloom.ir.instruction import Instruction
+from hloom.passes.fuse import cost
+from hloom.passes.fuse.cost import Account
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a kernel may be at most, and what may be computed twice."""
+
+    operands: int = 60
+    instructions: int = 200
+    row_bytes: int = 1 << 19
+    """Of all operands and results, one row: replayed from the second cache."""
+    row_parallel: int = 1 << 16
+    """A single row longer than this many elements is reduced and read in kernels of their own."""
+    copies: int = 4
+    """In how many kernels one value may be computed."""
+    copy_weight: float = 4.0
+    """The dearest operation that is computed in several kernels."""
+    copies_weight: float = 12.0
+    """All of these in one kernel."""
+    sequence_elements: int = 1024
+    """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
+    heroes: bool = True
+    """Whether dots and convolutions take operands and readers in."""
+
+
+TOO_DEAR = "it would be computed again and again"
+TOO_MANY = "the kernel has as many instructions as it may"
+OPERANDS = "the kernel has as many operands as it may"
+
+
+class Group:
+    """Results, forms (one; several in a sequence) and members; `order` places it among others."""
+
+    __slots__ = ("account", "dead", "forms", "members", "order", "roots")
+
+    def __init__(self, form: Form, order: int) -> None:
+        self.forms = [form]
+        self.roots = dict(form.roots)
+        self.members = form.members
+        self.order = order
+        self.account = Account()
+        self.dead = False
+
+    @property
+    def form(self) -> Form:
+        return self.forms[0]
+
+    @property
+    def is_sequence(self) -> bool:
+        return len(self.forms) > 1
+
+    def inputs(self) -> list[Instruction]:
+        """What it reads from memory."""
+        if len(self.forms) == 1:
+            return self.form.inputs()
+        read = {x: None for f in self.forms for x in f.inputs() if x not in self.members}
+        return list(read)
+
+    def refuses(self, p: Instruction, limits: Limits) -> str | None:
+        """Why a producer does not join; None: it may."""
+        form = self.form
+        why = form.refuses(p)
+        if why is not None:
+            return why
+        if len(form.members) >= limits.instructions and p.opcode != "constant":
+            return TOO_MANY
+        if len(p.operands) > 2 and len(form.accesses) > limits.operands // 2:
+            new = sum(x not in form.accesses for x in p.operands)
+            if len(form.inputs()) + new > limits.operands:
+                return OPERANDS
+        return self._too_dear(p, limits)
+
+    def _too_dear(self, p: Instruction, limits: Limits) -> str | None:
+        form, kind = self.form, self.form.kind
+        if p.opcode == "reduce":
+            return self._row_refusal(p, limits)
+        if p.opcode in ("dot", "convolution"):
+            return None if limits.heroes or form._is_inner(p) else "dots stay alone"
+        if p.opcode == "transpose" and (why := self._transpose_refusal(p)):
+            return why
+        w = cost.weight(p)
+        if w == 0:
+            return None
+        if kind == OUTPUT and p in form.prologue:
+            return self._prologue_refusal(p, w)
+        evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
+        again = (evaluations - p.shape.size) * w * cost.OPERATION_NS
+        if again <= 0:
+            return None
+        saved = cost.KERNEL_NS + 2 * cost.BYTE_NS * cost.size_bytes(p)
+        if self.account.again_ns + again > saved:
+            return TOO_DEAR
+        return None
+
+    def _row_refusal(self, p: Instruction, limits: Limits) -> str | None:
+        """A row that is replayed fits the cache, and there are rows for every thread."""
+        form = self.form
+        columns = p.operands[0].shape.size // max(1, p.shape.size if p.shape.is_array else 1)
+        spans = form.kind == ROW or (form.kind == LOOP and len(form.members) > 0)
+        if form.kind == COLUMN or not spans or p in form.roots:
+            return None
+        if form.kind == LOOP and form.space.steps and p.shape.size == form.space.steps[-1]:
+            return None
+        if columns * 8 > limits.row_bytes:
+            return "its rows do not fit the cache"
+        if columns > limits.row_parallel // 4 and p.shape.size < 8:
+            return "too few rows for threads"
+        return None
+
+    def _transpose_refusal(self, p: Instruction) -> str | None:
+        """One change of the innermost dimension of large arrays in a kernel, none in reduces."""
+        if cost.size_bytes(p) <= cost.LARGE_BYTES or not moves_minor(p):
+            return None
+        if self.form.kind in (ROW, COLUMN):
+            return "a reduce reads its rows in order"
+        if self.form.kind == OUTPUT:
+            return None
+        for x in self.form.members:
+            if x.opcode == "transpose" and x.attrs != p.attrs and moves_minor(x):
+                return "a second transpose"
+        return None
+
+    def _prologue_refusal(self, p: Instruction, w: float) -> str | None:
+        hero = self.form.hero
+        assert hero is not None
+        largest = max(x.shape.size for x in hero.operands)
+        if w > 2 and p.shape.size * 2 <= min(largest, min(x.shape.size for x in hero.operands)):
+            return TOO_DEAR
+        if self.account.prologue + w > cost.prologue_limit(hero):
+            return "too much to compute for each element a dot reads"
+        return None
+
+    def admit(self, p: Instruction, copies: int) -> None:
+        """Take in a producer that was not refused; `copies`: in how many kernels it will be."""
+        form = self.form
+        w = cost.weight(p)
+        if p.opcode not in ("reduce", "dot", "convolution") and w:
+            if form.kind == OUTPUT and p in form.prologue:
+                self.account.prologue += w
+            else:
+                evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
+                again = (evaluations - p.shape.size) * w * cost.OPERATION_NS
+                self.account.again_ns += max(0.0, again)
+            if copies > 1:
+                self.account.copies += w
+        why = form.admit(p)
+        assert why is None, why
+
+    def trim(self) -> None:
+        """Leave no-ops on memory outside where what they rename is outside."""
+        members = self.members
+        for p in list(members):
+            if p.opcode in RENAMES and p not in self.roots:
+                x: Instruction = p
+                while x.opcode in RENAMES and x in members:
+                    x = x.operands[0]
+                if x not in members and x.opcode not in ("constant", "iota"):
+                    members.pop(p, None)
+
+
+def moves_minor(p: Instruction) -> bool:
+    """Whether a transpose changes which dimension lies innermost (sizes of 1 apart)."""
+    dims = p.operands[0].shape.dims
+    order = [d for d in p.attrs.dimensions if dims[d] > 1]
+    return bool(order) and order[-1] != max(order)

@@ -1,0 +1,309 @@
+"""Merge kernels into kernels of several results.
+
+Three reasons, in this order: a kernel reads what another makes, at the same indices (the value is
+still kept for others, but this reader need not read it); two kernels read the same large input; in
+the body of a loop, kernels are so small that starting them is most of their time. The last makes
+sequences, whose results may have different shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hloom.analysis.fusion_form import (
+    COLUMN,
+    LOOP,
+    OUTPUT,
+    READS_TARGET,
+    ROW,
+    Form,
+    buffer_key,
+    derived,
+)
+from hloom.ir.instruction import Instruction
+from hloom.passes.fuse import cost
+from hloom.passes.fuse.group import OPERANDS, TOO_DEAR, TOO_MANY, Group
+from hloom.passes.fuse.order import Order
+from hloom.passes.fuse.plan import Plan
+
+MOST_RESULTS = 24
+MOST_READERS = 12
+SEQUENCE_WEIGHT = 4096.0
+OVERWRITTEN = "a buffer would be read after it is overwritten"
+
+
+class Merger:
+    """Merges the groups of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.order = Order(plan)
+
+    # -- reasons to merge
+
+    def into_readers(self) -> None:
+        """Merge kernels with those that read their results at the same indices."""
+        for g in sorted(self.plan.groups, key=self.order.number.__getitem__):
+            if g.dead or g.form.kind == OUTPUT:
+                continue
+            for r in list(g.roots):
+                for reader in self.readers(r):
+                    if reader.dead or g.dead or r in reader.members:
+                        continue
+                    made = self.merge(g, reader, r)
+                    if isinstance(made, Group):
+                        g = made
+
+    def siblings(self) -> None:
+        """Merge kernels that read the same large input."""
+        for x in self.plan.position:
+            if len(x.users) < 2 or not x.shape.is_array or cost.size_bytes(x) <= cost.LARGE_BYTES:
+                continue
+            kept: dict[object, list[Group]] = {}
+            for g in self.readers(x)[:MOST_READERS]:
+                if g.dead or x not in g.form.accesses or g.form.kind == OUTPUT:
+                    continue
+                for other in kept.setdefault(_space(g), []):
+                    made = self.merge(other, g, x)
+                    if isinstance(made, Group):
+                        kept[_space(g)].remove(other)
+                        g = made
+                        break
+                kept.setdefault(_space(g), []).append(g)
+
+    def sequences(self) -> None:
+        """Merge the small kernels of a loop's body."""
+        most = self.plan.limits.sequence_elements
+        small = [
+            g
+            for g in self.plan.groups
+            if not g.dead and g.form.kind == LOOP and _steps(g.form) <= most
+        ]
+        small.sort(key=self.order.number.__getitem__)
+        done: list[Group] = []
+        for g in small:
+            for k, other in enumerate(done):
+                made = self.merge(other, g, next(iter(other.roots)), sequence=True)
+                if isinstance(made, Group):
+                    done[k] = made
+                    break
+            else:
+                done.append(g)
+
+    # -- how
+
+    def readers(self, x: Instruction) -> list[Group]:
+        """The kernels that read a value from memory, in their order."""
+        where = self.plan.where
+        found = {
+            g: None for u in x.users for g in where.get(u, ()) if x not in g.members and not g.dead
+        }
+        return sorted(found, key=self.order.number.__getitem__)
+
+    def merge(
+        self, a: Group, b: Group, because: Instruction, sequence: bool = False
+    ) -> Group | str:
+        """Make two groups one; why not, when they cannot be."""
+        made = self._combined(a, b, sequence)
+        why = made if isinstance(made, str) else self._unsafe(a, b)
+        edge = (because, next(iter(b.roots)), why)
+        if not sequence or why is None:
+            self.plan.edges.append(edge)
+        if isinstance(made, str):
+            return made
+        if why is not None:
+            return why
+        self._replace(a, b, made)
+        return made
+
+    def _combined(self, a: Group, b: Group, sequence: bool) -> Group | str:
+        limits = self.plan.limits
+        members = a.members | b.members
+        if len(members) > limits.instructions:
+            return TOO_MANY
+        roots = self._results(a, b, members)
+        if len(roots) > MOST_RESULTS:
+            return "too many results"
+        ordered = sorted(members, key=self.plan.position.__getitem__, reverse=True)
+        made: Form | str = "results of another shape"
+        if _compatible(a, b):
+            made = derived(roots, ordered)
+            if isinstance(made, Form):
+                made = self._refusal(made, a, b) or made
+        if isinstance(made, str):
+            return self._sequence(a, b, roots, ordered) if sequence else made
+        if len(made.inputs()) > limits.operands:
+            return OPERANDS
+        group = Group(made, 0)
+        group.account = _joined(a, b)
+        return group
+
+    def _sequence(
+        self, a: Group, b: Group, roots: list[Instruction], ordered: list[Instruction]
+    ) -> Group | str:
+        """Both, one after the other, in one kernel."""
+        forms: list[Form] = []
+        limits = self.plan.limits
+        spent = 0.0
+        for old in (*a.forms, *b.forms):
+            own = [r for r in old.roots if r in roots]
+            if not own:
+                continue
+            form = Form(own)
+            why = form.start()
+            if why is not None:
+                return why
+            for p in ordered:
+                if p in form.accesses:
+                    if (why := form.admit(p)) is not None:
+                        return why
+                    spent += _again(form, p)
+            if (why := form.finish()) is not None:
+                return why
+            forms.append(form)
+        if spent > SEQUENCE_WEIGHT:
+            return TOO_DEAR
+        group = Group(forms[0], 0)
+        group.forms = forms
+        group.roots = dict.fromkeys(roots)
+        group.members = {p: None for p in ordered if any(p in f.members for f in forms)}
+        group.account = _joined(a, b)
+        targets = {key: f for f in forms for key in f.targets}
+        if sum(len(f.targets) for f in forms) != len(targets):
+            return "two updates of one buffer"
+        for f in forms:
+            if any(targets.get(buffer_key(x), f) is not f for x in f.inputs()):
+                return READS_TARGET
+        return OPERANDS if len(group.inputs()) > limits.operands else group
+
+    def _results(self, a: Group, b: Group, members: dict[Instruction, None]) -> list[Instruction]:
+        """The results of both that are still wanted outside, in program order."""
+        plan = self.plan
+        wanted = [
+            r
+            for r in (*a.roots, *b.roots)
+            if r is plan.computation._root or any(self._reads(u, r, a, b) for u in r.users)
+        ]
+        return sorted(dict.fromkeys(wanted), key=plan.position.__getitem__)
+
+    def _reads(self, u: Instruction, r: Instruction, a: Group, b: Group) -> bool:
+        """Whether a reader of `r` reads it from memory once `a` and `b` are one."""
+        groups = self.plan.where.get(u)
+        if groups is None or u in self.plan.standing:
+            return True
+        return any(g is not a and g is not b and r not in g.members for g in groups)
+
+    def _refusal(self, form: Form, a: Group, b: Group) -> str | None:
+        """Why a legal kernel is not a good one."""
+        for r in form.roots:
+            if len(form.accesses[r]) > 1:
+                return "it reads the result at other indices"
+        limits = self.plan.limits
+        if form.kind == ROW and not (a.form.kind == b.form.kind == ROW and self._apart(a, b)):
+            sizes = form.space.sizes
+            columns = form.space.steps[-1] // (form.space.steps[form.lead - 1] if form.lead else 1)
+            rows = form.space.steps[-1] // columns
+            if len(sizes) == form.outer or form.waiting or not self._apart(a, b):
+                if columns * 8 > limits.row_bytes:
+                    return "its rows do not fit the cache"
+                if columns > limits.row_parallel // 4 and rows < 8:
+                    return "too few rows for threads"
+        spent = 0.0
+        for p in form.members:
+            spent += _again(form, p) if p not in form.prologue else 0.0
+        most = sum(x.account.again_ns / cost.OPERATION_NS for x in (a, b))
+        return TOO_DEAR if spent > most * 1.01 + SEQUENCE_WEIGHT else None
+
+    def _apart(self, a: Group, b: Group) -> bool:
+        return not any(r in b.form.accesses for r in a.roots) and not any(
+            r in a.form.accesses for r in b.roots
+        )
+
+    def _unsafe(self, a: Group, b: Group) -> str | None:
+        """Why one kernel would run in the wrong order with others."""
+        why = self.order.obstacle(a, b)
+        if why is not None:
+            return why
+        first = min(self.order.number[a], self.order.number[b])
+        for group in (a, b):
+            for f in group.forms:
+                for target in f.targets.values():
+                    for u in target.operands[0].users:
+                        for node in self._nodes(u):
+                            if node is not a and node is not b and self.order.number[node] > first:
+                                return OVERWRITTEN
+        return None
+
+    def _nodes(self, u: Instruction) -> Iterable[Group | Instruction]:
+        return self.plan.where.get(u, (u,))
+
+    def _replace(self, a: Group, b: Group, made: Group) -> None:
+        plan = self.plan
+        self.order.merged(a, b, made)
+        a.dead = b.dead = True
+        plan.groups.append(made)
+        for old in (a, b):
+            for p in old.members:
+                kept = [g for g in plan.where.get(p, ()) if g is not a and g is not b]
+                if p in made.members:
+                    kept.append(made)
+                plan.where[p] = kept
+            for r in old.roots:
+                if r in made.roots:
+                    plan.owner[r] = made
+                else:
+                    del plan.owner[r]
+
+
+def _joined(a: Group, b: Group) -> cost.Account:
+    return cost.Account(
+        a.account.again_ns + b.account.again_ns, a.account.copies + b.account.copies
+    )
+
+
+def _again(form: Form, p: Instruction) -> float:
+    """Weighted operations beyond computing each element once."""
+    w = cost.weight(p)
+    if w == 0 or p.opcode in ("reduce", "dot", "convolution", "dynamic-update-slice"):
+        return 0.0
+    evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
+    return max(0.0, evaluations - p.shape.size) * w
+
+
+def _steps(form: Form) -> int:
+    return form.space.steps[form.outer - 1] if form.outer else 1
+
+
+def _space(g: Group) -> object:
+    """Groups that can be one have the same."""
+    form = g.form
+    if form.kind == COLUMN:
+        return (COLUMN, form.pattern)
+    return tuple(form.space.sizes[: max(form.outer, form.lead + len(form.columns))])
+
+
+def _compatible(a: Group, b: Group) -> bool:
+    """A quick first question before the form of both is derived."""
+    if a.is_sequence or b.is_sequence:
+        return False
+    x, y = a.form, b.form
+    if OUTPUT in (x.kind, y.kind):
+        return False
+    if COLUMN in (x.kind, y.kind):
+        return x.kind == y.kind and x.pattern == y.pattern
+    if x.kind == y.kind == LOOP:
+        return x.space.sizes[: x.outer] == y.space.sizes[: y.outer]
+    if x.kind == y.kind == ROW:
+        return _space(a) == _space(b)
+    row, loop = (x, y) if x.kind == ROW else (y, x)
+    outer = loop.space.sizes[: loop.outer]
+    return outer in (row.space.sizes[: row.lead], row.space.sizes)
+
+
+def merged(plan: Plan, in_loop: bool) -> None:
+    """Merge the groups of a plan; `in_loop`: it is of the body of a loop."""
+    merger = Merger(plan)
+    merger.into_readers()
+    merger.siblings()
+    if in_loop and plan.limits.sequence_elements:
+        merger.sequences()

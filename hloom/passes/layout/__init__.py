@@ -1,0 +1,1 @@
+"""Passes about how values lie in memory."""

@@ -1,0 +1,243 @@
+"""Make every value row-major, so that layouts stand only where the outside sees them.
+
+What a value means does not depend on how it lies in memory, so layouts inside a program are free:
+they are simply forgotten. The exceptions are kept by moving data, as a transpose that a fusion can
+take in, and a bitcast that says the same bytes are seen in another order:
+
+* parameters and the result of the entry, whose layouts the caller knows;
+* custom calls with stated operand layouts, and what they return;
+* bitcasts between other layouts, which become the transposes and reshapes they stand for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hloom.base.diagnostics import HloError
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
+from hloom.rewrite.driver import Trace
+from hloom.types.layout import default_layout
+from hloom.types.shape import Shape, shape, tuple_shape
+
+PINNED = frozenset(("custom-call", "infeed", "recv", "recv-done"))
+"""What these give has the layout they say."""
+
+
+@register
+class LayoutNormalization(Pass):
+    """Row-major layouts inside; the entry's own layouts are kept by transposes."""
+
+    name = "layout-normalization"
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        fired: Counter[str] = Counter()
+        if module.schedule is not None:
+            return PassResult()
+        for c in on_threads(module, threads):
+            if all(_is_plain(i) for i in c.instructions) and not c.is_entry:
+                continue
+            _Normalizer(c, fired).run()
+        return PassResult.of(+fired)
+
+
+def _is_plain(i: Instruction) -> bool:
+    return row_major(i.shape) is i.shape and i.opcode != "custom-call"
+
+
+def row_major(s: Shape) -> Shape:
+    """The shape with every array in the default order; tiled arrays and other memories stay."""
+    if s.elements:
+        if not s.is_tuple:
+            return s
+        parts = [row_major(part) for part in s.elements]
+        same = all(a is b for a, b in zip(parts, s.elements))
+        return s if same else tuple_shape(parts)
+    layout = s.layout
+    if layout is None or layout.is_default or not s.is_array:
+        return s
+    if layout.tiles or layout.memory_space or layout.split_configs:
+        return s
+    return s.with_layout(default_layout(len(s.dims)))
+
+
+def physical_order(s: Shape) -> tuple[int, ...]:
+    """The dimensions from outermost to innermost in memory."""
+    return tuple(reversed(s.layout.minor_to_major)) if s.layout else tuple(range(len(s.dims)))
+
+
+def _differs(s: Shape) -> bool:
+    """Whether the elements of an array lie in another order than row-major."""
+    order = [d for d in physical_order(s) if s.dims[d] > 1]
+    return order != sorted(order)
+
+
+class _Normalizer:
+    """Works on one computation."""
+
+    def __init__(self, c: Computation, fired: Counter[str]) -> None:
+        self.c = c
+        self.fired = fired
+        self.was: dict[Instruction, Shape] = {}
+        """The shapes before anything was changed: what bitcasts are about."""
+
+    def run(self) -> None:
+        c = self.c
+        entry = c.is_entry
+        given = c.module.entry_layout if entry and c.module is not None else None
+        order = c.in_order()
+        count = self.fired.total()
+        if given is not None:
+            for p, s in zip(c.parameters, given.parameters):
+                if s.has_layout and p.shape is not s:
+                    p.shape = s
+                    self.fired["parameter layouts"] += 1
+        wanted = c.root.shape if given is None else given.result
+        self.was = {i: i.shape for i in order}
+        for i in order:
+            if not (entry and i is c._root and i.opcode == "tuple"):
+                self.normalize(i, entry)
+        if entry:
+            old = c.root
+            c.root = self.as_laid_out(old, wanted)
+            if old is not c.root and old.opcode == "tuple" and not old.users:
+                c.erase(old)
+        if self.fired.total() > count:
+            c.reorder(c.in_order())
+
+    def normalize(self, i: Instruction, entry: bool) -> None:
+        plain = row_major(i.shape)
+        if i.opcode == "bitcast":
+            self.bitcast(i)
+            return
+        if i.opcode == "custom-call" and i.attrs.operand_layout_constraints:
+            wanted = i.attrs.operand_layout_constraints
+            operands = tuple([self.as_laid_out(x, w) for x, w in zip(i.operands, wanted)])
+            if operands != i.operands:
+                i.set_operands(operands)
+        if plain is i.shape:
+            return
+        if (entry and i.opcode == "parameter") or i.opcode in PINNED:
+            self.read_pinned(i)
+            return
+        self.fired["layouts"] += 1
+        i.shape = plain
+        if i.opcode == "copy":
+            self.c.replace(i, i.operands[0])
+        elif i.opcode == "constant":
+            literal = i.attrs.literal.with_shape(plain)
+            i.attrs = OPS["constant"].attrs(literal=literal)
+
+    def read_pinned(self, i: Instruction) -> None:
+        """Let readers of a value that keeps its layout read a row-major one."""
+        readers = [u for u in i.users if u.opcode != "bitcast" or row_major(u.shape) is not u.shape]
+        if not readers and self.c._root is not i:
+            return
+        made = self.as_row_major(i)
+        for u in readers:
+            u.replace_operand(i, made)
+        if self.c._root is i:
+            self.c.root = made
+
+    def bitcast(self, i: Instruction) -> None:
+        """Say what a bitcast between layouts does by a transpose, a reshape and a transpose."""
+        x = i.operands[0]
+        before, after = self.was.get(x, x.shape), i.shape
+        if row_major(x.shape) is not x.shape and row_major(after) is after:
+            return  # reads a pinned value as it lies
+        if not (_differs(before) or _differs(after)):
+            if row_major(after) is not after:
+                i.shape = row_major(after)
+                self.fired["layouts"] += 1
+            return
+        if row_major(before) is before and self.is_final(i):
+            return
+        if before.dtype is not after.dtype:
+            raise HloError(
+                f"a bitcast from {before} to {after} changes type and layout at once",
+                instruction=f"%{i.name}",
+                rule="layout-normalization",
+                hint="write it as a bitcast-convert and a transpose",
+            )
+        order = physical_order(after)
+        turned = self.turned(x, physical_order(before))
+        dims = [after.dims[d] for d in order]
+        flat = self.append("reshape", turned, shape(after.dtype, dims).with_default_layouts())
+        self.c.replace(i, self.turned(flat, _inverse(order)))
+        self.c.erase(i)
+
+    def is_final(self, i: Instruction) -> bool:
+        """Whether a bitcast gives a value the layout it leaves the program with."""
+        root = self.c._root if self.c.is_entry else None
+        if not i.users:
+            return i is root
+        return all(
+            u.opcode == "custom-call" or (u is root and u.opcode == "tuple") for u in i.users
+        )
+
+    def append(self, opcode: str, x: Instruction, s: Shape, **attributes: object) -> Instruction:
+        op = OPS[opcode]
+        attrs = op.attrs(**attributes) if attributes else op.empty
+        made = self.c.append(opcode, attrs, (x,), s)
+        made.metadata = x.metadata
+        self.fired[opcode] += 1
+        return made
+
+    def turned(self, x: Instruction, order: tuple[int, ...]) -> Instruction:
+        """The row-major transpose of a row-major value."""
+        if order == tuple(range(len(order))):
+            return x
+        s = shape(x.shape.dtype, [x.shape.dims[d] for d in order]).with_default_layouts()
+        return self.append("transpose", x, s, dimensions=order)
+
+    def elements(self, x: Instruction) -> list[Instruction]:
+        """The elements of a tuple."""
+        if x.opcode == "tuple":
+            return list(x.operands)
+        parts = enumerate(x.shape.elements)
+        return [self.append("get-tuple-element", x, s, index=k) for k, s in parts]
+
+    def joined(self, parts: list[Instruction]) -> Instruction:
+        """The tuple of some values."""
+        made = tuple_shape([p.shape for p in parts])
+        return self.c.append("tuple", OPS["tuple"].empty, tuple(parts), made)
+
+    def as_row_major(self, x: Instruction) -> Instruction:
+        """The value of `x`, row-major."""
+        s = x.shape
+        if row_major(s) is s:
+            return x
+        if s.is_tuple:
+            return self.joined([self.as_row_major(part) for part in self.elements(x)])
+        if not _differs(s):
+            return self.append("bitcast", x, row_major(s))
+        order = physical_order(s)
+        flat = shape(s.dtype, [s.dims[d] for d in order]).with_default_layouts()
+        return self.turned(self.append("bitcast", x, flat), _inverse(order))
+
+    def as_laid_out(self, x: Instruction, wanted: Shape) -> Instruction:
+        """The value of `x` in the wanted layout."""
+        if wanted.is_tuple:
+            sources = self.elements(x) if x.opcode == "tuple" or x.shape is not wanted else []
+            parts = [self.as_laid_out(p, w) for p, w in zip(sources, wanted.elements)]
+            if x.opcode == "tuple" and tuple(parts) == x.operands:
+                made = tuple_shape([p.shape for p in parts])
+                if x.shape is not made:
+                    x.shape = made
+                    self.fired["layouts"] += 1
+                return x
+            return self.joined(parts) if parts else x
+        if x.shape is wanted or row_major(wanted) is wanted:
+            return x
+        if _differs(wanted):
+            x = self.turned(x, physical_order(wanted))
+        return self.append("bitcast", x, wanted)
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([order.index(d) for d in range(len(order))])
