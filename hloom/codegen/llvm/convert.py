@@ -1,0 +1,212 @@
+"""Conversions between element types, with the meaning of HLO's `convert`.
+
+A narrow float lies in memory as an integer of 8 or 16 bits and is computed with as f32. The way
+there and back is integer arithmetic on the bits of the f32, the same for every format: shift the
+mantissa, move the exponent, and let one float addition round what lies below the normal numbers.
+LLVM's own conversions are used only where the machine has the instruction, since elsewhere they
+call a library.
+"""
+
+from __future__ import annotations
+
+from hloom.base.diagnostics import UsageError
+from hloom.codegen.llvm.emit import Emit
+from hloom.codegen.llvm.values import BITS, V, float_bits
+from hloom.types.dtype import DType
+
+_INFINITY = 0x7F800000
+_QUIET = 0x7FC00000
+
+
+def storage_kind(dtype: DType) -> str:
+    """The kind of the integers that hold a narrow float in memory: `i8` or `i16`."""
+    return f"i{8 * dtype.size_bytes}"
+
+
+def widened(e: Emit, bits: V, dtype: DType) -> V:
+    """f32 of the same value as a narrow float of type `dtype` given as bits (i8 or i16)."""
+    _check(dtype)
+    if dtype.name == "f16" and e.machine.has_f16_convert:
+        return e.fpext(e.bitcast(bits, "f16"), "f32")
+    code = e.zext(bits, "i32")
+    if dtype.name == "bf16":
+        return e.bitcast(e.shl(code, _word(e, code, 16)), "f32")
+    if dtype.name == "f8e8m0fnu":
+        return _widened_power(e, code)
+    shift = 23 - dtype.mantissa_bits
+    code = e.and_(code, _word(e, code, (1 << dtype.bits) - 1))
+    top = 1 << (dtype.bits - 1)
+    magnitude = e.and_(code, _word(e, code, top - 1))
+    sign = e.shl(e.and_(code, _word(e, code, top)), _word(e, code, 32 - dtype.bits))
+    # Below the normal numbers the hidden bit is missing: it is put there and taken off again.
+    base = (127 - dtype.exponent_bias) << 23
+    normal = e.add(e.shl(magnitude, _word(e, code, shift)), _word(e, code, base))
+    raised = e.bitcast(e.add(normal, _word(e, code, 1 << 23)), "f32")
+    smallest = 2.0 ** (1 - dtype.exponent_bias)
+    low = e.bits(e.fsub(raised, e.like(raised, smallest)))
+    is_low = e.icmp("ult", magnitude, _word(e, code, 1 << dtype.mantissa_bits))
+    made = e.select(is_low, low, normal)
+    if dtype.has_infinity:
+        infinity = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
+        endless = _word(e, code, _INFINITY)
+        made = e.select(e.icmp("eq", magnitude, _word(e, code, infinity)), endless, made)
+        is_nan = e.icmp("ugt", magnitude, _word(e, code, infinity))
+    elif not dtype.has_nan:
+        return e.bitcast(e.or_(made, sign), "f32")
+    else:
+        nan = top - 1 if dtype.has_negative_zero else top
+        is_nan = e.icmp("eq", magnitude if dtype.has_negative_zero else code, _word(e, code, nan))
+    made = e.select(is_nan, _word(e, code, _QUIET), made)
+    return e.bitcast(e.or_(made, sign), "f32")
+
+
+def _widened_power(e: Emit, code: V) -> V:
+    """f8e8m0fnu: the exponent alone; 0 is 2**-127, which f32 has only without its hidden bit."""
+    made = e.shl(code, _word(e, code, 23))
+    made = e.select(e.icmp("eq", code, _word(e, code, 0)), _word(e, code, 1 << 22), made)
+    nan = _word(e, code, _QUIET)
+    return e.bitcast(e.select(e.icmp("eq", code, _word(e, code, 255)), nan, made), "f32")
+
+
+def narrowed(e: Emit, x: V, dtype: DType) -> V:
+    """The bits (i8 or i16) of x, f32 or f64, rounded to nearest even to a narrow float type.
+
+    As ml_dtypes has it, f64 goes by way of f32, but for f16; NaN is quiet and keeps its sign
+    where the type has one; overflow is infinite, or NaN where there is no infinity, or the
+    largest number where there is neither.
+    """
+    _check(dtype)
+    kind = storage_kind(dtype)
+    if dtype.name == "f8e8m0fnu":
+        return e.trunc(_narrowed_power(e, x), kind)
+    if x.kind == "f64":
+        x = _rounded_to_odd(e, x) if dtype.name == "f16" else e.fptrunc(x, "f32")
+    if dtype.name == "f16" and e.machine.has_f16_convert:
+        return e.bitcast(e.fptrunc(x, "f16"), "i16")
+    bits = e.bits(x)
+    if dtype.name == "bf16":
+        return e.trunc(_narrowed_half(e, x, bits), kind)
+    sign = e.and_(
+        e.lshr(bits, _word(e, bits, 32 - dtype.bits)), _word(e, bits, 1 << (dtype.bits - 1))
+    )
+    size = e.fabs(x)
+    code = _rounded_code(e, size, dtype)
+    is_nan = e.fcmp("uno", x, x)
+    if dtype.has_infinity:
+        infinity = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
+        nan = infinity | 1 << (dtype.mantissa_bits - 1)
+        code = _at_most(e, code, infinity, infinity)
+        made = e.or_(e.select(is_nan, _word(e, bits, nan), code), sign)
+    elif not dtype.has_nan:
+        largest = (1 << (dtype.bits - 1)) - 1
+        made = e.or_(_at_most(e, code, largest, largest), sign)
+        # ml_dtypes turns NaN into a zero of the other sign.
+        zero = e.xor(sign, _word(e, bits, 1 << (dtype.bits - 1)))
+        made = e.select(is_nan, zero, made)
+    elif dtype.has_negative_zero:
+        nan = (1 << (dtype.bits - 1)) - 1
+        code = _at_most(e, code, nan - 1, nan)
+        made = e.or_(e.select(is_nan, _word(e, bits, nan), code), sign)
+    else:
+        nan = 1 << (dtype.bits - 1)
+        signed = e.or_(code, sign)
+        zero = _word(e, bits, 0)
+        signed = e.select(e.icmp("eq", code, zero), zero, signed)
+        over = e.icmp("ugt", code, _word(e, bits, nan - 1))
+        made = e.select(e.or_(over, is_nan), _word(e, bits, nan), signed)
+    return e.trunc(made, kind)
+
+
+def _rounded_code(e: Emit, size: V, dtype: DType) -> V:
+    """Exponent and mantissa of |x| in the format, beyond its largest number where x is."""
+    bits = e.bits(size)
+    shift = 23 - dtype.mantissa_bits
+    smallest = 2.0 ** (1 - dtype.exponent_bias)
+    odd = e.and_(e.lshr(bits, _word(e, bits, shift)), _word(e, bits, 1))
+    half = (1 << (shift - 1)) - 1 - ((127 - dtype.exponent_bias) << 23)
+    normal = e.lshr(e.add(e.add(bits, odd), _word(e, bits, half)), _word(e, bits, shift))
+    # Adding a power of two whose last digit is the format's last one rounds there.
+    last = 2.0 ** (1 - dtype.exponent_bias + shift)
+    raised = e.bits(e.fadd(size, e.like(size, last)))
+    low = e.sub(raised, _word(e, bits, float_bits("f32", last)))
+    return e.select(e.fcmp("olt", size, e.like(size, smallest)), low, normal)
+
+
+def _at_most(e: Emit, code: V, largest: int, beyond: int) -> V:
+    over = e.icmp("ugt", code, _word(e, code, largest))
+    return e.select(over, _word(e, code, beyond), code)
+
+
+def _narrowed_half(e: Emit, x: V, bits: V) -> V:
+    """bf16: the high half, rounded. (The instruction for it would make denormals zero.)"""
+    odd = e.and_(e.lshr(bits, _word(e, bits, 16)), _word(e, bits, 1))
+    made = e.lshr(e.add(e.add(bits, odd), _word(e, bits, 0x7FFF)), _word(e, bits, 16))
+    sign = e.and_(e.lshr(bits, _word(e, bits, 16)), _word(e, bits, 0x8000))
+    return e.select(e.fcmp("uno", x, x), e.or_(sign, _word(e, bits, 0x7FC0)), made)
+
+
+def _narrowed_power(e: Emit, x: V) -> V:
+    """f8e8m0fnu: the exponent, halves up; NaN for what is not above 0."""
+    positive = e.fcmp("ogt", x, e.like(x, 0.0))
+    if x.kind == "f64":
+        x = e.fptrunc(x, "f32")
+    bits = e.bits(x)
+    # 2**-127 has no hidden bit in f32: it alone is no half to be rounded up.
+    exact = e.icmp("eq", bits, _word(e, bits, 1 << 22))
+    half = e.select(exact, _word(e, bits, 0), _word(e, bits, 1 << 22))
+    code = e.lshr(e.add(bits, half), _word(e, bits, 23))
+    finite = e.icmp("ult", code, _word(e, bits, 255))
+    return e.select(e.and_(positive, finite), code, _word(e, bits, 255))
+
+
+def _rounded_to_odd(e: Emit, x: V) -> V:
+    """f64 as f32 whose last bit is set where it is inexact: a second rounding is then right."""
+    near = e.fptrunc(x, "f32")
+    back = e.fpext(near, "f64")
+    bits = e.bits(near)
+    one, zero = _word(e, bits, 1), _word(e, bits, 0)
+    over = e.fcmp("ogt", e.fabs(back), e.fabs(x))
+    cut = e.sub(bits, e.select(over, one, zero))
+    inexact = e.fcmp("one", back, x)
+    return e.bitcast(e.or_(cut, e.select(inexact, one, zero)), "f32")
+
+
+def float_to_integer(e: Emit, x: V, dtype: DType) -> V:
+    """x (f32 or f64) truncated to an integer type, saturated, 0 for NaN; of the kind that holds
+    the type in memory (i8 for the narrow ones)."""
+    if not dtype.is_integral:
+        raise UsageError(f"{dtype.name} is no integer type", rule="llvm-convert")
+    kind = f"i{8 * dtype.size_bytes}"
+    wide = kind if dtype.bits >= 32 else "i32"
+    signed = dtype.is_signed_int
+    if dtype.bits < 32:
+        # Narrow ranges are exact floats: bounds first, then the plain instruction.
+        low = -(1 << (dtype.bits - 1)) if signed else 0
+        high = (1 << (dtype.bits - int(signed))) - 1
+        number = e.select(e.fcmp("uno", x, x), e.like(x, 0.0), x)
+        bounded = e.fmax_raw(e.fmin_raw(number, e.like(x, high)), e.like(x, low))
+        return e.trunc(e.fptosi(bounded, wide), kind)
+    name = "fptosi" if signed else "fptoui"
+    lanes = "" if x.lanes == 1 else f"v{x.lanes}"
+    result = V("poison", wide, x.lanes)
+    text = f"call {result.type} @llvm.{name}.sat.{lanes}{wide}.{lanes}{x.kind}({x.typed})"
+    return e.pure(text, wide, x.lanes, x.depth, result.type)
+
+
+def is_nonzero(e: Emit, x: V) -> V:
+    """i1: what converts to `pred` as true; NaN too."""
+    if BITS[x.kind] > 1 and x.kind.startswith("i"):
+        return e.icmp("ne", x, e.const(x.kind, 0, x.lanes))
+    return e.fcmp("une", x, e.like(x, 0.0))
+
+
+def _word(e: Emit, like: V, value: int) -> V:
+    return e.const("i32", value, like.lanes)
+
+
+def _check(dtype: DType) -> None:
+    if not dtype.is_floating or dtype.bits >= 32:
+        raise UsageError(f"{dtype.name} is no float narrower than f32", rule="llvm-convert")
+
+
+__all__ = ["float_to_integer", "is_nonzero", "narrowed", "storage_kind", "widened"]
