@@ -1,0 +1,84 @@
+"""A conditional with cheap branches is a choice between values that are all computed.
+
+A branch costs a jump, kernels of its own and copies of what it returns; a few operations on small
+arrays cost less. Only branches without effects, loops and calls qualify.
+"""
+
+from __future__ import annotations
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.expand.map_inliner import ELEMENTWISE
+from hloom.passes.pass_ import register
+from hloom.types.dtype import S32
+
+CHEAP = ELEMENTWISE | frozenset(
+    """parameter constant tuple get-tuple-element broadcast reshape iota slice transpose bitcast
+    reverse pad concatenate""".split()
+)
+
+
+def copied(b: Expansion, body: Computation, argument: Instruction) -> Instruction:
+    """The result of a computation of one parameter, written into the place of its call."""
+    made: dict[Instruction, Instruction] = {}
+    for j in body.in_order():
+        if j.opcode == "parameter":
+            made[j] = argument
+        elif j.opcode == "get-tuple-element":
+            made[j] = b.element(made[j.operands[0]], j.attrs.index)
+        else:
+            made[j] = b.like(j, *(made[o] for o in j.operands))
+    return made[body.root]
+
+
+@register
+class ConditionalToSelect(Expander):
+    """Replace a conditional whose branches are few operations on small arrays by select."""
+
+    name = "conditional-to-select"
+    opcodes = frozenset(["conditional"])
+
+    most_instructions: int = 16
+    """In all branches together, without parameters, constants and tuples."""
+    most_elements: int = 1024
+    """Of each value in a branch."""
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        if not all(s.is_array and s.is_static for s in i.shape.leaves()):
+            return None
+        if not self.is_cheap(i):
+            return None
+        selector, inputs = i.operands[0], i.operands[1:]
+        results = [copied(b, c, x) for c, x in zip(i.called, inputs, strict=True)]
+        if selector.shape.dtype is S32:
+            tests = [b.compared(selector, b.scalar(k, S32), "EQ") for k in range(len(results) - 1)]
+        else:
+            tests = [selector]
+        return self.chosen(b, tests, results)
+
+    def is_cheap(self, i: Instruction) -> bool:
+        count = 0
+        for c in i.called:
+            for j in c.instructions:
+                if j.opcode not in CHEAP or j.has_control_edges:
+                    return False
+                if j.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):
+                    continue
+                if j.shape.is_dynamic or j.shape.size > self.most_elements:
+                    return False
+                count += 1
+        leaves = sum(s.size > self.most_elements for s in i.shape.leaves())
+        return count <= self.most_instructions and not leaves
+
+    def chosen(self, b: Expansion, tests: list, results: list) -> Instruction:
+        """The result of the first branch whose test holds, of the last if none does."""
+        if results[0].shape.is_tuple:
+            parts = []
+            for k in range(len(results[0].shape.elements)):
+                parts.append(self.chosen(b, tests, [b.element(r, k) for r in results]))
+            return b.tuple(*parts)
+        made = results[-1]
+        for test, result in zip(reversed(tests), reversed(results[:-1]), strict=True):
+            made = b.select(b.spread(test, made.shape.dims), result, made)
+        return made
