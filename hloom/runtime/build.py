@@ -48,8 +48,9 @@ class BuildError(HloError):
 
 
 def sources(folder: Path = SOURCES) -> tuple[list[Path], list[Path]]:
-    """The files to compile and the headers they may include, sorted."""
-    return sorted(folder.glob("*.cc")), sorted(folder.glob("*.h"))
+    """The files to compile and those they may include, sorted."""
+    included = [*folder.glob("*.h"), *folder.glob("*.inc")]
+    return sorted(folder.glob("*.cc")), sorted(included)
 
 
 def is_checkout() -> bool:
@@ -85,11 +86,10 @@ def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = Fals
     with _lock(work / "lock"):
         if force or is_stale(library, folder):
             compiled, headers = sources(folder)
-            shared = newest([*headers, Path(__file__)])
-            stamp = max(shared, newest(compiled))
-            threads = len(os.sched_getaffinity(0))
-            with ThreadPoolExecutor(threads) as executor:
-                objects = list(executor.map(lambda s: _object(s, work, shared, force), compiled))
+            stamps = {path.name: newest([path]) for path in [*compiled, *headers]}
+            stamp = max(newest([Path(__file__)]), *stamps.values())
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
+                objects = list(executor.map(lambda s: _object(s, work, stamps, force), compiled))
             _link(objects, library, stamp)
             _list_of_sources(library).write_text("\n".join(path.name for path in compiled))
             _remove_old_objects(work, objects)
@@ -110,16 +110,22 @@ def compiler() -> list[str]:
     )
 
 
-def _object(source: Path, work: Path, shared: int, force: bool) -> Path:
-    """The object file of one source, compiled if it is not up to date."""
+def _object(source: Path, work: Path, stamps: dict[str, int], force: bool) -> Path:
+    """The object file of one source, compiled if it, or what it includes, has changed."""
     command = [*compiler(), *COMPILE_FLAGS, *BASELINE.get(platform.machine(), [])]
     # The command is part of the name: other flags, another object.
     key = zlib.crc32("\0".join(command).encode())
     target = work / f"{source.stem}-{key:08x}.o"
-    stamp = max(shared, source.stat().st_mtime_ns)
-    if not force and target.exists() and target.stat().st_mtime_ns >= stamp:
-        return target
-    _produce([*command, "-c", str(source)], target, stamp)
+    included = target.with_suffix(".d")
+    if not force and target.exists() and included.exists():
+        names = {Path(word).name for word in included.read_text().split()}
+        stamp = max(stamps.get(name, 0) for name in {*names, source.name})
+        if target.stat().st_mtime_ns >= stamp:
+            return target
+    # What it includes is known afterwards; no header that counts is newer than the newest now.
+    _produce(
+        [*command, "-MMD", "-MF", str(included), "-c", str(source)], target, max(stamps.values())
+    )
     return target
 
 
@@ -148,7 +154,8 @@ def _produce(command: list[str], target: Path, stamp: int, last: Sequence[str] =
                 f"hloom's native runtime does not compile: {shlex.join(full)}\n"
                 f"{(done.stdout + done.stderr).strip()}",
                 rule="native-build",
-                hint="a compiler with C++20 is needed: g++ 11 or clang++ 14 at least",
+                hint="a compiler with C++20 is needed, g++ 11 or clang++ 14 at least; "
+                f"HLOOM_RUNTIME_LIBRARY={LIBRARY} takes the last library that was built",
             )
         os.chmod(name, 0o755)
         os.utime(name, ns=(stamp, stamp))
@@ -165,8 +172,9 @@ def _list_of_sources(library: Path) -> Path:
 
 def _remove_old_objects(work: Path, keep: list[Path]) -> None:
     """Removes objects of files that are gone, and of other flags."""
-    for path in work.glob("*.o"):
-        if path not in keep:
+    stems = {path.stem for path in keep}
+    for path in [*work.glob("*.o"), *work.glob("*.d")]:
+        if path.stem not in stems:
             path.unlink(missing_ok=True)
 
 

@@ -8,6 +8,8 @@
 
 #include <new>
 
+#include "float_mode.h"
+
 // The version of the ABI; changed when a signature or an offset changes.
 HL_API int32_t hl_abi_version() { return 2; }
 

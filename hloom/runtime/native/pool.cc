@@ -12,7 +12,7 @@
 
 #include <new>
 
-#include "context.h"
+#include "float_mode.h"
 
 struct hl_pool {
   // Which slots are in use; what idle workers look at.
@@ -242,28 +242,6 @@ int64_t now_ns() {
   return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-uint64_t set_default_float_mode() {
-#if defined(__x86_64__)
-  uint32_t before = __builtin_ia32_stmxcsr();
-  // All exceptions masked, round to nearest, denormals kept; the sticky flags stay as they are.
-  if ((before & 0xffc0) != 0x1f80) __builtin_ia32_ldmxcsr(0x1f80);
-  return before;
-#elif defined(__aarch64__)
-  uint64_t before;
-  asm volatile("mrs %0, fpcr" : "=r"(before));
-  if (before != 0) asm volatile("msr fpcr, %0" ::"r"(uint64_t{0}));
-  return before;
-#endif
-}
-
-void restore_float_mode(uint64_t mode) {
-#if defined(__x86_64__)
-  if ((mode & 0xffc0) != 0x1f80) __builtin_ia32_ldmxcsr(static_cast<uint32_t>(mode));
-#elif defined(__aarch64__)
-  if (mode != 0) asm volatile("msr fpcr, %0" ::"r"(mode));
-#endif
-}
-
 uint32_t pool_generation(const hl_pool* pool) {
   return pool->generation.load(std::memory_order_relaxed);
 }
@@ -338,74 +316,7 @@ void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks
   await_workers(pool, slot, chunks - mine);
 }
 
-namespace {
-
-void run_alone(const Region& region, int64_t chunks) {
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) region.run(chunk);
-}
-
-// A region whose chunks number more than a slot can count: in parts of whole chunks.
-struct Part {
-  const Region* region;
-  int64_t first_chunk;
-};
-
-void run_part(void* args, int64_t begin, int64_t end) {
-  const Part* part = static_cast<Part*>(args);
-  for (int64_t chunk = begin; chunk < end; ++chunk) part->region->run(part->first_chunk + chunk);
-}
-
-void share(Context* context, const Region& region, int64_t chunks, int64_t serial_ns) {
-  constexpr int64_t most = int64_t{1} << 31;
-  hl_pool* pool = context->pool;
-  Slot* slot = context->slot;
-  bool borrowed = slot == nullptr || context->slot_generation != pool_generation(pool);
-  if (borrowed) slot = acquire_slot(pool);
-  if (slot == nullptr) {
-    run_alone(region, chunks);
-    return;
-  }
-  if (chunks <= most) {
-    run_shared(pool, slot, region, static_cast<uint32_t>(chunks), serial_ns);
-  } else {
-    for (int64_t first = 0; first < chunks; first += most) {
-      int64_t count = chunks - first < most ? chunks - first : most;
-      Part part{&region, first};
-      run_shared(pool, slot, {run_part, &part, count, 1}, static_cast<uint32_t>(count), -1);
-    }
-  }
-  if (borrowed) release_slot(pool, slot);
-}
-
-}  // namespace
 }  // namespace hl
-
-HL_API void hl_parallel_for_ns(hl_context* context, hl_range_function fn, void* args, int64_t n,
-                               int64_t grain, int64_t serial_ns) {
-  if (n <= 0) return;
-  if (grain < 1) grain = 1;
-  if (n <= grain) {
-    fn(args, 0, n);
-    return;
-  }
-  hl::Region region{fn, args, n, grain};
-  int64_t chunks = n / grain + (n % grain != 0);
-  hl::Context* inner = hl::of(context);
-  // Nested, or met by another thread of the same program: whoever meets it runs it.
-  if (context->threads <= 1 || context->pool == nullptr ||
-      (serial_ns >= 0 && serial_ns < hl::kWorthSharingNs) ||
-      inner->in_region.exchange(1, std::memory_order_acquire) != 0) {
-    hl::run_alone(region, chunks);
-    return;
-  }
-  hl::share(inner, region, chunks, serial_ns);
-  inner->in_region.store(0, std::memory_order_release);
-}
-
-HL_API void hl_parallel_for(hl_context* context, hl_range_function fn, void* args, int64_t n,
-                            int64_t grain) {
-  hl_parallel_for_ns(context, fn, args, n, grain, -1);
-}
 
 // A pool of `threads` threads, the caller's counted; the others are made when first needed.
 // Null: out of memory, or a number out of range.

@@ -63,10 +63,6 @@ int pool_threads(const hl_pool* pool);
 void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
                 int64_t serial_ns);
 
-// Rounds to nearest, keeps denormals, traps nothing; returns what was set before.
-uint64_t set_default_float_mode();
-void restore_float_mode(uint64_t mode);
-
 int64_t now_ns();
 
 }  // namespace hl
