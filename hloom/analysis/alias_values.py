@@ -16,12 +16,22 @@ live in one buffer nothing happens then; else somebody must insert a copy.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from hloom.analysis.alias import IN_PLACE_OPCODES, InPlacePair, in_place_pairs
+from hloom.analysis.alias_tree import (
+    FOREVER,
+    Branching,
+    Edge,
+    Index,
+    Region,
+    Tree,
+    Value,
+    at,
+    leaves,
+    resolved,
+)
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -29,78 +39,12 @@ from hloom.ir.module import Module
 from hloom.plan.sizes import size_bytes
 from hloom.types.shape import Shape
 
-Index = tuple[int, ...]
-Tree = Any
-"""A `Value`, a tuple of trees, or None for what has no bytes (tokens)."""
 FORWARDS = frozenset(["opt-barrier", "domain", "add-dependency", "bitcast", "all-reduce-done"])
 DONES = frozenset(
     "all-gather-done all-reduce-done collective-permute-done copy-done recv-done send-done "
     "async-update async-done".split()
 )
 NEST_LIMIT = 200
-FOREVER = 1 << 60
-
-
-class Value:
-    """Bytes computed at one moment. `kind`: parameter (of the entry), constant, computed,
-    state (of a loop, while it runs and after it) or merge (of the branches of a conditional)."""
-
-    __slots__ = ("births", "bytes", "forward", "id", "index", "instruction", "kind", "uses")
-
-    def __init__(self, id: int, instruction: Instruction, index: Index, size: int, kind: str):
-        self.id = id
-        self.instruction = instruction
-        self.index = index
-        self.bytes = size
-        self.kind = kind
-        self.births: list[tuple[int, _Branching | None]] = []
-        self.uses: list[int] = []
-        self.forward: Value | None = None
-
-    @property
-    def shape(self) -> Shape:
-        return self.instruction.shape.subshape(self.index)
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} %{self.instruction.name}{list(self.index)}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """The bytes of `source` become those of `target` at `time`.
-
-    `kind`: in-place (operation `site`, `pair`), init (loop `site`), carry (end of the body of loop
-    `site`), branch (end of branch `branch` of conditional `site`), output (end of the entry, whose
-    root is `site`; the target is None). `index` is the part of the result.
-    """
-
-    kind: str
-    source: Value
-    target: Value | None
-    time: int
-    site: Instruction
-    index: Index
-    pair: InPlacePair | None = None
-    branch: int = 0
-
-
-class _Branching:
-    """When a conditional ended, and when the branch (or entry) that it stands in does."""
-
-    __slots__ = ("end", "outer")
-
-    def __init__(self, outer: _Region) -> None:
-        self.end = FOREVER
-        self.outer = outer
-
-
-class _Region:
-    """The entry, or one branch: what runs or does not run as a whole."""
-
-    __slots__ = ("end",)
-
-    def __init__(self) -> None:
-        self.end = FOREVER
 
 
 PairRule = Callable[[Instruction], tuple[InPlacePair, ...]]
@@ -130,7 +74,7 @@ class ValueFlow:
         self.time_of: dict[Instruction, int] = {}
         self.started: dict[Instruction, int] = {}
         """When a loop begins."""
-        self._region = _Region()
+        self._region = Region()
         self._depth = 0
         self._forwarded = False
         self._walk_entry()
@@ -361,7 +305,7 @@ class ValueFlow:
         for x in i.operands:
             self._use(self.trees[x], begin)
         outer = self._region
-        branching = _Branching(outer)
+        branching = Branching(outer)
         roots: list[tuple[int, Tree]] = []
         for k, c in enumerate(i.called):
             argument = self.trees[i.operands[k + 1]]
@@ -369,7 +313,7 @@ class ValueFlow:
             for _, value in leaves(argument):
                 if value is not None:
                     value.births.append((start, branching))
-            self._region = _Region()
+            self._region = Region()
             root = self._walk(c, [argument])
             turn = self._step(None)
             self._region.end = turn
@@ -435,46 +379,37 @@ class ValueFlow:
         return at(self.trees[i], index)
 
     def intervals(self, v: Value) -> list[tuple[int, int]]:
-        """When a value is alive: half-open, in half steps. An instruction at time t reads and
-        writes in [2t, 2t + 2)."""
-        births = [t for t, where in v.births if where is None or self._is_reborn(v, where)]
+        """When a value is alive: half-open, in thirds of a step. An instruction at time t reads and
+        writes in [3t, 3t + 2); so an interval that was cut off at 3t, because something wrote over
+        it, never looks like one that ends with a read."""
+        births = self._births(v) if len(v.births) > 1 else [v.births[0][0]]
         found: list[tuple[int, int]] = []
         uses = v.uses
         for k, birth in enumerate(births):
             until = births[k + 1] if k + 1 < len(births) else FOREVER
             position = bisect_left(uses, until) - 1
             if position >= 0 and uses[position] >= birth:
-                found.append((2 * birth, 2 * uses[position] + 2))
+                found.append((3 * birth, 3 * uses[position] + 2))
             elif k == 0:
-                found.append((2 * birth, 2 * birth + 2))
+                found.append((3 * birth, 3 * birth + 2))
         return found
 
     @staticmethod
-    def _is_reborn(v: Value, where: _Branching) -> bool:
-        """Whether nobody needs an operand of a branch once its conditional has ended."""
-        position = bisect_left(v.uses, where.end)
-        return position == bisect_right(v.uses, where.outer.end)
-
-
-def resolved(v: Value) -> Value:
-    """What a value that a loop hands on stands for."""
-    while v.forward is not None:
-        v = v.forward
-    return v
-
-
-def at(tree: Tree, index: Index) -> Tree:
-    """The part of a tree at an index."""
-    for k in index:
-        tree = tree[k]
-    return tree
-
-
-def leaves(tree: Tree, index: Index = ()) -> list[tuple[Index, Value | None]]:
-    """Each index without further parts, and the value there (None: no bytes)."""
-    if type(tree) is not tuple:
-        return [(index, tree)]
-    return [leaf for k, part in enumerate(tree) for leaf in leaves(part, (*index, k))]
+    def _births(v: Value) -> list[int]:
+        """The births that count. As the operand of a branch a value is born again only if nobody
+        needs it once the conditional has ended, up to where the loop ends whose state it is."""
+        found: list[int] = []
+        until = FOREVER
+        for time, where in reversed(v.births):
+            if where is None:
+                found.append(time)
+                until = time
+                continue
+            needed = bisect_left(v.uses, min(until, where.outer.end + 1))
+            if bisect_left(v.uses, where.end) >= needed:
+                found.append(time)
+        found.reverse()
+        return found
 
 
 # Methods of the walk by opcode; all other instructions compute.

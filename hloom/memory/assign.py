@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.analysis.alias import in_place_pairs
-from hloom.analysis.alias_values import PairRule, Tree, Value, ValueFlow, leaves
+from hloom.analysis.alias_tree import Tree, Value, leaves
+from hloom.analysis.alias_values import PairRule, ValueFlow
 from hloom.base.diagnostics import HloError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module

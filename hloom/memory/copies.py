@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.analysis.alias import in_place_pairs
-from hloom.analysis.alias_values import Edge, PairRule, Value, ValueFlow
+from hloom.analysis.alias_tree import Edge, Value
+from hloom.analysis.alias_values import PairRule, ValueFlow
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -156,13 +157,27 @@ class _Inserter:
 
 
 def _put_copies(groups: Groups, failed: list[Edge]) -> None:
-    """One copy for each edge that failed, those of one moment together."""
+    """One copy for each edge that failed, those of one moment together.
+
+    Where what stands in the way is another part of the same state, that part is copied too.
+    """
     sites: dict[tuple[object, ...], list[Edge]] = {}
     for e in failed:
-        number = e.pair.operand if e.pair else 0
-        sites.setdefault((e.kind, e.site, e.branch, number), []).append(e)
-    for edges in sites.values():
+        sites.setdefault(_site(e), []).append(e)
+    others: dict[tuple[object, ...], list[Edge]] = {key: [] for key in sites}
+    wrong = set(map(id, failed))
+    for e in groups.flow.edges:
+        if e.kind != "in-place" and id(e) not in wrong and _site(e) in others:
+            others[_site(e)].append(e)
+    for key, edges in sites.items():
+        blocked = {id(groups.group[e.target or groups.outputs[e.index]]) for e in edges}
+        edges += [e for e in others[key] if id(groups.group[e.source]) in blocked]
         _put_at(groups, edges)
+
+
+def _site(e: Edge) -> tuple[object, ...]:
+    """The moment of an edge: copies of one moment are put in together."""
+    return e.kind, e.site, e.branch, e.pair.operand if e.pair else 0
 
 
 def _put_at(groups: Groups, edges: list[Edge]) -> None:

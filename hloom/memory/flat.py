@@ -7,18 +7,20 @@ from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_computation
 from hloom.ir.module import Module
 
+OWN_CALLEE = CONTROL_FLOW | {"fusion"}
+
 
 def flatten(module: Module) -> int:
     """Copy what is called by control flow from more than one place; how many copies were made.
 
-    Callers come first, so that what a copy calls is copied in its turn. Bodies of fusions and
-    functions that are applied to elements stay shared: no buffer belongs to them.
+    Callers come first, so that what a copy calls is copied in its turn. A fusion gets a body of its
+    own too, as the verifier wants; functions that are applied to elements stay shared.
     """
     made = 0
     for c in reversed(module.computations_in_order()):
         taken = False
         for caller in sorted(c.callers, key=lambda i: i.id):
-            if caller.opcode not in CONTROL_FLOW:
+            if caller.opcode not in OWN_CALLEE:
                 continue
             called = list(caller.called)
             changed = False

@@ -201,7 +201,7 @@ class Groups:
         key = (begin, x, y)
         known = self._contacts.get(key)
         if known is None:
-            known = self._contacts[key] = self._may_write_over(begin >> 1, x, y)
+            known = self._contacts[key] = self._may_write_over(begin // 3, x, y)
         return known
 
     def _may_write_over(self, time: int, x: Value, y: Value) -> bool:

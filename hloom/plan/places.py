@@ -19,8 +19,8 @@ SliceTree = Any
 class PlacedValue:
     """One value: computed by which instruction, how large, when alive, where, and why there.
 
-    `alive` are half-open intervals on the time line of the schedule, in half steps: an
-    instruction at time t runs in [2t, 2t + 2).
+    `alive` are half-open intervals on the time line of the schedule, in thirds of a step: an
+    instruction at time t runs in [3t, 3t + 2).
     """
 
     instruction: Instruction
