@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.codegen.llvm.convert import float_to_integer, narrow, round_through, widen
-from hloom.codegen.llvm.lower_state import Lowering, Rows, kind_of, raw, wrapped
+from hloom.codegen.llvm.convert import float_to_integer, narrowed, widened
+from hloom.codegen.llvm.lower_state import Lowering, Rows, kind_of, raw, rounded_through, wrapped
 from hloom.codegen.llvm.values import BITS, V
 from hloom.types.dtype import DType
 
@@ -50,7 +50,7 @@ def convert_row(low: Lowering, x: V, source: DType, target: DType) -> V:
 def _between_floats(low: Lowering, x: V, target: DType) -> V:
     e = low.e
     if target.bits < 32:
-        return round_through(e, x, target)
+        return rounded_through(e, x, target)
     return e.fpext(x, "f64") if target.bits == 64 else e.fptrunc(x, "f32")
 
 
@@ -64,7 +64,7 @@ def _from_integer(low: Lowering, x: V, source: DType, target: DType) -> V:
     kind = "f32" if exact or target.bits == 32 else "f64"
     made = e.sitofp(x, kind) if signed else e.uitofp(x, kind)
     if target.bits < 32:
-        return round_through(e, made, target)
+        return rounded_through(e, made, target)
     return e.fpext(made, "f64") if target.bits == 64 else made
 
 
@@ -76,7 +76,7 @@ def bitcast_row(low: Lowering, x: V, source: DType, target: DType) -> V:
     if source.is_pred:
         bits = e.zext(x, "i8")
     elif source.is_floating and source.bits < 32:
-        bits = narrow(e, x, source)
+        bits = narrowed(e, x, source)
     elif source.is_floating:
         bits = e.bits(x)
     else:
@@ -84,5 +84,5 @@ def bitcast_row(low: Lowering, x: V, source: DType, target: DType) -> V:
     if target.is_pred:
         return e.icmp("ne", bits, e.like(bits, 0))
     if target.is_floating:
-        return widen(e, bits, target) if target.bits < 32 else e.bitcast(bits, target.name)
+        return widened(e, bits, target) if target.bits < 32 else e.bitcast(bits, target.name)
     return wrapped(e, bits, target)

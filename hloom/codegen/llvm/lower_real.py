@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hloom.codegen.llvm.convert import narrow, widen
+from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_state import Lowering
 from hloom.codegen.llvm.math import MATH
@@ -68,22 +68,6 @@ def function(opcode: str) -> Function:
     return apply
 
 
-def round_half_away(low: Lowering, dtype: DType, x: V) -> V:
-    """The nearest integer, halves away from zero, keeping -0; 0.49999997 gives 0."""
-    e = low.e
-    whole = e.ftrunc(x)
-    half = e.fcmp("oge", e.fabs(e.fsub(x, whole)), e.like(x, 0.5))
-    away = e.select(half, e.like(x, 1.0), e.like(x, 0.0))
-    return low.rounded(e.copysign(e.fadd(e.fabs(whole), away), x), dtype)
-
-
-def sign(low: Lowering, dtype: DType, x: V) -> V:
-    """-1, x itself for zeros and NaN, or 1."""
-    e = low.e
-    ordered = e.fcmp("one", x, e.like(x, 0.0))
-    return low.rounded(e.select(ordered, e.copysign(e.like(x, 1.0), x), x), dtype)
-
-
 def clamp(low: Lowering, dtype: DType, least: V, x: V, most: V) -> V:
     """min(max(x, least), most); NaN anywhere gives NaN."""
     e = low.e
@@ -92,72 +76,7 @@ def clamp(low: Lowering, dtype: DType, least: V, x: V, most: V) -> V:
 
 def is_finite(low: Lowering, dtype: DType, x: V) -> V:
     """Whether x is neither infinite nor NaN."""
-    e = low.e
-    return e.fcmp("olt", e.fabs(x), e.like(x, float("inf")))
-
-
-def remainder(low: Lowering, dtype: DType, x: V, y: V) -> V:
-    """C's fmod, exactly: the sign of x; NaN for an infinite x or a zero y."""
-    e = low.e
-    size, by = e.fabs(x), e.fabs(y)
-    infinite, zero = e.like(x, float("inf")), e.like(x, 0.0)
-    valid = e.and_(e.fcmp("olt", size, infinite), e.fcmp("ogt", by, zero))
-    big = e.and_(valid, e.fcmp("oge", size, by))
-    top, least = e.select(big, size, zero), e.select(big, by, e.like(y, 1.0))
-    rest = _rest_of_doubles(e, top, least) if x.kind == "f64" else _rest_of_singles(e, top, least)
-    made = e.copysign(e.select(big, rest, size), x)
-    return low.rounded(e.select(valid, made, e.like(x, float("nan"))), dtype)
-
-
-def _rest_of_singles(e: Emit, x: V, y: V) -> V:
-    """x mod y for positive finite numbers of 24 bits, in f64, where no f32 is denormal.
-
-    Each step takes off a multiple q < 2^28 of y times a power of two; the products have at most
-    52 bits and the differences 24, so all are exact. A quotient rounded up is put right.
-    """
-    r, d = e.fpext(x, "f64"), e.fpext(y, "f64")
-    by = e.const("i64", 52, x.lanes)
-    least = e.lshr(e.bits(d), by)
-    zero = e.const("i64", 0, x.lanes)
-    steps = e.reduce("smax", e.sub(e.lshr(e.bits(r), by), least))
-    steps = e.add(e.sdiv(e.smax(steps, e.const("i64", 0)), e.const("i64", 26)), e.const("i64", 2))
-    begin, one = e.const("i64", 0), e.const("i64", 1)
-    with e.loop(begin, steps, one, [r], nonempty=True) as loop:
-        (r,) = loop.carried
-        apart = e.sub(e.lshr(e.bits(r), by), least)
-        shift = e.smax(e.sub(apart, e.like(apart, 27)), zero)
-        power = e.bitcast(e.shl(e.add(shift, e.like(shift, 1023)), by), "f64")
-        unit = e.fmul(d, power)
-        rest = e.fsub(r, e.fmul(e.ftrunc(e.fdiv(r, unit)), unit))
-        negative = e.fcmp("olt", rest, e.like(rest, 0.0))
-        loop.next([e.select(negative, e.fadd(rest, unit), rest)])
-    return e.fptrunc(loop.results[0], "f32")
-
-
-def _rest_of_doubles(e: Emit, x: V, y: V) -> V:
-    """x mod y for positive finite f64, on their integer significands, 11 bits a step."""
-    like, by = e.like, e.const("i64", 52, x.lanes)
-    a, b = e.bits(x), e.bits(y)
-    one = like(a, 1)
-    hidden, fraction = like(a, 1 << 52), like(a, (1 << 52) - 1)
-
-    def significand(bits: V) -> tuple[V, V]:
-        field = e.lshr(bits, by)
-        low, denormal = e.and_(bits, fraction), e.icmp("eq", field, like(bits, 0))
-        return e.select(denormal, low, e.or_(low, hidden)), e.umax(field, one)
-
-    m, m_exponent = significand(a)
-    d, exponent = significand(b)
-    apart = e.smax(e.sub(m_exponent, exponent), like(a, 0))
-    steps = e.udiv(e.reduce("smax", apart), e.const("i64", 11))
-    steps = e.add(steps, e.const("i64", 2))
-    begin, step = e.const("i64", 0), e.const("i64", 1)
-    with e.loop(begin, steps, step, [e.urem(m, d), apart], nonempty=True) as loop:
-        m, left = loop.carried
-        shift = e.umin(left, like(left, 11))
-        loop.next([e.urem(e.shl(m, shift), d), e.sub(left, shift)])
-    rest = e.fmul(e.uitofp(loop.results[0], "f64"), e.const("f64", 2.0**-52, x.lanes))
-    return e.fmul(rest, e.bitcast(e.shl(exponent, by), "f64"))
+    return MATH["is-finite"](low.e, x)
 
 
 COMPARISONS = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
@@ -182,7 +101,7 @@ def total_key(e: Emit, x: V, dtype: DType) -> V:
     Sign and magnitude become two's complement. The one NaN of a type without -0 sits where -0
     would be and is above everything; a type without a sign is its own key.
     """
-    bits = narrow(e, x, dtype) if dtype.bits < 32 else e.bits(x)
+    bits = narrowed(e, x, dtype) if dtype.bits < 32 else e.bits(x)
     if not dtype.is_signed:
         return bits
     width, lone = dtype.bits, dtype.has_nan and not dtype.has_negative_zero
@@ -204,7 +123,7 @@ def reduce_precision(low: Lowering, dtype: DType, exponents: int, mantissas: int
     narrowly = dtype.bits == 16
     if narrowly:
         own, digits = dtype.exponent_bits, dtype.mantissa_bits
-    bits = narrow(e, x, dtype) if narrowly else e.bits(x)
+    bits = narrowed(e, x, dtype) if narrowly else e.bits(x)
     width = BITS[bits.kind]
     like = e.like
     infinity = like(bits, ((1 << own) - 1) << digits)
@@ -223,7 +142,7 @@ def reduce_precision(low: Lowering, dtype: DType, exponents: int, mantissas: int
         made = e.select(small, like(bits, 0), made)
     kept = e.or_(made, e.and_(bits, sign))
     made = e.select(e.icmp("ugt", magnitude, infinity), bits, kept)
-    return widen(e, made, dtype) if narrowly else e.bitcast(made, x.kind)
+    return widened(e, made, dtype) if narrowly else e.bitcast(made, x.kind)
 
 
 def negate(low: Lowering, dtype: DType, x: V) -> V:
@@ -245,15 +164,8 @@ _EXACT: dict[str, Function] = {
     "minimum": _chosen("fminimum"),
     "multiply": _flagged("fmul"),
     "negate": negate,
-    "remainder": remainder,
-    "round-nearest-afz": round_half_away,
     "round-nearest-even": _rounded("fround_even"),
-    "sign": sign,
     "sqrt": _rounded("fsqrt"),
     "subtract": _flagged("fsub"),
 }
-_FUNCTIONS = frozenset(
-    """acos acosh asin asinh atan2 atanh cbrt cosh cosine erf exponential exponential-minus-one log
-    log-plus-one logistic power rsqrt sine sinh tan tanh""".split()
-)
-REAL: dict[str, Function] = _EXACT | {name: function(name) for name in _FUNCTIONS if name in MATH}
+REAL: dict[str, Function] = {name: function(name) for name in MATH} | _EXACT

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hloom.base.diagnostics import HloError
-from hloom.codegen.llvm.convert import round_through
+from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.values import V
@@ -95,7 +95,7 @@ class Lowering:
         """A result of narrow float arithmetic, rounded to its type unless excess is allowed."""
         if dtype.bits >= 32 or self.kernel.excess_precision:
             return x
-        return round_through(self.e, x, dtype)
+        return rounded_through(self.e, x, dtype)
 
     def refuse(self, op: Op, why: str, hint: str | None = None) -> HloError:
         """The error for an op that cannot be lowered."""
@@ -148,6 +148,11 @@ def row_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
     for extent, stride in zip(shape[:-1], strides[:-1]):
         offsets = [at + i * stride for at in offsets for i in range(extent)]
     return offsets
+
+
+def rounded_through(e: Emit, x: V, dtype: DType) -> V:
+    """x (f32 or f64) rounded to a narrow float type, as the f32 that it is computed with."""
+    return widened(e, narrowed(e, x, dtype), dtype)
 
 
 def wrapped(e: Emit, x: V, dtype: DType) -> V:

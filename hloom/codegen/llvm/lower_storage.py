@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.codegen.llvm.convert import narrow, widen
+from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_state import Lowering, raw, wrapped
 from hloom.codegen.llvm.values import V
@@ -15,7 +15,7 @@ def from_storage(e: Emit, x: V, dtype: DType) -> V:
     if dtype.is_pred:
         return e.icmp("ne", x, e.like(x, 0))
     if dtype.is_floating:
-        return widen(e, x, dtype) if dtype.bits < 32 else x
+        return widened(e, x, dtype) if dtype.bits < 32 else x
     return wrapped(e, x, dtype)
 
 
@@ -24,7 +24,7 @@ def to_storage(e: Emit, x: V, dtype: DType) -> V:
     if dtype.is_pred:
         return e.zext(x, "i8")
     if dtype.is_floating:
-        return narrow(e, x, dtype) if dtype.bits < 32 else x
+        return narrowed(e, x, dtype) if dtype.bits < 32 else x
     return raw(e, x, dtype)
 
 
