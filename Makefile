@@ -13,8 +13,12 @@ LOCK := $(wildcard requirements/ci.txt)
 HLOOM := $(BIN)/python -m hloom.tools.main
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
+NATIVE := hloom/runtime/native
+TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
+  $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
+
 .DEFAULT_GOAL := help
-.PHONY: help setup peer demo test check format bench fuzz docs examples proto stub lock clean
+.PHONY: help setup peer demo test check format bench fuzz docs examples proto stub lock tsan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +93,15 @@ stub: $(STAMP) ## write the builder's type stub from the op declarations
 lock: ## pin the versions that CI installs, from a fresh resolution of pyproject.toml
 	@bash requirements/lock.sh $(PYTHON)
 
+tsan: ## run the threads of the native runtime under ThreadSanitizer
+	@mkdir -p build/tsan
+	@echo "== compiling tests/runtime/stress.cc and the runtime with -fsanitize=thread"
+	@$${CXX:-c++} -std=c++20 -O1 -g -pthread -fno-exceptions -fno-rtti -fsanitize=thread -Wall -Wextra \
+	  -Wno-unused-parameter $(TSAN_SOURCES) -o build/tsan/stress
+	@echo "== running it"
+	@$$(command -v setarch > /dev/null && echo setarch -R) build/tsan/stress
+
 clean: ## remove what was built (the .venv too)
+	@rm -rf $(NATIVE)/build $(NATIVE)/*.so
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find hloom tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
