@@ -1,5 +1,16 @@
 """How the CPU runs each operation: one file per family, `@CPU_LOWERS.of(opcode)`."""
 
-from hloom.targets.cpu.lower import call, control, elementwise, fft, linalg, random, sort
+from hloom.targets.cpu.lower import (
+    call,
+    control,
+    conv,
+    dot,
+    elementwise,
+    fft,
+    gather,
+    linalg,
+    random,
+    sort,
+)
 
-FAMILIES = (call, control, elementwise, fft, linalg, random, sort)
+FAMILIES = (call, control, conv, dot, elementwise, fft, gather, linalg, random, sort)
