@@ -27,6 +27,8 @@ from hloom.base.diagnostics import HloError
 
 SOURCES = Path(__file__).parent / "native"
 LIBRARY = SOURCES / "libhloom_runtime.so"
+# Without it, templates of the C++ library would be seen, and taken, by others in the process.
+EXPORTS = SOURCES / "exports.map"
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 # Every routine that wants more than the baseline says so itself (target attributes). Exceptions
@@ -37,8 +39,10 @@ COMPILE_FLAGS = (
 ).split()
 LINK_FLAGS = (
     "-shared -pthread -static-libstdc++ -static-libgcc -Wl,-z,defs -Wl,-z,noexecstack"
-    " -Wl,--exclude-libs,ALL -Wl,-soname,libhloom_runtime.so"
+    " -Wl,-soname,libhloom_runtime.so"
 ).split()
+# Files that say how to build: when one is newer, the library is linked again.
+RULES = [EXPORTS, Path(__file__)]
 LINK_LIBRARIES = "-ldl -lm".split()
 BASELINE = {"x86_64": ["-march=x86-64"], "aarch64": ["-march=armv8-a"]}
 
@@ -73,7 +77,7 @@ def is_stale(library: Path = LIBRARY, folder: Path = SOURCES) -> bool:
         return True
     if linked != [path.name for path in compiled]:
         return True
-    return newest([*compiled, *headers, Path(__file__)]) > stamp
+    return newest([*compiled, *headers, *RULES]) > stamp
 
 
 def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = False) -> Path:
@@ -87,7 +91,7 @@ def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = Fals
         if force or is_stale(library, folder):
             compiled, headers = sources(folder)
             stamps = {path.name: newest([path]) for path in [*compiled, *headers]}
-            stamp = max(newest([Path(__file__)]), *stamps.values())
+            stamp = max(newest(RULES), *stamps.values())
             with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
                 objects = list(executor.map(lambda s: _object(s, work, stamps, force), compiled))
             _link(objects, library, stamp)
@@ -132,7 +136,8 @@ def _object(source: Path, work: Path, stamps: dict[str, int], force: bool) -> Pa
 def _link(objects: list[Path], library: Path, stamp: int) -> None:
     """Links the library beside its place, then renames it."""
     names = [str(path) for path in objects]
-    _produce([*compiler(), *LINK_FLAGS, *names], library, stamp, LINK_LIBRARIES)
+    flags = [*LINK_FLAGS, f"-Wl,--version-script={EXPORTS}"]
+    _produce([*compiler(), *flags, *names], library, stamp, LINK_LIBRARIES)
 
 
 def _produce(command: list[str], target: Path, stamp: int, last: Sequence[str] = ()) -> None:
