@@ -14,6 +14,8 @@ from typing import Any
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.math import (
     angle,
+    complex_functions,
+    complex_parts,
     error,
     exponential,
     hyperbolic,
@@ -74,3 +76,26 @@ MATH: dict[str, Callable[..., Any]] = {
     }.items()
 }
 """From HLO opcode to the function of real numbers."""
+
+
+def over_pairs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of pairs of f64 for pairs of f32 too, which are computed in f64 and rounded."""
+
+    def emitted(e: Emit, *pairs: Any) -> Any:
+        kind = pairs[0][0].kind
+        wide = [(e.fpext(x, "f64"), e.fpext(y, "f64")) for x, y in pairs]
+        made = function(e, *wide)
+        if isinstance(made, tuple):
+            return e.fptrunc(made[0], kind), e.fptrunc(made[1], kind)
+        return e.fptrunc(made, kind)
+
+    emitted.__doc__, emitted.__name__ = function.__doc__, function.__name__
+    return exactly(emitted)
+
+
+COMPLEX_MATH: dict[str, Callable[..., Any]] = {
+    opcode: over_pairs(function) for opcode, function in complex_functions.COMPLEX.items()
+}
+"""From HLO opcode to the function of complex numbers: `f(e, (re, im))`, `f(e, x, y)`, to a pair."""
+
+COMPLEX_MATH["abs"] = over_pairs(complex_parts.size)
