@@ -1,0 +1,366 @@
+"""What each operation means on arrays of bounds with run-time sizes.
+
+A rule gets the instruction and its operands as `Sized`; it returns the result as `Sized`. Sizes of
+dimensions that the instruction's shape calls static are dropped by the caller, and those it calls
+dynamic and nobody knows are their bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from hloom.base.registry import Registry
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.window import WindowDimension
+from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes, static_shape
+from hloom.passes.expand.expansion import refuse
+from hloom.types.dtype import S32
+from hloom.types.shape import Shape
+
+Rule = Callable[[Masks, Instruction, list[Sized]], Sized]
+RULES: Registry[str, Rule] = Registry("rule for dynamic shapes")
+
+
+def again(m: Masks, i: Instruction, *operands: Instruction) -> Instruction:
+    """The same operation on static operands, with the bounds of its shape."""
+    return m.b.like(i, *operands, shape=static_shape(i.shape).with_default_layouts())
+
+
+def values(operands: list[Sized]) -> list[Instruction]:
+    return [o.value for o in operands]
+
+
+def pointwise(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    """Elementwise: the first operand that knows a size says it."""
+    sizes: Sizes = {}
+    for o in operands:
+        for d, size in o.sizes.items():
+            sizes.setdefault(d, size)
+    return Sized(again(m, i, *values(operands)), sizes)
+
+
+@RULES.of("broadcast")
+def broadcast(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    (x,) = operands
+    at = i.attrs.dimensions
+    return Sized(again(m, i, x.value), {at[d]: size for d, size in x.sizes.items()})
+
+
+@RULES.of("transpose")
+def transpose(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    (x,) = operands
+    order = i.attrs.dimensions
+    sizes = {k: x.sizes[d] for k, d in enumerate(order) if d in x.sizes}
+    return Sized(again(m, i, x.value), sizes)
+
+
+@RULES.of("set-dimension-size")
+def set_dimension_size(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    x, size = operands
+    return Sized(x.value, {**x.sizes, i.attrs.dimensions[0]: size.value})
+
+
+@RULES.of("get-dimension-size")
+def get_dimension_size(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    return Sized(m.size(operands[0], i.attrs.dimensions[0]))
+
+
+@RULES.of("slice")
+def slice_(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    b, (x,) = m.b, operands
+    sizes: Sizes = {}
+    for d, size in x.sizes.items():
+        r = i.attrs.slice.dimensions[d]
+        if (r.start, r.limit, r.stride) == (0, x.value.shape.dims[d], 1):
+            sizes[d] = size
+            continue
+        end = b.minimum(size, m.number(r.limit))
+        room = b.maximum(b.subtract(end, m.number(r.start)), m.number(0))
+        up = b.add(room, m.number(r.stride - 1))
+        sizes[d] = b.divide(up, m.number(r.stride)) if r.stride > 1 else room
+    return Sized(again(m, i, x.value), sizes)
+
+
+@RULES.of("dynamic-slice")
+def dynamic_slice(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    x, *starts = operands
+    wanted = i.attrs.dynamic_slice_sizes
+    sizes = {d: s for d, s in x.sizes.items() if wanted[d] == x.value.shape.dims[d]}
+    return Sized(again(m, i, x.value, *values(starts)), sizes)
+
+
+@RULES.of("dynamic-update-slice")
+def dynamic_update_slice(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    """Only elements that the update has are written; starts are clamped by its run-time size."""
+    b, (x, update, *starts) = m.b, operands
+    at = values(starts)
+    if not update.sizes:
+        return Sized(again(m, i, x.value, update.value, *at), dict(x.sizes))
+    whole, sizes = x.value.shape.dims, update.value.shape.dims
+    wide = x.value
+    for d in update.sizes:  # room behind, so that the bound of the update lies inside
+        rest = b.full(
+            0, wide.shape.dtype, [sizes[d] if k == d else n for k, n in enumerate(wide.shape.dims)]
+        )
+        wide = b.joined([wide, rest], d)
+        dtype = at[d].shape.dtype
+        last = b.subtract(m.number(whole[d]), update.sizes[d])
+        clamped = b.minimum(at[d], b.converted(last, dtype))
+        at[d] = b.maximum(clamped, b.scalar(0, dtype))
+    old = b.emit("dynamic-slice", wide, *at, dynamic_slice_sizes=sizes)
+    inside = m.valid(update)
+    assert inside is not None
+    part = b.select(inside, update.value, old)
+    made = b.emit("dynamic-update-slice", wide, part, *at)
+    made = b.cut(made, [(0, n, 1) for n in whole])
+    return Sized(made, dict(x.sizes))
+
+
+@RULES.of("concatenate")
+def concatenate(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    """Each operand is written behind the run-time ends of those before, over their garbage."""
+    b, axis = m.b, i.attrs.dimensions[0]
+    sizes: Sizes = {}
+    for o in operands:
+        sizes.update({d: s for d, s in o.sizes.items() if d != axis and d not in sizes})
+    if not any(axis in o.sizes for o in operands):
+        return Sized(again(m, i, *values(operands)), sizes)
+    made = b.full(0, i.shape.dtype, i.shape.dims)
+    end = m.number(0)
+    zero = m.number(0)
+    for o in operands:
+        at = [end if d == axis else zero for d in range(i.shape.rank)]
+        made = b.emit("dynamic-update-slice", made, o.value, *at)
+        end = b.add(end, m.size(o, axis))
+    return Sized(made, {**sizes, axis: end})
+
+
+@RULES.of("pad")
+def pad(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    b, (x, fill) = m.b, operands
+    sizes: Sizes = {}
+    padded = []
+    for d, size in x.sizes.items():
+        p = i.attrs.padding.dimensions[d]
+        low, high, between = p.edge_padding_low, p.edge_padding_high, p.interior_padding
+        if (low, high, between) == (0, 0, 0):
+            sizes[d] = size
+            continue
+        padded.append(d)
+        new = size
+        if between:
+            gaps = b.maximum(b.subtract(size, m.number(1)), m.number(0))
+            new = b.add(size, b.multiply(gaps, m.number(between)))
+        sizes[d] = b.maximum(b.add(new, m.number(low + high)), m.number(0))
+    return Sized(again(m, i, m.masked(x, fill.value, padded), fill.value), sizes)
+
+
+@RULES.of("reverse")
+def reverse(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    """Reversed within bounds, then moved so that the elements come first."""
+    b, (x,) = m.b, operands
+    made = again(m, i, x.value)
+    for d, size in x.sizes.items():
+        if d in i.attrs.dimensions:
+            start = b.subtract(m.number(made.shape.dims[d]), size)
+            made = m.shifted(made, d, start)
+    return Sized(made, dict(x.sizes))
+
+
+@RULES.of("reduce")
+def reduce(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    count, gone = len(operands) // 2, i.attrs.dimensions
+    inputs, starts = operands[:count], values(operands[count:])
+    sizes: Sizes = {}
+    for x in inputs:
+        for d, size in x.sizes.items():
+            sizes.setdefault(d, size)
+    masked = [
+        m.masked(Sized(x.value, sizes), start, gone)
+        for x, start in zip(inputs, starts, strict=True)
+    ]
+    kept = [d for d in range(inputs[0].value.shape.rank) if d not in gone]
+    left = {k: sizes[d] for k, d in enumerate(kept) if d in sizes}
+    return several(m, again(m, i, *masked, *starts), left)
+
+
+def several(m: Masks, made: Instruction, sizes: Sizes) -> Sized:
+    """A result of which every element, if it is a tuple, has these sizes."""
+    if not made.shape.is_tuple:
+        return Sized(made, sizes)
+    parts = [Sized(m.b.element(made, k), sizes) for k in range(len(made.shape.elements))]
+    return Sized(made, {}, parts)
+
+
+def window_size(m: Masks, d: WindowDimension, size: Instruction) -> Instruction:
+    """How many positions a window has over a base of run-time size."""
+    b = m.b
+    if d.base_dilation != 1:
+        gaps = b.maximum(b.subtract(size, m.number(1)), m.number(0))
+        size = b.add(size, b.multiply(gaps, m.number(d.base_dilation - 1)))
+    room = b.add(size, m.number(d.padding_low + d.padding_high - d.dilated_size()))
+    steps = b.divide(room, m.number(d.stride)) if d.stride > 1 else room
+    count = b.add(steps, m.number(1))
+    return b.select(b.compared(room, m.number(0), "GE"), count, m.number(0))
+
+
+@RULES.of("reduce-window")
+def reduce_window(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    count, rows = len(operands) // 2, i.attrs.window.dimensions
+    inputs, starts = operands[:count], values(operands[count:])
+    moving = [d for d, row in enumerate(rows) if not row.is_trivial]
+    masked = [m.masked(x, s, moving) for x, s in zip(inputs, starts, strict=True)]
+    sizes = {
+        d: window_size(m, rows[d], size) if d in moving else size
+        for d, size in inputs[0].sizes.items()
+    }
+    return several(m, again(m, i, *masked, *starts), sizes)
+
+
+@RULES.of("dot")
+def dot(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    x, y = operands
+    a = i.attrs
+    lhs = m.masked(x, None, a.lhs_contracting_dims)
+    rhs = m.masked(y, None, a.rhs_contracting_dims)
+    sizes: Sizes = {}
+    place = 0
+    for d, e in zip(a.lhs_batch_dims, a.rhs_batch_dims, strict=True):
+        if d in x.sizes or e in y.sizes:
+            sizes[place] = x.sizes[d] if d in x.sizes else y.sizes[e]
+        place += 1
+    for o, batch, gone in (
+        (x, a.lhs_batch_dims, a.lhs_contracting_dims),
+        (y, a.rhs_batch_dims, a.rhs_contracting_dims),
+    ):
+        for d in range(o.value.shape.rank):
+            if d in batch or d in gone:
+                continue
+            if d in o.sizes:
+                sizes[place] = o.sizes[d]
+            place += 1
+    return Sized(again(m, i, lhs, rhs), sizes)
+
+
+@RULES.of("convolution")
+def convolution(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    """The batch, and spatial dimensions of the base, may have run-time sizes; also features
+    that are summed over."""
+    (x, y), labels = operands, i.attrs.dim_labels
+    features = labels.kernel_output_feature_dimension
+    if any(d in y.sizes for d in labels.kernel_spatial_dimensions) or (
+        i.attrs.feature_group_count * i.attrs.batch_group_count != 1
+        and (labels.input_feature_dimension in x.sizes or features in y.sizes)
+    ):
+        raise refuse(i, "no code is made for windows or groups of run-time size", "dynamic-shape")
+    sizes: Sizes = {}
+    if labels.input_batch_dimension in x.sizes:
+        if i.attrs.batch_group_count != 1:
+            raise refuse(i, "batch groups need a static batch", "dynamic-shape")
+        sizes[labels.output_batch_dimension] = x.sizes[labels.input_batch_dimension]
+    if features in y.sizes:
+        sizes[labels.output_feature_dimension] = y.sizes[features]
+    places = zip(
+        labels.input_spatial_dimensions,
+        labels.output_spatial_dimensions,
+        i.attrs.window.dimensions,
+        strict=True,
+    )
+    for d, out, row in places:
+        if d in x.sizes:
+            sizes[out] = window_size(m, row, x.sizes[d])
+    gone = (labels.input_feature_dimension, *labels.input_spatial_dimensions)
+    lhs = m.masked(x, None, gone)
+    rhs = m.masked(y, None, (labels.kernel_input_feature_dimension,))
+    return Sized(again(m, i, lhs, rhs), sizes)
+
+
+# -- reshape ---------------------------------------------------------------------------------
+
+
+def _prefixes(dims: tuple[int, ...]) -> list[int]:
+    return [prod(dims[:d]) for d in range(len(dims))]
+
+
+def _matched(before: Shape, after: Shape, dynamic: list[int]) -> dict[int, int] | None:
+    """For each dynamic dimension the equal one behind equally many elements; None when one has
+    none."""
+    left, right = _prefixes(before.dims), _prefixes(after.dims)
+    found: dict[int, int] = {}
+    for d in dynamic:
+        for e, prefix in enumerate(right):
+            if prefix == left[d] and after.dims[e] == before.dims[d] and e not in found.values():
+                found[d] = e
+                break
+        else:
+            return None
+    return found
+
+
+@RULES.of("reshape")
+def reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    b, (x,) = m.b, operands
+    flags = [e for e in range(i.shape.rank) if i.shape.is_dynamic_dim(e)]
+    if not flags or not x.sizes:
+        return Sized(again(m, i, x.value))
+    same = _matched(x.value.shape, i.shape, list(x.sizes))
+    if same is not None and set(same.values()) >= set(flags):
+        return Sized(again(m, i, x.value), {same[d]: s for d, s in x.sizes.items()})
+    if len(flags) > 1:
+        known = {same[d]: s for d, s in x.sizes.items()} if same is not None else {}
+        open_ = [e for e in flags if e not in known]
+        if len(open_) != 1:
+            raise refuse(
+                i,
+                f"the sizes of {i.shape.text_without_layout} do not follow from its operand",
+                "dynamic-shape",
+                "use dynamic-reshape, which says them",
+            )
+        flags = open_
+    else:
+        known = {}
+    count = m.product(m.size(x, d) for d in range(x.value.shape.rank))
+    others = [e for e in range(i.shape.rank) if e != flags[0]]
+    rest = m.product(known.get(e, m.number(i.shape.dims[e])) for e in others)
+    size = b.divide(count, b.maximum(rest, m.number(1)))
+    sizes = {**known, flags[0]: size}
+    return Sized(compacted(m, x, i.shape, sizes), sizes)
+
+
+@RULES.of("dynamic-reshape")
+def dynamic_reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
+    x, *sizes = operands
+    made = {d: s.value for d, s in enumerate(sizes) if i.shape.is_dynamic_dim(d)}
+    return Sized(compacted(m, x, i.shape, made), made)
+
+
+def compacted(m: Masks, x: Sized, of: Shape, sizes: Sizes) -> Instruction:
+    """The elements of `x` in row-major order of run-time sizes, as an array of other sizes.
+
+    Each place of the result is the number of an element; that number is the place of the element
+    in the operand, both counted by run-time sizes. One gather fetches them all.
+    """
+    b, full = m.b, of.dims
+    number = b.full(0, S32, full)
+    for d in range(of.rank):
+        size = b.spread(sizes[d], full) if d in sizes else b.full(full[d], S32, full)
+        number = b.add(b.multiply(number, size), b.iota(S32, full, d))
+    at = b.full(0, S32, full)
+    stride, rest = 1, number
+    for d in range(x.value.shape.rank - 1, -1, -1):
+        size = b.spread(b.maximum(m.size(x, d), m.number(1)), full)
+        at = b.add(at, b.multiply(b.remainder(rest, size), b.full(stride, S32, full)))
+        rest = b.divide(rest, size)
+        stride *= x.value.shape.dims[d]
+    flat = b.reshaped(x.value, (x.value.shape.size,))
+    return b.emit(
+        "gather",
+        flat,
+        at,
+        offset_dims=(),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=of.rank,
+        slice_sizes=(1,),
+    )

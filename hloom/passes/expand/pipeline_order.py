@@ -1,0 +1,90 @@
+"""The expansions in the order in which a target runs them, with the reason for each place.
+
+`EXPANSION` is a table of passes with default options. What stands first makes what stands later
+possible: arrays lose their dynamic sizes before anything counts their elements, calls are inlined
+before loops are looked at, operations are written with others before those are brought to their
+canonical form. `LAST` runs when nothing is left to be moved: barriers go there.
+"""
+
+from __future__ import annotations
+
+from hloom.passes.control.call_inliner import CallInliner
+from hloom.passes.expand.async_simplifier import AsyncSimplifier
+from hloom.passes.expand.batch_norm_expander import BatchNormExpander
+from hloom.passes.expand.conv_canonicalization import ConvolutionCanonicalization
+from hloom.passes.expand.custom_call_expander import CustomCallExpander
+from hloom.passes.expand.degenerate_collective_elimination import (
+    DegenerateCollectiveElimination,
+)
+from hloom.passes.expand.dot_decomposer import DotDecomposer
+from hloom.passes.expand.dynamic_padder import DynamicPadder
+from hloom.passes.expand.map_inliner import MapInliner
+from hloom.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
+from hloom.passes.expand.ragged_dot_expander import RaggedDotExpander
+from hloom.passes.expand.rng_bit_generator_expander import RngBitGeneratorExpander
+from hloom.passes.expand.rng_expander import RngExpander
+from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
+from hloom.passes.expand.scan_expander import ScanExpander
+from hloom.passes.expand.sharding_remover import ShardingRemover
+from hloom.passes.expand.stochastic_convert_decomposer import StochasticConvertDecomposer
+from hloom.passes.expand.zero_sized_hlo_elimination import ZeroSizedHloElimination
+from hloom.passes.normalize.conditional_to_select import ConditionalToSelect
+from hloom.passes.normalize.gather_simplifier import GatherSimplifier
+from hloom.passes.normalize.reshape_mover import ReshapeMover
+from hloom.passes.normalize.scatter_simplifier import ScatterSimplifier
+from hloom.passes.normalize.sort_simplifier import SortSimplifier
+from hloom.passes.normalize.topk_rewriter import TopkRewriter
+from hloom.passes.normalize.transpose_folding import TransposeFolding
+from hloom.passes.normalize.while_loop_constant_sinking import WhileLoopConstantSinking
+from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
+from hloom.passes.normalize.while_loop_simplifier import WhileLoopSimplifier
+from hloom.passes.pass_ import Pass
+from hloom.passes.simplify.algsimp import AlgebraicSimplifier
+from hloom.passes.simplify.dce import DeadCodeElimination
+from hloom.passes.simplify.module_dce import ModuleDeadCodeElimination
+from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
+
+EXPANSION: tuple[Pass, ...] = (
+    ShardingRemover(),  # says nothing on one device, and stands between what belongs together
+    DegenerateCollectiveElimination(),  # as above; also ids, which may be trip counts
+    AsyncSimplifier(),  # leaves calls, so before the inliner
+    CallInliner(),  # passes below look at one computation at a time
+    TupleSimplifier(),  # loops and dynamic sizes are found through elements
+    DynamicPadder(),  # before anything that counts elements
+    CustomCallExpander(),
+    MapInliner(),
+    ScanExpander(),  # leaves calls in its loops
+    RaggedDotExpander(),  # leaves dots, converts and loops
+    ScaledDotExpander(),
+    BatchNormExpander(),
+    RngExpander(),  # with the bits of Philox, written out at once
+    RngBitGeneratorExpander(),
+    StochasticConvertDecomposer(),
+    CallInliner(),  # what scans call
+    ZeroSizedHloElimination(),  # before dots and convolutions are merged over no elements
+    WhileLoopSimplifier(),
+    WhileLoopConstantSinking(),  # constants in the body tell algsimp and trip counts more
+    ConditionalToSelect(),
+    TupleSimplifier(),
+    DeadCodeElimination(),
+    ModuleDeadCodeElimination(),  # elements that the passes above left unread
+    TopkRewriter(),  # sees more sorts once unread elements are gone
+    SortSimplifier(),
+    GatherSimplifier(),
+    ScatterSimplifier(),
+    TransposeFolding(),  # before canonical forms, which take any numbers apart
+    ConvolutionCanonicalization(),  # may leave dots
+    DotDecomposer(),
+    AlgebraicSimplifier(),  # reshapes and transposes that met
+    ReshapeMover(),
+    AlgebraicSimplifier(),  # pairs that the moves brought together
+    WhileLoopInvariantCodeMotion(),  # after the bodies are as small as they get
+    TupleSimplifier(),
+    DeadCodeElimination(),
+)
+
+LAST: tuple[Pass, ...] = (
+    OptimizationBarrierExpander(),  # after the last pass that moves anything
+    TupleSimplifier(),
+    DeadCodeElimination(),
+)
