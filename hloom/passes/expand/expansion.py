@@ -183,8 +183,11 @@ def settle(module: Module, changed: Iterable[Computation]) -> None:
         repair_schedules(module)
 
 
-def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> None:
-    """Let `new` take over readers, annotations and control edges of `old`, which goes."""
+def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> Instruction:
+    """Let `new` take over readers, annotations and control edges of `old`, which goes.
+
+    What stands there afterwards is returned: `new`, or a copy where layouts differ.
+    """
     made = dict.fromkeys(b.made)
     new = _with_shape(b, old, new, made)
     for x in b.made:
@@ -206,6 +209,7 @@ def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> None:
     for x in reversed(b.made):
         if x is not new and not x.users and not x.is_root and is_removable(x):
             computation.erase(x)
+    return new
 
 
 def _with_shape(b: Expansion, old: Instruction, new: Instruction, made: dict) -> Instruction:

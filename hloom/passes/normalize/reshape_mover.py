@@ -111,9 +111,11 @@ class ReshapeMover(Pass):
                 and i.opcode != "bitcast-convert"
                 and (found := sources(i)) is not None
             ]
+            taken: dict[Instruction, Instruction] = {}  # a source may have been moved itself
             for i, found in wanted:
                 b = Expansion(c, {})
-                put_in_place(b, i, moved(b, i, found))
+                now = [None if f is None else taken.get(f, f) for f in found]
+                taken[i] = put_in_place(b, i, moved(b, i, now))
                 fired["moved"] += 1
                 changed[c] = None
         settle(module, changed)

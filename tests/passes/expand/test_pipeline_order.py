@@ -21,8 +21,8 @@ load_meanings()
 LEFT = ELEMENTWISE - {"stochastic-convert"} | set(
     """broadcast reshape bitcast transpose slice dynamic-slice dynamic-update-slice pad concatenate
     reverse iota constant gather scatter copy reduce reduce-window select-and-scatter dot
-    convolution sort topk fft cholesky triangular-solve while conditional call custom-call parameter tuple
-    get-tuple-element rng-get-and-update-state infeed outfeed after-all add-dependency fusion
+    convolution sort topk fft cholesky triangular-solve while conditional call custom-call parameter
+    tuple get-tuple-element rng-get-and-update-state infeed outfeed after-all add-dependency fusion
     send send-done recv recv-done""".split()
 )
 """Operations that a code generator meets after the expansion."""
