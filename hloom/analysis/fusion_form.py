@@ -53,6 +53,9 @@ NO_PROLOGUE = "a gather or concatenate is not read by a dot"
 EPILOGUE = "what reads a dot stays in its order"
 
 
+Roles = dict[Instruction, tuple[str, str]]
+
+
 class Form:
     """One fusion in the making."""
 
@@ -67,13 +70,16 @@ class Form:
         "outer",
         "pattern",
         "prologue",
+        "roles",
         "roots",
         "space",
         "targets",
         "waiting",
     )
 
-    def __init__(self, roots: Sequence[Instruction]) -> None:
+    def __init__(self, roots: Sequence[Instruction], roles: Roles | None = None) -> None:
+        self.roles: Roles = {} if roles is None else roles
+        """What each instruction can be, as far as it was asked; shared by the forms of a plan."""
         self.roots: dict[Instruction, None] = dict.fromkeys(roots)
         self.members: dict[Instruction, None] = {}
         self.accesses: dict[Instruction, dict[IndexMap, None]] = {}
@@ -135,12 +141,19 @@ class Form:
 
     # -- members
 
+    def role(self, p: Instruction) -> tuple[str, str]:
+        """What `p` can be, and why nothing."""
+        found = self.roles.get(p)
+        if found is None:
+            found = self.roles[p] = role(p)
+        return found
+
     def refuses(self, p: Instruction) -> str | None:
         """Why an instruction of which all readers in here are known cannot join; None: it can.
 
         Changes nothing.
         """
-        kind, why = role(p)
+        kind, why = self.role(p)
         if kind == ALONE:
             return why
         maps = self.accesses.get(p)
@@ -165,7 +178,7 @@ class Form:
         why = self.refuses(p)
         if why is not None:
             return why
-        kind = role(p)[0]
+        kind = self.role(p)[0]
         maps = list(self.accesses[p])
         if kind == FOLD:
             self._fold(p, maps[0])
@@ -386,13 +399,17 @@ def _pattern(p: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return _squeezed(dims), tuple(gone)
 
 
-def derived(roots: Sequence[Instruction], members: Iterable[Instruction]) -> Form | str:
+def derived(
+    roots: Sequence[Instruction], members: Iterable[Instruction], roles: Roles | None = None
+) -> Form | str:
     """The form of these members (in order, readers first) with these results, or why none."""
-    form = Form(roots)
+    form = Form(roots, roles)
     why = form.start()
     if why is not None:
         return why
     for p in members:
+        if p not in form.accesses:
+            continue
         why = form.admit(p)
         if why is not None:
             return why

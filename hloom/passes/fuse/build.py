@@ -53,17 +53,42 @@ def group_kind(g: Group) -> str:
 
 
 def _fusion(c: Computation, module: Module, g: Group, roots: list[Instruction]) -> Instruction:
-    body = module.add_computation("fused_computation", thread=c.execution_thread)
-    inputs = _fill(body, g.members, roots)
     kind = group_kind(g)
-    shape = body.root.shape
     fused = {"row": "kInput", "column": "kInput", OUTPUT: "kOutput"}.get(kind, "kLoop")
-    attrs = OPS["fusion"].attrs(kind=fused)
+    return _appended(c, module, g.members, roots, fused, CONFIGS[kind])
+
+
+def fuse_members(
+    c: Computation,
+    module: Module,
+    members: dict[Instruction, None],
+    root: Instruction,
+    kind: str,
+    config: BackendConfig,
+) -> Instruction:
+    """Replace some instructions with one result by a fusion of this kind, and return it."""
+    fusion = _appended(c, module, members, [root], kind, config)
+    _substitute(c, [root], fusion)
+    _erase(c, members)
+    return fusion
+
+
+def _appended(
+    c: Computation,
+    module: Module,
+    members: dict[Instruction, None],
+    roots: list[Instruction],
+    kind: str,
+    config: BackendConfig,
+) -> Instruction:
+    body = module.add_computation("fused_computation", thread=c.execution_thread)
+    inputs = _fill(body, members, roots)
+    attrs = OPS["fusion"].attrs(kind=kind)
     name = f"{roots[0].name}.fusion" if len(roots) == 1 else "multi_output.fusion"
-    fusion = c.append("fusion", attrs, tuple(inputs), shape, name, (body,))
+    fusion = c.append("fusion", attrs, tuple(inputs), body.root.shape, name, (body,))
     fusion.metadata = roots[0].metadata
     fusion.sharding = roots[0].sharding if len(roots) == 1 else None
-    fusion.backend_config = CONFIGS[kind]
+    fusion.backend_config = config
     return fusion
 
 

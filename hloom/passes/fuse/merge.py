@@ -28,6 +28,8 @@ from hloom.passes.fuse.plan import Plan
 
 MOST_RESULTS = 24
 MOST_READERS = 12
+MOST_OPEN = 6
+"""With how many sequences a further small kernel is tried."""
 SEQUENCE_WEIGHT = 4096.0
 OVERWRITTEN = "a buffer would be read after it is overwritten"
 
@@ -82,7 +84,8 @@ class Merger:
         small.sort(key=self.order.number.__getitem__)
         done: list[Group] = []
         for g in small:
-            for k, other in enumerate(done):
+            for k in range(len(done) - 1, max(-1, len(done) - 1 - MOST_OPEN), -1):
+                other = done[k]
                 made = self.merge(other, g, next(iter(other.roots)), sequence=True)
                 if isinstance(made, Group):
                     done[k] = made
@@ -121,13 +124,16 @@ class Merger:
         members = a.members | b.members
         if len(members) > limits.instructions:
             return TOO_MANY
-        roots = self._results(a, b, members)
+        updated = [t.operands[0] for f in (*a.forms, *b.forms) for t in f.targets.values()]
+        if any(x in members for x in updated):
+            return "the buffer that is updated is made in the fusion"
+        roots = self._results(a, b)
         if len(roots) > MOST_RESULTS:
             return "too many results"
         ordered = sorted(members, key=self.plan.position.__getitem__, reverse=True)
         made: Form | str = "results of another shape"
         if _compatible(a, b):
-            made = derived(roots, ordered)
+            made = derived(roots, ordered, self.plan.roles)
             if isinstance(made, Form):
                 made = self._refusal(made, a, b) or made
         if isinstance(made, str):
@@ -139,7 +145,11 @@ class Merger:
         return group
 
     def _sequence(
-        self, a: Group, b: Group, roots: list[Instruction], ordered: list[Instruction]
+        self,
+        a: Group,
+        b: Group,
+        roots: list[Instruction],
+        ordered: list[Instruction],
     ) -> Group | str:
         """Both, one after the other, in one kernel."""
         forms: list[Form] = []
@@ -149,7 +159,7 @@ class Merger:
             own = [r for r in old.roots if r in roots]
             if not own:
                 continue
-            form = Form(own)
+            form = Form(own, self.plan.roles)
             why = form.start()
             if why is not None:
                 return why
@@ -176,7 +186,7 @@ class Merger:
                 return READS_TARGET
         return OPERANDS if len(group.inputs()) > limits.operands else group
 
-    def _results(self, a: Group, b: Group, members: dict[Instruction, None]) -> list[Instruction]:
+    def _results(self, a: Group, b: Group) -> list[Instruction]:
         """The results of both that are still wanted outside, in program order."""
         plan = self.plan
         wanted = [

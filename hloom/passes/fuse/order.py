@@ -16,7 +16,7 @@ from hloom.passes.fuse.group import Group
 from hloom.passes.fuse.plan import Plan
 
 Node = Group | Instruction
-BUDGET = 400
+BUDGET = 150
 """Nodes one search may visit."""
 BETWEEN = "something else runs between them"
 FAR = "too much runs between them to look at"

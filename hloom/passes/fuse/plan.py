@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hloom.analysis.fusible import ALONE, RENAMES, UPDATE, role
-from hloom.analysis.fusion_form import Form
+from hloom.analysis.fusible import ALONE, RENAMES, role
+from hloom.analysis.fusion_form import Form, Roles
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
@@ -54,13 +54,15 @@ class Plan:
     """The group of which an instruction is a result."""
     standing: set[Instruction] = field(default_factory=set)
     """Views and constants that are computed in groups and stand in the graph as well."""
+    roles: Roles = field(default_factory=dict)
     position: dict[Instruction, int] = field(default_factory=dict)
     """Program order."""
     edges: list[tuple[Instruction, Instruction, str | None]] = field(default_factory=list)
 
     def decisions(self) -> list[Decision]:
-        """What became of every edge that was looked at."""
-        return [Decision(*e) for e in self.edges]
+        """What became of every edge that was looked at: the last word on each."""
+        last = {(producer, consumer): reason for producer, consumer, reason in self.edges}
+        return [Decision(*edge, reason) for edge, reason in last.items()]
 
     def declined(self, p: Instruction, groups: Iterable[Group], reason: str) -> None:
         for g in groups:
@@ -78,7 +80,7 @@ def planned(computation: Computation, limits: Limits) -> Plan:
 
 
 def _place(plan: Plan, p: Instruction, at: int) -> None:
-    kind, why = role(p)
+    plan.roles[p] = kind, why = role(p)
     groups, outside = _readers(plan, p)
     if kind == ALONE:
         if p.opcode not in QUIET:
@@ -157,7 +159,7 @@ def _is_copied(plan: Plan, p: Instruction, groups: list[Group]) -> bool:
 
 def _start(plan: Plan, p: Instruction, at: int) -> bool:
     """Make a group whose result is `p`; whether it can be one."""
-    form = Form([p])
+    form = Form([p], plan.roles)
     if form.start() is not None or form.refuses(p) is not None:
         return False
     g = Group(form, at)
@@ -178,8 +180,3 @@ def is_sequential(c: Computation) -> bool:
 def is_loop_body(c: Computation) -> bool:
     """Whether it runs once for each turn of a loop."""
     return any(i.opcode == "while" for i in c.callers)
-
-
-def is_update(p: Instruction) -> bool:
-    """Whether it writes in place."""
-    return role(p)[0] == UPDATE
