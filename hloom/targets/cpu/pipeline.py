@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from hloom.passes.control.call_inliner import CallInliner
-from hloom.passes.expand.batch_norm_expander import BatchNormExpander
-from hloom.passes.expand.conv_canonicalization import ConvolutionCanonicalization
-from hloom.passes.expand.dot_decomposer import DotDecomposer
-from hloom.passes.expand.map_inliner import MapInliner
-from hloom.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
-from hloom.passes.expand.ragged_dot_expander import RaggedDotExpander
-from hloom.passes.expand.rng_bit_generator_expander import RngBitGeneratorExpander
-from hloom.passes.expand.rng_expander import RngExpander
-from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
-from hloom.passes.expand.stochastic_convert_decomposer import StochasticConvertDecomposer
+from hloom.passes.expand.pipeline_order import EXPANSION, LAST
+from hloom.passes.fuse.fusion import Fusion
+from hloom.passes.layout.layout_normalization import LayoutNormalization
+from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.pass_ import Pass
 from hloom.passes.pipeline import FixedPoint, Pipeline
 from hloom.passes.simplify.algsimp import AlgebraicSimplifier
@@ -39,17 +32,13 @@ def cpu_pipeline() -> Pipeline:
     return Pipeline(
         "cpu",
         (
-            CallInliner(),  # everything below works within a computation
-            OptimizationBarrierExpander(),
-            MapInliner(),  # its body becomes ordinary elementwise operations
-            BatchNormExpander(),
-            RngExpander(),
-            RngBitGeneratorExpander(),
-            StochasticConvertDecomposer(),
-            ScaledDotExpander(),
-            RaggedDotExpander(),
-            ConvolutionCanonicalization(),
-            DotDecomposer(),
+            Pipeline("expansion", EXPANSION),  # few opcodes are left, in canonical forms
             simplification(),
+            Pipeline("barriers", LAST),  # nothing moves across computations from here on
+            LayoutNormalization(),  # every array row-major; transposes say what layouts said
+            simplification(),
+            ReshapeToBitcast(),  # what only renames memory is no work
+            Fusion(),
+            DeadCodeElimination(),
         ),
     )

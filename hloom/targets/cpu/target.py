@@ -9,14 +9,15 @@ from hloom.codegen.llvm.lower import lower_kernel
 from hloom.codegen.llvm.machine import Machine, object_bytes
 from hloom.codegen.llvm.main_function import main_text
 from hloom.ir.module import Module
-from hloom.memory.assign import assign_buffers
-from hloom.memory.copies import insert_copies
+from hloom.memory.assign import AssignOptions, assign_buffers
+from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Program, Result
 from hloom.schedule.least_memory import schedule_module
 from hloom.targets.cpu.lower import FAMILIES
 from hloom.targets.cpu.lowering import Lowering
 from hloom.targets.cpu.pipeline import cpu_pipeline
+from hloom.targets.cpu.share import CpuShare
 
 # Importing the families registers their rules.
 RULES = FAMILIES
@@ -44,8 +45,9 @@ class CpuTarget:
         """From a graph, which is changed, to a program; each line uses what those above made."""
         cpu_pipeline().run(module)
         schedule_module(module)
-        insert_copies(module)
-        places = assign_buffers(module)
+        share = CpuShare()
+        insert_copies(module, CopyOptions(can_share=share))
+        places = assign_buffers(module, AssignOptions(can_share=share))
         lowering = Lowering(module, places, self.machine.vector_bytes)
         thunks = lowering.sequence(module.entry)
         texts = {k: lower_kernel(v, self.machine) for k, v in lowering.kernels.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.codegen.tile import Body, loop_kernel
+from hloom.codegen.loops import loop_kernel
+from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering

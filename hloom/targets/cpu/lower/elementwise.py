@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVES
-from hloom.codegen.tile import Body, loop_kernel
+from hloom.codegen.loops import loop_kernel
+from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering

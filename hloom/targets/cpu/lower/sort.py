@@ -10,7 +10,8 @@ from __future__ import annotations
 from math import prod
 
 from hloom.codegen.elements_fold import is_applicable
-from hloom.codegen.tile import Body, loop_kernel
+from hloom.codegen.loops import loop_kernel
+from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.routine import Function, Numbers, Pointers, Routine
 from hloom.program.thunks.thunk import Thunk

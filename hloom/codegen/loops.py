@@ -1,0 +1,365 @@
+"""Kernels that walk the elements of their roots: grid, loops, lanes.
+
+Outer dimensions go to the grid, then comes a loop, then lanes along the fastest dimension.
+Reductions that the roots need are loops of their own, written where their row begins. A sequence
+is several such nests in one step, for the many small values of a loop's body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloom.codegen import elements_data, elements_fold, elements_product
+from hloom.codegen.affine import ZERO, Affine
+from hloom.codegen.elements import Elements, Index, Source, strides_of
+from hloom.codegen.elements_data import clamped_starts, reshaped
+from hloom.codegen.tile import Body, Emitted, Frame, ShapeIndex, compute_bytes, is_update
+from hloom.codegen.work import body_work, step_ns
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import Value
+
+# The rooms whose rules `Elements` uses; importing them registers the rules.
+RULES = (elements_data, elements_fold, elements_product)
+
+# A step of the grid handles about this many elements of a long row.
+BLOCK = 4096
+# How many vectors of the machine a tile has, by how much work one element is.
+WIDE_WORK = 12.0
+MEDIUM_WORK = 40.0
+
+
+def domain(root: Instruction, index: ShapeIndex) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes of what a root writes, slowest dimension first, and which dimensions they are."""
+    shape = root.operands[1].shape if is_update(root) else root.shape.subshape(index)
+    written = root.shape if is_update(root) else shape
+    order = written.layout.minor_to_major[::-1] if written.layout else range(len(shape.dims))
+    order = tuple(order)
+    return tuple([shape.dims[d] for d in order]), order
+
+
+def is_flat(body: Body) -> bool:
+    """Whether all is elementwise on arrays of one shape and layout, so that it is one long row."""
+    shape = body.roots[0][0].shape
+    if not shape.is_array:
+        return False
+    for x in [x for x, _ in body.leaves] + body.instructions + [r for r, _ in body.roots]:
+        if x.opcode == "tuple":
+            continue
+        if x.shape.rank == 0 or (x.opcode == "constant"):
+            continue
+        if not x.shape.is_array or x.shape.dims != shape.dims:
+            return False
+        if x.shape.layout is not shape.layout and strides_of(x.shape) != strides_of(shape):
+            return False
+        if x.opcode in elements_data.MOVES and not (
+            x.opcode == "broadcast" and x.operands[0].shape.rank == 0
+        ):
+            return False
+        if x.opcode in ("reduce", "reduce-window", "dot", "convolution", "get-tuple-element"):
+            return False
+    return True
+
+
+def lanes_for(body: Body, vector_bytes: int, work: float) -> int:
+    """How many lanes a tile has: some vectors of the widest type, fewer the more there is to do."""
+    widths = [compute_bytes(x.shape.dtype) for x in body.instructions if x.shape.is_array]
+    widths += [compute_bytes(x.shape.dtype) for x, _ in body.leaves]
+    width = min(max(widths, default=4), 8)
+    vectors = 4 if work <= WIDE_WORK else 2 if work <= MEDIUM_WORK else 1
+    return max(1, vector_bytes // width) * vectors
+
+
+def row_count(body: Body, sizes: Sequence[int]) -> int | None:
+    """How many leading dimensions the reductions inside keep; None if there are none inside."""
+    roots = {r for r, _ in body.roots}
+    inner = [x for x in body.instructions if x.opcode == "reduce" and x not in roots]
+    inner = [x for x in inner if not x.shape.is_tuple]
+    if not inner:
+        return None
+    rows = min(x.shape.size for x in inner)
+    count = 1
+    for d, n in enumerate(sizes):
+        if count == rows:
+            return d
+        count *= n
+    return len(sizes) if count == rows else None
+
+
+def folds_rows(body: Body, vector_bytes: int) -> bool:
+    """Whether the roots are reductions of rows: lanes go along what is folded."""
+    for root, _ in body.roots:
+        x = root
+        while x.opcode in ("get-tuple-element", "bitcast", "reshape", "convert", "copy"):
+            x = x.operands[0]
+        if x.opcode != "reduce":
+            continue
+        of = x.operands[0].shape
+        order = of.layout.minor_to_major if of.layout else range(of.rank - 1, -1, -1)
+        solid = [d for d in order if of.dims[d] != 1]
+        if solid and solid[0] in x.attrs.dimensions:
+            return of.dims[solid[0]] * compute_bytes(of.dtype) >= vector_bytes
+    return False
+
+
+def loop_kernel(body: Body, vector_bytes: int) -> Emitted:
+    """A kernel that computes the roots element by element."""
+    counts = [prod(domain(*r)[0]) for r in body.roots]
+    largest = max(range(len(counts)), key=lambda k: counts[k])
+    sizes, order = domain(*body.roots[largest])
+    work = body_work(body.instructions, [r for r, _ in body.roots])
+    flat = is_flat(body) and not any(is_update(r) for r, _ in body.roots)
+    shape = Loops.of(body, (prod(sizes),) if flat else sizes, vector_bytes, work)
+    rows = prod(shape.outer)
+    if not all(n in (counts[largest], rows) for n in counts):
+        return sequence_kernel(body, vector_bytes)
+    frame = Frame(body, shape.grid, vector_bytes)
+    writer = LoopWriter(frame, shape, largest, order, flat)
+    writer.elements = [k for k, n in enumerate(counts) if n == counts[largest]]
+    writer.rows = [k for k, n in enumerate(counts) if n != counts[largest]]
+    writer.write()
+    return frame.finish(step_ns(shape.elements_per_step, work))
+
+
+def sequence_kernel(body: Body, vector_bytes: int) -> Emitted:
+    """One step that computes root after root; what fits in one tile is stored at the very end,
+    so that it may overwrite what the others read."""
+    frame = Frame(body, (1,), vector_bytes)
+    work = body_work(body.instructions, [r for r, _ in body.roots])
+    late: list[Callable[[], None]] = []
+    for k, root in enumerate(body.roots):
+        sizes, order = domain(*root)
+        loops = Loops.of(body, sizes, vector_bytes, work)
+        writer = LoopWriter(frame, loops, k, order, False)
+        writer.elements = [k]
+        if is_single_tile(prod(sizes)):
+            writer.late = late
+        writer.write_here()
+    for store in late:
+        store()
+    total = sum(prod(domain(*r)[0]) for r in body.roots)
+    return frame.finish(step_ns(total, work))
+
+
+# Roots of sequences up to this size are computed before anything is stored.
+SINGLE_TILE = 16
+
+
+def is_single_tile(elements: int) -> bool:
+    """Whether a root of a sequence is stored after all roots are computed."""
+    return elements <= SINGLE_TILE
+
+
+@dataclass
+class Loops:
+    """How the elements of the roots are walked: grid over rows and blocks, a loop, lanes."""
+
+    outer: tuple[int, ...]
+    middle: tuple[int, ...]
+    inner: tuple[int, ...]
+    lanes: int
+    block: int
+
+    @staticmethod
+    def of(body: Body, sizes: tuple[int, ...], vector_bytes: int, work: float) -> Loops:
+        rows = row_count(body, sizes)
+        if rows is None and folds_rows(body, vector_bytes):
+            return Loops(sizes, (), (), 1, 1)
+        wanted = lanes_for(body, vector_bytes, work)
+        split, length = len(sizes), 1
+        while split > (rows or 0) and length < vector_bytes // 4:
+            split -= 1
+            length *= sizes[split]
+        lanes = min(wanted, length)
+        outer, inner = sizes[:split], sizes[split:]
+        if rows is not None:
+            return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length)
+        block = length if length <= 2 * BLOCK else max(BLOCK // lanes, 1) * lanes
+        return Loops(outer, (), inner, lanes, block)
+
+    @property
+    def length(self) -> int:
+        """Elements of a row of lanes."""
+        return prod(self.inner)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.length // self.block) if self.block else 0
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return (prod(self.outer), self.blocks) if self.blocks > 1 else (prod(self.outer),)
+
+    @property
+    def elements_per_step(self) -> int:
+        return prod(self.middle) * self.block
+
+
+class LoopWriter:
+    """Writes the loops of one kernel.
+
+    `elements` are the roots computed for every element of the domain, that of root `first`;
+    `rows` those with one element for each step of the outer dimensions.
+    """
+
+    def __init__(
+        self, frame: Frame, loops: Loops, first: int, order: tuple[int, ...], flat: bool
+    ) -> None:
+        self.frame = frame
+        self.loops = loops
+        self.first = first
+        self.order = order
+        self.flat = flat
+        self.elements: list[int] = []
+        self.rows: list[int] = []
+        self.late: list[Callable[[], None]] | None = None
+
+    def write(self) -> None:
+        """All steps, on the grid."""
+        loops, e = self.loops, self.frame.elements
+        grid = self.frame.builder.grid_indices
+        if 0 in loops.grid or loops.length == 0 or 0 in loops.middle:
+            return
+        row = e.indices.scalar(grid[0], 0, loops.grid[0] - 1)
+        outer = e.indices.digits(row, loops.outer)
+        if loops.blocks > 1:
+            self._block(outer, grid[1])
+        else:
+            self._rows(outer)
+
+    def write_here(self) -> None:
+        """All steps, as loops within the current one."""
+        loops, e = self.loops, self.frame.elements
+        if 0 in loops.outer or loops.length == 0 or 0 in loops.middle:
+            return
+        loops.block = loops.length
+        if self.late is not None:
+            loops.lanes = min(loops.lanes, loops.length)
+
+        def one(k: Affine) -> Sequence[Value]:
+            self._rows(e.indices.digits(k, loops.outer))
+            return ()
+
+        if self.late is None:
+            e.loop(prod(loops.outer), (), one)
+            return
+        # What is stored late must be known outside of any loop: everything is written out.
+        for k in range(prod(loops.outer)):
+            one(Affine(k))
+
+    def _rows(self, outer: list[Affine]) -> None:
+        """All elements of one step of the outer dimensions."""
+        e, loops = self.frame.elements, self.loops
+        stores = self._row_stores(outer)
+        if not loops.middle:
+            self._row(outer)
+        elif self.late is None:
+            e.loop(
+                prod(loops.middle),
+                (),
+                lambda k: self._row([*outer, *e.indices.digits(k, loops.middle)]),
+            )
+        else:
+            for k in range(prod(loops.middle)):
+                self._row([*outer, *e.indices.digits(Affine(k), loops.middle)])
+        e.tile = ()
+        for target, where, value in stores:
+            e.store(target, where, value)
+
+    def _row_stores(self, outer: list[Affine]) -> list[tuple[Source, Index, Value]]:
+        """What rows have one of; computed first, since elements may overwrite what they read."""
+        e, loops = self.frame.elements, self.loops
+        e.tile = ()
+        stores = []
+        for k in self.rows:
+            root, part = self.frame.body.roots[k]
+            where, value = self._root(root, part, tuple(outer), loops.outer)
+            stores.append((self.frame.outputs[k], where, value))
+        return stores
+
+    def _row(self, outer: list[Affine]) -> tuple[Value, ...]:
+        """All lanes of one row."""
+        e, loops = self.frame.elements, self.loops
+        length, lanes = loops.length, loops.lanes
+        full = length - length % lanes
+        if self.late is None:
+            e.loop(full, (), lambda k: self._tile(outer, k, lanes), step=lanes)
+        else:
+            for k in range(0, full, lanes):
+                self._tile(outer, Affine(k), lanes)
+        if full < length:
+            self._tile(outer, Affine(full), length - full)
+        return ()
+
+    def _block(self, outer: list[Affine], number: Value) -> None:
+        """The lanes of one block of a long row."""
+        e, loops, b = self.frame.elements, self.loops, self.frame.builder
+        length, lanes, block = loops.length, loops.lanes, loops.block
+        full = length - length % lanes
+        start = b.binary("multiply", number, b.index(block))
+        end = b.binary("add", start, b.index(block))
+        upper = end if full % block == 0 else b.binary("minimum", end, b.index(full))
+
+        def body(k: Value) -> tuple[Value, ...]:
+            return self._tile(outer, e.indices.scalar(k, 0, full - lanes), lanes)
+
+        e.for_(start, upper, lanes, (), body)
+        if full < length:
+            rest = length - full
+            lower = b.binary("maximum", start, b.index(full))
+            last = b.binary("minimum", end, b.index(length))
+            e.for_(lower, last, rest, (), lambda k: self._tile(outer, Affine(full), rest))
+
+    def _tile(self, outer: list[Affine], start: Affine, lanes: int) -> tuple[Value, ...]:
+        """Compute and store the roots for one tile of lanes."""
+        e, loops = self.frame.elements, self.loops
+        e.tile = (lanes,) if lanes > 1 else ()
+        position = start.plus(e.indices.lane(0, lanes, 1))
+        physical = [*outer, *e.indices.digits(position, loops.inner)]
+        body = self.frame.body
+        first, part = body.roots[self.first]
+        if self.flat:
+            _, order = domain(first, part)
+            sizes = [first.shape.dims[d] for d in order]
+            physical = e.indices.digits(position, sizes)
+        logical = [ZERO] * len(self.order)
+        for x, d in zip(physical, self.order):
+            logical[d] = x
+        at = tuple(logical)
+        written = (first.operands[1].shape if is_update(first) else first.shape.subshape(part)).dims
+        stores: list[tuple[Source, Index, Value]] = []
+        for k in self.elements:
+            root, index = body.roots[k]
+            stores.append((self.frame.outputs[k], *self._root(root, index, at, written)))
+        if self.late is not None:
+            tile = e.tile
+            self.late.append(lambda: self._store_late(tile, stores))
+            return ()
+        for target, where, value in stores:
+            e.store(target, where, value)
+        return ()
+
+    def _store_late(self, tile: tuple[int, ...], stores: list[tuple[Source, Index, Value]]) -> None:
+        self.frame.elements.tile = tile
+        for target, where, value in stores:
+            self.frame.elements.store(target, where, value)
+
+    def _root(
+        self, root: Instruction, part: ShapeIndex, at: Index, written: tuple[int, ...]
+    ) -> tuple[Index, Value]:
+        """Where a root writes its element, and the element."""
+        e = self.frame.elements
+        if is_update(root):
+            update = root.operands[1]
+            here = _as_index(e, at, written, update.shape.dims)
+            begin = clamped_starts(e, root.operands[2:], root.shape.dims, update.shape.dims)
+            value = e.value(update, here)
+            return tuple([x.plus(s) for x, s in zip(here, begin)]), value
+        here = _as_index(e, at, written, root.shape.subshape(part).dims)
+        found = e.result(root, here)
+        return here, found[part[0]] if isinstance(found, tuple) else found
+
+
+def _as_index(e: Elements, at: Index, sizes: tuple[int, ...], to: tuple[int, ...]) -> Index:
+    return at if sizes == to else reshaped(e, at, sizes, to)
