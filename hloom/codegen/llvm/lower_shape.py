@@ -11,6 +11,8 @@ from __future__ import annotations
 from math import gcd
 from typing import Any
 
+import numpy as np
+
 from hloom.codegen.llvm.lower_state import (
     Handler,
     Lowering,
@@ -23,7 +25,8 @@ from hloom.codegen.llvm.lower_state import (
 )
 from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op
-from hloom.types.dtype import DType
+from hloom.types.convert import converted
+from hloom.types.dtype import F64, DType
 
 
 def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: Any) -> Rows:
@@ -34,7 +37,8 @@ def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: An
         real, imaginary = (e.const(kind, part, lanes) for part in (number.real, number.imag))
         return [real] * count + [imaginary] * count
     if kind[0] == "f":
-        value = float(value)
+        # A number of the type, even where arithmetic may keep more digits than the type has.
+        value = float(converted(np.array(float(value)), F64, dtype))
     elif not isinstance(value, int):
         value = int(value)
     return [e.const(kind, value, lanes)] * count
