@@ -197,15 +197,15 @@ class Arithmetic(Lines):
 
     def fadd(self, a: V, b: V) -> V:
         """a + b."""
-        return self._commutative(f"fadd {self.flags}" if self.flags else "fadd", a, b)
+        return self._commutative(f"fadd {self.flags}".rstrip() if self.flags else "fadd", a, b)
 
     def fsub(self, a: V, b: V) -> V:
         """a - b."""
-        return self._binary(f"fsub {self.flags}" if self.flags else "fsub", a, b)
+        return self._binary(f"fsub {self.flags}".rstrip() if self.flags else "fsub", a, b)
 
     def fmul(self, a: V, b: V) -> V:
         """a * b."""
-        return self._commutative(f"fmul {self.flags}" if self.flags else "fmul", a, b)
+        return self._commutative(f"fmul {self.flags}".rstrip() if self.flags else "fmul", a, b)
 
     def fdiv(self, a: V, b: V) -> V:
         """a / b."""

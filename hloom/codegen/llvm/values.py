@@ -133,6 +133,8 @@ def scalar_text(kind: str, value: int | float) -> str:
 
 def constant(kind: str, value: int | float, lanes: int = 1) -> V:
     """The value whose lanes all are `value`, rounded to the kind."""
+    if kind not in LLVM_NAME:
+        raise UsageError(f"no LLVM type of kind {kind!r}", rule="llvm-type")
     text = scalar_text(kind, value)
     if lanes > 1:
         text = f"splat ({LLVM_NAME[kind]} {text})"

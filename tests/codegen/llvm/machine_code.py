@@ -49,7 +49,9 @@ class Code:
     def function(self, name: str, arguments: int) -> Callable[..., None]:
         """The function of this name, which takes that many addresses or integers."""
         made = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * arguments)
-        return made(self.engine.get_function_address(name))
+        function = made(self.engine.get_function_address(name))
+        function.code = self  # type: ignore[attr-defined]  the memory lives as long as this
+        return function
 
 
 def mapped(

@@ -146,14 +146,14 @@ def power_of_two(e: Emit, n: V, kind: str) -> V:
 
 
 def scaled(e: Emit, x: V, n: V) -> V:
-    """x * 2**n, |n| up to twice the bias; rounded once, where the result is not normal."""
+    """x * 2**n, |n| below twice the bias - 2; rounded once, where the result is not normal."""
     form = format_of(x)
-    # An unsigned shift of n made positive: AVX2 has no arithmetic shift of 64 bits.
-    lifted = e.add(n, e.const(n.kind, 4 * form.bias, n.lanes))
-    half = e.lshr(lifted, e.const(n.kind, 1, n.lanes))
-    half = e.sub(half, e.const(n.kind, 2 * form.bias, n.lanes))
-    first = e.fmul(x, power_of_two(e, half, x.kind))
-    return e.fmul(first, power_of_two(e, e.sub(n, half), x.kind))
+    # Half of n + 2 bias is the first exponent field; the other one is what is left of the sum.
+    lifted = e.add(n, e.const(n.kind, 2 * form.bias, n.lanes))
+    place = e.const(n.kind, form.mantissa, n.lanes)
+    first = e.shl(e.lshr(lifted, e.const(n.kind, 1, n.lanes)), place)
+    second = e.sub(e.shl(lifted, place), first)
+    return e.fmul(e.fmul(x, e.bitcast(first, x.kind)), e.bitcast(second, x.kind))
 
 
 def mantissa_and_exponent(e: Emit, x: V, low: float, denormals: bool = True) -> tuple[V, V]:
