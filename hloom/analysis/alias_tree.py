@@ -72,11 +72,12 @@ class Branching:
 
 
 class Region:
-    """The entry, or one branch: what runs or does not run as a whole."""
+    """The entry, or one branch (of `branching`): what runs or does not run as a whole."""
 
-    __slots__ = ("end",)
+    __slots__ = ("branching", "end")
 
-    def __init__(self) -> None:
+    def __init__(self, branching: Branching | None = None) -> None:
+        self.branching = branching
         self.end = FOREVER
 
 

@@ -6,9 +6,8 @@ between (a loop begins, a branch ends). Tuples, elements, bitcasts, calls and wh
 and out of loops and branches move no bytes: they stand for values made elsewhere, so a *value* is
 born only where something is computed, where a loop begins (its state) and where branches meet.
 
-A value has births and uses. It is alive from each birth to the last use before the next one: the
-state of a loop is born when the loop begins and again when it ends, and the operand of a branch
-is born again when its branch begins, since in other branches nobody needs it.
+A value is alive from each birth to the last use before the next one: the state of a loop is born
+when it begins and when it ends, the operand of a branch again when its branch begins.
 
 An *edge* says that the bytes of one value become those of another at some moment. Where both can
 live in one buffer nothing happens then; else somebody must insert a copy.
@@ -16,12 +15,10 @@ live in one buffer nothing happens then; else somebody must insert a copy.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 
 from hloom.analysis.alias import IN_PLACE_OPCODES, InPlacePair, in_place_pairs
 from hloom.analysis.alias_tree import (
-    FOREVER,
     Branching,
     Edge,
     Index,
@@ -57,15 +54,21 @@ class ValueFlow:
     at each place of its shape; `steps` the instruction at each time (None: between two).
     """
 
-    def __init__(self, module: Module, pairs: PairRule = in_place_pairs) -> None:
-        if module.schedule is None:
+    def __init__(
+        self,
+        module: Module,
+        pairs: PairRule = in_place_pairs,
+        schedule: dict[Computation, list[Instruction]] | None = None,
+    ) -> None:
+        schedule = schedule or module.schedule
+        if schedule is None:
             raise HloError(
                 f"module {module.name} has no schedule",
                 rule="schedule",
                 hint="run hloom.schedule.least_memory.schedule_module first",
             )
         self.module = module
-        self.schedule = module.schedule
+        self.schedule = schedule
         self.pairs = pairs
         self.trees: dict[Instruction, Tree] = {}
         self.values: list[Value] = []
@@ -206,9 +209,6 @@ class ValueFlow:
         self._step(i)
         return None
 
-    def _constant(self, i: Instruction) -> Tree:
-        return self._new_tree(i, "constant", self._step(i))
-
     def _done(self, i: Instruction) -> Tree:
         """The second half of what was started: the operands were needed until now."""
         time = self._step(i)
@@ -313,7 +313,7 @@ class ValueFlow:
             for _, value in leaves(argument):
                 if value is not None:
                     value.births.append((start, branching))
-            self._region = Region()
+            self._region = Region(branching)
             root = self._walk(c, [argument])
             turn = self._step(None)
             self._region.end = turn
@@ -378,39 +378,6 @@ class ValueFlow:
         """The value at one array of an instruction's result."""
         return at(self.trees[i], index)
 
-    def intervals(self, v: Value) -> list[tuple[int, int]]:
-        """When a value is alive: half-open, in thirds of a step. An instruction at time t reads and
-        writes in [3t, 3t + 2); so an interval that was cut off at 3t, because something wrote over
-        it, never looks like one that ends with a read."""
-        births = self._births(v) if len(v.births) > 1 else [v.births[0][0]]
-        found: list[tuple[int, int]] = []
-        uses = v.uses
-        for k, birth in enumerate(births):
-            until = births[k + 1] if k + 1 < len(births) else FOREVER
-            position = bisect_left(uses, until) - 1
-            if position >= 0 and uses[position] >= birth:
-                found.append((3 * birth, 3 * uses[position] + 2))
-            elif k == 0:
-                found.append((3 * birth, 3 * birth + 2))
-        return found
-
-    @staticmethod
-    def _births(v: Value) -> list[int]:
-        """The births that count. As the operand of a branch a value is born again only if nobody
-        needs it once the conditional has ended, up to where the loop ends whose state it is."""
-        found: list[int] = []
-        until = FOREVER
-        for time, where in reversed(v.births):
-            if where is None:
-                found.append(time)
-                until = time
-                continue
-            needed = bisect_left(v.uses, min(until, where.outer.end + 1))
-            if bisect_left(v.uses, where.end) >= needed:
-                found.append(time)
-        found.reverse()
-        return found
-
 
 # Methods of the walk by opcode; all other instructions compute.
 _SPECIAL: dict[str, Callable[[ValueFlow, Instruction], Tree]] = {
@@ -423,8 +390,9 @@ _SPECIAL: dict[str, Callable[[ValueFlow, Instruction], Tree]] = {
     "async-start": ValueFlow._async_start,
     "call": ValueFlow._call,
     "conditional": ValueFlow._conditional,
-    "constant": ValueFlow._constant,
+    "constant": lambda flow, i: flow._new_tree(i, "constant", flow._step(i)),
     "get-tuple-element": ValueFlow._element,
     "tuple": ValueFlow._tuple,
     "while": ValueFlow._while,
 }
+HANDS_ON = frozenset(_SPECIAL)  # Operations that compute nothing themselves.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.analysis.alias import in_place_pairs
+from hloom.analysis.alias_ranges import intervals
 from hloom.analysis.alias_tree import Tree, Value, leaves
 from hloom.analysis.alias_values import PairRule, ValueFlow
 from hloom.base.diagnostics import HloError
@@ -174,7 +175,7 @@ class _Assignment:
     def _alive(self, v: Value) -> list[tuple[int, int]]:
         """When a value is alive, cut off where something was written over it."""
         g = self.groups.group[v]
-        return [(s, e) for s, e, x in g.intervals if x is v] or self.flow.intervals(v)
+        return [(s, e) for s, e, x in g.intervals if x is v] or intervals(v)
 
     def _notes(self) -> dict[Value, str]:
         """Why a value shares its buffer, in the order of birth."""

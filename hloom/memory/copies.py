@@ -11,13 +11,14 @@ another still reads; a ring of them gets one more. The schedule is kept, with th
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from hloom.analysis.alias import in_place_pairs
-from hloom.analysis.alias_tree import Edge, Value
-from hloom.analysis.alias_values import PairRule, ValueFlow
+from hloom.analysis.alias_tree import FOREVER, Edge, Value
+from hloom.analysis.alias_values import HANDS_ON, PairRule, ValueFlow
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -183,6 +184,8 @@ def _site(e: Edge) -> tuple[object, ...]:
 def _put_at(groups: Groups, edges: list[Edge]) -> None:
     e = edges[0]
     module, site = groups.flow.module, e.site
+    if e.kind == "in-place" and len(edges) == 1 and _save_for_later(groups, e):
+        return
     if e.kind in ("in-place", "init"):
         number = e.pair.operand if e.pair else 0
         inserter = _Inserter(module, site.parent, site)
@@ -194,6 +197,33 @@ def _put_at(groups: Groups, edges: list[Edge]) -> None:
         inserter = _Inserter(module, c, None)
         c.root = _with_copies(groups, inserter, c.root, edges)
     inserter.done()
+
+
+def _save_for_later(groups: Groups, e: Edge) -> bool:
+    """Copy what an operation overwrites for those who read it later, so that it can be overwritten
+    in place; False where that does not help."""
+    flow, site, pair = groups.flow, e.site, e.pair
+    if pair is None or groups.group[e.source].read_only:
+        return False
+    x = site.operands[pair.operand]
+    if not x.shape.is_array or sum(flow.trees.get(o) is e.source for o in site.operands) != 1:
+        return False
+    if any(u not in flow.time_of for u in x.users):
+        return False  # Another copy was made of it just now: see what that one does.
+    later = [u for u in x.users if flow.time_of[u] > e.time]
+    times = {flow.time_of[u] for u in later}
+    if not later or any(u.opcode in HANDS_ON for u in later) or x.is_root:
+        return False
+    uses, births = e.source.uses, e.source.births
+    until = min((b for b, _ in births if b > e.time), default=FOREVER)
+    if times != set(uses[bisect_right(uses, e.time) : bisect_left(uses, until)]):
+        return False
+    inserter = _Inserter(flow.module, site.parent, site)
+    saved = inserter.put("copy", x)
+    inserter.done()
+    for u in later:
+        u.replace_operand(x, saved)
+    return True
 
 
 def _with_copies(

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 
-from hloom.analysis.alias_values import Edge as Edge
-from hloom.analysis.alias_values import Value as Value
-from hloom.analysis.alias_values import ValueFlow, at, leaves
-from hloom.memory.share import CanShare, DefaultShare
+from hloom.analysis.alias_ranges import intervals
+from hloom.analysis.alias_share import CanShare, Contacts, Interval
+from hloom.analysis.alias_tree import Edge, Value, at, leaves
+from hloom.analysis.alias_values import ValueFlow
 
-Interval = tuple[int, int, Value]
 Fixed = tuple[str, object, tuple[int, ...]]
 """A buffer that is not ours to place: ("parameter", number, index) or ("output", 0, index)."""
 
@@ -46,13 +45,13 @@ class Groups:
 
     def __init__(self, flow: ValueFlow, can_share: CanShare | None = None) -> None:
         self.flow = flow
-        self.can_share = can_share or DefaultShare()
+        self.contacts = Contacts(flow, can_share)
+        self.can_share = self.contacts.can_share
         self.group: dict[Value, Group] = {}
-        self.same: dict[Value, Value] = {}
-        """A copy that is to go, and the value that it copies."""
+        self.same = self.contacts.same
         self.donated = donated_parts(flow)
         for v in flow.values:
-            self.group[v] = g = Group([v], [(s, e, v) for s, e in flow.intervals(v)], v.bytes)
+            self.group[v] = g = Group([v], [(s, e, v) for s, e in intervals(v)], v.bytes)
             if v.kind == "constant":
                 g.read_only = True
             elif v.kind == "parameter":
@@ -62,7 +61,6 @@ class Groups:
         self.outputs: dict[tuple[int, ...], Value] = {}
         """By index of an output part: what stands for the caller's buffer of it."""
         self._make_outputs()
-        self._contacts: dict[tuple[int, Value, Value], bool] = {}
 
     def _make_outputs(self) -> None:
         aliased = {out: part for part, out in self.donated.items() if out is not None}
@@ -101,9 +99,9 @@ class Groups:
         contacts: list[tuple[list[Interval], int, int]] = []
         if not self._fits(a.intervals, b.intervals, contacts):
             return False
-        for intervals, k, end in contacts:
-            start, _, v = intervals[k]
-            intervals[k] = (start, end, v)
+        for ranges, k, end in contacts:
+            start, _, v = ranges[k]
+            ranges[k] = (start, end, v)
         self._absorb(a, b)
         return True
 
@@ -133,7 +131,7 @@ class Groups:
                     continue
                 if a.read_only:
                     continue
-                if not self._contact(last, interval):
+                if not self.contacts.allowed(last, interval):
                     self._undo(copy, before)
                     return False
                 joined[-1] = (last[0], interval[0], last[2])
@@ -180,55 +178,16 @@ class Groups:
         for k, (start, end, _) in enumerate(small):
             position = bisect_right(large, start, key=_key) - 1
             if position >= 0 and large[position][1] > start:
-                if not self._contact(large[position], small[k]):
+                if not self.contacts.allowed(large[position], small[k]):
                     return False
                 contacts.append((large, position, start))
             position += 1
             while position < count and large[position][0] < end:
-                if not self._contact(small[k], large[position]):
+                if not self.contacts.allowed(small[k], large[position]):
                     return False
                 contacts.append((small, k, large[position][0]))
                 position += 1
         return True
-
-    def _contact(self, first: Interval, second: Interval) -> bool:
-        """Whether `second` begins where an operation reads `first` for the last time and may
-        write over it."""
-        start, end, x = first
-        begin, _, y = second
-        if end != begin + 2 or start >= begin:
-            return False
-        key = (begin, x, y)
-        known = self._contacts.get(key)
-        if known is None:
-            known = self._contacts[key] = self._may_write_over(begin // 3, x, y)
-        return known
-
-    def _may_write_over(self, time: int, x: Value, y: Value) -> bool:
-        flow = self.flow
-        i = flow.steps[time]
-        x = self.same.get(x, x)
-        if i is None:
-            # A loop begins: its state may be what it got.
-            loop = y.instruction
-            if y.kind != "state" or flow.started[loop] != time:
-                return False
-            parts = leaves(flow.trees[loop.operands[0]])
-            return [p for p, v in parts if v and self.same.get(v, v) is x] == [y.index]
-        if y.kind != "computed" or y.instruction is not i:
-            return False
-        pairs = {(p.operand, p.operand_index) for p in flow.pairs(i) if p.output_index == y.index}
-        found = False
-        for number, operand in enumerate(i.operands):
-            for index, v in leaves(flow.trees[operand]):
-                if v is None or self.same.get(v, v) is not x:
-                    continue
-                found = True
-                if (number, index) not in pairs and (
-                    index or not self.can_share(i, number, y.index)
-                ):
-                    return False
-        return found
 
 
 def donated_parts(

@@ -19,9 +19,11 @@ class ListScheduler:
         self.f = f
         self.waits = list(f.waits)
         self.wished = [0] * len(f.waits)
-        for wishes in f.wishes:
+        self.wishers: list[list[int]] = [[] for _ in f.waits]
+        for reader, wishes in enumerate(f.wishes):
             for k in wishes:
                 self.wished[k] += 1
+                self.wishers[k].append(reader)
         self.left: list[list[int]] = [[] for _ in f.sizes]
         for k, reads in enumerate(f.reads):
             for b in reads:
@@ -65,6 +67,17 @@ class ListScheduler:
         while True:
             _, k = heappop(self.held)
             if not self.done[k]:
+                break
+        heappush(self.held, (k, k))
+        seen = {k}
+        while True:
+            # What only waits for something that is itself held is not what the ring is about.
+            for w in self.wishers[k]:
+                if not self.done[w] and not self.waits[w] and w not in seen:
+                    seen.add(w)
+                    k = w
+                    break
+            else:
                 return k
 
     def _run(self, k: int) -> None:

@@ -163,5 +163,5 @@ def assert_same_result(expected: Literal, got: Any) -> None:
         assert expected.array.shape == got.shape
         assert expected.array.dtype == got.dtype
         if expected.array.tobytes() != got.tobytes():
-            wide = [np.asarray(a).astype(np.complex128) for a in (expected.array, got)]
-            np.testing.assert_array_equal(*wide)
+            wide, wide_got = (np.asarray(a).astype(np.complex128) for a in (expected.array, got))
+            np.testing.assert_array_equal(wide, wide_got)

@@ -1,0 +1,119 @@
+"""Copy insertion (PS-32): as few copies as there must be, and none too few."""
+
+import pytest
+
+from hloom.analysis.alias_buffers import AliasAnalysis
+from hloom.base.diagnostics import HloError
+from hloom.ir.copy import copy_module
+from hloom.ir.text import parse_module
+from hloom.memory.assign import assign_buffers
+from hloom.memory.copies import CopyOptions, insert_copies
+from hloom.schedule.least_memory import schedule_module
+from tests.memory.drawn_modules import Drawn
+from tests.memory.placed import copy_count, run_both
+
+LOOP = """HloModule m
+body {{ p = (s32[], f32[5], f32[5]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[5] get-tuple-element(p), index=1
+  b = f32[5] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+{body}
+  ROOT r = (s32[], f32[5], f32[5]) tuple(next, {result}) }}
+condition {{ p = (s32[], f32[5], f32[5]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT f = pred[] compare(i, n), direction=LT }}
+ENTRY e {{ x = f32[5] parameter(0)
+  y = f32[5] parameter(1)
+  zero = s32[] constant(0)
+  init = (s32[], f32[5], f32[5]) tuple(zero, x, y)
+  ROOT w = (s32[], f32[5], f32[5]) while(init), condition=condition, body=body }}"""
+UPDATE = """  part = f32[1] dynamic-slice(b, i), dynamic_slice_sizes={1}
+  u = f32[5] dynamic-update-slice(a, part, i)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "result", "copies"),
+    [
+        (UPDATE, "u, b", 0),
+        ("", "b, a", 3),
+        # The old array is still read, but before it is overwritten.
+        (UPDATE + "\n  v = f32[5] sine(a)", "u, v", 0),
+        (UPDATE + "\n  z = f32[5] reverse(u), dimensions={0}\n  v = f32[5] add(a, z)", "u, v", 1),
+        ("  v = f32[5] add(a, b)", "v, v", 1),
+    ],
+)
+def test_copies_inside_a_loop(body, result, copies):
+    made, _, _ = run_both(LOOP.format(body=body, result=result))
+    assert sum(i.opcode == "copy" for i in made["body"]) == copies
+    # Parameters are read only, and so is the constant that the counter starts from.
+    assert sum(i.opcode == "copy" for i in made.entry) <= 3
+
+
+def test_state_that_stays_as_it_is_is_read_where_it_stands():
+    """The parameter y goes through the loop as it is; only the caller's output is a copy of it."""
+    made, places, _ = run_both(LOOP.format(body=UPDATE, result="u, b"))
+    assert places.slice(made["body"]["b"]) == places.slice(made.entry["y"])
+    assert copy_count(made) == 3
+
+
+@pytest.mark.parametrize(
+    ("header", "root", "copies"),
+    [
+        ("", "(f32[5], f32[5]) tuple(a, n)", 1),
+        ("", "(f32[5], f32[5]) tuple(n, n)", 1),
+        (", input_output_alias={ {0}: (0, {}) }", "(f32[5], f32[5]) tuple(n, n)", 1),
+        (", input_output_alias={ {0}: (0, {}) }", "(f32[5], f32[5]) tuple(a, n)", 0),
+        (", input_output_alias={ {1}: (0, {}) }", "(f32[5], f32[5]) tuple(a, n)", 2),
+        (", input_output_alias={ {1}: (0, {}) }", "(f32[5], f32[5]) tuple(n, b)", 1),
+    ],
+)
+def test_copies_of_what_is_returned(header, root, copies):
+    made, _, _ = run_both(f"""HloModule m{header}
+ENTRY e {{ a = f32[5] parameter(0)
+  b = f32[5] parameter(1)
+  n = f32[5] add(a, b)
+  ROOT r = {root} }}""")
+    assert copy_count(made) == copies
+
+
+def test_a_useless_copy_goes_and_a_demanded_one_stays():
+    text = """HloModule m
+ENTRY e { a = f32[5] parameter(0)
+  c = f32[5] copy(a)
+  ROOT n = f32[5] negate(c) }"""
+    made, _, result = run_both(text)
+    assert copy_count(made) == 0 and result.removed == 1
+    demand = CopyOptions(
+        demand=lambda user, number, source: user.opcode == "negate" and source.opcode == "parameter"
+    )
+    made, _, result = run_both(text.replace("negate(c)", "negate(a)"), demand)
+    assert copy_count(made) == 1 and result.inserted == 1
+
+
+def test_without_copies_assignment_refuses():
+    m = parse_module(LOOP.format(body="", result="b, a"))
+    schedule_module(m)
+    with pytest.raises(HloError, match="insert_copies"):
+        assign_buffers(m)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_copy_can_be_spared(seed):
+    """Each copy that stands in the module is needed: without it two values interfere."""
+    m = Drawn(seed, 5).module()
+    schedule_module(m)
+    insert_copies(m)
+    names = [(i.parent.name, i.name) for i in m.instructions() if i.opcode == "copy"]
+    for computation, name in names:
+        other = copy_module(m)
+        i = other[computation][name]
+        i.parent.replace(i, i.operands[0])
+        i.parent.erase(i)
+        assert other.schedule is not None
+        other.schedule = {c: [x for x in o if x is not i] for c, o in other.schedule.items()}
+        with pytest.raises(HloError, match="alive together"):
+            assign_buffers(other)
+    assert AliasAnalysis(m).interference() == []
