@@ -25,12 +25,12 @@ from hloom.analysis.fusible import (
     FOLD,
     HERO,
     POINT,
-    RENAMES,
     UPDATE,
     dot_flops,
     reduces_minor,
     role,
 )
+from hloom.analysis.fusion_buffers import buffer_key, same_slice
 from hloom.analysis.indexing import (
     SCALAR,
     Expression,
@@ -96,8 +96,8 @@ class Form:
         """Input dimensions and reduced dimensions of a column fusion's reduces."""
         self.hero: Instruction | None = None
         self.dots = 0
-        self.prologue: dict[Instruction, None] = {}
-        """What is read by the hero, directly or not."""
+        self.prologue: dict[Instruction, int] = {}
+        """What the hero reads, directly or not, and through which of its operands."""
         self.targets: dict[object, Instruction] = {}
         """Buffers written in place, and the update that does it."""
         self.waiting: dict[Instruction, int] = {}
@@ -187,14 +187,14 @@ class Form:
         elif kind == HERO:
             self._inner_dot(p, maps[0])
         else:
-            below = p in self.prologue
+            below = self.prologue.get(p)
             for m in maps:
                 for x, read in zip(p.operands, operand_maps(p, m, self.space)):
                     if kind == UPDATE and x is p.operands[0]:
                         continue
                     self.accesses.setdefault(x, {})[read] = None
-                    if below:
-                        self.prologue[x] = None
+                    if below is not None:
+                        self.prologue[x] = below
         self.members[p] = None
         return None
 
@@ -293,10 +293,10 @@ class Form:
 
     def _lead_hero(self, p: Instruction) -> None:
         self.kind, self.hero = OUTPUT, p
-        for x in p.operands:
+        for side, x in enumerate(p.operands):
             own = tuple([self.space.append(n) for n in x.shape.dims])
             self.accesses.setdefault(x, {})[own] = None
-            self.prologue[x] = None
+            self.prologue[x] = side
 
     def _inner_dot(self, p: Instruction, m: IndexMap) -> None:
         self.dots += 1
@@ -338,7 +338,7 @@ class Form:
             if target is None:
                 continue
             own = flat(next(iter(self.accesses[target])))
-            if not _same_slice(p, target) or any(flat(m) != own for m in maps):
+            if not same_slice(p, target) or any(flat(m) != own for m in maps):
                 return READS_TARGET
         return None
 
@@ -349,7 +349,7 @@ class Form:
             if target is None or x not in self.accesses:
                 continue
             readers = [u for u in x.users if u in self.members and u is not target]
-            if target.operands[1] is x or not all(_same_slice(u, target) for u in readers):
+            if target.operands[1] is x or not all(same_slice(u, target) for u in readers):
                 return READS_TARGET
             own = next(iter(self.accesses[target]))
             for u in readers:
@@ -359,25 +359,6 @@ class Form:
             if target.operands[0] in self.members:
                 return "the buffer that is updated is made in the fusion"
         return None
-
-
-def _same_slice(reader: Instruction, update: Instruction) -> bool:
-    """Whether a dynamic-slice reads exactly the part that an update writes."""
-    return (
-        reader.opcode == "dynamic-slice"
-        and reader.operands[0] is update.operands[0]
-        and reader.operands[1:] == update.operands[2:]
-        and reader.attrs.dynamic_slice_sizes == update.operands[1].shape.dims
-    )
-
-
-def buffer_key(x: Instruction) -> object:
-    """One key for instructions that name the same memory: views, and elements of one tuple."""
-    while x.opcode in RENAMES:
-        x = x.operands[0]
-    if x.opcode == "get-tuple-element":
-        return (x.operands[0], x.attrs.index)
-    return x
 
 
 def iteration_dims(r: Instruction) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ how many cheap ones it is worth. Only orders of magnitude matter: nothing here c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from hloom.analysis.fusible import INDEX_MAPS, RENAMES
@@ -87,11 +87,17 @@ def is_cheap_twice(i: Instruction, times: int, most: float) -> bool:
     return times * inside <= inside + (1 + times) * outside
 
 
-def prologue_limit(hero: Instruction) -> float:
-    """How much may be computed for each element a dot or convolution reads.
+def reads_no_more(i: Instruction) -> bool:
+    """Whether a cheap operation reads no more than it gives, so that keeping it saves nothing."""
+    return weight(i) <= 1 and read_bytes(i) <= 1.1 * size_bytes(i)
 
-    Large dots pack their operands, so that each element is computed once; small ones and windows
-    read elements again and again.
+
+def prologue_limit(hero: Instruction, side: int) -> float:
+    """How much may be computed for each element a dot or convolution reads of operand `side`.
+
+    Large dots pack their operands, so that each element is computed once. Of a dot with few rows
+    (or columns) the large operand is read once, the small one again and again; windows read all
+    elements again and again.
     """
     if hero.opcode == "convolution":
         d = hero.attrs.dim_labels
@@ -100,8 +106,10 @@ def prologue_limit(hero: Instruction) -> float:
     a, left, right = hero.attrs, hero.operands[0].shape, hero.operands[1].shape
     depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
     batch = prod(left.dims[d] for d in a.lhs_batch_dims)
-    rows, columns = (max(1, s.size // (depth * batch)) for s in (left, right))
-    return 60.0 if min(rows, columns, depth) >= 32 else 4.0
+    free = [max(1, s.size // (depth * batch)) for s in (left, right)]
+    if min(*free, depth) >= 32:
+        return 60.0
+    return 4.0 if free[side] >= free[1 - side] else 1.0
 
 
 @dataclass
@@ -110,4 +118,5 @@ class Account:
 
     again_ns: float = 0.0
     copies: float = 0.0
-    prologue: float = 0.0
+    prologue: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """For each operand of the hero."""

@@ -23,6 +23,8 @@ class Limits:
     """A single row longer than this many elements is reduced and read in kernels of their own."""
     copies: int = 4
     """In how many kernels one value may be computed."""
+    plain_copies: int = 16
+    """In how many, if it is cheap and reads no more than it gives."""
     copy_weight: float = 4.0
     """The dearest operation that is computed in several kernels."""
     copies_weight: float = 12.0
@@ -136,7 +138,8 @@ class Group:
         largest = max(x.shape.size for x in hero.operands)
         if w > 2 and p.shape.size * 2 <= min(largest, min(x.shape.size for x in hero.operands)):
             return TOO_DEAR
-        if self.account.prologue + w > cost.prologue_limit(hero):
+        side = self.form.prologue[p]
+        if self.account.prologue[side] + w > cost.prologue_limit(hero, side):
             return "too much to compute for each element a dot reads"
         return None
 
@@ -146,7 +149,7 @@ class Group:
         w = cost.weight(p)
         if p.opcode not in ("reduce", "dot", "convolution") and w:
             if form.kind == OUTPUT and p in form.prologue:
-                self.account.prologue += w
+                self.account.prologue[form.prologue[p]] += w
             else:
                 evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
                 again = (evaluations - p.shape.size) * w * cost.OPERATION_NS

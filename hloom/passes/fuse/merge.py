@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hloom.analysis.fusion_buffers import buffer_key
 from hloom.analysis.fusion_form import (
     COLUMN,
     LOOP,
@@ -17,7 +18,6 @@ from hloom.analysis.fusion_form import (
     READS_TARGET,
     ROW,
     Form,
-    buffer_key,
     derived,
 )
 from hloom.ir.instruction import Instruction
@@ -300,7 +300,11 @@ def _compatible(a: Group, b: Group) -> bool:
     if OUTPUT in (x.kind, y.kind):
         return False
     if COLUMN in (x.kind, y.kind):
-        return x.kind == y.kind and x.pattern == y.pattern
+        if x.kind == y.kind:
+            return x.pattern == y.pattern
+        column, loop = (x, y) if x.kind == COLUMN else (y, x)
+        kept = column.space.sizes[: column.lead]
+        return loop.kind == LOOP and loop.space.sizes[: loop.outer] == kept
     if x.kind == y.kind == LOOP:
         return x.space.sizes[: x.outer] == y.space.sizes[: y.outer]
     if x.kind == y.kind == ROW:

@@ -149,7 +149,9 @@ def _join(plan: Plan, p: Instruction, groups: list[Group], outside: bool, view: 
 def _is_copied(plan: Plan, p: Instruction, groups: list[Group]) -> bool:
     """Whether a value is computed in each of several kernels."""
     limits = plan.limits
-    if len(groups) > limits.copies:
+    if len(groups) > limits.copies and (
+        len(groups) > limits.plain_copies or not cost.reads_no_more(p)
+    ):
         return False
     if not cost.is_cheap_twice(p, len(groups), limits.copy_weight):
         return False
