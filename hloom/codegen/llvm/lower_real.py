@@ -142,7 +142,8 @@ def reduce_precision(low: Lowering, dtype: DType, exponents: int, mantissas: int
         made = e.select(small, like(bits, 0), made)
     kept = e.or_(made, e.and_(bits, sign))
     made = e.select(e.icmp("ugt", magnitude, infinity), bits, kept)
-    return widened(e, made, dtype) if narrowly else e.bitcast(made, x.kind)
+    made = widened(e, made, dtype) if narrowly else e.bitcast(made, x.kind)
+    return made if narrowly else low.rounded(made, dtype)
 
 
 def negate(low: Lowering, dtype: DType, x: V) -> V:
