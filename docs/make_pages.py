@@ -255,7 +255,7 @@ OTHER_RULES = {
     "memory-space": "A memory space has a colour that exists.",
     "message-size": "A message holds less than 2 GiB.",
     "name": "A word of the language is no name.",
-    "native-build": "The native runtime compiles: there is a C++20 compiler, and the sources are right.",
+    "native-build": "The native runtime compiles: there is a C++20 compiler for it.",
     "native-load": "The native runtime's library is there, and of the version that Python expects.",
     "object-load": "Objects are well formed, and each symbol they use is defined, once.",
     "one-entry": "There is one ENTRY.",
