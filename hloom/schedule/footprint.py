@@ -48,8 +48,13 @@ class Footprint:
     """By position: what had better wait for it."""
     follows: list[list[int]] = field(default_factory=list)
     """By position: what must wait for it."""
-    waits: list[int] = field(default_factory=list)
-    """By position: for how many it must wait."""
+    needs: list[list[int]] = field(default_factory=list)
+    """By position: for what it must wait."""
+
+    @property
+    def waits(self) -> list[int]:
+        """By position: for how many it must wait."""
+        return [len(n) for n in self.needs]
 
 
 class _Numbering:
@@ -119,12 +124,12 @@ class _Numbering:
     def _edges(self) -> None:
         f, position = self.footprint, self.position
         f.follows = [[] for _ in f.instructions]
-        f.waits = [0] * len(f.instructions)
+        f.needs = [[] for _ in f.instructions]
         for k, i in enumerate(f.instructions):
             before = i.operands + i.control_predecessors
             for x in dict.fromkeys(before) if len(before) > 1 else before:
                 f.follows[position[x]].append(k)
-                f.waits[k] += 1
+                f.needs[k].append(position[x])
 
     def _wishes(self, overwrites: list[tuple[int, int]]) -> None:
         f = self.footprint

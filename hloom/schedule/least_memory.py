@@ -81,33 +81,21 @@ CANDIDATES: tuple[Callable[[Footprint], list[int]], ...] = (
 def _weights(f: Footprint) -> list[int]:
     """Bytes made by an instruction and, counted once for each path, what it needs; capped."""
     weight = [0] * len(f.instructions)
-    needs = _needs(f)
+    needs = f.needs
     for k in range(len(weight)):
         made = sum([f.sizes[b] for b in f.makes[k]])
         weight[k] = min(made + sum([weight[x] for x in needs[k]]), 1 << 60)
     return weight
 
 
-def _needs(f: Footprint) -> list[list[int]]:
-    """By position: what must run before it."""
-    needs: list[list[int]] = [[] for _ in f.instructions]
-    for k, follows in enumerate(f.follows):
-        for x in follows:
-            needs[x].append(k)
-    return needs
-
-
 def _post_order(f: Footprint, key: Callable[[int], int] | None) -> list[int]:
     """Everything behind what it needs and, unless that makes a ring, behind what it wishes to
     wait for."""
-    needs = _needs(f)
+    needs = f.needs if key is None else [sorted(n, key=key) for n in f.needs]
     before: list[list[int]] = [[] for _ in needs]
     for k, wishes in enumerate(f.wishes):
         for x in wishes:
             before[x].append(k)
-    if key is not None:
-        for n in needs:
-            n.sort(key=key)
     hard = [set(n) for n in needs]
     state = [0] * len(needs)
     order: list[int] = []

@@ -17,9 +17,9 @@ class ListScheduler:
 
     def __init__(self, f: Footprint) -> None:
         self.f = f
-        self.waits = list(f.waits)
-        self.wished = [0] * len(f.waits)
-        self.wishers: list[list[int]] = [[] for _ in f.waits]
+        self.waits = f.waits
+        self.wished = [0] * len(f.needs)
+        self.wishers: list[list[int]] = [[] for _ in f.needs]
         for reader, wishes in enumerate(f.wishes):
             for k in wishes:
                 self.wished[k] += 1
@@ -31,8 +31,8 @@ class ListScheduler:
         self.count = [len(r) for r in self.left]
         for b in f.kept:
             self.count[b] += 1
-        self.gain = [self._gain(k) for k in range(len(f.waits))]
-        self.done = [False] * len(f.waits)
+        self.gain = [self._gain(k) for k in range(len(f.needs))]
+        self.done = [False] * len(f.needs)
         self.heap: list[tuple[int, int]] = []
         self.held: list[tuple[int, int]] = []
         """What only a wish holds back, by position."""
