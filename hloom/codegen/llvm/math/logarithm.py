@@ -31,18 +31,20 @@ def log(e: Emit, x: V) -> V:
     return _with_limits(e, made, x, 0.0)
 
 
-def log_plus_one(e: Emit, x: V) -> V:
-    """log(1 + x), accurate near 0: what 1 + x rounds away is kept."""
+def log_plus_one(e: Emit, x: V, rest: V | None = None) -> V:
+    """log(1 + x + rest), accurate near 0: what 1 + x rounds away is kept."""
     one = e.like(x, 1.0)
     total, lost = two_sum(e, one, x)
+    if rest is not None:
+        lost = e.fadd(lost, rest)
     m, k = mantissa_and_exponent(e, total, ROOT_HALF, denormals=False)
     # Far out nothing is lost that counts, and 2**-k would not be normal.
     lost = e.select(e.fcmp("olt", x, e.like(x, 2.0**60)), lost, e.like(x, 0.0))
     bounded = e.smin(k, e.const(k.kind, 64, k.lanes))
     down = power_of_two(e, e.neg(bounded), x.kind)
-    f, rest = fast_two_sum(e, e.fsub(m, one), e.fmul(lost, down))
-    rest = e.fma(e.fneg(rest), f, rest)
-    made = _sum(e, f, integer_as_float(e, k, x.kind), rest)
+    f, small = fast_two_sum(e, e.fsub(m, one), e.fmul(lost, down))
+    small = e.fma(e.fneg(small), f, small)
+    made = _sum(e, f, integer_as_float(e, k, x.kind), small)
     return _with_limits(e, e.copysign(made, x), x, -1.0)
 
 
@@ -81,8 +83,8 @@ def asinh(e: Emit, x: V) -> V:
     b = e.select(far, one, a)
     square = e.fmul(b, b)
     root = e.fadd(one, e.fsqrt(e.fma(b, b, one)))
-    argument = e.select(far, a, e.fadd(b, e.fdiv(square, root)))
-    return e.copysign(_log_of_far(e, argument, far), x)
+    argument = fast_two_sum(e, b, e.fdiv(square, root))
+    return e.copysign(_log_of_far(e, argument, a, far), x)
 
 
 def acosh(e: Emit, x: V) -> V:
@@ -91,7 +93,7 @@ def acosh(e: Emit, x: V) -> V:
     t = e.fsub(x, e.like(x, 1.0))
     b = e.select(far, e.like(x, 1.0), t)
     root = e.fsqrt(e.fma(b, b, e.fadd(b, b)))
-    made = _log_of_far(e, e.select(far, x, e.fadd(t, root)), far)
+    made = _log_of_far(e, fast_two_sum(e, root, t), x, far)
     return e.select(e.fcmp("olt", x, e.like(x, 1.0)), e.like(x, math.nan), made)
 
 
@@ -99,14 +101,19 @@ _FAR = {"f32": 2.0**28, "f64": 2.0**57}
 """From here on 1 + a + sqrt(1 + a*a) is 2 (1 + a) as rounded."""
 
 
-def _log_of_far(e: Emit, argument: V, far: V) -> V:
-    """log(1 + argument), plus log 2 where far."""
-    made = log_plus_one(e, argument)
+def _log_of_far(e: Emit, argument: tuple[V, V], x: V, far: V) -> V:
+    """log(1 + the sum of two words); where far log 2x, x being so large that 1 + x is x."""
+    rest = e.select(far, e.like(x, 0.0), argument[1])
+    made = log_plus_one(e, e.select(far, x, argument[0]), rest)
     return e.select(far, e.fadd(made, e.like(made, math.log(2))), made)
 
 
 def atanh(e: Emit, x: V) -> V:
-    """The inverse of tanh: log(1 + 2a / (1 - a)) / 2, a = |x|; infinite at 1, NaN beyond."""
+    """The inverse of tanh: log(1 + 2a + 2a*a / (1 - a)) / 2, a = |x|; infinite at 1, NaN beyond."""
     a = e.fabs(x)
-    made = log_plus_one(e, e.fdiv(e.fadd(a, a), e.fsub(e.like(x, 1.0), a)))
+    double = e.fadd(a, a)
+    argument = two_sum(e, double, e.fdiv(e.fmul(double, a), e.fsub(e.like(x, 1.0), a)))
+    usual = e.fcmp("olt", a, e.like(a, 0.5))
+    made = log_plus_one(e, argument[0], e.select(usual, argument[1], e.like(a, 0.0)))
+    made = e.select(e.fcmp("ogt", a, e.like(a, 1.0)), e.like(a, math.nan), made)
     return e.copysign(e.fmul(e.like(x, 0.5), made), x)

@@ -18,6 +18,7 @@ from hloom.codegen.llvm.math.parts import (
     nearest_integer,
     polynomial,
     two_product,
+    two_sum,
     words,
 )
 from hloom.codegen.llvm.values import V
@@ -131,20 +132,18 @@ def _usual(e: Emit, x: V) -> tuple[Reduced, float]:
         whole, q = nearest_integer(e, x, TWO_OVER_PI_F)
         first, second, third = (e.like(x, -w) for w in words("HALF_PI", x))
         a = e.fma(whole, first, x)  # exact
-        r = e.fma(whole, second, a)
-        # What r misses, to be found in the error of its rounding: a + w - r exactly.
+        # The two may cancel each other nearly whole, so every rounding error is kept.
         product, lost = two_product(e, whole, second)
-        rest = e.fsub(lost, e.fsub(e.fsub(r, a), product))
-        return _renewed(e, r, e.fma(whole, third, rest), q), _USUAL_FMA[x.kind]
+        r, rest = two_sum(e, a, product)
+        rest = e.fma(whole, third, e.fadd(rest, lost))
+        return _renewed(e, r, rest, q), _USUAL_FMA[x.kind]
     if x.kind == "f32":
         made, _ = _usual(e, e.fpext(x, "f64"))
         return _narrowed(e, made), _USUAL["f32"]
     whole, q = nearest_integer(e, x, TWO_OVER_PI_F)
     first, second, third, fourth = (e.like(x, w) for w in WORDS["HALF_PI_SHORT", x.kind])
     a = e.fsub(x, e.fmul(whole, first))  # exact, as are the products
-    product = e.fmul(whole, second)
-    b = e.fsub(a, product)
-    rest = e.fsub(e.fsub(a, b), product)
+    b, rest = two_sum(e, a, e.fneg(e.fmul(whole, second)))
     rest = e.fsub(rest, e.fmul(whole, third))
     rest = e.fsub(rest, e.fmul(whole, fourth))
     return _renewed(e, b, rest, q), _USUAL["f64"]

@@ -1,0 +1,117 @@
+"""Complex functions against the interpreter's: special values, ordinary and extreme ones."""
+
+import numpy as np
+import pytest
+
+from hloom.codegen.llvm.math import COMPLEX_MATH
+from hloom.interp.elementwise_complex import COMPLEX_BINARY, COMPLEX_UNARY, joined, magnitude
+from tests.codegen.llvm.machine_code import HOST, MACHINES, NUMPY, mapped, run, symbols_of
+
+COMPLEX = {"f32": np.complex64, "f64": np.complex128}
+# The interpreter's own errors: it takes logarithms of cancelled sums, and large angles.
+LOOSE = {"atan2": 1e-12, "power": 1e-13}
+
+
+def reference(name, inputs):
+    """The interpreter's value in c128, as parts."""
+    function = COMPLEX_UNARY.get(name) or COMPLEX_BINARY.get(name) or magnitude
+    with np.errstate(all="ignore"):
+        made = function(*(z.astype(np.complex128) for z in inputs))
+    return [made] if name == "abs" else [made.real, made.imag]
+
+
+def computed(name, inputs, part, machine=HOST):
+    """Ours, as parts."""
+    flat = [np.ascontiguousarray(p) for z in inputs for p in (z.real, z.imag)]
+
+    def body(e, *v):
+        return COMPLEX_MATH[name](e, *zip(v[::2], v[1::2]))
+
+    results = [part] * (1 if name == "abs" else 2)
+    return run(body, flat, [part] * len(flat), results, 8, machine)
+
+
+def drawn(kind, part, binary):
+    """Operands: `special` pairs of zeros, infinities and NaN, or random ones."""
+    rng = np.random.default_rng(7)
+    if kind == "special":
+        s = np.array([0.0, -0.0, 1, -1, 0.5, -2, np.inf, -np.inf, np.nan, 1e-3, 30, -30, 800])
+        z = joined(*(v.ravel() for v in np.meshgrid(s, s)))
+        if binary:
+            z = z[::3]
+            return [v.ravel().astype(COMPLEX[part]) for v in np.meshgrid(z, z)]
+    else:
+        scale = 10.0 ** rng.integers(-30, 30, (2, 1000)) if kind == "wide" else 1.0
+        z = joined(*(rng.standard_normal((2, 1000)) * scale))
+    return [z.astype(COMPLEX[part]), z[::-1].astype(COMPLEX[part])][: 1 + binary]
+
+
+# For these the interpreter's value is a measure only where it is well conditioned.
+CASES = [
+    (name, kind)
+    for name in sorted(COMPLEX_MATH)
+    for kind in ("special", "normal", "wide")
+    if kind == "normal" or name not in LOOSE
+]
+
+
+@pytest.mark.parametrize("part", ["f32", "f64"])
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_as_the_interpreter(name, kind, part):
+    inputs = drawn(kind, part, name in COMPLEX_BINARY)
+    got = computed(name, inputs, part)
+    exact = reference(name, inputs)
+    with np.errstate(all="ignore"):
+        want = [v.astype(NUMPY[part]) for v in exact]
+    # Errors count in units of the whole number: a small part may be lost beside a large one.
+    size = np.max([np.where(np.isfinite(v), np.abs(v), 0) for v in want], axis=0)
+    allowed = LOOSE.get(name, 4 * np.finfo(np.float64).eps)
+    allowed += np.finfo(np.float32).eps / 2 if part == "f32" else 0.0
+    for g, w in zip(got, want):
+        with np.errstate(all="ignore"):
+            close = np.abs(g - w) <= size * allowed + np.finfo(NUMPY[part]).smallest_subnormal
+        same = close | (g == w) | (np.isnan(g) & np.isnan(w))
+        if name not in LOOSE:
+            same &= (g != 0) | (w != 0) | (np.signbit(g) == np.signbit(w))
+        wrong = np.flatnonzero(~same)[:4]
+        assert same.all(), [([z[k] for z in inputs], g[k], w[k]) for k in wrong]
+
+
+@pytest.mark.parametrize("name", ["power", "atan2"])
+def test_real_operands_of_powers_and_angles(name):
+    x = np.array([0.5, 2, 3, 10, 1e-3, 7], np.float64)
+    y = np.array([3.0, 0.5, -2, 0, 1, 1.25], np.float64)
+    made = computed(name, [x.astype(complex), y.astype(complex)], "f64")
+    want = np.power(x, y) if name == "power" else np.arctan2(x, y)
+    assert np.allclose(made[0], want, rtol=1e-15) and np.all(made[1] == 0)
+
+
+def test_magnitudes_neither_overflow_nor_vanish():
+    z = np.array([3e300 + 4e300j, 3e-310 + 4e-310j, 3e-320j, 1.7e308 + 1e10j])
+    (got,) = computed("abs", [z], "f64")
+    assert np.allclose(got, np.abs(z), rtol=1e-15, atol=5e-324)
+    quotient = computed("divide", [z, z], "f64")
+    assert np.allclose(quotient[0], 1, rtol=1e-15) and np.allclose(quotient[1], 0, atol=1e-15)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_nothing_is_called(machine):
+    target = MACHINES[machine]
+    functions = []
+    for number, name in enumerate(sorted(COMPLEX_MATH)):
+        arity = 4 if name in COMPLEX_BINARY else 2
+
+        def body(e, *v, name=name):
+            return COMPLEX_MATH[name](e, *zip(v[::2], v[1::2]))
+
+        results = ["f64"] * (1 if name == "abs" else 2)
+        functions.append(mapped(body, ["f64"] * arity, results, 2, target, f"f{number}"))
+    assert symbols_of(functions, target) == set()
+
+
+@pytest.mark.parametrize("name", ["exponential", "sqrt", "divide", "tanh", "log-plus-one"])
+def test_without_fused_multiply_add(name):
+    inputs = drawn("normal", "f64", name in COMPLEX_BINARY)
+    got = computed(name, inputs, "f64", MACHINES["sse2"])
+    for g, w in zip(got, reference(name, inputs)):
+        assert np.allclose(g, w, rtol=1e-13, atol=1e-15)
