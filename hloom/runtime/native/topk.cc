@@ -25,16 +25,22 @@ constexpr int64_t kBlock = 4096;        // keys that are made at once: they stay
 constexpr int64_t kGroup = 64;          // keys that are passed over together
 constexpr int64_t kPiece = 1 << 17;     // a long row is cut from this on
 
+// Whether one of `Many` keys is below the limit.
+template <int Many, class U>
+inline __attribute__((always_inline)) bool any_below(const U* keys, U limit) {
+  U below = 0;
+  for (int i = 0; i < Many; i++) below |= (U)(keys[i] < limit);
+  return below != 0;
+}
+
 // The first group at or after `start` that holds a key below the limit; n if there is none.
 template <class U>
 inline __attribute__((always_inline)) int64_t next_group(const U* keys, int64_t n, int64_t start,
                                                          U limit) {
   int64_t g = start;
-  for (; g + kGroup <= n; g += kGroup) {
-    U least = keys[g];
-    for (int64_t i = 1; i < kGroup; i++) least = keys[g + i] < least ? keys[g + i] : least;
-    if (least < limit) return g;
-  }
+  for (; g + 8 * kGroup <= n && !any_below<8 * kGroup>(keys + g, limit);) g += 8 * kGroup;
+  for (; g + kGroup <= n; g += kGroup)
+    if (any_below<kGroup>(keys + g, limit)) return g;
   return g < n ? g : n;
 }
 

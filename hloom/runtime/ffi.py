@@ -1,0 +1,303 @@
+"""Handlers of custom calls: Python functions, functions of shared libraries, XLA FFI handlers.
+
+A handler is registered by name for one or more stages (instantiate once per executable, prepare and
+initialize before a run, execute). Compiled programs reach all of them the same way: through the
+registry of the native runtime, which knows function pointers only. The trick: for a Python function
+that pointer is a ctypes callback, which views the buffers as numpy arrays and copies nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import HloError, UsageError
+from hloom.runtime.call_frame import STAGES, Attribute, Frame, RawFrame, Typed, decoded, view
+from hloom.runtime.native import library
+from hloom.types.dtype import BY_NAME
+
+COMMAND_BUFFER_COMPATIBLE = 1
+"""The trait of handlers that always launch the same device operations."""
+
+CODES = (
+    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS"
+    " PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED"
+    " INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
+).split()
+
+
+NUMBERS: dict[str, int] = {code: number for number, code in enumerate(CODES)}
+
+
+class HandlerError(HloError):
+    """What a handler raises to fail the execution with a status; `code` is one of `CODES`."""
+
+    def __init__(self, message: str, code: str = "INVALID_ARGUMENT") -> None:
+        super().__init__(message, rule="custom-call")
+        self.code = code
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a handler: its arguments, the memory of its results, its attributes.
+
+    In the instantiate stage there are no arrays. `kept` is what instantiate returned, for this
+    call site of this executable.
+    """
+
+    arguments: list[np.ndarray]
+    results: list[np.ndarray]
+    attributes: dict[str, Attribute]
+    stage: str
+    run_id: int
+    threads: int
+    device: int
+    kept: Any = None
+
+    def attribute(self, name: str, dtype: str, many: bool = False) -> Any:
+        """A number attribute (a list of them if `many`) of exactly that element type."""
+        value = self._found(name)
+        if not isinstance(value, Typed) or (np.ndim(value.value) == 1) != many:
+            raise HandlerError(f"attribute {name!r} is no {'array' if many else 'scalar'}")
+        if value.dtype is not BY_NAME[dtype]:
+            raise HandlerError(f"attribute {name!r} is of type {value.dtype}, not {dtype}")
+        return value.value
+
+    def text(self, name: str) -> str:
+        """A string attribute."""
+        value = self._found(name)
+        if not isinstance(value, str):
+            raise HandlerError(f"attribute {name!r} is no string")
+        return value
+
+    def dictionary(self, name: str) -> Mapping[str, Attribute]:
+        """A dictionary attribute."""
+        value = self._found(name)
+        if isinstance(value, str | Typed):
+            raise HandlerError(f"attribute {name!r} is no dictionary")
+        return value
+
+    def one_of(self, name: str, dtype: str, names: Mapping[int, str]) -> str:
+        """An enum attribute: the name of its number."""
+        number = int(self.attribute(name, dtype))
+        if number not in names:
+            raise HandlerError(f"attribute {name!r} is {number}, not one of {sorted(names)}")
+        return names[number]
+
+    def argument(self, k: int, dtype: str | None = None, rank: int | None = None) -> np.ndarray:
+        """Argument k, of that type and rank if they are given."""
+        return _checked("argument", self.arguments, k, dtype, rank)
+
+    def result(self, k: int, dtype: str | None = None, rank: int | None = None) -> np.ndarray:
+        """The memory of result k; what is written there is the result."""
+        return _checked("result", self.results, k, dtype, rank)
+
+    def remaining(self, start: int) -> list[np.ndarray]:
+        """The arguments from `start` on."""
+        return self.arguments[start:]
+
+    def _found(self, name: str) -> Attribute:
+        if name not in self.attributes:
+            raise HandlerError(f"attribute {name!r} is missing", code="NOT_FOUND")
+        return self.attributes[name]
+
+
+def _checked(
+    what: str, arrays: list[np.ndarray], k: int, dtype: str | None, rank: int | None
+) -> np.ndarray:
+    if k >= len(arrays):
+        raise HandlerError(f"{what} {k} is missing: there are {len(arrays)}")
+    array = arrays[k]
+    if dtype is not None and array.dtype != BY_NAME[dtype].numpy:
+        raise HandlerError(f"{what} {k} is of type {array.dtype}, not {dtype}")
+    if rank is not None and array.ndim != rank:
+        raise HandlerError(f"{what} {k} has rank {array.ndim}, not {rank}")
+    return array
+
+
+class _Context(ctypes.Structure):
+    """The part of hl_context that everybody may read."""
+
+    _fields_ = [(n, ctypes.c_int32) for n in ("status", "cancel", "threads", "device")]
+
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(RawFrame))
+
+
+@dataclass(slots=True)
+class _PythonHandler:
+    """The native entry of Python functions by stage; `kept` by the address of the call's slot."""
+
+    name: str
+    stages: dict[str, Callable[[Call], Any]]
+    kept: dict[int, Any] = field(default_factory=dict)
+
+    def __call__(self, context: int, raw: Any) -> int:
+        try:
+            self._run(context, raw.contents)
+        except HandlerError as error:
+            return _told(context, error.code, f"custom call {self.name}: {error.message}")
+        except Exception as error:
+            message = f"custom call {self.name}: {type(error).__name__}: {error}"
+            return _told(context, "INTERNAL", message)
+        return 0
+
+    def _run(self, context: int, raw: RawFrame) -> None:
+        stage = STAGES[raw.stage]
+        known = _Context.from_address(context)
+        slot = ctypes.addressof(raw.state.contents) if raw.state else 0
+        instantiating = stage == "instantiate"
+        operands = [] if instantiating else raw.operands[: raw.operand_count]
+        results = [] if instantiating else raw.results[: raw.result_count]
+        call = Call(
+            [view(b, writable=False) for b in operands],
+            [view(b, writable=True) for b in results],
+            decoded(raw.attribute_count, raw.attributes),
+            stage,
+            raw.run_id,
+            known.threads,
+            known.device,
+            self.kept.get(slot),
+        )
+        returned = self.stages[stage](call)
+        if instantiating and slot:
+            self.kept[slot] = returned
+
+
+def _told(context: int, code: str, message: str) -> int:
+    status = NUMBERS.get(code, NUMBERS["UNKNOWN"])
+    told = library().hl_set_error
+    told.restype = ctypes.c_int32
+    told(ctypes.c_void_p(context), ctypes.c_int32(status), b"%s", message.encode(errors="replace"))
+    return status
+
+
+def _add(name: str, address: Any, user: Any, stages: int) -> None:
+    runtime = library()
+    status = runtime.hl_custom_call_register(name.encode(), address, user, ctypes.c_int64(stages))
+    if status:
+        raise UsageError(f"the handler {name!r} could not be registered ({CODES[status]})")
+
+
+def _immortal(thing: Any) -> Any:
+    """The native registry keeps bare pointers and forgets none, so what they lead to stays."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
+def register(
+    name: str,
+    execute: Callable[[Call], Any],
+    *,
+    instantiate: Callable[[Call], Any] | None = None,
+    prepare: Callable[[Call], Any] | None = None,
+    initialize: Callable[[Call], Any] | None = None,
+) -> None:
+    """Makes Python functions the handler of custom calls to `name`, in place of an earlier one.
+
+    They are called with the GIL held. A HandlerError's code is the status of the execution; any
+    other exception is an INTERNAL error.
+    """
+    given = dict(zip(STAGES, (instantiate, prepare, initialize, execute)))
+    stages = {stage: function for stage, function in given.items() if function is not None}
+    callback = _immortal(_CALLBACK(_PythonHandler(name, stages)))
+    bits = sum(1 << STAGES.index(stage) for stage in stages)
+    _add(name, ctypes.cast(callback, ctypes.c_void_p), None, bits)
+
+
+def register_symbol(name: str, path: str, symbol: str, api: str = "xla") -> None:
+    """Makes a function of a shared library the handler of custom calls to `name`.
+
+    `api` is what it is: `hloom` (an hl_handler), `xla` (an XLA_FFI_Handler), `status` (takes out,
+    in, opaque, size and a status) or `original` (takes out and in).
+    """
+    ctypes.CDLL(library()._name, mode=ctypes.RTLD_GLOBAL)  # it may call XlaCustomCallStatusSet...
+    try:
+        function = getattr(ctypes.CDLL(path), symbol)
+    except (OSError, AttributeError) as error:
+        raise UsageError(f"no function {symbol!r} in {path}: {error}") from None
+    register_pointer(name, ctypes.cast(function, ctypes.c_void_p).value or 0, api)
+
+
+def register_pointer(name: str, address: int, api: str = "xla") -> None:
+    """The same for a function in memory."""
+    runtime = library()
+    pointer = ctypes.c_void_p(address)
+    entries = {"status": "hl_status_custom_call", "original": "hl_original_custom_call"}
+    if api == "xla":
+        register_bundle(name, {"execute": address})
+    elif api == "hloom":
+        _add(name, pointer, None, 1 << STAGES.index("execute"))
+    elif api in entries:
+        entry = ctypes.cast(getattr(runtime, entries[api]), ctypes.c_void_p)
+        _add(name, entry, pointer, 1 << STAGES.index("execute"))
+    else:
+        raise UsageError(f"no kind of handler is called {api!r}: hloom, xla, status, original")
+
+
+def register_capsule(name: str, capsule: Any, api_version: int = 1) -> None:
+    """A handler as jax.ffi has it: a PyCapsule, or capsules by stage. api_version 1: XLA FFI."""
+    if api_version not in (0, 1):
+        raise UsageError(
+            f"api_version={api_version} of {name!r}: 1 is the typed FFI, 0 the old one"
+        )
+    if isinstance(capsule, Mapping):
+        if api_version == 0 or "execute" not in capsule:
+            raise UsageError(f"handlers of {name!r} by stage need api_version=1 and `execute`")
+        register_bundle(name, {stage: _address(c) for stage, c in capsule.items()})
+    else:
+        register_pointer(name, _address(capsule), "xla" if api_version else "original")
+
+
+def _address(capsule: Any) -> int:
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return pointer_of(capsule, name_of(capsule))
+
+
+def register_bundle(name: str, addresses: Mapping[str, int]) -> None:
+    """XLA FFI handlers by stage, after asking each for the version of the ABI it was built for."""
+    runtime = library()
+    bundle = _immortal((ctypes.c_void_p * len(STAGES))())
+    bits = 0
+    for stage, address in addresses.items():
+        if stage not in STAGES:
+            raise UsageError(f"{stage!r} is no stage of a handler: {', '.join(STAGES)}")
+        major, minor, traits = (ctypes.c_int64() for _ in range(3))
+        status = runtime.hl_xla_ffi_metadata(
+            ctypes.c_void_p(address), ctypes.byref(major), ctypes.byref(minor), ctypes.byref(traits)
+        )
+        if status or major.value != 0 or minor.value > 3:
+            raise UsageError(
+                f"the handler {name!r} was built for XLA FFI {major.value}.{minor.value}; hloom"
+                " calls 0.3 and older"
+            )
+        bundle[STAGES.index(stage)] = address
+        bits |= 1 << STAGES.index(stage)
+    entry = ctypes.cast(runtime.hl_xla_ffi_call, ctypes.c_void_p)
+    _add(name, entry, ctypes.cast(bundle, ctypes.c_void_p), bits)
+
+
+def find(name: str) -> ctypes.c_void_p | None:
+    """The registry's entry, for programs that call it; None without a handler."""
+    search = library().hl_custom_call_find
+    search.restype = ctypes.c_void_p
+    address = search(name.encode())
+    return None if address is None else ctypes.c_void_p(address)
+
+
+def call(context: ctypes.c_void_p, name: str, frame: Frame) -> int:
+    """Runs the handler on a frame made in Python; the status, told to the context if not 0."""
+    entry = find(name)
+    if entry is None:
+        raise UsageError(
+            f"no handler is registered for custom calls to {name!r}",
+            rule="custom-call",
+            hint="register one with hloom.runtime.ffi",
+        )
+    return library().hl_custom_call_run(context, entry, ctypes.byref(frame.raw))

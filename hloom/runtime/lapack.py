@@ -1,0 +1,69 @@
+"""A LAPACK for large matrices: the OpenBLAS that numpy or scipy bring along, or the system's.
+
+Why at run time: hloom is built against none, and runs without one (its own code is then used at all
+sizes). The trick: OpenBLAS in numpy's wheel exports every LAPACK routine under names with a prefix
+and a suffix, which also say whether its integers have 4 or 8 bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+VARIABLE = "HLOOM_LAPACK"
+"""Names a library to take instead, or `none`."""
+
+# (prefix, suffix, bytes of an integer) of the names that builds of LAPACK export.
+SPELLINGS = (("scipy_", "_64_", 8), ("scipy_", "_", 4), ("", "_64_", 8), ("", "_", 4))
+
+REAL_AND_COMPLEX = "potrf getrf geqrf geqp3 gesdd gesvd geev gees gehrd trsm".split()
+ROUTINES = (
+    *(t + name for name in REAL_AND_COMPLEX for t in "sdcz"),
+    *(t + name for name in ("orgqr", "ormqr", "syevd", "sytrd") for t in "sd"),
+    *(t + name for name in ("ungqr", "unmqr", "heevd", "hetrd") for t in "cz"),
+)
+
+
+def candidates() -> Iterator[str]:
+    """Paths and names of libraries that may hold LAPACK, best first."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        yield from () if named == "none" else (named,)
+        return
+    packages = Path(np.__file__).parent.parent
+    for folder in ("numpy.libs", "scipy.libs", "numpy/.dylibs", "scipy/.dylibs"):
+        yield from map(str, sorted((packages / folder).glob("*openblas*")))
+    for name in ("openblas", "lapack"):
+        if found := ctypes.util.find_library(name):
+            yield found
+
+
+def register(runtime: ctypes.CDLL) -> str | None:
+    """Hands the runtime the first LAPACK that has every routine; its path, None without one."""
+    for path in candidates():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue
+        for prefix, suffix, integer_bytes in SPELLINGS:
+            if not hasattr(library, f"{prefix}spotrf{suffix}"):
+                continue
+            names = [f"{prefix}{name}{suffix}" for name in ROUTINES]
+            if not all(hasattr(library, name) for name in names):
+                continue
+            for name, full in zip(ROUTINES, names):
+                address = ctypes.cast(getattr(library, full), ctypes.c_void_p)
+                runtime.hl_lapack_register(name.encode(), address, ctypes.c_int64(integer_bytes))
+            return path
+    return None
+
+
+def unregister(runtime: ctypes.CDLL) -> None:
+    """From here on our own code is used at all sizes."""
+    for name in ROUTINES:
+        runtime.hl_lapack_register(name.encode(), ctypes.c_void_p(None), ctypes.c_int64(8))

@@ -1,0 +1,51 @@
+#include "lapack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <mutex>
+
+namespace hloom {
+namespace {
+
+struct Routine {
+  char name[16];
+  void* function;
+  int64_t integer_bytes;
+};
+
+constexpr int kMost = 256;
+Routine routines[kMost];
+int many = 0;
+
+std::mutex& routines_mutex() {
+  static std::mutex& mutex = *new std::mutex;
+  return mutex;
+}
+
+}  // namespace
+}  // namespace hloom
+
+HL_API int32_t hl_lapack_register(const char* name, void* function, int64_t integer_bytes) {
+  using namespace hloom;
+  if (strlen(name) >= sizeof routines[0].name || (integer_bytes != 4 && integer_bytes != 8)) return HL_INVALID_ARGUMENT;
+  std::lock_guard<std::mutex> lock(routines_mutex());
+  int at = 0;
+  while (at < many && strcmp(routines[at].name, name)) at++;
+  if (at == kMost) return HL_RESOURCE_EXHAUSTED;
+  strcpy(routines[at].name, name);
+  routines[at].function = function, routines[at].integer_bytes = integer_bytes;
+  if (at == many) many++;
+  return HL_OK;
+}
+
+HL_API void* hl_lapack_find(const char* name, int64_t* integer_bytes) {
+  using namespace hloom;
+  std::lock_guard<std::mutex> lock(routines_mutex());
+  for (int i = 0; i < many; i++)
+    if (!strcmp(routines[i].name, name)) {
+      if (integer_bytes) *integer_bytes = routines[i].integer_bytes;
+      return routines[i].function;
+    }
+  return nullptr;
+}

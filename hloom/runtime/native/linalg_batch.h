@@ -1,0 +1,81 @@
+// Loops over batches of matrices, and calls of Fortran routines.
+#pragma once
+#include <string.h>
+
+#include <algorithm>
+
+#include "custom_call.h"
+#include "lapack.h"
+#include "linalg_dense.h"
+#include "scratch.h"
+
+namespace hloom {
+
+// From this size on a LAPACK that was found is asked; below, our own code is faster.
+constexpr int64_t kLarge = 32;
+
+template <class T> constexpr char kPrefix = 0;
+template <> inline constexpr char kPrefix<float> = 's';
+template <> inline constexpr char kPrefix<double> = 'd';
+template <> inline constexpr char kPrefix<Complex<float>> = 'c';
+template <> inline constexpr char kPrefix<Complex<double>> = 'z';
+template <class T> constexpr bool kIsComplex = sizeof(T) != sizeof(Real<T>);
+
+// A routine of LAPACK for a type, if the matrices are large enough and there is one. Its integers
+// are kept in int64: little-endian machines read the low half where it wants 4 bytes.
+struct Fortran {
+  void* function = nullptr;
+  int64_t integer_bytes = 8;
+  explicit operator bool() const { return function != nullptr; }
+  template <class... A>
+  void operator()(A... a) const {  // lengths of up to four strings follow the arguments
+    ((void (*)(A..., size_t, size_t, size_t, size_t))function)(a..., 1, 1, 1, 1);
+  }
+};
+
+template <class T>
+Fortran lapack(const char* name, int64_t size, int64_t least = kLarge) {
+  Fortran f;
+  if (size < least) return f;
+  char full[16] = {kPrefix<T>};
+  strncpy(full + 1, name, 14);
+  f.function = hl_lapack_find(full, &f.integer_bytes);
+  return f;
+}
+
+// What a routine of LAPACK said in `info`, whatever the size of its integers.
+inline int64_t info_of(int64_t x) { return (int32_t)x; }
+
+// Integers of LAPACK to the s32 of JAX.
+inline void narrow(const void* from, int64_t bytes, int64_t n, int32_t* to) {
+  for (int64_t i = 0; i < n; i++) to[i] = bytes == 8 ? (int32_t)((const int64_t*)from)[i] : ((const int32_t*)from)[i];
+}
+
+template <class F>
+struct Batch {
+  hl_context* context;
+  const F* body;
+  int64_t bytes;
+  bool failed;
+};
+
+// body(i, work) for each matrix of a batch, `bytes` of work for each thread; HL_OK or no memory.
+// `alone`: the routine called brings its own threads.
+template <class F>
+int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, bool alone, const F& body) {
+  Batch<F> b{ctx, &body, bytes, false};
+  auto run = [](void* args, int64_t begin, int64_t end) {
+    auto& b = *(Batch<F>*)args;
+    Scratch<char> work(b.context, b.bytes);
+    if (!work) {
+      b.failed = true;
+      return;
+    }
+    for (int64_t i = begin; i < end; i++) (*b.body)(i, (void*)work.get());
+  };
+  if (alone) run(&b, 0, batch);
+  else hl_parallel_for(ctx, run, &b, batch, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, points)));
+  return b.failed ? hl_set_error(ctx, HL_RESOURCE_EXHAUSTED, "linear algebra: no memory for a matrix of %lld elements", (long long)points) : HL_OK;
+}
+
+}  // namespace hloom

@@ -1,0 +1,43 @@
+// linalg_dense.inc for each instruction set, and the choice between them.
+#include "linalg_dense.h"
+
+#include <math.h>
+
+#include <cmath>
+
+namespace hloom {
+namespace {
+
+using std::hypot;
+
+#define HLOOM_NAME baseline
+#include "linalg_dense.inc"
+#undef HLOOM_NAME
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HLOOM_WIDE 1
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define HLOOM_NAME avx2
+#include "linalg_dense.inc"
+#undef HLOOM_NAME
+#pragma GCC pop_options
+#endif
+
+}  // namespace
+
+template <class T>
+const Dense<T>& dense() {
+#if HLOOM_WIDE
+  static const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (wide) return avx2::table<T>;
+#endif
+  return baseline::table<T>;
+}
+
+template const Dense<float>& dense<float>();
+template const Dense<double>& dense<double>();
+template const Dense<Complex<float>>& dense<Complex<float>>();
+template const Dense<Complex<double>>& dense<Complex<double>>();
+
+}  // namespace hloom

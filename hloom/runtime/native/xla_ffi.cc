@@ -1,0 +1,349 @@
+// Our frames as XLA's, the table of functions a handler may call back, and the older custom calls.
+#include "xla_ffi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hloom {
+namespace ffi {
+
+struct Error {
+  int32_t code;
+  std::string message;
+};
+
+struct Future {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Error* error = nullptr;
+};
+
+// The state a handler keeps for its stages (instantiate, prepare, initialize).
+struct States {
+  void* of[4] = {};
+  TypeId type[4] = {};
+};
+
+struct Context {
+  hl_context* context;
+  const hl_call_frame* frame;
+};
+
+namespace {
+
+struct Type {
+  std::string name;
+  void (*deleter)(void*);
+};
+
+struct Types {
+  std::mutex mutex;
+  std::vector<Type> all;
+};
+
+Types& types() {
+  static Types& found = *new Types;
+  return found;
+}
+
+Error* failed(int32_t code, const char* message) { return new Error{code, message}; }
+
+Error* error_create(ErrorCreate* a) { return failed(a->code, a->message ? a->message : ""); }
+void error_get_message(ErrorGetMessage* a) { a->message = a->error->message.c_str(); }
+void error_destroy(ErrorDestroy* a) { delete a->error; }
+Error* handler_register(Head*) { return failed(HL_UNIMPLEMENTED, "handlers are registered from Python, with hloom.runtime.ffi"); }
+Error* stream_get(StreamGet*) { return failed(HL_UNIMPLEMENTED, "a CPU has no stream"); }
+
+Error* type_register(TypeRegister* a) {
+  Types& t = types();
+  std::lock_guard<std::mutex> lock(t.mutex);
+  std::string name(a->name.data, a->name.size);
+  auto* deleter = a->info ? a->info->deleter : nullptr;
+  for (size_t i = 0; i < t.all.size(); i++)
+    if (t.all[i].name == name) {
+      if (!a->id->id) a->id->id = (int64_t)i + 1;
+      if (!t.all[i].deleter) t.all[i].deleter = deleter;
+      return a->id->id == (int64_t)i + 1 ? nullptr : failed(HL_INVALID_ARGUMENT, "a type is registered under two numbers");
+    }
+  if (a->id->id && a->id->id != (int64_t)t.all.size() + 1) return failed(HL_INVALID_ARGUMENT, "a number of a type that hloom did not give");
+  t.all.push_back({name, deleter});
+  a->id->id = (int64_t)t.all.size();
+  return nullptr;
+}
+
+Error* context_get(ContextGet* a) { return failed(HL_NOT_FOUND, "the execution context holds no user data of that type"); }
+
+Error* state_set(State* a) {
+  void** slot = a->context->frame->state;
+  if (!slot || a->stage < 0 || a->stage > 2) return failed(HL_FAILED_PRECONDITION, "this call keeps no state");
+  if (!*slot) *slot = new States;
+  auto* states = (States*)*slot;
+  if (states->of[a->stage]) return failed(HL_FAILED_PRECONDITION, "the state of this stage is set already");
+  states->of[a->stage] = a->state, states->type[a->stage] = *a->id;
+  return nullptr;
+}
+
+Error* state_get(State* a) {
+  void** slot = a->context->frame->state;
+  auto* states = slot ? (States*)*slot : nullptr;
+  if (!states || a->stage < 0 || a->stage > 2 || !states->of[a->stage]) return failed(HL_NOT_FOUND, "the state of this stage is not set");
+  if (states->type[a->stage].id != a->id->id) return failed(HL_INVALID_ARGUMENT, "the state of this stage has another type");
+  a->state = states->of[a->stage];
+  return nullptr;
+}
+
+Error* memory_allocate(MemoryAllocate* a) {
+  if (a->alignment > 64) return failed(HL_UNIMPLEMENTED, "memory is aligned to 64 bytes at most");
+  a->data = hl_alloc(a->context->context, (int64_t)a->size);
+  return a->data ? nullptr : failed(HL_RESOURCE_EXHAUSTED, "no memory");
+}
+
+Error* memory_free(MemoryFree* a) {
+  hl_free(a->context->context, a->data);
+  return nullptr;
+}
+
+// Tasks run at once, where they are scheduled: the pool's threads spin for kernels.
+Error* schedule(Schedule* a) {
+  a->task(a->data);
+  return nullptr;
+}
+
+Error* num_threads(NumThreads* a) {
+  *a->threads = a->context->context->threads;
+  return nullptr;
+}
+
+Error* future_create(FutureCreate* a) {
+  a->future = new Future;
+  return nullptr;
+}
+
+Error* finish(Future* f, Error* error) {
+  std::lock_guard<std::mutex> lock(f->mutex);
+  f->done = true, f->error = error;
+  f->changed.notify_all();
+  return nullptr;
+}
+
+Error* future_set_available(FutureSetAvailable* a) { return finish(a->future, nullptr); }
+Error* future_set_error(FutureSetError* a) { return finish(a->future, a->error); }
+
+Error* run_id_get(RunIdGet* a) {
+  a->run_id = a->context->frame->run_id;
+  return nullptr;
+}
+
+Error* device_ordinal_get(DeviceOrdinalGet* a) {
+  a->ordinal = a->context->context->device;
+  return nullptr;
+}
+
+const Api& api() {
+  static const Api table = {sizeof(Api), nullptr, {sizeof(Version), nullptr, 0, 3}, nullptr, error_create, error_get_message,
+                            error_destroy, handler_register, stream_get, type_register, context_get, state_set, state_get,
+                            memory_allocate, memory_free, schedule, num_threads, future_create, future_set_available,
+                            future_set_error, run_id_get, device_ordinal_get};
+  return table;
+}
+
+// Memory of the translated frame: everything lives until the call is over.
+struct Frame {
+  std::vector<Buffer> buffers[2];
+  std::vector<void*> pointers[2];
+  std::vector<int32_t> types[2];
+  struct Dictionary {
+    std::vector<int32_t> types;
+    std::vector<Span> spans;
+    std::vector<Span*> names;
+    std::vector<void*> values;
+    std::vector<Scalar> scalars;
+    std::vector<Array> arrays;
+    std::vector<Span> strings;
+    Attributes attributes;
+  };
+  std::vector<std::unique_ptr<Dictionary>> dictionaries;
+
+  List list(int which, int64_t count, const hl_buffer* from) {
+    auto& b = buffers[which];
+    b.reserve(count);
+    for (int64_t i = 0; i < count; i++) {
+      b.push_back({sizeof(Buffer), nullptr, (int32_t)from[i].dtype, from[i].data, from[i].rank, (int64_t*)from[i].dims});
+      pointers[which].push_back(&b.back());
+      types[which].push_back(1);
+    }
+    return {sizeof(List), nullptr, count, types[which].data(), pointers[which].data()};
+  }
+
+  Attributes* dictionary(int64_t count, const hl_attribute* from) {
+    dictionaries.push_back(std::make_unique<Dictionary>());
+    Dictionary& d = *dictionaries.back();
+    d.spans.reserve(count), d.scalars.reserve(count), d.arrays.reserve(count), d.strings.reserve(count);
+    std::vector<const hl_attribute*> sorted;  // handlers expect attributes in the order of names
+    for (int64_t i = 0; i < count; i++) sorted.push_back(from + i);
+    std::sort(sorted.begin(), sorted.end(), [](const hl_attribute* x, const hl_attribute* y) {
+      return std::string_view(x->name, (size_t)x->name_size) < std::string_view(y->name, (size_t)y->name_size);
+    });
+    for (const hl_attribute* each : sorted) {
+      const hl_attribute& a = *each;
+      d.types.push_back((int32_t)a.kind);
+      d.spans.push_back({a.name, (size_t)a.name_size});
+      d.names.push_back(&d.spans.back());
+      switch (a.kind) {
+        case HL_ATTRIBUTE_ARRAY:
+          d.arrays.push_back({(int32_t)a.dtype, (size_t)a.count, (void*)a.data});
+          d.values.push_back(&d.arrays.back());
+          break;
+        case HL_ATTRIBUTE_DICTIONARY: d.values.push_back(dictionary(a.count, (const hl_attribute*)a.data)); break;
+        case HL_ATTRIBUTE_SCALAR:
+          d.scalars.push_back({(int32_t)a.dtype, (void*)a.data});
+          d.values.push_back(&d.scalars.back());
+          break;
+        default:
+          d.strings.push_back({(const char*)a.data, (size_t)a.count});
+          d.values.push_back(&d.strings.back());
+      }
+    }
+    d.attributes = {sizeof(Attributes), nullptr, count, d.types.data(), d.names.data(), d.values.data()};
+    return &d.attributes;
+  }
+};
+
+// Sizes are told up to the end of the last field that every version has; XLA compares exactly.
+constexpr size_t kFrameSize = offsetof(CallFrame, attributes) + sizeof(Attributes);
+
+// Errors of handlers come with XLA's codes, which are ours.
+int32_t told(hl_context* ctx, Error* error) {
+  if (!error) return HL_OK;
+  int32_t code = error->code ? error->code : HL_UNKNOWN;
+  hl_set_error(ctx, code, "%s", error->message.c_str());
+  delete error;
+  return code;
+}
+
+}  // namespace
+}  // namespace ffi
+}  // namespace hloom
+
+// An hl_handler whose `user` is a bundle of four XLA_FFI_Handler pointers, by stage.
+HL_API int32_t hl_xla_ffi_call(hl_context* ctx, const hl_call_frame* frame) {
+  using namespace hloom::ffi;
+  auto* bundle = (const Bundle*)frame->user;
+  Handler* handler = frame->stage >= 0 && frame->stage < 4 ? bundle->stages[frame->stage] : nullptr;
+  if (!handler) return HL_OK;
+  Frame memory;
+  Context context{ctx, frame};
+  bool instantiating = frame->stage == HL_STAGE_INSTANTIATE;  // there are no buffers yet
+  CallFrame call{kFrameSize, nullptr, &api(), &context, (int32_t)frame->stage,
+                 memory.list(0, instantiating ? 0 : frame->operand_count, frame->operands),
+                 memory.list(1, instantiating ? 0 : frame->result_count, frame->results),
+                 *memory.dictionary(frame->attribute_count, frame->attributes), nullptr};
+  Error* error = handler(&call);
+  if (Future* future = call.future) {
+    std::unique_lock<std::mutex> lock(future->mutex);
+    future->changed.wait(lock, [&] { return future->done; });
+    if (!error) error = future->error;
+    lock.unlock();
+    delete future;
+  }
+  return told(ctx, error);
+}
+
+// What a handler says of itself: its ABI version and traits. Not 0: it does not answer.
+HL_API int32_t hl_xla_ffi_metadata(void* handler, int64_t* major, int64_t* minor, int64_t* traits) {
+  using namespace hloom::ffi;
+  Metadata metadata{};
+  metadata.struct_size = sizeof(Metadata);
+  metadata.version.struct_size = sizeof(Version);
+  MetadataExtension extension{{sizeof(MetadataExtension), 1, nullptr}, &metadata};
+  CallFrame call{};
+  call.struct_size = kFrameSize, call.extension = &extension.base, call.api = &api(), call.stage = HL_STAGE_EXECUTE;
+  call.arguments.struct_size = call.results.struct_size = sizeof(List), call.attributes.struct_size = sizeof(Attributes);
+  if (Error* error = ((Handler*)handler)(&call)) {
+    delete error;
+    return HL_INVALID_ARGUMENT;
+  }
+  *major = metadata.version.major, *minor = metadata.version.minor, *traits = metadata.traits;
+  return HL_OK;
+}
+
+// Gives back what the stages of a call site keep; `state` is the slot of its frames.
+HL_API void hl_xla_ffi_state_free(void** state) {
+  using namespace hloom::ffi;
+  auto* states = (States*)*state;
+  if (!states) return;
+  for (int stage = 0; stage < 3; stage++) {
+    int64_t id = states->type[stage].id;
+    if (!states->of[stage] || id < 1) continue;
+    void (*deleter)(void*) = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(types().mutex);
+      if (id <= (int64_t)types().all.size()) deleter = types().all[id - 1].deleter;
+    }
+    if (deleter) deleter(states->of[stage]);
+  }
+  delete states;
+  *state = nullptr;
+}
+
+// -- custom calls of the older kind -------------------------------------------------------------
+
+struct XlaCustomCallStatus_ {
+  std::string message;
+  bool failed = false;
+};
+
+HL_API void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus_* status) { status->failed = false; }
+HL_API void XlaCustomCallStatusSetFailure(XlaCustomCallStatus_* status, const char* message, size_t size) {
+  status->failed = true;
+  status->message.assign(message, strnlen(message, size));
+}
+
+namespace {
+
+const hl_attribute* opaque_of(const hl_call_frame* frame) {
+  for (int64_t i = 0; i < frame->attribute_count; i++)
+    if (frame->attributes[i].kind == HL_ATTRIBUTE_STRING && frame->attributes[i].name_size == 6 &&
+        !memcmp(frame->attributes[i].name, "opaque", 6))
+      return &frame->attributes[i];
+  return nullptr;
+}
+
+struct Old {
+  std::vector<void*> in, out;
+  const char* opaque = "";
+  size_t size = 0;
+  explicit Old(const hl_call_frame* frame) {
+    for (int64_t i = 0; i < frame->operand_count; i++) in.push_back(frame->operands[i].data);
+    for (int64_t i = 0; i < frame->result_count; i++) out.push_back(frame->results[i].data);
+    if (const hl_attribute* a = opaque_of(frame)) opaque = (const char*)a->data, size = (size_t)a->count;
+  }
+  // A single result is its buffer, several are a table of buffers.
+  void* result() { return out.size() == 1 ? out[0] : (void*)out.data(); }
+};
+
+}  // namespace
+
+// API_VERSION_STATUS_RETURNING and _UNIFIED: `user` is f(out, in, opaque, size, status).
+HL_API int32_t hl_status_custom_call(hl_context* ctx, const hl_call_frame* frame) {
+  Old old(frame);
+  XlaCustomCallStatus_ status;
+  ((void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus_*))frame->user)(old.result(), (const void**)old.in.data(), old.opaque, old.size, &status);
+  return status.failed ? hl_set_error(ctx, HL_INTERNAL, "%s", status.message.c_str()) : HL_OK;
+}
+
+// API_VERSION_ORIGINAL: `user` is f(out, in).
+HL_API int32_t hl_original_custom_call(hl_context* ctx, const hl_call_frame* frame) {
+  Old old(frame);
+  ((void (*)(void*, const void**))frame->user)(old.result(), (const void**)old.in.data());
+  return HL_OK;
+}
