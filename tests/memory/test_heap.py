@@ -1,0 +1,48 @@
+"""Heaps: nothing alive together overlaps, and the result is near what must be (AN-13)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hloom.memory.heap import best_fit, first_fit  # noqa: F401  (they register themselves)
+from hloom.memory.heap.block import HEAPS, Block, live_bytes
+
+
+@pytest.mark.parametrize("name", list(HEAPS))
+def test_two_small_ones_share_an_offset(name):
+    blocks = [Block(40, ((0, 5),)), Block(20, ((0, 3),)), Block(20, ((3, 5),))]
+    packing = HEAPS[name](blocks, 1)
+    assert packing.total_bytes == 60
+    assert packing.offsets[1] == packing.offsets[2]
+
+
+def interval_lists(times):
+    cuts = sorted(set(times))
+    pairs = tuple(zip(cuts[::2], cuts[1::2], strict=False))
+    return pairs
+
+
+BLOCKS = st.lists(
+    st.builds(
+        Block,
+        st.integers(0, 300),
+        st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True).map(interval_lists),
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("name", list(HEAPS))
+@given(blocks=BLOCKS, alignment=st.sampled_from([1, 64]))
+@settings(max_examples=60, deadline=None)
+def test_nothing_alive_together_overlaps(name, blocks, alignment):
+    packing = HEAPS[name](blocks, alignment)
+    assert packing.total_bytes >= live_bytes(blocks, alignment)
+    for k, a in enumerate(blocks):
+        start = packing.offsets[k]
+        assert start % alignment == 0 and start + a.size_bytes <= packing.total_bytes
+        for j in range(k):
+            b, other = blocks[j], packing.offsets[j]
+            together = any(s < f and t < e for s, e in a.intervals for t, f in b.intervals)
+            if together and a.size_bytes and b.size_bytes:
+                assert start + a.size_bytes <= other or other + b.size_bytes <= start
