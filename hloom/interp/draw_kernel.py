@@ -173,14 +173,10 @@ class Sketch:
         at, size = self.place(span, self.scope.indices)
         buffer = self.param(value.dtype, size, self.pick(("out", "inout")))
         at = self.b.binary("add", at, self.b.index(first))
-        mask = self.like(TileType(PRED, value.shape)) if self.chance(0.15) else None
-        self.b.store(buffer, at, value, strides, mask)
-        self.note(value)
-
-    def note(self, value: Value) -> None:
-        """The newest parameter holds a value; remember its tolerance."""
         if value in self.tolerance:
             self.loose_params[self.b.kernel.params[-1].name] = self.tolerance[value]
+        mask = self.like(TileType(PRED, value.shape)) if self.chance(0.15) else None
+        self.b.store(buffer, at, value, strides, mask)
 
     def offsets(self, size: int) -> Value:
         """A tile of offsets, each in a part of memory of its own unless some are drawn equal."""
