@@ -81,10 +81,15 @@ def is_cheap_twice(i: Instruction, times: int, most: float) -> bool:
     """Whether computing it in each of several readers moves no more bytes than keeping it."""
     if weight(i) > most:
         return False
-    if i.shape.size <= 16:
+    if is_tiny(i):
         return True
     inside, outside = read_bytes(i), size_bytes(i)
     return times * inside <= inside + (1 + times) * outside
+
+
+def is_tiny(i: Instruction) -> bool:
+    """Whether a cheap operation gives one vector or less."""
+    return weight(i) <= 1 and i.shape.size <= 16
 
 
 def reads_no_more(i: Instruction) -> bool:

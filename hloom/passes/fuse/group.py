@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloom.analysis.fusible import RENAMES
+from hloom.analysis.fusible import RENAMES, pointwise_opcodes
 from hloom.analysis.fusion_form import COLUMN, LOOP, OUTPUT, ROW, Form
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
@@ -16,6 +16,7 @@ class Limits:
     """What a kernel may be at most, and what may be computed twice."""
 
     operands: int = 60
+    """A concatenate of more keeps its own."""
     instructions: int = 200
     row_bytes: int = 1 << 19
     """Of all operands and results, one row: replayed from the second cache."""
@@ -76,9 +77,10 @@ class Group:
             return why
         if len(form.members) >= limits.instructions and p.opcode != "constant":
             return TOO_MANY
-        if len(p.operands) > 2 and len(form.accesses) > limits.operands // 2:
-            new = sum(x not in form.accesses for x in p.operands)
-            if len(form.inputs()) + new > limits.operands:
+        if len(form.accesses) > limits.operands:
+            new = sum(x not in form.accesses for x in p.operands) - 1
+            most = max(limits.operands, *(len(r.operands) + 8 for r in form.roots))
+            if new > 0 and len(form.inputs()) + new > most:
                 return OPERANDS
         return self._too_dear(p, limits)
 
@@ -138,6 +140,8 @@ class Group:
         largest = max(x.shape.size for x in hero.operands)
         if w > 2 and p.shape.size * 2 <= min(largest, min(x.shape.size for x in hero.operands)):
             return TOO_DEAR
+        if w >= 1 and p.opcode != "convert" and is_epilogue(p):
+            return "it goes behind the dot that it reads"
         side = self.form.prologue[p]
         if self.account.prologue[side] + w > cost.prologue_limit(hero, side):
             return "too much to compute for each element a dot reads"
@@ -169,6 +173,22 @@ class Group:
                     x = x.operands[0]
                 if x not in members and x.opcode not in ("constant", "iota"):
                     members.pop(p, None)
+
+
+def is_epilogue(p: Instruction) -> bool:
+    """Whether it can be computed behind a dot or convolution below it, which nothing else reads."""
+    for _ in range(16):
+        below = None
+        for x in p.operands:
+            if x.shape.size == p.shape.size and len(x.users) == 1:
+                if x.opcode in ("dot", "convolution"):
+                    return True
+                if below is None and x.opcode in pointwise_opcodes() and x.operands:
+                    below = x
+        if below is None or below.opcode in ("broadcast", "transpose", "reverse"):
+            return False
+        p = below
+    return False
 
 
 def moves_minor(p: Instruction) -> bool:

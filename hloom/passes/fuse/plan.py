@@ -108,14 +108,13 @@ def _readers(plan: Plan, p: Instruction) -> tuple[list[Group], bool]:
     groups: dict[Group, None] = {}
     for u in p.users:
         found = where.get(u)
-        if found is None:
+        if found is None or u in plan.standing:
             outside = True
-        else:
-            for g in found:
-                if p in g.form.accesses:
-                    groups[g] = None
-                else:  # written in place
-                    outside = True
+        for g in found or ():
+            if p in g.form.accesses:
+                groups[g] = None
+            else:  # written in place
+                outside = True
     return list(groups), outside
 
 
@@ -150,7 +149,7 @@ def _is_copied(plan: Plan, p: Instruction, groups: list[Group]) -> bool:
     """Whether a value is computed in each of several kernels."""
     limits = plan.limits
     if len(groups) > limits.copies and (
-        len(groups) > limits.plain_copies or not cost.reads_no_more(p)
+        len(groups) > limits.plain_copies or not (cost.is_tiny(p) or cost.reads_no_more(p))
     ):
         return False
     if not cost.is_cheap_twice(p, len(groups), limits.copy_weight):
