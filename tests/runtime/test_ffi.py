@@ -195,8 +195,8 @@ def test_handlers_compiled_against_the_headers_of_xla(call: NativeCall, compiled
     ("changed", "status", "message"),
     [
         ({"word": "fail"}, 11, "asked to fail"),
-        ({"factor": typed(1, "f64")}, 3, "factor"),
-        ({"all": {"other": typed(1, "s32")}}, 3, "inner"),
+        ({"factor": typed(1, "f64")}, 3, "expected F32 but got F64"),
+        ({"all": {"other": typed(1, "s32")}}, 13, "Unexpected attribute: inner"),
     ],
 )
 def test_errors_of_such_handlers(
