@@ -166,8 +166,9 @@ class DotDecomposer(Expander):
     gives = (canonical_dots,)
     opcodes = frozenset(["dot"])
 
+    def wants(self, i: Instruction) -> bool:
+        return not (is_canonical(i) or _is_dynamic(i))
+
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
-        if is_canonical(i) or _is_dynamic(i):
-            return None
         x, y = i.operands
         return canonical_dot(b, i, x, y, i.attrs)

@@ -149,6 +149,10 @@ class Expander(Pass):
 
     opcodes: ClassVar[frozenset[str]] = frozenset()
 
+    def wants(self, i: Instruction) -> bool:
+        """A quick answer whether `expand` is worth asking, for opcodes of which many stay."""
+        return True
+
     @abstractmethod
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         """What takes the place of `i`, None to leave it. Builds nothing when it leaves it."""
@@ -159,11 +163,11 @@ class Expander(Pass):
         fired: Counter[str] = Counter()
         combiners: Combiners = {}
         changed: dict[Computation, None] = {}
-        opcodes = self.opcodes
+        opcodes, wants = self.opcodes, self.wants
         for c in list(module.computations):
             if threads and c.execution_thread not in threads:
                 continue
-            for i in [i for i in c.instructions if i.opcode in opcodes]:
+            for i in [i for i in c.instructions if i.opcode in opcodes and wants(i)]:
                 b = Expansion(c, combiners)
                 new = self.expand(b, i)
                 if new is not None:

@@ -53,6 +53,14 @@ class ZeroSizedHloElimination(Expander):
     name = "zero-sized-hlo-elimination"
     opcodes = frozenset(o for o in OPS if o not in KEPT)
 
+    def wants(self, i: Instruction) -> bool:
+        if 0 in i.shape.dims:
+            return True
+        for o in i.operands:
+            if 0 in o.shape.dims:
+                return True
+        return False
+
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         of = i.shape
         if not of.is_array or of.is_dynamic or i.has_side_effect:
