@@ -59,8 +59,9 @@ def strides_of(shape: Shape) -> tuple[int, ...]:
 class Elements:
     """Writes elements of instructions into one kernel.
 
-    `tile` is the shape of the tile being written. Nothing is written in a block less deep than
-    `floor`: set while values given by `set_value` (a finished dot) are read.
+    `tile` is the shape of the tile being written. `given` are instructions whose value at the one
+    index that is asked for is known (a finished dot); while there are any, nothing is written in a
+    block less deep than `floor`.
     """
 
     def __init__(self, builder: KernelBuilder, vector_bytes: int) -> None:
@@ -70,6 +71,7 @@ class Elements:
         self.sources: dict[Instruction, Source] = {}
         self.tile: tuple[int, ...] = ()
         self.floor = 0
+        self.given: dict[Instruction, Value] = {}
         self._known: dict[tuple, Result] = {}
         self._keys: list[list[tuple]] = [[]]
         self._levels: dict[Symbol, int] = {}
@@ -84,6 +86,8 @@ class Elements:
 
     def result(self, i: Instruction, index: Index, mask: Value | None = None) -> Result:
         """Like `value`; a tuple for an instruction with several results."""
+        if i in self.given:
+            return self.given[i]
         key = (i, index, mask)
         found = self._known.get(key)
         if found is not None:
@@ -111,15 +115,6 @@ class Elements:
         self.forget(level + 1)
         self._keys += [[] for _ in range(level + 1 - len(self._keys))] + inner
         return found
-
-    def set_value(self, i: Instruction, index: Index, value: Result) -> None:
-        """Let the element of `i` at `index` be this value, here and in inner blocks."""
-        key = (i, index, None)
-        level = self.builder.depth
-        self._known[key] = value
-        while len(self._keys) <= level:
-            self._keys.append([])
-        self._keys[level].append(key)
 
     def _write(self, i: Instruction, index: Index, mask: Value | None) -> Result:
         source = self.sources.get(i)

@@ -3,7 +3,6 @@
 from hloom.targets.cpu.lower import (
     call,
     control,
-    conv,
     dot,
     elementwise,
     fft,
@@ -13,4 +12,4 @@ from hloom.targets.cpu.lower import (
     sort,
 )
 
-FAMILIES = (call, control, conv, dot, elementwise, fft, gather, linalg, random, sort)
+FAMILIES = (call, control, dot, elementwise, fft, gather, linalg, random, sort)

@@ -7,12 +7,17 @@ from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.control import Call
 from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.dot import hero_kernel, hero_of
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
 @CPU_LOWERS.of("fusion")
 def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    return cpu.kernel(i, lambda: loop_kernel(Body.of(i), cpu.vector_bytes))
+    body = Body.of(i)
+    hero = hero_of(body)
+    if hero is not None:
+        return cpu.kernel(i, lambda: hero_kernel(body, hero, cpu.vector_bytes))
+    return cpu.kernel(i, lambda: loop_kernel(body, cpu.vector_bytes))
 
 
 @CPU_LOWERS.of("call")

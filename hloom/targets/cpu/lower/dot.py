@@ -1,14 +1,43 @@
-"""Dots."""
+"""Dots and convolutions: products of matrices where that pays, loops for the rest."""
 
 from __future__ import annotations
 
+from hloom.codegen.gemm import product_kernel
 from hloom.codegen.loops import loop_kernel
-from hloom.codegen.tile import Body
+from hloom.codegen.product import Product, convolution_product, dot_product, is_canonical_dot
+from hloom.codegen.tile import Body, Emitted
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
+# Smaller products are loops of fused multiply-adds.
+SMALL_FLOPS = 2048
 
-@CPU_LOWERS.of("dot")
-def dot(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    return cpu.kernel(i, lambda: loop_kernel(Body.of(i), cpu.vector_bytes))
+
+@CPU_LOWERS.of("dot", "convolution")
+def product(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    return cpu.kernel(i, lambda: hero_kernel(Body.of(i), i, cpu.vector_bytes))
+
+
+def hero_of(body: Body) -> Instruction | None:
+    """The dot or convolution of a body that has exactly one, and one result."""
+    found = [x for x in body.instructions if x.opcode in ("dot", "convolution")]
+    if len(found) != 1 or len(body.roots) != 1:
+        return None
+    return found[0]
+
+
+def hero_kernel(body: Body, hero: Instruction, vector_bytes: int) -> Emitted:
+    """The kernel of a body with a product in it."""
+    p = product_of(hero, {x for x, _ in body.leaves})
+    root = body.roots[0][0]
+    if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or root.shape.size != hero.shape.size:
+        return loop_kernel(body, vector_bytes)
+    return product_kernel(body, p, vector_bytes)
+
+
+def product_of(hero: Instruction, leaves: set[Instruction]) -> Product | None:
+    """The hero as a product of matrices; None where it is none."""
+    if hero.opcode == "convolution":
+        return convolution_product(hero)
+    return dot_product(hero, leaves) if is_canonical_dot(hero) else None
