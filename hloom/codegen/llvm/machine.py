@@ -76,6 +76,9 @@ define void @narrow(ptr %p, ptr %q) {
   %h = load <8 x half>, ptr %p
   %s = fadd <8 x half> %h, %h
   store <8 x half> %s, ptr %p
+  %n = load <8 x i32>, ptr %p
+  %l = call <8 x float> @llvm.ldexp.v8f32.v8i32(<8 x float> %x, <8 x i32> %n)
+  store <8 x float> %l, ptr %p
   ret void
 }
 """
@@ -105,6 +108,8 @@ class Machine:
     """floor, ceil, trunc and roundeven as one instruction."""
     has_f16_convert: bool = field(init=False, compare=False, repr=False)
     """f16 to f32 and back as one instruction (f16c, NEON)."""
+    has_scale: bool = field(init=False, compare=False, repr=False)
+    """A float times a power of two as one instruction, whatever the result (AVX-512)."""
     has_bf16: bool = field(init=False, compare=False, repr=False)
     """f32 to bf16 as one instruction."""
     has_fp16: bool = field(init=False, compare=False, repr=False)
@@ -260,6 +265,7 @@ def _probed(triple: str, cpu: str, features: str) -> dict[str, Any]:
         "has_fma": "fmaf" not in text,
         "has_round": "floorf" not in text,
         "has_f16_convert": "hfsf2" not in head and "h2f_ieee" not in head,
+        "has_scale": "scalef" in narrow and "ldexp" not in narrow,
         "has_bf16": "vcvtneps2bf16" in narrow or "bfcvt" in narrow,
         "has_fp16": "vaddph" in narrow or ".8h" in narrow.partition("fadd")[2].partition("\n")[0],
     }

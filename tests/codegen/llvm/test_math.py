@@ -10,7 +10,7 @@ import pytest
 
 from hloom.base.diagnostics import UsageError
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.math import MATH
+from hloom.codegen.llvm.math import ERRORS, MATH
 from tests.codegen.llvm.machine_code import HOST, MACHINES, NUMPY, mapped, run, symbols_of
 
 mp = mpmath.mp
@@ -268,3 +268,10 @@ def test_nothing_is_called(machine):
             tag = f"f{number}_{kind}_{lanes}"
             functions.append(mapped(MATH[name], [kind] * arity, [result], lanes, target, tag))
     assert symbols_of(functions, target) == set()
+
+
+def test_every_inexact_function_states_its_error():
+    exact = {"ceil", "divide", "floor", "is-finite", "remainder", "sign", "sqrt"}
+    assert set(ERRORS) == set(MATH) - exact - {"round-nearest-afz", "round-nearest-even"}
+    for name, errors in ERRORS.items():
+        assert all(e <= b for e, b in zip(errors, BOUNDS[name])), name

@@ -148,6 +148,11 @@ def power_of_two(e: Emit, n: V, kind: str) -> V:
 def scaled(e: Emit, x: V, n: V) -> V:
     """x * 2**n, |n| below twice the bias - 2; rounded once, where the result is not normal."""
     form = format_of(x)
+    if e.machine.has_scale:
+        power = e.trunc(n, "i32")
+        kinds = (x.kind, "i32") if x.lanes == 1 else (f"v{x.lanes}{x.kind}", f"v{x.lanes}i32")
+        text = f"call {x.type} @llvm.ldexp.{kinds[0]}.{kinds[1]}({x.typed}, {power.typed})"
+        return e.pure(text, x.kind, x.lanes, max(x.depth, n.depth), x.type)
     # Half of n + 2 bias is the first exponent field; the other one is what is left of the sum.
     lifted = e.add(n, e.const(n.kind, 2 * form.bias, n.lanes))
     place = e.const(n.kind, form.mantissa, n.lanes)
