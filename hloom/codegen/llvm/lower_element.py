@@ -16,7 +16,7 @@ from hloom.codegen.llvm.lower_real import REAL, compare, reduce_precision
 from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import BINARY, UNARY, Op
-from hloom.types.dtype import DType
+from hloom.types.dtype import F8E8M0FNU, DType
 
 Item = tuple[V, ...]
 
@@ -101,7 +101,9 @@ def imag(low: Lowering, op: Op) -> Rows:
     rows = low.of(op.operands[0])
     if op.operands[0].dtype.is_complex:
         return rows[len(rows) // 2 :]
-    return [low.e.like(row, 0) for row in rows]
+    # f8e8m0fnu has no zero: its bits 0 are the smallest number, which the interpreter gives too.
+    zero = 2.0**-127 if op.operands[0].dtype is F8E8M0FNU else 0
+    return [low.e.like(row, zero) for row in rows]
 
 
 def compare_(low: Lowering, op: Op) -> Rows:

@@ -37,8 +37,10 @@ def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: An
         real, imaginary = (e.const(kind, part, lanes) for part in (number.real, number.imag))
         return [real] * count + [imaginary] * count
     if kind[0] == "f":
-        # A number of the type, even where arithmetic may keep more digits than the type has.
-        value = float(converted(np.array(float(value)), F64, dtype))
+        value = float(value)
+        if dtype.bits < 32:
+            # A number of the type, even where arithmetic may keep more digits than the type has.
+            value = float(converted(np.array(value), F64, dtype))
     elif not isinstance(value, int):
         value = int(value)
     return [e.const(kind, value, lanes)] * count
