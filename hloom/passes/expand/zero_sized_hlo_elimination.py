@@ -54,12 +54,7 @@ class ZeroSizedHloElimination(Expander):
     opcodes = frozenset(o for o in OPS if o not in KEPT)
 
     def wants(self, i: Instruction) -> bool:
-        if 0 in i.shape.dims:
-            return True
-        for o in i.operands:
-            if 0 in o.shape.dims:
-                return True
-        return False
+        return 0 in i.shape.dims or any(0 in o.shape.dims for o in i.operands)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         of = i.shape
