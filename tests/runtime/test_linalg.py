@@ -323,6 +323,20 @@ def test_tridiagonal_systems(call: NativeCall, kind: str):
             close(a @ x[k], b[k], kind, scale * n)
 
 
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_custom_calls_of_hlo(call: NativeCall, kind: str):
+    for m, n in [(1, 1), (6, 4), (4, 6), (20, 20)]:
+        a, k = drawn(kind, BATCH, m, n), min(m, n)
+        packed, tau = np.empty_like(a), np.empty((BATCH, k), kind)
+        assert ffi.call(call.context, "Qr", Frame([a], [packed, tau], {})) == 0
+        q = np.empty((BATCH, m, k), kind)
+        name = "ProductOfElementaryHouseholderReflectors"
+        given = np.ascontiguousarray(packed[..., :k])
+        assert ffi.call(call.context, name, Frame([given, tau], [q], {})) == 0
+        close(q @ np.triu(packed[:, :k]), a, kind, n)
+        close(adjoint(q) @ q, np.broadcast_to(np.eye(k), (BATCH, k, k)), kind, n)
+
+
 def test_what_is_wrong_is_said(call: NativeCall):
     a = np.eye(3, dtype="f4")[None]
     frame = Frame([a], [a.copy(), np.zeros(1, "i4")], {})

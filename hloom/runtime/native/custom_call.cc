@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <atomic>
+#include <initializer_list>
 #include <mutex>
 
-#include "linalg_calls.h"
+#include "library_calls.h"
 
 struct hl_custom_call {
   char* name;
@@ -54,8 +54,9 @@ void add_built_in() {
   static bool done = false;
   if (done) return;
   done = true;
-  for (const BuiltIn* b = linalg_calls(); b->name; b++)
-    if (!found(b->name)) add(b->name, b->handler, nullptr, 1 << HL_STAGE_EXECUTE);
+  for (const BuiltIn* table : {linalg_calls(), library_calls()})
+    for (const BuiltIn* b = table; b->name; b++)
+      if (!found(b->name)) add(b->name, b->handler, nullptr, 1 << HL_STAGE_EXECUTE);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace hloom {
 
 // From this size on a LAPACK that was found is asked; below, our own code is faster.
-constexpr int64_t kLarge = 32;
+constexpr int64_t kLarge = 64;
 
 template <class T> constexpr char kPrefix = 0;
 template <> inline constexpr char kPrefix<float> = 's';
