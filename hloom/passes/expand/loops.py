@@ -53,6 +53,8 @@ def counted_loop(
     root = inner.tuple(after_k, limit, *after, *parts[2 + count :])
     root.shape = whole
     body.root = root
+    if b.module.schedule is not None:
+        b.module.schedule.update({c: c.in_order() for c in (condition, body)})
     loop = b.emit("while", start, called=(condition, body), shape=whole)
     return [b.element(loop, 2 + n) for n in range(count)]
 
