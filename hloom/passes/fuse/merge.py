@@ -107,16 +107,15 @@ class Merger:
         self, a: Group, b: Group, because: Instruction, sequence: bool = False
     ) -> Group | str:
         """Make two groups one; why not, when they cannot be."""
-        made = self._combined(a, b, sequence)
-        why = made if isinstance(made, str) else self._unsafe(a, b)
+        made: Group | str = "results of another shape"
+        if sequence or _compatible(a, b):
+            made = self._unsafe(a, b) or self._combined(a, b, sequence)
+        why = made if isinstance(made, str) else None
         edge = (because, next(iter(b.roots)), why)
         if not sequence or why is None:
             self.plan.edges.append(edge)
-        if isinstance(made, str):
-            return made
-        if why is not None:
-            return why
-        self._replace(a, b, made)
+        if isinstance(made, Group):
+            self._replace(a, b, made)
         return made
 
     def _combined(self, a: Group, b: Group, sequence: bool) -> Group | str:
