@@ -2,7 +2,7 @@
 
 x = q pi/2 + r with |r| <= pi/4. Angles of usual size lose q times pi/2 word by word (Cody and
 Waite). For huge ones a branch is taken, and there each lane multiplies the digits of 2/pi that
-matter (192 of 1168, found by a shift) with its 53-digit mantissa as integers (Payne and Hanek).
+matter (192 of 1168 in f64, found by a shift) with its mantissa as integers (Payne and Hanek).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ TWO_OVER_PI_F = 0.6366197723675814
 # Up to here the words of pi/2 give r to its last digit.
 _USUAL_FMA = {"f32": 1.0e5, "f64": 5.0e7}
 _USUAL = {"f32": 1.0e5, "f64": 5.0e5}
-WINDOW = 192
-"""Digits of x * 2/pi that are computed, 2 of them before the point."""
+_DIGITS = {"f32": (256, 128), "f64": (TURN_DIGITS, 192)}
+"""How many digits of 2/pi count at all, and how many of x * 2/pi are computed, 2 of them before
+the point."""
 
 
 class Reduced(NamedTuple):
@@ -188,25 +189,29 @@ def _scalar_by_digits(e: Emit, x: V) -> Reduced:
     exponent = e.and_(e.lshr(bits, whole(52)), whole(0x7FF))
     # |x| = mantissa * 2**(exponent - 1075): the digits of 2/pi above the window are whole turns.
     mantissa = e.or_(e.and_(bits, whole((1 << 52) - 1)), whole(1 << 52))
-    exponent = e.umin(e.umax(exponent, whole(1023)), whole(2046))
-    shift = e.sub(whole(TURN_DIGITS + 1075 + 2 - WINDOW), exponent)
-    size = -(-TURN_DIGITS // 64) * 64
+    known, window_digits = _DIGITS[x.kind]
+    largest = 1023 + (127 if x.kind == "f32" else 1023)
+    exponent = e.umin(e.umax(exponent, whole(1023)), whole(largest))
+    shift = e.sub(whole(known + 1075 + 2 - window_digits), exponent)
+    size = -(-known // 64) * 64
+    constant = TWO_OVER_PI >> (TURN_DIGITS - known)
     amount = e.effect(f"zext i64 {shift.name} to i{size}", "i64")
-    digits = e.effect(f"lshr i{size} {TWO_OVER_PI}, {amount.name}", "i64")
-    window = e.effect(f"trunc i{size} {digits.name} to i{WINDOW}", "i64")
-    wider = e.effect(f"zext i64 {mantissa.name} to i{WINDOW}", "i64")
-    turns = e.effect(f"mul i{WINDOW} {window.name}, {wider.name}", "i64")
+    digits = e.effect(f"lshr i{size} {constant}, {amount.name}", "i64")
+    window = e.effect(f"trunc i{size} {digits.name} to i{window_digits}", "i64")
+    wider = e.effect(f"zext i64 {mantissa.name} to i{window_digits}", "i64")
+    turns = e.effect(f"mul i{window_digits} {window.name}, {wider.name}", "i64")
     # The two digits before the point, rounded by the one after it.
-    top = e.effect(f"lshr i{WINDOW} {turns.name}, {WINDOW - 64}", "i64")
-    first = e.effect(f"trunc i{WINDOW} {top.name} to i64", "i64")
+    top = e.effect(f"lshr i{window_digits} {turns.name}, {window_digits - 64}", "i64")
+    first = e.effect(f"trunc i{window_digits} {top.name} to i64", "i64")
     q = e.lshr(e.add(first, whole(1 << 61)), whole(62))
-    fraction = e.effect(f"shl i{WINDOW} {turns.name}, 2", "i64")
+    fraction = e.effect(f"shl i{window_digits} {turns.name}, 2", "i64")
     return _from_fraction(e, x, wide, q, fraction)
 
 
 def _from_fraction(e: Emit, x: V, wide: V, q: V, fraction: V) -> Reduced:
-    """r = pi/2 times a signed fraction of WINDOW digits, signed as x."""
-    size = f"i{WINDOW}"
+    """r = pi/2 times a signed fraction as an integer of all computed digits, signed as x."""
+    window_digits = _DIGITS[x.kind][1]
+    size = f"i{window_digits}"
     below = e.effect(f"icmp slt {size} {fraction.name}, 0", "i1")
     opposite = e.effect(f"sub {size} 0, {fraction.name}", "i64")
     magnitude = e.effect(
@@ -214,12 +219,12 @@ def _from_fraction(e: Emit, x: V, wide: V, q: V, fraction: V) -> Reduced:
     )
     zeros = e.effect(f"call {size} @llvm.ctlz.{size}({size} {magnitude.name}, i1 false)", "i64")
     leading = e.effect(f"trunc {size} {zeros.name} to i64", "i64")
-    leading = e.umin(leading, e.const("i64", WINDOW - 1))
+    leading = e.umin(leading, e.const("i64", window_digits - 1))
     amount = e.effect(f"zext i64 {leading.name} to {size}", "i64")
     normal = e.effect(f"shl {size} {magnitude.name}, {amount.name}", "i64")
 
     def digits(skip: int, digits_count: int = 53) -> V:
-        cut = e.effect(f"lshr {size} {normal.name}, {WINDOW - skip - digits_count}", "i64")
+        cut = e.effect(f"lshr {size} {normal.name}, {window_digits - skip - digits_count}", "i64")
         low = e.effect(f"trunc {size} {cut.name} to i64", "i64")
         low = e.and_(low, e.const("i64", (1 << digits_count) - 1))
         scale = e.const("f64", 2.0 ** -(skip + digits_count))
