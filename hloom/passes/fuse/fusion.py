@@ -28,6 +28,11 @@ class Fusion(Pass):
     sequence_elements: int = 1024
     """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
 
+    row_bytes: int = 1 << 19
+    """A row that is read twice has at most so many, at 8 an element."""
+    copies: int = 4
+    """In how many kernels a value may be computed."""
+
     def limits(self) -> Limits:
         """The limits that the options say."""
         return Limits(
@@ -35,6 +40,8 @@ class Fusion(Pass):
             instructions=self.max_instructions,
             heroes=self.heroes,
             sequence_elements=self.sequence_elements,
+            row_bytes=self.row_bytes,
+            copies=self.copies,
         )
 
     def plan(self, c: Computation) -> Plan:
