@@ -248,6 +248,11 @@ class LoopWriter:
         for k in range(prod(loops.outer)):
             one(Affine(k))
 
+    def write_step(self, outer: list[Affine]) -> None:
+        """One step of the outer dimensions, which somebody else walks."""
+        if self.loops.length and 0 not in self.loops.middle:
+            self._rows(outer)
+
     def _rows(self, outer: list[Affine]) -> None:
         """All elements of one step of the outer dimensions."""
         e, loops = self.frame.elements, self.loops
@@ -331,7 +336,10 @@ class LoopWriter:
         stores: list[tuple[Source, Index, Value]] = []
         for k in self.elements:
             root, index = body.roots[k]
-            stores.append((self.frame.outputs[k], *self._root(root, index, at, written)))
+            where, value = self._root(root, index, at, written)
+            if self.frame.offsets:
+                where = tuple([x.plus(n) for x, n in zip(where, self.frame.offsets[k])])
+            stores.append((self.frame.outputs[k], where, value))
         if self.late is not None:
             tile = e.tile
             self.late.append(lambda: self._store_late(tile, stores))

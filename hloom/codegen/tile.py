@@ -85,6 +85,8 @@ class Frame:
         self.elements = Elements(self.builder, vector_bytes)
         self.arguments: dict[Value, int | ShapeIndex] = {}
         self.outputs: list[Source] = []
+        # What to add to the index at which a root is stored, where a root is a part of a result.
+        self.offsets: list[tuple[int, ...]] = []
         for leaf, number in body.leaves:
             value = self._param(f"in{number}", leaf.shape, "in")
             self.arguments[value] = number

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hloom.codegen.loops import loop_kernel
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.control import Call
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.dot import hero_kernel, hero_of
+from hloom.targets.cpu.lower.elementwise import body_thunks
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
@@ -17,7 +17,7 @@ def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
     hero = hero_of(body)
     if hero is not None:
         return cpu.kernel(i, lambda: hero_kernel(body, hero, cpu.vector_bytes))
-    return cpu.kernel(i, lambda: loop_kernel(body, cpu.vector_bytes))
+    return body_thunks(cpu, i, body)
 
 
 @CPU_LOWERS.of("call")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVES
 from hloom.codegen.loops import loop_kernel
+from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.thunk import Thunk
@@ -19,7 +20,20 @@ from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
     "reduce-window",
 )
 def loops(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    return cpu.kernel(i, lambda: loop_kernel(Body.of(i), cpu.vector_bytes))
+    return body_thunks(cpu, i, Body.of(i))
+
+
+def body_thunks(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
+    """The kernels of a body without a product in it."""
+    parts = concatenate_parts(body)
+    if parts is None:
+        return cpu.kernel(i, lambda: loop_kernel(body, cpu.vector_bytes))
+    thunks: list[Thunk] = []
+    for some in parts:
+        thunks += cpu.kernel(
+            i, lambda some=some: concatenate_kernel(body, some, cpu.vector_bytes), tuple(some)
+        )
+    return thunks
 
 
 @CPU_LOWERS.of("copy")

@@ -1,0 +1,90 @@
+"""Kernels for concatenations: each operand writes its own part of the result.
+
+Asking element by element which operand it comes from costs a mask and a load per operand; here
+every operand is a nest of loops of its own, whose results are stored with an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloom.codegen.loops import Loops, LoopWriter, lanes_for
+from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.work import body_work, step_ns
+from hloom.ir.instruction import Instruction
+
+# With fewer rows than this, and more elements than that, operands become kernels of their own.
+FEW_ROWS = 8
+MANY_ELEMENTS = 1 << 14
+
+
+def concatenate_parts(body: Body) -> list[list[int]] | None:
+    """Which operands of a concatenation at the root share a kernel; None if there is none.
+
+    Dynamic or empty results are left to the general loops.
+    """
+    if len(body.roots) != 1 or body.several:
+        return None
+    root = body.roots[0][0]
+    if root.opcode != "concatenate" or root.shape.is_dynamic or root.shape.size == 0:
+        return None
+    if root.shape.layout is not None and not root.shape.layout.is_default:
+        return None
+    d = root.attrs.dimensions[0]
+    numbers = [k for k, x in enumerate(root.operands) if x.shape.size]
+    rows = prod(root.shape.dims[:d])
+    if rows >= FEW_ROWS or root.shape.size < MANY_ELEMENTS:
+        return [numbers]
+    return [[k] for k in numbers]
+
+
+def concatenate_kernel(body: Body, parts: Sequence[int], vector_bytes: int) -> Emitted:
+    """A kernel that writes the parts of some operands of the concatenation at the root."""
+    root = body.roots[0][0]
+    d = root.attrs.dimensions[0]
+    work = body_work(body.instructions, [root])
+    alone = len(parts) == 1
+    shapes = [_loops(body, root.operands[k], d, alone, vector_bytes, work) for k in parts]
+    grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
+    frame = Frame(body, grid, vector_bytes)
+    [output] = frame.outputs
+    frame.body = Body(
+        body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions
+    )
+    frame.outputs = [output] * len(parts)
+    starts = [0]
+    for x in root.operands:
+        starts.append(starts[-1] + x.shape.dims[d])
+    frame.offsets = [
+        tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
+    ]
+    order = tuple(range(root.shape.rank))
+    e = frame.elements
+    outer = None
+    if not alone:
+        row = e.indices.scalar(frame.builder.grid_indices[0], 0, max(grid[0] - 1, 0))
+        outer = e.indices.digits(row, root.shape.dims[:d])
+    for number, loops in enumerate(shapes):
+        writer = LoopWriter(frame, loops, number, order, False)
+        writer.elements = [number]
+        if outer is None:
+            writer.write()
+        else:
+            writer.write_step(outer)
+    steps = max(prod(grid), 1)
+    return frame.finish(step_ns(root.shape.size // steps, work))
+
+
+def _loops(
+    body: Body, x: Instruction, d: int, alone: bool, vector_bytes: int, work: float
+) -> Loops:
+    sizes = x.shape.dims
+    if alone:
+        return Loops.of(body, sizes, vector_bytes, work)
+    split, length = len(sizes), 1
+    while split > d and length < vector_bytes // 4:
+        split -= 1
+        length *= sizes[split]
+    lanes = min(lanes_for(body, vector_bytes, work), length)
+    return Loops(sizes[:d], sizes[d:split], sizes[split:], lanes, length)
