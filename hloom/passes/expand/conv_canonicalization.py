@@ -26,6 +26,7 @@ from hloom.passes.expand.conv_forms import (
     forward_labels,
     gradient_labels,
     is_canonical,
+    is_phased,
     is_point_like,
     is_weight_gradient,
     splits_into_phases,
@@ -114,6 +115,35 @@ def as_dot(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: 
     return b.reshaped(made, (*outer, features))
 
 
+def as_gradient(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
+    """The result, under the labels of `i`, as a gradient of weights."""
+    labels = gradient_labels(i.attrs.window.rank)
+    x, y = brought_to(b, x, y, i.attrs.dim_labels, labels)
+    made = convolved(
+        b,
+        i,
+        x,
+        y,
+        dtype,
+        window=i.attrs.window,
+        dim_labels=labels,
+        batch_group_count=i.attrs.batch_group_count,
+        convolution_kind=WGRAD,
+    )
+    return brought_back(b, made, labels, i.attrs.dim_labels)
+
+
+def in_its_form(b: Expansion, made: Instruction) -> Instruction:
+    """A forward form that was made, as a dot or gradient where it is one now: parts of a kernel
+    are smaller, and reversed windows have gone."""
+    x, y = made.operands
+    if is_point_like(made):
+        return as_dot(b, made, x, y, made.shape.dtype)
+    if is_weight_gradient(made):
+        return as_gradient(b, made, x, y, made.shape.dtype)
+    return made
+
+
 def with_feature_groups(b: Expansion, x: Instruction, batches: int, features: int) -> Instruction:
     """lhs [b, spatial..., f] with its batch groups moved in front of the features, group by group
     as result features are ordered."""
@@ -129,7 +159,7 @@ def in_phases(b: Expansion, i: Instruction, x, y, dtype: DType, groups: int) -> 
     rows = i.attrs.window.dimensions
     labels = i.attrs.dim_labels
     sizes = [i.shape.dims[d] for d in labels.output_spatial_dimensions]
-    steps = [d.base_dilation for d in rows]
+    steps = [d.base_dilation if is_phased(d) else 1 for d in rows]
     each = [-(-n // s) for n, s in zip(sizes, steps, strict=True)]
     parts: dict[Dims, Instruction] = {}
     for phase in all_of(*(range(s) for s in steps)):
@@ -166,8 +196,8 @@ def _one_phase(
     window = []
     for axis, (d, r, n) in enumerate(zip(i.attrs.window.dimensions, phase, each, strict=True)):
         base = x.shape.dims[axis + 1]
-        if d.base_dilation == 1:  # undilated dimensions keep their window
-            window.append(d)
+        if not is_phased(d):  # other dimensions keep their window; the kernel is reversed already
+            window.append(replace(d, window_reversal=False))
             continue
         first = (d.padding_low - r) % d.base_dilation
         y = b.sliced(y, axis, min(first, d.size), d.size, d.base_dilation)
@@ -176,7 +206,7 @@ def _one_phase(
         window.append(WindowDimension(taps, 1, low, n + taps - 1 - base - low))
     if any(d.size == 0 for d in window):
         return b.full(0, dtype, (x.shape.dims[0], *each, y.shape.dims[-1]))
-    return convolved(
+    made = convolved(
         b,
         i,
         x,
@@ -186,6 +216,7 @@ def _one_phase(
         dim_labels=forward_labels(len(window)),
         feature_group_count=groups,
     )
+    return in_its_form(b, made)
 
 
 @register
@@ -214,9 +245,7 @@ class ConvolutionCanonicalization(Expander):
         old = a.dim_labels
         rank = a.window.rank
         if is_weight_gradient(i) and not is_point_like(i):
-            made = self.gradient(b, i, x, y, dtype)
-            made = brought_back(b, made, gradient_labels(rank), old)
-            return b.converted(made, of.dtype)
+            return b.converted(as_gradient(b, i, x, y, dtype), of.dtype)
         turned = [
             at
             for at, d in zip(old.kernel_spatial_dimensions, a.window.dimensions, strict=True)
@@ -240,7 +269,7 @@ class ConvolutionCanonicalization(Expander):
         if splits_into_phases(i, self.most_phases):
             return in_phases(b, i, x, y, dtype, groups)
         rows = tuple(replace(d, window_reversal=False) for d in a.window.dimensions)
-        return convolved(
+        made = convolved(
             b,
             i,
             x,
@@ -250,19 +279,4 @@ class ConvolutionCanonicalization(Expander):
             dim_labels=forward_labels(a.window.rank),
             feature_group_count=groups,
         )
-
-    def gradient(self, b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
-        """The result [spatial..., ci, co] of a gradient of weights."""
-        labels = gradient_labels(i.attrs.window.rank)
-        x, y = brought_to(b, x, y, i.attrs.dim_labels, labels)
-        return convolved(
-            b,
-            i,
-            x,
-            y,
-            dtype,
-            window=i.attrs.window,
-            dim_labels=labels,
-            batch_group_count=i.attrs.batch_group_count,
-            convolution_kind=WGRAD,
-        )
+        return in_its_form(b, made)

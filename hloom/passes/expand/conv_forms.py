@@ -17,6 +17,7 @@ from math import prod
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.conv_dims import ConvolutionDimensions
+from hloom.ir.values.window import WindowDimension
 from hloom.passes.expand.product_types import product_types
 
 WGRAD = "wgrad"
@@ -66,15 +67,15 @@ def is_point_like(conv: Instruction) -> bool:
     )
 
 
+def is_phased(d: WindowDimension) -> bool:
+    """Whether base dilation of a dimension can go by splitting the result."""
+    return d.base_dilation > 1 and d.stride == 1 and d.window_dilation == 1
+
+
 def splits_into_phases(conv: Instruction, most: int) -> bool:
-    """Whether base dilation goes by splitting the result: at most `most` parts."""
-    rows = conv.attrs.window.dimensions
-    if all(d.base_dilation == 1 for d in rows):
-        return False
-    dilated = [d for d in rows if d.base_dilation > 1]
-    if any(d.stride != 1 or d.window_dilation != 1 for d in dilated):
-        return False
-    return prod(d.base_dilation for d in dilated) <= most
+    """Whether base dilation goes by splitting the result, into at most `most` parts."""
+    steps = [d.base_dilation for d in conv.attrs.window.dimensions if is_phased(d)]
+    return bool(steps) and prod(steps) <= most
 
 
 def is_canonical(conv: Instruction, most_phases: int) -> bool:
