@@ -47,6 +47,12 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
         False,
         "unique C identifiers as kernel names",
     ),
+    (
+        "cpu_max_isa",
+        "",
+        "newest instruction set to use: SSE4_2, AVX, AVX2, AVX512, AVX512_VNNI, AVX512_BF16, AMX,"
+        " AMX_FP16; empty is no limit",
+    ),
     ("cpu_multi_thread_eigen", True, "dot and convolution use the intra-op pool"),
     ("cpu_parallel_codegen_split_count", 32, "at most so many parts are compiled in parallel"),
     ("cpu_prefer_vector_width", 256, "preferred vector width in bits"),
@@ -129,6 +135,7 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
     ),
     ("gpu_use_memcpy_local_p2p", False, "collective-permute by memory copy within a process"),
     ("hlo_pass_fix_detect_cycles", False, "detect cycles in fixed points by module hash"),
+    ("slow_compile_alarm_seconds", 120, "compiling longer than this is reported; 0 is never"),
     ("syntax_sugar_async_ops", False, "dumps use the short form for async ops"),
     (
         "unsupported_crash_on_hlo_pass_fix_max_iterations",

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hloom.codegen.llvm.lower import lower_kernel
+from hloom.base.clock import StageClock
+from hloom.codegen.llvm.lower import lower_function
+from hloom.codegen.llvm.lower_state import Freedom
 from hloom.codegen.llvm.machine import Machine, object_bytes
 from hloom.codegen.llvm.main_function import main_text
+from hloom.codegen.llvm.module import KernelOptions
 from hloom.ir.module import Module
 from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
+from hloom.passes.pipeline import PassRecord, PipelineOptions
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Program, Result
 from hloom.schedule.least_memory import schedule_module
@@ -22,6 +26,9 @@ from hloom.targets.cpu.share import CpuShare
 # Importing the families registers their rules.
 RULES = FAMILIES
 
+EVERY_PASS = PipelineOptions()
+STRICT = KernelOptions()
+
 
 @dataclass
 class Stages:
@@ -32,29 +39,43 @@ class Stages:
     lowering: Lowering
     program: Program
     texts: dict[str, str] = field(default_factory=dict)
+    records: list[PassRecord] = field(default_factory=list)
+    """One for each pass that ran."""
 
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """A processor to compile for."""
+    """A processor to compile for, and how."""
 
     machine: Machine
     opt_level: int = 2
+    passes: PipelineOptions = EVERY_PASS
+    kernels: KernelOptions = STRICT
+    excess_precision: bool = True
+    """Whether results of narrow floats may stay wider inside a kernel."""
 
-    def compile(self, module: Module) -> Stages:
+    def compile(self, module: Module, clock: StageClock | None = None) -> Stages:
         """From a graph, which is changed, to a program; each line uses what those above made."""
-        cpu_pipeline().run(module)
-        schedule_module(module)
+        stage = (clock or StageClock()).stage
+        with stage("passes"):
+            result, records = cpu_pipeline().run_recorded(module, self.passes)
+            module = result.module or module
+        with stage("schedule"):
+            schedule_module(module)
         share = CpuShare()
-        insert_copies(module, CopyOptions(can_share=share))
-        places = assign_buffers(module, AssignOptions(can_share=share))
+        with stage("copies"):
+            insert_copies(module, CopyOptions(can_share=share))
+        with stage("buffers"):
+            places = assign_buffers(module, AssignOptions(can_share=share))
         lowering = Lowering(module, places, self.machine.vector_bytes)
-        thunks = lowering.sequence(module.entry)
-        texts = {k: lower_kernel(v, self.machine) for k, v in lowering.kernels.items()}
-        texts |= lowering.functions
-        texts["main"] = main_text("hloom_main", thunks)
-        whole = module_text(self.machine, texts)
-        objects = [object_bytes(whole, self.machine, self.opt_level)]
+        with stage("kernels"):
+            thunks = lowering.sequence(module.entry)
+        with stage("llvm text"):
+            texts = self.texts(lowering)
+            texts["main"] = main_text("hloom_main", thunks)
+            whole = module_text(self.machine, texts)
+        with stage("machine code"):
+            objects = [object_bytes(whole, self.machine, self.opt_level)]
         program = Program(
             module.name,
             places.allocations,
@@ -64,7 +85,16 @@ class CpuTarget:
             module.entry.root.shape,
             objects,
         )
-        return Stages(module, places, lowering, program, texts)
+        return Stages(module, places, lowering, program, texts, records)
+
+    def texts(self, lowering: Lowering) -> dict[str, str]:
+        """The LLVM text of every kernel and function, by symbol."""
+        freedom = Freedom(self.kernels.flags, not self.kernels.disable_loop_unrolling)
+        texts = {}
+        for symbol, kernel in lowering.kernels.items():
+            kernel.excess_precision = self.excess_precision
+            texts[symbol] = lower_function(kernel, self.machine, freedom).text()
+        return texts | lowering.functions
 
 
 def module_text(machine: Machine, texts: dict[str, str]) -> str:

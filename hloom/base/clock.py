@@ -1,0 +1,45 @@
+"""Which stage a long piece of work is in, and how long each took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class StageClock:
+    """Times the stages of one piece of work, one after another; stages may stand in others.
+
+    `progress` is called with the name of each stage as it begins. Seconds of the monotonic clock.
+    """
+
+    __slots__ = ("_open", "_progress", "seconds")
+
+    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        """By stage, in the order in which they began; one that is not over yet has 0."""
+        self._progress = progress
+        self._open: list[tuple[str, float]] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A stage; what it takes is added to others of its name."""
+        self.seconds.setdefault(name, 0.0)
+        if self._progress is not None:
+            self._progress(name)
+        start = time.perf_counter()
+        self._open.append((name, start))
+        try:
+            yield
+        finally:
+            self._open.pop()
+            self.seconds[name] += time.perf_counter() - start
+
+    def where(self) -> str:
+        """What is being done now and for how long, and what took long before; for a message."""
+        now = time.perf_counter()
+        running = [f"in {name} for {now - start:.1f} s" for name, start in self._open]
+        open_ = {name for name, _ in self._open}
+        done = [(s, name) for name, s in self.seconds.items() if name not in open_ and s >= 0.1]
+        past = [f"{name} took {s:.1f} s" for s, name in sorted(done, reverse=True)[:3]]
+        return ", ".join([*running, *past]) or "before the first stage"
