@@ -187,7 +187,7 @@ def dot(s: Sketch) -> None:
     if x is None:
         return
     m, k, n = s.integer(1, 5), s.integer(1, 9), s.pick((1, 3, 4, 8, 16, 17))
-    kin = [t for t in s.dtypes if CLASS[t] == CLASS[x.dtype]]
+    kin = [t for t in s.dtypes if CLASS[t] == CLASS[x.dtype] and not t.is_complex]
     a_type, b_type = (s.pick([x.dtype, *kin]) for _ in range(2))
     wide = x.dtype
     a, b = (tame(s, s.like(TileType(t, d))) for t, d in ((a_type, (m, k)), (b_type, (k, n))))

@@ -273,6 +273,8 @@ def _dot(op: Op) -> Type:
             f"{acc.dtype} + {a.dtype} * {b.dtype}: all floats, all integers or all complex",
             "kernel-element-type",
         )
+    if "c" in kinds and not acc.dtype is a.dtype is b.dtype:
+        raise BrokenRule(f"complex {acc.dtype}, {a.dtype}, {b.dtype} differ", "kernel-same-type")
     return acc
 
 

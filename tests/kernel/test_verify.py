@@ -13,7 +13,7 @@ from hloom.kernel.kernel import BINARY, FOLDS, UNARY, Op, TileType, op_rules
 from hloom.kernel.text import parse_kernel, show_kernel
 from hloom.kernel.verify import verify_kernel
 from hloom.kernel.verify_ops import ADMITS, RULES
-from hloom.types.dtype import F32
+from hloom.types.dtype import BY_NAME, F32
 
 GOOD = """\
 kernel @good(%x: buffer<f32>[64] in, %y: buffer<f32>[64] inout, %s: buffer<s32>[9] out) \
@@ -189,6 +189,13 @@ def test_what_only_python_can_break():
     b.param("x", F32, 1, "in")
     b.param("x", F32, 1, "in")
     assert "two parameters are called 'x'" in refusal(b.finish())
+
+
+def test_complex_dots_take_one_type():
+    b = KernelBuilder("k", ())
+    acc, x = b.constant(BY_NAME["c128"], 1, (2, 2)), b.constant(BY_NAME["c64"], 1, (2, 2))
+    b.dot(acc, x, x)
+    assert "complex c128, c64, c64 differ" in refusal(b.finish())
 
 
 def test_each_opcode_has_a_rule():

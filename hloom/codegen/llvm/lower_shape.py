@@ -30,7 +30,7 @@ from hloom.types.dtype import F64, DType
 
 
 def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: Any) -> Rows:
-    """The rows of a tile that holds one number everywhere."""
+    """The rows of a tile that holds one number of its registers' kind everywhere."""
     e, kind, lanes, count = low.e, kind_of(dtype), lanes_of(shape), count_of(shape)
     if dtype.is_complex:
         number = complex(value)
@@ -38,9 +38,6 @@ def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: An
         return [real] * count + [imaginary] * count
     if kind[0] == "f":
         value = float(value)
-        if dtype.bits < 32:
-            # A number of the type, even where arithmetic may keep more digits than the type has.
-            value = float(converted(np.array(value), F64, dtype))
     elif not isinstance(value, int):
         value = int(value)
     return [e.const(kind, value, lanes)] * count
@@ -49,7 +46,11 @@ def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: An
 def constant(low: Lowering, op: Op) -> Rows:
     """One number everywhere."""
     result = op.result
-    return constant_rows(low, result.dtype, result.shape, op.attrs["value"])
+    value, dtype = op.attrs["value"], result.dtype
+    if dtype.is_floating and dtype.bits < 32:
+        # A number of the type, even where arithmetic may keep more digits than the type has.
+        value = float(converted(np.array(float(value)), F64, dtype))
+    return constant_rows(low, dtype, result.shape, value)
 
 
 def iota(low: Lowering, op: Op) -> Rows:
