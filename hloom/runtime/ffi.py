@@ -170,9 +170,8 @@ class _PythonHandler:
 
 def _told(context: int, code: str, message: str) -> int:
     status = NUMBERS.get(code, NUMBERS["UNKNOWN"])
-    told = library().hl_set_error
-    told.restype = ctypes.c_int32
-    told(ctypes.c_void_p(context), ctypes.c_int32(status), b"%s", message.encode(errors="replace"))
+    text = message.encode(errors="replace")
+    library().hl_set_error_text(ctypes.c_void_p(context), ctypes.c_int32(status), text)
     return status
 
 
