@@ -10,10 +10,11 @@ identity is not counted twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result
+from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
 from hloom.codegen.elements_data import both, choose, within
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -114,8 +115,9 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
         at[d] = x
 
     def elements(position: Sequence[Affine]) -> list[Value]:
-        for d, x in zip(order, position):
-            at[d] = x
+        for group, x in zip(groups, position):
+            for d, digit in zip(group, e.indices.digits(x, [sizes[d] for d in group])):
+                at[d] = digit
         here = tuple(at)
         return [e.value(x, here, mask) for x in inputs]
 
@@ -124,10 +126,12 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
     kinds = fold_kind(i.called[0]) if count == 1 else None
     if 0 in [sizes[d] for d in folded]:
         results = initial
-    elif e.level_of(index, mask) >= 0 and not any(x.axes for x in index) and mask is None:
-        extents = [sizes[d] for d in order]
+    elif folded and not any(x.axes for x in index) and mask is None:
+        groups = _merged(inputs[0], order)
+        extents = [prod(sizes[d] for d in group) for group in groups]
         results = _fold_row(e, i.called[0], kinds, initial, extents, elements)
     else:
+        groups = [[d] for d in order]
         extents = [sizes[d] for d in order]
         shape = e.shape_of(frozenset().union(*[x.axes for x in index]))
         results = _fold_tiles(e, i.called[0], kinds, initial, extents, elements, shape)
@@ -140,6 +144,27 @@ def _memory_order(x: Instruction, folded: Sequence[int]) -> list[int]:
     if layout is None:
         return sorted(folded)
     return [d for d in layout.minor_to_major[::-1] if d in folded]
+
+
+# Dimensions of rows shorter than this are walked together with the next slower one.
+SHORT_ROW = 64
+
+
+def _merged(x: Instruction, order: Sequence[int]) -> list[list[int]]:
+    """The folded dimensions in groups, slowest first: a short fastest one is joined with others
+    that follow it in memory without a gap."""
+    strides, sizes = strides_of(x.shape), x.shape.dims
+    solid = [d for d in order if sizes[d] != 1] or list(order[-1:])
+    groups = [[solid[-1]]]
+    for d in reversed(solid[:-1]):
+        first = groups[0][0]
+        length = prod(sizes[k] for k in groups[0])
+        is_next = strides[d] == strides[first] * sizes[first]
+        if len(groups) == 1 and length < SHORT_ROW and is_next:
+            groups[0].insert(0, d)
+        else:
+            groups.insert(0, [d])
+    return groups
 
 
 Reader = Callable[[Sequence[Affine]], list[Value]]
