@@ -144,7 +144,7 @@ def test_lowering_is_quick() -> None:
     b.store(out, at, tile, (1,))
     kernel = b.finish()
     machine = machines()["host"]
-    start = time.perf_counter()
+    start = time.process_time()
     lower_kernel(kernel, machine)
-    per_op = (time.perf_counter() - start) / len(kernel.body.ops)
-    assert per_op < 60e-6  # about 6 us where nothing else runs
+    per_op = (time.process_time() - start) / len(kernel.body.ops)
+    assert per_op < 60e-6  # CPU time; about 10 us are spent
