@@ -22,6 +22,8 @@ SERIAL_NS = 4000.0
 # A chunk that a thread takes should last about this long.
 CHUNK_NS = 10000.0
 CANCELLED = 1
+# Copies up to this size are loads and stores instead of a call.
+INLINE_COPY_BYTES = 256
 
 
 class MainFunction:
@@ -164,9 +166,32 @@ class MainFunction:
         size = t.target.size_bytes
         if not size:
             return
-        self.declared["memcpy"] = "ptr @memcpy(ptr, ptr, i64)"
         source, target = self._pointer(t.source), self._pointer(t.target)
+        if size <= INLINE_COPY_BYTES:
+            self._inline_copy(source, target, size)
+            return
+        self.declared["memcpy"] = "ptr @memcpy(ptr, ptr, i64)"
         self._line(f"call ptr @memcpy(ptr {target}, ptr {source}, i64 {size})")
+
+    def _inline_copy(self, source: str, target: str, size: int) -> None:
+        """Few bytes, as loads and stores; all are read before any is written."""
+        pieces: list[tuple[int, int]] = []
+        at = 0
+        for width in (64, 32, 16, 8, 4, 2, 1):
+            while size - at >= width:
+                pieces.append((at, width))
+                at += width
+        values = []
+        for at, width in pieces:
+            place, value = self._name(), self._name()
+            kind = f"<{width // 8} x i64>" if width > 8 else f"i{8 * width}"
+            self._line(f"{place} = getelementptr i8, ptr {source}, i64 {at}")
+            self._line(f"{value} = load {kind}, ptr {place}, align 1")
+            values.append((at, kind, value))
+        for at, kind, value in values:
+            place = self._name()
+            self._line(f"{place} = getelementptr i8, ptr {target}, i64 {at}")
+            self._line(f"store {kind} {value}, ptr {place}, align 1")
 
     def _routine(self, t: Routine) -> None:
         values = [self._argument(x) for x in t.arguments]
