@@ -17,17 +17,20 @@ LowerBlock = Callable[[Lowering, Block], tuple[Value, ...]]
 
 
 def _flat(low: Lowering, values: tuple[Value, ...]) -> Rows:
-    """The registers of several tiles, one after another."""
-    return [row for value in values for row in low.of(value)]
+    """The registers of several tiles, one after another; rows that have parts as their parts."""
+    return [part for value in values for row in low.of(value) for part in low.parts(row)]
 
 
 def _bind(low: Lowering, values: tuple[Value, ...], like: tuple[Value, ...], flat: Rows) -> None:
     """Gives tiles the registers of a list; each takes as many as its namesake in `like`."""
     at = 0
     for value, model in zip(values, like):
-        count = len(low.of(model))
-        low.rows[value] = flat[at : at + count]
-        at += count
+        rows: Rows = []
+        for row in low.of(model):
+            count = len(low.widths(row.lanes)) or 1
+            rows.append(low.joined(flat[at : at + count]))
+            at += count
+        low.rows[value] = rows
 
 
 def for_(lower_block: LowerBlock) -> Handler:

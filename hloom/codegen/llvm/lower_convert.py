@@ -29,6 +29,10 @@ def convert_row(low: Lowering, x: V, source: DType, target: DType) -> V:
     """A row of one real type as another."""
     if source is target:
         return x
+    return low.each(lambda part: _converted(low, part, source, target), x)
+
+
+def _converted(low: Lowering, x: V, source: DType, target: DType) -> V:
     e, kind = low.e, kind_of(target)
     if target.is_pred:
         if source.is_floating:

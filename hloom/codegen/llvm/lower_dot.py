@@ -7,12 +7,15 @@ they do not all have to be held.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hloom.codegen.llvm.lower_complex import COMPLEX
 from hloom.codegen.llvm.lower_convert import convert_row
 from hloom.codegen.llvm.lower_element import folding
 from hloom.codegen.llvm.lower_fold import Item, folded_rows, items_of, lanes_of_item, rows_of
 from hloom.codegen.llvm.lower_memory import load_rows, load_tile
-from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, storage_of
+from hloom.codegen.llvm.lower_shape import lane
+from hloom.codegen.llvm.lower_state import Handler, Joined, Lowering, Rows, storage_of
 from hloom.codegen.llvm.lower_storage import address, from_storage
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
@@ -49,19 +52,23 @@ def dot(low: Lowering, op: Op) -> Rows:
         return _dot_complex(low, op)
     if width == 1 and depth > 1:
         return _dot_column(low, op)
-    rows = list(low.of(acc))
-    left, right = _Left(low, a, dtype, width), _Right(low, b, dtype)
-    fused = dtype.is_floating
-    e, one = low.e, folding(low, "add", dtype)
+    rows = [list(low.parts(row)) for row in low.of(acc)]
+    left, right = _Left(low, a, dtype), _Right(low, b, dtype)
+    e, add = low.e, folding(low, "add", dtype)
     for k in range(depth):
-        line = right.row(k)
+        line = low.parts(right.row(k))
         for m in range(height):
-            factor = left.splat(m, k)
-            if fused:
-                rows[m] = e.fma(factor, line, rows[m])
-            else:
-                rows[m] = one((rows[m],), (_product(low, factor, line, dtype),))[0]
-    return [low.rounded(row, dtype) for row in rows] if fused else rows
+            parts = rows[m]
+            factor = left.element(m, k)
+            for i, part in enumerate(line):
+                splat = factor(part.lanes)
+                if dtype.is_floating:
+                    parts[i] = e.fma(splat, part, parts[i])
+                else:
+                    parts[i] = add((parts[i],), (_product(low, splat, part, dtype),))[0]
+    if not dtype.is_floating:
+        return [low.joined(parts) for parts in rows]
+    return [low.joined([low.rounded(part, dtype) for part in parts]) for parts in rows]
 
 
 def _product(low: Lowering, x: V, y: V, dtype: DType) -> V:
@@ -71,8 +78,8 @@ def _product(low: Lowering, x: V, y: V, dtype: DType) -> V:
 class _Left:
     """The left operand: each element in every lane of a row."""
 
-    def __init__(self, low: Lowering, a: Value, dtype: DType, width: int) -> None:
-        self.low, self.dtype, self.width, self.source = low, dtype, width, a.dtype
+    def __init__(self, low: Lowering, a: Value, dtype: DType) -> None:
+        self.low, self.dtype, self.source = low, dtype, a.dtype
         self.load = low.deferred.get(a)
         if self.load is not None:
             self.base = address(low, *self.load.operands)
@@ -80,17 +87,19 @@ class _Left:
         else:
             self.rows = [convert_row(low, row, a.dtype, dtype) for row in low.of(a)]
 
-    def splat(self, m: int, k: int) -> V:
-        """a[m, k] in every lane."""
+    def element(self, m: int, k: int) -> Callable[[int], V]:
+        """What puts a[m, k] in every one of some lanes."""
         low, e = self.low, self.low.e
         if self.load is None:
             row = self.rows[m]
-            if row.lanes == 1:
-                return e.splat(row, self.width)
-            return e.shuffle(row, None, [k] * self.width)
+            if isinstance(row, Joined) or row.lanes == 1:
+                one = lane(low, row, k)
+                return lambda width: e.splat(one, width)
+            return lambda width: e.shuffle(row, None, [k] * width)
         at = (m * self.strides[0] + k * self.strides[1]) * self.source.size_bytes
         one = from_storage(e, e.load(e.gep(self.base, at), storage_of(self.source)), self.source)
-        return e.splat(convert_row(low, one, self.source, self.dtype), self.width)
+        one = convert_row(low, one, self.source, self.dtype)
+        return lambda width: e.splat(one, width)
 
 
 class _Right:

@@ -13,6 +13,7 @@ from hloom.codegen.llvm.lower_complex import COMPLEX, COMPLEX_TO_REAL, compare_c
 from hloom.codegen.llvm.lower_convert import bitcast_row, convert_rows
 from hloom.codegen.llvm.lower_integer import INTEGER, PRED_FUNCTIONS
 from hloom.codegen.llvm.lower_real import REAL, compare, reduce_precision
+from hloom.codegen.llvm.lower_shape import splatted
 from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import BINARY, UNARY, Op
@@ -53,7 +54,11 @@ def folding(low: Lowering, opcode: str, dtype: DType) -> Callable[[Item, Item], 
             raise undefined(low, opcode, dtype)
         return lambda a, b: pair(low, dtype.component, a, b)
     one = row_function(low, opcode, dtype)
-    return lambda a, b: (one(low, dtype, a[0], b[0]),)
+
+    def apply(x: V, y: V) -> V:
+        return one(low, dtype, x, y)
+
+    return lambda a, b: (low.each(apply, a[0], b[0]),)
 
 
 def elementwise(low: Lowering, op: Op) -> Rows:
@@ -64,8 +69,8 @@ def elementwise(low: Lowering, op: Op) -> Rows:
         return _elementwise_complex(low, op)
     apply = row_function(low, opcode, dtype)
     columns = [low.rows[x] for x in operands]
-    if len(columns[0]) == 1:
-        return [apply(low, dtype, *[rows[0] for rows in columns])]
+    if low.widths(columns[0][0].lanes):
+        return [low.each(lambda *x: apply(low, dtype, *x), *row) for row in zip(*columns)]
     return [apply(low, dtype, *row) for row in zip(*columns)]
 
 
@@ -77,12 +82,20 @@ def _elementwise_complex(low: Lowering, op: Op) -> Rows:
         half = len(rows) // 2
         columns.append(list(zip(rows[:half], rows[half:])))
     if (to_real := COMPLEX_TO_REAL.get(opcode)) is not None:
-        return [to_real(low, part, *row) for row in zip(*columns)]
+        pieces = [[to_real(low, part, *p) for p in _pair_parts(low, row)] for row in zip(*columns)]
+        return [low.joined(row) for row in pieces]
     function = COMPLEX.get(opcode)
     if function is None:
         raise undefined(low, opcode, op.operands[0].dtype)
-    made = [function(low, part, *row) for row in zip(*columns)]
-    return [pair[0] for pair in made] + [pair[1] for pair in made]
+    made = [[function(low, part, *p) for p in _pair_parts(low, row)] for row in zip(*columns)]
+    return [low.joined([pair[plane] for pair in row]) for plane in range(2) for row in made]
+
+
+def _pair_parts(low: Lowering, operands: tuple[Item, ...]) -> list[tuple[Item, ...]]:
+    """The parts of a row of each operand (see `Lowering.widths`), each a pair."""
+    if not low.widths(operands[0][0].lanes):
+        return [operands]
+    return list(zip(*[list(zip(*[low.parts(plane) for plane in pair])) for pair in operands]))
 
 
 def complex_(low: Lowering, op: Op) -> Rows:
@@ -114,7 +127,11 @@ def compare_(low: Lowering, op: Op) -> Rows:
         if direction not in ("EQ", "NE"):
             raise low.refuse(op, f"{direction}: complex numbers have no order")
         return compare_complex(low, direction, low.of(x), low.of(y))
-    return [compare(low, dtype, direction, order, a, b) for a, b in zip(low.of(x), low.of(y))]
+
+    def apply(a: V, b: V) -> V:
+        return compare(low, dtype, direction, order, a, b)
+
+    return [low.each(apply, a, b) for a, b in zip(low.of(x), low.of(y))]
 
 
 def select(low: Lowering, op: Op) -> Rows:
@@ -124,7 +141,7 @@ def select(low: Lowering, op: Op) -> Rows:
     pick = low.e.select
     if len(masks) != len(first):
         masks = masks * (len(first) // len(masks))
-    return [pick(m, a, b) for m, a, b in zip(masks, first, second)]
+    return [low.each(pick, m, a, b) for m, a, b in zip(masks, first, second)]
 
 
 def clamp(low: Lowering, op: Op) -> Rows:
@@ -137,13 +154,14 @@ def clamp(low: Lowering, op: Op) -> Rows:
     for limit in (least, most):
         given = low.of(limit)
         if limit.shape != x.shape:
-            given = [low.e.splat(given[0], rows[0].lanes)] * len(rows)
+            given = [splatted(low, given[0], rows[0].lanes)] * len(rows)
         bounds.append(given)
     larger, smaller = (row_function(low, name, dtype) for name in ("maximum", "minimum"))
-    return [
-        smaller(low, dtype, larger(low, dtype, v, a), b)
-        for a, v, b in zip(bounds[0], rows, bounds[1])
-    ]
+
+    def apply(a: V, v: V, b: V) -> V:
+        return smaller(low, dtype, larger(low, dtype, v, a), b)
+
+    return [low.each(apply, a, v, b) for a, v, b in zip(bounds[0], rows, bounds[1])]
 
 
 def convert(low: Lowering, op: Op) -> Rows:
@@ -162,7 +180,7 @@ def bitcast_convert(low: Lowering, op: Op) -> Rows:
             f"from {source} to {target}: only real types of equal width",
             "view the memory as the other type, or shift and convert the parts",
         )
-    return [bitcast_row(low, row, source, target) for row in low.of(x)]
+    return [low.each(lambda v: bitcast_row(low, v, source, target), r) for r in low.of(x)]
 
 
 def reduce_precision_(low: Lowering, op: Op) -> Rows:
@@ -171,7 +189,11 @@ def reduce_precision_(low: Lowering, op: Op) -> Rows:
     if not x.dtype.is_floating:
         raise undefined(low, op.opcode, x.dtype)
     exponents, mantissas = attrs["exponent_bits"], attrs["mantissa_bits"]
-    return [reduce_precision(low, x.dtype, exponents, mantissas, row) for row in low.of(x)]
+
+    def apply(v: V) -> V:
+        return reduce_precision(low, x.dtype, exponents, mantissas, v)
+
+    return [low.each(apply, row) for row in low.of(x)]
 
 
 ELEMENT: dict[str, Handler] = {

@@ -122,39 +122,39 @@ def folded_rows(low: Lowering, items: list[Item], combine: Combine) -> list[Item
         many = len(items) - at
         group = min(width, 1 << (many.bit_length() - 1)) if lanes % width == 0 else 1
         if group == 1:
-            made.append(_folded_row(e, items[at], width, combine))
+            made.append(_folded_row(low, items[at], width, combine))
         else:
-            level = [_narrowed(e, item, width, combine) for item in items[at : at + group]]
+            level = [_narrowed(low, item, width, combine) for item in items[at : at + group]]
             made.append(_folded_together(e, level, width, combine))
         at += group
     return made
 
 
-def _cut(e: Emit, item: Item, start: int, width: int) -> Item:
-    return tuple([e.slice(part, start, width) for part in item])
+def _cut(low: Lowering, item: Item, start: int, width: int) -> Item:
+    return tuple([low.cut(part, start, width) for part in item])
 
 
-def _narrowed(e: Emit, item: Item, width: int, combine: Combine) -> Item:
+def _narrowed(low: Lowering, item: Item, width: int, combine: Combine) -> Item:
     """The parts of `width` lanes of a row combined; what is left over is not looked at."""
     whole = item[0].lanes // width
     if whole == 1 and item[0].lanes == width:
         return item
-    return _tree([_cut(e, item, i * width, width) for i in range(whole)], combine)
+    return _tree([_cut(low, item, i * width, width) for i in range(whole)], combine)
 
 
-def _folded_row(e: Emit, item: Item, width: int, combine: Combine) -> Item:
+def _folded_row(low: Lowering, item: Item, width: int, combine: Combine) -> Item:
     """One row of any number of lanes folded."""
     lanes = item[0].lanes
-    now = _narrowed(e, item, width, combine)
+    now = _narrowed(low, item, width, combine)
     at = lanes - lanes % width
     while True:
         if lanes - at >= width:
-            now = combine(now, _cut(e, item, at, width))
+            now = combine(now, _cut(low, item, at, width))
             at += width
         if width == 1:
             return now
         half = width // 2
-        now = combine(_cut(e, now, 0, half), _cut(e, now, half, half))
+        now = combine(_cut(low, now, 0, half), _cut(low, now, half, half))
         width = half
 
 
@@ -241,7 +241,7 @@ def _scanned(
     e, lanes = low.e, item[0].lanes
     width = min(lanes, low.machine.lanes(max(8, BITS[item[0].kind])))
     starts = list(range(0, lanes, width))
-    parts = [_cut(e, item, at, min(width, lanes - at)) for at in starts]
+    parts = [_cut(low, item, at, min(width, lanes - at)) for at in starts]
     if reverse:
         parts.reverse()
     neutral = identity(dtype, kind)
@@ -257,7 +257,7 @@ def _scanned(
         done.append(now)
     if reverse:
         done.reverse()
-    return tuple([e.concat([d[p] for d in done]) for p in range(len(item))])
+    return tuple([low.joined([d[p] for d in done]) for p in range(len(item))])
 
 
 def _scanned_register(

@@ -10,7 +10,7 @@ goes lane by lane. Masked rows of stride 1 use the masked instructions, others g
 from __future__ import annotations
 
 from hloom.codegen.llvm.lower_masked import load_masked, store_masked
-from hloom.codegen.llvm.lower_shape import lane, turned_matrix
+from hloom.codegen.llvm.lower_shape import lane, splatted, turned_matrix
 from hloom.codegen.llvm.lower_state import (
     STACK_LIMIT,
     Handler,
@@ -66,15 +66,25 @@ def load_rows(
         row = seen.get(at)
         if row is None:
             if stride == 1:
-                row = from_storage(e, e.load(e.gep(base, at * size), kind, lanes), dtype)
+                row = _whole(low, base, at, lanes, dtype)
             elif stride == 0:
                 row = from_storage(e, e.load(e.gep(base, at * size), kind), dtype)
-                row = e.splat(row, lanes)
+                row = splatted(low, row, lanes)
             else:
                 row = from_storage(e, _strided(low, base, at, lanes, stride, kind), dtype)
             seen[at] = row
         rows.append(row)
     return rows
+
+
+def _whole(low: Lowering, base: V, at: int, lanes: int, dtype: DType) -> V:
+    """A row whose elements lie side by side."""
+    e, size, kind = low.e, dtype.size_bytes, storage_of(dtype)
+    parts = []
+    for width in low.widths(lanes) or (lanes,):
+        parts.append(from_storage(e, e.load(e.gep(base, at * size), kind, width), dtype))
+        at += width
+    return low.joined(parts)
 
 
 def _strided(low: Lowering, base: V, at: int, lanes: int, stride: int, kind: str) -> V:
@@ -174,7 +184,9 @@ def store(low: Lowering, op: Op) -> Rows:
         flags, align = _hints(low, op, dtype)
         for at, row in zip(row_offsets(shape, strides), rows):
             stride = strides[-1] if row.lanes > 1 else 1
-            _store_row(low, base, at, stride, to_storage(low.e, row, dtype), flags, align)
+            for part in low.parts(row):
+                _store_row(low, base, at, stride, to_storage(low.e, part, dtype), flags, align)
+                at += part.lanes * stride
     return []
 
 

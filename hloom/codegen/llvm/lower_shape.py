@@ -60,13 +60,22 @@ def iota(low: Lowering, op: Op) -> Rows:
     numbers = range(shape[axis]) if dtype.is_complex else _counted(shape[axis], dtype)
     kind, lanes, e = kind_of(dtype), lanes_of(shape), low.e
     if axis == len(shape) - 1:
-        made = [e.vector(kind, numbers)] * count_of(shape)
+        made = [_numbers(low, kind, list(numbers))] * count_of(shape)
     else:
         strides = [0] * len(shape)
         strides[axis] = 1
         one = [e.const(kind, n, lanes) for n in numbers]
         made = [one[at] for at in row_offsets(shape, tuple(strides))]
     return made + [e.const(kind, 0, lanes)] * len(made) if dtype.is_complex else made
+
+
+def _numbers(low: Lowering, kind: str, numbers: list[Any]) -> V:
+    """A row of constants."""
+    parts, at = [], 0
+    for width in low.widths(len(numbers)) or (len(numbers),):
+        parts.append(low.e.vector(kind, numbers[at : at + width]))
+        at += width
+    return low.joined(parts)
 
 
 def _counted(extent: int, dtype: DType) -> list[Any]:
@@ -97,8 +106,7 @@ def broadcast_rows(
     before = (1,) * (len(shape) - len(before)) + before
     count, lanes = count_of(before), lanes_of(shape)
     if lanes_of(before) != lanes:
-        splat = low.e.splat
-        rows = [splat(row, lanes) for row in rows]
+        rows = [splatted(low, row, lanes) for row in rows]
     strides, stride = [0] * len(shape), 1
     for axis in range(len(shape) - 2, -1, -1):
         if before[axis] != 1:
@@ -106,6 +114,14 @@ def broadcast_rows(
             stride *= before[axis]
     order = row_offsets(shape, tuple(strides))
     return [rows[start + at] for start in range(0, len(rows), count) for at in order]
+
+
+def splatted(low: Lowering, x: V, lanes: int) -> V:
+    """A scalar in every lane of a row."""
+    widths = low.widths(lanes)
+    if not widths or x.value is not None:
+        return low.e.splat(x, lanes)
+    return low.joined([low.e.splat(x, width) for width in widths])
 
 
 def reshape(low: Lowering, op: Op) -> Rows:
@@ -132,8 +148,7 @@ def slice_(low: Lowering, op: Op) -> Rows:
     axis, start, size, shape = attrs["axis"], attrs["start"], attrs["size"], x.shape
     rows = low.of(x)
     if axis == len(shape) - 1:
-        cut = low.e.slice
-        return [cut(row, start, size) for row in rows]
+        return [low.cut(row, start, size) for row in rows]
     inner = count_of(shape[axis + 1 :])
     block = inner * shape[axis]
     first, length = start * inner, size * inner
@@ -206,7 +221,7 @@ def turned_matrix(low: Lowering, rows: Rows) -> Rows:
     made: Rows = []
     column = 0
     for width in across:
-        parts = [e.slice(row, column, width) for row in rows]
+        parts = [low.cut(row, column, width) for row in rows]
         column += width
         bands: list[Rows] = []
         start = 0
@@ -229,7 +244,7 @@ def _chunks(extent: int, most: int) -> list[int]:
 
 def _turned_block(low: Lowering, rows: Rows, width: int, size: int) -> Rows:
     """A block whose height and width are powers of two, made of squares."""
-    e, height = low.e, len(rows)
+    height = len(rows)
     if width == 1:
         return [low.joined(rows)]
     if height == 1:
@@ -237,7 +252,7 @@ def _turned_block(low: Lowering, rows: Rows, width: int, size: int) -> Rows:
     if height < width:
         made: Rows = []
         for at in range(0, width, height):
-            made += _turned_square(low, [e.slice(row, at, height) for row in rows], size)
+            made += _turned_square(low, [low.cut(row, at, height) for row in rows], size)
         return made
     bands = [_turned_square(low, rows[at : at + width], size) for at in range(0, height, width)]
     return [low.joined(pieces) for pieces in zip(*bands)]
@@ -294,10 +309,7 @@ def _parts(part: int, count: int, parity: int) -> list[int]:
 
 def lane(low: Lowering, row: V, at: int) -> V:
     """One lane of a row as a scalar."""
-    known = low.pieces.get(row.name)
-    if known is not None and known[0].lanes == 1:
-        return known[at]
-    return low.e.extract(row, at)
+    return low.cut(row, at, 1)
 
 
 SHAPE: dict[str, Handler] = {

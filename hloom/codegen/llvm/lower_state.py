@@ -15,7 +15,7 @@ from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.machine import Machine
-from hloom.codegen.llvm.values import V
+from hloom.codegen.llvm.values import V, type_text
 from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.types.dtype import DType
 
@@ -35,6 +35,24 @@ class Freedom(NamedTuple):
     """Whether loops of few known steps may be written out."""
 
 
+class Joined(V):
+    """A row that is known by its parts; it becomes one vector only where one is asked for."""
+
+    __slots__ = ("e", "parts")
+
+    def __init__(self, e: Emit, parts: Sequence[V]) -> None:
+        first = parts[0]
+        self.e, self.parts = e, list(parts)
+        self.kind, self.lanes = first.kind, sum([part.lanes for part in parts])
+        self.depth, self.value = max([part.depth for part in parts]), None
+        self.type = type_text(self.kind, self.lanes)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        # Not kept: what is joined in one branch is not there in the next. Equal text is shared.
+        return self.e.concat(self.parts).name
+
+
 class Lowering:
     """The lowering of one kernel to one function."""
 
@@ -43,9 +61,9 @@ class Lowering:
         "e",
         "freedom",
         "kernel",
+        "known_widths",
         "machine",
         "nontemporal",
-        "pieces",
         "rows",
         "stack",
     )
@@ -55,8 +73,7 @@ class Lowering:
         self.rows: dict[Value, Rows] = {}
         self.deferred: dict[Value, Op] = {}
         """Loads that are emitted where the one dot that uses them is."""
-        self.pieces: dict[str, Rows] = {}
-        """Of a vector that was joined from equal parts, the parts."""
+        self.known_widths: dict[int, tuple[int, ...]] = {}
         self.stack = 0
         self.nontemporal = False
 
@@ -65,31 +82,66 @@ class Lowering:
         return self.rows[value]
 
     def joined(self, parts: Sequence[V]) -> V:
-        """One vector of all parts' lanes; equal parts are remembered, for `split`."""
-        if len(parts) == 1:
-            return parts[0]
-        made = self.e.concat(parts)
-        width = parts[0].lanes
-        for part in parts:
-            if part.lanes != width:
-                return made
-        self.pieces[made.name] = list(parts)
-        return made
+        """One row of all parts' lanes."""
+        return parts[0] if len(parts) == 1 else Joined(self.e, parts)
 
     def split(self, row: V, width: int) -> Rows:
         """The row in parts of `width` lanes, which divides its own."""
         if row.lanes == width:
             return [row]
-        known = self.pieces.get(row.name)
-        if known is not None:
-            if known[0].lanes == width:
-                return known
-            if known[0].lanes % width == 0:
-                return [part for piece in known for part in self.split(piece, width)]
+        if isinstance(row, Joined) and all(part.lanes % width == 0 for part in row.parts):
+            return [piece for part in row.parts for piece in self.split(part, width)]
         e = self.e
         if row.value is not None:
             return [e.const(row.kind, row.value, width)] * (row.lanes // width)
         return [e.slice(row, at, width) for at in range(0, row.lanes, width)]
+
+    def cut(self, row: V, start: int, width: int) -> V:
+        """Some lanes in a row, from the part that holds them if one does."""
+        if row.lanes == width:
+            return row
+        if row.value is not None:
+            return self.e.const(row.kind, row.value, width)
+        if isinstance(row, Joined):
+            at = start
+            for part in row.parts:
+                if at < part.lanes:
+                    if at + width <= part.lanes:
+                        return self.cut(part, at, width)
+                    break
+                at -= part.lanes
+        return self.e.slice(row, start, width)
+
+    def widths(self, lanes: int) -> tuple[int, ...]:
+        """The parts in which rows of so many lanes are computed; none if as a whole.
+
+        LLVM computes vectors of 48 lanes as 64, and keeps them in memory. So rows that are wider
+        than a register and no power of two are powers of two of registers, and what is left.
+        """
+        found = self.known_widths.get(lanes)
+        if found is None:
+            found = self.known_widths[lanes] = _widths(lanes, self.machine.lanes(32))
+        return found
+
+    def parts(self, row: V) -> Rows:
+        """The row in the parts that `widths` says."""
+        widths = self.widths(row.lanes)
+        if not widths:
+            return [row]
+        if isinstance(row, Joined) and tuple([part.lanes for part in row.parts]) == widths:
+            return row.parts
+        made, at = [], 0
+        for width in widths:
+            made.append(self.cut(row, at, width))
+            at += width
+        return made
+
+    def each(self, function: Callable[..., V], *rows: V) -> V:
+        """A function of lanes, applied to the parts of rows."""
+        if not self.widths(rows[0].lanes):
+            return function(*rows)
+        columns = [self.parts(row) for row in rows]
+        return self.joined([function(*part) for part in zip(*columns)])
 
     def rounded(self, x: V, dtype: DType) -> V:
         """A result of narrow float arithmetic, rounded to its type unless excess is allowed."""
@@ -102,6 +154,19 @@ class Lowering:
         return HloError(
             f"{op.opcode} {why}", instruction=self.kernel.name, rule="llvm-lower", hint=hint
         )
+
+
+def _widths(lanes: int, register: int) -> tuple[int, ...]:
+    """Powers of two of registers, the largest first, and the lanes that fill none."""
+    if lanes <= register or lanes & (lanes - 1) == 0:
+        return ()
+    made = []
+    whole, rest = divmod(lanes, register)
+    while whole:
+        size = 1 << (whole.bit_length() - 1)
+        made.append(size * register)
+        whole -= size
+    return tuple([*made, rest] if rest else made)
 
 
 def kind_of(dtype: DType) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import numpy as np
 import pytest
 
@@ -10,7 +13,7 @@ from hloom.codegen.llvm.lower import lower_kernel
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import PRED, S32, S64, Kernel
 from hloom.types.dtype import BY_NAME, DType
-from tests.codegen.llvm.lowering import Array, check, check_all, drawn, machines
+from tests.codegen.llvm.lowering import Array, Native, check, check_all, drawn, machines
 
 F32 = BY_NAME["f32"]
 SOME = ["pred", "s4", "u8", "s16", "s32", "u64", "f64", "f32", "bf16", "c64", "c128"]
@@ -93,12 +96,8 @@ def test_a_stride_of_zero_is_one_element() -> None:
 
 def test_nothing_outside_of_a_strided_row_is_read() -> None:
     # The row ends with the last element before a page that may not be read.
-    import mmap
-
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * page)
-    import ctypes
-
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
@@ -107,9 +106,7 @@ def test_nothing_outside_of_a_strided_row_is_read() -> None:
         size = 15 * stride + 1
         kernel = copies(F32, (16,), (stride,), False)[0]
         x = words[-size:]
-        from tests.codegen.llvm.lowering import Native
-
-        out = np.zeros(16, np.float32)
+            out = np.zeros(16, np.float32)
         Native([kernel], machines()["host"]).run(0, [x, out], 0, 1)
         np.testing.assert_array_equal(out, x[::stride])
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 3) == 0
@@ -229,8 +226,6 @@ def test_too_much_scratch_memory_is_refused() -> None:
     "grid", [(), (7,), (1, 7), (3, 1, 4), (2, 3, 5), (3, 2, 1, 4), (2, 3, 2, 3)]
 )
 def test_every_part_of_a_grid(grid: tuple[int, ...]) -> None:
-    from tests.codegen.llvm.lowering import Native
-
     b = KernelBuilder("steps", grid)
     steps = int(np.prod(grid, dtype=int))
     out = b.param("out", S64, steps * max(1, len(grid)), "inout")
