@@ -106,7 +106,7 @@ def test_nothing_outside_of_a_strided_row_is_read() -> None:
         size = 15 * stride + 1
         kernel = copies(F32, (16,), (stride,), False)[0]
         x = words[-size:]
-            out = np.zeros(16, np.float32)
+        out = np.zeros(16, np.float32)
         Native([kernel], machines()["host"]).run(0, [x, out], 0, 1)
         np.testing.assert_array_equal(out, x[::stride])
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 3) == 0
