@@ -40,7 +40,7 @@ ATTRIBUTES: Final[dict[str, tuple[Attribute, ...]]] = {
     "reduce-precision": (Attribute("exponent_bits", "int"), Attribute("mantissa_bits", "int")),
     "scan": (_AXIS, _FOLD, Attribute("reverse", "flag", (), False)),
     "slice": (_AXIS, Attribute("start", "int"), Attribute("size", "int")),
-    "store": (_STRIDES,),
+    "store": (_STRIDES, Attribute("nontemporal", "flag", (), False)),
     "transpose": (Attribute("permutation", "ints"),),
 }
 """From an opcode to its attributes in the order of text."""

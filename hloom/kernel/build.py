@@ -208,9 +208,12 @@ class KernelBuilder:
         value: Value,
         strides: tuple[int, ...] = (),
         mask: Value | None = None,
+        nontemporal: bool = False,
     ) -> None:
+        """Writes a tile; `nontemporal` past the caches, which rows must be aligned for."""
         operands = (buffer, offset, value) if mask is None else (buffer, offset, value, mask)
-        self.anchored("store", operands, (), {"strides": strides})
+        attrs = {"strides": strides, "nontemporal": nontemporal}
+        self.anchored("store", operands, (), attrs)
 
     def gather(
         self,

@@ -25,7 +25,7 @@ Operations (`OPCODES` lists them with operand and block counts):
 | scan | x | axis, kind, reverse | inclusive running fold along the axis |
 | dot | acc a b | | acc[M,N] + a[M,K] b[K,N], in the type of acc |
 | load | buffer offset [mask other] | strides | the tile at offset; `other` where mask is false |
-| store | buffer offset value [mask] | strides | nothing |
+| store | buffer offset value [mask] | strides, nontemporal | nothing |
 | gather | buffer offsets [mask other] | | elements at a tile of offsets |
 | scatter | buffer offsets value [mask] | | nothing; the last lane wins where offsets are equal |
 | alloc | | size | a private scratch buffer of `size` elements, 64-byte aligned |

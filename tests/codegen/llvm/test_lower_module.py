@@ -13,6 +13,7 @@ from hloom.codegen.llvm.machine import Machine, assembly_text, object_bytes
 from hloom.codegen.llvm.module import KernelOptions, kernel_module, symbol_names
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Kernel, Op, TileType, Value
+from hloom.kernel.verify import verify_kernel
 from hloom.types.dtype import BY_NAME
 from tests.codegen.llvm.lowering import Native, check_all, is_allowed, machines, undefined_symbols
 from tests.codegen.llvm.test_lower_elementwise import of_opcode, opcodes_of
@@ -107,9 +108,9 @@ def test_nontemporal_stores_are_fenced() -> None:
     b = KernelBuilder("stream", (4,))
     x, out = b.param("x", F32, 64, "in"), b.param("out", F32, 64, "out")
     at = b.binary("multiply", b.grid_indices[0], b.index(16))
-    b.store(out, at, b.load(x, at, (16,), (1,)), (1,))
+    b.store(out, at, b.load(x, at, (16,), (1,)), (1,), nontemporal=True)
     kernel = b.finish()
-    kernel.body.ops[-2].attrs["nontemporal"] = True
+    verify_kernel(kernel)
     machine = machines()["host"]
     module = kernel_module([kernel], machine)
     assembly = assembly_text(module.text, machine)
