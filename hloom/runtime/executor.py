@@ -17,8 +17,10 @@ import numpy as np
 
 from hloom.base.diagnostics import UsageError
 from hloom.program.program import Parameter, Program
+from hloom.program.slice import data_bytes
 from hloom.runtime.buffer import Block, Buffer, copied, in_layout
 from hloom.runtime.native import Context, LoadedObjects, Pool, RandomState
+from hloom.types.literal import Literal
 
 # What a caller's memory must be aligned to: the widest type of an element (CPU-14).
 ARGUMENT_ALIGNMENT = 16
@@ -45,6 +47,8 @@ class Executor:
                 ctypes.memmove(block.address, a.data, len(a.data))
                 self._constants[a.index] = block
         self._random = RandomState()
+        self.interruptible = False
+        """Whether Ctrl-C ends a run, which then takes 50 us more."""
         self._contexts: list[Context] = []
         self._lock = threading.Lock()
         count = max(len(program.allocations), 1)
@@ -63,8 +67,11 @@ class Executor:
 
     # -- arguments
 
-    def run(self, leaves: Sequence[Any]) -> list[Buffer | None]:
-        """The results' leaves (None for tokens) for arguments given leaf by leaf."""
+    def run(self, leaves: Sequence[Any], entry: int | None = None) -> list[Buffer | None]:
+        """The results' leaves (None for tokens) for arguments given leaf by leaf.
+
+        `entry` is the address of another main function that does the program's work.
+        """
         program = self.program
         if len(leaves) != len(program.parameters):
             raise UsageError(
@@ -74,12 +81,15 @@ class Executor:
         buffers = self._buffers_type.from_buffer_copy(self._fixed)
         held: list[Any] = []
         blocks: dict[int, Block] = {}
+        taken: list[Buffer] = []
         for p, given in zip(program.parameters, leaves):
-            self._place(p, given, buffers, blocks, held)
+            self._place(p, given, buffers, blocks, held, taken)
+        if taken:
+            _take(taken, held)
         for index, size in self._fresh:
             block = blocks[index] = Block(size)
             buffers[index] = block.address
-        self.call(buffers)
+        self.call(buffers, entry)
         results: list[Buffer | None] = []
         for r in program.results:
             if r.slice is None:
@@ -89,8 +99,52 @@ class Executor:
             results.append(Buffer(r.shape, block, r.slice.offset))
         return results
 
+    def run_at(self, arguments: Sequence[int], results: Sequence[int]) -> None:
+        """Run on memory at these addresses: of each parameter's leaf, of each result's leaf."""
+        program = self.program
+        for what, given, wanted in (
+            ("arguments", arguments, program.parameters),
+            ("results", results, program.results),
+        ):
+            if len(given) != len(wanted):
+                raise UsageError(
+                    f"{program.name} has {len(wanted)} arrays as {what}, "
+                    f"{len(given)} addresses were given",
+                    rule="argument-count",
+                )
+        buffers = self._buffers_type.from_buffer_copy(self._fixed)
+        for k, (p, address) in enumerate(zip(program.parameters, arguments)):
+            check_alignment(address, data_bytes(p.shape), f"argument {k}")
+            if p.allocation is not None:
+                buffers[p.allocation] = address
+        held = []
+        for k, (r, address) in enumerate(zip(program.results, results)):
+            if r.slice is None:
+                continue
+            check_alignment(address, data_bytes(r.shape), f"result {k}")
+            a = r.slice.allocation
+            if a.kind == "output":
+                buffers[a.index] = address
+            elif buffers[a.index] != address:
+                raise UsageError(
+                    f"result {k} is returned in the buffer of argument {a.parameter_number}, "
+                    "and has its address",
+                    rule="alias",
+                )
+        for index, size in self._fresh:
+            if not buffers[index]:
+                held.append(Block(size))
+                buffers[index] = held[-1].address
+        self.call(buffers)
+
     def _place(
-        self, p: Parameter, given: Any, buffers: Any, blocks: dict[int, Block], held: list[Any]
+        self,
+        p: Parameter,
+        given: Any,
+        buffers: Any,
+        blocks: dict[int, Block],
+        held: list[Any],
+        taken: list[Buffer],
     ) -> None:
         """Put one argument where the program looks for it."""
         shape = p.shape
@@ -102,7 +156,9 @@ class Executor:
                 return
             same = given.shape.layout is shape.layout or shape.rank < 2
             if same and p.allocation in self._donated and given._offset == 0:
-                blocks[p.allocation] = given.take()
+                assert given._block is not None
+                blocks[p.allocation] = given._block
+                taken.append(given)
                 buffers[p.allocation] = address
                 return
             if same and p.allocation not in self._donated:
@@ -125,17 +181,34 @@ class Executor:
 
     # -- the native call
 
-    def call(self, buffers: Any) -> None:
+    def call(self, buffers: Any, entry: int | None = None) -> None:
         """Run the program on base addresses of its allocations; raises what it fails with."""
         with self._lock:
             context = self._contexts.pop() if self._contexts else None
         if context is None:
             context = Context(self._pool, random=self._random)
         try:
-            context.execute(self._entry, buffers)
+            main = self._entry if entry is None else entry
+            context.execute(main, buffers, interruptible=self.interruptible)
         finally:
             with self._lock:
                 self._contexts.append(context)
+
+
+def _take(donated: list[Buffer], held: list[Any]) -> None:
+    """Delete buffers that the program has taken over; raises if it would read one elsewhere too."""
+    seen = {id(x) for x in held if isinstance(x, Block)}
+    for buffer in donated:
+        if id(buffer._block) in seen:
+            raise UsageError(
+                f"a {buffer.shape.text_without_layout} buffer is donated, and given as another "
+                "argument too",
+                rule="donation",
+                hint="pass a copy for one of them: np.array(buffer)",
+            )
+        seen.add(id(buffer._block))
+    for buffer in donated:
+        buffer.delete()
 
 
 def ordered_back(array: np.ndarray[Any, Any], shape: Any) -> np.ndarray[Any, Any]:
@@ -149,10 +222,7 @@ def ordered_back(array: np.ndarray[Any, Any], shape: Any) -> np.ndarray[Any, Any
 
 def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
     """The argument as an array of the parameter's type and sizes; raises `UsageError`."""
-    if hasattr(given, "__array__") or not hasattr(given, "__dlpack__"):
-        array = np.asarray(given)
-    else:
-        array = np.from_dlpack(given)
+    array = _as_array(p, given)
     wanted = p.shape.dtype.numpy
     if array.dtype != wanted:
         if isinstance(given, int | float | complex | bool):
@@ -169,6 +239,18 @@ def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
     ):
         raise _wrong_argument(p, f"has sizes {list(array.shape)}")
     return array
+
+
+def _as_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
+    if isinstance(given, Literal):
+        return given.array
+    try:
+        if hasattr(given, "__array__") or not hasattr(given, "__dlpack__"):
+            return np.asarray(given)
+        return np.from_dlpack(given)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        what = f"is a {type(given).__module__}.{type(given).__name__} that numpy cannot read"
+        raise _wrong_argument(p, f"{what} ({str(error).splitlines()[0]})") from None
 
 
 def _wrong_argument(p: Parameter, what: str) -> UsageError:

@@ -1,0 +1,105 @@
+"""What a plan says of memory: how much, for what, when; a row for every value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from hloom.ir.module import Module
+from hloom.plan.places import PlacedValue, Places
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """The memory of one run of a program, in bytes.
+
+    `arguments` are the caller's, `outputs` what is handed back and was not an argument, `aliased`
+    the outputs that are returned in the buffer of an argument.
+    """
+
+    module: Module
+    places: Places
+
+    @property
+    def arguments(self) -> int:
+        return self.places.bytes_of("parameter")
+
+    @property
+    def outputs(self) -> int:
+        return self.places.bytes_of("output")
+
+    @property
+    def constants(self) -> int:
+        return self.places.bytes_of("constant")
+
+    @property
+    def temp(self) -> int:
+        """The arena of everything else."""
+        return self.places.temp_bytes
+
+    @property
+    def aliased(self) -> int:
+        return sum(a.size_bytes for a in self.places.allocations if a.output_index is not None)
+
+    @property
+    def peak(self) -> int:
+        """Everything at once: what the process has to have."""
+        return self.arguments + self.outputs + self.constants + self.temp
+
+    @property
+    def live(self) -> int:
+        """The most bytes of temporaries alive at one time: the least that `temp` could be."""
+        return self.places.live_bytes
+
+    @property
+    def values(self) -> list[PlacedValue]:
+        """Every value: when it is alive, where it stands, and why there."""
+        return self.places.values
+
+    @cached_property
+    def timeline(self) -> list[tuple[int, int]]:
+        """(time, bytes of temporaries alive from there on), where that changes.
+
+        Times are thirds of a step; steps count the instructions in the order in which they run.
+        """
+        changes: dict[int, int] = {}
+        for v in self.places.values:
+            if v.place.allocation.kind == "temp":
+                for start, end in v.alive:
+                    changes[start] = changes.get(start, 0) + v.place.size_bytes
+                    changes[end] = changes.get(end, 0) - v.place.size_bytes
+        found, total = [], 0
+        for time in sorted(changes):
+            if changes[time]:
+                total += changes[time]
+                found.append((time, total))
+        return found
+
+    def largest(self, count: int) -> list[PlacedValue]:
+        """The values that take most, of those in the arena or handed back."""
+        own = [v for v in self.places.values if v.place.allocation.kind in ("temp", "output")]
+        return sorted(own, key=lambda v: -v.place.size_bytes)[:count]
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """The table of values as plain data."""
+        for v in self.places.values:
+            a = v.place.allocation
+            yield {
+                "value": v.name,
+                "opcode": v.instruction.opcode,
+                "bytes": v.place.size_bytes,
+                "kind": a.kind,
+                "allocation": a.index,
+                "offset": v.place.offset,
+                "alive": [list(interval) for interval in v.alive],
+                "why": v.note,
+            }
+
+    def as_dict(self) -> dict[str, int]:
+        """The sums as plain data."""
+        names = ("arguments", "outputs", "aliased", "constants", "temp", "live", "peak")
+        return {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        return ", ".join([f"{name} {size:,}" for name, size in self.as_dict().items()]) + " bytes"

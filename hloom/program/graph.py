@@ -1,0 +1,156 @@
+"""Which thunks must wait for which: the execution graph of a sequence (CPU-02), and its picture.
+
+A thunk waits for an earlier one when one of the two writes what the other touches, or when both use
+the same state (a random state, a feed). The graph has no edge that follows from others.
+
+How: for each allocation the bytes are kept as pieces, each with who wrote it last and who has read
+it since; a thunk only looks at the pieces it touches. Edges are then reduced with one bit set of
+ancestors a thunk.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloom.program.thunks.routine import Routine
+from hloom.program.thunks.thunk import Thunk, Use, all_uses, walk
+
+# Routines that share a state beside memory, by kind.
+RESOURCES = {
+    "RngGetAndUpdateState": "random state",
+    "Infeed": "infeed",
+    "Outfeed": "outfeed",
+    "CustomCall": "custom calls",
+}
+
+
+@dataclass(frozen=True)
+class ExecutionGraph:
+    """The thunks of one sequence and the edges between them, as pairs of positions."""
+
+    thunks: tuple[Thunk, ...]
+    edges: tuple[tuple[int, int], ...]
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether nothing may run at once: each thunk waits for the one before."""
+        return len(self.edges) == len(self.thunks) - 1 and all(b == a + 1 for a, b in self.edges)
+
+
+class _Pieces:
+    """The bytes of one allocation: sorted pieces, each with its last writer and its readers."""
+
+    __slots__ = ("readers", "starts", "writers")
+
+    def __init__(self) -> None:
+        self.starts = [0]
+        self.writers = [-1]
+        self.readers: list[list[int]] = [[]]
+
+    def _cut(self, at: int) -> int:
+        """The number of the piece that begins at an offset, made if there is none."""
+        k = bisect_left(self.starts, at)
+        if k == len(self.starts) or self.starts[k] != at:
+            self.starts.insert(k, at)
+            self.writers.insert(k, self.writers[k - 1])
+            self.readers.insert(k, list(self.readers[k - 1]))
+        return k
+
+    def touch(self, number: int, use: Use) -> set[int]:
+        """Whom a use by thunk `number` waits for; the use is recorded."""
+        first = self._cut(use.slice.offset)
+        last = self._cut(use.slice.end)
+        found: set[int] = set()
+        for k in range(first, last):
+            found.add(self.writers[k])
+            if not use.writes:
+                self.readers[k].append(number)
+                continue
+            found.update(self.readers[k])
+        if use.writes:
+            # One writer for all of it: the pieces become one.
+            self.starts[first:last] = [use.slice.offset]
+            self.writers[first:last] = [number]
+            self.readers[first:last] = [[]]
+        found -= {-1, number}
+        return found
+
+
+def execution_graph(thunks: Sequence[Thunk]) -> ExecutionGraph:
+    """The graph of a sequence; what stands inside a thunk counts as the thunk's own."""
+    memory: dict[int, _Pieces] = {}
+    states: dict[str, int] = {}
+    ancestors: list[int] = []
+    edges: list[tuple[int, int]] = []
+    for number, t in enumerate(thunks):
+        waits: set[int] = set()
+        for use in sorted(all_uses(t), key=lambda u: u.writes):
+            if use.slice.size_bytes:
+                pieces = memory.setdefault(use.slice.allocation.index, _Pieces())
+                waits |= pieces.touch(number, use)
+        for resource in _resources(t):
+            if resource in states:
+                waits.add(states[resource])
+            states[resource] = number
+        seen = 0
+        for other in sorted(waits, reverse=True):
+            if not seen >> other & 1:
+                edges.append((other, number))
+                seen |= ancestors[other] | 1 << other
+        ancestors.append(seen)
+    return ExecutionGraph(tuple(thunks), tuple(sorted(edges)))
+
+
+def _resources(t: Thunk) -> set[str]:
+    found = {RESOURCES.get(x.kind) for x in walk((t,)) if isinstance(x, Routine)}
+    return {r for r in found if r is not None}
+
+
+# -- the picture
+
+COLOURS = {
+    "Kernel": "#cfe2f3",
+    "Copy": "#eeeeee",
+    "While": "#fff2cc",
+    "Conditional": "#fff2cc",
+    "Call": "#fff2cc",
+}
+OTHER_COLOUR = "#d9ead3"
+"""Of routines."""
+
+
+def show_graph(name: str, thunks: Sequence[Thunk]) -> str:
+    """The execution graph as DOT text (CPU-03): a node a thunk, coloured by kind, an edge a wait.
+
+    Sequences inside thunks are clusters with the edges of their own graph.
+    """
+    lines = [f"digraph {_quoted(name)} {{", '  node [shape=box, style=filled, fontname="sans"];']
+    _draw(execution_graph(thunks), "", 1, lines)
+    return "\n".join([*lines, "}", ""])
+
+
+def _draw(graph: ExecutionGraph, prefix: str, depth: int, lines: list[str]) -> None:
+    indent = "  " * depth
+    for number, t in enumerate(graph.thunks):
+        node = f"n{prefix}{number}"
+        colour = COLOURS.get(t.kind, OTHER_COLOUR)
+        label = _quoted(f"{t.kind}\\n{t.name}")
+        lines.append(f'{indent}{node} [label={label}, fillcolor="{colour}"];')
+        for k, part in enumerate(t.nested()):
+            inner = f"{prefix}{number}_{k}_"
+            lines.append(f"{indent}subgraph cluster_{inner}{_word(part.name)} {{")
+            lines.append(f"{indent}  label={_quoted(f'{t.name}: {part.name}')};")
+            _draw(execution_graph(part.thunks), inner, depth + 1, lines)
+            lines.append(f"{indent}}}")
+    for a, b in graph.edges:
+        lines.append(f"{indent}n{prefix}{a} -> n{prefix}{b};")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def _word(name: str) -> str:
+    return "".join([c if c.isascii() and c.isalnum() else "_" for c in name])
