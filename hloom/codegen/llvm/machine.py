@@ -276,21 +276,30 @@ def object_bytes(ir_text: str, machine: Machine, opt_level: int = 2) -> bytes:
 
     `opt_level` 0 to 3 is the effort of code generation; no optimizer pass runs.
     """
-    return _emitted(ir_text, machine, opt_level, lambda target, m: target.emit_object(m))
+    return object_code(ir_text, machine.triple, machine.cpu, machine.features, opt_level)
+
+
+def object_code(ir_text: str, triple: str, cpu: str, features: str, opt_level: int) -> bytes:
+    """As `object_bytes`, for who needs to know nothing else of the machine: nothing is probed."""
+    target = _target_machine(triple, cpu, features, _checked(opt_level))
+    return _emitted(ir_text, target.emit_object)
 
 
 def assembly_text(ir_text: str, machine: Machine, opt_level: int = 2) -> str:
     """As `object_bytes`, as assembly to read."""
-    return _emitted(ir_text, machine, opt_level, lambda target, m: target.emit_assembly(m))
+    level = _checked(opt_level)
+    target = _target_machine(machine.triple, machine.cpu, machine.features, level)
+    return _emitted(ir_text, target.emit_assembly)
 
 
-def _emitted(
-    ir_text: str, machine: Machine, opt_level: int, write: Callable[[Any, Any], Any]
-) -> Any:
+def _checked(opt_level: int) -> int:
     if opt_level not in (0, 1, 2, 3):
         raise _error(f"there is no code generation level {opt_level}", "0, 1, 2 or 3")
+    return opt_level
+
+
+def _emitted(ir_text: str, write: Callable[[Any], Any]) -> Any:
     llvm = _llvm()
-    target = _target_machine(machine.triple, machine.cpu, machine.features, opt_level)
     # A context of its own: the types and constants of a module are freed with it.
     context = llvm.create_context()
     try:
@@ -298,4 +307,4 @@ def _emitted(
         module.verify()
     except RuntimeError as error:
         raise _error(f"LLVM does not accept the text made for it: {str(error).strip()}") from None
-    return write(target, module)
+    return write(module)

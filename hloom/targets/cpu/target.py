@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hloom.base.clock import StageClock
+from hloom.codegen.llvm.compile import CodeCompiler
 from hloom.codegen.llvm.lower import lower_function
 from hloom.codegen.llvm.lower_state import Freedom
-from hloom.codegen.llvm.machine import Machine, object_bytes
+from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions
 from hloom.ir.module import Module
@@ -17,6 +18,7 @@ from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.passes.pipeline import PassRecord, PipelineOptions
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Program, Result
+from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_module
 from hloom.targets.cpu.lower import FAMILIES
 from hloom.targets.cpu.lowering import Lowering
@@ -25,6 +27,9 @@ from hloom.targets.cpu.share import CpuShare
 
 # Importing the families registers their rules.
 RULES = FAMILIES
+
+PARALLEL_INSTRUCTIONS = 400
+"""From this size on a program is worth other processes' help: one takes 0.15 s to start."""
 
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
@@ -49,6 +54,9 @@ class CpuTarget:
 
     machine: Machine
     opt_level: int = 2
+    processes: int | None = None
+    """How many processes may generate code, this one counted; None: as many as there are
+    processors for."""
     passes: PipelineOptions = EVERY_PASS
     kernels: KernelOptions = STRICT
     excess_precision: bool = True
@@ -56,26 +64,19 @@ class CpuTarget:
 
     def compile(self, module: Module, clock: StageClock | None = None) -> Stages:
         """From a graph, which is changed, to a program; each line uses what those above made."""
-        stage = (clock or StageClock()).stage
-        with stage("passes"):
-            result, records = cpu_pipeline().run_recorded(module, self.passes)
-            module = result.module or module
-        with stage("schedule"):
-            schedule_module(module)
-        share = CpuShare()
-        with stage("copies"):
-            insert_copies(module, CopyOptions(can_share=share))
-        with stage("buffers"):
-            places = assign_buffers(module, AssignOptions(can_share=share))
+        clock = clock or StageClock()
+        stage = clock.stage
+        module, places, records = self.planned(module, clock)
         lowering = Lowering(module, places, self.machine.vector_bytes)
         with stage("kernels"):
             thunks = lowering.sequence(module.entry)
-        with stage("llvm text"):
-            texts = self.texts(lowering)
-            texts["main"] = main_text("hloom_main", thunks)
-            whole = module_text(self.machine, texts)
-        with stage("machine code"):
-            objects = [object_bytes(whole, self.machine, self.opt_level)]
+        with CodeCompiler(self.machine, self.opt_level, self.workers(module)) as code:
+            with stage("llvm text"):
+                texts = self.texts(lowering, code)
+                texts["main"] = main_text("hloom_main", thunks)
+                code.add("hloom_main", texts["main"])
+            with stage("machine code"):
+                objects = code.objects()
         program = Program(
             module.name,
             places.allocations,
@@ -87,34 +88,41 @@ class CpuTarget:
         )
         return Stages(module, places, lowering, program, texts, records)
 
-    def texts(self, lowering: Lowering) -> dict[str, str]:
-        """The LLVM text of every kernel and function, by symbol."""
+    def workers(self, module: Module) -> int:
+        """How many other processes are worth having for a program."""
+        if self.processes is not None:
+            return self.processes - 1
+        return granted_threads() - 1 if module.instruction_count >= PARALLEL_INSTRUCTIONS else 0
+
+    def planned(
+        self, module: Module, clock: StageClock | None = None
+    ) -> tuple[Module, Places, list[PassRecord]]:
+        """All that is decided about a graph, which is changed, before code is written."""
+        stage = (clock or StageClock()).stage
+        with stage("passes"):
+            result, records = cpu_pipeline().run_recorded(module, self.passes)
+            module = result.module or module
+        with stage("schedule"):
+            schedule_module(module)
+        share = CpuShare()
+        with stage("copies"):
+            insert_copies(module, CopyOptions(can_share=share))
+        with stage("buffers"):
+            places = assign_buffers(module, AssignOptions(can_share=share))
+        return module, places, records
+
+    def texts(self, lowering: Lowering, code: CodeCompiler) -> dict[str, str]:
+        """The LLVM text of every kernel and function, by symbol; each is also given to `code`."""
         freedom = Freedom(self.kernels.flags, not self.kernels.disable_loop_unrolling)
         texts = {}
         for symbol, kernel in lowering.kernels.items():
             kernel.excess_precision = self.excess_precision
-            texts[symbol] = lower_function(kernel, self.machine, freedom).text()
-        return texts | lowering.functions
-
-
-def module_text(machine: Machine, texts: dict[str, str]) -> str:
-    """One LLVM module of several functions; each declaration stands once (CPU-22)."""
-    defined = set(texts) - {"main"}
-    head = [
-        f'target datalayout = "{machine.data_layout}"',
-        f'target triple = "{machine.triple}"',
-    ]
-    seen: set[str] = set()
-    lines: list[str] = []
-    for text in texts.values():
-        for line in text.split("\n"):
-            if line.startswith("declare "):
-                name = line.split("@", 1)[1].split("(", 1)[0]
-                if name in seen or name in defined:
-                    continue
-                seen.add(name)
-            lines.append(line)
-    return "\n".join([*head, *lines])
+            texts[symbol] = text = lower_function(kernel, self.machine, freedom).text()
+            code.add(symbol, text)
+        for symbol, text in lowering.functions.items():
+            texts[symbol] = text
+            code.add(symbol, text)
+        return texts
 
 
 def parameters_of(module: Module, places: Places) -> list[Parameter]:

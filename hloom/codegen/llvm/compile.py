@@ -1,0 +1,353 @@
+"""Many functions of LLVM text to a few objects, with several processes at work.
+
+Functions are gathered into batches of about `BATCH_BYTES` of text: small ones share the fixed cost
+of an LLVM module (3 ms), and a big program makes enough batches to keep all processes busy. What
+is in which batch depends on the texts alone, so a program is the same bytes whoever compiles it.
+
+A batch may be taken by a worker process as soon as it is full, while the caller still writes the
+next one; when the caller has written all, it compiles batches, too. A worker that dies costs its
+batch a second attempt; when workers cannot be had, the caller does everything itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import heapq
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.machine import Machine, object_bytes
+from hloom.codegen.llvm.worker import ANSWER, DONE, HELLO, REQUEST, read_exactly
+
+LOG = logging.getLogger("hloom")
+BATCH_BYTES = 64 << 10
+MOST_WORKERS = 15
+ATTEMPTS = 2
+"""Workers that a batch may cost before it is taken for what kills them."""
+
+
+def module_text(machine: Machine, texts: Iterable[str], defined: Iterable[str] = ()) -> str:
+    """One LLVM module of several functions; each declaration stands once (CPU-22).
+
+    `defined` are the functions among them that others declare.
+    """
+    lines = [
+        f'target datalayout = "{machine.data_layout}"',
+        f'target triple = "{machine.triple}"',
+    ]
+    seen = set(defined)
+    for text in texts:
+        if "declare " not in text:
+            lines.append(text)
+            continue
+        for line in text.split("\n"):
+            if line.startswith("declare "):
+                name = line.split("@", 1)[1].split("(", 1)[0]
+                if name in seen:
+                    continue
+                seen.add(name)
+            lines.append(line)
+    return "\n".join([*lines, "!0 = !{i32 1}", ""])
+
+
+class Batch:
+    """Some functions to compile together: waiting, being compiled, or done (or failed)."""
+
+    __slots__ = ("attempts", "error", "is_done", "is_suspect", "names", "object", "owner", "text")
+
+    def __init__(self, owner: CodeCompiler, names: list[str], text: str) -> None:
+        self.owner, self.names, self.text = owner, names, text
+        self.object = b""
+        self.error: HloError | None = None
+        self.is_done = False
+        self.attempts = 0
+        self.is_suspect = False
+        """A worker crashed on it: it is not to be compiled in the caller's own process."""
+
+    def __lt__(self, other: Batch) -> bool:
+        """Large ones first: a large one that comes last is waited for."""
+        return len(self.text) > len(other.text)
+
+    def compile(self) -> None:
+        """Compile it in this process."""
+        owner = self.owner
+        try:
+            self.object = object_bytes(self.text, owner.machine, owner.opt_level)
+        except HloError as error:
+            self.error = error
+
+    @property
+    def what(self) -> str:
+        """The first few of its functions, for messages."""
+        more = f" and {len(self.names) - 3} more" if len(self.names) > 3 else ""
+        return ", ".join(self.names[:3]) + more
+
+
+class CodeCompiler:
+    """One compilation: `add` functions, then take the `objects`."""
+
+    def __init__(self, machine: Machine, opt_level: int = 2, workers: int = 0) -> None:
+        """`workers` is how many processes may help; 0 is none."""
+        self.machine, self.opt_level = machine, opt_level
+        self.settings = json.dumps({**machine.as_dict(), "opt_level": opt_level}).encode()
+        self.batches: list[Batch] = []
+        self._pool = shared_workers(os.getpid()) if workers > 0 else None
+        if self._pool is not None:
+            self._pool.start(min(workers, MOST_WORKERS))
+        self._names: list[str] = []
+        self._texts: list[str] = []
+        self._size = 0
+
+    def add(self, name: str, text: str) -> None:
+        """One more function, with the declarations it needs."""
+        self._names.append(name)
+        self._texts.append(text)
+        self._size += len(text)
+        if self._size >= BATCH_BYTES:
+            self._hand_over()
+
+    def objects(self) -> list[bytes]:
+        """The objects of all that was added, in order. Raises the first error there was."""
+        if self._texts:
+            self._hand_over()
+        waiting = self._pool.help(self) if self._pool is not None else self.batches
+        for batch in waiting:
+            if not batch.is_done:
+                batch.compile()
+                batch.is_done = True
+            if batch.error is not None:
+                break
+        for batch in self.batches:
+            if batch.error is not None:
+                raise batch.error
+        return [batch.object for batch in self.batches]
+
+    def close(self) -> None:
+        """Take back what nobody has begun; what is being compiled is thrown away when done."""
+        if self._pool is not None:
+            self._pool.take_back(self)
+
+    def __enter__(self) -> CodeCompiler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _hand_over(self) -> None:
+        text = module_text(self.machine, self._texts, self._names)
+        batch = Batch(self, self._names, text)
+        self.batches.append(batch)
+        self._names, self._texts, self._size = [], [], 0
+        if self._pool is not None:
+            self._pool.put(batch)
+
+
+class Workers:
+    """The worker processes of this process, and the batches that wait for them.
+
+    Each worker has a thread that feeds it. Workers live until this process ends.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        """Guards all below; notified when a batch comes or is done, and when a worker goes."""
+        self.waiting: list[Batch] = []
+        """A heap."""
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.feeders = 0
+        self.is_broken = False
+        """Workers cannot be started here."""
+        self._pid = os.getpid()
+        atexit.register(self.close)
+
+    def start(self, count: int) -> None:
+        """See to it that there are `count` workers, without waiting for them."""
+        with self.changed:
+            if self.is_broken:
+                return
+            missing = count - self.feeders
+            self.feeders = max(self.feeders, count)
+        for _ in range(missing):
+            try:
+                threading.Thread(target=self._feed, name="hloom-worker", daemon=True).start()
+            except RuntimeError as error:  # no more threads can be had
+                LOG.info("no thread for a worker process: %s", error)
+                with self.changed:
+                    self.feeders -= 1
+
+    def put(self, batch: Batch) -> None:
+        """Let a worker have it as soon as one is free."""
+        with self.changed:
+            heapq.heappush(self.waiting, batch)
+            self.changed.notify_all()
+
+    def help(self, owner: CodeCompiler) -> Iterable[Batch]:
+        """Batches of the owner for the caller to compile, until all of them are done."""
+        left = list(owner.batches)
+        while left:
+            with self.changed:
+                mine = [b for b in self.waiting if b.owner is owner]
+                if self.feeders:
+                    mine = [b for b in mine if not b.is_suspect]
+                if mine:
+                    batch = min(mine)
+                    self.waiting.remove(batch)
+                    heapq.heapify(self.waiting)
+                else:
+                    left = [b for b in left if not b.is_done]
+                    if any(b.error for b in owner.batches) or not left:
+                        return
+                    self.changed.wait()
+                    continue
+            yield batch
+
+    def take_back(self, owner: CodeCompiler) -> None:
+        """Forget the owner's batches that nobody has begun."""
+        with self.changed:
+            self.waiting = [b for b in self.waiting if b.owner is not owner]
+            heapq.heapify(self.waiting)
+
+    def close(self) -> None:
+        """End all workers of this process; not those of the process it was forked from."""
+        if os.getpid() == self._pid:
+            self.is_broken = True
+            for process in list(self.processes.values()):
+                process.kill()
+                process.wait()
+
+    # -- feeding, each worker in a thread of its own
+
+    def _feed(self) -> None:
+        """Start a worker and give it batches; when it dies of one, start another."""
+        try:
+            while not self.is_broken:
+                try:
+                    process = _started()
+                except (OSError, EOFError, ValueError) as error:
+                    LOG.info("no worker process, code is generated in this one: %s", error)
+                    self.is_broken = True
+                    return
+                with self.changed:
+                    self.processes[process.pid] = process
+                try:
+                    self._serve(process)
+                finally:
+                    with self.changed:
+                        self.processes.pop(process.pid, None)
+                    process.kill()
+                    process.wait()
+        finally:
+            with self.changed:
+                self.feeders -= 1
+                self.changed.notify_all()
+
+    def _serve(self, process: subprocess.Popen[bytes]) -> None:
+        while True:
+            with self.changed:
+                while not self.waiting:
+                    self.changed.wait()
+                batch = heapq.heappop(self.waiting)
+            try:
+                batch.object, batch.error = _compiled(process, batch)
+            except Exception:  # whatever it was: this worker is no good, and the batch must go on
+                self._lost(process, batch)
+                return
+            with self.changed:
+                batch.is_done = True
+                self.changed.notify_all()
+
+    def _lost(self, process: subprocess.Popen[bytes], batch: Batch) -> None:
+        """A worker died while it compiled a batch: somebody else's turn, or an error."""
+        process.kill()
+        code = process.wait()
+        batch.attempts += 1
+        # Killed from outside, most likely, for the kernel's want of memory or by hand.
+        batch.is_suspect = code != -signal.SIGKILL
+        with self.changed:
+            if batch.is_suspect and batch.attempts >= ATTEMPTS:
+                batch.error = crash_error(batch.what, code)
+                batch.is_done = True
+            else:
+                heapq.heappush(self.waiting, batch)
+            self.changed.notify_all()
+
+
+def crash_error(what: str, code: int) -> HloError:
+    """The error for functions that LLVM does not survive."""
+    return HloError(
+        f"LLVM ended the worker process that compiled {what} ({_cause(code)})",
+        rule="llvm-crash",
+        hint="this is a bug: please report the program; hloom eval runs it",
+    )
+
+
+@cache
+def shared_workers(process_id: int) -> Workers:
+    """The workers of this process; a fork asks with another number and gets its own."""
+    return Workers()
+
+
+def _cause(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """A new worker that has said hello; `EOFError` or `ValueError` if it says something else."""
+    import llvmlite
+
+    if not sys.executable:
+        raise ValueError("it is not known which program is Python")
+    roots = [str(Path(__file__).parents[3]), str(Path(llvmlite.__file__).parents[1])]
+    inherited = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([*roots, *([inherited] if inherited else [])])
+    process = subprocess.Popen(
+        # -P: the folder we stand in is nobody's business.
+        [sys.executable, "-P", "-m", "hloom.codegen.llvm.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    try:
+        said = read_exactly(_pipe(process.stdout), len(HELLO))
+        if said != HELLO:
+            raise ValueError(f"a worker said {said!r}")
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return process
+
+
+def _pipe(stream: IO[bytes] | None) -> Any:
+    assert stream is not None
+    return stream
+
+
+def _compiled(process: subprocess.Popen[bytes], batch: Batch) -> tuple[bytes, HloError | None]:
+    """What a worker makes of a batch; `OSError` or `EOFError` if it dies."""
+    text, settings = batch.text.encode(), batch.owner.settings
+    requests, answers = _pipe(process.stdin), _pipe(process.stdout)
+    view = memoryview(REQUEST.pack(len(settings), len(text)) + settings + text)
+    while view:
+        view = view[requests.write(view) :]
+    status, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
+    result = read_exactly(answers, length)
+    if status == DONE:
+        return result, None
+    return b"", HloError(result.decode(), rule="llvm")

@@ -1,0 +1,213 @@
+"""Objects by several processes: the same as by one, and one clear error whatever happens."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm import compile as under_test
+from hloom.codegen.llvm.compile import CodeCompiler, Workers, module_text
+from hloom.codegen.llvm.machine import Machine
+
+HOST = Machine.host()
+# No symbol of the C library: what the linker gives is not what LLVM folds.
+FUNCTION = """define i64 @{name}(i64 %x) nounwind {{
+  %a = mul i64 %x, {number}
+  %b = add i64 %a, {number}
+  ret i64 %b
+}}
+"""
+WRONG = "define i64 @wrong(i64 %x) {\n  ret i64 %y\n}\n"
+
+
+def functions(count):
+    return {f"f{n}": FUNCTION.format(name=f"f{n}", number=n + 3) for n in range(count)}
+
+
+def compiled(texts, workers):
+    with CodeCompiler(HOST, 1, workers) as code:
+        for name, text in texts.items():
+            code.add(name, text)
+        return code.objects()
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(under_test, "BATCH_BYTES", 150)
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """Workers of this test's own."""
+    made = Workers()
+    monkeypatch.setattr(under_test, "shared_workers", lambda _: made)
+    yield made
+    made.close()
+
+
+def until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def ready(pool, count=1):
+    """Wait for workers that have said hello."""
+    until(lambda: len(pool.processes) >= count)
+    return next(iter(pool.processes.values()))
+
+
+def test_workers_make_the_same_objects(small_batches, pool):
+    texts = functions(40)
+    alone = compiled(texts, 0)
+    assert len(alone) == 20
+    pool.start(2)
+    ready(pool, 2)
+    assert compiled(texts, 2) == alone
+    assert compiled(texts, 2) == alone  # by the same processes
+    assert len(pool.processes) == 2
+
+
+def test_workers_do_take_part(small_batches, pool):
+    pool.start(1)
+    ready(pool)
+    with CodeCompiler(HOST, 1, 1) as code:
+        for name, text in functions(6).items():
+            code.add(name, text)
+        until(lambda: all(b.is_done for b in code.batches))  # nobody here has compiled any
+        assert len(code.batches) == 3
+        assert all(o.startswith(b"\x7fELF") for o in code.objects())
+
+
+def test_without_workers_no_process_is_started(pool):
+    compiled(functions(3), 0)
+    assert pool.feeders == 0
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_text_that_is_wrong_is_one_error(small_batches, pool, workers):
+    texts = {**functions(8), "wrong": WRONG}
+    if workers:
+        pool.start(1)
+        ready(pool)
+    with pytest.raises(HloError, match="LLVM does not accept"):
+        compiled(texts, workers)
+    assert compiled(functions(4), workers)  # and goes on
+    assert not pool.waiting
+
+
+def test_a_worker_that_is_killed_is_replaced(small_batches, pool):
+    pool.start(1)
+    first = ready(pool)
+    first.kill()
+    assert compiled(functions(8), 1) == compiled(functions(8), 0)
+    until(lambda: pool.processes and first.pid not in pool.processes)
+    second = ready(pool)
+    os.kill(second.pid, signal.SIGSTOP)  # asked for a batch, and does not answer
+    with CodeCompiler(HOST, 1, 1) as code:
+        code.add("f", FUNCTION.format(name="f", number=1))
+        code._hand_over()
+        until(lambda: not pool.waiting)
+        second.kill()
+        assert len(code.objects()) == 1
+
+
+def test_what_crashes_llvm_is_an_error(small_batches, pool, monkeypatch):
+    """A worker that aborts when it sees a certain text stands for a crash of LLVM."""
+    crash = (
+        "import os, hloom.codegen.llvm.worker as w; real = w.answer\n"
+        "def answer(settings, text):\n"
+        "    return os.abort() if b'@poison(' in text else real(settings, text)\n"
+        "w.answer = answer; w.main(); os._exit(0)"
+    )
+    real = subprocess.Popen
+
+    def popen(command, **options):
+        return real([sys.executable, "-c", crash], **options)
+
+    monkeypatch.setattr(under_test.subprocess, "Popen", popen)
+    pool.start(1)
+    ready(pool)
+    with CodeCompiler(HOST, 1, 1) as code:
+        code.add("poison", FUNCTION.format(name="poison", number=1))
+        code._hand_over()
+        until(lambda: not pool.waiting)
+        with pytest.raises(HloError, match=r"worker process that compiled poison \(SIGABRT\)"):
+            code.objects()
+    assert compiled(functions(8), 1) == compiled(functions(8), 0)
+
+
+@pytest.mark.parametrize("program", ["", "/nowhere/python", "/bin/true", "/bin/echo"])
+def test_where_no_worker_can_be_had_the_caller_does_it(small_batches, pool, monkeypatch, program):
+    monkeypatch.setattr(sys, "executable", program)
+    assert compiled(functions(8), 2) == compiled(functions(8), 0)
+    until(lambda: pool.is_broken)
+    assert compiled(functions(8), 2)
+
+
+def test_an_interrupted_compilation_leaves_nothing_behind(small_batches, pool, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(under_test.Batch, "compile", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            compiled(functions(30), 1)
+    assert not pool.waiting
+    assert len(compiled(functions(8), 1)) == 4
+
+
+def test_several_threads_compile_at_once(small_batches, pool):
+    wanted = {n: compiled(functions(n), 0) for n in range(10, 16)}
+    found = {}
+
+    def one(n):
+        found[n] = compiled(functions(n), 2)
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in wanted]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert found == wanted
+
+
+def test_workers_die_with_the_parent():
+    """Even where it is killed and tidies nothing up."""
+    program = (
+        "import time; from hloom.codegen.llvm.compile import shared_workers\n"
+        "w = shared_workers(0)\n"
+        "w.start(1)\n"
+        "while not w.processes: time.sleep(0.01)\n"
+        "print(next(iter(w.processes)), flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    assert is_alive(worker)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until(lambda: not is_alive(worker))
+
+
+def is_alive(process_id):
+    try:
+        with open(f"/proc/{process_id}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_declaration_stands_once():
+    a = "declare i32 @g(i32)\ndeclare i32 @b(i32)\ndefine i32 @a(i32 %x) {\n  ret i32 0\n}\n"
+    b = "declare i32 @g(i32)\ndefine i32 @b(i32 %x) {\n  ret i32 0\n}\n"
+    text = module_text(HOST, [a, b], ["a", "b"])
+    assert text.count("declare") == 1
+    assert text.count("@b(") == 1
