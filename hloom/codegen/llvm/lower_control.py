@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows
+from hloom.codegen.llvm.lower_state import Handler, Joined, Lowering, Rows
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
 
@@ -17,8 +17,12 @@ LowerBlock = Callable[[Lowering, Block], tuple[Value, ...]]
 
 
 def _flat(low: Lowering, values: tuple[Value, ...]) -> Rows:
-    """The registers of several tiles, one after another; rows that have parts as their parts."""
-    return [part for value in values for row in low.of(value) for part in low.parts(row)]
+    """The registers of several tiles, one after another; rows that have parts as their parts.
+
+    They are made here, in the block that ends with a branch to the phis that take them.
+    """
+    rows = [part for value in values for row in low.of(value) for part in low.parts(row)]
+    return [low.e.concat(row.parts) if isinstance(row, Joined) else row for row in rows]
 
 
 def _bind(low: Lowering, values: tuple[Value, ...], like: tuple[Value, ...], flat: Rows) -> None:
