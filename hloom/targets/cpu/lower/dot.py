@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hloom.codegen.gemm import product_kernel
 from hloom.codegen.loops import loop_kernel
-from hloom.codegen.product import Product, convolution_product, dot_product, is_canonical_dot
+from hloom.codegen.product import Product, dot_product, is_canonical_dot
+from hloom.codegen.product_convolution import convolution_product
 from hloom.codegen.tile import Body, Emitted
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.thunk import Thunk
@@ -39,5 +40,5 @@ def hero_kernel(body: Body, hero: Instruction, vector_bytes: int) -> Emitted:
 def product_of(hero: Instruction, leaves: set[Instruction]) -> Product | None:
     """The hero as a product of matrices; None where it is none."""
     if hero.opcode == "convolution":
-        return convolution_product(hero)
+        return convolution_product(hero, leaves)
     return dot_product(hero, leaves) if is_canonical_dot(hero) else None

@@ -1,0 +1,1 @@
+"""Measurements of single kernels against peers."""

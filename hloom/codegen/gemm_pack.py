@@ -1,0 +1,314 @@
+"""Packing for products of matrices: parts of A and B as the multiplication reads them.
+
+Packed B is a row of panels, each with the columns of one tile side by side for every k. Packed A is
+one tile of rows, rows after rows where memory runs along K, else for every k the rows side by side.
+The last vector of a run is moved back so that it ends with the run: what is packed twice is equal,
+and one piece of code serves every length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.elements import Elements
+from hloom.codegen.gemm_plan import Plan
+from hloom.codegen.product import Product, Read
+from hloom.kernel.kernel import Value
+
+# Rows and columns of a square that is turned in registers.
+SQUARE = 8
+
+
+@dataclass
+class Part:
+    """A part of K: all digits of `prefix` fixed, the next one between `low` and `high`."""
+
+    prefix: list[Affine]
+    low: Affine
+    high: Affine
+    unit: int
+    """Elements of K for each step of that digit."""
+
+    @property
+    def length(self) -> Affine:
+        """Elements of K in the part."""
+        return self.high.plus(self.low.times(-1)).times(self.unit)
+
+    def start(self, depths: Sequence[int]) -> Affine:
+        """The number of the first element in all of K."""
+        total = ZERO
+        for x, size in zip(self.prefix, depths):
+            total = total.times(size).plus(x)
+        size = depths[len(self.prefix)]
+        return total.times(size).plus(self.low).times(self.unit)
+
+
+@dataclass
+class RowsOfA:
+    """Rows of A for one tile: memory with strides along rows and along K."""
+
+    buffer: Value
+    offset: Affine
+    row_stride: int
+    depth_stride: int
+
+
+class Packer:
+    """Writes the packing loops of one kernel."""
+
+    def __init__(self, e: Elements, p: Product, plan: Plan) -> None:
+        self.e, self.p, self.plan, self.b = e, p, plan, e.builder
+        self.batch = ZERO
+        self.depth = plan.piece * prod(p.depths[plan.split + 1 :])
+        size = max(p.of.size_bytes, 1)
+        # Rows that are powers of two apart would all want the same places of the cache.
+        self.a_stride = self.depth + (plan.lanes if self.depth * size % 1024 == 0 else 0)
+
+    # -- parts of K
+
+    def parts(self, body: Callable[[Part], None]) -> None:
+        """`body` for each part of K."""
+        e, p, plan = self.e, self.p, self.plan
+        size = p.depths[plan.split]
+        unit = prod(p.depths[plan.split + 1 :])
+        outer = p.depths[: plan.split]
+
+        def one(o: Affine) -> tuple[Value, ...]:
+            prefix = e.indices.digits(o, outer)
+
+            def piece(low: Affine) -> tuple[Value, ...]:
+                high = self.least(low.plus(plan.piece), size)
+                body(Part(prefix, low, high, unit))
+                return ()
+
+            return e.loop(size, (), piece, step=plan.piece)
+
+        e.loop(prod(outer), (), one)
+
+    def least(self, x: Affine, most: int) -> Affine:
+        """The smaller of an index and a number."""
+        low, high = x.bounds()
+        if high <= most:
+            return x
+        if low >= most:
+            return constant(most)
+        value = self.b.binary("minimum", self.e.scalar(x), self.b.index(most))
+        return self.e.indices.scalar(value, low, most)
+
+    def lesser(self, x: Affine, y: Affine) -> Affine:
+        """The smaller of two indices."""
+        if y.is_constant:
+            return self.least(x, y.const)
+        value = self.b.binary("minimum", self.e.scalar(x), self.e.scalar(y))
+        bounds = x.bounds(), y.bounds()
+        return self.e.indices.scalar(value, min(bounds[0][0], bounds[1][0]), bounds[1][1])
+
+    def each(self, low: Affine, high: Affine, step: int, body: Callable[[Affine], None]) -> None:
+        """`body(k)` for k from `low` to `high`, step by step; the last ones moved back to fit."""
+        e = self.e
+
+        def one(k: Affine) -> tuple[Value, ...]:
+            body(k)
+            return ()
+
+        def moved(k: Affine) -> tuple[Value, ...]:
+            body(self.lesser(k, high.plus(-step)) if step > 1 else k)
+            return ()
+
+        if low.is_constant and high.is_constant:
+            whole = (high.const - low.const) % step == 0
+            e.loop(high.const, (), one if whole else moved, step=step, lower=low.const)
+            return
+        first, last = low.bounds()[0], high.bounds()[1]
+
+        def write(k: Value) -> tuple[Value, ...]:
+            return moved(e.indices.scalar(k, first, last - 1))
+
+        e.for_(e.scalar(low), e.scalar(high), step, (), write)
+
+    def walk(self, part: Part, upto: int, body: Callable[[list[Affine], Affine], None]) -> None:
+        """`body(digits, position)` for the digits before `upto`; the position within the part
+        counts in units of digit `upto`."""
+        depths = self.p.depths
+
+        def level(d: int, digits: list[Affine], position: Affine) -> None:
+            if d >= upto:
+                body(digits, position)
+                return
+            low, high = ZERO, constant(depths[d])
+            if d == len(part.prefix):
+                low, high = part.low, part.high
+
+            def one(x: Affine) -> None:
+                at = position.times(depths[d]).plus(x.plus(low.times(-1)))
+                level(d + 1, [*digits, x], at)
+
+            self.each(low, high, 1, one)
+
+        level(len(part.prefix), list(part.prefix), ZERO)
+
+    # -- B
+
+    def pack_b(self, panels: Value, first_tile: Affine, count: Affine, part: Part) -> None:
+        """The panels of a step for a part of K."""
+        if self.p.b_lanes == "k":
+            self._turned(panels, first_tile, count, part)
+            return
+        p, plan, e = self.p, self.plan, self.e
+        start = part.start(p.depths)
+        pieces = self._pieces()
+
+        def one(k: Affine) -> None:
+            digits = e.indices.digits(start.plus(k), p.depths)
+
+            def tile(t: Affine) -> None:
+                n = self.first_column(first_tile.plus(t))
+                base = t.times(self.depth).plus(k).times(plan.width)
+                for at, lanes in pieces:
+                    e.tile = (lanes,) if lanes > 1 else ()
+                    column = n.plus(at).plus(e.indices.lane(0, lanes, 1))
+                    value = self.b.broadcast(p.b(e, self.batch, column, digits), e.tile)
+                    place = e.scalar(base.plus(at))
+                    self.b.store(panels, place, value, (1,) if lanes > 1 else ())
+
+            self.each(ZERO, count, 1, tile)
+
+        self.each(ZERO, part.length, 1, one)
+
+    def _pieces(self) -> list[tuple[int, int]]:
+        """Where in a panel whole vectors begin, and how wide they are."""
+        columns, lanes, width = self.p.columns, self.plan.lanes, self.plan.width
+        if columns >= width:
+            return [(0, width)] if not self.p.of.is_complex else self._vectors(width, lanes)
+        return self._vectors(columns, lanes)
+
+    @staticmethod
+    def _vectors(columns: int, lanes: int) -> list[tuple[int, int]]:
+        if columns <= lanes:
+            return [(0, columns)]
+        found = [(at, lanes) for at in range(0, columns - lanes + 1, lanes)]
+        if columns % lanes:
+            found.append((columns - lanes, lanes))
+        return found
+
+    def first_column(self, tile: Affine) -> Affine:
+        """The first column of a tile; the last one ends with the columns."""
+        width, columns = self.plan.width, self.p.columns
+        if columns <= width:
+            return ZERO
+        start = tile.times(width)
+        return self.least(start, columns - width) if columns % width else start
+
+    def _turned(self, panels: Value, first_tile: Affine, count: Affine, part: Part) -> None:
+        """B stored along K: small squares are turned in registers."""
+        p, plan, e = self.p, self.plan, self.e
+        inner = len(p.depths) - 1
+        # Squares of half the vectors are as fast and far less code.
+        lanes = min(max(e.vector_bytes // max(p.of.size_bytes, 4), 1), SQUARE)
+        across = min(lanes, p.columns, plan.width)
+        split_inner = inner == len(part.prefix)
+        low = part.low if split_inner else ZERO
+        high = part.high if split_inner else constant(p.depths[inner])
+        deep = min(lanes, p.depths[inner])
+        wide = min(plan.width, p.columns)
+
+        def tile(t: Affine) -> None:
+            n = self.first_column(first_tile.plus(t))
+
+            def outer(digits: list[Affine], position: Affine) -> None:
+                def square(k: Affine) -> None:
+                    def group(c: Affine) -> None:
+                        e.tile = (deep, across)
+                        row = k.plus(e.indices.lane(0, deep, 2))
+                        column = n.plus(c).plus(e.indices.lane(1, across, 2))
+                        value = p.b(e, self.batch, column, [*digits, row])
+                        value = self.b.broadcast(value, e.tile)
+                        at = position.times(p.depths[inner] if not split_inner else 1)
+                        at = t.times(self.depth).plus(at).plus(k.plus(low.times(-1)))
+                        place = e.scalar(at.times(plan.width).plus(c))
+                        self.b.store(panels, place, value, (plan.width, 1))
+
+                    self.each(ZERO, constant(wide), across, group)
+
+                self.each(low, high, deep, square)
+
+            self.walk(part, inner, outer)
+
+        self.each(ZERO, count, 1, tile)
+
+    # -- A
+
+    def a_scratch(self) -> Value | None:
+        """Memory for a tile of rows; None if A is read where it stands."""
+        p, plan = self.p, self.plan
+        if p.direct_a is not None:
+            return None
+        return self.b.alloc(p.of, plan.height * self.a_stride)
+
+    def rows_of_a(self, scratch: Value | None, m: Affine, part: Part) -> RowsOfA:
+        """A tile of rows, packed if it must be."""
+        p, plan, e = self.p, self.plan, self.e
+        if scratch is None:
+            assert p.direct_a is not None
+            source, offset, along_rows, along_k = p.direct_a(e, self.batch, m)
+            at = offset.plus(part.start(p.depths).times(along_k))
+            return RowsOfA(source, at, along_rows, along_k)
+        if p.a_lanes == "m":
+            self._columns_of_a(scratch, m, part)
+            return RowsOfA(scratch, ZERO, 1, plan.height)
+
+        def row(r: Affine) -> None:
+            self._row_of_a(scratch, r, p.a, m.plus(r), part)
+
+        self.each(ZERO, constant(plan.height), 1, row)
+        return RowsOfA(scratch, ZERO, self.a_stride, 1)
+
+    def _columns_of_a(self, scratch: Value, m: Affine, part: Part) -> None:
+        """For every k the rows side by side."""
+        p, height, e = self.p, self.plan.height, self.e
+
+        def one(digits: list[Affine], position: Affine) -> None:
+            e.tile = (height,) if height > 1 else ()
+            row = m.plus(e.indices.lane(0, height, 1))
+            value = self.b.broadcast(p.a(e, self.batch, row, digits), e.tile)
+            at = e.scalar(position.times(height))
+            self.b.store(scratch, at, value, (1,) if height > 1 else ())
+
+        self.walk(part, len(p.depths), one)
+
+    def _row_of_a(self, scratch: Value, r: Affine, read: Read, m: Affine, part: Part) -> None:
+        """One row, in vectors along the digits of K that are contiguous."""
+        p, e = self.p, self.e
+        split = len(part.prefix)
+        first = max(len(p.depths) - p.a_merged, split)
+        if first == split and part.unit * p.depths[split] != self.depth:
+            # The part does not hold all of the digit: only what is behind it is joined.
+            first = split if split == len(p.depths) - 1 else split + 1
+        sizes = p.depths[first:]
+        run = prod(sizes)
+        low, high = ZERO, constant(run)
+        if first == split:
+            unit = prod(sizes[1:])
+            low, high = part.low.times(unit), part.high.times(unit)
+        length = run if first != split else self.depth
+        lanes = min(2 * self.plan.lanes, length)
+        if lanes > self.plan.lanes and length % lanes and length % self.plan.lanes == 0:
+            lanes = self.plan.lanes
+
+        def outer(digits: list[Affine], position: Affine) -> None:
+            def some(k: Affine) -> None:
+                e.tile = (lanes,) if lanes > 1 else ()
+                within = k.plus(e.indices.lane(0, lanes, 1))
+                inner = e.indices.digits(within, sizes)
+                value = self.b.broadcast(read(e, self.batch, m, [*digits, *inner]), e.tile)
+                at = r.times(self.a_stride).plus(k.plus(low.times(-1)))
+                if first != split:
+                    at = at.plus(position.times(run))
+                self.b.store(scratch, e.scalar(at), value, (1,) if lanes > 1 else ())
+
+            self.each(low, high, lanes, some)
+
+        self.walk(part, first, outer)

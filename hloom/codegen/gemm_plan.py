@@ -1,0 +1,184 @@
+"""Sizes of the blocks of a product of matrices, chosen from its extents.
+
+A step of the grid owns some panels of columns and some tiles of rows. The choice is by a small
+model: multiply-adds at the machine's rate, what packing costs each time it is repeated, and how
+evenly the steps go into two threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloom.codegen.product import Product
+
+# What a step packs of B at once should stay in half of a second-level cache.
+PANEL_BYTES = 448 * 1024
+# The scratch for partial sums of a step.
+PARTIAL_BYTES = 192 * 1024
+# The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
+LEAST_DEPTH = 256
+# The most rows that are multiplied by a B that stays where it stands.
+DIRECT_ROWS = 8
+ALONG_K_ROWS = 6
+# Columns of a step of the direct form: whole pages of B are read in a row.
+DIRECT_COLUMNS = 1024
+# Multiply-adds that are worth a step of their own.
+STEP_WORK = 200_000
+# Machine cycles per element packed, in vectors: copied as it lies, turned, or picked up by im2col.
+COPIED, TURNED, GATHERED = 3.0, 8.0, 5.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes of the blocks of one product.
+
+    A tile has `height` rows and `vectors * lanes` columns. A step has `panels` tiles of columns
+    and `row_tiles` tiles of rows; there are `blocks` steps along the columns, `chunks` along the
+    rows. K is cut within its digit `split`, `piece` elements of that digit at a time.
+    """
+
+    form: str
+    height: int
+    lanes: int
+    vectors: int
+    panels: int = 1
+    blocks: int = 1
+    row_tiles: int = 1
+    chunks: int = 1
+    split: int = 0
+    piece: int = 0
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return self.vectors * self.lanes
+
+    @staticmethod
+    def of(p: Product, vector_bytes: int) -> Plan:
+        """The plan for a product on a machine with such vectors."""
+        lanes = max(vector_bytes // max(p.of.size_bytes, 1), 1)
+        if p.rows <= ALONG_K_ROWS and p.row_groups == 1 and p.b_lanes == "k":
+            if p.depths[-1] >= lanes:
+                return _along_k(p, lanes)
+        if p.rows <= DIRECT_ROWS and p.row_groups == 1 and p.b_lanes == "n":
+            return _direct(p, lanes)
+        return _packed(p, lanes, 24 if vector_bytes != 32 else 12)
+
+
+def _along_k(p: Product, lanes: int) -> Plan:
+    columns = max(1, min(4, 16 // p.rows, p.columns))
+    tiles = -(-p.columns // columns)
+    wanted = _steps(p)
+    panels = -(-tiles // max(1, min(tiles, -(-wanted // p.batch))))
+    return Plan("along-k", p.rows, columns, 1, panels, -(-tiles // panels))
+
+
+def _direct(p: Product, lanes: int) -> Plan:
+    most = max(1, 16 // p.rows)
+    vectors = max(1, min(most, 4, p.columns // lanes))
+    tiles = -(-p.columns // (vectors * lanes))
+    least = -(-DIRECT_COLUMNS // (vectors * lanes))
+    wanted = -(-_steps(p) // p.batch)
+    panels = min(tiles, max(-(-tiles // wanted), least if tiles >= 4 * least else 1))
+    return Plan("direct", p.rows, lanes, vectors, panels, -(-tiles // panels))
+
+
+def _steps(p: Product) -> int:
+    """How many steps are wanted: enough for the threads, none too small to be handed out."""
+    return max(1, min(16, p.flops // (2 * STEP_WORK)))
+
+
+def _packed(p: Product, lanes: int, registers: int) -> Plan:
+    if p.of.is_complex:
+        registers //= 2
+    height, vectors = _tile(p, lanes, registers)
+    width = vectors * lanes
+    tiles = -(-p.columns // width)
+    rows = -(-p.rows // height)
+    element = max(p.of.size_bytes, 1)
+    most = max(1, PANEL_BYTES // (min(p.depth, LEAST_DEPTH) * width * element))
+    wanted = _steps(p)
+    best, least = (1, 1), None
+    for panels in range(1, min(tiles, most) + 1):
+        blocks = -(-tiles // panels)
+        if panels > 1 and -(-tiles // blocks) != panels:
+            continue
+        for chunks in _chunk_counts(p.row_groups * rows, -(-wanted // (blocks * p.batch))):
+            cost = _cost(p, height, vectors, panels, blocks, chunks, p.row_groups * rows)
+            if blocks * chunks * p.batch < min(wanted, 4):
+                cost *= 1.5
+            if least is None or cost < least:
+                best, least = (panels, chunks), cost
+    panels, chunks = best
+    total = p.row_groups * rows
+    per_chunk = -(-total // chunks)
+    split, piece, parts = _cut(p, max(PANEL_BYTES // (panels * width * element), 16), lanes)
+    if parts > 1:
+        room = max(1, PARTIAL_BYTES // (panels * width * height * element))
+        per_chunk = -(-total // -(-total // min(per_chunk, room)))
+    chunks = -(-total // per_chunk)
+    blocks = -(-tiles // panels)
+    return Plan("packed", height, lanes, vectors, panels, blocks, per_chunk, chunks, split, piece)
+
+
+def _chunk_counts(tiles: int, wanted: int) -> list[int]:
+    """How many chunks of rows may be tried."""
+    found = {1, 2, 4, wanted, 2 * wanted, -(-wanted // 2)}
+    return sorted({-(-tiles // -(-tiles // n)) for n in found if 1 <= n <= tiles})
+
+
+def _cost(
+    p: Product, height: int, vectors: int, panels: int, blocks: int, chunks: int, tiles: int
+) -> float:
+    """A guess of the cycles of two threads for each unit of depth of one batch element."""
+    rows = -(-tiles // chunks) * height
+    work = rows * panels * vectors
+    pack_b = panels * vectors * (COPIED if p.b_lanes == "n" else TURNED)
+    pack_a = 0.0
+    if not p.direct_a:
+        pack_a = rows / 16 * (GATHERED if len(p.depths) > 1 else COPIED)
+    step = work + pack_a + pack_b
+    steps = blocks * chunks * p.batch
+    # The last block and the last chunk may be smaller, which helps nobody who waits.
+    full = step * -(-steps // 2) / p.batch
+    even = step * steps / 2 / p.batch
+    return 0.5 * (full + even) + 40.0 * steps / p.batch
+
+
+def _tile(p: Product, lanes: int, registers: int) -> tuple[int, int]:
+    """Rows and vectors of a tile: the shape that wastes least and loads least."""
+    best, least = (1, 1), None
+    for vectors in (2, 3, 4, 1):
+        if vectors > 1 and (vectors - 1) * lanes >= p.columns:
+            continue
+        most = max(1, min(registers // vectors, 12, p.rows))
+        height = -(-p.rows // -(-p.rows // most))
+        area = -(-p.rows // height) * height * -(-p.columns // (vectors * lanes)) * vectors
+        loads = (height + vectors) / (height * vectors)
+        cost = area * (1.0 + max(0.0, loads - 0.45)) * (1.0 if height * vectors >= 8 else 1.2)
+        if vectors == 4:
+            cost *= 1.02
+        if least is None or cost < least * 0.99:
+            best, least = (height, vectors), cost
+    return best
+
+
+def _cut(p: Product, most: int, lanes: int) -> tuple[int, int, int]:
+    """Where K is cut: the digit, how many of it make a part, and how many parts there are."""
+    if p.depth <= most:
+        return 0, p.depths[0], 1
+    split, unit = len(p.depths) - 1, 1
+    while split and unit * p.depths[split] <= most:
+        unit *= p.depths[split]
+        split -= 1
+    size = p.depths[split]
+    parts = max(-(-size // max(most // unit, 1)), 1)
+    piece = -(-size // parts)
+    if split == len(p.depths) - 1 and parts > 1:
+        # Packing goes in whole vectors; the last part must have one.
+        piece = -(-piece // (2 * lanes)) * 2 * lanes
+        while 0 < size % piece < 2 * lanes:
+            piece += 2 * lanes
+        piece = min(piece, size)
+    return split, piece, prod(p.depths[:split]) * -(-size // piece)

@@ -1,0 +1,165 @@
+"""Convolutions seen as products of matrices: rows are places of the result, K is the window.
+
+The weight gradient is the product the other way round: rows are the places of the window with
+their input features, K are the images and places of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloom.codegen.affine import ZERO, Affine
+from hloom.codegen.elements import Elements, Index
+from hloom.codegen.elements_data import choose
+from hloom.codegen.elements_fold import window_position
+from hloom.codegen.elements_product import accumulator_type
+from hloom.codegen.product import Product, fastest
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import Value
+
+# Groups with fewer features than this are no products worth the packing.
+LEAST_FEATURES = 4
+LEAST_OUTPUTS = 8
+
+
+def convolution_product(i: Instruction, leaves: set[Instruction]) -> Product | None:
+    """A convolution as a product; None for depthwise ones and what else is none."""
+    if i.attrs.convolution_kind == "wgrad" or i.attrs.batch_group_count != 1:
+        return _weight_gradient(i, leaves)
+    return _forward(i, leaves)
+
+
+def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
+    labels = i.attrs.dim_labels
+    lhs, rhs = i.operands
+    dims = i.attrs.window.dimensions
+    groups = i.attrs.feature_group_count
+    features = rhs.shape.dims[labels.kernel_input_feature_dimension]
+    outputs = rhs.shape.dims[labels.kernel_output_feature_dimension] // groups
+    if groups > 1 and (features < LEAST_FEATURES or outputs < LEAST_OUTPUTS):
+        return None
+    out = [i.shape.dims[d] for d in labels.output_spatial_dimensions]
+    images = i.shape.dims[labels.output_batch_dimension]
+    sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
+    of = accumulator_type(i.shape.dtype)
+
+    def read_a(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
+        image, *place = e.indices.digits(m, [images, *out])
+        where, inside = window_position(e, tuple(place), k[:-1], dims, sizes)
+        at = [ZERO] * lhs.shape.rank
+        at[labels.input_batch_dimension] = image
+        at[labels.input_feature_dimension] = g.times(features).plus(k[-1])
+        for d, x in zip(labels.input_spatial_dimensions, where):
+            at[d] = x
+        value = e.builder.convert(e.value(lhs, tuple(at), inside), of)
+        if inside is not None:
+            value = choose(e, inside, value, e.builder.constant(of, 0))
+        return value
+
+    def read_b(e: Elements, g: Affine, n: Affine, k: Sequence[Affine]) -> Value:
+        at = [ZERO] * rhs.shape.rank
+        at[labels.kernel_input_feature_dimension] = k[-1]
+        at[labels.kernel_output_feature_dimension] = g.times(outputs).plus(n)
+        for d, x, w in zip(labels.kernel_spatial_dimensions, k, dims):
+            at[d] = x.times(-1).plus(w.size - 1) if w.window_reversal else x
+        return e.builder.convert(e.value(rhs, tuple(at)), of)
+
+    def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
+        image, *place = e.indices.digits(m, [images, *out])
+        at = [ZERO] * i.shape.rank
+        at[labels.output_batch_dimension] = image
+        at[labels.output_feature_dimension] = g.times(outputs).plus(n)
+        for d, x in zip(labels.output_spatial_dimensions, place):
+            at[d] = x
+        return tuple(at)
+
+    # A row of the window and its features are contiguous where nothing comes between.
+    last = dims[-1] if dims else None
+    merged = 1
+    if last and groups == 1 and last.window_dilation == last.base_dilation == 1:
+        merged = 2 if fastest(lhs, leaves) == labels.input_feature_dimension else 1
+    b_lanes = "n"
+    if fastest(rhs, leaves) == labels.kernel_input_feature_dimension:
+        b_lanes = "k"
+    return Product(
+        i,
+        of,
+        groups,
+        images * prod(out),
+        outputs,
+        (*[w.size for w in dims], features),
+        read_a,
+        read_b,
+        index,
+        "k",
+        b_lanes,
+        a_merged=merged,
+    )
+
+
+def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None:
+    """`f01b_i01o->01bf`: `[places * ci, n * k] x [n * k, co]`."""
+    labels = i.attrs.dim_labels
+    lhs, rhs = i.operands
+    dims = i.attrs.window.dimensions
+    groups = i.attrs.batch_group_count
+    if i.attrs.feature_group_count != 1:
+        return None
+    places = [i.shape.dims[d] for d in labels.output_spatial_dimensions]
+    sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
+    # In this form the contracted "feature" of the labels is the batch of images.
+    images = lhs.shape.dims[labels.input_feature_dimension]
+    rows = i.shape.dims[labels.output_batch_dimension]
+    columns = i.shape.dims[labels.output_feature_dimension] // groups
+    if groups > 1 and (rows < LEAST_FEATURES or columns < LEAST_OUTPUTS):
+        return None
+    of = accumulator_type(i.shape.dtype)
+
+    def read_a(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
+        *place, row = e.indices.digits(m, [*places, rows])
+        where, inside = window_position(e, tuple(place), k[1:], dims, sizes)
+        at = [ZERO] * lhs.shape.rank
+        at[labels.input_feature_dimension] = k[0]
+        at[labels.input_batch_dimension] = g.times(rows).plus(row)
+        for d, x in zip(labels.input_spatial_dimensions, where):
+            at[d] = x
+        value = e.builder.convert(e.value(lhs, tuple(at), inside), of)
+        if inside is not None:
+            value = choose(e, inside, value, e.builder.constant(of, 0))
+        return value
+
+    def read_b(e: Elements, g: Affine, n: Affine, k: Sequence[Affine]) -> Value:
+        at = [ZERO] * rhs.shape.rank
+        at[labels.kernel_input_feature_dimension] = k[0]
+        at[labels.kernel_output_feature_dimension] = g.times(columns).plus(n)
+        for d, x, w in zip(labels.kernel_spatial_dimensions, k[1:], dims):
+            at[d] = x.times(-1).plus(w.size - 1) if w.window_reversal else x
+        return e.builder.convert(e.value(rhs, tuple(at)), of)
+
+    def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
+        *place, row = e.indices.digits(m, [*places, rows])
+        at = [ZERO] * i.shape.rank
+        at[labels.output_batch_dimension] = row
+        at[labels.output_feature_dimension] = g.times(columns).plus(n)
+        for d, x in zip(labels.output_spatial_dimensions, place):
+            at[d] = x
+        return tuple(at)
+
+    a_lanes = "m" if fastest(lhs, leaves) == labels.input_batch_dimension else "k"
+    last_digit = labels.kernel_spatial_dimensions[-1] if dims else -1
+    b_lanes = "k" if fastest(rhs, leaves) == last_digit else "n"
+    return Product(
+        i,
+        of,
+        groups,
+        rows,
+        columns,
+        (images, *[w.size for w in dims]),
+        read_a,
+        read_b,
+        index,
+        a_lanes,
+        b_lanes,
+        row_groups=prod(places),
+    )
