@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hloom.program.call_site import CallSite
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.thunk import Thunk
 from hloom.types.shape import Shape
@@ -49,7 +50,12 @@ class Program:
     result_shape: Shape
     objects: list[bytes]
     entry: str = "hloom_main"
-    host_functions: list[object] = field(default_factory=list)
+    call_sites: list[CallSite] = field(default_factory=list)
+    """The custom calls, by the number that their thunks give."""
+    infeeds: list[Shape] = field(default_factory=list)
+    """What each infeed reads."""
+    outfeeds: list[Shape] = field(default_factory=list)
+    """What each outfeed writes, by the number that its items begin with."""
 
     @property
     def temp_bytes(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import HloError, UsageError
-from hloom.program.slice import data_bytes, dynamic_size_offset
+from hloom.program.slice import data_bytes, dynamic_size_offset, size_bytes
 from hloom.runtime.native import library
 from hloom.types.shape import Shape
 
@@ -88,6 +88,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the elements; of those that the bounds allow, where sizes are of run time."""
         return data_bytes(self.shape)
 
     @property
@@ -121,18 +122,17 @@ class Buffer:
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements as an array that shares the memory."""
         shape = self.shape
-        raw = np.asarray(self._alive())[self._offset : self._offset + data_bytes(shape)]
-        array = raw.view(shape.dtype.numpy)
+        sizes = self.sizes  # an array of run-time size is dense, whatever its bounds
+        dtype = shape.dtype.numpy
+        size_bytes = prod(sizes) * dtype.itemsize
+        raw = np.asarray(self._alive())[self._offset : self._offset + size_bytes]
+        array = raw.view(dtype)
         layout = shape.layout
         if layout is None or layout.is_default or shape.rank < 2:
-            array = array.reshape(shape.dims)
-        else:
-            order = layout.minor_to_major[::-1]
-            array = array.reshape([shape.dims[d] for d in order])
-            array = array.transpose([order.index(d) for d in range(shape.rank)])
-        if shape.is_dynamic:
-            array = array[tuple([slice(n) for n in self.sizes])]
-        return array
+            return array.reshape(sizes)
+        order = layout.minor_to_major[::-1]
+        array = array.reshape([sizes[d] for d in order])
+        return array.transpose([order.index(d) for d in range(shape.rank)])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()
@@ -161,12 +161,17 @@ class Buffer:
 
 
 def copied(array: np.ndarray[Any, Any], shape: Shape) -> Block:
-    """The elements of an array in new memory, in the layout of a shape."""
-    from hloom.program.slice import size_bytes
+    """The elements of an array in new memory, in the layout of a shape.
 
+    Behind the bound of an array of run-time size stand the sizes it has.
+    """
     block = Block(size_bytes(shape))
     ordered = in_layout(array, shape)
     ctypes.memmove(block.address, ordered.ctypes.data, ordered.nbytes)
+    if shape.is_dynamic:
+        sizes = np.array(array.shape, np.int32)
+        place = block.address + dynamic_size_offset(shape, 0)
+        ctypes.memmove(place, sizes.ctypes.data, sizes.nbytes)
     return block
 
 

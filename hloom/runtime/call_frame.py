@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import UsageError
-from hloom.types.dtype import BY_NAME, BY_NUMBER, DType
+from hloom.types.dtype import BY_NAME, BY_NUMBER, TOKEN, DType
 
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 ARRAY, DICTIONARY, SCALAR, STRING = 1, 2, 3, 4
@@ -84,7 +84,9 @@ def typed(value: Any, dtype: str) -> Typed:
 
 
 def view(buffer: Buffer, writable: bool) -> np.ndarray:
-    """The memory of a buffer as a row-major array; nothing is copied."""
+    """The memory of a buffer as a row-major array; nothing is copied. A token has no elements."""
+    if buffer.dtype == TOKEN.number:
+        return np.empty(0, np.bool_)
     dtype = BY_NUMBER[buffer.dtype].numpy
     dims = tuple(buffer.dims[: buffer.rank])
     size_bytes = int(np.prod(dims, dtype=np.int64)) * dtype.itemsize

@@ -18,12 +18,18 @@ import numpy as np
 from hloom.base.diagnostics import UsageError
 from hloom.program.program import Parameter, Program
 from hloom.program.slice import data_bytes
+from hloom.program.thunks.routine import Routine
+from hloom.program.thunks.thunk import walk
 from hloom.runtime.buffer import Block, Buffer, copied, in_layout
+from hloom.runtime.call_sites import CallSites, have_lapack
+from hloom.runtime.feeds import Feeds
 from hloom.runtime.native import Context, LoadedObjects, Pool, RandomState
 from hloom.types.literal import Literal
 
 # What a caller's memory must be aligned to: the widest type of an element (CPU-14).
 ARGUMENT_ALIGNMENT = 16
+# Routines that a LAPACK runs where there is one.
+FACTORISATIONS = frozenset(["hl_cholesky", "hl_triangular_solve"])
 
 
 @cache
@@ -47,6 +53,10 @@ class Executor:
                 ctypes.memmove(block.address, a.data, len(a.data))
                 self._constants[a.index] = block
         self._random = RandomState()
+        self.feeds = Feeds(program.infeeds, program.outfeeds)
+        if any(isinstance(t, Routine) and t.symbol in FACTORISATIONS for t in walk(program.thunks)):
+            have_lapack()
+        self._sites = CallSites(program.call_sites, Context(self._pool))
         self.interruptible = False
         """Whether Ctrl-C ends a run, which then takes 50 us more."""
         self._contexts: list[Context] = []
@@ -148,6 +158,9 @@ class Executor:
     ) -> None:
         """Put one argument where the program looks for it."""
         shape = p.shape
+        if isinstance(given, Buffer) and given.shape is not shape:
+            if given.shape.is_dynamic or shape.is_dynamic:
+                given = given.numpy()  # its bounds, and so the place of its sizes, may differ
         if isinstance(given, Buffer):
             if not given.shape.compatible(shape):
                 raise _wrong_argument(p, f"has shape {given.shape.text}")
@@ -186,13 +199,24 @@ class Executor:
         with self._lock:
             context = self._contexts.pop() if self._contexts else None
         if context is None:
-            context = Context(self._pool, random=self._random)
+            context = self._context()
         try:
             main = self._entry if entry is None else entry
             context.execute(main, buffers, interruptible=self.interruptible)
         finally:
             with self._lock:
                 self._contexts.append(context)
+
+    def _context(self) -> Context:
+        """A new context for runs of this program."""
+        context = Context(
+            self._pool,
+            random=self._random,
+            infeed=self.feeds.infeed,
+            outfeed=self.feeds.outfeed,
+        )
+        self._sites.attach(context)
+        return context
 
 
 def _take(donated: list[Buffer], held: list[Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,9 @@ class HandlerError(HloError):
 class Call:
     """One call of a handler: its arguments, the memory of its results, its attributes.
 
-    In the instantiate stage there are no arrays. `kept` is what instantiate returned, for this
-    call site of this executable.
+    In the instantiate stage there are no arrays. A token is an array of bool without elements.
+    Memory is seen row by row, whatever layouts the call states. `kept` is what instantiate
+    returned, for this call site of this executable.
     """
 
     arguments: list[np.ndarray]
@@ -125,16 +126,24 @@ class _Context(ctypes.Structure):
     _fields_ = [(n, ctypes.c_int32) for n in ("status", "cancel", "threads", "device")]
 
 
+_KEPT: dict[int, Any] = {}
+"""What Python functions returned from instantiate, by the address of the call's slot."""
+
+
+def forget(slot: int) -> None:
+    """Let go of what is kept for the call whose state slot stands at this address."""
+    _KEPT.pop(slot, None)
+
+
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(RawFrame))
 
 
 @dataclass(slots=True)
 class _PythonHandler:
-    """The native entry of Python functions by stage; `kept` by the address of the call's slot."""
+    """The native entry of Python functions by stage."""
 
     name: str
     stages: dict[str, Callable[[Call], Any]]
-    kept: dict[int, Any] = field(default_factory=dict)
 
     def __call__(self, context: int, raw: Any) -> int:
         try:
@@ -161,11 +170,11 @@ class _PythonHandler:
             raw.run_id,
             known.threads,
             known.device,
-            self.kept.get(slot),
+            _KEPT.get(slot),
         )
         returned = self.stages[stage](call)
         if instantiating and slot:
-            self.kept[slot] = returned
+            _KEPT[slot] = returned
 
 
 def _told(context: int, code: str, message: str) -> int:

@@ -104,7 +104,8 @@ HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffe
       inner->slot = hl::acquire_slot(pool);
     }
     uint64_t mode = hl::set_default_float_mode();
-    int32_t status = fn(context, buffers);
+    int32_t status = inner->call_site_count != 0 ? hl_call_sites_begin(context, buffers) : HL_OK;
+    if (status == HL_OK) status = fn(context, buffers);
     hl::restore_float_mode(mode);
     if (inner->slot != nullptr && inner->slot_generation == hl::pool_generation(pool))
       hl::release_slot(pool, inner->slot);

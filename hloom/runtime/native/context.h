@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "call_site.h"
 #include "hl.h"
 #include "pool.h"
 
@@ -21,6 +22,9 @@ struct Context : hl_context {
   int64_t feed_timeout_ns;
   const hl_host_function* host_functions;
   int64_t host_function_count;
+  hl_call_site* call_sites;  // the custom calls of the program
+  int64_t call_site_count;
+  int64_t run_id;  // of the execution, where there are custom calls
   char message[2048];
 };
 

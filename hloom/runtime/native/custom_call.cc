@@ -80,3 +80,6 @@ HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call, c
   own.user = call->user;
   return call->handler(ctx, &own);
 }
+
+// Whether the calls go to this function now.
+HL_API int32_t hl_custom_call_uses(const hl_custom_call* call, hl_handler handler) { return call->handler == handler; }

@@ -19,9 +19,11 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.kernel import kernel as kernels
 from hloom.plan.places import Places
+from hloom.program.call_site import CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
+from hloom.types.shape import Shape
 
 Rule = Callable[["Lowering", Instruction], "list[Thunk]"]
 
@@ -47,7 +49,9 @@ class Lowering:
     kernels: dict[str, kernels.Kernel] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
     """LLVM text of functions that are no kernels."""
-    host_functions: list[object] = field(default_factory=list)
+    call_sites: list[CallSite] = field(default_factory=list)
+    infeeds: list[Shape] = field(default_factory=list)
+    outfeeds: list[Shape] = field(default_factory=list)
     _by_key: dict[Hashable, tuple[str, Emitted]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 

@@ -85,6 +85,9 @@ class CpuTarget:
             results_of(module, places),
             module.entry.root.shape,
             objects,
+            call_sites=lowering.call_sites,
+            infeeds=lowering.infeeds,
+            outfeeds=lowering.outfeeds,
         )
         return Stages(module, places, lowering, program, texts, records)
 

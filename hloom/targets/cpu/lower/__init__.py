@@ -2,14 +2,30 @@
 
 from hloom.targets.cpu.lower import (
     call,
+    collective,
     control,
+    custom_call,
     dot,
     elementwise,
     fft,
     gather,
+    host,
     linalg,
     random,
     sort,
 )
 
-FAMILIES = (call, control, dot, elementwise, fft, gather, linalg, random, sort)
+FAMILIES = (
+    call,
+    collective,
+    control,
+    custom_call,
+    dot,
+    elementwise,
+    fft,
+    gather,
+    host,
+    linalg,
+    random,
+    sort,
+)
