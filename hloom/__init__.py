@@ -1,4 +1,4 @@
-"""hloom: read, check, edit, evaluate and rewrite HLO programs.
+"""hloom: read, check, edit, evaluate, rewrite and compile HLO programs.
 
 The names below are all that most programs need:
 
@@ -7,6 +7,8 @@ The names below are all that most programs need:
     module = hloom.load("step.hlo")        # text, proto or snapshot
     hloom.verify(module)
     print(hloom.evaluate(module, *arguments))
+    run = hloom.compile(module)            # native code
+    print(run(*arguments))
 
 Nothing is imported until one of the names is used (PEP 562), so that `import hloom` costs
 milliseconds and a command line that only wants `--help` does not pay for numpy.
@@ -24,15 +26,18 @@ if TYPE_CHECKING:
 __all__ = [
     "PASSES",
     "PRESETS",
+    "Buffer",
     "Builder",
     "Computation",
     "EvalOptions",
+    "Executable",
     "FixedPoint",
     "HloError",
     "Instruction",
     "Literal",
     "Loaded",
     "Module",
+    "Options",
     "Pass",
     "PassResult",
     "Pipeline",
@@ -41,6 +46,7 @@ __all__ = [
     "Shape",
     "Trace",
     "VerifyOptions",
+    "compile",
     "copy_module",
     "difference",
     "evaluate",

@@ -11,6 +11,8 @@ neither the interpreter nor the passes, whose import takes longer than the print
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         VerifyError,
     )
     from hloom.base.options import OPTIONS, Options
+    from hloom.compiler import Executable, compile_module
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
     from hloom.interp.machine import evaluate
@@ -46,22 +49,32 @@ if TYPE_CHECKING:
     from hloom.ir.verify import VerifyOptions, verify, violations
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
+    from hloom.plan.usage import MemoryUse
     from hloom.rewrite.driver import Trace
+    from hloom.runtime.buffer import Buffer
+    from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
+    from hloom.targets.cpu.options import COMPILE_OPTIONS, options_without_effect
     from hloom.types.literal import Literal
     from hloom.types.shape import Shape
 
 # Where each public name lives.
 _HOME = {
+    "Buffer": "runtime.buffer",
     "Builder": "ir.builder",
+    "COMPILE_OPTIONS": "targets.cpu.options",
     "Computation": "ir.computation",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
+    "EXPLANATIONS": "targets.cpu.explain",
+    "Executable": "compiler",
+    "Explained": "targets.cpu.explain",
     "FORMATS": "ir.proto.files",
     "FixedPoint": "passes.pipeline",
     "HloError": "base.diagnostics",
     "Instruction": "ir.instruction",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
+    "MemoryUse": "plan.usage",
     "Module": "ir.module",
     "ModuleCost": "analysis.cost",
     "OPTIONS": "base.options",
@@ -83,17 +96,20 @@ _HOME = {
     "UsageError": "base.diagnostics",
     "VerifyError": "base.diagnostics",
     "VerifyOptions": "ir.verify",
+    "compile_module": "compiler",
     "copy_module": "ir.copy",
     "difference": "ir.copy",
     "evaluate": "interp.machine",
     "evaluate_lockstep": "interp.lockstep",
     "evaluate_partially": "interp.partial",
+    "explained": "targets.cpu.explain",
     "file_bytes": "ir.proto.files",
     "fingerprint": "ir.text.digest",
     "instruction_cost": "analysis.cost",
     "load_text": "ir.proto.files",
     "module_cost": "analysis.cost",
     "module_statistics": "analysis.statistics",
+    "options_without_effect": "targets.cpu.options",
     "pass_named": "passes",
     "permute_fusion_operands": "ir.fusion",
     "permute_parameters": "ir.fusion",
@@ -179,20 +195,85 @@ def show(module: Module, preset: str = "default", **switches: Any) -> str:
     return show_module(module, replace(PRESETS[preset](), **switches))
 
 
+def compile(
+    program: Module | Loaded | str | Path,
+    target: str = "cpu",
+    threads: int | None = None,
+    options: Options | Mapping[str, Any] | Iterable[str] | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Executable:
+    """Native code for a program: a module, the path of a file, or HLO text.
+
+    `threads`: how many the program may use; 1 starts none, None is what the system grants.
+    `options`: those of `OPTIONS`, by name, as `--name=value` words, or an `Options`; one that
+    nothing acts on is warned of. `progress` is told each stage. The program is not changed.
+    Raises `HloError` for what is not well formed or cannot run here.
+    """
+    from hloom.base.diagnostics import UsageError
+    from hloom.compiler import compile_module
+    from hloom.targets.cpu.options import options_without_effect
+
+    if target != "cpu":
+        raise UsageError(f"no target {target!r}", rule="target", hint="the one there is: cpu")
+    chosen = _options(options)
+    for name in options_without_effect(chosen):
+        warnings.warn(f"option {name} does nothing when compiling for a CPU", stacklevel=2)
+    return compile_module(_module(program), threads, chosen, progress=progress)
+
+
+def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
+    from hloom.base.options import Options
+
+    if isinstance(given, Options):
+        return given
+    if given is None:
+        return Options()
+    if isinstance(given, Mapping):
+        return Options().with_(**given)
+    return Options.parsed([given] if isinstance(given, str) else given)
+
+
+def _module(program: Module | Loaded | str | Path) -> Module:
+    from hloom.base.diagnostics import UsageError
+    from hloom.ir.module import Module
+    from hloom.ir.proto.files import Loaded
+
+    if isinstance(program, Module):
+        return program
+    if isinstance(program, Loaded):
+        return program.module
+    if isinstance(program, str) and ("\n" in program or "{" in program):
+        return parse(program)
+    if isinstance(program, str | Path):
+        return load(program)
+    raise UsageError(
+        f"a {type(program).__name__} is no program",
+        rule="program",
+        hint="give a module, the path of a file, or HLO text",
+    )
+
+
 __all__ = [
+    "COMPILE_OPTIONS",
+    "EXPLANATIONS",
     "FORMATS",
     "OPTIONS",
     "PASSES",
     "PRESETS",
+    "Buffer",
     "Builder",
     "Computation",
     "EvalError",
     "EvalOptions",
+    "Executable",
+    "Explained",
     "FixedPoint",
     "HloError",
     "Instruction",
     "Literal",
     "Loaded",
+    "MemoryUse",
     "Module",
     "ModuleCost",
     "Options",
@@ -211,11 +292,14 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "VerifyOptions",
+    "compile",
+    "compile_module",
     "copy_module",
     "difference",
     "evaluate",
     "evaluate_lockstep",
     "evaluate_partially",
+    "explained",
     "file_bytes",
     "fingerprint",
     "instruction_cost",
@@ -225,6 +309,7 @@ __all__ = [
     "load_text",
     "module_cost",
     "module_statistics",
+    "options_without_effect",
     "parse",
     "pass_named",
     "permute_fusion_operands",

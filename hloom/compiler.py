@@ -2,37 +2,252 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hloom.codegen.llvm.machine import Machine
+import numpy as np
+
+from hloom.analysis.cost import Cost, module_cost
+from hloom.base.alarm import slow_alarm
+from hloom.base.clock import StageClock
+from hloom.base.diagnostics import HloError, UsageError
+from hloom.base.options import Options
+from hloom.codegen.llvm.compile import module_text
+from hloom.codegen.llvm.machine import Machine, assembly_text
 from hloom.ir.copy import copy_module
+from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.text.show import show_module
 from hloom.ir.verify import verify
+from hloom.kernel.text import show_kernels
+from hloom.passes.pipeline import PassRecord
+from hloom.plan.text import show_places
+from hloom.plan.usage import MemoryUse
+from hloom.program.graph import show_graph
+from hloom.program.text import show_program
+from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.executor import Executor
+from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.target import CpuTarget, Stages
+from hloom.types.literal import Literal
 from hloom.types.shape import Shape
+
+STAGES = ("hlo", "plan", "kernels", "llvm", "assembly", "thunks", "graph")
+"""What `Executable.as_text` shows, in the order in which compilation makes it."""
 
 
 class Executable:
-    """A compiled module; call it with its arguments."""
+    """A compiled module; call it with its arguments, from any number of threads.
 
-    def __init__(self, stages: Stages, threads: int | None = None) -> None:
+    `stages` is what compilation made on the way, `seconds` how long each stage took.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        threads: int | None = None,
+        *,
+        target: CpuTarget | None = None,
+    ) -> None:
         self.stages = stages
         self.program = stages.program
+        self.target = target or CpuTarget(Machine.host())
+        self.seconds: dict[str, float] = {}
         self._executor = Executor(self.program, threads)
+        parameters = stages.module.entry.parameters
+        self._shapes = [p.shape for p in parameters]
+        self._is_flat = all(s.is_array for s in self._shapes)
+        self._is_single = self.program.result_shape.is_array
 
-    def __call__(self, *arguments: Any) -> Any:
-        """The result for these arguments: a `Buffer`, or nested tuples of them."""
-        leaves = [leaf for a in arguments for leaf in _leaves(a)]
-        results = iter(self._executor.run(leaves))
-        return _nested(self.program.result_shape, results)
+    # -- running
+
+    def __call__(
+        self, *arguments: Any, donate: bool | int | Iterable[int] | None = None
+    ) -> Buffer | tuple[Any, ...]:
+        """The result for these arguments: a `Buffer`, or nested tuples of them.
+
+        An argument is an array (numpy, anything with DLPack, a `Buffer`), or nested tuples of
+        arrays where the parameter is a tuple. Buffers of parameters that the program returns in
+        place (`input_output_alias`) are donated: deleted afterwards, their memory is used again.
+        `donate=False` keeps them, by a copy; numbers of arguments donate those and keep the others.
+        """
+        leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
+        gone: list[Buffer] = []
+        if donate is not None and donate is not True:
+            leaves, gone = self._kept(leaves, donate)
+        results = self._executor.run(leaves)
+        for buffer in gone:
+            buffer.delete()
+        if self._is_single:
+            found = results[0]
+            assert found is not None
+            return found
+        return _nested(self.program.result_shape, iter(results))
+
+    def run_at(self, arguments: Sequence[int], results: Sequence[int]) -> None:
+        """Run on memory of the caller: an address for each array handed in, and for each result.
+
+        Everything is row-major (or as the program's layouts say) and aligned to 16 bytes;
+        `UsageError` otherwise. A result that is returned in an argument has that one's address.
+        """
+        self._executor.run_at(arguments, results)
+
+    def debug(self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False):
+        """Run step by step and watch: a `DebugRun` with the result, times, and what was found.
+
+        `nan` looks for the first instruction that makes NaN or infinities of finite numbers,
+        `bounds` puts guards around the buffers of every step, `kernels` runs kernels in the
+        interpreter of the kernel language instead of their machine code.
+        """
+        from hloom.targets.cpu.debug import debug_run
+
+        leaves = arguments if self._is_flat else self._leaves(arguments)
+        run = debug_run(self.stages, self._executor, leaves, nan, bounds, kernels)
+        run.result = _nested(self.program.result_shape, iter(run.leaves))
+        return run
+
+    def profile(self, *arguments: Any, repeats: int = 1):
+        """How long each step takes when it is called alone: `StepTime`s, in order of first run."""
+        from hloom.runtime.debug import DebugExecutor
+
+        leaves = arguments if self._is_flat else self._leaves(arguments)
+        debug = DebugExecutor(self._executor)
+        for _ in range(repeats):
+            debug.run(self._kept(leaves, False)[0])
+        return list(debug.steps.values())
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether Ctrl-C ends a run at once, which costs 50 us a run."""
+        return self._executor.interruptible
+
+    @interruptible.setter
+    def interruptible(self, value: bool) -> None:
+        self._executor.interruptible = value
+
+    def _leaves(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arrays of nested arguments, checked against the parameters."""
+        shapes = self._shapes
+        if not any(isinstance(a, tuple | list | Literal) for a in arguments) and (
+            len(arguments) == len(self.program.parameters)
+        ):
+            return list(arguments)
+        if len(arguments) != len(shapes):
+            raise UsageError(
+                f"{self.program.name} takes {len(shapes)} arguments, {len(arguments)} were given",
+                rule="argument-count",
+            )
+        found: list[Any] = []
+        for number, (shape, given) in enumerate(zip(shapes, arguments)):
+            _flatten(shape, given, f"argument {number}", found)
+        return found
+
+    def _kept(
+        self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
+    ) -> tuple[list[Any], list[Buffer]]:
+        """The leaves, those copied that must not be donated; and buffers to delete afterwards."""
+        if isinstance(donate, bool):
+            chosen: set[int] = set()
+        else:
+            chosen = {donate} if isinstance(donate, int) else set(donate)
+        count = len(self._shapes)
+        if wrong := [n for n in chosen if not 0 <= n < count]:
+            raise UsageError(
+                f"donate={wrong[0]}: {self.program.name} takes {count} arguments",
+                rule="donation",
+                hint="give numbers of arguments, from 0",
+            )
+        made, gone = [], []
+        for p, given in zip(self.program.parameters, leaves):
+            if isinstance(given, Buffer):
+                if p.number in chosen:
+                    gone.append(given)
+                else:
+                    given = np.asarray(given)
+            made.append(given)
+        return [*made, *leaves[len(made) :]], gone
+
+    # -- what it is
+
+    @property
+    def memory(self) -> MemoryUse:
+        """What a run needs: sums in bytes, and a row for every value."""
+        return MemoryUse(self.stages.module, self.stages.places)
+
+    @property
+    def cost(self) -> Cost:
+        """Operations and bytes moved by one run of the optimised program."""
+        return module_cost(self.stages.module).total
+
+    @property
+    def thunks(self) -> tuple[Thunk, ...]:
+        """The steps of the program; loops and choices hold sequences of their own."""
+        return self.program.thunks
+
+    @property
+    def pass_records(self) -> list[PassRecord]:
+        """What each pass did, and when."""
+        return self.stages.records
+
+    def as_text(self, stage: str = "hlo") -> str:
+        """The program at a stage of compilation.
+
+        `hlo` after all passes, `plan` (a place for every value), `kernels` (the tile language),
+        `llvm`, `assembly`, `thunks` (what runs, in order), `graph` (who waits for whom, as DOT).
+        """
+        stages = self.stages
+        if stage == "hlo":
+            return show_module(stages.module)
+        if stage == "plan":
+            return show_places(stages.places)
+        if stage == "kernels":
+            return show_kernels(list(stages.lowering.kernels.values()))
+        if stage == "llvm":
+            return module_text(self.target.machine, stages.texts.values(), stages.texts)
+        if stage == "assembly":
+            text = module_text(self.target.machine, stages.texts.values(), stages.texts)
+            return assembly_text(text, self.target.machine, self.target.opt_level)
+        if stage == "thunks":
+            return show_program(self.program)
+        if stage == "graph":
+            return show_graph(self.program.name, self.program.thunks)
+        raise UsageError(f"no stage {stage!r}", hint=f"stages: {', '.join(STAGES)}")
+
+    def _llvm_text(self) -> str:
+        texts = self.stages.texts
+        defined = [name for name in texts if name != "main"]
+        return module_text(self.target.machine, texts.values(), defined)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join([s.text_without_layout for s in self._shapes])
+        result = self.program.result_shape.text_without_layout
+        return f"<Executable {self.program.name}: ({shapes}) -> {result}>"
 
 
-def _leaves(argument: Any) -> list[Any]:
-    if isinstance(argument, tuple | list):
-        return [leaf for x in argument for leaf in _leaves(x)]
-    return [argument]
+def _flatten(shape: Shape, given: Any, where: str, found: list[Any]) -> None:
+    """Append the arrays of an argument, in the order of the parameter's leaves."""
+    if shape.is_array:
+        found.append(given)
+        return
+    if not shape.is_tuple:
+        return
+    if isinstance(given, Literal) and given.is_tuple:
+        given = given.elements
+    if not isinstance(given, tuple | list):
+        raise UsageError(
+            f"{where} is a {type(given).__name__}, the program wants a tuple of "
+            f"{len(shape.elements)}: {shape.text_without_layout}",
+            rule="argument-type",
+        )
+    if len(given) != len(shape.elements):
+        raise UsageError(
+            f"{where} is a tuple of {len(given)}, the program wants {len(shape.elements)}: "
+            f"{shape.text_without_layout}",
+            rule="argument-type",
+        )
+    for k, (part, inside) in enumerate(zip(shape.elements, given)):
+        _flatten(part, inside, f"{where}.{k}", found)
 
 
 def _nested(shape: Shape, leaves: Any) -> Any:
@@ -42,8 +257,74 @@ def _nested(shape: Shape, leaves: Any) -> Any:
     return found
 
 
-def compile_module(module: Module, threads: int | None = None) -> Executable:
-    """A native program for a module, which is not changed."""
-    verify(module)
-    stages = CpuTarget(Machine.host()).compile(copy_module(module))
-    return Executable(stages, threads)
+# -- compiling
+
+
+def compile_module(
+    module: Module,
+    threads: int | None = None,
+    options: Options | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Executable:
+    """A native program for a module, which is not changed.
+
+    `progress` is told the name of every stage as it begins. Raises `HloError` for what is not
+    well formed or cannot run here. Interrupting it (Ctrl-C) leaves nothing behind.
+    """
+    options = options or Options()
+    clock = StageClock(progress)
+    alarm = slow_alarm(
+        f"Compiling module {module.name} for CPU",
+        options["slow_compile_alarm_seconds"],
+        clock.where,
+        hint="hloom run --time-passes shows every pass; hloom opt --dump_to=FOLDER writes the "
+        "program between passes: please report it with that",
+    )
+    with alarm:
+        with clock.stage("verify"):
+            verify(module)
+            check_supported(module)
+        target = cpu_target(options)
+        with clock.stage("copy"):
+            copied = copy_module(module)
+        try:
+            stages = target.compile(copied, clock)
+        except HloError as error:
+            if error.rule == "cpu-unsupported" and error.hint is None:
+                error.hint = "hloom eval runs every operation, in the interpreter"
+            raise
+        with clock.stage("load"):
+            made = Executable(stages, threads, target=target)
+    made.seconds = clock.seconds
+    return made
+
+
+def check_supported(module: Module) -> None:
+    """Raise for programs that no single processor can run."""
+    devices = module.replica_count * module.num_partitions
+    if devices > 1:
+        raise HloError(
+            f"{module.name} is a program for {devices} devices "
+            f"({module.replica_count} replicas of {module.num_partitions} partitions)",
+            rule="multi-device",
+            hint="hloom eval runs it on all of them in lockstep; native code is for one device",
+        )
+    known: set[Shape] = set()
+    for i in module.instructions():
+        shape = i.shape
+        if shape in known:
+            continue
+        known.add(shape)
+        if shape.is_unbounded:
+            raise _unbounded(i)
+
+
+def _unbounded(i: Instruction) -> HloError:
+    return HloError(
+        f"{i.shape.text_without_layout} has a dimension without a bound, so no memory can be "
+        "reserved for it",
+        instruction=f"%{i.parent.name}/%{i.name}",
+        rule="unbounded",
+        hint="give every dynamic dimension a bound (f32[<=8]), or compile for fixed sizes",
+    )

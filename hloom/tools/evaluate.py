@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,7 +83,7 @@ def evaluate(
     api.verify(module)
     warn_of_elided(module)
     count = module.replica_count * module.num_partitions
-    arguments, origin = _arguments(loaded, inputs, random, count)
+    arguments, origin = chosen_arguments(loaded, inputs, random, count)
     options = api.EvalOptions(while_iteration_limit=while_limit)
     start = time.monotonic()
     with progress(f"evaluating {module.name}"):
@@ -105,7 +105,7 @@ def evaluate(
         typer.echo(f"largest difference from the snapshot's own result: {difference:.3g}")
 
 
-def _arguments(
+def chosen_arguments(
     loaded: api.Loaded, inputs: Path | None, seed: int | None, count: int
 ) -> tuple[Sequence[Sequence[api.Literal]], str]:
     """The arguments of every device, and where they came from."""
@@ -135,20 +135,20 @@ def _arguments(
 
 
 @contextmanager
-def progress(what: str) -> Iterator[None]:
-    """A spinner with the time gone by, on a terminal only."""
+def progress(what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner with the time gone by, on a terminal only; call it to say what is done now."""
     import sys
 
     if not sys.stderr.isatty():
-        yield
+        yield lambda stage: None
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        bar.add_task(what)
-        yield
+        task = bar.add_task(what)
+        yield lambda stage: bar.update(task, description=f"{what}: {stage}")
 
 
 def named_results(results: list[api.Literal]) -> dict[str, np.ndarray]:

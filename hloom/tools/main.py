@@ -9,14 +9,16 @@ import typer
 from hloom import __version__
 from hloom.tools.convert import convert
 from hloom.tools.evaluate import evaluate
+from hloom.tools.explain import explain
 from hloom.tools.opt import OptionsCommand, opt
 from hloom.tools.print_ import print_
+from hloom.tools.run import run
 from hloom.tools.stats import stats
 from hloom.tools.verify import verify
 
 app = typer.Typer(
     name="hloom",
-    help="Read, check, evaluate and rewrite HLO programs.\n\n"
+    help="Read, check, evaluate, rewrite, compile and run HLO programs.\n\n"
     "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto), also "
     "with .gz behind; - is standard input. Every command has --help with examples, and --json.",
     epilog="Exit codes: 0 all is well; 1 the program is wrong; 2 the command line is wrong; "
@@ -48,6 +50,8 @@ app.command("print")(print_)
 app.command("verify")(verify)
 app.command("stats")(stats)
 app.command("eval")(evaluate)
+app.command("run", cls=OptionsCommand)(run)
+app.command("explain")(explain)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
 

@@ -33,7 +33,8 @@ READ = frozenset(
     )
 )
 """The compiler options that this command acts on."""
-_WORDS: str = "hloom.option_words"
+OPTION_WORDS: str = "hloom.option_words"
+"""Where the words of compiler options are kept for a command."""
 
 
 class OptionsCommand(TyperCommand):
@@ -48,7 +49,7 @@ class OptionsCommand(TyperCommand):
             name = word[2:].partition("=")[0] if word.startswith("--") else ""
             known = name in api.OPTIONS or name.startswith("xla_")
             (words if known else rest).append(word)
-        ctx.meta[_WORDS] = words
+        ctx.meta[OPTION_WORDS] = words
         return super().parse_args(ctx, rest)
 
 
@@ -138,7 +139,7 @@ def opt(
         return
     if file is None:
         raise typer.BadParameter("a FILE is needed, or --list-passes")
-    options = _options(ctx.meta.get(_WORDS, []), disable_passes)
+    options = _options(ctx.meta.get(OPTION_WORDS, []), disable_passes)
     steps = passes_named(passes)
     _check_names(options)
     recorded = api.Trace(text=trace or explain)

@@ -1,0 +1,236 @@
+"""Why the CPU target did what it did to each value of a program: fused, placed, laid out, slow.
+
+    for row in explained(module, "memory").rows:
+        print(row.value, row.verdict, row.why)
+
+Decisions are asked of what took them: the plan of the fusion pass, the notes of buffer assignment,
+the lowering rules. Nothing is compiled to machine code for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.machine import Machine
+from hloom.ir.copy import copy_module
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.verify import verify
+from hloom.passes.fuse.explain import fusion_decisions
+from hloom.passes.pipeline import Pipeline, title_of
+from hloom.plan.places import PlacedValue, Places
+from hloom.targets.cpu.pipeline import cpu_pipeline
+from hloom.targets.cpu.slow_paths import slow_paths
+from hloom.targets.cpu.target import CpuTarget
+
+ROW_MAJOR = "every kernel writes row by row"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one value, and why."""
+
+    value: str
+    opcode: str
+    verdict: str
+    why: str
+    size_bytes: int | None = None
+    other: str | None = None
+    """The value that it was fused into, or whose buffer it uses."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The rows of one topic, in the order of the program."""
+
+    topic: str
+    rows: list[Row] = field(default_factory=list)
+
+    def about(self, name: str) -> Explained:
+        """The rows that name this value."""
+        plain = name.lstrip("%")
+        rows = [r for r in self.rows if plain in (r.value, r.value.split("{")[0], r.other)]
+        return Explained(self.topic, rows)
+
+    @property
+    def counts(self) -> list[tuple[str, str, int]]:
+        """(verdict, why, how often), the most frequent first; names in reasons are left out."""
+        found = Counter((r.verdict, _without_names(r.why)) for r in self.rows)
+        return [(verdict, why, n) for (verdict, why), n in found.most_common()]
+
+
+def explained(module: Module, topic: str, machine: Machine | None = None) -> Explained:
+    """The decisions about one topic (a key of `EXPLANATIONS`) for a module, left as it is."""
+    if topic not in EXPLANATIONS:
+        raise HloError(
+            f"nothing is known about {topic!r}", hint=f"topics: {', '.join(EXPLANATIONS)}"
+        )
+    verify(module)
+    target = CpuTarget(machine or Machine.host())
+    return Explained(topic, EXPLANATIONS[topic](copy_module(module), target))
+
+
+# -- fusion
+
+
+def _fusion(module: Module, target: CpuTarget) -> list[Row]:
+    passes = cpu_pipeline().passes
+    at = next(k for k, p in enumerate(passes) if title_of(p) == "fusion")
+    module = Pipeline("before fusion", passes[:at]).run(module).module or module
+    rows = []
+    for d in fusion_decisions(module):
+        verdict = "fused into" if d.is_fused else "not fused into"
+        why = d.reason or "its reader computes it where it needs it"
+        p, size = d.producer, _size(d.producer)
+        rows.append(Row(p.name, p.opcode, verdict, why, size, d.consumer.name))
+    return rows
+
+
+def _size(i: Instruction) -> int | None:
+    return i.shape.size_bytes if i.shape.is_array else None
+
+
+# -- memory
+
+
+def _memory(module: Module, target: CpuTarget) -> list[Row]:
+    own = {i.name for i in module.instructions() if i.opcode == "copy"}
+    _, places, _ = target.planned(module)
+    first: dict[tuple[int, int], str] = {}
+    rows = []
+    for v in places.values:
+        i, a = v.instruction, v.place.allocation
+        name = i.name + (f"{{{','.join(map(str, v.index))}}}" if v.index else "")
+        key = (a.index, v.place.offset)
+        # Who shares is said by assignment; bytes that are only used again later are no sharing.
+        other = first.get(key) if "in the buffer of" in v.note else None
+        if other is None:
+            first[key] = name
+        verdict, why = _place(v, places, own)
+        rows.append(Row(name, i.opcode, verdict, why, v.place.size_bytes, other))
+    return rows
+
+
+def _place(v: PlacedValue, places: Places, own: set[str]) -> tuple[str, str]:
+    i, a = v.instruction, v.place.allocation
+    if i.opcode == "copy":
+        return _where(v), why_copied(i, places, own)
+    if i.opcode == "constant":
+        return _where(v), "its bytes are used where they stand"
+    if i.opcode == "parameter" and i.parent.is_entry:
+        if a.is_donated:
+            return _where(v), "donated: the program may overwrite it, and returns it as an output"
+        return _where(v), "the caller's memory, read only"
+    if v.note:
+        return _where(v), v.note
+    if a.kind == "temp":
+        return _where(v), "a buffer of its own while it is alive"
+    return _where(v), "handed to the caller" if a.kind == "output" else "the caller's memory"
+
+
+def _where(v: PlacedValue) -> str:
+    a, place = v.place.allocation, v.place
+    if a.kind == "temp":
+        return f"arena at {place.offset:,}"
+    if a.kind == "parameter":
+        return f"argument {a.parameter_number}"
+    return a.kind
+
+
+def why_copied(copy: Instruction, places: Places, own: set[str]) -> str:
+    """Why there is a copy: the program has it, or two values need one buffer at one time."""
+    x = copy.operands[0]
+    if copy.name in own:
+        return f"the program copies %{x.name} itself, and both are needed"
+    kind = "value"
+    if copy.shape.is_array and (found := places.trees.get(x)) is not None:
+        allocation = getattr(found, "allocation", None)
+        if allocation is not None and allocation.is_read_only:
+            kind = "constant" if allocation.kind == "constant" else "argument"
+    is_read_only = kind != "value"
+    reason = "is read only" if is_read_only else "is still needed, or goes elsewhere too"
+    for u in _readers(copy):
+        if u.opcode == "while":
+            return f"loop %{u.name} changes its state in place, and {kind} %{x.name} {reason}"
+        if u.opcode == "conditional":
+            return f"the branches of %{u.name} share a buffer, and {kind} %{x.name} {reason}"
+        if u.opcode in ("dynamic-update-slice", "scatter", "fusion", "custom-call"):
+            return f"%{u.name} writes in place, and {kind} %{x.name} {reason}"
+    if copy.parent.is_entry:
+        return f"the result has a buffer of its own, and {kind} %{x.name} {reason}"
+    return f"what %{copy.parent.name} returns has a fixed place, and {kind} %{x.name} {reason}"
+
+
+def _readers(i: Instruction) -> list[Instruction]:
+    """Who reads a value, seen through tuples and what only names memory."""
+    found, work, seen = [], list(i.users), set[Instruction]()
+    while work:
+        u = work.pop()
+        if u in seen:
+            continue
+        seen.add(u)
+        if u.opcode in ("tuple", "bitcast", "get-tuple-element"):
+            work += u.users
+        else:
+            found.append(u)
+    return found
+
+
+# -- layout
+
+
+def _layout(module: Module, target: CpuTarget) -> list[Row]:
+    module, places, _ = target.planned(module)
+    rows = []
+    for i in module.instructions():
+        if i not in places.trees or not i.shape.is_array or i.shape.rank < 2:
+            continue
+        rows.append(_laid_out(i))
+    return rows
+
+
+def _laid_out(i: Instruction) -> Row:
+    row = partial(Row, i.name, i.opcode, size_bytes=_size(i))
+    verdict = i.shape.text
+    is_default = i.shape.layout is None or i.shape.layout.is_default
+    if i.opcode == "parameter" and i.parent.is_entry:
+        return row(verdict, "as the caller hands it over")
+    if i.opcode == "bitcast":
+        x = i.operands[0]
+        return row(verdict, f"the same bytes as {x.shape.text}", other=x.name)
+    if i.opcode == "transpose":
+        x = i.operands[0]
+        return row(verdict, f"moved from {x.shape.text}: its readers want it so", other=x.name)
+    if i.opcode == "copy" and i.operands[0].shape.layout is not i.shape.layout:
+        x = i.operands[0]
+        return row(verdict, f"moved from {x.shape.text}", other=x.name)
+    return row(verdict, ROW_MAJOR if is_default else "asked for by the program")
+
+
+# -- what runs slowly
+
+
+def _fallback(module: Module, target: CpuTarget) -> list[Row]:
+    module, places, _ = target.planned(module)
+    return [
+        Row(s.instruction.name, s.instruction.opcode, s.path, s.why, _size(s.instruction))
+        for s in slow_paths(module, places, target.machine.vector_bytes)
+    ]
+
+
+EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
+    "fusion": _fusion,
+    "memory": _memory,
+    "layout": _layout,
+    "fallback": _fallback,
+}
+"""The topics, and what finds the rows."""
+
+
+def _without_names(why: str) -> str:
+    words = ["..." if w.startswith("%") else w for w in why.split(" ")]
+    return " ".join(words)

@@ -1,0 +1,74 @@
+"""What the compiler's options mean for the CPU; an option that nothing acts on is said to be so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.base.options import Options
+from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.module import KernelOptions
+from hloom.passes.pipeline import PipelineOptions
+from hloom.targets.cpu.target import CpuTarget
+
+PASS_OPTIONS = (
+    "disable_hlo_passes",
+    "enable_hlo_passes_only",
+    "disable_all_hlo_passes",
+    "hlo_pass_fix_detect_cycles",
+    "unsupported_crash_on_hlo_pass_fix_max_iterations",
+    "unsupported_crash_on_hlo_pass_noop_change",
+    "unsupported_crash_on_hlo_pass_silent_hlo_change",
+)
+KERNEL_OPTIONS = (
+    "cpu_enable_fast_math",
+    "cpu_fast_math_honor_division",
+    "cpu_fast_math_honor_functions",
+    "cpu_fast_math_honor_infs",
+    "cpu_fast_math_honor_nans",
+)
+COMPILE_OPTIONS = frozenset(
+    (
+        *PASS_OPTIONS,
+        *KERNEL_OPTIONS,
+        "allow_excess_precision",
+        "cpu_max_isa",
+        "slow_compile_alarm_seconds",
+    )
+)
+"""The options that compilation acts on."""
+ALWAYS: dict[str, Any] = {
+    "cpu_enable_fast_min_max": False,
+    "cpu_generate_unique_c_style_kernel_entry_points": True,
+}
+"""Options that are met with this value only, whatever is asked."""
+
+
+def options_without_effect(options: Options) -> list[str]:
+    """Those that were given and that compilation does not act on."""
+    given = options.given
+    unread = options.unread(COMPILE_OPTIONS)
+    return [name for name in unread if ALWAYS.get(name, ...) != given[name]]
+
+
+def cpu_target(options: Options) -> CpuTarget:
+    """The CPU of this machine, as the options want it used."""
+    return CpuTarget(
+        Machine.host(options["cpu_max_isa"]),
+        passes=PipelineOptions(
+            disable_hlo_passes=frozenset(options["disable_hlo_passes"]),
+            enable_hlo_passes_only=frozenset(options["enable_hlo_passes_only"]),
+            disable_all_hlo_passes=options["disable_all_hlo_passes"],
+            detect_cycles=options["hlo_pass_fix_detect_cycles"],
+            crash_on_fix_max_iterations=options["unsupported_crash_on_hlo_pass_fix_max_iterations"],
+            crash_on_noop_change=options["unsupported_crash_on_hlo_pass_noop_change"],
+            crash_on_silent_change=options["unsupported_crash_on_hlo_pass_silent_hlo_change"],
+        ),
+        kernels=KernelOptions(
+            fast_math=options["cpu_enable_fast_math"],
+            honor_nans=options["cpu_fast_math_honor_nans"],
+            honor_infs=options["cpu_fast_math_honor_infs"],
+            honor_division=options["cpu_fast_math_honor_division"],
+            honor_functions=options["cpu_fast_math_honor_functions"],
+        ),
+        excess_precision=options["allow_excess_precision"],
+    )

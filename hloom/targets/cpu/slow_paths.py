@@ -1,0 +1,96 @@
+"""What runs through a general and slower path than its kind of operation has, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hloom.analysis.cost import bytes_moved
+from hloom.analysis.trip_count import trip_count
+from hloom.base.diagnostics import HloError
+from hloom.codegen.tile import Body
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.plan.places import Places
+from hloom.program.thunks.kernel import Kernel
+from hloom.program.thunks.routine import Function, Routine
+from hloom.program.thunks.thunk import walk
+from hloom.targets.cpu.lower.dot import hero_of, product_of
+from hloom.targets.cpu.lowering import Lowering
+
+LARGE_FLOPS = 1 << 16
+"""Products below this are as fast in loops."""
+LARGE_BYTES = 1 << 20
+"""What moves less is not worth several threads."""
+
+
+class SlowPath(NamedTuple):
+    """An instruction, the path it takes, and why no faster one."""
+
+    instruction: Instruction
+    path: str
+    why: str
+
+
+def slow_paths(module: Module, places: Places, vector_bytes: int) -> list[SlowPath]:
+    """All of a planned module, in the order of its thunks; what cannot run at all comes last."""
+    lowering = Lowering(module, places, vector_bytes)
+    instructions = {i.name: i for i in places.trees}
+    try:
+        thunks = lowering.sequence(module.entry)
+    except HloError as error:
+        i = next((x for x in instructions.values() if f"%{x.name}" in str(error)), None)
+        return [SlowPath(i or module.entry.root, "cannot run", error.message)]
+    found: list[SlowPath] = []
+    for t in walk(thunks):
+        i = instructions.get(t.name)
+        if i is None:
+            continue
+        if isinstance(t, Routine):
+            found += _routine(t, i)
+        elif isinstance(t, Kernel):
+            found += _kernel(t, i)
+        elif i.opcode == "while" and trip_count(i).count is None:
+            why = f"its condition is computed before every turn: {trip_count(i).why}"
+            found.append(SlowPath(i, "loop of unknown length", why))
+    return found
+
+
+def _routine(t: Routine, i: Instruction) -> Iterator[SlowPath]:
+    if any(isinstance(x, Function) for x in t.arguments):
+        why = (
+            f"the comparator {i.called[0].name} is called for each pair: it does not compare keys "
+            "one after the other"
+        )
+        yield SlowPath(i, "sort by comparator", why)
+    elif i.opcode == "custom-call":
+        yield SlowPath(i, "host function", f"{i.attrs.target} is not compiled by hloom")
+
+
+def _kernel(t: Kernel, i: Instruction) -> Iterator[SlowPath]:
+    yield from _product(i)
+    body = i.called[0].instructions if i.opcode == "fusion" else (i,)
+    for x in body:
+        if x.opcode == "gather":
+            yield SlowPath(x, "element by element", "each element is looked up by itself")
+    if i.opcode == "scatter" and t.steps == 1:
+        yield SlowPath(i, "one thread", "updates of one place must not run at once")
+    elif t.steps == 1 and bytes_moved(i) > LARGE_BYTES:
+        yield SlowPath(i, "one thread", f"its grid has one step, {bytes_moved(i):,.0f} bytes")
+
+
+def _product(i: Instruction) -> Iterator[SlowPath]:
+    if i.opcode not in ("fusion", "dot", "convolution"):
+        return
+    body = Body.of(i)
+    hero = hero_of(body)
+    if hero is None:
+        many = [x for x in body.instructions if x.opcode in ("dot", "convolution")]
+        for x in many if i.opcode == "fusion" else ():
+            yield SlowPath(x, "loops", "a small product inside a loop fusion")
+        return
+    product = product_of(hero, {x for x, _ in body.leaves})
+    if product is None:
+        yield SlowPath(hero, "loops", "it cannot be said as a product of matrices")
+    elif body.roots[0][0].shape.size != hero.shape.size and product.flops >= LARGE_FLOPS:
+        yield SlowPath(hero, "loops", "what follows it in the fusion changes the size")

@@ -1,0 +1,102 @@
+"""`hloom explain`: why values were or were not fused, placed, copied, laid out, run slowly."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from hloom import api
+from hloom.tools.terminal import (
+    AsJson,
+    InputFile,
+    bytes_text,
+    console,
+    guarded,
+    print_table,
+    read,
+    table,
+    write_json,
+)
+
+
+class Topic(StrEnum):
+    """What can be asked about."""
+
+    fusion = "fusion"
+    memory = "memory"
+    layout = "layout"
+    fallback = "fallback"
+
+
+ABOUT = {
+    "fusion": "each value and each kernel that reads it: computed inside, or read from memory",
+    "memory": "each value: where it stands, and whose buffer it uses",
+    "layout": "each array of two dimensions or more: the order of its elements",
+    "fallback": "what runs through a general path that is slower than a special one",
+}
+
+
+@guarded
+def explain(
+    file: InputFile,
+    topic: Annotated[Topic, typer.Argument(help="What to explain.", show_default=False)],
+    only: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what names this instruction.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Rows in the table; 0 is all.", min=0)] = 40,
+    as_json: AsJson = False,
+) -> None:
+    """Say why the compiler did what it did: for every value, one line.
+
+    [bold]fusion[/bold]: which values are computed in the kernels that read them, and why not.
+    [bold]memory[/bold]: where each value stands, why it shares a buffer, why it was copied.
+    [bold]layout[/bold]: the order of the elements of each array.
+    [bold]fallback[/bold]: what runs through a general slow path, and why.
+
+    [bold]Examples[/bold]
+
+      hloom explain step.hlo fusion
+
+      hloom explain step.hlo memory --only loop.3
+
+      hloom explain step.hlo fallback --json
+    """
+    found = api.explained(read(file).module, topic.value)
+    if only is not None:
+        found = found.about(only)
+        if not found.rows:
+            raise api.UsageError(
+                f"nothing about {only} here",
+                hint="names are those of the optimised program: hloom run --json, or leave out "
+                "--only",
+            )
+    if as_json:
+        counts = [{"verdict": v, "why": w, "count": n} for v, w, n in found.counts]
+        rows = [asdict(r) for r in found.rows]
+        write_json({"ok": True, "topic": found.topic, "rows": rows, "counts": counts})
+        return
+    show(found, top)
+
+
+def show(found: api.Explained, top: int) -> None:
+    """The rows, and where they are many how often each reason stands there."""
+    topic = found.topic
+    if not found.rows:
+        typer.echo(f"{topic}: nothing to say ({ABOUT[topic]})")
+        return
+    made = table(f"{topic}: {ABOUT[topic]}", "value", "opcode", ">bytes", "what", "with", "why")
+    shown = found.rows[: top or None]
+    for r in shown:
+        size = "" if r.size_bytes is None else bytes_text(r.size_bytes)
+        made.add_row(r.value, r.opcode, size, r.verdict, r.other or "", r.why)
+    if rest := len(found.rows) - len(shown):
+        made.add_row(f"{rest:,} more", "", "", "", "", "--top 0 shows all")
+    print_table(made, console())
+    if topic in ("fusion", "fallback") and len(found.rows) > 5:
+        counts = table("reasons", ">count", "what", "why")
+        for verdict, why, count in found.counts:
+            counts.add_row(f"{count:,}", verdict, why)
+        print_table(counts, console())

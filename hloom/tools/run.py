@@ -1,0 +1,190 @@
+"""`hloom run`: compile a program to native code and run it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from hloom import api
+from hloom.tools import run_report
+from hloom.tools.arrays import arguments_per_device, write_arrays
+from hloom.tools.compare import Difference, differences
+from hloom.tools.evaluate import Inputs, chosen_arguments, named_results, progress, show
+from hloom.tools.memory_plot import write_memory_plot
+from hloom.tools.opt import OPTION_WORDS
+from hloom.tools.terminal import (
+    WRONG_INPUT,
+    AsJson,
+    InputFile,
+    guarded,
+    read,
+    time_text,
+    warn,
+    warn_of_elided,
+    write_json,
+)
+
+LONG_S = 0.5
+"""Runs longer than this can be interrupted; that costs 50 us, which shorter ones are spared."""
+
+Random = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SEED", help="Random arguments that make sense, also for a snapshot.", min=0
+    ),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write the results to this .npz.")
+]
+Repeats = Annotated[int, typer.Option(help="Timed runs, after a first one.", min=0)]
+Profile = Annotated[bool, typer.Option("--profile", help="Times of every kernel.")]
+Top = Annotated[int, typer.Option(help="Rows of the tables of times; 0 is all.", min=0)]
+Check = Annotated[
+    bool, typer.Option("--check", help="Compare with the interpreter; exit code 1 if they differ.")
+]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads to use; default: what the system grants.", min=1)
+]
+MemoryPlot = Annotated[
+    Path | None, typer.Option(help="Plot memory over time to this .html or .png.")
+]
+TimePasses = Annotated[
+    bool, typer.Option("--time-passes", help="How long each stage and pass took.")
+]
+
+
+@guarded
+def run(
+    ctx: typer.Context,
+    file: InputFile,
+    inputs: Inputs = None,
+    random: Random = None,
+    output: Output = None,
+    repeats: Repeats = 0,
+    profile: Profile = False,
+    top: Top = 20,
+    check: Check = False,
+    threads: Threads = None,
+    memory_plot: MemoryPlot = None,
+    time_passes: TimePasses = False,
+    values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a program for this machine's CPU and run it.
+
+    The arguments are those of --inputs (an .npz by name, an .npy for a single one), else a
+    snapshot's own, else random ones. The options of the compiler are taken too, with or without
+    xla_ in front, and from XLA_FLAGS; one that nothing acts on is said to do nothing.
+
+    [bold]Examples[/bold]
+
+      hloom run step.hlo --check
+
+      hloom run step.hlo --repeats 100 --profile --threads 1
+
+      hloom run step.hlo --time-passes --memory-plot memory.html
+
+      hloom run step.hlo --inputs arguments.npz -o results.npz --cpu_max_isa=AVX2
+    """
+    loaded = read(file)
+    module = loaded.module
+    warn_of_elided(module)
+    exe = compiled(module, threads, ctx.meta.get(OPTION_WORDS, []))
+    arguments, origin = _given(loaded, inputs, random)
+    first_s, times, result = timed(exe, arguments, repeats)
+    if output is not None:
+        write_arrays(output, named_results([result]))
+    if memory_plot is not None:
+        write_memory_plot(exe.memory, module.name, memory_plot)
+    found = _checked(module, arguments, result) if check else None
+    steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
+    if as_json:
+        data = run_report.as_data(exe, origin, first_s, times, result, found, steps, values)
+        write_json(data)
+    else:
+        about = f"{origin}, compiled in {time_text(sum(exe.seconds.values()))}"
+        show(module, [result], f"{about}, first run {time_text(first_s)}", values)
+        if times:
+            typer.echo(run_report.times_line(times))
+        typer.echo(run_report.memory_line(exe.memory))
+        if memory_plot is not None:
+            typer.echo(f"wrote {memory_plot}")
+        if time_passes:
+            run_report.show_passes(exe, top)
+        if steps is not None:
+            run_report.show_steps(steps, max(repeats, 1), top)
+        if found is not None:
+            run_report.show_differences(found)
+    if found is not None and not all(d.is_within for d in found):
+        raise typer.Exit(WRONG_INPUT)
+
+
+def compiled(module: api.Module, threads: int | None, words: list[str]) -> api.Executable:
+    """The program as native code; a line says which stage it is in while that takes long."""
+    options = api.Options.parsed(words, api.Options.from_environment())
+    for name in api.options_without_effect(options):
+        warn(f"--{name} does nothing when compiling for a CPU")
+    with progress(f"compiling {module.name}") as stage:
+        return api.compile_module(module, threads, options, progress=stage)
+
+
+def _given(
+    loaded: api.Loaded, inputs: Path | None, seed: int | None
+) -> tuple[tuple[api.Literal, ...], str]:
+    """The arguments, and where they came from."""
+    if inputs is not None and inputs.suffix == ".npy" and seed is None:
+        try:
+            array = np.load(inputs, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise api.UsageError(f"cannot read {inputs}: {error}") from None
+        made = arguments_per_device(loaded.module, {"arg_0": array}, 1, str(inputs))
+        return tuple(made[0]), str(inputs)
+    arguments, origin = chosen_arguments(loaded, inputs, seed, 1)
+    return tuple(arguments[0]), origin
+
+
+def timed(
+    exe: api.Executable, arguments: tuple[api.Literal, ...], repeats: int
+) -> tuple[float, list[float], api.Literal]:
+    """Seconds of the first run, those of each further one, and the result of the first."""
+    exe.interruptible = True
+    with progress(f"running {exe.program.name}"):
+        start = time.perf_counter()
+        found = exe(*arguments)
+        first_s = time.perf_counter() - start
+        result = as_literal(found, exe.program.result_shape)
+        exe.interruptible = first_s > LONG_S
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            exe(*arguments)
+            times.append(time.perf_counter() - start)
+    return first_s, times, result
+
+
+def profiled(exe: api.Executable, arguments: tuple[api.Literal, ...], repeats: int) -> list[Any]:
+    """The time of each step, called alone."""
+    with progress(f"timing the kernels of {exe.program.name}"):
+        return exe.profile(*arguments, repeats=repeats)
+
+
+def _checked(
+    module: api.Module, arguments: tuple[api.Literal, ...], result: api.Literal
+) -> list[Difference]:
+    with progress(f"evaluating {module.name} to compare with"):
+        expected = api.evaluate(module, *arguments)
+    return differences(result, expected)
+
+
+def as_literal(value: Any, shape: api.Shape) -> api.Literal:
+    """What a program returned, as a literal of its result's shape."""
+    if shape.is_tuple:
+        parts = [as_literal(x, s) for x, s in zip(value, shape.elements)]
+        return api.Literal(shape, None, tuple(parts))
+    if shape.is_token:
+        return api.Literal.token()
+    return api.Literal.owning(np.array(value), shape)

@@ -1,0 +1,182 @@
+"""What `hloom run` says: times of runs, stages, passes and kernels; memory; differences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import Any
+
+import typer
+
+from hloom import api
+from hloom.program.text import show_thunk
+from hloom.tools.arrays import leaves
+from hloom.tools.compare import Difference
+from hloom.tools.evaluate import FEW, plain, summary
+from hloom.tools.terminal import bytes_text, console, print_table, table, time_text
+
+
+def times_line(times: list[float]) -> str:
+    """The times of repeated runs in one line."""
+    return (
+        f"{len(times):,} runs: median {time_text(median(times))}, "
+        f"best {time_text(min(times))}, worst {time_text(max(times))}"
+    )
+
+
+def memory_line(memory: api.MemoryUse) -> str:
+    """Where the memory goes, in one line."""
+    rows = [f"{name} {bytes_text(size)}" for name, size in memory.as_dict().items() if size]
+    return f"memory: {', '.join(rows)}"
+
+
+# -- compiling
+
+
+def pass_times(exe: api.Executable) -> list[tuple[str, int, float, int]]:
+    """(pass, how often it ran, seconds, rewrites) in order of the first run.
+
+    Fixed points are left out: they are the time of the passes in them.
+    """
+    runs: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
+    fired: Counter[str] = Counter()
+    for r in exe.pass_records:
+        if r.name in ("simplification", "fixed-point"):
+            continue
+        runs[r.name] += 1
+        seconds[r.name] = seconds.get(r.name, 0.0) + r.end_s - r.start_s
+        fired[r.name] += r.fired.total()
+    return [(name, runs[name], s, fired[name]) for name, s in seconds.items()]
+
+
+def show_passes(exe: api.Executable, top: int) -> None:
+    """Tables of stages and of the slowest passes."""
+    total = sum(exe.seconds.values())
+    made = table(f"compilation, {time_text(total)}", "stage", ">time", ">share")
+    for name, seconds in exe.seconds.items():
+        made.add_row(name, time_text(seconds), f"{seconds / total:.0%}")
+    print_table(made, console())
+    rows = sorted(pass_times(exe), key=lambda row: -row[2])
+    made = table("slowest passes", "pass", ">runs", ">time", ">rewrites")
+    for name, runs, seconds, fired in rows[: top or None]:
+        made.add_row(name, f"{runs}", time_text(seconds), f"{fired:,}" if fired else "-")
+    print_table(made, console())
+
+
+# -- running
+
+
+def touched_bytes(thunk: Any) -> int:
+    """Bytes of the buffers that a step reads and writes."""
+    return sum([u.slice.size_bytes for u in thunk.uses()])
+
+
+def show_steps(steps: list[Any], repeats: int, top: int) -> None:
+    """A table of the slowest steps."""
+    total = sum([s.seconds for s in steps]) or 1e-9
+    title = f"steps, {time_text(total / repeats)} a run when called one by one"
+    made = table(title, "kind", "name", ">runs", ">time", ">share", ">each", ">GB/s", "of")
+    rows = sorted(steps, key=lambda s: -s.seconds)
+    for s in rows[: top or None]:
+        each = s.seconds / s.runs
+        kind, _, rest = show_thunk(s.thunk).partition(" ")
+        made.add_row(
+            kind,
+            s.thunk.name,
+            f"{s.runs // repeats:,}",
+            time_text(s.seconds / repeats),
+            f"{s.seconds / total:.1%}",
+            time_text(each),
+            f"{touched_bytes(s.thunk) / max(each, 1e-9) / 1e9:.3g}",
+            rest.strip().partition("@")[2],
+        )
+    if len(rows) > top > 0:
+        left = sum([s.seconds for s in rows[top:]])
+        made.add_row("", f"{len(rows) - top} more", "", time_text(left / repeats), "", "", "", "")
+    print_table(made, console())
+
+
+def show_differences(found: list[Difference]) -> None:
+    """How far each result is from the interpreter's."""
+    made = table(
+        "against the interpreter",
+        "result",
+        "shape",
+        ">difference",
+        ">allowed",
+        "worst at",
+        "found",
+        "expected",
+    )
+    for d in found:
+        mark = "" if d.is_within else "  <- too far"
+        made.add_row(
+            d.name,
+            d.shape,
+            f"{d.error:.3g}",
+            f"{d.tolerance:.3g}",
+            str(list(d.index)) if d.error else "",
+            str(d.found) if d.error else "",
+            (str(d.expected) if d.error else "") + mark,
+        )
+    print_table(made, console())
+    wrong = sum([not d.is_within for d in found])
+    good = typer.style("the same as the interpreter within tolerances", fg="green")
+    bad = typer.style(f"{wrong} of {len(found)} results differ from the interpreter", fg="red")
+    typer.echo(bad if wrong else good)
+
+
+def as_data(
+    exe: api.Executable,
+    origin: str,
+    first_s: float,
+    times: list[float],
+    result: api.Literal,
+    found: list[Difference] | None,
+    steps: list[Any] | None,
+    values: bool,
+) -> dict[str, Any]:
+    """All of it as plain data; seconds and bytes."""
+    rows = []
+    for name, shape, array in leaves(result, "result"):
+        row = {"name": name, "shape": shape.text_without_layout, **summary(array)}
+        if values or array.size <= FEW:
+            row["values"] = plain(array)
+        rows.append(row)
+    cost = exe.cost
+    data: dict[str, Any] = {
+        "ok": found is None or all(d.is_within for d in found),
+        "module": exe.program.name,
+        "arguments": origin,
+        "compile": {
+            "seconds": exe.seconds,
+            "passes": [
+                {"name": name, "runs": runs, "seconds": seconds, "rewrites": fired}
+                for name, runs, seconds, fired in pass_times(exe)
+            ],
+        },
+        "first_run_seconds": first_s,
+        "seconds": times,
+        "memory": exe.memory.as_dict(),
+        "cost": {
+            "flops": cost.flops,
+            "transcendentals": cost.transcendentals,
+            "bytes": cost.bytes,
+        },
+        "results": rows,
+    }
+    if found is not None:
+        data["check"] = [d.as_dict() for d in found]
+    if steps is not None:
+        data["steps"] = [
+            {
+                "kind": s.thunk.kind,
+                "name": s.thunk.name,
+                "runs": s.runs,
+                "seconds": s.seconds,
+                "bytes": touched_bytes(s.thunk),
+            }
+            for s in steps
+        ]
+    return data
