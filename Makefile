@@ -73,8 +73,10 @@ format: $(STAMP) ## let ruff format and fix what it can
 bench: $(STAMP) ## measure; results also go to bench/results/
 	@$(BIN)/python -m bench.run
 
-fuzz: $(STAMP) ## throw broken programs at the readers (MINUTES=60 for an hour)
+fuzz: $(STAMP) ## broken programs for the readers, random ones for the compiler (MINUTES=60 each)
 	@$(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
+	@echo "== random programs, compiled and interpreted"
+	@$(BIN)/python -m tests.fuzz.run_native --minutes $(MINUTES)
 
 proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the package loads
 	@$(BIN)/python -m grpc_tools.protoc -I hloom/ir/schema --include_imports \
