@@ -107,7 +107,7 @@ def _cosine(e: Emit, a: Reduced) -> V:
 
 def shared_reduction(e: Emit, x: V) -> Reduced:
     """`reduced`, once for the sine and the cosine of the same angle."""
-    return e.shared(f"quadrants of {x.name}", lambda: reduced(e, x))
+    return e.shared(f"quadrants of {x.typed}", lambda: reduced(e, x))
 
 
 def reduced(e: Emit, x: V) -> Reduced:
