@@ -18,7 +18,7 @@ TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peer demo test check format bench fuzz docs examples proto stub lock tsan clean
+.PHONY: help setup peer demo tour test check format bench fuzz docs examples proto stub lock tsan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,11 @@ $(STAMP): pyproject.toml $(LOCK)
 peer: $(STAMP) ## add jax, jaxlib and scipy, to compare with
 	@$(PIP) install $(if $(wildcard requirements/peer.txt),-c requirements/peer.txt) -e '.[peer]'
 
-demo: $(STAMP) ## run the command line on one program (MODULE=file.hlo for another)
+demo: $(STAMP) ## compile and run ResNet-50 and a transformer: stages, times, memory
+	@$(BIN)/python -m bench.demo
+	@echo "== more: make tour shows the commands; docs/from-hlo-to-machine-code.md what happens inside"
+
+tour: $(STAMP) ## the command line on one program (MODULE=file.hlo for another)
 	@echo "== stats: what is in $(MODULE)"
 	@$(HLOOM) stats $(MODULE) --top 8
 	@echo "== verify: is it well formed, and what is said of one that is not"
@@ -46,9 +50,9 @@ demo: $(STAMP) ## run the command line on one program (MODULE=file.hlo for anoth
 	@echo "== eval: what it computes, on random inputs"
 	@$(HLOOM) eval $(MODULE)
 	@echo "== opt: rewrite it"
-	@$(HLOOM) opt $(MODULE) --passes=call-inliner,algsimp,cse,dce --stats -o build/demo.hlo
+	@$(HLOOM) opt $(MODULE) --passes=call-inliner,algsimp,cse,dce --stats -o build/tour.hlo
 	@echo "== print: read the result"
-	@$(HLOOM) print build/demo.hlo
+	@$(HLOOM) print build/tour.hlo
 	@echo
 	@echo "== more: docs/hlo.md explains HLO; the other programs are in examples/"
 

@@ -50,8 +50,7 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
     (
         "cpu_max_isa",
         "",
-        "newest instruction set to use: SSE4_2, AVX, AVX2, AVX512, AVX512_VNNI, AVX512_BF16, AMX,"
-        " AMX_FP16; empty is no limit",
+        "newest instruction set to use (AVX2, AVX512, ...); empty is no limit",
     ),
     ("cpu_multi_thread_eigen", True, "dot and convolution use the intra-op pool"),
     ("cpu_parallel_codegen_split_count", 32, "at most so many parts are compiled in parallel"),

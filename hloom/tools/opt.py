@@ -80,7 +80,7 @@ ListPasses = Annotated[
 
 def _list_options(wanted: bool) -> None:
     if wanted:
-        opt_report.list_options(READ)
+        opt_report.list_options(READ | api.COMPILE_OPTIONS)
         raise typer.Exit
 
 
