@@ -155,8 +155,11 @@ def pad(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
     inside: Value | None = None
     for d, (position, edge) in enumerate(zip(index, i.attrs.padding.dimensions)):
         position = position.plus(-edge.edge_padding_low)
+        step = edge.interior_padding + 1
+        low, high = position.bounds()
+        if high < 0 or low > (x.shape.dims[d] - 1) * step:
+            return e.value(filler, (), mask)  # nothing but padding here
         if edge.interior_padding:
-            step = edge.interior_padding + 1
             inside = both(e, inside, equals(e, e.indices.remainder(position, step), 0))
             position = e.indices.quotient(position, step)
         inside = both(e, inside, within(e, position, x.shape.dims[d]))

@@ -8,6 +8,7 @@ from hloom.codegen.loops import loop_kernel
 from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
+from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
@@ -38,14 +39,15 @@ def body_thunks(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
 
 @CPU_LOWERS.of("copy")
 def copy(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    from hloom.program.thunks.copy import Copy
-
+    """A copy of a tuple copies all arrays in it."""
     x = i.operands[0]
-    if not i.shape.is_array:
-        return []
-    source, target = cpu.slice(x), cpu.slice(i)
-    if source == target:
-        return []
-    if x.shape.layout is i.shape.layout or x.shape.rank <= 1:
-        return [Copy(i.name, source, target)]
-    return loops(cpu, i)
+    if i.shape.is_array and x.shape.layout is not i.shape.layout and x.shape.rank > 1:
+        return [] if cpu.slice(x) == cpu.slice(i) else loops(cpu, i)
+    thunks: list[Thunk] = []
+    for index, leaf in i.shape.subshapes():
+        if not leaf.is_array:
+            continue
+        source, target = cpu.slice(x, index), cpu.slice(i, index)
+        if source != target:
+            thunks.append(Copy(i.name, source, target))
+    return thunks
