@@ -27,9 +27,11 @@ from hloom.program.graph import show_graph
 from hloom.program.text import show_program
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.buffer import Buffer
+from hloom.runtime.cache import program_cache
 from hloom.runtime.executor import Executor
+from hloom.targets.cpu.cache_key import is_cacheable, key_parts
 from hloom.targets.cpu.options import cpu_target
-from hloom.targets.cpu.target import CpuTarget, Stages
+from hloom.targets.cpu.target import CpuTarget, LaterStages, Stages
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
@@ -49,14 +51,15 @@ class Executable:
         threads: int | None = None,
         *,
         target: CpuTarget | None = None,
+        shapes: Sequence[Shape] | None = None,
     ) -> None:
+        """`shapes` are those of the parameters, where the stages need not be asked for them."""
         self.stages = stages
         self.program = stages.program
         self.target = target or CpuTarget(Machine.host())
         self.seconds: dict[str, float] = {}
         self._executor = Executor(self.program, threads)
-        parameters = stages.module.entry.parameters
-        self._shapes = [p.shape for p in parameters]
+        self._shapes = list(shapes or [p.shape for p in stages.module.entry.parameters])
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array
 
@@ -282,22 +285,39 @@ def compile_module(
         "program between passes: please report it with that",
     )
     with alarm:
-        with clock.stage("verify"):
-            verify(module)
-            check_supported(module)
         target = cpu_target(options)
-        with clock.stage("copy"):
-            copied = copy_module(module)
-        try:
-            stages = target.compile(copied, clock)
-        except HloError as error:
-            if error.rule == "cpu-unsupported" and error.hint is None:
-                error.hint = "hloom eval runs every operation, in the interpreter"
-            raise
+        cache = program_cache() if is_cacheable(target) else None
+        with clock.stage("cache"):
+            parts = key_parts(module, target) if cache is not None else {}
+            program = cache.get(parts) if cache is not None else None
+            # What is in the cache has been verified: it was compiled from the same text.
+            if program is not None:
+                stages = LaterStages(program, copy_module(module), target)
+        if program is None:
+            stages = _compiled(module, target, clock)
+            if cache is not None:
+                with clock.stage("cache"):
+                    cache.put(parts, stages.program)
         with clock.stage("load"):
-            made = Executable(stages, threads, target=target)
+            shapes = [p.shape for p in module.entry.parameters]
+            made = Executable(stages, threads, target=target, shapes=shapes)
     made.seconds = clock.seconds
     return made
+
+
+def _compiled(module: Module, target: CpuTarget, clock: StageClock) -> Stages:
+    """All stages of a module, which is verified first, and not changed."""
+    with clock.stage("verify"):
+        verify(module)
+        check_supported(module)
+    with clock.stage("copy"):
+        copied = copy_module(module)
+    try:
+        return target.compile(copied, clock)
+    except HloError as error:
+        if error.rule == "cpu-unsupported" and error.hint is None:
+            error.hint = "hloom eval runs every operation, in the interpreter"
+        raise
 
 
 def check_supported(module: Module) -> None:

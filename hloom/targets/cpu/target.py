@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.passes.pipeline import PassRecord, PipelineOptions
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Program, Result
+from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_module
 from hloom.targets.cpu.lower import FAMILIES
@@ -31,6 +33,7 @@ RULES = FAMILIES
 PARALLEL_INSTRUCTIONS = 400
 """From this size on a program is worth other processes' help: one takes 0.15 s to start."""
 
+ENTRY = "hloom_main"
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
 
@@ -46,6 +49,26 @@ class Stages:
     texts: dict[str, str] = field(default_factory=dict)
     records: list[PassRecord] = field(default_factory=list)
     """One for each pass that ran."""
+
+
+class LaterStages(Stages):
+    """The stages of a program that came from a cache: made when somebody looks at one of them."""
+
+    def __init__(self, program: Program, module: Module, target: CpuTarget) -> None:
+        """`module` is what the program was made from, and is changed when the stages are made."""
+        self.program = program
+        self._source, self._target = module, target
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_LATER:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        made = self._target.written(self._source)
+        for each in _MADE_LATER:
+            setattr(self, each, getattr(made, each))
+        return getattr(self, name)
+
+
+_MADE_LATER = frozenset(("module", "places", "lowering", "texts", "records"))
 
 
 @dataclass(frozen=True)
@@ -65,18 +88,31 @@ class CpuTarget:
     def compile(self, module: Module, clock: StageClock | None = None) -> Stages:
         """From a graph, which is changed, to a program; each line uses what those above made."""
         clock = clock or StageClock()
-        stage = clock.stage
+        # Other processes start while the passes run here.
+        with CodeCompiler(self.machine, self.opt_level, self.workers(module)) as code:
+            made = self.written(module, clock, code)
+            with clock.stage("machine code"):
+                made.program.objects = code.objects()
+        return made
+
+    def written(
+        self, module: Module, clock: StageClock | None = None, code: CodeCompiler | None = None
+    ) -> Stages:
+        """All stages of a graph, which is changed, but the last: the program has no objects yet.
+
+        Every function is given to `code` as soon as its text is there.
+        """
+        clock = clock or StageClock()
         module, places, records = self.planned(module, clock)
         lowering = Lowering(module, places, self.machine.vector_bytes)
-        with stage("kernels"):
+        with clock.stage("kernels"):
             thunks = lowering.sequence(module.entry)
-        with CodeCompiler(self.machine, self.opt_level, self.workers(module)) as code:
-            with stage("llvm text"):
-                texts = self.texts(lowering, code)
-                texts["main"] = main_text("hloom_main", thunks)
-                code.add("hloom_main", texts["main"])
-            with stage("machine code"):
-                objects = code.objects()
+        with clock.stage("llvm text"):
+            texts = {}
+            for symbol, text in self.functions(lowering, thunks):
+                texts[symbol] = text
+                if code is not None:
+                    code.add(symbol, text)
         program = Program(
             module.name,
             places.allocations,
@@ -84,7 +120,8 @@ class CpuTarget:
             parameters_of(module, places),
             results_of(module, places),
             module.entry.root.shape,
-            objects,
+            [],
+            ENTRY,
             call_sites=lowering.call_sites,
             infeeds=lowering.infeeds,
             outfeeds=lowering.outfeeds,
@@ -114,18 +151,14 @@ class CpuTarget:
             places = assign_buffers(module, AssignOptions(can_share=share))
         return module, places, records
 
-    def texts(self, lowering: Lowering, code: CodeCompiler) -> dict[str, str]:
-        """The LLVM text of every kernel and function, by symbol; each is also given to `code`."""
+    def functions(self, lowering: Lowering, thunks: tuple[Thunk, ...]) -> Iterator[tuple[str, str]]:
+        """Symbol and LLVM text of everything that a program calls; its entry is the last."""
         freedom = Freedom(self.kernels.flags, not self.kernels.disable_loop_unrolling)
-        texts = {}
         for symbol, kernel in lowering.kernels.items():
             kernel.excess_precision = self.excess_precision
-            texts[symbol] = text = lower_function(kernel, self.machine, freedom).text()
-            code.add(symbol, text)
-        for symbol, text in lowering.functions.items():
-            texts[symbol] = text
-            code.add(symbol, text)
-        return texts
+            yield symbol, lower_function(kernel, self.machine, freedom).text()
+        yield from lowering.functions.items()
+        yield ENTRY, main_text(ENTRY, thunks)
 
 
 def parameters_of(module: Module, places: Places) -> list[Parameter]:

@@ -1,0 +1,274 @@
+"""Compiled programs on disk, so that the second start of a program compiles nothing.
+
+An entry is a file named by its key, a hash of everything that the program was made from; it holds
+the program and, in its labels, the parts of that key. Writing is to a file beside, then renaming,
+so any number of processes share a cache and none sees half an entry. What cannot be read is
+removed and compiled again: the cache heals. When the cache outgrows its bound, the entries go
+whose last use is longest ago (their files' times say so). Nothing that goes wrong here is an
+error for the caller: the program is compiled as if there were no cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from hloom.base.diagnostics import HloError, UsageError
+from hloom.program.program import Program
+from hloom.program.saved import LABELS_AT, labels_of, program_from_bytes, program_to_bytes
+
+LOG = logging.getLogger("hloom")
+DEFAULT_LIMIT_BYTES = 2 << 30
+SUFFIX = ".program"
+BESIDE = "new-"
+_ABANDONED_S = 3600.0
+_OFF = frozenset(("0", "off", "false", "no"))
+_LABELS_BYTES = 4096  # enough for the labels of every entry
+_TRIM_EVERY = 64  # entries written between two looks at the size of the whole
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """What a cache holds, and how often it helped since it was last cleared."""
+
+    path: Path
+    entries: int
+    size_bytes: int
+    limit_bytes: int
+    hits: int
+    misses: int
+
+
+@dataclass(frozen=True)
+class CacheAnswer:
+    """Why a program is in the cache, or is not: `differs` names the parts of the key (with what
+    the nearest entry has, and what was asked for) that keep that entry from being used."""
+
+    is_hit: bool
+    nearest: str | None
+    """Name of the program in the nearest entry; None where the cache is empty."""
+    differs: dict[str, tuple[str, str]]
+
+
+def key_of(parts: Mapping[str, str]) -> str:
+    """The name of an entry: a hash of all that it is made from."""
+    digest = sha256()
+    for name in sorted(parts):
+        for text in (name, parts[name]):
+            data = text.encode("utf-8", "surrogateescape")
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+    return digest.hexdigest()
+
+
+class ProgramCache:
+    """A folder of programs. Any number of threads and processes may use it at once."""
+
+    def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self.folder, self.limit_bytes = folder, limit_bytes
+        self._lock = threading.Lock()
+        self._until_trim = 0
+        self._has_warned = False
+
+    # -- programs
+
+    def get(self, parts: Mapping[str, str]) -> Program | None:
+        """The program made from these parts, or None. An entry that is broken is removed."""
+        path = self._path(parts)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            self._count("misses")
+            return None
+        except OSError as error:
+            self._warn("read", error)
+            return None
+        try:
+            program = program_from_bytes(data)
+        except HloError as error:
+            LOG.info("removing %s: %s", path, error.message)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            self._count("misses")
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # used last now
+        self._count("hits")
+        return program
+
+    def put(self, parts: Mapping[str, str], program: Program) -> None:
+        """Keep a program; trouble with the disk is reported once."""
+        data = program_to_bytes(program, {**parts, "name": program.name})
+        if len(data) > self.limit_bytes // 4:
+            return
+        try:
+            self._write(self._path(parts), data)
+        except OSError as error:
+            self._warn("write", error)
+            return
+        with self._lock:
+            self._until_trim -= 1
+            is_due = self._until_trim < 0 or len(data) > self.limit_bytes // _TRIM_EVERY
+            if is_due:
+                self._until_trim = _TRIM_EVERY
+        if is_due:
+            self.trim()
+
+    # -- the whole
+
+    def info(self) -> CacheInfo:
+        """Numbers about the cache."""
+        files = list(self._files())
+        hits, misses = (_size(self.folder / name) for name in ("hits", "misses"))
+        size = sum([s.st_size for _, s in files])
+        return CacheInfo(self.folder, len(files), size, self.limit_bytes, hits, misses)
+
+    def why(self, parts: Mapping[str, str]) -> CacheAnswer:
+        """Whether there is an entry of these parts; if not, how the nearest one differs."""
+        if self._path(parts).exists():
+            return CacheAnswer(True, self._labels(self._path(parts)).get("name"), {})
+        best: CacheAnswer | None = None
+        for path, _ in sorted(self._files(), key=lambda f: -f[1].st_mtime_ns):
+            labels = self._labels(path)
+            if not labels:
+                continue
+            differs = {n: (labels.get(n, ""), v) for n, v in parts.items() if labels.get(n) != v}
+            if best is None or _distance(differs) < _distance(best.differs):
+                best = CacheAnswer(False, labels.get("name", ""), differs)
+        return best or CacheAnswer(False, None, {})
+
+    def clear(self) -> int:
+        """Remove everything; how many entries there were."""
+        count = 0
+        for path, _ in list(self._files()):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+                count += 1
+        for name in ("hits", "misses"):
+            (self.folder / name).unlink(missing_ok=True)
+        return count
+
+    def trim(self) -> None:
+        """Remove what was used longest ago, until a tenth of the bound is free."""
+        self._remove_remains()
+        files = sorted(self._files(), key=lambda f: f[1].st_mtime_ns)
+        size = sum([s.st_size for _, s in files])
+        if size <= self.limit_bytes:
+            return
+        for path, status in files:
+            if size <= self.limit_bytes * 9 // 10:
+                return
+            with contextlib.suppress(OSError):
+                path.unlink()
+            size -= status.st_size
+
+    def _remove_remains(self) -> None:
+        """Files that a process was writing when it was killed."""
+        with contextlib.suppress(OSError), os.scandir(self.folder) as found:
+            for entry in found:
+                if entry.name.startswith(BESIDE):
+                    with contextlib.suppress(OSError):
+                        if time.time() - entry.stat().st_mtime > _ABANDONED_S:
+                            os.unlink(entry.path)
+
+    # -- files
+
+    def _path(self, parts: Mapping[str, str]) -> Path:
+        return self.folder / (key_of(parts) + SUFFIX)
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        try:
+            with os.scandir(self.folder) as found:
+                for entry in found:
+                    if entry.name.endswith(SUFFIX):
+                        with contextlib.suppress(FileNotFoundError):
+                            yield Path(entry.path), entry.stat()
+        except OSError:  # there is no such folder, or it is not ours to read
+            return
+
+    def _write(self, path: Path, data: bytes) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(dir=self.folder, prefix=BESIDE)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(beside, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+
+    def _labels(self, path: Path) -> dict[str, str]:
+        try:
+            with path.open("rb") as file:
+                return labels_of(file.read(LABELS_AT + _LABELS_BYTES))
+        except (OSError, HloError):
+            return {}
+
+    def _count(self, what: str) -> None:
+        """One more hit or miss: a byte more in a file, which needs no lock."""
+        try:
+            with open(self.folder / what, "ab", buffering=0) as file:
+                file.write(b"+")
+        except OSError:
+            return  # no folder yet, or one that is read only: the counts are not worth a word
+
+    def _warn(self, doing: str, error: OSError) -> None:
+        with self._lock:
+            has_warned, self._has_warned = self._has_warned, True
+        if not has_warned:
+            LOG.warning(
+                "cannot %s the compile cache %s: %s (HLOOM_CACHE=0 turns it off, HLOOM_CACHE_DIR "
+                "puts it elsewhere)",
+                doing,
+                self.folder,
+                error.strerror or error,
+            )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _distance(differs: Mapping[str, object]) -> tuple[bool, int]:
+    """How far an entry is from what was asked for: another program altogether is farthest."""
+    return "program" in differs, len(differs)
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where programs are kept: `HLOOM_CACHE_DIR`, else the system's place for caches."""
+    if given := environment.get("HLOOM_CACHE_DIR"):
+        return Path(given)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("hloom", appauthor=False)) / "programs"
+
+
+def program_cache(environment: Mapping[str, str] = os.environ) -> ProgramCache | None:
+    """The cache of this process as the environment wants it; None where it is off.
+
+    `HLOOM_CACHE=0` turns it off; `HLOOM_CACHE_BYTES` is its bound.
+    """
+    if environment.get("HLOOM_CACHE", "1").strip().lower() in _OFF:
+        return None
+    text = environment.get("HLOOM_CACHE_BYTES", str(DEFAULT_LIMIT_BYTES))
+    if not text.isdecimal():
+        raise UsageError(f"HLOOM_CACHE_BYTES is a number of bytes, not {text!r}", rule="cache")
+    return _opened(cache_folder(environment), int(text))
+
+
+@cache
+def _opened(folder: Path, limit_bytes: int) -> ProgramCache:
+    return ProgramCache(folder, limit_bytes)

@@ -1,0 +1,172 @@
+"""Saved programs: the same program comes back, and no bytes but those of one are taken for one."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hloom.base.diagnostics import HloError
+from hloom.program.call_site import CallBuffer, CallSite
+from hloom.program.program import Parameter, Program, Result
+from hloom.program.saved import labels_of, program_from_bytes, program_to_bytes
+from hloom.program.slice import Allocation, BufferSlice
+from hloom.program.text import show_program
+from hloom.program.thunks.control import Call, Conditional, While
+from hloom.program.thunks.copy import Copy
+from hloom.program.thunks.kernel import Kernel
+from hloom.program.thunks.routine import Function, Numbers, Pointers, Routine, Text
+from hloom.program.thunks.thunk import walk
+from hloom.types.text import shape_from_text
+
+ALLOCATIONS = [
+    Allocation(0, 64, "parameter", 0, (), None),
+    Allocation(1, 128, "parameter", 1, (0, 2), (1,), True),
+    Allocation(2, 5, "constant", data=b"\x00\x01\xff\n\x80"),
+    Allocation(3, 256, "output", shape_index=(0,)),
+    Allocation(4, 1024, "temp"),
+]
+A, B, C, D = (BufferSlice(ALLOCATIONS[n], k * 4, 4) for k, n in enumerate((0, 1, 3, 4)))
+SHAPES = ("f32[4,3]{0,1}", "(bf16[<=8]{0}, (pred[], s4[3]{0}), token[])", "c128[]", "token[]")
+
+
+NO_BYTES = CallBuffer(17, (), None)
+
+
+def program():
+    kernel = Kernel("add.1", "k_add_1", (A, B, C), (False, False, True), 7, 0.1 + 0.2)
+    copy = Copy("copy.naïve", A, D)
+    routine = Routine(
+        "sort.3",
+        "Sort",
+        "hl_sort",
+        (None, 3, -(2**40), A, Numbers((1, -2)), Pointers((B, None)), Function("f"), Text(b"\0x")),
+        (A, B),
+        (C,),
+    )
+    loop = While("loop", (copy,), D, (kernel, copy), None)
+    counted = While("counted", (), D, (kernel,), 12)
+    choice = Conditional("if", A, True, ((kernel,), ()), ("yes", "no"))
+    shapes = [shape_from_text(s) for s in SHAPES]
+    return Program(
+        "a program",
+        ALLOCATIONS,
+        (kernel, copy, routine, loop, Call("called", (counted, choice))),
+        [Parameter(0, (), shapes[0], 0), Parameter(1, (0, 2), shapes[2], None)],
+        [Result((), shapes[0], C), Result((1,), shapes[3], None)],
+        shapes[1],
+        [b"\x7fELF object", b""],
+        "entry",
+        [
+            CallSite(
+                "c", "t", True, "{a=1}", (CallBuffer(11, (2, 3), A),), (CallBuffer(17, (), None),)
+            )
+        ],
+        [shapes[0]],
+        [shapes[1], shapes[3]],
+    )
+
+
+def fields(thunk):
+    """A thunk's fields with those of the thunks in it, to compare."""
+    return type(thunk), {
+        name: tuple(map(fields, value)) if name in ("condition", "body", "called") else value
+        for name, value in vars(thunk).items()
+        if name != "branches"
+    }
+
+
+def test_a_program_comes_back():
+    old, new = program(), program_from_bytes(program_to_bytes(program()))
+    for name, value in vars(old).items():
+        if name != "thunks":
+            assert getattr(new, name) == value, name
+    assert show_program(new) == show_program(old)
+    for a, b in zip(walk(old.thunks), walk(new.thunks), strict=True):
+        assert fields(a) == fields(b)
+    # One object for each allocation, as the slices of a compiled program have it.
+    assert all(
+        use.slice.allocation in new.allocations for t in walk(new.thunks) for use in t.uses()
+    )
+
+
+def test_equal_programs_are_equal_bytes():
+    assert program_to_bytes(program()) == program_to_bytes(program())
+
+
+def test_labels_are_read_from_the_beginning():
+    labels = {"name": "x", "program": "é" * 40}
+    data = program_to_bytes(program(), labels)
+    assert labels_of(data[:400]) == labels
+    assert vars(program_from_bytes(data))["name"] == "a program"
+
+
+DATA = program_to_bytes(program(), {"name": "x"})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, len(DATA) - 1), st.integers(1, 255))
+def test_a_changed_byte_is_noticed(position, change):
+    wrong = bytearray(DATA)
+    wrong[position] ^= change
+    with pytest.raises(HloError):
+        program_from_bytes(bytes(wrong))
+
+
+@pytest.mark.parametrize("size", [0, 7, 8, 20, 63, 64, 100, len(DATA) - 1])
+def test_a_cut_file_is_noticed(size):
+    with pytest.raises(HloError):
+        program_from_bytes(DATA[:size])
+
+
+def test_what_is_behind_a_program_is_noticed():
+    with pytest.raises(HloError, match="bytes has"):
+        program_from_bytes(DATA + b"x")
+
+
+def test_another_version_says_what_to_do():
+    with pytest.raises(HloError, match="version 99, this hloom reads"):
+        program_from_bytes(DATA[:8] + struct.pack("<I", 99) + DATA[12:])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"thunks":[["k"', b'"thunks":[["z"'),
+        (b'"temp"', b'"tomb"'),
+        (b"[3,8,4]", b"[9,8,4]"),
+        (b"[3,8,4]", b"[3,999,4]"),
+        (b'"f32[4,3]{0,1}"', b'"f32[4,3]{0,9}"'),
+        (b'"entry":', b'"entri":'),
+        (b'"blobs":[', b'"blobs":[7,'),
+    ],
+)
+def test_a_malformed_header_is_one_clear_error(monkeypatch, old, new):
+    """Even where the checksum is right, as a program that writes nonsense would make it."""
+    from hloom.program import saved
+
+    real = saved._json
+
+    def wrong(value):
+        text = real(value)
+        return text.replace(old, new, 1) if b"thunks" in text else text
+
+    monkeypatch.setattr(saved, "_json", wrong)
+    data = program_to_bytes(program())
+    with pytest.raises(HloError, match="malformed"):
+        program_from_bytes(data)
+
+
+def test_reading_needs_no_compiler():
+    """What runs a saved program must not need llvmlite or the graph."""
+    import subprocess
+    import sys
+
+    path = Path(__file__).parents[2]
+    code = (
+        "import sys, hloom.runtime.cache, hloom.runtime.executor\n"
+        "print([m for m in sys.modules if m.startswith(('llvmlite', 'hloom.ir', 'hloom.passes'))])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=path)
+    assert out.stdout.strip() == "[]", out.stdout + out.stderr

@@ -1,0 +1,157 @@
+"""Compiling twice: the second time the program comes from the cache, and is the same."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.base.options import Options
+from hloom.compiler import compile_module
+from hloom.runtime.cache import program_cache
+from hloom.targets.cpu.cache_key import (
+    differences,
+    key_parts,
+    program_digest,
+    sources_digest,
+)
+from hloom.targets.cpu.options import cpu_target
+from hloom.targets.cpu.target import LaterStages
+
+TEXT = """HloModule m
+
+ENTRY e {
+  x = f32[5,3] parameter(0)
+  y = (f32[5,3], s32[2]) parameter(1)
+  y0 = f32[5,3] get-tuple-element(y), index=0
+  y1 = s32[2] get-tuple-element(y), index=1
+  c = f32[3] constant({1.5, 2, -3}), metadata={op_name="name"}
+  d = f32[20] constant({1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20})
+  b = f32[5,3] broadcast(c), dimensions={1}
+  s = f32[5,3] add(x, b)
+  t = f32[5,3] multiply(s, y0)
+  ROOT r = (f32[5,3], s32[2], f32[20]) tuple(t, y1, d)
+}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HLOOM_CACHE", "1")
+    monkeypatch.setenv("HLOOM_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def arguments():
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    return x, (x * 2 + 1, np.array([7, 8], np.int32))
+
+
+def test_the_second_time_nothing_is_compiled(folder):
+    first = compile_module(hloom.parse(TEXT))
+    second = compile_module(hloom.parse(TEXT))
+    assert "passes" in first.seconds
+    assert set(second.seconds) == {"cache", "load"}
+    assert second.program.objects == first.program.objects
+    results = [run(*arguments()) for run in (first, second)]
+    x, (y0, y1) = arguments()
+    wanted = ((x + np.array([1.5, 2, -3], np.float32)) * y0, y1, np.arange(1, 21))
+    for result in results:
+        assert isinstance(result, tuple)
+        for found, right in zip(result, wanted, strict=True):
+            assert np.array_equal(found, right)
+
+
+def test_stages_are_made_when_asked_for(folder):
+    first = compile_module(hloom.parse(TEXT))
+    module = hloom.parse(TEXT)
+    second = compile_module(module)
+    assert isinstance(second.stages, LaterStages)
+    for stage in ("thunks", "hlo", "plan", "kernels", "llvm", "assembly"):
+        assert second.as_text(stage) == first.as_text(stage), stage
+    assert second.memory is not None
+    assert [r.name for r in second.pass_records] == [r.name for r in first.pass_records]
+    assert hloom.show(module) == hloom.show(hloom.parse(TEXT)), "and the module is as it was"
+    with pytest.raises(AttributeError):
+        _ = second.stages.nothing
+
+
+def test_a_broken_entry_is_compiled_again(folder):
+    compile_module(hloom.parse(TEXT))
+    (path,) = folder.glob("*.program")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    again = compile_module(hloom.parse(TEXT))
+    assert "passes" in again.seconds
+    assert set(compile_module(hloom.parse(TEXT)).seconds) == {"cache", "load"}
+    assert again(*arguments())
+
+
+def test_it_can_be_turned_off(folder, monkeypatch):
+    monkeypatch.setenv("HLOOM_CACHE", "0")
+    compile_module(hloom.parse(TEXT))
+    assert "passes" in compile_module(hloom.parse(TEXT)).seconds
+    assert not list(folder.iterdir())
+
+
+def test_an_error_is_not_kept(folder):
+    wrong = hloom.parse(TEXT.replace("f32[5,3] add(x, b)", "f32[5,3] add(x, c)"))
+    for _ in range(2):
+        with pytest.raises(hloom.HloError):
+            compile_module(wrong)
+    assert not list(folder.glob("*.program"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1.5", "1.25"),
+        ("19,20}", "19,21}"),
+        ("add(x, b)", "subtract(x, b)"),
+        ("add(x, b)", 'add(x, b), backend_config={"a":1}'),
+        ("f32[5,3] parameter(0)", "f32[5,3]{0,1} parameter(0)"),
+        ("HloModule m", "HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }"),
+        (" s = ", " sum = "),
+    ],
+)
+def test_what_changes_the_program_changes_its_digest(old, new):
+    changed = TEXT.replace(old, new).replace("(s, y0)", "(sum, y0)" if "sum" in new else "(s, y0)")
+    assert changed != TEXT
+    assert program_digest(hloom.parse(changed)) != program_digest(hloom.parse(TEXT))
+
+
+def test_what_changes_nothing_does_not():
+    other = TEXT.replace('op_name="name"', 'op_name="other"')
+    assert program_digest(hloom.parse(other)) == program_digest(hloom.parse(TEXT))
+
+
+def test_options_and_machine_count():
+    module = hloom.parse(TEXT)
+    plain = key_parts(module, cpu_target(Options()))
+    fast = key_parts(module, cpu_target(Options().with_(cpu_enable_fast_math=True)))
+    assert {n for n in plain if plain[n] != fast[n]} == {"options"}
+    old = key_parts(module, cpu_target(Options().with_(cpu_max_isa="AVX")))
+    changed = {n for n in plain if plain[n] != old[n]}
+    assert changed <= {"machine cpu", "machine features"}
+    assert all("0x" not in value for value in plain.values()), "the same in every process"
+
+
+def test_why_in_words(folder):
+    module = hloom.parse(TEXT)
+    compile_module(module)
+    cache = program_cache()
+    assert cache is not None
+    fast = Options().with_(cpu_enable_fast_math=True)
+    answer = cache.why(key_parts(module, cpu_target(fast)))
+    (line,) = differences(answer.differs)
+    assert line.startswith("options: ")
+    assert differences({"machine features": ("+a,+b", "+a,-c")}) == ["machine features: +b -c"]
+
+
+def test_sources_count_by_size_and_time(tmp_path):
+    (tmp_path / "a").mkdir()
+    source = tmp_path / "a" / "x.py"
+    source.write_text("one")
+    first = sources_digest(tmp_path)
+    assert sources_digest(tmp_path) == first
+    source.write_text("three")
+    assert (second := sources_digest(tmp_path)) != first
+    (tmp_path / "a" / "notes.md").write_text("")
+    assert sources_digest(tmp_path) == second
