@@ -104,7 +104,7 @@ class PackedWriter(Finish):
         tile = e.indices.scalar(grid[2], 0, plan.blocks - 1).times(plan.panels)
         end = self.packer.least(tile.plus(plan.panels), self.tiles)
         count = end.plus(tile.times(-1))
-        panels = self.b.alloc(p.of, self.packer.depth * plan.panels * plan.width)
+        panels = self.b.alloc(p.of, self.packer.panel * plan.panels)
         scratch = self.packer.a_scratch()
         if self.packer.depth == p.depth:
             self._whole(panels, scratch, first, last, tile, count)
@@ -223,7 +223,7 @@ class PackedWriter(Finish):
     def _multiply(self, acc: Value, a: RowsOfA, panels: Value, number: Affine, k: Part) -> Value:
         """The accumulator after the packed part of K."""
         e, plan, b = self.e, self.plan, self.b
-        base = number.times(self.packer.depth * plan.width)
+        base = number.times(self.packer.panel)
         height, width = plan.height, plan.width
 
         def step(x: Affine, total: Value) -> Value:

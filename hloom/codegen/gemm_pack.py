@@ -64,8 +64,10 @@ class Packer:
         self.batch = ZERO
         self.depth = plan.piece * prod(p.depths[plan.split + 1 :])
         size = max(p.of.size_bytes, 1)
-        # Rows that are powers of two apart would all want the same places of the cache.
+        # Rows or panels that are powers of two apart would all want the same places of the cache.
         self.a_stride = self.depth + (plan.lanes if self.depth * size % 1024 == 0 else 0)
+        self.panel = self.depth * plan.width
+        self.panel += plan.width if self.panel * size % 1024 == 0 else 0
 
     # -- parts of K
 
@@ -166,7 +168,7 @@ class Packer:
 
             def tile(t: Affine) -> None:
                 n = self.first_column(first_tile.plus(t))
-                base = t.times(self.depth).plus(k).times(plan.width)
+                base = t.times(self.panel).plus(k.times(plan.width))
                 for at, lanes in pieces:
                     e.tile = (lanes,) if lanes > 1 else ()
                     column = n.plus(at).plus(e.indices.lane(0, lanes, 1))
@@ -227,8 +229,8 @@ class Packer:
                         value = p.b(e, self.batch, column, [*digits, row])
                         value = self.b.broadcast(value, e.tile)
                         at = position.times(p.depths[inner] if not split_inner else 1)
-                        at = t.times(self.depth).plus(at).plus(k.plus(low.times(-1)))
-                        place = e.scalar(at.times(plan.width).plus(c))
+                        at = at.plus(k.plus(low.times(-1))).times(plan.width)
+                        place = e.scalar(t.times(self.panel).plus(at).plus(c))
                         self.b.store(panels, place, value, (plan.width, 1))
 
                     self.each(ZERO, constant(wide), across, group)

@@ -13,20 +13,25 @@ from math import prod
 from hloom.codegen.product import Product
 
 # What a step packs of B at once should stay in half of a second-level cache.
-PANEL_BYTES = 448 * 1024
+PANEL_BYTES = 576 * 1024
 # The scratch for partial sums of a step.
 PARTIAL_BYTES = 192 * 1024
 # The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
 LEAST_DEPTH = 256
-# The most rows that are multiplied by a B that stays where it stands.
-DIRECT_ROWS = 8
-ALONG_K_ROWS = 6
+# The most rows that are multiplied by a B that stays where it stands: lying along the columns,
+# along K, and along a K so long that sums of lanes at its end do not matter.
+DIRECT_ROWS = 32
+ALONG_K_ROWS = 12
+ALONG_LONG_K_ROWS = 48
+LONG_K = 1024
 # Columns of a step of the direct form: whole pages of B are read in a row.
 DIRECT_COLUMNS = 1024
 # Multiply-adds that are worth a step of their own.
 STEP_WORK = 200_000
 # Machine cycles per element packed, in vectors: copied as it lies, turned, or picked up by im2col.
 COPIED, TURNED, GATHERED = 3.0, 8.0, 5.0
+# How much slower tiles of so many vectors are than those of three, measured.
+SHAPE_COST = {1: 1.0, 2: 1.06, 3: 1.0, 4: 1.02}
 
 
 @dataclass(frozen=True)
@@ -58,30 +63,34 @@ class Plan:
     def of(p: Product, vector_bytes: int) -> Plan:
         """The plan for a product on a machine with such vectors."""
         lanes = max(vector_bytes // max(p.of.size_bytes, 1), 1)
-        if p.rows <= ALONG_K_ROWS and p.row_groups == 1 and p.b_lanes == "k":
-            if p.depths[-1] >= lanes:
-                return _along_k(p, lanes)
-        if p.rows <= DIRECT_ROWS and p.row_groups == 1 and p.b_lanes == "n":
-            return _direct(p, lanes)
+        if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
+            if p.rows <= (ALONG_LONG_K_ROWS if p.depths[-1] >= LONG_K else ALONG_K_ROWS):
+                return _along_k(p)
+        if p.row_groups == 1 and p.b_lanes == "n" and p.columns >= lanes:
+            # More rows than a tile has pay only where B is far larger than the caches.
+            if p.rows <= 8 or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
+                return _direct(p, lanes)
         return _packed(p, lanes, 24 if vector_bytes != 32 else 12)
 
 
-def _along_k(p: Product, lanes: int) -> Plan:
-    columns = max(1, min(4, 16 // p.rows, p.columns))
+def _along_k(p: Product) -> Plan:
+    height = -(-p.rows // -(-p.rows // 6))
+    columns = max(1, min(4, 24 // height, p.columns))
     tiles = -(-p.columns // columns)
     wanted = _steps(p)
     panels = -(-tiles // max(1, min(tiles, -(-wanted // p.batch))))
-    return Plan("along-k", p.rows, columns, 1, panels, -(-tiles // panels))
+    return Plan("along-k", height, columns, 1, panels, -(-tiles // panels))
 
 
 def _direct(p: Product, lanes: int) -> Plan:
-    most = max(1, 16 // p.rows)
+    height = -(-p.rows // -(-p.rows // 8))
+    most = max(1, 16 // height)
     vectors = max(1, min(most, 4, p.columns // lanes))
     tiles = -(-p.columns // (vectors * lanes))
     least = -(-DIRECT_COLUMNS // (vectors * lanes))
     wanted = -(-_steps(p) // p.batch)
     panels = min(tiles, max(-(-tiles // wanted), least if tiles >= 4 * least else 1))
-    return Plan("direct", p.rows, lanes, vectors, panels, -(-tiles // panels))
+    return Plan("direct", height, lanes, vectors, panels, -(-tiles // panels))
 
 
 def _steps(p: Product) -> int:
@@ -99,6 +108,8 @@ def _packed(p: Product, lanes: int, registers: int) -> Plan:
     element = max(p.of.size_bytes, 1)
     most = max(1, PANEL_BYTES // (min(p.depth, LEAST_DEPTH) * width * element))
     wanted = _steps(p)
+    if p.depth * width * element <= PANEL_BYTES:
+        most = PANEL_BYTES // (p.depth * width * element)
     best, least = (1, 1), None
     for panels in range(1, min(tiles, most) + 1):
         blocks = -(-tiles // panels)
@@ -135,6 +146,10 @@ def _cost(
     rows = -(-tiles // chunks) * height
     work = rows * panels * vectors
     pack_b = panels * vectors * (COPIED if p.b_lanes == "n" else TURNED)
+    piece = PANEL_BYTES // (panels * vectors * 64)
+    if piece < p.depth:
+        # Partial sums go to memory and back.
+        work *= 1.02 + 8.0 / piece
     pack_a = 0.0
     if not p.direct_a:
         pack_a = rows / 16 * (GATHERED if len(p.depths) > 1 else COPIED)
@@ -157,8 +172,7 @@ def _tile(p: Product, lanes: int, registers: int) -> tuple[int, int]:
         area = -(-p.rows // height) * height * -(-p.columns // (vectors * lanes)) * vectors
         loads = (height + vectors) / (height * vectors)
         cost = area * (1.0 + max(0.0, loads - 0.45)) * (1.0 if height * vectors >= 8 else 1.2)
-        if vectors == 4:
-            cost *= 1.02
+        cost *= SHAPE_COST[vectors]
         if least is None or cost < least * 0.99:
             best, least = (height, vectors), cost
     return best

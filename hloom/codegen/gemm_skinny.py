@@ -6,7 +6,7 @@ that stay in the first-level cache; B stored along K is multiplied by A in vecto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
@@ -49,106 +49,138 @@ class SkinnyWriter(Finish):
         start = tile.times(width)
         return (self.packer.least(start, columns - width) if columns % width else start), width
 
+    def _rows(self, body: Callable[[Affine, Affine], None]) -> None:
+        """`body(first row, how many of its rows another tile has)` for each tile of rows."""
+        rows, height = self.p.rows, self.plan.height
+
+        def one(start: Affine) -> None:
+            row = self.packer.least(start, rows - height) if rows % height else start
+            body(row, start.plus(row.times(-1)))
+
+        self.packer.each(ZERO, constant(-(-rows // height) * height), height, one)
+
     # -- B along the columns
 
     def _direct(self, first: Affine, end: Affine) -> None:
         e, p, plan, b = self.e, self.p, self.plan, self.b
-        height = p.rows
-        sums = b.alloc(p.of, plan.panels * plan.width * height)
+        height = plan.height
+        # Each tile has sums of its own, also of rows that another tile has too.
+        size = -(-p.rows // height) * height * plan.width
+        sums = b.alloc(p.of, plan.panels * size)
         depth = p.depth
         deep = min(DEEP, depth)
 
-        def some(k: Affine, deep: int, fresh: bool) -> None:
+        def some(k: Affine, deep: int) -> None:
             digits = [e.indices.digits(k.plus(j), p.depths) for j in range(deep)]
 
             def tile(t: Affine) -> None:
                 n, width = self._column(t)
-                at = e.scalar(t.plus(first.times(-1)).times(plan.width * height))
+                base = t.plus(first.times(-1)).times(size)
                 shape = (height, width)
-                if fresh:
-                    acc = b.constant(p.of, 0, shape)
-                else:
+
+                def rows(m: Affine, skipped: Affine) -> None:
+                    at = e.scalar(base.plus(m.plus(skipped).times(plan.width)))
                     acc = b.load(sums, at, shape, (plan.width, 1))
-                e.tile = shape
-                row = e.indices.lane(0, height, 2)
-                column = n.plus(e.indices.lane(1, width, 2))
-                for digit in digits:
-                    left = b.broadcast(p.a(e, self.batch, row, digit), (height, 1))
-                    right = b.broadcast(p.b(e, self.batch, column, digit), (1, width))
-                    acc = b.dot(acc, left, right)
-                b.store(sums, at, acc, (plan.width, 1))
+                    e.tile = shape
+                    row = m.plus(e.indices.lane(0, height, 2))
+                    column = n.plus(e.indices.lane(1, width, 2))
+                    for digit in digits:
+                        left = b.broadcast(p.a(e, self.batch, row, digit), (height, 1))
+                        right = b.broadcast(p.b(e, self.batch, column, digit), (1, width))
+                        acc = b.dot(acc, left, right)
+                    b.store(sums, at, acc, (plan.width, 1))
+
+                self._rows(rows)
 
             self.packer.each(first, end, 1, tile)
 
-        some(ZERO, deep, True)
+        e.tile = (plan.width,)
+        zero = b.constant(p.of, 0, e.tile)
+        self.packer.each(
+            ZERO,
+            constant(plan.panels * size),
+            plan.width,
+            lambda k: b.store(sums, e.scalar(k), zero, (1,)),
+        )
         whole = depth - depth % deep
-        e.loop(whole, (), lambda k: (some(k, deep, False), ())[1], step=deep, lower=deep)
-        e.loop(depth, (), lambda k: (some(k, 1, False), ())[1], lower=whole)
-        self.packer.each(first, end, 1, lambda t: self._store(sums, first, t))
+        e.loop(whole, (), lambda k: (some(k, deep), ())[1], step=deep)
+        e.loop(depth, (), lambda k: (some(k, 1), ())[1], lower=whole)
 
-    def _store(self, sums: Value, first: Affine, t: Affine) -> None:
-        """Finish a tile of sums; the last one without what the one before it has."""
-        e, p, plan, b = self.e, self.p, self.plan, self.b
-        n, width = self._column(t)
-        at = t.plus(first.times(-1)).times(plan.width * p.rows)
-        rest = p.columns % plan.width if p.columns > plan.width else 0
+        def finish(t: Affine) -> None:
+            n, width = self._column(t)
+            base = t.plus(first.times(-1)).times(size)
 
-        def rows(begin: int, size: int):
+            def rows(m: Affine, skipped: Affine) -> None:
+                # Row m of the result is row `skipped` of the sums of this tile of rows.
+                at = base.plus(skipped.times(plan.width))
+                low, high = m.plus(skipped), m.plus(height)
+                self._store(sums, at, plan.width, low, high, t, n, width)
+
+            self._rows(rows)
+
+        self.packer.each(first, end, 1, finish)
+
+    def _store(
+        self,
+        sums: Value,
+        at: Affine,
+        stride: int,
+        low: Affine,
+        high: Affine,
+        t: Affine,
+        n: Affine,
+        width: int,
+    ) -> None:
+        """Finish rows `low` to `high` of sums, counted from `at`, of tile `t` of the columns; the
+        last tile without what the one before it has."""
+        e, p, b = self.e, self.p, self.b
+        rest = p.columns % self.plan.width if p.columns > self.plan.width else 0
+        zero = at
+
+        def rows(begin: int, size: int) -> Callable[[Affine], None]:
             def row(r: Affine) -> None:
-                place = e.scalar(at.plus(r.times(plan.width)).plus(begin))
+                place = e.scalar(zero.plus(r.times(stride)).plus(begin))
                 shape = (size,) if size > 1 else ()
                 value = b.load(sums, place, shape, (1,) if size > 1 else ())
                 self.finish(value, r, n.plus(begin), 1, size)
 
             return row
 
-        height = constant(p.rows)
         if not rest:
-            self.packer.each(ZERO, height, 1, rows(0, width))
+            self.packer.each(low, high, 1, rows(0, width))
             return
         full = b.compare("LT", e.scalar(t), b.index(self.tiles - 1))
-        middle = b.select(full, b.index(p.rows), b.index(0))
-        border = e.indices.scalar(middle, 0, p.rows)
-        self.packer.each(ZERO, border, 1, rows(0, width))
-        self.packer.each(border, height, 1, rows(width - rest, rest))
+        middle = b.select(full, e.scalar(high), e.scalar(low))
+        border = e.indices.scalar(middle, low.bounds()[0], high.bounds()[1])
+        self.packer.each(low, border, 1, rows(0, width))
+        self.packer.each(border, high, 1, rows(width - rest, rest))
 
     # -- B along K
 
     def _along_k(self, tile: Affine) -> None:
-        """Vectors along K for a few columns; an accumulator for each row and column."""
-        p, b, e = self.p, self.b, self.e
+        """Vectors along K for a few rows and columns; an accumulator for each of both."""
+        b = self.b
         n, width = self._column(tile)
-        rest = p.columns % self.plan.width if p.columns > self.plan.width else 0
-        results = [b.reshape(x, (width,)) for x in self._sums(n, width)]
-        if not rest:
-            for m, x in enumerate(results):
-                self._finish_columns(x, m, n, width)
-            return
-        full = b.compare("LT", e.scalar(tile), b.index(self.tiles - 1))
-        border = e.indices.scalar(b.convert(full, b.index(0).dtype), 0, 1)
+        height = self.plan.height
+        sums = b.alloc(self.p.of, height * width)
 
-        def whole(_: Affine) -> None:
-            for m, x in enumerate(results):
-                self._finish_columns(x, m, n, width)
+        def rows(m: Affine, skipped: Affine) -> None:
+            for r, x in enumerate(self._sums(m, n, width)):
+                place = b.index(r * width)
+                b.store(sums, place, b.reshape(x, (width,)), (1,))
+            at = m.times(-width)
+            low, high = m.plus(skipped), m.plus(height)
+            self._store(sums, at, width, low, high, tile, n, width)
 
-        def part(_: Affine) -> None:
-            for m, x in enumerate(results):
-                last = b.slice(x, 0, width - rest, rest)
-                self._finish_columns(last, m, n.plus(width - rest), rest)
+        self._rows(rows)
 
-        self.packer.each(ZERO, border, 1, whole)
-        self.packer.each(border, constant(1), 1, part)
-
-    def _finish_columns(self, x: Value, m: int, n: Affine, width: int) -> None:
-        self.finish(x, constant(m), n, 1, width)
-
-    def _sums(self, n: Affine, width: int) -> list[Value]:
+    def _sums(self, m: Affine, n: Affine, width: int) -> list[Value]:
+        """For each row of a tile the sums of its columns."""
         e, p, b = self.e, self.p, self.b
-        lanes = max(e.vector_bytes // max(p.of.size_bytes, 1), 1)
         inner = p.depths[-1]
-        lanes = min(lanes, inner)
+        lanes = min(max(e.vector_bytes // max(p.of.size_bytes, 1), 1), inner)
         outer = prod(p.depths[:-1])
-        sums = [b.constant(p.of, 0, (width, lanes)) for _ in range(p.rows)]
+        sums = [b.constant(p.of, 0, (width, lanes)) for _ in range(self.plan.height)]
 
         def step(o: Affine, k: Affine, deep: int, totals: Sequence[Value]) -> list[Value]:
             e.tile = (width, deep)
@@ -157,8 +189,8 @@ class SkinnyWriter(Finish):
             digits = [*e.indices.digits(o, p.depths[:-1]), along]
             right = b.broadcast(p.b(e, self.batch, column, digits), e.tile)
             found = []
-            for m, total in enumerate(totals):
-                left = b.broadcast(p.a(e, self.batch, constant(m), digits), e.tile)
+            for r, total in enumerate(totals):
+                left = b.broadcast(p.a(e, self.batch, m.plus(r), digits), e.tile)
                 if total.dtype.is_floating:
                     found.append(b.fma(left, right, total))
                 else:

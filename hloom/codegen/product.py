@@ -140,12 +140,19 @@ class _Side:
     def direct(self, sizes: list[int], of: DType) -> Direct | None:
         """How rows are read where they stand; None if they must be packed."""
         strides = strides_of(self.array.shape)
-        if self.array.shape.dtype is not of or of.is_complex or strides[self.contracted] != 1:
+        if self.array.shape.dtype is not of or of.is_complex:
+            return None
+        if strides[self.contracted] != 1 and strides[self.free] != 1:
             return None
 
         def direct(e: Elements, b: Affine, m: Affine) -> tuple[Value, Affine, int, int]:
             offset = linear(self.at(e, sizes, b, m, ZERO), strides)
-            return e.sources[self.array].buffer, offset, strides[self.free], 1
+            return (
+                e.sources[self.array].buffer,
+                offset,
+                strides[self.free],
+                strides[self.contracted],
+            )
 
         return direct
 

@@ -1,0 +1,189 @@
+"""Convolutions as native code, in every form, against the interpreter."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codegen.products import agrees
+
+
+def module(
+    lhs: str, rhs: str, out: str, window: str, labels: str, groups: str = "", of: str = "f32"
+) -> str:
+    """One convolution; dimensions as text."""
+    return f"""HloModule conv
+ENTRY %main {{
+  %x = {of}[{lhs}] parameter(0)
+  %w = {of}[{rhs}] parameter(1)
+  ROOT %y = {of}[{out}] convolution(%x, %w), window={{{window}}}, dim_labels={labels}{groups}
+}}
+"""
+
+
+NHWC = "b01f_01io->b01f"
+
+FORWARD = {
+    "same": ("2,9,7,20", "3,3,20,24", "2,9,7,24", "size=3x3 pad=1_1x1_1", NHWC),
+    "wide": ("1,8,6,40", "3,2,40,70", "1,6,5,70", "size=3x2", NHWC),
+    "stem": ("2,17,15,3", "7,5,3,18", "2,9,8,18", "size=7x5 stride=2x2 pad=3_3x2_2", NHWC),
+    "dilated": ("1,11,9,8", "3,3,8,9", "1,7,5,9", "size=3x3 rhs_dilate=2x2", NHWC),
+    "dilated few": ("1,11,9,3", "3,3,3,9", "1,7,5,9", "size=3x3 rhs_dilate=2x2", NHWC),
+    "uneven": ("1,5,6,17", "3,3,17,33", "1,6,4,33", "size=3x3 pad=2_1x0_0", NHWC),
+    "negative padding": ("1,9,9,16", "3,3,16,16", "1,5,6,16", "size=3x3 pad=-1_-1x-1_0", NHWC),
+    "base dilated": (
+        "1,5,4,12",
+        "3,3,12,20",
+        "1,9,7,20",
+        "size=3x3 pad=1_1x1_1 lhs_dilate=2x2",
+        NHWC,
+    ),
+    "base dilated, strided": (
+        "1,5,4,12",
+        "3,3,12,20",
+        "1,3,3,20",
+        "size=3x3 stride=3x3 pad=1_1x1_1 lhs_dilate=2x2",
+        NHWC,
+    ),
+    "reversed": (
+        "1,6,6,10",
+        "3,3,10,20",
+        "1,6,6,20",
+        "size=3x3 pad=1_1x1_1 rhs_reversal=1x1",
+        NHWC,
+    ),
+    "one": ("2,6,5,30", "1,1,30,19", "2,6,5,19", "size=1x1", NHWC),
+    "one, strided": ("2,6,5,30", "1,1,30,19", "2,3,3,19", "size=1x1 stride=2x2", NHWC),
+    "channels first": (
+        "2,12,7,6",
+        "18,12,3,3",
+        "2,18,7,6",
+        "size=3x3 pad=1_1x1_1",
+        "bf01_oi01->bf01",
+    ),
+    "kernel turned": (
+        "1,7,6,20",
+        "3,3,24,20",
+        "1,7,6,24",
+        "size=3x3 pad=1_1x1_1",
+        "b01f_01oi->b01f",
+    ),
+    "line": ("3,29,10", "4,10,17", "3,26,17", "size=4", "b0f_0io->b0f"),
+    "space": ("1,5,6,4,9", "2,3,2,9,16", "1,4,4,3,16", "size=2x3x2", "b012f_012io->b012f"),
+    "deep": ("1,4,4,1200", "3,3,1200,20", "1,4,4,20", "size=3x3 pad=1_1x1_1", NHWC),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward(name: str) -> None:
+    agrees(module(*FORWARD[name]), "f32")
+
+
+@pytest.mark.parametrize("of", ["bf16", "f16", "f64", "s32", "s8", "c64"])
+def test_types(of: str) -> None:
+    case = ("1,6,5,12", "3,3,12,20", "1,6,5,20", "size=3x3 pad=1_1x1_1", NHWC)
+    agrees(module(*case, of=of), of)
+
+
+@pytest.mark.parametrize("isa", ["AVX2", "SSE4_2"])
+def test_other_vectors(isa: str) -> None:
+    for name in ("same", "stem", "kernel turned"):
+        agrees(module(*FORWARD[name]), "f32", isa)
+
+
+GROUPED = {
+    "groups": ("2,6,5,24", "3,3,8,27", "2,6,5,27", "size=3x3 pad=1_1x1_1", 3),
+    "depthwise": ("2,8,7,24", "3,3,1,24", "2,8,7,24", "size=3x3 pad=1_1x1_1", 24),
+    "depthwise, odd": ("1,9,8,37", "3,3,1,37", "1,9,8,37", "size=3x3 pad=1_1x1_1", 37),
+    "depthwise, strided": (
+        "1,9,8,32",
+        "3,3,1,32",
+        "1,5,4,32",
+        "size=3x3 stride=2x2 pad=1_1x1_1",
+        32,
+    ),
+    "depthwise, dilated": ("1,9,8,16", "3,3,1,16", "1,5,4,16", "size=3x3 rhs_dilate=2x2", 16),
+    "depthwise, no padding": ("1,9,8,16", "3,2,1,16", "1,7,7,16", "size=3x2", 16),
+    "depthwise, multiplied": ("1,6,5,8", "3,3,1,16", "1,6,5,16", "size=3x3 pad=1_1x1_1", 8),
+    "depthwise, wide": ("1,4,40,130", "3,3,1,130", "1,4,40,130", "size=3x3 pad=1_1x1_1", 130),
+    "depthwise, five": ("1,9,10,16", "5,5,1,16", "1,9,10,16", "size=5x5 pad=2_2x2_2", 16),
+    "depthwise, few": ("2,7,9,3", "3,3,1,3", "2,7,9,3", "size=3x3 pad=1_1x1_1", 3),
+}
+
+
+@pytest.mark.parametrize("of", ["f32", "bf16"])
+@pytest.mark.parametrize("name", GROUPED)
+def test_grouped(name: str, of: str) -> None:
+    lhs, rhs, out, window, groups = GROUPED[name]
+    agrees(module(lhs, rhs, out, window, NHWC, f", feature_group_count={groups}", of), of)
+
+
+def test_depthwise_line_and_space() -> None:
+    group = ", feature_group_count=20"
+    agrees(module("2,19,20", "4,1,20", "2,16,20", "size=4", "b0f_0io->b0f", group), "f32")
+    space = ("1,4,5,6,20", "2,3,3,1,20", "1,3,5,6,20", "size=2x3x3 pad=0_0x1_1x1_1")
+    agrees(module(*space, "b012f_012io->b012f", group), "f32")
+
+
+def test_depthwise_channels_first() -> None:
+    for of in ("f32", "bf16"):
+        agrees(
+            module(
+                "1,24,9,8",
+                "24,1,3,3",
+                "1,24,9,8",
+                "size=3x3 pad=1_1x1_1",
+                "bf01_oi01->bf01",
+                ", feature_group_count=24",
+                of,
+            ),
+            of,
+        )
+
+
+GRADIENTS = "f01b_i01o->01bf"
+WEIGHTS = {
+    "same": ("3,9,7,20", "3,9,7,24", "3,3,20,24", "size=9x7 pad=1_1x1_1"),
+    "stem": ("2,17,15,3", "2,9,8,18", "7,5,3,18", "size=9x8 pad=3_3x2_2 rhs_dilate=2x2"),
+    "strided": ("2,8,8,20", "2,4,4,30", "3,3,20,30", "size=4x4 pad=0_1x0_1 rhs_dilate=2x2"),
+    "one": ("2,6,6,20", "2,6,6,33", "1,1,20,33", "size=6x6"),
+    "large": ("2,40,39,17", "2,40,39,20", "3,3,17,20", "size=40x39 pad=1_1x1_1"),
+}
+
+
+@pytest.mark.parametrize("of", ["f32", "bf16"])
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weight_gradient(name: str, of: str) -> None:
+    agrees(module(*WEIGHTS[name], GRADIENTS, of=of), of)
+
+
+def test_weight_gradients_of_groups() -> None:
+    group = ", batch_group_count=16"
+    depthwise = ("2,9,8,16", "2,9,8,16", "3,3,1,16", "size=9x8 pad=1_1x1_1")
+    agrees(module(*depthwise, GRADIENTS, group), "f32")
+    strided = ("2,8,8,16", "2,4,4,16", "3,3,1,16", "size=4x4 pad=0_1x0_1 rhs_dilate=2x2")
+    agrees(module(*strided, GRADIENTS, group), "f32")
+    grouped = ("2,6,5,24", "2,6,5,27", "3,3,8,27", "size=6x5 pad=1_1x1_1")
+    agrees(module(*grouped, GRADIENTS, ", batch_group_count=3"), "f32")
+
+
+def test_epilogue_and_prologue() -> None:
+    for groups, features in ((1, 20), (20, 1)):
+        agrees(
+            f"""HloModule conv
+ENTRY %main {{
+  %x = f32[2,7,6,20] parameter(0)
+  %w = f32[3,3,{features},20] parameter(1)
+  %c = f32[20] parameter(2)
+  %r = f32[2,7,6,20] parameter(3)
+  %zero = f32[] constant(0)
+  %z = f32[2,7,6,20] broadcast(%zero), dimensions={{}}
+  %relu = f32[2,7,6,20] maximum(%x, %z)
+  %y = f32[2,7,6,20] convolution(%relu, %w), window={{size=3x3 pad=1_1x1_1}}, \
+dim_labels=b01f_01io->b01f, feature_group_count={groups}
+  %cb = f32[2,7,6,20] broadcast(%c), dimensions={{3}}
+  %s = f32[2,7,6,20] add(%y, %cb)
+  ROOT %t = f32[2,7,6,20] multiply(%s, %r)
+}}
+""",
+            "f32",
+        )
