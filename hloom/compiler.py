@@ -10,6 +10,7 @@ import numpy as np
 from hloom.analysis.cost import Cost, module_cost
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
+from hloom.base.collection import paused_collection
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.options import Options
 from hloom.codegen.llvm.compile import module_text
@@ -269,38 +270,40 @@ def compile_module(
     options: Options | None = None,
     *,
     progress: Callable[[str], None] | None = None,
+    cached: bool = True,
 ) -> Executable:
     """A native program for a module, which is not changed.
 
-    `progress` is told the name of every stage as it begins. Raises `HloError` for what is not
+    `progress` is told the name of every stage as it begins. `cached` allows the program to come
+    from the cache on disk, and to go there. Raises `HloError` for what is not
     well formed or cannot run here. Interrupting it (Ctrl-C) leaves nothing behind.
     """
     options = options or Options()
     clock = StageClock(progress)
-    alarm = slow_alarm(
-        f"Compiling module {module.name} for CPU",
-        options["slow_compile_alarm_seconds"],
-        clock.where,
-        hint="hloom run --time-passes shows every pass; hloom opt --dump_to=FOLDER writes the "
-        "program between passes: please report it with that",
-    )
-    with alarm:
-        target = cpu_target(options)
-        cache = program_cache() if is_cacheable(target) else None
-        with clock.stage("cache"):
-            parts = key_parts(module, target) if cache is not None else {}
-            program = cache.get(parts) if cache is not None else None
-            # What is in the cache has been verified: it was compiled from the same text.
-            if program is not None:
-                stages = LaterStages(program, copy_module(module), target)
-        if program is None:
+    target = cpu_target(options)
+    cache = program_cache() if is_cacheable(target) else None
+    with clock.stage("cache"):
+        parts = key_parts(module, target) if cache is not None else {}
+        program = cache.get(parts) if cache is not None else None
+        # What is in the cache has been verified: it was compiled from the same text.
+        if program is not None:
+            stages = LaterStages(program, copy_module(module), target)
+    if program is None:
+        alarm = slow_alarm(
+            f"Compiling module {module.name} for CPU",
+            options["slow_compile_alarm_seconds"],
+            clock.where,
+            hint="hloom run --time-passes shows every pass; hloom opt --dump_to=FOLDER writes "
+            "the program between passes: please report it with that",
+        )
+        with alarm, paused_collection():
             stages = _compiled(module, target, clock)
-            if cache is not None:
-                with clock.stage("cache"):
-                    cache.put(parts, stages.program)
-        with clock.stage("load"):
-            shapes = [p.shape for p in module.entry.parameters]
-            made = Executable(stages, threads, target=target, shapes=shapes)
+        if cache is not None:
+            with clock.stage("cache"):
+                cache.put(parts, stages.program)
+    with clock.stage("load"):
+        shapes = [p.shape for p in module.entry.parameters]
+        made = Executable(stages, threads, target=target, shapes=shapes)
     made.seconds = clock.seconds
     return made
 
@@ -308,8 +311,8 @@ def compile_module(
 def _compiled(module: Module, target: CpuTarget, clock: StageClock) -> Stages:
     """All stages of a module, which is verified first, and not changed."""
     with clock.stage("verify"):
-        verify(module)
         check_supported(module)
+        verify(module)
     with clock.stage("copy"):
         copied = copy_module(module)
     try:

@@ -25,11 +25,11 @@ class StageClock:
     def stage(self, name: str) -> Iterator[None]:
         """A stage; what it takes is added to others of its name."""
         self.seconds.setdefault(name, 0.0)
-        if self._progress is not None:
-            self._progress(name)
         start = time.perf_counter()
         self._open.append((name, start))
         try:
+            if self._progress is not None:
+                self._progress(name)
             yield
         finally:
             self._open.pop()

@@ -53,7 +53,7 @@ MemoryPlot = Annotated[
     Path | None, typer.Option(help="Plot memory over time to this .html or .png.")
 ]
 TimePasses = Annotated[
-    bool, typer.Option("--time-passes", help="How long each stage and pass took.")
+    bool, typer.Option("--time-passes", help="How long each stage and pass takes; compiles afresh.")
 ]
 
 
@@ -93,7 +93,7 @@ def run(
     loaded = read(file)
     module = loaded.module
     warn_of_elided(module)
-    exe = compiled(module, threads, ctx.meta.get(OPTION_WORDS, []))
+    exe = compiled(module, threads, ctx.meta.get(OPTION_WORDS, []), cached=not time_passes)
     arguments, origin = _given(loaded, inputs, random)
     first_s, times, result = timed(exe, arguments, repeats)
     if output is not None:
@@ -123,13 +123,15 @@ def run(
         raise typer.Exit(WRONG_INPUT)
 
 
-def compiled(module: api.Module, threads: int | None, words: list[str]) -> api.Executable:
+def compiled(
+    module: api.Module, threads: int | None, words: list[str], *, cached: bool = True
+) -> api.Executable:
     """The program as native code; a line says which stage it is in while that takes long."""
     options = api.Options.parsed(words, api.Options.from_environment())
     for name in api.options_without_effect(options):
         warn(f"--{name} does nothing when compiling for a CPU")
     with progress(f"compiling {module.name}") as stage:
-        return api.compile_module(module, threads, options, progress=stage)
+        return api.compile_module(module, threads, options, progress=stage, cached=cached)
 
 
 def _given(
