@@ -66,9 +66,7 @@ class Executable:
 
     # -- running
 
-    def __call__(
-        self, *arguments: Any, donate: bool | int | Iterable[int] | None = None
-    ) -> Buffer | tuple[Any, ...]:
+    def __call__(self, *arguments: Any, donate: bool | int | Iterable[int] | None = None) -> Any:
         """The result for these arguments: a `Buffer`, or nested tuples of them.
 
         An argument is an array (numpy, anything with DLPack, a `Buffer`), or nested tuples of

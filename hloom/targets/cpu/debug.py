@@ -7,6 +7,7 @@ which instruction inside a fusion made the first number that is not finite.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +63,9 @@ def debug_run(
     types = _Types(stages)
 
     def interpreted(t: Kernel, arrays: list[np.ndarray[Any, Any]]) -> bool:
-        kernel = stages.lowering.kernels[t.symbol]
+        # A kernel that works in place reads what a step before has left in its result.
+        kernel = copy(stages.lowering.kernels[t.symbol])
+        kernel.params = [p._replace(role="inout") if p.role == "out" else p for p in kernel.params]
         typed = []
         for param, raw in zip(kernel.params, arrays):
             dtype = param.value.type.dtype.numpy

@@ -1,0 +1,132 @@
+"""The execution graph (CPU-02) and its picture (CPU-03)."""
+
+import random
+import re
+
+import hloom
+from hloom.program.graph import execution_graph, show_graph
+from hloom.program.slice import Allocation, BufferSlice
+from hloom.program.thunks.kernel import Kernel
+from hloom.program.thunks.routine import Routine
+from hloom.program.thunks.thunk import walk
+
+LOOPS = """HloModule loops
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+body {
+  s = (s32[], f32[40]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  v = f32[40] get-tuple-element(s), index=1
+  w = f32[40] sort(v), dimensions={0}, to_apply=less
+  ROOT t = (s32[], f32[40]) tuple(next, w)
+}
+condition {
+  c = (s32[], f32[40]) parameter(0)
+  j = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(24)
+  ROOT less.1 = pred[] compare(j, n), direction=LT
+}
+ENTRY main {
+  k = s32[] parameter(0)
+  x = f32[40] parameter(1)
+  start = (s32[], f32[40]) tuple(k, x)
+  ROOT loop = (s32[], f32[40]) while(start), condition=condition, body=body
+}
+"""
+ARENA = Allocation(0, 4096, "temp")
+A, B, C, D = (BufferSlice(ARENA, 64 * k, 64) for k in range(4))
+
+
+def kernel(reads, writes, name="k"):
+    flags = (False,) * len(reads) + (True,) * len(writes)
+    return Kernel(name, "k", (*reads, *writes), flags, 1, 1.0)
+
+
+def edges(*thunks):
+    return execution_graph(thunks).edges
+
+
+def test_the_example_of_the_specification():
+    found = edges(kernel([], [A]), kernel([A], [B]), kernel([A], [C]), kernel([B, C], []))
+    assert found == ((0, 1), (0, 2), (1, 3), (2, 3))
+
+
+def test_conflicts_of_each_kind():
+    assert edges(kernel([], [A]), kernel([A], [])) == ((0, 1),)  # read after write
+    assert edges(kernel([A], []), kernel([], [A])) == ((0, 1),)  # write after read
+    assert edges(kernel([], [A]), kernel([], [A])) == ((0, 1),)  # write after write
+    assert edges(kernel([A], []), kernel([A], [])) == ()
+    assert edges(kernel([], [A]), kernel([], [B])) == ()
+
+
+def test_parts_of_buffers():
+    both, half = BufferSlice(ARENA, 0, 128), BufferSlice(ARENA, 32, 64)
+    assert edges(kernel([], [both]), kernel([half], [C]), kernel([], [A])) == ((0, 1), (1, 2))
+    assert edges(kernel([], [A]), kernel([], [B]), kernel([half], [])) == ((0, 2), (1, 2))
+
+
+def test_state_beside_memory():
+    one = Routine("r", "RngGetAndUpdateState", "hl_rng", (), (), (A,))
+    two = Routine("s", "RngGetAndUpdateState", "hl_rng", (), (), (B,))
+    assert edges(one, kernel([], [C]), two) == ((0, 2),)
+
+
+def reduced(count, conflict):
+    """The reduction by the definition: an edge is left where no longer way leads."""
+    reach = [{b for b in range(a) if conflict(b, a)} for a in range(count)]
+    whole = []
+    for a in range(count):
+        whole.append(set().union(reach[a], *[whole[b] for b in reach[a]]))
+    return tuple(
+        sorted(
+            (b, a)
+            for a in range(count)
+            for b in reach[a]
+            if not any(b in whole[c] for c in reach[a])
+        )
+    )
+
+
+def test_drawn_sequences():
+    draw = random.Random(7)
+    for _ in range(60):
+        thunks = []
+        for _ in range(draw.randint(1, 14)):
+            places = [
+                BufferSlice(ARENA, draw.randrange(0, 64, 4), draw.choice((4, 8, 20)))
+                for _ in range(draw.randint(1, 3))
+            ]
+            cut = draw.randint(0, len(places))
+            thunks.append(kernel(places[:cut], places[cut:]))
+
+        def conflict(b, a, thunks=thunks):
+            return any(
+                (x.writes or y.writes) and x.slice.overlaps(y.slice)
+                for x in thunks[b].uses()
+                for y in thunks[a].uses()
+            )
+
+        assert edges(*thunks) == reduced(len(thunks), conflict)
+
+
+def test_long_sequences_are_quick():
+    thunks = [kernel([A if k % 2 else B], [B if k % 2 else A]) for k in range(5000)]
+    graph = execution_graph(thunks)
+    assert graph.is_chain and len(graph.edges) == 4999
+
+
+def test_picture():
+    program = hloom.compile(LOOPS).program
+    text = show_graph(program.name, program.thunks)
+    assert text.count("{") == text.count("}") and text.startswith('digraph "loops" {')
+    nodes = re.findall(r"^ *(n\w+) \[label=", text, re.M)
+    assert len(nodes) == len(set(nodes)) == sum(1 for _ in walk(program.thunks))
+    clusters = re.findall(r"subgraph cluster_\w*?(condition|body) ", text)
+    assert clusters == ["condition", "body"]
+    drawn = re.findall(r"^  (n\d+) -> (n\d+);", text, re.M)
+    assert drawn == [(f"n{a}", f"n{b}") for a, b in execution_graph(program.thunks).edges]
