@@ -1,8 +1,8 @@
 """What a loop computes anew each time from values that never change is computed before it.
 
-The value becomes one more element of the state, handed on unchanged. Single numbers and what only
-moves or repeats data stay: carrying them costs as much as making them; they move along where
-something dearer needs them. So does what is larger than all it is made of.
+The value becomes one more element of the state, handed on unchanged. Single numbers made of few
+and what only moves or repeats data stay: carrying them costs as much as making them; they move
+along where something dearer needs them. So does what is larger than all it is made of.
 """
 
 from __future__ import annotations
@@ -29,11 +29,18 @@ NEVER = frozenset(
     async-update after-all opt-barrier domain partition-id replica-id""".split()
 )
 
+FEW = 16
+
 
 def _is_movable(i: Instruction) -> bool:
     if i.opcode in NEVER or i.has_control_edges or not i.shape.is_array or i.shape.is_dynamic:
         return False
     return not i.has_side_effect
+
+
+def _is_small(i: Instruction) -> bool:
+    """Whether it is a single number made of few: cheaper made again than carried."""
+    return i.shape.size <= 1 and all(o.shape.size <= FEW for o in i.operands if o.shape.is_array)
 
 
 def invariants(loop: Instruction) -> tuple[dict[Instruction, int | None], list[Instruction]]:
@@ -50,7 +57,7 @@ def invariants(loop: Instruction) -> tuple[dict[Instruction, int | None], list[I
             known[i] = None
     worth = []
     for i, index in known.items():
-        if index is not None or i.opcode in FREE or i.shape.size <= 1:
+        if index is not None or i.opcode in FREE or _is_small(i):
             continue
         arrays = [o.shape.size_bytes for o in i.operands if o.shape.is_array]
         if arrays and i.shape.size_bytes > sum(arrays):

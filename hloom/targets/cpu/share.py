@@ -8,10 +8,27 @@ are stored at the end. So a larger root of a sequence may only overwrite what no
 from __future__ import annotations
 
 from hloom.codegen.loops import domain, is_single_tile
+from hloom.codegen.tile import is_update
 from hloom.ir.instruction import Instruction
 from hloom.memory.share import DefaultShare
 
 Index = tuple[int, ...]
+
+# Routines of the runtime that take an output which is the very same memory as an input.
+ROUTINES = frozenset(("sort", "fft", "cholesky", "triangular-solve"))
+
+
+def is_done_in_place(i: Instruction, operand: int, output: Index) -> bool:
+    """Whether a routine may write this result over this operand."""
+    x = i.operands[operand]
+    if i.operands.count(x) != 1:
+        return False
+    result = i.shape.subshape(output)
+    if x.shape.dims != result.dims or x.shape.dtype is not result.dtype:
+        return False
+    if i.opcode == "sort":
+        return output == ((operand,) if i.shape.is_tuple else ())
+    return operand == (1 if i.opcode == "triangular-solve" else 0)
 
 
 class CpuShare:
@@ -22,6 +39,10 @@ class CpuShare:
         self._reads: dict[Instruction, list[set[int]] | None] = {}
 
     def __call__(self, i: Instruction, operand: int, output: Index) -> bool:
+        if i.opcode in ROUTINES:
+            return is_done_in_place(i, operand, output)
+        if i.opcode == "fusion" and self._stores_last(i, operand, output):
+            return True
         if not self._default(i, operand, output):
             return False
         if i.opcode != "fusion" or not output:
@@ -39,6 +60,24 @@ class CpuShare:
         if is_single_tile(elements):
             return True
         return not any(operand in read for k, read in enumerate(reads) if k != output[0])
+
+    def _stores_last(self, i: Instruction, operand: int, output: Index) -> bool:
+        """Whether a single number is stored after all that the fusion reads has been read."""
+        root = i.called[0].root
+        if root.opcode == "tuple" and output:
+            root = root.operands[output[0]]
+        x = i.operands[operand].shape
+        if not (x.is_array and root.shape.is_array) or x.size != 1 or root.shape.size != 1:
+            return False
+        if is_update(root) or x.is_dynamic or x.dtype.size_bytes != root.shape.dtype.size_bytes:
+            return False
+        if i not in self._reads:
+            self._reads[i] = sequence_reads(i)
+        if self._reads[i] is not None:
+            return True
+        roots = i.called[0].root
+        every = roots.operands if roots.opcode == "tuple" else (roots,)
+        return all(domain(r, ())[0] == () or set(domain(r, ())[0]) == {1} for r in every)
 
 
 def sequence_reads(i: Instruction) -> list[set[int]] | None:
