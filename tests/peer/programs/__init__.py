@@ -7,6 +7,7 @@ FAMILIES = (
     "data",
     "folds",
     "linear",
+    "factorisations",
     "arrays",
     "indexing",
     "randomness",
