@@ -63,10 +63,20 @@ def module_text(machine: Machine, texts: Iterable[str], defined: Iterable[str] =
 class Batch:
     """Some functions to compile together: waiting, being compiled, or done (or failed)."""
 
-    __slots__ = ("attempts", "error", "is_done", "is_suspect", "names", "object", "owner", "text")
+    __slots__ = (
+        "attempts",
+        "error",
+        "is_done",
+        "is_suspect",
+        "names",
+        "object",
+        "opt_level",
+        "owner",
+        "text",
+    )
 
-    def __init__(self, owner: CodeCompiler, names: list[str], text: str) -> None:
-        self.owner, self.names, self.text = owner, names, text
+    def __init__(self, owner: CodeCompiler, names: list[str], text: str, opt_level: int) -> None:
+        self.owner, self.names, self.text, self.opt_level = owner, names, text, opt_level
         self.object = b""
         self.error: HloError | None = None
         self.is_done = False
@@ -80,9 +90,8 @@ class Batch:
 
     def compile(self) -> None:
         """Compile it in this process."""
-        owner = self.owner
         try:
-            self.object = object_bytes(self.text, owner.machine, owner.opt_level)
+            self.object = object_bytes(self.text, self.owner.machine, self.opt_level)
         except HloError as error:
             self.error = error
 
@@ -99,7 +108,6 @@ class CodeCompiler:
     def __init__(self, machine: Machine, opt_level: int = 2, workers: int = 0) -> None:
         """`workers` is how many processes may help; 0 is none."""
         self.machine, self.opt_level = machine, opt_level
-        self.settings = json.dumps({**machine.as_dict(), "opt_level": opt_level}).encode()
         self.batches: list[Batch] = []
         self._pool = shared_workers(os.getpid()) if workers > 0 else None
         if self._pool is not None:
@@ -107,9 +115,14 @@ class CodeCompiler:
         self._names: list[str] = []
         self._texts: list[str] = []
         self._size = 0
+        self._level = opt_level
 
-    def add(self, name: str, text: str) -> None:
-        """One more function, with the declarations it needs."""
+    def add(self, name: str, text: str, opt_level: int | None = None) -> None:
+        """One more function, with the declarations it needs; `opt_level` if not that of all."""
+        level = self.opt_level if opt_level is None else opt_level
+        if level != self._level and self._texts:
+            self._hand_over()
+        self._level = level
         self._names.append(name)
         self._texts.append(text)
         self._size += len(text)
@@ -145,7 +158,7 @@ class CodeCompiler:
 
     def _hand_over(self) -> None:
         text = module_text(self.machine, self._texts, self._names)
-        batch = Batch(self, self._names, text)
+        batch = Batch(self, self._names, text, self._level)
         self.batches.append(batch)
         self._names, self._texts, self._size = [], [], 0
         if self._pool is not None:
@@ -341,7 +354,9 @@ def _pipe(stream: IO[bytes] | None) -> Any:
 
 def _compiled(process: subprocess.Popen[bytes], batch: Batch) -> tuple[bytes, HloError | None]:
     """What a worker makes of a batch; `OSError` or `EOFError` if it dies."""
-    text, settings = batch.text.encode(), batch.owner.settings
+    machine = batch.owner.machine.as_dict()
+    settings = json.dumps({**machine, "opt_level": batch.opt_level}).encode()
+    text = batch.text.encode()
     requests, answers = _pipe(process.stdin), _pipe(process.stdout)
     view = memoryview(REQUEST.pack(len(settings), len(text)) + settings + text)
     while view:

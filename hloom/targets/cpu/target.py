@@ -34,6 +34,9 @@ PARALLEL_INSTRUCTIONS = 400
 """From this size on a program is worth other processes' help: one takes 0.15 s to start."""
 
 ENTRY = "hloom_main"
+LONG_ENTRY_BYTES = 64 << 10
+"""An entry function with more text than this is one call after another: good code for it is not
+faster, and takes four times as long to make."""
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
 
@@ -112,7 +115,8 @@ class CpuTarget:
             for symbol, text in self.functions(lowering, thunks):
                 texts[symbol] = text
                 if code is not None:
-                    code.add(symbol, text)
+                    is_long = symbol == ENTRY and len(text) > LONG_ENTRY_BYTES
+                    code.add(symbol, text, 0 if is_long else None)
         program = Program(
             module.name,
             places.allocations,

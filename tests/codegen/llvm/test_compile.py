@@ -211,3 +211,11 @@ def test_a_declaration_stands_once():
     text = module_text(HOST, [a, b], ["a", "b"])
     assert text.count("declare") == 1
     assert text.count("@b(") == 1
+
+
+def test_levels_do_not_share_a_batch():
+    with CodeCompiler(HOST, 2) as code:
+        for name, text in functions(3).items():
+            code.add(name, text, 0 if name == "f1" else None)
+        assert len(code.objects()) == 3
+        assert [b.opt_level for b in code.batches] == [2, 0, 2]
