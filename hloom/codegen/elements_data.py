@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.elements import ELEMENT, Elements, Index
+from hloom.codegen.elements import ELEMENT, Elements, Index, common_shape
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import PRED, S64, Value
 from hloom.types.dtype import dtype
@@ -296,6 +296,12 @@ def equals(e: Elements, x: Affine, wanted: int) -> Value | None:
         return None
     number = e.numbers(x)
     return e.builder.compare("EQ", number, e.builder.constant(number.dtype, wanted, number.shape))
+
+
+def lanes_of(e: Elements, index: Index, mask: Value | None) -> tuple[int, ...]:
+    """The shape of the value at an index: where a mask has lanes, so has what is loaded by it."""
+    shape = e.shape_of(frozenset[int]().union(*[x.axes for x in index]))
+    return shape if mask is None else common_shape([shape, mask.shape])
 
 
 def both(e: Elements, x: Value | None, y: Value | None) -> Value | None:

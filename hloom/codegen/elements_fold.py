@@ -15,7 +15,7 @@ from math import prod
 from hloom.base.diagnostics import HloError
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
-from hloom.codegen.elements_data import both, choose, within
+from hloom.codegen.elements_data import both, choose, lanes_of, within
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import FOLDS, Value
@@ -133,7 +133,7 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
     else:
         groups = [[d] for d in order]
         extents = [sizes[d] for d in order]
-        shape = e.shape_of(frozenset().union(*[x.axes for x in index]))
+        shape = lanes_of(e, index, mask)
         results = _fold_tiles(e, i.called[0], kinds, initial, extents, elements, shape)
     return tuple(results) if count > 1 else results[0]
 
@@ -371,10 +371,7 @@ def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None)
     if 0 in sizes:
         results: Sequence[Value] = initial
     else:
-        axes = frozenset[int]().union(*[x.axes for x in index]) if index else frozenset()
-        shape = e.shape_of(axes)
-        if mask is not None and len(mask.shape) and not shape:
-            shape = mask.shape
+        shape = lanes_of(e, index, mask)
         carried = [e.builder.broadcast(x, shape) for x in initial]
 
         def shaped(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
