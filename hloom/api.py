@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         VerifyError,
     )
     from hloom.base.options import OPTIONS, Options
-    from hloom.compiler import Executable, compile_module
+    from hloom.compiler import CacheReport, Executable, compile_module, why_cached
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
     from hloom.interp.machine import evaluate
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from hloom.plan.usage import MemoryUse
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
+    from hloom.runtime.cache import ProgramCache, program_cache
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, options_without_effect
     from hloom.types.literal import Literal
@@ -62,10 +63,11 @@ _HOME = {
     "Buffer": "runtime.buffer",
     "Builder": "ir.builder",
     "COMPILE_OPTIONS": "targets.cpu.options",
+    "CacheReport": "compiler",
     "Computation": "ir.computation",
+    "EXPLANATIONS": "targets.cpu.explain",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
-    "EXPLANATIONS": "targets.cpu.explain",
     "Executable": "compiler",
     "Explained": "targets.cpu.explain",
     "FORMATS": "ir.proto.files",
@@ -89,6 +91,7 @@ _HOME = {
     "PipelineOptions": "passes.pipeline",
     "Place": "base.diagnostics",
     "PrintOptions": "ir.text.options",
+    "ProgramCache": "runtime.cache",
     "Shape": "types.shape",
     "Snapshot": "ir.proto.snapshot",
     "Statistics": "analysis.statistics",
@@ -113,11 +116,13 @@ _HOME = {
     "pass_named": "passes",
     "permute_fusion_operands": "ir.fusion",
     "permute_parameters": "ir.fusion",
+    "program_cache": "runtime.cache",
     "random_arguments": "interp.sample",
     "save": "ir.proto.files",
     "trip_count": "analysis.trip_count",
     "verify": "ir.verify",
     "violations": "ir.verify",
+    "why_cached": "compiler",
     "write_whole": "ir.proto.files",
 }
 
@@ -263,6 +268,7 @@ __all__ = [
     "PRESETS",
     "Buffer",
     "Builder",
+    "CacheReport",
     "Computation",
     "EvalError",
     "EvalOptions",
@@ -285,6 +291,7 @@ __all__ = [
     "PipelineOptions",
     "Place",
     "PrintOptions",
+    "ProgramCache",
     "Shape",
     "Snapshot",
     "Statistics",
@@ -314,11 +321,13 @@ __all__ = [
     "pass_named",
     "permute_fusion_operands",
     "permute_parameters",
+    "program_cache",
     "random_arguments",
     "save",
     "show",
     "trip_count",
     "verify",
     "violations",
+    "why_cached",
     "write_whole",
 ]

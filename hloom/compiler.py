@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from hloom.program.graph import show_graph
 from hloom.program.text import show_program
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.buffer import Buffer
-from hloom.runtime.cache import program_cache
+from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.executor import Executor
-from hloom.targets.cpu.cache_key import is_cacheable, key_parts
+from hloom.targets.cpu.cache_key import differences, is_cacheable, key_parts
 from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.target import CpuTarget, LaterStages, Stages
 from hloom.types.literal import Literal
@@ -94,6 +94,18 @@ class Executable:
         `UsageError` otherwise. A result that is returned in an argument has that one's address.
         """
         self._executor.run_at(arguments, results)
+
+    def infeed(self, value: Any, timeout_s: float | None = None) -> None:
+        """Give the next infeed its data: an array, or nested tuples of arrays.
+
+        It waits in a queue for a program that reads it, in the order in which it was given.
+        `UsageError` if no infeed of the program has that shape.
+        """
+        self._executor.feeds.put(value, timeout_s)
+
+    def outfeed(self, timeout_s: float | None = None) -> Any:
+        """What the next outfeed wrote, waited for: an array, or nested tuples of arrays."""
+        return self._executor.feeds.take(timeout_s)
 
     def debug(self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False):
         """Run step by step and watch: a `DebugRun` with the result, times, and what was found.
@@ -279,7 +291,7 @@ def compile_module(
     options = options or Options()
     clock = StageClock(progress)
     target = cpu_target(options)
-    cache = program_cache() if is_cacheable(target) else None
+    cache = program_cache() if cached and is_cacheable(target) else None
     with clock.stage("cache"):
         parts = key_parts(module, target) if cache is not None else {}
         program = cache.get(parts) if cache is not None else None
@@ -304,6 +316,19 @@ def compile_module(
         made = Executable(stages, threads, target=target, shapes=shapes)
     made.seconds = clock.seconds
     return made
+
+
+class CacheReport(NamedTuple):
+    """Whether a program is in the cache, and a line for each thing in which the nearest differs."""
+
+    answer: CacheAnswer
+    reasons: list[str]
+
+
+def why_cached(cache: ProgramCache, module: Module, options: Options | None = None) -> CacheReport:
+    """Why a module would, or would not, be taken from the cache; nothing is compiled."""
+    answer = cache.why(key_parts(module, cpu_target(options or Options())))
+    return CacheReport(answer, differences(answer.differs))
 
 
 def _compiled(module: Module, target: CpuTarget, clock: StageClock) -> Stages:

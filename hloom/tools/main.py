@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hloom import __version__
+from hloom.tools.cache import cache
 from hloom.tools.convert import convert
 from hloom.tools.evaluate import evaluate
 from hloom.tools.explain import explain
@@ -54,6 +55,7 @@ app.command("run", cls=OptionsCommand)(run)
 app.command("explain")(explain)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
+app.add_typer(cache)
 
 
 if __name__ == "__main__":
