@@ -21,7 +21,9 @@ from hloom.runtime.native import ExecutionError
 
 def built(body: str) -> Executable:
     """The program whose entry has these lines."""
-    return compile_module(hloom.parse(f"HloModule m\nENTRY e {{\n{body}\n}}"), threads=1)
+    return compile_module(
+        hloom.parse(f"HloModule m\nENTRY e {{\n{body}\n}}"), threads=1, cached=False
+    )
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -204,7 +206,7 @@ ENTRY e { x = f32[2,3] parameter(0)
   s = (s32[], f32[2,3]) tuple(zero, x)
   w = (s32[], f32[2,3]) while(s), condition=condition, body=body
   ROOT r = f32[2,3] get-tuple-element(w), index=1 }"""
-    run = compile_module(hloom.parse(text))
+    run = compile_module(hloom.parse(text), cached=False)
     np.testing.assert_array_equal(run(X), X * 32)
 
 

@@ -17,7 +17,9 @@ SUM = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] ad
 
 def built(body: str) -> Executable:
     """The program whose entry has these lines."""
-    return compile_module(hloom.parse(f"HloModule m\n{SUM}ENTRY e {{\n{body}\n}}"), threads=1)
+    return compile_module(
+        hloom.parse(f"HloModule m\n{SUM}ENTRY e {{\n{body}\n}}"), threads=1, cached=False
+    )
 
 
 FEEDS = """t = token[] after-all()
@@ -39,14 +41,13 @@ SECOND = np.arange(6, dtype=np.float64).reshape(2, 3)
 
 def test_feeds_carry_data_in_the_order_of_the_tokens():
     run = built(FEEDS)
-    feeds = run._executor.feeds
     for _ in range(3):
-        feeds.put(FIRST)
-        feeds.put(SECOND)
+        run.infeed(FIRST)
+        run.infeed(SECOND)
         run()
     for _ in range(3):
-        np.testing.assert_array_equal(feeds.take(1), -FIRST[0])
-        whole, real = feeds.take(1)
+        np.testing.assert_array_equal(run.outfeed(1), -FIRST[0])
+        whole, real = run.outfeed(1)
         np.testing.assert_array_equal(whole, FIRST[1])
         np.testing.assert_array_equal(real, SECOND)
 
@@ -55,24 +56,24 @@ def test_a_program_waits_for_its_infeed():
     run = built(FEEDS)
     thread = threading.Thread(target=run)
     thread.start()
-    run._executor.feeds.put(FIRST)
-    run._executor.feeds.put(SECOND)
-    np.testing.assert_array_equal(run._executor.feeds.take(10), -FIRST[0])
+    run.infeed(FIRST)
+    run.infeed(SECOND)
+    np.testing.assert_array_equal(run.outfeed(10), -FIRST[0])
     thread.join(10)
     assert not thread.is_alive()
 
 
 def test_feeds_refuse_what_does_not_fit():
-    feeds = built(FEEDS)._executor.feeds
+    fed = built(FEEDS)
     with pytest.raises(UsageError, match=r"which reads \(f32\[3\], s32\[2\]\)"):
-        feeds.put(np.zeros(4, np.float32))
+        fed.infeed(np.zeros(4, np.float32))
     with pytest.raises(ExecutionError, match="time is up"):
-        feeds.take(0.01)
-    plain = built("ROOT c = f32[] constant(1)")._executor.feeds
+        fed.outfeed(0.01)
+    plain = built("ROOT c = f32[] constant(1)")
     with pytest.raises(UsageError, match="has no infeed"):
-        plain.put(1)
+        plain.infeed(1)
     with pytest.raises(UsageError, match="has no outfeed"):
-        plain.take()
+        plain.outfeed()
 
 
 # -- arrays of run-time size
