@@ -13,6 +13,7 @@ depth run, and so that the devices of a lockstep run can wait for each other.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hloom.base.registry import Registry, load_room
@@ -21,6 +22,7 @@ MEANING: Registry[str, Callable[..., Any]] = Registry("meaning")
 """From an opcode to the function that computes it."""
 
 
+@cache  # looking for the files takes a while, and every evaluation asks
 def load_meanings() -> None:
     """Import every file of this room, so that each has registered its meanings."""
     load_room("hloom.interp")

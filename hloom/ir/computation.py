@@ -109,10 +109,13 @@ class Computation:
         a stable depth-first post order. A cycle raises `GraphError` naming an instruction on it.
         """
         seen: set[Instruction] = set()
+        holds, add = seen.issuperset, seen.add
         for i in self.instructions:
-            if not seen.issuperset(i.operands) or not seen.issuperset(i.control_predecessors):
+            if i.operands and not holds(i.operands):
                 return self._post_order()
-            seen.add(i)
+            if i.control_predecessors and not holds(i.control_predecessors):
+                return self._post_order()
+            add(i)
         return list(self.instructions)
 
     def _post_order(self) -> list[Instruction]:

@@ -13,7 +13,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.ir.order import repair_schedules
 from hloom.passes.facts import Fact
-from hloom.rewrite.driver import Trace, apply_rules
+from hloom.rewrite.driver import Trace, apply_rules, rule_table
 from hloom.rewrite.fusion import drop_unread_operands
 from hloom.rewrite.rule import Rule
 
@@ -81,7 +81,7 @@ class RewritePass(Pass):
     ) -> PassResult:
         fired: Counter[str] = Counter()
         changed = False
-        rules = self.active_rules()
+        rules = rule_table(self.active_rules())
         for c in on_threads(module, threads):
             if c.is_fusion and not self.into_fusions:
                 continue

@@ -9,8 +9,9 @@ that undo one another.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
@@ -54,12 +55,25 @@ class Trace:
                 self.events.append(Event(rule, str(i), None, new.reason))
 
 
+RuleTable = Mapping[str, list[tuple[Any, ...]]]
+"""By opcode, the rules to try: each with its `match`, `build` and `wants`."""
+
+
+def rule_table(rules: Iterable[Rule]) -> RuleTable:
+    """The rules by the opcode they are for. Made once, it serves any number of computations."""
+    by_opcode: dict[str, list[tuple[Any, ...]]] = {}
+    for r in rules:
+        for opcode in r.pattern.opcodes or ():
+            by_opcode.setdefault(opcode, []).append((r, r.match, r.build, r.wants))
+    return by_opcode
+
+
 @dataclass
 class _Run:
     """One run of some rules over one computation."""
 
     computation: Computation
-    rules: Sequence[Rule]
+    by_opcode: RuleTable
     trace: Trace | None
     fuel: int
     work: deque[Instruction] = field(default_factory=deque)
@@ -67,12 +81,6 @@ class _Run:
     fired: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        by_opcode: dict[str, list] = {}
-        for r in self.rules:
-            for opcode in r.pattern.opcodes or ():
-                entry = (r, r.match, r.build, r.wants)
-                by_opcode.setdefault(opcode, []).append(entry)
-        self.by_opcode = by_opcode
         self.builder = RuleBuilder(self.computation)
         self.work.extend(self.computation.in_order())
         self.queued.update(self.work)
@@ -199,7 +207,7 @@ def _returns_open_chain(i: Instruction) -> bool:
 
 def apply_rules(
     computation: Computation,
-    rules: Sequence[Rule],
+    rules: Sequence[Rule] | RuleTable,
     *,
     trace: Trace | None = None,
     fuel: int | None = None,
@@ -211,4 +219,5 @@ def apply_rules(
     """
     if fuel is None:
         fuel = 20 * len(computation.instructions) + 1000
-    return _Run(computation, rules, trace, fuel).run()
+    table = rules if isinstance(rules, Mapping) else rule_table(rules)
+    return _Run(computation, table, trace, fuel).run()
