@@ -254,7 +254,7 @@ def main() -> int:
             if found[kind] > (options.each if what.startswith("result") else 1):
                 continue
             print(f"FOUND --seed {number} --count 1: {what}", flush=True)
-            if not options.only_print and not what.startswith(("draw", "refused")):
+            if not options.only_print and not what.startswith(("draw", "refused: Unsupp")):
                 print(f"  -> {keep(*drawn(int(number), opcodes), what)}", flush=True)
         seed = stop
         if time.monotonic() - said > 30:
