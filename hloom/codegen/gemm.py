@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.elements import Elements
-from hloom.codegen.epilogue import followed, way
+from hloom.codegen.elements import Elements, Index
+from hloom.codegen.elements_data import reshaped
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, Frame
 from hloom.codegen.work import body_work
+from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
 # An epilogue of more instructions is written once for a row, not for a whole tile.
@@ -50,42 +51,53 @@ def product_kernel(body: Body, p: Product, vector_bytes: int) -> Emitted:
 class Finish:
     """Writes what follows a product, for some elements of it."""
 
-    def __init__(self, frame: Frame, p: Product) -> None:
-        self.frame, self.p = frame, p
+    def __init__(self, frame: Frame, hero: Instruction) -> None:
+        self.frame, self.hero = frame, hero
         self.e: Elements = frame.elements
         self.b = frame.builder
         self.batch = ZERO
-        found = way(frame.body, p.hero)
-        assert found is not None, "the caller has looked"
-        self.way = found
+
+    def finish_at(self, acc: Value, at: Index) -> None:
+        """Convert, run what follows on the tile of `acc` at an index, and store."""
+        e, b, hero = self.e, self.b, self.hero
+        e.given[hero] = b.convert(acc, hero.shape.dtype)
+        e.floor = b.depth
+        e.forget(b.depth)
+        stores = []
+        for (root, _), target in zip(self.frame.body.roots, self.frame.outputs):
+            where = at
+            if root.shape.dims != hero.shape.dims:
+                where = reshaped(e, at, hero.shape.dims, root.shape.dims)
+            stores.append((target, where, e.value(root, where)))
+        for target, where, x in stores:
+            e.store(target, where, x)
+        e.floor = 0
+        del e.given[hero]
+        e.forget(b.depth)
+
+
+class ProductFinish(Finish):
+    """Writes what follows a product of matrices."""
+
+    def __init__(self, frame: Frame, p: Product) -> None:
+        super().__init__(frame, p.hero)
+        self.p = p
 
     def finish(self, acc: Value, m: Affine, n: Affine, height: int, width: int) -> None:
-        """Convert, run what follows on the tile of `acc`, and store."""
-        e, p, b = self.e, self.p, self.b
+        """What follows, on a tile of rows and columns."""
+        e = self.e
         if height == 1:
             e.tile = (width,) if width > 1 else ()
-            acc, row = b.reshape(acc, e.tile), m
+            acc, row = self.b.reshape(acc, e.tile), m
             column = n.plus(e.indices.lane(0, width, 1))
         else:
             e.tile = (height, width)
             row = m.plus(e.indices.lane(0, height, 2))
             column = n.plus(e.indices.lane(1, width, 2))
-        at = p.index(e, self.batch, row, column)
-        e.given[p.hero] = b.convert(acc, p.hero.shape.dtype)
-        e.floor = b.depth
-        e.forget(b.depth)
-        stores = []
-        for (root, _), target in zip(self.frame.body.roots, self.frame.outputs):
-            where = followed(e, self.way, at)
-            stores.append((target, where, e.value(root, where)))
-        for target, where, x in stores:
-            e.store(target, where, x)
-        e.floor = 0
-        del e.given[p.hero]
-        e.forget(b.depth)
+        self.finish_at(acc, self.p.index(e, self.batch, row, column))
 
 
-class PackedWriter(Finish):
+class PackedWriter(ProductFinish):
     """Writes one step of a product in the packed form."""
 
     def __init__(self, frame: Frame, p: Product, plan: Plan) -> None:

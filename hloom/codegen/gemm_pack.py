@@ -16,6 +16,7 @@ from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product, Read
+from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
 
 # Rows and columns of a square that is turned in registers.
@@ -56,39 +57,11 @@ class RowsOfA:
     depth_stride: int
 
 
-class Packer:
-    """Writes the packing loops of one kernel."""
+class Runs:
+    """Bounds of indices, and loops whose last trip is moved back to fit."""
 
-    def __init__(self, e: Elements, p: Product, plan: Plan) -> None:
-        self.e, self.p, self.plan, self.b = e, p, plan, e.builder
-        self.batch = ZERO
-        self.depth = plan.piece * prod(p.depths[plan.split + 1 :])
-        size = max(p.of.size_bytes, 1)
-        # Rows or panels that are powers of two apart would all want the same places of the cache.
-        self.a_stride = self.depth + (plan.lanes if self.depth * size % 1024 == 0 else 0)
-        self.panel = self.depth * plan.width
-        self.panel += plan.width if self.panel * size % 1024 == 0 else 0
-
-    # -- parts of K
-
-    def parts(self, body: Callable[[Part], None]) -> None:
-        """`body` for each part of K."""
-        e, p, plan = self.e, self.p, self.plan
-        size = p.depths[plan.split]
-        unit = prod(p.depths[plan.split + 1 :])
-        outer = p.depths[: plan.split]
-
-        def one(o: Affine) -> tuple[Value, ...]:
-            prefix = e.indices.digits(o, outer)
-
-            def piece(low: Affine) -> tuple[Value, ...]:
-                high = self.least(low.plus(plan.piece), size)
-                body(Part(prefix, low, high, unit))
-                return ()
-
-            return e.loop(size, (), piece, step=plan.piece)
-
-        e.loop(prod(outer), (), one)
+    e: Elements
+    b: KernelBuilder
 
     def least(self, x: Affine, most: int) -> Affine:
         """The smaller of an index and a number."""
@@ -130,6 +103,52 @@ class Packer:
             return moved(e.indices.scalar(k, first, last - 1))
 
         e.for_(e.scalar(low), e.scalar(high), step, (), write)
+
+    def clamped(self, x: Affine, most: Affine) -> Affine:
+        """An index between 0 and another one."""
+        e = self.e
+        low, _ = x.bounds()
+        if low < 0:
+            if x.is_constant:
+                return ZERO
+            value = self.b.binary("maximum", e.scalar(x), self.b.index(0))
+            x = e.indices.scalar(value, 0, max(x.bounds()[1], 0))
+        return self.lesser(x, most)
+
+
+class Packer(Runs):
+    """Writes the packing loops of one kernel."""
+
+    def __init__(self, e: Elements, p: Product, plan: Plan) -> None:
+        self.e, self.p, self.plan, self.b = e, p, plan, e.builder
+        self.batch = ZERO
+        self.depth = plan.piece * prod(p.depths[plan.split + 1 :])
+        size = max(p.of.size_bytes, 1)
+        # Rows or panels that are powers of two apart would all want the same places of the cache.
+        self.a_stride = self.depth + (plan.lanes if self.depth * size % 1024 == 0 else 0)
+        self.panel = self.depth * plan.width
+        self.panel += plan.width if self.panel * size % 1024 == 0 else 0
+
+    # -- parts of K
+
+    def parts(self, body: Callable[[Part], None]) -> None:
+        """`body` for each part of K."""
+        e, p, plan = self.e, self.p, self.plan
+        size = p.depths[plan.split]
+        unit = prod(p.depths[plan.split + 1 :])
+        outer = p.depths[: plan.split]
+
+        def one(o: Affine) -> tuple[Value, ...]:
+            prefix = e.indices.digits(o, outer)
+
+            def piece(low: Affine) -> tuple[Value, ...]:
+                high = self.least(low.plus(plan.piece), size)
+                body(Part(prefix, low, high, unit))
+                return ()
+
+            return e.loop(size, (), piece, step=plan.piece)
+
+        e.loop(prod(outer), (), one)
 
     def walk(self, part: Part, upto: int, body: Callable[[list[Affine], Affine], None]) -> None:
         """`body(digits, position)` for the digits before `upto`; the position within the part

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.gemm import Finish
+from hloom.codegen.gemm import ProductFinish
 from hloom.codegen.gemm_pack import Packer
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product
@@ -21,7 +21,7 @@ from hloom.kernel.kernel import Value
 DEEP = 8
 
 
-class SkinnyWriter(Finish):
+class SkinnyWriter(ProductFinish):
     """Writes one step of a product with few rows."""
 
     def __init__(self, frame: Frame, p: Product, plan: Plan) -> None:

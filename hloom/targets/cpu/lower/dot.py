@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.codegen.epilogue import way
+from hloom.codegen.depthwise import depthwise_kernel
+from hloom.codegen.depthwise_shape import geometry
 from hloom.codegen.gemm import product_kernel
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.product import Product, dot_product, is_canonical_dot
@@ -31,8 +32,13 @@ def hero_of(body: Body) -> Instruction | None:
 
 def hero_kernel(body: Body, hero: Instruction, vector_bytes: int) -> Emitted:
     """The kernel of a body with a product in it."""
+    root = body.roots[0][0]
+    if hero.opcode == "convolution" and root.shape.size == hero.shape.size:
+        shape = geometry(hero)
+        if shape is not None:
+            return depthwise_kernel(body, hero, shape, vector_bytes)
     p = product_of(hero, {x for x, _ in body.leaves})
-    if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or way(body, hero) is None:
+    if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or root.shape.size != hero.shape.size:
         return loop_kernel(body, vector_bytes)
     return product_kernel(body, p, vector_bytes)
 

@@ -1,0 +1,355 @@
+"""Depthwise convolutions and their weight gradients: lanes along channels, window written out.
+
+A step owns some rows of the result of one image and a block of channels. It packs the rows of the
+input that these need, with zeros where the window hangs over the edge, so that what multiplies is
+free of conditions: a few neighbouring results share the inputs they load, the weights stay in
+registers. The gradient keeps one sum for every place of the window instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.depthwise_shape import Blocks, Geometry, is_gradient
+from hloom.codegen.elements import Elements
+from hloom.codegen.elements_product import accumulator_type, multiply_add
+from hloom.codegen.gemm import Finish
+from hloom.codegen.gemm_pack import SQUARE, Runs
+from hloom.codegen.product import fastest
+from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import Value
+
+# Neighbouring results computed together.
+NEIGHBOURS = 4
+
+
+def depthwise_kernel(body: Body, i: Instruction, g: Geometry, vector_bytes: int) -> Emitted:
+    """The kernel of a body whose hero is a depthwise convolution."""
+    of = accumulator_type(i.shape.dtype)
+    lanes = min(max(vector_bytes // max(of.size_bytes, 1), 1), g.channels)
+    writer = GradientWriter if is_gradient(i) else ForwardWriter
+    blocks = Blocks.of(g, lanes, max(of.size_bytes, 1), is_gradient(i))
+    grid = (1 if is_gradient(i) else g.images, blocks.row_blocks, blocks.channel_blocks)
+    if is_gradient(i):
+        grid = (1, 1, blocks.channel_blocks)
+    frame = Frame(body, grid, vector_bytes)
+    writer(frame, i, g, blocks).write()
+    results = g.images * prod(g.out) * g.channels
+    return frame.finish(20.0 + results * prod(g.taps) * 0.03 / prod(grid))
+
+
+class DepthwiseWriter(Finish, Runs):
+    """What both forms have in common: packing the input."""
+
+    def __init__(self, frame: Frame, i: Instruction, g: Geometry, blocks: Blocks) -> None:
+        Finish.__init__(self, frame, i)
+        self.i, self.g, self.blocks = i, g, blocks
+        self.of = accumulator_type(i.shape.dtype)
+        self.labels = i.attrs.dim_labels
+        self.leaves = {x for x, _ in frame.body.leaves}
+
+    def first_channel(self, block: Affine) -> tuple[Affine, Affine]:
+        """The first channel of a block, the last one moved back; and how many it then shares."""
+        width, channels = self.blocks.width, self.g.channels
+        start = block.times(width)
+        if channels % width == 0:
+            return start, ZERO
+        c = self.least(start, channels - width)
+        return c, start.plus(c.times(-1))
+
+    def read(
+        self, x: Instruction, image: Affine, row: Affine, column: Affine, c: Affine, left: bool
+    ) -> Value:
+        """An element of an activation, in the type of sums."""
+        e: Elements = self.e
+        labels = self.labels
+        if left:
+            spatial = labels.input_spatial_dimensions
+            first, channel = labels.input_batch_dimension, labels.input_feature_dimension
+            if is_gradient(self.i):
+                first, channel = channel, first
+        else:
+            spatial = labels.kernel_spatial_dimensions
+            first = labels.kernel_input_feature_dimension
+            channel = labels.kernel_output_feature_dimension
+        at = [ZERO] * x.shape.rank
+        at[first], at[channel] = image, c
+        at[spatial[-1]] = column
+        if len(spatial) > 1:
+            at[spatial[0]] = row
+        return self.b.broadcast(self.b.convert(e.value(x, tuple(at)), self.of), e.tile)
+
+    def pack(
+        self, scratch: Value, x: Instruction, image: Affine, row: Affine, c: Affine, count: Affine
+    ) -> None:
+        """Rows of the input that `count` rows of results from `row` on need, with the padding."""
+        g, width = self.g, self.blocks.width
+        top = row.times(g.stride[0]).plus(-g.padding[0])
+        needed = count.plus(-1).times(g.stride[0]).plus((g.taps[0] - 1) * g.dilation[0] + 1)
+        begin = self.clamped(top.times(-1), needed)
+        end = self.clamped(top.times(-1).plus(g.size[0]), needed)
+        stride = g.columns * width
+        first = min(max(g.padding[1], 0), g.columns)
+        last = max(min(g.padding[1] + g.size[1], g.columns), first)
+
+        def zeros(r: Affine) -> None:
+            self.zero(scratch, r.times(stride), 0, g.columns)
+
+        def data(r: Affine) -> None:
+            self.zero(scratch, r.times(stride), 0, first)
+            self.row(scratch, r.times(stride), x, image, top.plus(r), c, first, last)
+            self.zero(scratch, r.times(stride), last, g.columns)
+
+        self.each(ZERO, begin, 1, zeros)
+        self.each(begin, end, 1, data)
+        self.each(end, needed, 1, zeros)
+
+    def zero(self, scratch: Value, at: Affine, low: int, high: int) -> None:
+        """Zeros in some columns of a packed row."""
+        width, e, b = self.blocks.width, self.e, self.b
+
+        def one(k: Affine) -> None:
+            place = e.scalar(at.plus(k.times(width)))
+            b.store(scratch, place, b.constant(self.of, 0, (width,)), (1,))
+
+        self.each(constant(low), constant(high), 1, one)
+
+    def row(
+        self,
+        scratch: Value,
+        at: Affine,
+        x: Instruction,
+        image: Affine,
+        row: Affine,
+        c: Affine,
+        low: int,
+        high: int,
+    ) -> None:
+        """The columns `low` to `high` of a packed row; they are in the input."""
+        e, b, width = self.e, self.b, self.blocks.width
+        shift = -self.g.padding[1]
+        if high <= low:
+            return
+        if fastest(x, self.leaves) == self.labels.input_spatial_dimensions[-1]:
+            deep, across = min(SQUARE, high - low), min(SQUARE, width)
+
+            def square(k: Affine) -> None:
+                def group(j: Affine) -> None:
+                    e.tile = (deep, across)
+                    column = k.plus(shift).plus(e.indices.lane(0, deep, 2))
+                    channel = c.plus(j).plus(e.indices.lane(1, across, 2))
+                    value = self.read(x, image, row, column, channel, True)
+                    place = e.scalar(at.plus(k.times(width)).plus(j))
+                    b.store(scratch, place, value, (width, 1))
+
+                self.each(ZERO, constant(width), across, group)
+
+            self.each(constant(low), constant(high), deep, square)
+            return
+
+        def one(k: Affine) -> None:
+            e.tile = (width,)
+            channel = c.plus(e.indices.lane(0, width, 1))
+            value = self.read(x, image, row, k.plus(shift), channel, True)
+            b.store(scratch, e.scalar(at.plus(k.times(width))), value, (1,))
+
+        self.each(constant(low), constant(high), 1, one)
+
+    def place(self, image: Affine, row: Affine, column: Affine, c: Affine) -> tuple[Affine, ...]:
+        """The index of a result."""
+        labels = self.labels
+        at = [ZERO] * self.i.shape.rank
+        spatial = labels.output_spatial_dimensions
+        at[labels.output_batch_dimension] = image
+        at[labels.output_feature_dimension] = c
+        at[spatial[-1]] = column
+        if len(spatial) > 1:
+            at[spatial[0]] = row
+        return tuple(at)
+
+    def by_channels(self, skipped: Affine, v: Affine, body: Callable[[int, int], None]) -> None:
+        """`body(first lane, lanes)` for the lanes of vector `v` that no other block has."""
+        width, channels = self.blocks.width, self.g.channels
+        if channels % width == 0:
+            body(0, self.blocks.lanes)
+            return
+        # One vector per block then.
+        rest = channels % width
+        whole = self.b.compare("EQ", self.e.scalar(skipped), self.b.index(0))
+        one = self.b.select(whole, self.b.index(1), self.b.index(0))
+        border = self.e.indices.scalar(one, 0, 1)
+        self.each(ZERO, border, 1, lambda _: body(0, width))
+        self.each(border, constant(1), 1, lambda _: body(width - rest, rest))
+
+
+class ForwardWriter(DepthwiseWriter):
+    """Writes one step of a depthwise convolution."""
+
+    def write(self) -> None:
+        """The step."""
+        e, b, g, blocks = self.e, self.b, self.g, self.blocks
+        grid = b.grid_indices
+        image = e.indices.scalar(grid[0], 0, g.images - 1)
+        row = e.indices.scalar(grid[1], 0, blocks.row_blocks - 1).times(blocks.rows)
+        end = self.least(row.plus(blocks.rows), g.out[0])
+        block = e.indices.scalar(grid[2], 0, blocks.channel_blocks - 1)
+        c, skipped = self.first_channel(block)
+        size = g.rows(blocks.rows) * g.columns * blocks.width
+        scratch = b.alloc(self.of, size)
+        self.pack(scratch, self.i.operands[0], image, row, c, end.plus(row.times(-1)))
+
+        def vector(v: Affine) -> None:
+            lanes = blocks.lanes
+            weights = self._weights(c.plus(v.times(lanes)))
+
+            def results(r: Affine) -> None:
+                def some(w: Affine, count: int) -> None:
+                    start = r.plus(row.times(-1)).times(g.stride[0] * g.columns)
+                    at = start.plus(w.times(g.stride[1])).times(blocks.width).plus(v.times(lanes))
+                    sums = self._sums(scratch, at, weights, count)
+
+                    def store(first: int, taken: int) -> None:
+                        x = sums if taken == lanes else b.slice(sums, 1, first, taken)
+                        e.tile = (count, taken)
+                        channel = c.plus(v.times(lanes)).plus(first)
+                        channel = channel.plus(e.indices.lane(1, taken, 2))
+                        column = w.plus(e.indices.lane(0, count, 2))
+                        self.finish_at(x, self.place(image, r, column, channel))
+
+                    self.by_channels(skipped, v, store)
+
+                whole = g.out[1] - g.out[1] % NEIGHBOURS
+                self.each(ZERO, constant(whole), NEIGHBOURS, lambda w: some(w, NEIGHBOURS))
+                self.each(constant(whole), constant(g.out[1]), 1, lambda w: some(w, 1))
+
+            self.each(row, end, 1, results)
+
+        self.each(ZERO, constant(blocks.vectors), 1, vector)
+
+    def _weights(self, c: Affine) -> list[Value]:
+        """A vector of weights for each place of the window."""
+        e, g = self.e, self.g
+        rhs, labels = self.i.operands[1], self.labels
+        e.tile = (self.blocks.lanes,)
+        found = []
+        for y in range(g.taps[0]):
+            for x in range(g.taps[1]):
+                at = [ZERO] * rhs.shape.rank
+                at[labels.kernel_output_feature_dimension] = c.plus(
+                    e.indices.lane(0, self.blocks.lanes, 1)
+                )
+                spatial = labels.kernel_spatial_dimensions
+                at[spatial[-1]] = constant(x)
+                if len(spatial) > 1:
+                    at[spatial[0]] = constant(y)
+                value = self.b.convert(e.value(rhs, tuple(at)), self.of)
+                found.append(self.b.broadcast(value, e.tile))
+        return found
+
+    def _sums(self, scratch: Value, at: Affine, weights: list[Value], count: int) -> Value:
+        """Neighbouring results as a tile [count, lanes]."""
+        e, b, g, lanes = self.e, self.b, self.g, self.blocks.lanes
+        sums = [b.constant(self.of, 0, (lanes,)) for _ in range(count)]
+        for y in range(g.taps[0]):
+            known: dict[int, Value] = {}
+            for x in range(g.taps[1]):
+                for n in range(count):
+                    column = n * g.stride[1] + x * g.dilation[1]
+                    if column not in known:
+                        offset = (y * g.dilation[0] * g.columns + column) * self.blocks.width
+                        known[column] = b.load(scratch, e.scalar(at.plus(offset)), (lanes,), (1,))
+                    weight = weights[y * g.taps[1] + x]
+                    sums[n] = multiply_add(e, known[column], weight, sums[n])
+        return b.concatenate([b.reshape(x, (1, lanes)) for x in sums], 0)
+
+
+class GradientWriter(DepthwiseWriter):
+    """Writes one step of the gradient of the weights: all images for some channels."""
+
+    def write(self) -> None:
+        """The step."""
+        e, b, g, blocks = self.e, self.b, self.g, self.blocks
+        block = e.indices.scalar(b.grid_indices[2], 0, blocks.channel_blocks - 1)
+        c, skipped = self.first_channel(block)
+        scratch = b.alloc(self.of, g.rows(blocks.rows) * g.columns * blocks.width)
+        taps, lanes = prod(g.taps), blocks.lanes
+        totals = b.alloc(self.of, taps * blocks.width)
+        zero = b.constant(self.of, 0, (lanes,))
+        every = constant(taps * blocks.width)
+        self.each(ZERO, every, lanes, lambda k: b.store(totals, e.scalar(k), zero, (1,)))
+
+        def image(n: Affine) -> None:
+            def rows(row: Affine) -> None:
+                end = self.least(row.plus(blocks.rows), g.out[0])
+                self.pack(scratch, self.i.operands[0], n, row, c, end.plus(row.times(-1)))
+                self.each(
+                    ZERO,
+                    constant(blocks.vectors),
+                    1,
+                    lambda v: self._add(scratch, totals, n, row, end, c, v),
+                )
+
+            e.loop(g.out[0], (), lambda r: (rows(r), ())[1], step=blocks.rows)
+
+        self.each(ZERO, constant(g.images), 1, image)
+
+        def finish(k: Affine) -> None:
+            tap, v = e.indices.digits(k, [taps, blocks.vectors])
+            y, x = e.indices.digits(tap, g.taps)
+
+            def store(first: int, taken: int) -> None:
+                e.tile = (taken,)
+                value = b.load(totals, e.scalar(k.times(lanes).plus(first)), e.tile, (1,))
+                channel = c.plus(v.times(lanes)).plus(first).plus(e.indices.lane(0, taken, 1))
+                self.finish_at(value, self.place(ZERO, y, x, channel))
+
+            self.by_channels(skipped, v, store)
+
+        self.each(ZERO, constant(taps * blocks.vectors), 1, finish)
+
+    def _add(
+        self,
+        scratch: Value,
+        totals: Value,
+        image: Affine,
+        row: Affine,
+        end: Affine,
+        c: Affine,
+        v: Affine,
+    ) -> None:
+        """Add what some rows of gradients give to the sums of one vector of channels."""
+        e, b, g, blocks = self.e, self.b, self.g, self.blocks
+        lanes, vectors, taps = blocks.lanes, blocks.vectors, prod(g.taps)
+
+        def at_total(k: int) -> Value:
+            return e.scalar(v.plus(k * vectors).times(lanes))
+
+        sums = [b.load(totals, at_total(k), (lanes,), (1,)) for k in range(taps)]
+
+        def line(r: Affine, *carried: Value) -> tuple[Value, ...]:
+            start = r.plus(row.times(-1)).times(g.stride[0] * g.columns)
+
+            def one(w: Affine, *sums: Value) -> tuple[Value, ...]:
+                e.tile = (lanes,)
+                channel = c.plus(v.times(lanes)).plus(e.indices.lane(0, lanes, 1))
+                factor = self.read(self.i.operands[1], image, r, w, channel, False)
+                at = start.plus(w.times(g.stride[1])).times(blocks.width).plus(v.times(lanes))
+                found = []
+                for k, total in enumerate(sums):
+                    y, x = divmod(k, g.taps[1])
+                    offset = (y * g.dilation[0] * g.columns + x * g.dilation[1]) * blocks.width
+                    value = b.load(scratch, e.scalar(at.plus(offset)), (lanes,), (1,))
+                    found.append(multiply_add(e, value, factor, total))
+                return tuple(found)
+
+            return e.loop(g.out[1], carried, one)
+
+        def write(k: Value, *carried: Value) -> tuple[Value, ...]:
+            return line(e.indices.scalar(k, 0, g.out[0] - 1), *carried)
+
+        found = e.for_(e.scalar(row), e.scalar(end), 1, sums, write)
+        for k, x in enumerate(found):
+            b.store(totals, at_total(k), x, (1,))

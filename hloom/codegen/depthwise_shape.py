@@ -1,0 +1,133 @@
+"""What a depthwise convolution is, whichever way round, and how it is cut into steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloom.ir.instruction import Instruction
+
+# What a step packs should stay close.
+SCRATCH_BYTES = 160 * 1024
+# Steps wanted, so that threads can share the work.
+STEPS = 8
+# Weights or sums kept in registers.
+MOST_TAPS = 25
+LEAST_CHANNELS = 8
+# Columns of a packed row.
+MOST_COLUMNS = 4096
+
+
+@dataclass
+class Geometry:
+    """A depthwise convolution over rows and columns (one row where there is one dimension).
+
+    Input position = place * stride + tap * dilation - padding.
+    """
+
+    images: int
+    channels: int
+    size: tuple[int, int]
+    out: tuple[int, int]
+    taps: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int]
+
+    @property
+    def columns(self) -> int:
+        """Columns of a packed row of the input."""
+        return (self.out[1] - 1) * self.stride[1] + (self.taps[1] - 1) * self.dilation[1] + 1
+
+    def rows(self, results: int) -> int:
+        """Rows of the input that so many rows of results need."""
+        return (results - 1) * self.stride[0] + (self.taps[0] - 1) * self.dilation[0] + 1
+
+
+def geometry(i: Instruction) -> Geometry | None:
+    """What kind of depthwise convolution it is; None if it is none that is handled here."""
+    labels, a = i.attrs.dim_labels, i.attrs
+    dims = a.window.dimensions
+    lhs, rhs = i.operands
+    gradient = is_gradient(i)
+    groups = a.batch_group_count if gradient else a.feature_group_count
+    channels = i.shape.dims[labels.output_feature_dimension]
+    if not 1 <= len(dims) <= 2 or groups != channels or channels < LEAST_CHANNELS:
+        return None
+    if any(w.base_dilation != 1 or w.window_reversal for w in dims) or i.shape.dtype.is_complex:
+        return None
+    if gradient and (a.feature_group_count != 1 or any(w.stride != 1 for w in dims)):
+        return None
+    own = labels.input_batch_dimension if gradient else labels.input_feature_dimension
+    if lhs.shape.dims[own] != channels:
+        return None
+    images = lhs.shape.dims[
+        labels.input_feature_dimension if gradient else labels.input_batch_dimension
+    ]
+    places = tuple(i.shape.dims[d] for d in labels.output_spatial_dimensions)
+    window = tuple(rhs.shape.dims[d] for d in labels.kernel_spatial_dimensions)
+    size = tuple(lhs.shape.dims[d] for d in labels.input_spatial_dimensions)
+    steps = tuple(w.stride for w in dims)
+    dilations = tuple(w.window_dilation for w in dims)
+    out, taps = (window, places) if gradient else (places, window)
+    stride, dilation = (dilations, steps) if gradient else (steps, dilations)
+    if prod(taps) > MOST_TAPS or 0 in (*out, *size, images):
+        return None
+    padding = tuple(w.padding_low for w in dims)
+    found = Geometry(
+        images,
+        channels,
+        _pair(size, 1),
+        _pair(out, 1),
+        _pair(taps, 1),
+        _pair(stride, 1),
+        _pair(dilation, 1),
+        _pair(padding, 0),
+    )
+    return found if found.columns <= MOST_COLUMNS else None
+
+
+def _pair(values: tuple[int, ...], filler: int) -> tuple[int, int]:
+    one, two = (filler, *values)[-2:]
+    return one, two
+
+
+def is_gradient(i: Instruction) -> bool:
+    """Whether it is the gradient of weights."""
+    return i.attrs.convolution_kind == "wgrad" or i.attrs.batch_group_count != 1
+
+
+@dataclass
+class Blocks:
+    """How a depthwise convolution is cut: channels of a step in vectors, rows of results."""
+
+    lanes: int
+    vectors: int
+    channel_blocks: int
+    rows: int
+    row_blocks: int
+
+    @property
+    def width(self) -> int:
+        """Channels of a step."""
+        return self.lanes * self.vectors
+
+    @staticmethod
+    def of(g: Geometry, lanes: int, element: int, gradient: bool) -> Blocks:
+        groups = g.channels // lanes
+        most = 2 if gradient else 4
+        divisors = [v for v in range(most, 0, -1) if g.channels % lanes == 0 and groups % v == 0]
+        vectors = 1
+        for v in divisors:
+            small = g.rows(min(4, g.out[0])) * g.columns * v * lanes * element <= SCRATCH_BYTES
+            if small and groups // v * (1 if gradient else g.images) >= STEPS // 2:
+                vectors = v
+                break
+        channel_blocks = -(-g.channels // (vectors * lanes))
+        row_bytes = g.columns * vectors * lanes * element
+        rows = max(1, min(g.out[0], (SCRATCH_BYTES // row_bytes) // g.stride[0] - g.taps[0] + 1))
+        if not gradient:
+            wanted = -(-STEPS // (channel_blocks * g.images))
+            rows = max(min(rows, -(-g.out[0] // wanted)), min(4, g.out[0], rows))
+        row_blocks = -(-g.out[0] // rows)
+        return Blocks(lanes, vectors, channel_blocks, -(-g.out[0] // row_blocks), row_blocks)
