@@ -56,7 +56,11 @@ class Registry(Generic[K, V]):
         return len(self._items)
 
 
-def load_room(package: str) -> None:
-    """Import every file of a folder, in name order, so that each may register itself."""
+def load_room(package: str, without: tuple[str, ...] = ()) -> None:
+    """Import every file of a folder, in name order, so that each may register itself.
+
+    Files whose names begin with one of `without` are left out.
+    """
     for module in sorted(iter_modules(import_module(package).__path__), key=lambda m: m.name):
-        import_module(f"{package}.{module.name}")
+        if not module.name.startswith(without):
+            import_module(f"{package}.{module.name}")

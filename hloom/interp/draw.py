@@ -14,13 +14,13 @@ of the entry, so `random_arguments` can fill them in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from hloom.base.diagnostics import UsageError
-from hloom.base.registry import Registry
-from hloom.interp.registry import load_meanings
+from hloom.base.registry import Registry, load_room
 from hloom.interp.sample import random_array
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -52,13 +52,19 @@ def draw_instance(opcode: str, rng: np.random.Generator | int) -> Module:
     The instance is the root, or the root is what makes it legal: the done of a start, a tuple
     around it. Programs for several devices say so in `replica_count` and `num_partitions`.
     """
-    load_meanings()
+    load_drawers()
     draw = DRAW.get(opcode)
     if draw is None:
         raise UsageError(f"no instance of {opcode!r} can be drawn: there is no such opcode")
     sketch = Sketch(np.random.default_rng(rng))
     sketch.entry.root = draw(sketch)
     return sketch.finished()
+
+
+@cache
+def load_drawers() -> None:
+    """Import every file of this room, so that each has registered what it draws."""
+    load_room("hloom.interp")
 
 
 class Sketch:

@@ -24,5 +24,5 @@ MEANING: Registry[str, Callable[..., Any]] = Registry("meaning")
 
 @cache  # looking for the files takes a while, and every evaluation asks
 def load_meanings() -> None:
-    """Import every file of this room, so that each has registered its meanings."""
-    load_room("hloom.interp")
+    """Import the files of this room that compute, so that each has registered its meanings."""
+    load_room("hloom.interp", without=("draw", "sample", "kernel", "lockstep"))

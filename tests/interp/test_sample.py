@@ -6,13 +6,13 @@ import pytest
 import hloom.ir  # noqa: F401
 from hloom.base.diagnostics import UsageError
 from hloom.interp import EvalOptions, draw_instance, evaluate, evaluate_lockstep, random_arguments
-from hloom.interp.draw import DRAW
-from hloom.interp.registry import MEANING, load_meanings
+from hloom.interp.draw import DRAW, load_drawers
+from hloom.interp.registry import MEANING
 from hloom.interp.sample import random_array
 from hloom.ir.op import OPS
 from hloom.ir.text import parse_module
 
-load_meanings()
+load_drawers()
 
 
 def draws(body: str, count: int = 20, header: str = "HloModule m"):

@@ -5,8 +5,7 @@ import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.interp import draw_instance, evaluate, random_arguments
-from hloom.interp.draw import DRAW
-from hloom.interp.registry import load_meanings
+from hloom.interp.draw import DRAW, load_drawers
 from hloom.ir.builder import Builder
 from hloom.ir.copy import copy_module
 from hloom.ir.text import parse_module, show_module
@@ -17,7 +16,7 @@ from hloom.passes.expand.map_inliner import ELEMENTWISE
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
 from tests.pass_case import difference, leaves
 
-load_meanings()
+load_drawers()
 LEFT = ELEMENTWISE - {"stochastic-convert"} | set(
     """broadcast reshape bitcast transpose slice dynamic-slice dynamic-update-slice pad concatenate
     reverse iota constant gather scatter copy reduce reduce-window select-and-scatter dot
