@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from hloom.interp.draw import ANY, DRAW, Sketch, draw_instance
-from hloom.interp.registry import load_meanings
+from hloom.interp.draw import ANY, DRAW, Sketch, draw_instance, load_drawers
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -55,7 +55,7 @@ _GIVEN_WRONG_RESULTS = "send recv send-done recv-done infeed".split()
 
 def composable() -> list[str]:
     """The opcodes that programs are made of."""
-    load_meanings()
+    load_drawers()
     return [
         op
         for op in sorted(OPS)
@@ -65,8 +65,15 @@ def composable() -> list[str]:
 
 def single() -> list[str]:
     """The opcodes that are tried alone: all of one device that compute the same every time."""
-    load_meanings()
-    left_out = {"rng", "outfeed", "partition-id", "replica-id", *_GIVEN_WRONG_RESULTS}
+    load_drawers()
+    left_out = {
+        "rng",
+        "ragged-all-to-all",
+        "outfeed",
+        "partition-id",
+        "replica-id",
+        *_GIVEN_WRONG_RESULTS,
+    }
     return [
         op
         for op in sorted(OPS)
@@ -404,7 +411,7 @@ def with_odd_layouts(module: Module, rng: np.random.Generator, share: float) -> 
 def drawn_program(number: int, integral: bool) -> Module:
     """The random program of a number."""
     sketch = ProgramSketch(np.random.default_rng(number), integral)
-    load_meanings()
+    load_drawers()
     for _ in range(sketch.integer(2, 14)):
         sketch.step()
     return sketch.finish()
@@ -414,6 +421,7 @@ def drawn_single(number: int, opcode: str) -> Module:
     """One operation, at sizes as drawn for the interpreter or at larger ones."""
     if number % 2:
         return draw_instance(opcode, number)
+    load_drawers()
     sketch = LargerSketch(np.random.default_rng(number))
     sketch.entry.root = DRAW[opcode](sketch)
     return sketch.finished()
