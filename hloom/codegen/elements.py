@@ -329,6 +329,14 @@ class Elements:
         self.forget(self.builder.depth + 1)
         return results
 
+    def restart(self) -> None:
+        """Forget every value: from here on, in the current block, memory has changed."""
+        self._known.clear()
+        self._keys = [[]]
+        self.given.clear()
+        self.floor = self.builder.depth
+        self.tile = ()
+
     def forget(self, level: int) -> None:
         """Forget values made in blocks of this depth and deeper: those blocks are closed."""
         while len(self._keys) > level:

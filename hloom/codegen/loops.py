@@ -15,7 +15,15 @@ from hloom.codegen import elements_data, elements_fold, elements_product
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index, Source, strides_of
 from hloom.codegen.elements_data import clamped_starts, reshaped
-from hloom.codegen.tile import Body, Emitted, Frame, ShapeIndex, compute_bytes, is_update
+from hloom.codegen.tile import (
+    Body,
+    Emitted,
+    Frame,
+    Place,
+    ShapeIndex,
+    compute_bytes,
+    is_update,
+)
 from hloom.codegen.work import body_work, step_ns
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -103,54 +111,6 @@ def folds_rows(body: Body, vector_bytes: int) -> bool:
     return False
 
 
-def loop_kernel(body: Body, vector_bytes: int) -> Emitted:
-    """A kernel that computes the roots element by element."""
-    counts = [prod(domain(*r)[0]) for r in body.roots]
-    largest = max(range(len(counts)), key=lambda k: counts[k])
-    sizes, order = domain(*body.roots[largest])
-    work = body_work(body.instructions, [r for r, _ in body.roots])
-    flat = is_flat(body) and not any(is_update(r) for r, _ in body.roots)
-    shape = Loops.of(body, (prod(sizes),) if flat else sizes, vector_bytes, work)
-    rows = prod(shape.outer)
-    if not all(n in (counts[largest], rows) for n in counts):
-        return sequence_kernel(body, vector_bytes)
-    frame = Frame(body, shape.grid, vector_bytes)
-    writer = LoopWriter(frame, shape, largest, order, flat)
-    writer.elements = [k for k, n in enumerate(counts) if n == counts[largest]]
-    writer.rows = [k for k, n in enumerate(counts) if n != counts[largest]]
-    writer.write()
-    return frame.finish(step_ns(shape.elements_per_step, work))
-
-
-def sequence_kernel(body: Body, vector_bytes: int) -> Emitted:
-    """One step that computes root after root; what fits in one tile is stored at the very end,
-    so that it may overwrite what the others read."""
-    frame = Frame(body, (1,), vector_bytes)
-    work = body_work(body.instructions, [r for r, _ in body.roots])
-    late: list[Callable[[], None]] = []
-    for k, root in enumerate(body.roots):
-        sizes, order = domain(*root)
-        loops = Loops.of(body, sizes, vector_bytes, work)
-        writer = LoopWriter(frame, loops, k, order, False)
-        writer.elements = [k]
-        if is_single_tile(prod(sizes)):
-            writer.late = late
-        writer.write_here()
-    for store in late:
-        store()
-    total = sum(prod(domain(*r)[0]) for r in body.roots)
-    return frame.finish(step_ns(total, work))
-
-
-# Roots of sequences up to this size are computed before anything is stored.
-SINGLE_TILE = 16
-
-
-def is_single_tile(elements: int) -> bool:
-    """Whether a root of a sequence is stored after all roots are computed."""
-    return elements <= SINGLE_TILE
-
-
 @dataclass
 class Loops:
     """How the elements of the roots are walked: grid over rows and blocks, a loop, lanes."""
@@ -196,23 +156,92 @@ class Loops:
         return prod(self.middle) * self.block
 
 
-class LoopWriter:
-    """Writes the loops of one kernel.
+@dataclass
+class Nest:
+    """One nest of loops of a kernel: how it walks, and which roots it computes.
 
     `elements` are the roots computed for every element of the domain, that of root `first`;
     `rows` those with one element for each step of the outer dimensions.
     """
 
-    def __init__(
-        self, frame: Frame, loops: Loops, first: int, order: tuple[int, ...], flat: bool
-    ) -> None:
+    loops: Loops
+    first: int
+    order: tuple[int, ...]
+    flat: bool
+    elements: list[int]
+    rows: list[int]
+
+
+def one_nest(body: Body, vector_bytes: int, work: float) -> Nest | None:
+    """The nest that computes all roots at once; None if they must follow one another."""
+    counts = [prod(domain(*r)[0]) for r in body.roots]
+    largest = max(range(len(counts)), key=lambda k: counts[k])
+    sizes, order = domain(*body.roots[largest])
+    flat = is_flat(body) and not any(is_update(r) for r, _ in body.roots)
+    loops = Loops.of(body, (prod(sizes),) if flat else sizes, vector_bytes, work)
+    rows = prod(loops.outer)
+    if not all(n in (counts[largest], rows) for n in counts):
+        return None
+    elements = [k for k, n in enumerate(counts) if n == counts[largest]]
+    others = [k for k, n in enumerate(counts) if n != counts[largest]]
+    return Nest(loops, largest, order, flat, elements, others)
+
+
+def loop_kernel(body: Body, vector_bytes: int) -> Emitted:
+    """A kernel that computes the roots element by element."""
+    work = body_work(body.instructions, [r for r, _ in body.roots])
+    nest = one_nest(body, vector_bytes, work)
+    if nest is None:
+        return sequence_kernel(body, vector_bytes)
+    frame = Frame(body, nest.loops.grid, vector_bytes)
+    LoopWriter(frame, nest).write()
+    return frame.finish(step_ns(nest.loops.elements_per_step, work))
+
+
+def sequence_kernel(body: Body, vector_bytes: int) -> Emitted:
+    """One step that computes root after root."""
+    frame = Frame(body, (1,), vector_bytes)
+    work = body_work(body.instructions, [r for r, _ in body.roots])
+    write_sequence(frame, vector_bytes, work)
+    total = sum(prod(domain(*r)[0]) for r in body.roots)
+    return frame.finish(step_ns(total, work))
+
+
+def write_sequence(frame: Place, vector_bytes: int, work: float) -> None:
+    """Root after root; what fits in one tile is stored at the very end, so that it may overwrite
+    what the others read."""
+    late: list[Callable[[], None]] = []
+    for k, root in enumerate(frame.body.roots):
+        sizes, order = domain(*root)
+        loops = Loops.of(frame.body, sizes, vector_bytes, work)
+        writer = LoopWriter(frame, Nest(loops, k, order, False, [k], []))
+        if is_single_tile(prod(sizes)):
+            writer.late = late
+        writer.write_here()
+    for store in late:
+        store()
+
+
+# Roots of sequences up to this size are computed before anything is stored.
+SINGLE_TILE = 16
+
+
+def is_single_tile(elements: int) -> bool:
+    """Whether a root of a sequence is stored after all roots are computed."""
+    return elements <= SINGLE_TILE
+
+
+class LoopWriter:
+    """Writes one nest of loops."""
+
+    def __init__(self, frame: Place, nest: Nest) -> None:
         self.frame = frame
-        self.loops = loops
-        self.first = first
-        self.order = order
-        self.flat = flat
-        self.elements: list[int] = []
-        self.rows: list[int] = []
+        self.loops = nest.loops
+        self.first = nest.first
+        self.order = nest.order
+        self.flat = nest.flat
+        self.elements = nest.elements
+        self.rows = nest.rows
         self.late: list[Callable[[], None]] | None = None
 
     def write(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from hloom.codegen.loops import Loops, LoopWriter, lanes_for
+from hloom.codegen.loops import Loops, LoopWriter, Nest, lanes_for
 from hloom.codegen.tile import Body, Emitted, Frame
 from hloom.codegen.work import body_work, step_ns
 from hloom.ir.instruction import Instruction
@@ -66,8 +66,7 @@ def concatenate_kernel(body: Body, parts: Sequence[int], vector_bytes: int) -> E
         row = e.indices.scalar(frame.builder.grid_indices[0], 0, max(grid[0] - 1, 0))
         outer = e.indices.digits(row, root.shape.dims[:d])
     for number, loops in enumerate(shapes):
-        writer = LoopWriter(frame, loops, number, order, False)
-        writer.elements = [number]
+        writer = LoopWriter(frame, Nest(loops, number, order, False, [number], []))
         if outer is None:
             writer.write()
         else:

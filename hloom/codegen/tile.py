@@ -76,17 +76,24 @@ class Emitted:
     arguments: list[int | ShapeIndex]
 
 
-class Frame:
+class Place:
+    """Where a body is written: a builder, the elements of its leaves, the memory of its roots."""
+
+    def __init__(self, body: Body, elements: Elements, outputs: list[Source]) -> None:
+        self.body = body
+        self.builder = elements.builder
+        self.elements = elements
+        self.outputs = outputs
+        # What to add to the index at which a root is stored, where a root is a part of a result.
+        self.offsets: list[tuple[int, ...]] = []
+
+
+class Frame(Place):
     """The beginning of any kernel for a body: its parameters, and the elements of its leaves."""
 
     def __init__(self, body: Body, grid: tuple[int, ...], vector_bytes: int) -> None:
-        self.body = body
-        self.builder = KernelBuilder(body.name, grid)
-        self.elements = Elements(self.builder, vector_bytes)
+        super().__init__(body, Elements(KernelBuilder(body.name, grid), vector_bytes), [])
         self.arguments: dict[Value, int | ShapeIndex] = {}
-        self.outputs: list[Source] = []
-        # What to add to the index at which a root is stored, where a root is a part of a result.
-        self.offsets: list[tuple[int, ...]] = []
         for leaf, number in body.leaves:
             value = self._param(f"in{number}", leaf.shape, "in")
             self.arguments[value] = number

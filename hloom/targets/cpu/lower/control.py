@@ -6,11 +6,15 @@ from hloom.analysis.trip_count import trip_count
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.control import Conditional, While
 from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.whole_loop import whole_loop
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
 @CPU_LOWERS.of("while")
 def while_(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    whole = whole_loop(cpu, i)
+    if whole is not None:
+        return whole
     condition, body = i.called
     pred = cpu.slice(condition.root)
     known = trip_count(i)

@@ -1,0 +1,372 @@
+"""Small while loops as one kernel: what runs thousands of times must not be called thousands of
+times.
+
+The loop, its condition and all inside it become control flow of a kernel. Carried scalars stay in
+registers; larger arrays stay at their places in memory, where the same writers that make kernels
+of their own write their loops in line. What does not fit (products, sorts, collectives, much
+work in one step) makes `whole_loop` decline, and the loop is run thunk by thunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from hloom.codegen.affine import ZERO
+from hloom.codegen.elements import SIMPLE, Elements, Source, strides_of
+from hloom.codegen.elements_data import MOVES
+from hloom.codegen.loops import LoopWriter, domain, one_nest, write_sequence
+from hloom.codegen.tile import Body, Place, is_update
+from hloom.codegen.work import body_work, step_ns
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.kernel.build import KernelBuilder
+from hloom.kernel.kernel import S32, Value
+from hloom.program.slice import BufferSlice
+from hloom.program.thunks.kernel import Kernel
+from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lowering import Lowering
+from hloom.types.dtype import DType
+from hloom.types.shape import Shape
+
+Index = tuple[int, ...]
+
+# An instruction with more to do than this, in nanoseconds, gets threads and a kernel of its own.
+MOST_NS = 4000.0
+# Loops of more instructions than this are not worth one huge function.
+MOST_INSTRUCTIONS = 600
+# The opcodes that are written in line like fusions.
+LOOPS = SIMPLE | (MOVES - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "map", "fusion"}
+LOOPS |= {"dot", "reduce-window"}
+
+# A value of the loop: in a register, or in memory.
+Slot = Value | BufferSlice
+
+
+class Decline(Exception):
+    """The loop does not fit in one kernel; the text says why."""
+
+
+def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
+    """The kernel that runs a while loop; None if it is no loop of small operations."""
+    if _count(i.called) > MOST_INSTRUCTIONS:
+        return None
+    writer = _Writer(cpu, i)
+    try:
+        writer.write()
+    except Decline:
+        return None
+    kernel = writer.builder.finish()
+    symbol = kernel.name = cpu.symbol(i.name)
+    kernel.cost_ns = 1000.0
+    used = {x for op in kernel.ops() for x in op.operands}
+    kernel.params = [p for p in kernel.params if p.value in used]
+    cpu.kernels[symbol] = kernel
+    places = {value: place for (place, _), value in writer.params.items()}
+    arguments = tuple([places[p.value] for p in kernel.params])
+    writes = tuple([p.role != "in" for p in kernel.params])
+    return [Kernel(i.name, symbol, arguments, writes, 1, kernel.cost_ns)]
+
+
+def _count(computations: Sequence[Computation]) -> int:
+    """Instructions of computations, those of fusions and loops inside them too."""
+    total = 0
+    for c in computations:
+        for i in c.instructions:
+            total += 1
+            if i.opcode in ("while", "conditional", "fusion"):
+                total += _count(i.called)
+    return total
+
+
+def fits_register(s: Shape) -> bool:
+    """Whether a value is carried in a register: one element of a type that registers keep as it
+    is. Narrow floats are wider there, so their rounding needs memory."""
+    return s.size == 1 and not s.dynamic and (s.dtype.bits >= 32 or not s.dtype.is_floating)
+
+
+class _Writer:
+    """Writes the kernel of one loop; `slots` says where each value is."""
+
+    def __init__(self, cpu: Lowering, i: Instruction) -> None:
+        self.cpu = cpu
+        self.loop = i
+        self.builder = KernelBuilder(i.name, (1,))
+        self.elements = Elements(self.builder, cpu.vector_bytes)
+        self.params: dict[tuple[BufferSlice, DType], Value] = {}
+        self.slots: dict[tuple[Instruction, Index], Slot] = {}
+
+    # -- places
+
+    def buffer(self, place: BufferSlice, dtype: DType) -> Value:
+        """The parameter for a place in memory."""
+        key = (place, dtype)
+        found = self.params.get(key)
+        if found is None:
+            role = "in" if place.allocation.kind == "constant" else "inout"
+            size = place.size_bytes // max(dtype.size_bytes, 1)
+            found = self.builder.param(f"p{len(self.params)}", dtype, size, role)
+            self.params[key] = found
+        return found
+
+    def slot(self, i: Instruction, index: Index = ()) -> Slot:
+        """Where a part of a value is."""
+        while i.opcode in ("get-tuple-element", "tuple"):
+            if i.opcode == "tuple":
+                if not index:
+                    raise Decline("a whole tuple is used")
+                i, index = i.operands[index[0]], index[1:]
+            else:
+                i, index = i.operands[0], (i.attrs.index, *index)
+        found = self.slots.get((i, index))
+        if found is None:
+            raise Decline(f"%{i.name} is not known")
+        return found
+
+    def _leaves(self, s: Shape) -> list[tuple[Index, Shape]]:
+        found = []
+        for index, leaf in s.subshapes():
+            if leaf.is_array:
+                if leaf.dynamic:
+                    raise Decline("a dynamic size")
+                found.append((index, leaf))
+            elif not leaf.is_tuple:
+                raise Decline("a token")
+        return found
+
+    # -- control
+
+    def write(self) -> None:
+        """The loop, with what it carries in registers read before it and stored after it."""
+        i, e = self.loop, self.elements
+        leaves = self._leaves(i.shape)
+        held = []
+        for index, leaf in leaves:
+            place = self.cpu.slice(i, index)
+            if fits_register(leaf):
+                value = self.builder.load(self.buffer(place, leaf.dtype), self.builder.index(0))
+                held.append((index, leaf, place))
+                self.slots[i.operands[0], index] = value
+            else:
+                self.slots[i.operands[0], index] = place
+        start = dict(self.slots)
+        self._while(i, lambda index: start[i.operands[0], index])
+        e.restart()
+        for index, leaf, place in held:
+            value = self.slots[i, index]
+            assert isinstance(value, Value)
+            self.builder.store(self.buffer(place, leaf.dtype), self.builder.index(0), value)
+
+    def _while(self, i: Instruction, initial: Callable[[Index], Slot]) -> None:
+        condition, body = i.called
+        leaves = self._leaves(i.shape)
+        kept = [(index, leaf) for index, leaf in leaves if fits_register(leaf)]
+        places = {x: self.cpu.slice(i, x) for x, leaf in leaves if not fits_register(leaf)}
+        for index, place in places.items():
+            if initial(index) != place:
+                raise Decline("a carried array is not where it began")
+        init: list[Value] = []
+        for index, _ in kept:
+            value = initial(index)
+            if not isinstance(value, Value):
+                raise Decline("a carried scalar begins in memory")
+            init.append(value)
+
+        def bind(c: Computation, values: Sequence[Value]) -> None:
+            [p] = c.parameters
+            for (index, _), value in zip(kept, values):
+                self.slots[p, index] = value
+            for index, place in places.items():
+                self.slots[p, index] = place
+
+        def check(*values: Value) -> Value:
+            bind(condition, values)
+            self._sequence(condition)
+            found = self.slot(condition.root)
+            if not isinstance(found, Value):
+                raise Decline("the condition is in memory")
+            return found
+
+        def step(*values: Value) -> Sequence[Value]:
+            bind(body, values)
+            self._sequence(body)
+            for index, place in places.items():
+                if self.slot(body.root, index) != place:
+                    raise Decline("a carried array ends elsewhere")
+            return [self._register(body.root, index) for index, _ in kept]
+
+        results = self.builder.while_(init, check, step)
+        for (index, _), value in zip(kept, results):
+            self.slots[i, index] = value
+        for index, place in places.items():
+            self.slots[i, index] = place
+
+    def _register(self, i: Instruction, index: Index) -> Value:
+        found = self.slot(i, index)
+        if not isinstance(found, Value):
+            raise Decline("a carried scalar is in memory")
+        return found
+
+    def _conditional(self, i: Instruction) -> None:
+        selector = self._register(i.operands[0], ())
+        leaves = self._leaves(i.shape)
+        kept = [index for index, leaf in leaves if fits_register(leaf)]
+        places = {x: self.cpu.slice(i, x) for x, leaf in leaves if not fits_register(leaf)}
+
+        def branch(number: int) -> Sequence[Value]:
+            c, operand = i.called[number], i.operands[1 + number]
+            [p] = c.parameters
+            for index, _ in self._leaves(p.shape):
+                self.slots[p, index] = self.slot(operand, index)
+            self._sequence(c)
+            for index, place in places.items():
+                if self.slot(c.root, index) != place:
+                    raise Decline("a branch's array is elsewhere")
+            return [self._register(c.root, index) for index in kept]
+
+        def choose(number: int) -> Sequence[Value]:
+            if number == len(i.called) - 1:
+                return branch(number)
+            b = self.builder
+            if selector.dtype.is_pred:
+                wanted = selector
+            else:
+                wanted = b.compare("EQ", selector, b.constant(S32, number))
+            return b.if_(wanted, lambda: branch(number), lambda: choose(number + 1))
+
+        results = choose(0)
+        for index, value in zip(kept, results):
+            self.slots[i, index] = value
+        for index, place in places.items():
+            self.slots[i, index] = place
+
+    def _sequence(self, c: Computation) -> None:
+        schedule = self.cpu.module.schedule
+        assert schedule is not None
+        for i in schedule[c]:
+            self._instruction(i)
+
+    # -- instructions
+
+    def _instruction(self, i: Instruction) -> None:
+        opcode = i.opcode
+        if opcode in ("parameter", "tuple", "get-tuple-element"):
+            return
+        if opcode == "while":
+            self._while(i, lambda index: self.slot(i.operands[0], index))
+        elif opcode == "conditional":
+            self._conditional(i)
+        elif opcode == "constant":
+            self._constant(i)
+        elif opcode == "bitcast":
+            self._bitcast(i)
+        elif opcode == "copy":
+            self._copy(i)
+        elif opcode in LOOPS:
+            self._body(i, Body.of(i))
+        else:
+            raise Decline(f"a {opcode}")
+
+    def _constant(self, i: Instruction) -> None:
+        if fits_register(i.shape):
+            value = i.attrs.literal.array.flat[0]
+            self.slots[i, ()] = self.builder.constant(i.shape.dtype, value)
+        else:
+            self._leaves(i.shape)
+            self.slots[i, ()] = self.cpu.slice(i)
+
+    def _bitcast(self, i: Instruction) -> None:
+        x = i.operands[0]
+        if x.shape.dtype is not i.shape.dtype:
+            raise Decline("a bitcast to another type")
+        self.slots[i, ()] = self.slot(x)
+
+    def _copy(self, i: Instruction) -> None:
+        x = i.operands[0]
+        if not i.shape.is_array or not x.shape.is_array:
+            raise Decline("a copy of a tuple")
+        found = self.slot(x)
+        if isinstance(found, Value) or found == self.cpu.slice(i):
+            self.slots[i, ()] = found
+        else:
+            self._body(i, Body.of(i))
+
+    def _body(self, i: Instruction, body: Body) -> None:
+        """What a kernel of its own would compute, written here."""
+        e = self.elements
+        if any(x.opcode in ("scatter", "convolution") for x in body.instructions):
+            raise Decline("a scatter or convolution")
+        work = body_work(body.instructions, [r for r, _ in body.roots])
+        total = sum(prod(domain(*r)[0]) for r in body.roots)
+        if step_ns(total, work) > MOST_NS:
+            raise Decline(f"%{i.name} has much to do")
+        e.restart()
+        e.sources.clear()
+        for leaf, number in body.leaves:
+            found = self.slot(i.operands[number])
+            if isinstance(found, Value):
+                e.given[leaf] = found
+            else:
+                buffer = self.buffer(found, leaf.shape.dtype)
+                e.sources[leaf] = Source(buffer, strides_of(leaf.shape))
+        registers: list[tuple[Index, Value]] = []
+        roots, outputs = [], []
+        for number, (root, part) in enumerate(body.roots):
+            where = (number,) if body.several else ()
+            shape = root.shape.subshape(part)
+            if shape.dynamic:
+                raise Decline("a dynamic size")
+            if fits_register(shape):
+                registers.append((where, self._scalar(root, part, shape)))
+                continue
+            place = self.cpu.slice(i, where)
+            if is_update(root) and self._updated(i, root) != place:
+                raise Decline("an update of an array that stands elsewhere")
+            roots.append((root, part))
+            outputs.append(Source(self.buffer(place, shape.dtype), strides_of(shape)))
+            self.slots[i, where] = place
+        self._write(body, roots, outputs, work)
+        for where, value in registers:
+            self.slots[i, where] = value
+        e.restart()
+
+    def _updated(self, i: Instruction, root: Instruction) -> Slot | None:
+        """Where the array is that a root updates; None for one that is computed in the body."""
+        x = root.operands[0]
+        while x.opcode in ("bitcast", "reshape"):
+            x = x.operands[0]
+        if x.opcode == "parameter":
+            return self.slot(i.operands[x.attrs.number])
+        return self.slot(x) if i.opcode == "dynamic-update-slice" else None
+
+    def _scalar(self, root: Instruction, part: Index, shape: Shape) -> Value:
+        """The single element of a root."""
+        e = self.elements
+        at = (ZERO,) * shape.rank
+        if is_update(root):
+            root, part = root.operands[1], ()
+        found = e.result(root, at)
+        if isinstance(found, tuple):
+            found = found[part[0] if part else 0]
+        return self.builder.reshape(found, ()) if found.shape else found
+
+    def _write(
+        self,
+        body: Body,
+        roots: list[tuple[Instruction, Index]],
+        outputs: list[Source],
+        work: float,
+    ) -> None:
+        """The loops of the roots that are stored, in the form that their own kernel would have."""
+        if not roots:
+            return
+        e, vector_bytes = self.elements, self.cpu.vector_bytes
+        nest = one_nest(body, vector_bytes, work)
+        rest = Body(body.name, body.several, body.leaves, roots, body.instructions)
+        place = Place(rest, e, outputs)
+        if nest is None or len(roots) != len(body.roots):
+            if nest is not None and len(roots) > 1:
+                raise Decline("scalars beside rows")
+            write_sequence(place, vector_bytes, work)
+        else:
+            LoopWriter(place, nest).write_here()
