@@ -7,6 +7,7 @@ start computed. A start whose chain leaves the computation is kept.
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.control.flatten_call_graph import clone
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 
@@ -52,7 +53,8 @@ class AsyncSimplifier(Expander):
             if len(body.callers) == 1:
                 body.execution_thread = wanted
             elif body.execution_thread != wanted:
-                return None
+                body = clone(body, b.module)  # others run it where they are
+                body.execution_thread = wanted
             made = b.emit("call", *start.operands, called=(body,))
         made.copy_annotations(start)
         for before in start.control_predecessors:
