@@ -87,8 +87,9 @@ proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the pac
 	  --descriptor_set_out=hloom/ir/schema/hlo.binpb hloom/ir/schema/*.proto
 	@echo "== wrote hloom/ir/schema/hlo.binpb"
 
-docs: $(STAMP) ## write the generated pages of docs/: operations, passes, errors
+docs: $(STAMP) ## write the generated pages of docs/, and the outputs that others show
 	@$(BIN)/python docs/make_pages.py
+	@$(BIN)/python -m tests.docs.pages README.md docs/hlo.md docs/from-hlo-to-machine-code.md
 
 examples: peer ## write the examples that JAX makes
 	@$(BIN)/python examples/make_examples.py
