@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVES
 from hloom.codegen.loops import loop_kernel
@@ -26,6 +27,8 @@ def loops(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 def body_thunks(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
     """The kernels of a body without a product in it."""
+    if len(body.instructions) == 1 and cumulative_dimension(body.roots[0][0]) is not None:
+        return cpu.kernel(i, lambda: cumulative_kernel(body, cpu.vector_bytes))
     parts = concatenate_parts(body)
     if parts is None:
         return cpu.kernel(i, lambda: loop_kernel(body, cpu.vector_bytes))

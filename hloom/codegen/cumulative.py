@@ -1,0 +1,167 @@
+"""Cumulative sums, products, maxima: a reduce-window whose window is everything before (or after).
+
+Written as a window each result folds all elements up to it; here every element is folded once.
+Along the fastest dimension a tile is scanned in registers and the total so far added; along others
+the lanes lie across, and what is carried is a tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloom.codegen.affine import ZERO, Affine
+from hloom.codegen.elements_fold import apply, fold_kind
+from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
+from hloom.codegen.work import step_ns
+from hloom.ir.instruction import Instruction
+from hloom.kernel.kernel import Value
+
+# Vectors of the machine in a tile that lies across the scanned dimension.
+ACROSS_VECTORS = 4
+
+
+def cumulative_dimension(i: Instruction) -> tuple[int, bool] | None:
+    """The dimension that a reduce-window accumulates along, and whether from its end."""
+    if i.opcode != "reduce-window" or 0 in i.operands[0].shape.dims:
+        return None
+    dims = i.attrs.window.dimensions
+    walked = [d for d, w in enumerate(dims) if not w.is_trivial]
+    if len(walked) != 1:
+        return None
+    [d] = walked
+    w, size = dims[d], i.operands[0].shape.dims[d]
+    if w.stride != 1 or w.window_dilation != 1 or w.base_dilation != 1 or w.size < size:
+        return None
+    if (w.padding_low, w.padding_high) == (w.size - 1, 0):
+        return d, False
+    if (w.padding_low, w.padding_high) == (0, w.size - 1):
+        return d, True
+    return None
+
+
+def cumulative_kernel(body: Body, vector_bytes: int) -> Emitted:
+    """The kernel of a reduce-window that `cumulative_dimension` knows."""
+    i = body.roots[0][0]
+    found = cumulative_dimension(i)
+    assert found is not None
+    d, _ = found
+    sizes = i.operands[0].shape.dims
+    inner = prod(sizes[d + 1 :])
+    count = len(i.operands) // 2
+    width = max([compute_bytes(x.shape.dtype) for x in i.operands[:count]])
+    lanes = vector_bytes // width
+    along = inner == 1 and fold_kind(i.called[0]) is not None and count == 1
+    if not along:
+        lanes = min(lanes * ACROSS_VECTORS, inner)
+    tiles = 1 if along else -(-inner // lanes)
+    frame = Frame(body, (prod(sizes[:d]), tiles), vector_bytes)
+    writer = _Cumulative(frame, i, lanes)
+    row = frame.elements.indices.scalar(frame.builder.grid_indices[0], 0, prod(sizes[:d]) - 1)
+    outer = frame.elements.indices.digits(row, sizes[:d])
+    if along:
+        writer.along(outer)
+    else:
+        writer.across(outer, inner, tiles)
+    return frame.finish(step_ns(sizes[d] * lanes if not along else sizes[d], 2.0))
+
+
+class _Cumulative:
+    """Writes one row, or one tile of rows."""
+
+    def __init__(self, frame: Frame, i: Instruction, lanes: int) -> None:
+        found = cumulative_dimension(i)
+        assert found is not None
+        self.frame = frame
+        self.i = i
+        self.lanes = lanes
+        self.d, self.reverse = found
+        count = len(i.operands) // 2
+        self.inputs, self.inits = i.operands[:count], i.operands[count:]
+        self.sizes = self.inputs[0].shape.dims
+        self.rest = self.sizes[self.d + 1 :]
+        self.length = self.sizes[self.d]
+
+    def across(self, outer: list[Affine], inner: int, tiles: int) -> None:
+        """Lanes across the dimension; the last tile may be smaller."""
+        e, b = self.frame.elements, self.frame.builder
+        lanes = self.lanes
+        full = inner // lanes
+        number = b.grid_indices[1]
+        start = e.indices.scalar(number, 0, max(tiles - 1, 0)).times(lanes)
+        if inner % lanes == 0:
+            self._column(outer, start, lanes)
+            return
+
+        def whole() -> Sequence[Value]:
+            self._column(outer, e.indices.scalar(number, 0, full - 1).times(lanes), lanes)
+            e.forget(b.depth)
+            return ()
+
+        def last() -> Sequence[Value]:
+            self._column(outer, Affine(full * lanes), inner - full * lanes)
+            e.forget(b.depth)
+            return ()
+
+        b.if_(b.compare("LT", number, b.index(full)), whole, last)
+
+    def _column(self, outer: list[Affine], start: Affine, lanes: int) -> None:
+        e, b, i = self.frame.elements, self.frame.builder, self.i
+        e.tile = (lanes,) if lanes > 1 else ()
+        shape = e.tile
+        inner = e.indices.digits(start.plus(e.indices.lane(0, lanes, 1)), self.rest)
+        carried = [b.broadcast(e.value(x, ()), shape) for x in self.inits]
+        kind = fold_kind(i.called[0]) if len(self.inputs) == 1 else None
+
+        def step(k: Affine, *values: Value) -> Sequence[Value]:
+            if self.reverse:
+                k = k.times(-1).plus(self.length - 1)
+            at = (*outer, k, *inner)
+            found = [b.broadcast(e.value(x, at), shape) for x in self.inputs]
+            if kind is not None:
+                new = [b.binary(kind, values[0], found[0])]
+            else:
+                new = [b.broadcast(x, shape) for x in apply(e, i.called[0], [*values, *found])]
+            for target, x in zip(self.frame.outputs, new):
+                e.store(target, at, x)
+            return new
+
+        e.loop(self.length, carried, step)
+
+    def along(self, outer: list[Affine]) -> None:
+        """Lanes along the dimension, which is the fastest."""
+        e, b, i = self.frame.elements, self.frame.builder, self.i
+        kind = fold_kind(i.called[0])
+        assert kind is not None
+        [target] = self.frame.outputs
+        tail = (ZERO,) * len(self.rest)
+
+        def tile(start: Affine, lanes: int, carry: Value) -> Value:
+            e.tile = (lanes,) if lanes > 1 else ()
+            at = (*outer, start.plus(e.indices.lane(0, lanes, 1)), *tail)
+            found = b.broadcast(e.value(self.inputs[0], at), e.tile)
+            if lanes == 1:
+                new = b.binary(kind, carry, found)
+                e.store(target, at, new)
+                return new
+            scanned = b.scan(found, 0, kind, self.reverse)
+            edge = b.slice(scanned, 0, 0 if self.reverse else lanes - 1, 1)
+            total = b.reshape(edge, ())
+            e.store(target, at, b.binary(kind, b.broadcast(carry, e.tile), scanned))
+            return b.binary(kind, carry, total)
+
+        carry = e.value(self.inits[0], ())
+        lanes, length = self.lanes, self.length
+        full = length - length % lanes
+
+        def step(k: Affine, *values: Value) -> Sequence[Value]:
+            start = k.times(-1).plus(length - lanes) if self.reverse else k
+            return [tile(start, lanes, values[0])]
+
+        [carry] = e.loop(full, [carry], step, step=lanes)
+        done, rest = full, length - full
+        while rest:
+            lanes = 1 << (rest.bit_length() - 1)
+            carry = tile(Affine(length - done - lanes if self.reverse else done), lanes, carry)
+            done += lanes
+            rest -= lanes
