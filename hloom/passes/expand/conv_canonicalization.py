@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product as all_of
-from math import prod
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.conv_dims import ConvolutionDimensions
@@ -96,23 +95,25 @@ def as_dot(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: 
         for axis, d in enumerate(rows, start=1):
             ranges[axis] = (-d.padding_low, x.shape.dims[axis] + d.padding_high, d.stride)
         x = b.cut(x, ranges)
-        outer = x.shape.dims[:-1]
+        y = b.reshaped(y, y.shape.dims[rank:])
+        taken, given = (rank + 1,), (0,)
     else:
-        outer = (x.shape.dims[0], *(1 for _ in rows))
+        taken, given = tuple(range(1, rank + 2)), tuple(range(rank + 1))
+    # No dimensions are merged here: orders can still be chosen, and the dot-decomposer merges.
+    free = tuple(d for d in range(rank + 2) if d not in taken)
     features = y.shape.dims[-1]
-    contents = prod(y.shape.dims[: rank + 1])
-    lhs = b.reshaped(x, (prod(outer), contents))
-    rhs = b.reshaped(y, (contents, features))
     made = b.emit(
         "dot",
-        lhs,
-        rhs,
-        shape=shape(dtype, (prod(outer), features)),
-        lhs_contracting_dims=(1,),
-        rhs_contracting_dims=(0,),
+        x,
+        y,
+        shape=shape(dtype, (*(x.shape.dims[d] for d in free), features)),
+        lhs_contracting_dims=taken,
+        rhs_contracting_dims=given,
         operand_precision=i.attrs.operand_precision,
     )
-    return b.reshaped(made, (*outer, features))
+    if len(free) == rank + 1:
+        return made
+    return b.reshaped(made, (x.shape.dims[0], *(1 for _ in rows), features))
 
 
 def as_gradient(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):

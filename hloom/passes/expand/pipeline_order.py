@@ -28,6 +28,7 @@ from hloom.passes.expand.scan_expander import ScanExpander
 from hloom.passes.expand.sharding_remover import ShardingRemover
 from hloom.passes.expand.stochastic_convert_decomposer import StochasticConvertDecomposer
 from hloom.passes.expand.zero_sized_hlo_elimination import ZeroSizedHloElimination
+from hloom.passes.layout.transpose_propagation import TransposePropagation
 from hloom.passes.normalize.conditional_to_select import ConditionalToSelect
 from hloom.passes.normalize.gather_simplifier import GatherSimplifier
 from hloom.passes.normalize.reshape_mover import ReshapeMover
@@ -74,6 +75,8 @@ EXPANSION: tuple[Pass, ...] = (
     ScatterSimplifier(),
     TransposeFolding(),  # before canonical forms, which take any numbers apart
     ConvolutionCanonicalization(),  # may leave dots
+    TransposeFolding(fold_convolutions=False),  # into those dots
+    TransposePropagation(),  # the last place where dots still take any order of dimensions
     DotDecomposer(),
     AlgebraicSimplifier(),  # reshapes and transposes that met
     ReshapeMover(),

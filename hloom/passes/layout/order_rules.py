@@ -1,0 +1,240 @@
+"""What every operation says about the orders of its operands and its result (`order_graph.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.passes.expand.map_inliner import ELEMENTWISE
+from hloom.passes.layout.dimension_orders import Table, identity, inverse, without_ones
+from hloom.passes.layout.layout_normalization import physical_order
+from hloom.passes.layout.order_graph import FLOW, SCALAR, DotSide, OrderGraph
+
+Rule = Callable[[OrderGraph, Instruction], None]
+
+
+def graph_of(module: Module) -> OrderGraph:
+    """The leaves, cells and links of a module."""
+    g = OrderGraph(module)
+    for c in g.computations:
+        inner = not c.is_entry
+        for i in c.instructions:
+            if i.opcode == "parameter" and inner:
+                continue
+            RULES.get(i.opcode, opaque)(g, i)
+        if inner and (len(c.callers) > 1 or any(x.opcode not in FLOW for x in c.callers)):
+            known = [x for x in c.callers if x in g.first]
+            g.pin(chain.from_iterable(g.leaves(x) for x in (*c.parameters, c.root, *known)))
+    _boundary(g, module)
+    g.close()
+    return g
+
+
+def _boundary(g: OrderGraph, module: Module) -> None:
+    """The entry keeps what is outside as it is."""
+    entry = module.entry
+    given = module.entry_layout
+    for k, p in enumerate(entry.parameters):
+        s = p.shape
+        if given is not None and given.parameters[k].has_layout:
+            s = given.parameters[k]
+        if s.is_array and s.layout is not None and not s.layout.is_default:
+            g.lies[g.first[p]] = physical_order(s)
+    root = entry.root
+    if root.shape.is_array:
+        g.wants.append((g.first[root], identity(root.shape.rank)))
+    else:
+        g.pin(g.leaves(root))
+
+
+def opaque(g: OrderGraph, i: Instruction) -> None:
+    """Operands are read, and results made, in the order of the program."""
+    for x in i.operands:
+        if x.shape.is_array:
+            g.wants.append((g.first[x], identity(x.shape.rank)))
+        else:
+            g.pin(g.leaves(x))
+    g.pin(g.leaves(i))
+
+
+def pointwise(g: OrderGraph, i: Instruction) -> None:
+    """Operands of the result's sizes are read in the order the result is made in."""
+    if not i.shape.is_array or any(
+        x.shape.rank and x.shape.dims != i.shape.dims for x in i.operands
+    ):
+        opaque(g, i)
+        return
+    alike(g, i)
+
+
+def alike(g: OrderGraph, i: Instruction) -> None:
+    """Operands of the result's rank are read in the order the results are made in."""
+    if i.control_predecessors or i.control_successors:
+        opaque(g, i)
+        return
+    for leaf in g.leaves(i):
+        if g.kind[leaf] == SCALAR:
+            continue
+        for x in i.operands:
+            if x.shape.is_array and g.kind[g.first[x]] != SCALAR:
+                g.reads[g.first[x], leaf] = None
+
+
+def dynamic_slice(g: OrderGraph, i: Instruction) -> None:
+    starts = i.operands[1 if i.opcode == "dynamic-slice" else 2 :]
+    if any(x.shape.rank for x in starts):
+        opaque(g, i)
+    else:
+        alike(g, i)
+
+
+def windowed(g: OrderGraph, i: Instruction) -> None:
+    """As `alike`; which of equal elements is selected depends on the order of the window's
+    dimensions."""
+    alike(g, i)
+    walked = tuple([d for d, w in enumerate(i.attrs.window.dimensions) if w.size > 1])
+    for leaf in g.leaves(i):
+        if len(walked) > 1 and g.kind[leaf] != SCALAR:
+            g.keeps.append((leaf, walked))
+
+
+def free(g: OrderGraph, i: Instruction) -> None:
+    """A value that can be made in any order at no cost."""
+
+
+def constant(g: OrderGraph, i: Instruction) -> None:
+    if not i.shape.is_array or i.attrs.literal.is_elided:
+        g.pin(g.leaves(i))
+
+
+def broadcast(g: OrderGraph, i: Instruction) -> None:
+    x, at = i.operands[0], i.attrs.dimensions
+    if g.kind[g.first[x]] != SCALAR:
+        there = tuple([at.index(d) if d in at else -1 for d in range(i.shape.rank)])
+        g.spreads.append((g.first[x], g.first[i], there))
+
+
+def transpose(g: OrderGraph, i: Instruction) -> None:
+    if i.control_predecessors or i.control_successors or g.kind[g.first[i]] == SCALAR:
+        opaque(g, i)
+        return
+    order = i.attrs.dimensions
+    g.edges.append((g.first[i.operands[0]], g.first[i], inverse(order), order))
+
+
+def reshape(g: OrderGraph, i: Instruction) -> None:
+    x = g.first[i.operands[0]]
+    there = without_ones(i.operands[0].shape.dims, i.shape.dims)
+    if there is None or SCALAR in (g.kind[x], g.kind[g.first[i]]) or i.has_control_edges:
+        opaque(g, i)
+        return
+    back = without_ones(i.shape.dims, i.operands[0].shape.dims)
+    assert back is not None, "a reshape that only moves ones does so both ways"
+    g.edges.append((x, g.first[i], there, back))
+
+
+def reduce(g: OrderGraph, i: Instruction) -> None:
+    """The result has the kept dimensions in the order the operand has them in."""
+    if i.shape.is_tuple and any(g.kind[leaf] != SCALAR for leaf in g.leaves(i)):
+        opaque(g, i)
+        return
+    values = i.operands[: len(i.operands) // 2]
+    first = g.first[values[0]]
+    for x in values[1:]:
+        if g.kind[first] != SCALAR:
+            g.reads[first, g.first[x]] = None
+    kept = [d for d in range(values[0].shape.rank) if d not in i.attrs.dimensions]
+    table: Table = tuple([kept.index(d) if d in kept else -1 for d in range(values[0].shape.rank)])
+    if i.shape.is_array:
+        g.derive(g.first[i], (first, table))
+
+
+def dot(g: OrderGraph, i: Instruction) -> None:
+    a = i.attrs
+    if any(x.shape.is_dynamic for x in i.operands):
+        opaque(g, i)
+        return
+    sides = ((a.lhs_batch_dims, a.lhs_contracting_dims), (a.rhs_batch_dims, a.rhs_contracting_dims))
+    for x, (batch, contracting) in zip(i.operands, sides, strict=True):
+        leaf = g.first[x]
+        if g.kind[leaf] != SCALAR:
+            side = DotSide(g.bytes[leaf], x.shape.dims, tuple(batch), frozenset(contracting))
+            g.sides.append((leaf, side))
+    g.derive(g.first[i], i)
+
+
+def bitcast(g: OrderGraph, i: Instruction) -> None:
+    """Reads what lies in memory: nothing may come between."""
+    g.pin(g.leaves(i.operands[0]))
+    g.pin(g.leaves(i))
+
+
+def make_tuple(g: OrderGraph, i: Instruction) -> None:
+    parts = iter(g.leaves(i))
+    for x in i.operands:
+        if not x.shape.is_array:
+            g.tie(g.leaves(x), [next(parts) for _ in g.leaves(x)])
+            continue
+        leaf, here = g.first[x], next(parts)
+        if g.kind[leaf] != SCALAR:
+            g.reads[leaf, here] = None
+
+
+def element(g: OrderGraph, i: Instruction) -> None:
+    x = i.operands[0]
+    start = g.first[x]
+    for s in x.shape.elements[: i.attrs.index]:
+        start += 1 if s.is_array else sum(1 for _ in s.leaves())
+    leaves = g.leaves(i)
+    g.tie(range(start, start + len(leaves)), leaves)
+
+
+def _meets(g: OrderGraph, x: Instruction, y: Instruction) -> None:
+    """`y` is the value of `x`, in another computation."""
+    if not x.shape.is_array:
+        g.tie(g.leaves(x), g.leaves(y))
+    elif g.kind[g.first[x]] != SCALAR:
+        g.reads[g.first[x], g.first[y]] = None
+
+
+def loop(g: OrderGraph, i: Instruction) -> None:
+    condition, body = i.called[0], i.called[1]
+    _meets(g, i.operands[0], i)
+    _meets(g, body.root, i)
+    for c in (condition, body):
+        g.tie(g.leaves(i), g.leaves(c.parameters[0]))
+
+
+def branches(g: OrderGraph, i: Instruction) -> None:
+    for x, c in zip(i.operands[1:], i.called, strict=True):
+        _meets(g, x, c.parameters[0])
+        _meets(g, c.root, i)
+
+
+def barrier(g: OrderGraph, i: Instruction) -> None:
+    _meets(g, i.operands[0], i)
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, pointwise),
+    **dict.fromkeys(("concatenate", "pad", "slice", "reverse"), alike),
+    "reduce-window": windowed,
+    "select-and-scatter": windowed,
+    "dynamic-slice": dynamic_slice,
+    "dynamic-update-slice": dynamic_slice,
+    "iota": free,
+    "constant": constant,
+    "broadcast": broadcast,
+    "transpose": transpose,
+    "reshape": reshape,
+    "reduce": reduce,
+    "dot": dot,
+    "bitcast": bitcast,
+    "tuple": make_tuple,
+    "get-tuple-element": element,
+    "while": loop,
+    "conditional": branches,
+    "opt-barrier": barrier,
+}
