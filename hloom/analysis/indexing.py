@@ -192,12 +192,22 @@ def _slice(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
 
 def _dynamic_slice(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
     dims, sizes = i.operands[0].shape.dims, i.attrs.dynamic_slice_sizes
+    starts = i.operands[1:]
     out = list(map_)
     for k, n in enumerate(sizes):
         if n != dims[k]:
-            start = ("start", i.operands[k + 1].id, n)
+            # One vector holds all starts, or each is a scalar.
+            vector = len(starts) == 1 and starts[0].shape.rank == 1
+            start = ("start", starts[0].id, k, n) if vector else ("start", starts[k].id, n)
             out[k] = space.opaque(start, (map_[k],), dims[k])
-    return (tuple(out), *[SCALAR] * (len(i.operands) - 1))
+    return (tuple(out), *_starts(starts, space))
+
+
+def _starts(starts: Sequence[Instruction], space: Space) -> list[IndexMap]:
+    """Where scalar starts, or one vector of them, are read."""
+    if len(starts) == 1 and starts[0].shape.rank == 1:
+        return [(space.opaque("component", (), starts[0].shape.dims[0]),)]
+    return [SCALAR] * len(starts)
 
 
 def _pad(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
@@ -250,7 +260,7 @@ def _gather(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
 
 def _dynamic_update_slice(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
     """Of the updated part only: `map_` is that of the update."""
-    return (SCALAR, map_, *[SCALAR] * (len(i.operands) - 2))
+    return (SCALAR, map_, *_starts(i.operands[2:], space))
 
 
 _MAPS: dict[str, Callable[[Instruction, IndexMap, Space], Sequence[IndexMap]]] = {

@@ -8,7 +8,7 @@ from hloom.ir.instruction import Instruction
 from hloom.program.thunks.routine import Numbers, Routine
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.sort import require_row_major
-from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
+from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 
 _KINDS = {"FFT": 0, "IFFT": 1, "RFFT": 2, "IRFFT": 3}
 
@@ -17,6 +17,8 @@ _KINDS = {"FFT": 0, "IFFT": 1, "RFFT": 2, "IRFFT": 3}
 def fft(cpu: Lowering, i: Instruction) -> list[Thunk]:
     require_row_major(i)
     x = i.operands[0]
+    if {x.shape.dtype.component.name, i.shape.dtype.component.name} not in ({"f32"}, {"f64"}):
+        raise unsupported(i, f"from {x.shape.dtype.name} to {i.shape.dtype.name}")
     lengths = tuple(i.attrs.fft_length)
     batch = prod(x.shape.dims[: x.shape.rank - len(lengths)])
     if not i.shape.size:
