@@ -71,7 +71,7 @@ class Elements:
         self.sources: dict[Instruction, Source] = {}
         self.tile: tuple[int, ...] = ()
         self.floor = 0
-        self.given: dict[Instruction, Value] = {}
+        self.given: dict[Instruction, Result] = {}
         self._known: dict[tuple, Result] = {}
         self._keys: list[list[tuple]] = [[]]
         self._levels: dict[Symbol, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hloom.codegen.columns import column_form, column_kernel
 from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVES
@@ -29,6 +30,9 @@ def body_thunks(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
     """The kernels of a body without a product in it."""
     if len(body.instructions) == 1 and cumulative_dimension(body.roots[0][0]) is not None:
         return cpu.kernel(i, lambda: cumulative_kernel(body, cpu.vector_bytes))
+    columns = column_form(body, cpu.vector_bytes)
+    if columns is not None:
+        return cpu.kernel(i, lambda: column_kernel(body, columns, cpu.vector_bytes))
     parts = concatenate_parts(body)
     if parts is None:
         return cpu.kernel(i, lambda: loop_kernel(body, cpu.vector_bytes))
