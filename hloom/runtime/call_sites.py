@@ -48,6 +48,7 @@ class _Site(ctypes.Structure):
         ("attribute_count", ctypes.c_int64),
         ("attributes", ctypes.POINTER(RawAttribute)),
         ("state", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
     ]
 
 
@@ -72,6 +73,7 @@ class CallSites:
         self.raw = (_Site * max(self.count, 1))()
         for raw, site, handler in zip(self.raw, sites, handlers):
             raw.call = handler
+            raw.name = f"%{site.name} ({site.target})"[:300].encode()
             raw.operand_count, raw.operands = len(site.operands), self._buffers(site.operands)
             raw.result_count, raw.results = len(site.results), self._buffers(site.results)
             frame = Frame([], [], attributes_of(site))

@@ -291,6 +291,31 @@ def register_bundle(name: str, addresses: Mapping[str, int]) -> None:
     _add(name, entry, ctypes.cast(bundle, ctypes.c_void_p), bits)
 
 
+def register_type(name: str, registration: Mapping[str, Any]) -> None:
+    """Makes a type known in which XLA FFI handlers keep state, as jax.ffi.register_ffi_type does.
+
+    `registration` has `type_id` and `type_info`: PyCapsules, or the addresses of both.
+    """
+    if set(registration) != {"type_id", "type_info"}:
+        raise UsageError(
+            f"the type {name!r} is registered with {', '.join(registration) or 'nothing'}",
+            hint="give its `type_id` and its `type_info`",
+        )
+    places = {k: v if isinstance(v, int) else _address(v) for k, v in registration.items()}
+    letters = name.encode()
+    status = library().hl_xla_ffi_type_register(
+        letters,
+        ctypes.c_int64(len(letters)),
+        ctypes.c_void_p(places["type_id"]),
+        ctypes.c_void_p(places["type_info"]),
+    )
+    if status:
+        raise UsageError(
+            f"the type {name!r} could not be registered ({CODES[status]}): its number is taken, or"
+            " it has another one already"
+        )
+
+
 def find(name: str) -> ctypes.c_void_p | None:
     """The registry's entry, for programs that call it; None without a handler."""
     search = library().hl_custom_call_find

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -124,7 +126,7 @@ def test_a_failing_stage_is_the_status_of_the_execution():
         run()
     assert told.value.status == 8
     ffi.register("test.fail", lambda c: c.attribute("b", "f32"))
-    with pytest.raises(ExecutionError, match="attribute 'b' is missing"):
+    with pytest.raises(ExecutionError, match=r"^%c \(test.fail\): .*attribute 'b' is missing"):
         run()
 
 
@@ -255,3 +257,74 @@ def test_a_function_of_a_shared_library_is_called(tmp_path: Path):
   ROOT c = f32[2,3] custom-call(x), custom_call_target="test.twice" """
     )
     np.testing.assert_array_equal(run(X), X * 2)
+
+
+STAGED = """
+#include <cstdint>
+#include <memory>
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+static int alive = 0;
+struct Kept {
+  static ffi::TypeId id;
+  static ffi::TypeInfo info;
+  float factor;
+  explicit Kept(float f) : factor(f) { alive++; }
+  ~Kept() { alive--; }
+};
+ffi::TypeId Kept::id = {};
+ffi::TypeInfo Kept::info = ffi::MakeTypeInfo<Kept>();
+static ffi::ErrorOr<std::unique_ptr<Kept>> Begin(float factor) {
+  return std::make_unique<Kept>(factor);
+}
+static ffi::Error Run(Kept* kept, ffi::Token, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y) {
+  if (x.element_type() != ffi::F32 || x.dimensions().size() != 2)
+    return ffi::Error::InvalidArgument("not a matrix of f32");
+  for (size_t k = 0; k < x.element_count(); k++)
+    y->typed_data<float>()[k] = x.typed_data<float>()[k] * kept->factor + alive;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(begin, Begin, ffi::Ffi::BindInstantiate().Attr<float>("factor"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(run, Run, ffi::Ffi::Bind().Ctx<ffi::State<Kept>>()
+    .Arg<ffi::Token>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
+extern "C" int still_alive() { return alive; }
+extern "C" void* type_id() { return &Kept::id; }
+extern "C" void* type_info() { return &Kept::info; }
+"""
+
+
+@pytest.mark.slow
+def test_handlers_of_xla_keep_a_state_as_long_as_the_executable(tmp_path: Path):
+    found = importlib.util.find_spec("jaxlib")
+    compiler = shutil.which("g++")
+    if found is None or found.origin is None or compiler is None:
+        pytest.skip("needs jaxlib's headers and g++")
+    (tmp_path / "staged.cc").write_text(STAGED)
+    include = f"-I{Path(found.origin).parent / 'include'}"
+    command = [compiler, "-std=c++17", "-O0", "-shared", "-fPIC", "-w", include]
+    subprocess.run([*command, "staged.cc", "-o", "staged.so"], cwd=tmp_path, check=True)
+    library = ctypes.CDLL(str(tmp_path / "staged.so"))
+    addresses = {
+        stage: ctypes.cast(function, ctypes.c_void_p).value or 0
+        for stage, function in (("instantiate", library.begin), ("execute", library.run))
+    }
+    library.type_id.restype = library.type_info.restype = ctypes.c_void_p
+    kept = {"type_id": library.type_id(), "type_info": library.type_info()}
+    ffi.register_type("test.Kept", kept)
+    ffi.register_bundle("test.staged", addresses)
+    text = """t = token[] after-all()
+  x = f32[2,3] parameter(0)
+  ROOT c = f32[2,3] custom-call(t, x), custom_call_target="test.staged",
+    api_version=API_VERSION_TYPED_FFI, backend_config={factor = 2.5 : f32}"""
+    run = built(text)
+    np.testing.assert_array_equal(run(X), X * np.float32(2.5) + 1)
+    other = built(text)
+    np.testing.assert_array_equal(run(X), X * np.float32(2.5) + 2)
+    del run
+    gc.collect()
+    assert library.still_alive() == 1
+    np.testing.assert_array_equal(other(X), X * np.float32(2.5) + 1)
+    with pytest.raises(
+        ExecutionError, match=r"%c \(test.staged\): .*\n.*\n.*expected F32 but got F64"
+    ):
+        built(text.replace("2.5 : f32", "2.5 : f64"))

@@ -1,6 +1,9 @@
 // Frames of custom calls are put together here from what never changes and this run's pointers.
 #include "call_site.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include <atomic>
 
 #include "context.h"
@@ -16,6 +19,17 @@ constexpr int64_t kFew = 24;
 
 std::atomic<int64_t> runs{0};
 
+// Says which call failed before what its handler said; one that said nothing still ends the program.
+int32_t explain(hl_context* context, hl_call_site* site, int32_t status) {
+  hl_set_error(context, status, "failed with status %d", status);
+  hl::Context* inner = hl::of(context);
+  char words[sizeof(inner->message)];
+  memcpy(words, inner->message, sizeof(words));
+  words[sizeof(words) - 1] = 0;
+  snprintf(inner->message, sizeof(inner->message), "%s: %.1500s", site->name, words);
+  return status;
+}
+
 int32_t run(hl_context* context, hl_call_site* site, int64_t stage, const hl_buffer* operands,
             const hl_buffer* results) {
   hl_call_frame frame{};
@@ -29,8 +43,7 @@ int32_t run(hl_context* context, hl_call_site* site, int64_t stage, const hl_buf
   frame.run_id = hl::of(context)->run_id;
   frame.state = &site->state;
   int32_t status = hl_custom_call_run(context, site->call, &frame);
-  // A handler that fails without a word still ends the program.
-  return status == HL_OK ? HL_OK : hl_set_error(context, status, "a custom call failed with status %d", status);
+  return status == HL_OK ? HL_OK : explain(context, site, status);
 }
 
 // Runs a stage with buffers at the addresses that `address(k, place)` gives.

@@ -24,6 +24,7 @@ typedef struct {
   int64_t attribute_count;
   const hl_attribute* attributes;
   void* state;
+  const char* name;  // for messages: the instruction and its target
 } hl_call_site;
 
 // Runs the instantiate stage of every site, once for each executable. Returns a status.

@@ -276,6 +276,22 @@ HL_API int32_t hl_xla_ffi_metadata(void* handler, int64_t* major, int64_t* minor
   return HL_OK;
 }
 
+// Makes a type of handlers' states known: `id` (0: one is given) and `info` (how it is freed) are those
+// that the handlers were compiled with. Returns a status.
+HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, void* id, const void* info) {
+  using namespace hloom::ffi;
+  TypeRegister arguments{};
+  arguments.struct_size = sizeof(TypeRegister);
+  arguments.name = {name, (size_t)name_size};
+  arguments.id = (TypeId*)id;
+  arguments.info = (const TypeInfo*)info;
+  Error* error = type_register(&arguments);
+  if (!error) return HL_OK;
+  int32_t code = error->code;
+  delete error;
+  return code;
+}
+
 // Gives back what the stages of a call site keep; `state` is the slot of its frames.
 HL_API void hl_xla_ffi_state_free(void** state) {
   using namespace hloom::ffi;
