@@ -122,7 +122,7 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
         return [e.value(x, here, mask) for x in inputs]
 
     order = _memory_order(inputs[0], folded)
-    initial = [e.value(x, ()) for x in inits]
+    initial = _initial(e, i.called[0], inits)
     kinds = fold_kind(i.called[0]) if count == 1 else None
     if 0 in [sizes[d] for d in folded]:
         results = initial
@@ -136,6 +136,11 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
         shape = lanes_of(e, index, mask)
         results = _fold_tiles(e, i.called[0], kinds, initial, extents, elements, shape)
     return tuple(results) if count > 1 else results[0]
+
+
+def _initial(e: Elements, c: Computation, inits: Sequence[Instruction]) -> list[Value]:
+    """The initial values of a fold in the types that it folds in."""
+    return [e.builder.convert(e.value(x, ()), p.shape.dtype) for x, p in zip(inits, c.parameters)]
 
 
 def _memory_order(x: Instruction, folded: Sequence[int]) -> list[int]:
@@ -348,7 +353,7 @@ def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None)
     sizes = inputs[0].shape.dims
     dims = i.attrs.window.dimensions
     kind = fold_kind(i.called[0]) if count == 1 else None
-    initial = [e.value(x, ()) for x in inits]
+    initial = _initial(e, i.called[0], inits)
     walked = [d for d, w in enumerate(dims) if w.size != 1]
 
     def step(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
