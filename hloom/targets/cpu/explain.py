@@ -162,6 +162,12 @@ def why_copied(copy: Instruction, places: Places, own: set[str]) -> str:
             return f"%{u.name} writes in place, and {kind} %{x.name} {reason}"
     if copy.parent.is_entry:
         return f"the result has a buffer of its own, and {kind} %{x.name} {reason}"
+    loops = [c for c in copy.parent.callers if c.opcode == "while"]
+    if loops and not is_read_only:
+        return (
+            f"loop %{loops[0].name} keeps its state in one place, where {kind} %{x.name} could not "
+            "be computed: the old state was still needed there, or it goes elsewhere too"
+        )
     return f"what %{copy.parent.name} returns has a fixed place, and {kind} %{x.name} {reason}"
 
 

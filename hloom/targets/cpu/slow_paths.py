@@ -64,7 +64,7 @@ def _routine(t: Routine, i: Instruction) -> Iterator[SlowPath]:
         )
         yield SlowPath(i, "sort by comparator", why)
     elif i.opcode == "custom-call":
-        yield SlowPath(i, "host function", f"{i.attrs.target} is not compiled by hloom")
+        yield SlowPath(i, "host function", f"{i.attrs.custom_call_target} is not compiled by hloom")
 
 
 def _kernel(t: Kernel, i: Instruction) -> Iterator[SlowPath]:

@@ -1,0 +1,102 @@
+"""Explanations follow from the plan that is really made."""
+
+import pytest
+
+import hloom
+from hloom.base.diagnostics import HloError
+from hloom.targets.cpu.explain import EXPLANATIONS, Explained, Row, explained
+from tests.docs.pages import ROOT
+
+PROGRAMS = ("collatz", "resnet_step", "softmax", "transformer_block", "layer")
+
+
+def example(name):
+    return hloom.load(ROOT / "examples" / f"{name}.hlo")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("topic", EXPLANATIONS)
+def test_a_module_is_not_changed(name, topic):
+    module = example(name)
+    before = hloom.show(module)
+    found = explained(module, topic)
+    assert hloom.show(module) == before and found.topic == topic
+    assert all(r.value and r.verdict and r.why for r in found.rows)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_memory_is_that_of_the_program(name):
+    memory = hloom.compile(example(name)).memory
+    rows = explained(example(name), "memory").rows
+    assert [r.size_bytes for r in rows] == [v.place.size_bytes for v in memory.values]
+    arena = [r for r in rows if r.verdict.startswith("arena")]
+    assert len(arena) == sum(v.place.allocation.kind == "temp" for v in memory.values)
+
+
+def test_what_shares_a_buffer_names_another_value():
+    rows = explained(example("resnet_step"), "memory").rows
+    names = {r.value for r in rows}
+    shared = [r for r in rows if "in the buffer of" in r.why]
+    assert shared and all(r.other in names and r.other != r.value for r in shared)
+
+
+def test_fused_values_are_not_in_memory():
+    module = example("layer")
+    fused = {r.value for r in explained(module, "fusion").rows if r.verdict == "fused into"}
+    placed = {r.value for r in explained(module, "memory").rows}
+    assert {"shifted", "positive", "largest"} <= fused and not fused & placed
+
+
+def test_donated_arguments():
+    text = """HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+ENTRY e {
+  x = f32[8] parameter(0)
+  ROOT y = f32[8] negate(x)
+}
+"""
+    rows = {r.value: r for r in explained(hloom.parse(text), "memory").rows}
+    assert "donated" in rows["x"].why and rows["y"].verdict == "argument 0"
+
+
+def test_layouts():
+    text = """HloModule m, entry_computation_layout={(f32[3,5]{0,1})->f32[5,3]{1,0}}
+ENTRY e {
+  x = f32[3,5]{0,1} parameter(0)
+  y = f32[3,5]{1,0} copy(x)
+  z = f32[3,5]{1,0} sine(y)
+  ROOT t = f32[5,3]{1,0} transpose(z), dimensions={1,0}
+}
+"""
+    rows = explained(hloom.parse(text), "layout").rows
+    given = next(r for r in rows if r.value == "x")
+    assert given.verdict == "f32[3,5]{0,1}" and "caller" in given.why
+
+
+def test_what_cannot_run_is_said():
+    text = """HloModule m
+ENTRY e {
+  x = f32[4] parameter(0)
+  y = f32[4] custom-call(x), custom_call_target="nobody"
+  ROOT z = f32[4] add(y, x)
+}
+"""
+    (row,) = explained(hloom.parse(text), "fallback").rows
+    assert row.verdict in ("cannot run", "host function") and "nobody" in row.why
+
+
+def test_rows_about_a_value_and_counts():
+    found = Explained(
+        "memory",
+        [
+            Row("a", "add", "arena", "in the buffer of %x"),
+            Row("b{1}", "tuple", "arena", "in the buffer of %y"),
+            Row("c", "add", "output", "handed over", other="b"),
+        ],
+    )
+    assert [r.value for r in found.about("%b").rows] == ["b{1}", "c"]
+    assert found.counts[0] == ("arena", "in the buffer of ...", 2)
+
+
+def test_an_unknown_topic():
+    with pytest.raises(HloError, match="topics: fusion, memory, layout, fallback"):
+        explained(example("layer"), "colour")
