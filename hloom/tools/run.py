@@ -13,7 +13,7 @@ from hloom import api
 from hloom.tools import run_report
 from hloom.tools.arrays import arguments_per_device, write_arrays
 from hloom.tools.compare import Difference, differences
-from hloom.tools.evaluate import Inputs, chosen_arguments, named_results, progress, show
+from hloom.tools.evaluate import Inputs, chosen_arguments, named_results, progress
 from hloom.tools.memory_plot import write_memory_plot
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.terminal import (
@@ -22,7 +22,6 @@ from hloom.tools.terminal import (
     InputFile,
     guarded,
     read,
-    time_text,
     warn,
     warn_of_elided,
     write_json,
@@ -102,23 +101,13 @@ def run(
         write_memory_plot(exe.memory, module.name, memory_plot)
     found = _checked(module, arguments, result) if check else None
     steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
+    ran = run_report.Ran(exe, origin, first_s, times, result, found, steps)
     if as_json:
-        data = run_report.as_data(exe, origin, first_s, times, result, found, steps, values)
-        write_json(data)
+        write_json(run_report.as_data(ran, values))
     else:
-        about = f"{origin}, compiled in {time_text(sum(exe.seconds.values()))}"
-        show(module, [result], f"{about}, first run {time_text(first_s)}", values)
-        if times:
-            typer.echo(run_report.times_line(times))
-        typer.echo(run_report.memory_line(exe.memory))
+        run_report.show_run(ran, values, time_passes, top)
         if memory_plot is not None:
             typer.echo(f"wrote {memory_plot}")
-        if time_passes:
-            run_report.show_passes(exe, top)
-        if steps is not None:
-            run_report.show_steps(steps, max(repeats, 1), top)
-        if found is not None:
-            run_report.show_differences(found)
     if found is not None and not all(d.is_within for d in found):
         raise typer.Exit(WRONG_INPUT)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -12,8 +13,41 @@ from hloom import api
 from hloom.program.text import show_thunk
 from hloom.tools.arrays import leaves
 from hloom.tools.compare import Difference
-from hloom.tools.evaluate import FEW, plain, summary
+from hloom.tools.evaluate import FEW, plain, show, summary
 from hloom.tools.terminal import bytes_text, console, print_table, table, time_text
+
+
+@dataclass(frozen=True)
+class Ran:
+    """All that one `hloom run` found out. Seconds."""
+
+    exe: api.Executable
+    origin: str
+    """Where the arguments came from."""
+    first_s: float
+    times: list[float]
+    result: api.Literal
+    found: list[Difference] | None
+    """How the results differ from the interpreter's, if that was asked for."""
+    steps: list[Any] | None
+    """The time of each step, if that was asked for."""
+
+
+def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
+    """Results, times, memory, and whatever else was asked for."""
+    exe = ran.exe
+    about = f"{ran.origin}, compiled in {time_text(sum(exe.seconds.values()))}"
+    about += f", first run {time_text(ran.first_s)}"
+    show(exe.stages.module, [ran.result], about, values)
+    if ran.times:
+        typer.echo(times_line(ran.times))
+    typer.echo(memory_line(exe.memory))
+    if time_passes:
+        show_passes(exe, top)
+    if ran.steps is not None:
+        show_steps(ran.steps, max(len(ran.times), 1), top)
+    if ran.found is not None:
+        show_differences(ran.found)
 
 
 def times_line(times: list[float]) -> str:
@@ -127,19 +161,11 @@ def show_differences(found: list[Difference]) -> None:
     typer.echo(bad if wrong else good)
 
 
-def as_data(
-    exe: api.Executable,
-    origin: str,
-    first_s: float,
-    times: list[float],
-    result: api.Literal,
-    found: list[Difference] | None,
-    steps: list[Any] | None,
-    values: bool,
-) -> dict[str, Any]:
+def as_data(ran: Ran, values: bool) -> dict[str, Any]:
     """All of it as plain data; seconds and bytes."""
+    exe, found, steps = ran.exe, ran.found, ran.steps
     rows = []
-    for name, shape, array in leaves(result, "result"):
+    for name, shape, array in leaves(ran.result, "result"):
         row = {"name": name, "shape": shape.text_without_layout, **summary(array)}
         if values or array.size <= FEW:
             row["values"] = plain(array)
@@ -148,7 +174,7 @@ def as_data(
     data: dict[str, Any] = {
         "ok": found is None or all(d.is_within for d in found),
         "module": exe.program.name,
-        "arguments": origin,
+        "arguments": ran.origin,
         "compile": {
             "seconds": exe.seconds,
             "passes": [
@@ -156,8 +182,8 @@ def as_data(
                 for name, runs, seconds, fired in pass_times(exe)
             ],
         },
-        "first_run_seconds": first_s,
-        "seconds": times,
+        "first_run_seconds": ran.first_s,
+        "seconds": ran.times,
         "memory": exe.memory.as_dict(),
         "cost": {
             "flops": cost.flops,

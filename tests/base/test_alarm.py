@@ -1,0 +1,62 @@
+"""The alarm of slow compilations (CPU-21)."""
+
+import logging
+import time
+
+import hloom
+from hloom.base.alarm import Occurrences, slow_alarm
+from hloom.base.clock import StageClock
+from hloom.compiler import compile_module
+
+ADD = """HloModule adds
+ENTRY main {
+  x = f32[3] parameter(0)
+  ROOT sum = f32[3] add(x, x)
+}
+"""
+
+
+def test_alarm_says_what_is_slow():
+    said = []
+    title = "Compiling module step for CPU"
+    with slow_alarm(title, 0.05, lambda: "in passes", write=said.append, occurrences=Occurrences()):
+        time.sleep(0.2)
+    assert len(said) == 2 and "Very slow compile" in said[0] and "in passes" in said[0]
+    assert all(text.startswith(f"[{title}]") for text in said) and "took 0." in said[1]
+
+
+def test_a_fast_compilation_says_nothing():
+    said = []
+    with slow_alarm("m", 5, str, write=said.append, occurrences=Occurrences()):
+        pass
+    assert said == []
+
+
+def test_alarms_are_written_at_powers_of_two():
+    counter = Occurrences()
+    assert [n for n in range(1, 9) if counter.next_is_shown()] == [1, 2, 4, 8]
+
+
+def test_the_option_sets_the_alarm(monkeypatch, caplog):
+    monkeypatch.setenv("HLOOM_CACHE", "0")
+    monkeypatch.setattr("hloom.base.alarm.SLOW_COMPILES._count", 0)
+    with caplog.at_level(logging.WARNING, "hloom"):
+        compile_module(
+            hloom.parse(ADD),
+            options=hloom.Options({"slow_compile_alarm_seconds": 0.1}),
+            progress=lambda stage: time.sleep(0.3 if stage == "passes" else 0),
+        )
+    assert "[Compiling module adds for CPU]" in caplog.text and "in passes" in caplog.text
+
+
+def test_the_clock_says_where_it_is():
+    told = []
+    clock = StageClock(told.append)
+    with clock.stage("first"):
+        time.sleep(0.12)
+    with clock.stage("second"):
+        assert clock.where().startswith("in second for 0.") and "first took 0.1" in clock.where()
+    with clock.stage("first"):
+        pass
+    assert told == ["first", "second", "first"] and list(clock.seconds) == ["first", "second"]
+    assert clock.seconds["first"] > 0.1 and clock.where() == "first took 0.1 s"
