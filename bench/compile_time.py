@@ -147,7 +147,12 @@ def main() -> None:
     if options.child:
         print(json.dumps(measured(Path(options.child), options.rounds, options.budget)))
         return
-    rows = [in_child(path, options) for path in programs(options.words)]
+    rows: list[dict[str, Any]] = []
+    for path in programs(options.words):
+        rows.append(in_child(path, options))
+        print(path.name, shown_ratio(mean_ratio(rows[-1:], "cold_s", "xla_s")), file=sys.stderr)
+        if options.json:
+            options.json.write_text(json.dumps(rows, indent=1))
     base: dict[str, dict[str, Any]] = {}
     if options.base:
         base = {r["name"]: r for r in json.loads(options.base.read_text())}
@@ -156,8 +161,6 @@ def main() -> None:
     for what, above in (("cold", "cold_s"), ("warm", "warm_s")):
         ratio = shown_ratio(mean_ratio(rows, above, "xla_s"))
         console.print(f"geometric mean of {what} hloom / XLA: {ratio or 'no peer'}")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
