@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hloom.codegen.columns import column_form, column_kernel
+from hloom.codegen.crosswise import cross_form, cross_kernel
 from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVES
@@ -33,6 +34,9 @@ def body_thunks(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
     columns = column_form(body, cpu.vector_bytes)
     if columns is not None:
         return cpu.kernel(i, lambda: column_kernel(body, columns, cpu.vector_bytes))
+    cross = cross_form(body, cpu.vector_bytes)
+    if cross is not None:
+        return cpu.kernel(i, lambda: cross_kernel(body, cross, cpu.vector_bytes))
     parts = concatenate_parts(body)
     if parts is None:
         return cpu.kernel(i, lambda: loop_kernel(body, cpu.vector_bytes))

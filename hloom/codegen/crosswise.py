@@ -1,0 +1,177 @@
+"""Transposes: tiles of two dimensions, turned in registers.
+
+Where a large operand is contiguous along another dimension than the result is, rows of lanes along
+either would touch a cache line for every element. Square tiles are read along the one and stored
+along the other; blocks of tiles use each line and page fully before they go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloom.codegen.affine import ZERO, Affine, linear
+from hloom.codegen.elements import SIMPLE, Elements, Index, Source
+from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.work import body_work, step_ns
+from hloom.ir.instruction import Instruction
+from hloom.kernel.build import KernelBuilder
+from hloom.kernel.kernel import Value
+
+# Rows and lanes of a tile.
+TILE = 16
+# Smaller dimensions are read with strides instead.
+SHORTEST = 4
+# Operands of fewer bytes stay in the cache however they are read.
+SMALL_BYTES = 1 << 14
+# A block is about this many bytes wide and high.
+BLOCK_BYTES = 256
+# Results at least this large are not read back soon: they are stored past the caches.
+HUGE_BYTES = 1 << 24
+
+POINTS = SIMPLE | frozenset(
+    """broadcast reshape bitcast transpose copy slice constant iota tuple reverse
+    dynamic-slice""".split()
+)
+
+
+@dataclass
+class CrossForm:
+    """Which dimensions of the result are walked as tiles: `down` its rows, `across` its lanes."""
+
+    dims: tuple[int, ...]
+    down: int
+    across: int
+
+
+class _Probe(Elements):
+    """Notes at which offsets the leaves are read, and writes nothing that is used."""
+
+    def __init__(self, builder: KernelBuilder, vector_bytes: int) -> None:
+        super().__init__(builder, vector_bytes)
+        self.offsets: list[tuple[Value, Affine]] = []
+
+    def load(self, source: Source, index: Index, mask: Value | None = None) -> Value:
+        self.offsets.append((source.buffer, linear(index, source.strides)))
+        return super().load(source, index, mask)
+
+
+def cross_form(body: Body, vector_bytes: int) -> CrossForm | None:
+    """How to walk a body with a transpose in it; None if plain rows do."""
+    if not any(x.opcode == "transpose" for x in body.instructions):
+        return None
+    if any(x.opcode not in POINTS for x in body.instructions):
+        return None
+    first = body.roots[0][0].shape
+    for root, _ in body.roots:
+        s = root.shape
+        if not s.is_array or s.dims != first.dims or s.dynamic:
+            return None
+        if s.layout is not None and not s.layout.is_default:
+            return None
+    dims = first.dims
+    solid = [d for d, n in enumerate(dims) if n > 1]
+    if not solid or dims[solid[-1]] < SHORTEST or 0 in dims:
+        return None
+    across = solid[-1]
+    frame = Frame(body, dims, vector_bytes)
+    probe = _Probe(frame.builder, vector_bytes)
+    probe.sources = frame.elements.sources
+    index = [probe.indices.scalar(x, 0, n - 1) for x, n in zip(frame.builder.grid_indices, dims)]
+    for root, _ in body.roots:
+        probe.value(root, tuple(index))
+    sizes = {p.value: p.size * p.value.dtype.size_bytes for p in frame.builder.kernel.params}
+    symbols = {d: index[d].terms[0][0] for d in solid}
+    for buffer, offset in probe.offsets:
+        strides = {d: c for d, s in symbols.items() for t, c in offset.terms if t is s}
+        if sizes[buffer] < SMALL_BYTES or abs(strides.get(across, 0)) <= 1:
+            continue
+        for d in solid[:-1]:
+            if strides.get(d) == 1 and dims[d] >= SHORTEST:
+                return CrossForm(dims, d, across)
+    return None
+
+
+def cross_kernel(body: Body, form: CrossForm, vector_bytes: int) -> Emitted:
+    """A kernel that walks blocks of tiles."""
+    dims, down, across = form.dims, form.down, form.across
+    width = max([r.shape.dtype.size_bytes for r, _ in body.roots])
+    side = max(BLOCK_BYTES // max(width, 1), TILE)
+    rest = [d for d in range(len(dims)) if d not in (down, across)]
+    outer = tuple([dims[d] for d in rest])
+    blocks = (-(-dims[down] // side), -(-dims[across] // side))
+    frame = Frame(body, (prod(outer), *blocks), vector_bytes)
+    e, b = frame.elements, frame.builder
+    grid = b.grid_indices
+    index = [ZERO] * len(dims)
+    row = e.indices.scalar(grid[0], 0, prod(outer) - 1)
+    for d, x in zip(rest, e.indices.digits(row, outer)):
+        index[d] = x
+    writer = _Crosswise(frame, form, index)
+
+    def rows(start: Affine, height: int) -> None:
+        _span(e, grid[2], side, dims[across], lambda x, n: writer.tile(start, x, height, n))
+
+    _span(e, grid[1], side, dims[down], rows)
+    work = body_work(body.instructions, [r for r, _ in body.roots])
+    return frame.finish(step_ns(min(side, dims[down]) * min(side, dims[across]), work + 4.0))
+
+
+def _span(
+    e: Elements, number: Value, side: int, length: int, write: Callable[[Affine, int], None]
+) -> None:
+    """Calls `write(start, size)` for the tiles of one block of a dimension."""
+    b = e.builder
+    tile = min(TILE, length)
+    full = length - length % tile
+    if length <= side:
+        start, end = b.index(0), b.index(length)
+    else:
+        start = b.binary("multiply", number, b.index(side))
+        end = b.binary("add", start, b.index(side))
+
+    def one(k: Value) -> Sequence[Value]:
+        write(e.indices.scalar(k, 0, full - tile), tile)
+        return ()
+
+    def last(_: Value) -> Sequence[Value]:
+        write(Affine(full), length - full)
+        return ()
+
+    exact = length <= side or length % side == 0
+    upper = b.index(full) if length <= side else end
+    if not exact:
+        upper = b.binary("minimum", end, b.index(full))
+    e.for_(start, upper, tile, (), one)
+    if full < length:
+        lower = b.binary("maximum", start, b.index(full))
+        e.for_(lower, b.binary("minimum", end, b.index(length)), tile, (), last)
+
+
+class _Crosswise:
+    """Writes one tile."""
+
+    def __init__(self, frame: Frame, form: CrossForm, index: list[Affine]) -> None:
+        self.frame = frame
+        self.form = form
+        self.index = index
+
+    def tile(self, down: Affine, across: Affine, height: int, width: int) -> None:
+        """Compute and store the roots for one tile."""
+        e, form, body = self.frame.elements, self.form, self.frame.body
+        e.tile = (height, width)
+        at = list(self.index)
+        at[form.down] = down.plus(e.indices.lane(0, height, 2))
+        at[form.across] = across.plus(e.indices.lane(1, width, 2))
+        index = tuple(at)
+        values = [e.value(root, index) for root, _ in body.roots]
+        for (root, _), target, value in zip(body.roots, self.frame.outputs, values):
+            e.store(target, index, value)
+            if self._is_streamed(root, width):
+                e.builder.scopes[-1].block.ops[-1].attrs["nontemporal"] = True
+
+    def _is_streamed(self, root: Instruction, width: int) -> bool:
+        size = max(root.shape.dtype.size_bytes, 1)
+        is_aligned = self.form.dims[self.form.across] * size % 64 == 0 and width * size % 64 == 0
+        return is_aligned and prod(self.form.dims) * size >= HUGE_BYTES
