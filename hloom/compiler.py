@@ -187,7 +187,7 @@ class Executable:
     @property
     def memory(self) -> MemoryUse:
         """What a run needs: sums in bytes, and a row for every value."""
-        return MemoryUse(self.stages.module, self.stages.places)
+        return MemoryUse(self.program.allocations, lambda: self.stages.places)
 
     @property
     def cost(self) -> Cost:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from hloom.ir.module import Module
 from hloom.plan.places import PlacedValue, Places
+from hloom.program.slice import Allocation
 
 
 @dataclass(frozen=True)
@@ -18,29 +18,38 @@ class MemoryUse:
     the outputs that are returned in the buffer of an argument.
     """
 
-    module: Module
-    places: Places
+    allocations: list[Allocation]
+    plan: Callable[[], Places] = field(repr=False, compare=False)
+    """Makes the plan, which the sums do not need: a program from the cache comes without."""
+
+    @cached_property
+    def places(self) -> Places:
+        """The plan."""
+        return self.plan()
 
     @property
     def arguments(self) -> int:
-        return self.places.bytes_of("parameter")
+        return self._sum("parameter")
 
     @property
     def outputs(self) -> int:
-        return self.places.bytes_of("output")
+        return self._sum("output")
 
     @property
     def constants(self) -> int:
-        return self.places.bytes_of("constant")
+        return self._sum("constant")
 
     @property
     def temp(self) -> int:
         """The arena of everything else."""
-        return self.places.temp_bytes
+        return self._sum("temp")
 
     @property
     def aliased(self) -> int:
-        return sum(a.size_bytes for a in self.places.allocations if a.output_index is not None)
+        return sum([a.size_bytes for a in self.allocations if a.output_index is not None])
+
+    def _sum(self, kind: str) -> int:
+        return sum([a.size_bytes for a in self.allocations if a.kind == kind])
 
     @property
     def peak(self) -> int:
@@ -97,8 +106,8 @@ class MemoryUse:
             }
 
     def as_dict(self) -> dict[str, int]:
-        """The sums as plain data."""
-        names = ("arguments", "outputs", "aliased", "constants", "temp", "live", "peak")
+        """The sums as plain data (`live`, which needs the plan, is not among them)."""
+        names = ("arguments", "outputs", "aliased", "constants", "temp", "peak")
         return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:

@@ -100,7 +100,7 @@ def evaluate(
     if as_json:
         write_json(as_data(module, results, origin, seconds, difference, values))
         return
-    show(module, results, f"{origin}, {time_text(seconds)}", values)
+    show(module.name, results, f"{origin}, {time_text(seconds)}", values)
     if difference is not None:
         typer.echo(f"largest difference from the snapshot's own result: {difference:.3g}")
 
@@ -165,13 +165,13 @@ def equal(a: api.Literal, b: api.Literal) -> bool:
     return all(x.shape == y.shape and x.tobytes() == y.tobytes() for (_, _, x), (_, _, y) in pairs)
 
 
-def show(module: api.Module, results: list[api.Literal], origin: str, values: bool) -> None:
+def show(name: str, results: list[api.Literal], origin: str, values: bool) -> None:
     """A table of the results of each device, or of one where all are the same."""
     same = len(results) > 1 and all(equal(results[0], r) for r in results[1:])
     shown = results[:1] if same else results[:MOST_DEVICES]
     where = f", the same on all {len(results)} devices" if same else ""
     made = table(
-        f"{module.name} ({origin}{where})",
+        f"{name} ({origin}{where})",
         "result",
         "shape",
         ">smallest",

@@ -38,7 +38,7 @@ def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
     exe = ran.exe
     about = f"{ran.origin}, compiled in {time_text(sum(exe.seconds.values()))}"
     about += f", first run {time_text(ran.first_s)}"
-    show(exe.stages.module, [ran.result], about, values)
+    show(exe.program.name, [ran.result], about, values)
     if ran.times:
         typer.echo(times_line(ran.times))
     typer.echo(memory_line(exe.memory))
