@@ -28,6 +28,9 @@ ROUTINES = (
     *(t + name for name in ("ungqr", "unmqr", "heevd", "hetrd") for t in "cz"),
 )
 
+THREADS = ("get_num_threads", "set_num_threads")
+"""Functions of OpenBLAS beside LAPACK's."""
+
 
 def candidates() -> Iterator[str]:
     """Paths and names of libraries that may hold LAPACK, best first."""
@@ -59,11 +62,21 @@ def register(runtime: ctypes.CDLL) -> str | None:
             for name, full in zip(ROUTINES, names):
                 address = ctypes.cast(getattr(library, full), ctypes.c_void_p)
                 runtime.hl_lapack_register(name.encode(), address, ctypes.c_int64(integer_bytes))
+            _register_threads(runtime, library, prefix, suffix.removeprefix("_"))
             return path
     return None
 
 
+def _register_threads(runtime: ctypes.CDLL, library: ctypes.CDLL, prefix: str, suffix: str) -> None:
+    """How many threads an OpenBLAS uses can be asked and changed: both functions, or neither."""
+    names = [f"{prefix}openblas_{name}{suffix}" for name in THREADS]
+    if all(hasattr(library, name) for name in names):
+        for name, full in zip(THREADS, names):
+            address = ctypes.cast(getattr(library, full), ctypes.c_void_p)
+            runtime.hl_lapack_register(name.encode(), address, ctypes.c_int64(8))
+
+
 def unregister(runtime: ctypes.CDLL) -> None:
     """From here on our own code is used at all sizes."""
-    for name in ROUTINES:
+    for name in (*ROUTINES, *THREADS):
         runtime.hl_lapack_register(name.encode(), ctypes.c_void_p(None), ctypes.c_int64(8))

@@ -49,3 +49,38 @@ HL_API void* hl_lapack_find(const char* name, int64_t* integer_bytes) {
     }
   return nullptr;
 }
+
+namespace hloom {
+namespace {
+
+// How many want a single thread now, and how many threads there were before the first of them.
+int singles = 0;
+int threads_before = 1;
+
+std::mutex& threads_mutex() {
+  static std::mutex& mutex = *new std::mutex;
+  return mutex;
+}
+
+}  // namespace
+
+LapackThreads::LapackThreads(bool single) : single_(single) {
+  if (!single_) return;
+  auto* get = (int (*)())hl_lapack_find("get_num_threads", nullptr);
+  auto* set = (void (*)(int))hl_lapack_find("set_num_threads", nullptr);
+  single_ = get != nullptr && set != nullptr;
+  if (!single_) return;
+  std::lock_guard<std::mutex> lock(threads_mutex());
+  if (singles++ != 0) return;
+  threads_before = get();
+  if (threads_before > 1) set(1);
+}
+
+LapackThreads::~LapackThreads() {
+  if (!single_) return;
+  auto* set = (void (*)(int))hl_lapack_find("set_num_threads", nullptr);
+  std::lock_guard<std::mutex> lock(threads_mutex());
+  if (--singles == 0 && threads_before > 1 && set != nullptr) set(threads_before);
+}
+
+}  // namespace hloom

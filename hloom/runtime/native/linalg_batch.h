@@ -59,8 +59,12 @@ struct Batch {
   bool failed;
 };
 
+// From this much work on one matrix (about n * n * n / 8) LAPACK may use threads of its own. Below,
+// they gain little, and lose a lot where the processors are busy: they spin at every step.
+constexpr int64_t kOwnThreads = 1 << 30;
+
 // body(i, work) for each matrix of a batch, `bytes` of work for each thread; HL_OK or no memory.
-// `alone`: the routine called brings its own threads.
+// `alone`: the routine called is LAPACK's, which may bring its own threads.
 template <class F>
 int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, bool alone, const F& body) {
   Batch<F> b{ctx, &body, bytes, false};
@@ -73,7 +77,9 @@ int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, b
     }
     for (int64_t i = begin; i < end; i++) (*b.body)(i, (void*)work.get());
   };
-  if (alone) run(&b, 0, batch);
+  LapackThreads threads(alone && (ctx->threads == 1 || batch > 1 || points < kOwnThreads));
+  if (alone && batch == 1) run(&b, 0, batch);
+  else if (alone) hl_parallel_for(ctx, run, &b, batch, 1);
   else hl_parallel_for(ctx, run, &b, batch, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, points)));
   return b.failed ? hl_set_error(ctx, HL_RESOURCE_EXHAUSTED, "linear algebra: no memory for a matrix of %lld elements", (long long)points) : HL_OK;
 }
