@@ -118,6 +118,43 @@ def test_a_size_out_of_bounds_is_an_error_of_the_run():
         run(x, np.int32(12))
 
 
+SIZED = {
+    "loop": """b { s = (s32[], f32[<=6]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[<=6] get-tuple-element(s), index=1
+  o = s32[] constant(1)
+  j = s32[] add(i, o)
+  y = f32[<=6] add(x, x)
+  ROOT r = (s32[], f32[<=6]) tuple(j, y) }
+c { s = (s32[], f32[<=6]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f32[<=6] parameter(0)
+  y = f32[<=6] parameter(1)
+  z = s32[] constant(0)
+  s = (s32[], f32[<=6]) tuple(z, x)
+  w = (s32[], f32[<=6]) while(s), condition=c, body=b
+  ROOT r = f32[<=6] get-tuple-element(w), index=1 }""",
+    "identity": "ENTRY e { x = f32[<=6] parameter(0)\n  ROOT y = f32[<=6] parameter(1) }",
+    "two": """ENTRY e { x = f32[<=6] parameter(0)
+  y = f32[<=6] parameter(1)
+  ROOT c = f32[<=12] concatenate(y, x), dimensions={0} }""",
+    "reverse": """ENTRY e { x = f32[<=6] parameter(0)
+  y = f32[<=6] parameter(1)
+  ROOT c = f32[<=6] reverse(x), dimensions={0} }""",
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_programs_on_run_time_sizes_agree_with_the_evaluator(name: str):
+    module = hloom.parse(f"HloModule m\n{SIZED[name]}")
+    x = np.arange(4, dtype=np.float32) + 1
+    for pair in ((x, -x[:2]), (x[:0], x)):
+        mine = np.asarray(compile_module(module, threads=1, cached=False)(*pair))
+        np.testing.assert_array_equal(mine, hloom.evaluate(module, *pair).array, strict=True)
+
+
 # -- random state and rng
 
 
