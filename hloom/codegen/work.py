@@ -47,8 +47,6 @@ def element_work(i: Instruction) -> float:
     opcode = i.opcode
     if opcode in _FREE:
         return 0.0
-    if opcode == "reduce":
-        return i.operands[0].shape.size / max(_size(i), 1)
     if opcode == "reduce-window":
         return float(prod(w.size for w in i.attrs.window.dimensions))
     if opcode == "dot":
@@ -61,20 +59,33 @@ def element_work(i: Instruction) -> float:
 
 
 def body_work(instructions: Iterable[Instruction], roots: Iterable[Instruction] = ()) -> float:
-    """The cost of an element of a body: the sum over its instructions.
+    """The cost of a body for each element of its largest root.
 
-    Reductions that are not roots are done once for many elements, each of which counts once.
+    What is computed for more elements than the root has (what a reduction folds) counts as often;
+    what is computed for fewer (once per row) counts less.
     """
-    inner = {"reduce"}
-    ends = set(roots)
-    return sum(
-        [1.0 if i.opcode in inner and i not in ends else element_work(i) for i in instructions]
-    )
+    total = max([_written(r) for r in roots], default=0)
+    if total == 0:
+        return sum([element_work(i) for i in instructions])
+    work = 0.0
+    for i in instructions:
+        if i.opcode == "reduce":
+            work += i.operands[0].shape.size / total
+        elif i.shape.is_array or i.shape.is_tuple:
+            work += element_work(i) * (_written(i) / total)
+    return work
 
 
 def step_ns(elements: int, work: float) -> float:
     """A guess of the time that many elements take on one core, in nanoseconds."""
     return 5.0 + elements * (0.08 + 0.03 * work)
+
+
+def _written(i: Instruction) -> int:
+    """How many elements of an instruction are computed: of an update only the new ones."""
+    if i.opcode == "dynamic-update-slice":
+        return i.operands[1].shape.size
+    return 0 if i.opcode == "tuple" else _size(i)
 
 
 def _size(i: Instruction) -> int:
