@@ -15,6 +15,7 @@ from hloom.ir.text import PrintOptions, parse_module, show_module
 from hloom.ir.verify import verify
 from hloom.passes import pass_named
 from hloom.types.literal import Literal
+from tests.fuzz.programs_native import with_aliases
 
 WHOLE = PrintOptions(large_constants=True)
 MOST_CONSTANT_ELEMENTS = 4
@@ -75,12 +76,15 @@ def _candidates(module: Module) -> Iterator[Module]:
 def _edited(module: Module, edit: Callable[[Module], bool]) -> Iterator[Module]:
     try:
         made = copy_module(module)
+        aliased = made.input_output_alias is not None
         made.schedule = made.input_output_alias = None
         if not edit(made):
             return
         made.entry_layout = None
         pass_named("dce").run(made)
         _renumbered(made.entry)
+        if aliased:
+            with_aliases(made)
         yield parse_module(show_module(made, WHOLE))
     except Exception:  # what cannot be edited so is left as it is
         return
