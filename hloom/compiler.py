@@ -290,7 +290,7 @@ def compile_module(
     """
     options = options or Options()
     clock = StageClock(progress)
-    target = cpu_target(options)
+    target = cpu_target(options, threads)
     cache = program_cache() if cached and is_cacheable(target) else None
     with clock.stage("cache"):
         parts = key_parts(module, target) if cache is not None else {}

@@ -5,6 +5,7 @@ import pytest
 
 import hloom
 from hloom.base.options import Options
+from hloom.codegen.llvm.machine import Machine
 from hloom.compiler import compile_module
 from hloom.runtime.cache import program_cache
 from hloom.targets.cpu.cache_key import (
@@ -14,7 +15,7 @@ from hloom.targets.cpu.cache_key import (
     sources_digest,
 )
 from hloom.targets.cpu.options import cpu_target
-from hloom.targets.cpu.target import LaterStages
+from hloom.targets.cpu.target import PARALLEL_INSTRUCTIONS, CpuTarget, LaterStages
 
 TEXT = """HloModule m
 
@@ -155,3 +156,15 @@ def test_sources_count_by_size_and_time(tmp_path):
     assert (second := sources_digest(tmp_path)) != first
     (tmp_path / "a" / "notes.md").write_text("")
     assert sources_digest(tmp_path) == second
+
+
+def test_one_thread_means_one_process():
+    module = hloom.parse(TEXT)
+    module.entry.add("parameter", shape=hloom.parse(TEXT).entry.parameters[0].shape, number=2)
+    for n in range(PARALLEL_INSTRUCTIONS):
+        module.entry.add("negate", module.entry.parameters[n % 2 * 2])
+    assert cpu_target(Options(), 1).workers(module) == 0
+    many = Options().with_(cpu_parallel_codegen_split_count=1)
+    assert cpu_target(many).workers(module) == 0
+    assert CpuTarget(Machine.host(), processes=4).workers(module) == 3
+    assert CpuTarget(Machine.host(), processes=4).workers(hloom.parse(TEXT)) == 0

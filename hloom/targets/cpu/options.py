@@ -8,6 +8,7 @@ from hloom.base.options import Options
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.module import KernelOptions
 from hloom.passes.pipeline import PipelineOptions
+from hloom.runtime.processors import granted_threads
 from hloom.targets.cpu.target import CpuTarget
 
 PASS_OPTIONS = (
@@ -32,6 +33,7 @@ COMPILE_OPTIONS = frozenset(
         *KERNEL_OPTIONS,
         "allow_excess_precision",
         "cpu_max_isa",
+        "cpu_parallel_codegen_split_count",
         "slow_compile_alarm_seconds",
     )
 )
@@ -50,10 +52,14 @@ def options_without_effect(options: Options) -> list[str]:
     return [name for name in unread if ALWAYS.get(name, ...) != given[name]]
 
 
-def cpu_target(options: Options) -> CpuTarget:
-    """The CPU of this machine, as the options want it used."""
+def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
+    """The CPU of this machine, as the options want it used; `threads` are all that may work."""
+    processes = min(
+        threads or granted_threads(), granted_threads(), options["cpu_parallel_codegen_split_count"]
+    )
     return CpuTarget(
         Machine.host(options["cpu_max_isa"]),
+        processes=max(1, processes),
         passes=PipelineOptions(
             disable_hlo_passes=frozenset(options["disable_hlo_passes"]),
             enable_hlo_passes_only=frozenset(options["enable_hlo_passes_only"]),

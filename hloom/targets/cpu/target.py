@@ -81,8 +81,8 @@ class CpuTarget:
     machine: Machine
     opt_level: int = 2
     processes: int | None = None
-    """How many processes may generate code, this one counted; None: as many as there are
-    processors for."""
+    """How many processes may generate the code of a large program, this one counted; None: as
+    many as there are processors for."""
     passes: PipelineOptions = EVERY_PASS
     kernels: KernelOptions = STRICT
     excess_precision: bool = True
@@ -134,9 +134,9 @@ class CpuTarget:
 
     def workers(self, module: Module) -> int:
         """How many other processes are worth having for a program."""
-        if self.processes is not None:
-            return self.processes - 1
-        return granted_threads() - 1 if module.instruction_count >= PARALLEL_INSTRUCTIONS else 0
+        if module.instruction_count < PARALLEL_INSTRUCTIONS:
+            return 0
+        return (self.processes or granted_threads()) - 1
 
     def planned(
         self, module: Module, clock: StageClock | None = None
