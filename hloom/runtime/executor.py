@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from hloom.base.diagnostics import UsageError
 from hloom.program.program import Parameter, Program
@@ -25,6 +26,7 @@ from hloom.runtime.call_sites import CallSites, have_lapack
 from hloom.runtime.feeds import Feeds
 from hloom.runtime.native import Context, LoadedObjects, Pool, RandomState
 from hloom.types.literal import Literal
+from hloom.types.shape import Shape
 
 # What a caller's memory must be aligned to: the widest type of an element (CPU-14).
 ARGUMENT_ALIGNMENT = 16
@@ -75,6 +77,17 @@ class Executor:
             if a.kind == "parameter" and (a.is_donated or a.output_index is not None)
         }
 
+        self._plain = [self._as_plain(p) for p in program.parameters]
+
+    def _as_plain(self, p: Parameter) -> tuple[int, Any, tuple[int, ...], Shape] | None:
+        """Allocation, type, sizes and shape of what is used as it stands, if it is row-major."""
+        shape = p.shape
+        if p.allocation is None or p.allocation in self._donated or shape.is_dynamic:
+            return None
+        if shape.layout is not None and not shape.layout.is_default and shape.rank > 1:
+            return None
+        return p.allocation, shape.dtype.numpy, shape.dims, shape
+
     # -- arguments
 
     def run(self, leaves: Sequence[Any], entry: int | None = None) -> list[Buffer | None]:
@@ -92,7 +105,21 @@ class Executor:
         held: list[Any] = []
         blocks: dict[int, Block] = {}
         taken: list[Buffer] = []
-        for p, given in zip(program.parameters, leaves):
+        for p, plain, given in zip(program.parameters, self._plain, leaves):
+            # What needs no second look, first: all this is time that small programs have not.
+            if plain is not None:
+                index, dtype, dims, shape = plain
+                if type(given) is Buffer:
+                    block = given._block
+                    if given.shape is shape and block is not None:
+                        buffers[index] = block.address + given._offset
+                        held.append(block)
+                        continue
+                elif type(given) is ndarray and given.dtype == dtype and given.shape == dims:
+                    address = given.ctypes.data
+                    if given.flags.c_contiguous and not address % ARGUMENT_ALIGNMENT:
+                        buffers[index] = address
+                        continue
             self._place(p, given, buffers, blocks, held, taken)
         if taken:
             _take(taken, held)

@@ -58,7 +58,7 @@ class Explained:
 
     @property
     def counts(self) -> list[tuple[str, str, int]]:
-        """(verdict, why, how often), the most frequent first; names in reasons are left out."""
+        """(verdict, why, how often), the most frequent first; names and numbers are left out."""
         found = Counter((r.verdict, _without_names(r.why)) for r in self.rows)
         return [(verdict, why, n) for (verdict, why), n in found.most_common()]
 
@@ -238,5 +238,5 @@ EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
 
 
 def _without_names(why: str) -> str:
-    words = ["..." if w.startswith("%") else w for w in why.split(" ")]
+    words = ["..." if w.startswith("%") or w[:1].isdigit() else w for w in why.split(" ")]
     return " ".join(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hloom.analysis.cost import bytes_moved
+from hloom.analysis.cost import instruction_cost
 from hloom.analysis.trip_count import trip_count
 from hloom.base.diagnostics import HloError
 from hloom.codegen.tile import Body
@@ -20,8 +20,8 @@ from hloom.targets.cpu.lowering import Lowering
 
 LARGE_FLOPS = 1 << 16
 """Products below this are as fast in loops."""
-LARGE_BYTES = 1 << 20
-"""What moves less is not worth several threads."""
+LONG_NS = 50_000.0
+"""What is shorter is not worth waking other threads."""
 
 
 class SlowPath(NamedTuple):
@@ -75,8 +75,9 @@ def _kernel(t: Kernel, i: Instruction) -> Iterator[SlowPath]:
             yield SlowPath(x, "element by element", "each element is looked up by itself")
     if i.opcode == "scatter" and t.steps == 1:
         yield SlowPath(i, "one thread", "updates of one place must not run at once")
-    elif t.steps == 1 and bytes_moved(i) > LARGE_BYTES:
-        yield SlowPath(i, "one thread", f"its grid has one step, {bytes_moved(i):,.0f} bytes")
+    elif t.steps == 1 and t.cost_ns > LONG_NS and i.opcode != "while":
+        why = f"its grid has one step, of about {t.cost_ns / 1000:,.0f} us"
+        yield SlowPath(i, "one thread", why)
 
 
 def _product(i: Instruction) -> Iterator[SlowPath]:
@@ -84,13 +85,11 @@ def _product(i: Instruction) -> Iterator[SlowPath]:
         return
     body = Body.of(i)
     hero = hero_of(body)
-    if hero is None:
-        many = [x for x in body.instructions if x.opcode in ("dot", "convolution")]
-        for x in many if i.opcode == "fusion" else ():
-            yield SlowPath(x, "loops", "a small product inside a loop fusion")
+    if hero is None:  # small products in a loop fusion: as fast as they can be
         return
     product = product_of(hero, {x for x, _ in body.leaves})
     if product is None:
-        yield SlowPath(hero, "loops", "it cannot be said as a product of matrices")
+        if instruction_cost(hero, {}).flops >= LARGE_FLOPS:
+            yield SlowPath(hero, "loops", "it cannot be said as a product of matrices")
     elif body.roots[0][0].shape.size != hero.shape.size and product.flops >= LARGE_FLOPS:
         yield SlowPath(hero, "loops", "what follows it in the fusion changes the size")
