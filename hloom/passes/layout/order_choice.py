@@ -39,7 +39,7 @@ def choose_orders(g: OrderGraph) -> bool:
 def _improve(g: OrderGraph, number: int) -> bool:
     """Give one cell a better order, if there is one."""
     cell = g.cells[number]
-    if not (cell.links or cell.inner or cell.dots):
+    if not (cell.links or cell.inner or cell.sides):
         return False
     wanted = g.wanted(number)
     now = _cost(cell, cell.order, wanted)
@@ -63,7 +63,7 @@ def _candidates(cell: Cell, wanted: dict[tuple[Order, int], int]) -> list[Order]
     bytes_of: dict[Order, int] = {}
     for (order, _), size in wanted.items():
         bytes_of[order] = bytes_of.get(order, 0) + size
-    for side in cell.dots:
+    for side in cell.sides:
         if not side.fits(cell.order):
             for order in side.orders():
                 bytes_of[order] = bytes_of.get(order, 0) + side.bytes
@@ -80,7 +80,7 @@ def _cost(cell: Cell, order: Order, wanted: dict[tuple[Order, int], int]) -> int
     for link in cell.inner:
         if differs(order, mapped(order, link.table, len(order)), link.mask):
             total += link.bytes
-    for side in cell.dots:
+    for side in cell.sides:
         if not side.fits(order):
             total += side.bytes
     return total

@@ -53,6 +53,21 @@ def looked_at(module: Module) -> dict[Computation, int]:
     return found
 
 
+def unchanged_elements(body: Computation) -> set[Instruction]:
+    """The elements of a loop's state that every trip hands on: what is done to them, and what is
+    saved, is done once."""
+    root = body.root
+    if root.opcode != "tuple" or body.is_entry:
+        return set()
+    return {
+        x
+        for k, x in enumerate(root.operands)
+        if x.opcode == "get-tuple-element"
+        and x.operands[0].opcode == "parameter"
+        and x.attrs.index == k
+    }
+
+
 @dataclass(slots=True)
 class Link:
     """A transpose of so many bytes stands here unless the cell is in the wanted order."""
@@ -84,12 +99,29 @@ class DotSide:
         rest = [d in self.contracting for d in wide[len(batch) :]]
         return sum(a is not b for a, b in pairwise(rest)) <= 1
 
-    def orders(self) -> tuple[Order, Order]:
+    def orders(self) -> tuple[Order, ...]:
         """The two orders that fit and move least: contracting last, contracting first."""
         k = [d for d in range(len(self.dims)) if d in self.contracting]
         free = [d for d in range(len(self.dims)) if d not in self.contracting]
         free = [d for d in free if d not in self.batch]
         return (*self.batch, *free, *k), (*self.batch, *k, *free)
+
+
+@dataclass(slots=True)
+class RowSide:
+    """A reduce reads a cell: over the innermost dimensions it is one kernel with what is computed
+    from its result (a softmax, a norm), over others it is one more walk over the operand."""
+
+    bytes: int
+    dims: tuple[int, ...]
+    reduced: frozenset[int]
+
+    def fits(self, order: Order) -> bool:
+        inner = [d in self.reduced for d in order if self.dims[d] != 1]
+        return inner == sorted(inner)
+
+    def orders(self) -> tuple[Order, ...]:
+        return ()
 
 
 @dataclass(slots=True)
@@ -100,7 +132,7 @@ class Cell:
     links: dict[object, Link] = field(default_factory=dict)
     inner: list[Link] = field(default_factory=list)
     """Transposes between two leaves of the cell."""
-    dots: list[DotSide] = field(default_factory=list)
+    sides: list[DotSide | RowSide] = field(default_factory=list)
     kept: list[tuple[int, ...]] = field(default_factory=list)
     """Dimensions whose order among themselves means something."""
 
@@ -130,11 +162,12 @@ class OrderGraph:
         self.spreads: list[tuple[int, int, Table]] = []
         """(x, y, table): y is a broadcast of x."""
         self.wants: list[tuple[int, Order]] = []
-        self.sides: list[tuple[int, DotSide]] = []
+        self.sides: list[tuple[int, DotSide | RowSide]] = []
         self.keeps: list[tuple[int, tuple[int, ...]]] = []
         for c, times in self.computations.items():
+            kept = unchanged_elements(c)
             for i in c.instructions:
-                self._place(i, times)
+                self._place(i, 1 if i in kept else times)
 
     def _place(self, i: Instruction, times: int) -> None:
         self.first[i] = len(self.dims)
@@ -258,7 +291,7 @@ class OrderGraph:
                 self._want(x, order)
         for x, side in self.sides:
             if kind[x] == CELL:
-                self.cell(x).dots.append(side)
+                self.cell(x).sides.append(side)
         for x, dims in self.keeps:
             if kind[x] == CELL:
                 self.cell(x).kept.append(dims)
@@ -269,7 +302,7 @@ class OrderGraph:
     def _link(self, leaf: int, of: int, source: int, table: Table | None) -> None:
         """The cell of a leaf meets a leaf from whose order the wanted one follows; else `of`, it or
         the other one, is moved."""
-        size, mask = self.bytes[of], large(self.dims[leaf])
+        size, mask = min(self.bytes[leaf], self.bytes[of]), large(self.dims[leaf])
         if self.kind[source] == CELL and self.find(source) == self.find(leaf):
             if source <= leaf and len(self.dims[source]) == len(self.dims[leaf]):
                 self.cell(leaf).inner.append(Link(size, mask, source, table))
@@ -307,7 +340,7 @@ class OrderGraph:
         for x, y, there, _ in self.edges:
             rank = len(self.dims[y])
             if differs(self.order_of(y), mapped(self.seen(x), there, rank), large(self.dims[y])):
-                found[x, y] = self.bytes[y]
+                found[x, y] = min(self.bytes[x], self.bytes[y])
         for x, y, there in self.spreads:
             self._count(found, x, y, mapped(self.order_of(y), there, len(self.dims[x])))
         for x, order in self.wants:

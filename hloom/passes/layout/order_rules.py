@@ -10,8 +10,10 @@ from hloom.ir.module import Module
 from hloom.passes.expand.map_inliner import ELEMENTWISE
 from hloom.passes.layout.dimension_orders import Table, identity, inverse, without_ones
 from hloom.passes.layout.layout_normalization import physical_order
-from hloom.passes.layout.order_graph import FLOW, SCALAR, DotSide, OrderGraph
+from hloom.passes.layout.order_graph import FLOW, SCALAR, DotSide, OrderGraph, RowSide
 
+PACKED = 8
+"""A dot reads an operand in any order as it packs it: that costs this part of a transpose."""
 Rule = Callable[[OrderGraph, Instruction], None]
 
 
@@ -145,6 +147,11 @@ def reduce(g: OrderGraph, i: Instruction) -> None:
     for x in values[1:]:
         if g.kind[first] != SCALAR:
             g.reads[first, g.first[x]] = None
+    if g.kind[first] != SCALAR:
+        over = frozenset(i.attrs.dimensions)
+        side = RowSide(g.bytes[first] // 2, values[0].shape.dims, over)
+        if side.fits(identity(len(side.dims))):  # rows stay rows; others are no reason to move
+            g.sides.append((first, side))
     kept = [d for d in range(values[0].shape.rank) if d not in i.attrs.dimensions]
     table: Table = tuple([kept.index(d) if d in kept else -1 for d in range(values[0].shape.rank)])
     if i.shape.is_array:
@@ -160,7 +167,8 @@ def dot(g: OrderGraph, i: Instruction) -> None:
     for x, (batch, contracting) in zip(i.operands, sides, strict=True):
         leaf = g.first[x]
         if g.kind[leaf] != SCALAR:
-            side = DotSide(g.bytes[leaf], x.shape.dims, tuple(batch), frozenset(contracting))
+            cost = g.bytes[leaf] // PACKED
+            side = DotSide(cost, x.shape.dims, tuple(batch), frozenset(contracting))
             g.sides.append((leaf, side))
     g.derive(g.first[i], i)
 
