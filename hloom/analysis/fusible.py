@@ -6,6 +6,7 @@ A question about one instruction at a time; whether several go together is `fusi
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from functools import cache
 from math import prod
 
@@ -129,3 +130,30 @@ def reduces_minor(i: Instruction) -> bool:
     kept = [d for d in range(len(dims)) if d not in gone and dims[d] > 1]
     first = min([d for d in gone if dims[d] > 1], default=len(dims))
     return all(d < first for d in kept)
+
+
+def squeezed(dims: Sequence[int]) -> tuple[int, ...]:
+    """The sizes that are not 1."""
+    return tuple([n for n in dims if n != 1])
+
+
+def fold_pattern(p: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and the reduced dimensions of a reduce, dimensions of size 1 left out."""
+    dims = p.operands[0].shape.dims
+    kept = [d for d, n in enumerate(dims) if n != 1]
+    gone = [k for k, d in enumerate(kept) if d in p.attrs.dimensions]
+    return squeezed(dims), tuple(gone)
+
+
+def feeds_reduce(p: Instruction, members: Container[Instruction]) -> bool:
+    """Whether a reduce among these members is computed from `p`."""
+    seen = {p}
+    work = [p]
+    while work:
+        for user in work.pop().users:
+            if user in members and user not in seen:
+                if user.opcode == "reduce":
+                    return True
+                seen.add(user)
+                work.append(user)
+    return False

@@ -27,8 +27,11 @@ from hloom.analysis.fusible import (
     POINT,
     UPDATE,
     dot_flops,
+    feeds_reduce,
+    fold_pattern,
     reduces_minor,
     role,
+    squeezed,
 )
 from hloom.analysis.fusion_buffers import buffer_key, same_slice
 from hloom.analysis.indexing import (
@@ -220,7 +223,7 @@ class Form:
         if digits != outer[:count]:
             return "the reduce is not read along the rows"
         minor = reduces_minor(p)
-        columns = _squeezed([p.operands[0].shape.dims[d] for d in p.attrs.dimensions])
+        columns = squeezed([p.operands[0].shape.dims[d] for d in p.attrs.dimensions])
         if self.kind == LOOP:
             if count == self.outer:
                 return None
@@ -236,7 +239,9 @@ class Form:
         if self.kind == ROW:
             same = prod(columns) == prod(self.columns)
         else:
-            same = _pattern(p) == self.pattern
+            same = fold_pattern(p) == self.pattern
+            if feeds_reduce(p, self.members):
+                return "a reduce over major dimensions that another one needs"
         return None if same else "the reduce is over another size"
 
     def _fold(self, p: Instruction, m: IndexMap) -> None:
@@ -250,7 +255,7 @@ class Form:
                     self.space.append(n)
             self.columns = tuple(self.space.sizes[self.lead :])
             if self.kind == COLUMN:
-                self.pattern = _pattern(p)
+                self.pattern = fold_pattern(p)
         digits = [(k, 1, n) for k, n in enumerate(self.space.sizes)][self.lead :]
         dealt = regrouped(digits, columns)
         if dealt is None:  # rows of the same size in other dimensions
@@ -275,7 +280,7 @@ class Form:
         if self.kind != LOOP:
             return "a dot beside a reduce or another dot"
         if self._is_inner(p):
-            if self.targets and self.space.sizes[: self.outer] != list(_squeezed(p.shape.dims)):
+            if self.targets and self.space.sizes[: self.outer] != list(squeezed(p.shape.dims)):
                 return "the dot is read in part"
             if self.space.evaluations(m) > p.shape.size:
                 return "the dot would be evaluated more than once"
@@ -366,18 +371,6 @@ def iteration_dims(r: Instruction) -> tuple[int, ...]:
     if r.opcode == "dynamic-update-slice":
         return r.operands[1].shape.dims
     return r.shape.elements[0].dims if r.shape.is_tuple else r.shape.dims
-
-
-def _squeezed(dims: Sequence[int]) -> tuple[int, ...]:
-    return tuple([n for n in dims if n != 1])
-
-
-def _pattern(p: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape and the reduced dimensions of a reduce, dimensions of size 1 left out."""
-    dims = p.operands[0].shape.dims
-    kept = [d for d, n in enumerate(dims) if n != 1]
-    gone = [k for k, d in enumerate(kept) if d in p.attrs.dimensions]
-    return _squeezed(dims), tuple(gone)
 
 
 def derived(
