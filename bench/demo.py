@@ -59,6 +59,7 @@ def show_stages(exe: hloom.Executable, compile_s: float) -> None:
     kernels, values = len(stages.lowering.kernels), len(stages.places.values)
     size = sum(len(x) for x in stages.program.objects)
     made = {
+        "start-up": "imports, asking LLVM what the processor can do",
         "passes": f"{stages.module.instruction_count:,} instructions, {fusions} fusions",
         "schedule": "an order that needs little memory",
         "copies": f"{sum(v.instruction.opcode == 'copy' for v in stages.places.values)} copies",
@@ -69,7 +70,8 @@ def show_stages(exe: hloom.Executable, compile_s: float) -> None:
         "load": "linked, ready to call",
     }
     print(f"   compiled in {compile_s:.2f} s")
-    for name, seconds in exe.seconds.items():
+    rest_s = compile_s - sum(exe.seconds.values())
+    for name, seconds in [("start-up", rest_s), *exe.seconds.items()]:
         print(f"   {name:14} {seconds * 1e3:8.1f} ms   {made.get(name, '')}".rstrip())
 
 
