@@ -169,6 +169,7 @@ class _Reorderer:
             return
         moved = order != identity(len(order)) or self.order_of(x) != identity(len(at))
         if not moved:
+            self.as_it_was(i)  # `x` may be a transpose that has gone
             return
         wanted = tuple([at.index(d) for d in order if d in at])
         self.read(i, [self.held(x, wanted)])
