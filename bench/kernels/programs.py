@@ -104,7 +104,7 @@ def _reductions() -> dict[str, str]:
     return found
 
 
-def _movements() -> dict[str, str]:
+def _transposes() -> dict[str, str]:
     found = {}
     for given, result, order in (
         ("f32[4096,4096]", "f32[4096,4096]", "1,0"),
@@ -126,6 +126,11 @@ def _movements() -> dict[str, str]:
   t = f32[4096,4096] transpose(x), dimensions={1,0}
   ROOT r = f32[4096,4096] add(t, y)""",
     )
+    return found
+
+
+def _movements() -> dict[str, str]:
+    found = {}
     found["pad 3x3 borders f32[32,56,56,64]"] = _unary(
         "padded", "f32[32,56,56,64]", "f32[32,58,58,64] pad(x, z), padding=0_0x1_1x1_1x0_0"
     )
@@ -160,6 +165,11 @@ def _movements() -> dict[str, str]:
   z = f32[1000,1000] parameter(2)
   ROOT r = f32[1000,3000] concatenate(x, y, z), dimensions={1}""",
     )
+    return found
+
+
+def _points() -> dict[str, str]:
+    found = {}
     found["gelu of f32[4096,4096]"] = _program(
         "gelu",
         """  x = f32[4096,4096] parameter(0)
@@ -287,7 +297,9 @@ def _loops() -> dict[str, str]:
 
 PROGRAMS: dict[str, str] = {
     **_reductions(),
+    **_transposes(),
     **_movements(),
+    **_points(),
     **_gathers(),
     **_windows(),
     **_loops(),

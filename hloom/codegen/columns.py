@@ -14,7 +14,7 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import SIMPLE, Elements
 from hloom.codegen.elements_data import reshaped
-from hloom.codegen.elements_fold import apply, fold_kind
+from hloom.codegen.elements_fold import apply, fold_kind, folds_own_types
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.codegen.work import step_ns
 from hloom.ir.instruction import Instruction
@@ -54,6 +54,8 @@ def column_form(body: Body, vector_bytes: int) -> ColumnForm | None:
     for x in reduces:
         shape = x.operands[0].shape
         if shape.dims != sizes or tuple(sorted(x.attrs.dimensions)) != folded:
+            return None
+        if not folds_own_types(x):
             return None
         if shape.layout is not None and not shape.layout.is_default:
             return None
@@ -164,25 +166,9 @@ class _Columns:
         return self.frame.elements
 
     def write(self, number: Value, blocks: int, columns: int) -> None:
-        """All blocks; the last may be smaller."""
-        e, b = self.e, self.frame.builder
-        last = columns - (blocks - 1) * self.block
-        if last == self.block:
-            self._block(e.indices.scalar(number, 0, blocks - 1).times(self.block), self.block)
-            return
-
-        def whole() -> Sequence[Value]:
-            start = e.indices.scalar(number, 0, max(blocks - 2, 0)).times(self.block)
-            self._block(start, self.block)
-            e.forget(b.depth)
-            return ()
-
-        def rest() -> Sequence[Value]:
-            self._block(constant((blocks - 1) * self.block), last)
-            e.forget(b.depth)
-            return ()
-
-        b.if_(b.compare("LT", number, b.index(blocks - 1)), whole, rest)
+        """One of the blocks; the last may be smaller."""
+        at = self.e.indices.scalar(number, 0, blocks - 1)
+        self.e.one_tile(at, self.block, columns, self._block)
 
     def _block(self, start: Affine, size: int) -> None:
         accumulators = sum(len(_inputs(x)) for x in self.form.reduces)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine
-from hloom.codegen.elements_fold import apply, fold_kind
+from hloom.codegen.elements_fold import apply, fold_kind, folds_own_types
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.codegen.work import step_ns
 from hloom.ir.instruction import Instruction
@@ -23,7 +23,7 @@ ACROSS_VECTORS = 4
 
 def cumulative_dimension(i: Instruction) -> tuple[int, bool] | None:
     """The dimension that a reduce-window accumulates along, and whether from its end."""
-    if i.opcode != "reduce-window" or 0 in i.operands[0].shape.dims:
+    if i.opcode != "reduce-window" or 0 in i.operands[0].shape.dims or not folds_own_types(i):
         return None
     dims = i.attrs.window.dimensions
     walked = [d for d, w in enumerate(dims) if not w.is_trivial]
@@ -84,26 +84,9 @@ class _Cumulative:
 
     def across(self, outer: list[Affine], inner: int, tiles: int) -> None:
         """Lanes across the dimension; the last tile may be smaller."""
-        e, b = self.frame.elements, self.frame.builder
-        lanes = self.lanes
-        full = inner // lanes
-        number = b.grid_indices[1]
-        start = e.indices.scalar(number, 0, max(tiles - 1, 0)).times(lanes)
-        if inner % lanes == 0:
-            self._column(outer, start, lanes)
-            return
-
-        def whole() -> Sequence[Value]:
-            self._column(outer, e.indices.scalar(number, 0, full - 1).times(lanes), lanes)
-            e.forget(b.depth)
-            return ()
-
-        def last() -> Sequence[Value]:
-            self._column(outer, Affine(full * lanes), inner - full * lanes)
-            e.forget(b.depth)
-            return ()
-
-        b.if_(b.compare("LT", number, b.index(full)), whole, last)
+        e = self.frame.elements
+        number = e.indices.scalar(self.frame.builder.grid_indices[1], 0, tiles - 1)
+        e.one_tile(number, self.lanes, inner, lambda start, n: self._column(outer, start, n))
 
     def _column(self, outer: list[Affine], start: Affine, lanes: int) -> None:
         e, b, i = self.frame.elements, self.frame.builder, self.i

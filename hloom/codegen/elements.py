@@ -316,6 +316,32 @@ class Elements:
 
         return self.for_(lower, extent, step, init, write)
 
+    def one_tile(
+        self, number: Affine, size: int, length: int, write: Callable[[Affine, int], object]
+    ) -> None:
+        """Tile `number` of a dimension cut in tiles of `size`, the last of which may be smaller:
+        `write(start, size)` is called for either kind."""
+        b = self.builder
+        full = length // size
+        if length % size == 0:
+            write(number.times(size), size)
+            return
+
+        def whole() -> Sequence[Value]:
+            write(self.indices.scalar(self.scalar(number), 0, full - 1).times(size), size)
+            self.forget(b.depth)
+            return ()
+
+        def rest() -> Sequence[Value]:
+            write(Affine(full * size), length - full * size)
+            self.forget(b.depth)
+            return ()
+
+        if full:
+            b.if_(b.compare("LT", self.scalar(number), b.index(full)), whole, rest)
+        else:
+            rest()
+
     def for_(
         self,
         lower: Value | int,

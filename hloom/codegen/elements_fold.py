@@ -15,7 +15,7 @@ from math import prod
 from hloom.base.diagnostics import HloError
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
-from hloom.codegen.elements_data import both, choose, lanes_of, within
+from hloom.codegen.elements_data import lanes_of
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import FOLDS, Value
@@ -122,7 +122,7 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
         return [e.value(x, here, mask) for x in inputs]
 
     order = _memory_order(inputs[0], folded)
-    initial = _initial(e, i.called[0], inits)
+    initial = initial_values(e, i.called[0], inits)
     kinds = fold_kind(i.called[0]) if count == 1 else None
     if 0 in [sizes[d] for d in folded]:
         results = initial
@@ -138,9 +138,14 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
     return tuple(results) if count > 1 else results[0]
 
 
-def _initial(e: Elements, c: Computation, inits: Sequence[Instruction]) -> list[Value]:
+def initial_values(e: Elements, c: Computation, inits: Sequence[Instruction]) -> list[Value]:
     """The initial values of a fold in the types that it folds in."""
     return [e.builder.convert(e.value(x, ()), p.shape.dtype) for x, p in zip(inits, c.parameters)]
+
+
+def folds_own_types(x: Instruction) -> bool:
+    """Whether a fold's computation takes its operands in their own types."""
+    return all(y.shape.dtype is p.shape.dtype for y, p in zip(x.operands, x.called[0].parameters))
 
 
 def _memory_order(x: Instruction, folded: Sequence[int]) -> list[int]:
@@ -195,7 +200,7 @@ def nest(
     return level(0, (), *carried)
 
 
-def _combined(
+def combined(
     e: Elements, c: Computation, kind: str | None, x: Sequence[Value], y: Sequence[Value]
 ) -> list[Value]:
     if kind is not None:
@@ -219,7 +224,7 @@ def _fold_tiles(
 
     def step(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
         found = [e.builder.broadcast(x, shape) for x in elements(position)]
-        return _combined(e, c, kind, values, found)
+        return combined(e, c, kind, values, found)
 
     return list(nest(e, extents, carried, step))
 
@@ -255,7 +260,7 @@ def _fold_row(
 
     def step(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
         found = [b.broadcast(x, (lanes,)) for x in elements(position)]
-        return _combined(e, c, kind, values, found)
+        return combined(e, c, kind, values, found)
 
     def row(outer: Sequence[Affine], *values: Value, lower: int = 0) -> Sequence[Value]:
         return e.loop(
@@ -274,7 +279,7 @@ def _fold_row(
     e.tile = saved
     if size % lanes:
         final = _tail(e, c, kind, final, extents, full, elements)
-    return _combined(e, c, kind, list(initial), final)
+    return combined(e, c, kind, list(initial), final)
 
 
 def _remaining_rows(
@@ -318,7 +323,7 @@ def _tail(
             if lanes > 1:
                 found = [e.builder.broadcast(x, (lanes,)) for x in found]
                 found = _joined(e, c, kind, found, lanes)
-            return _combined(e, c, kind, v, found)
+            return combined(e, c, kind, v, found)
 
         values = list(nest(e, extents[:-1], values, step))
         begin += lanes
@@ -341,66 +346,3 @@ def _joined(
         high = [b.slice(x, 0, lanes, lanes) for x in parts]
         parts = apply(e, c, [*low, *high])
     return [b.reshape(x, ()) for x in parts]
-
-
-# -- windows
-
-
-@ELEMENT.of("reduce-window")
-def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Result:
-    count = len(i.operands) // 2
-    inputs, inits = i.operands[:count], i.operands[count:]
-    sizes = inputs[0].shape.dims
-    dims = i.attrs.window.dimensions
-    kind = fold_kind(i.called[0]) if count == 1 else None
-    initial = _initial(e, i.called[0], inits)
-    walked = [d for d, w in enumerate(dims) if w.size != 1]
-
-    def step(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
-        offsets = [ZERO] * len(sizes)
-        for d, x in zip(walked, position):
-            offsets[d] = x
-        at, inside = window_position(e, index, offsets, dims, sizes)
-        wanted = both(e, mask, inside)
-        found = [e.value(x, at, wanted) for x in inputs]
-        if inside is None:
-            return _combined(e, i.called[0], kind, values, found)
-        if kind is not None:
-            of = found[0].dtype
-            neutral = e.builder.constant(of, identity(kind, of))
-            found = [choose(e, inside, found[0], neutral)]
-            return _combined(e, i.called[0], kind, values, found)
-        new = _combined(e, i.called[0], kind, values, found)
-        return [choose(e, inside, x, y) for x, y in zip(new, values)]
-
-    if 0 in sizes:
-        results: Sequence[Value] = initial
-    else:
-        shape = lanes_of(e, index, mask)
-        carried = [e.builder.broadcast(x, shape) for x in initial]
-
-        def shaped(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
-            return [e.builder.broadcast(x, shape) for x in step(position, *values)]
-
-        results = nest(e, [dims[d].size for d in walked], carried, shaped)
-    return tuple(results) if count > 1 else results[0]
-
-
-def window_position(
-    e: Elements, index: Index, offsets: Sequence[Affine], dims: Sequence, sizes: Sequence[int]
-) -> tuple[Index, Value | None]:
-    """The index into the base under one element of the window, and whether it is one."""
-    at: list[Affine] = []
-    inside: Value | None = None
-    for x, k, w, size in zip(index, offsets, dims, sizes):
-        position = x.times(w.stride).plus(k.times(w.window_dilation)).plus(-w.padding_low)
-        if w.base_dilation != 1:
-            rest = e.indices.remainder(position, w.base_dilation)
-            if not (rest.is_constant and rest.const == 0):
-                number = e.numbers(rest)
-                zero = e.builder.constant(number.dtype, 0, number.shape)
-                inside = both(e, inside, e.builder.compare("EQ", number, zero))
-            position = e.indices.quotient(position, w.base_dilation)
-        inside = both(e, inside, within(e, position, size))
-        at.append(position)
-    return tuple(at), inside

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import ELEMENT, Elements, Index
 from hloom.codegen.elements_data import both, choose, lanes_of
-from hloom.codegen.elements_fold import nest, window_position
+from hloom.codegen.elements_fold import nest
+from hloom.codegen.elements_window import window_position
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType, dtype

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hloom.codegen import elements_data, elements_fold, elements_product
+from hloom.codegen import elements_data, elements_fold, elements_product, elements_window
 from hloom.codegen.affine import ZERO, Affine
-from hloom.codegen.elements import Elements, Index, Source, strides_of
+from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import clamped_starts, reshaped
 from hloom.codegen.tile import (
     Body,
@@ -21,139 +21,15 @@ from hloom.codegen.tile import (
     Frame,
     Place,
     ShapeIndex,
-    compute_bytes,
     is_update,
 )
+from hloom.codegen.walk import Loops, domain, is_flat
 from hloom.codegen.work import body_work, step_ns
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
 # The rooms whose rules `Elements` uses; importing them registers the rules.
-RULES = (elements_data, elements_fold, elements_product)
-
-# A step of the grid handles about this many elements of a long row.
-BLOCK = 4096
-# How many vectors of the machine a tile has, by how much work one element is.
-WIDE_WORK = 12.0
-MEDIUM_WORK = 40.0
-
-
-def domain(root: Instruction, index: ShapeIndex) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sizes of what a root writes, slowest dimension first, and which dimensions they are."""
-    shape = root.operands[1].shape if is_update(root) else root.shape.subshape(index)
-    written = root.shape if is_update(root) else shape
-    order = written.layout.minor_to_major[::-1] if written.layout else range(len(shape.dims))
-    order = tuple(order)
-    return tuple([shape.dims[d] for d in order]), order
-
-
-def is_flat(body: Body) -> bool:
-    """Whether all is elementwise on arrays of one shape and layout, so that it is one long row."""
-    shape = body.roots[0][0].shape
-    if not shape.is_array:
-        return False
-    for x in [x for x, _ in body.leaves] + body.instructions + [r for r, _ in body.roots]:
-        if x.opcode == "tuple":
-            continue
-        if x.shape.rank == 0 or (x.opcode == "constant"):
-            continue
-        if not x.shape.is_array or x.shape.dims != shape.dims:
-            return False
-        if x.shape.layout is not shape.layout and strides_of(x.shape) != strides_of(shape):
-            return False
-        if x.opcode in elements_data.MOVES and not (
-            x.opcode == "broadcast" and x.operands[0].shape.rank == 0
-        ):
-            return False
-        if x.opcode in ("reduce", "reduce-window", "dot", "convolution", "get-tuple-element"):
-            return False
-    return True
-
-
-def lanes_for(body: Body, vector_bytes: int, work: float) -> int:
-    """How many lanes a tile has: some vectors of the widest type, fewer the more there is to do."""
-    widths = [compute_bytes(x.shape.dtype) for x in body.instructions if x.shape.is_array]
-    widths += [compute_bytes(x.shape.dtype) for x, _ in body.leaves]
-    width = min(max(widths, default=4), 8)
-    vectors = 4 if work <= WIDE_WORK else 2 if work <= MEDIUM_WORK else 1
-    return max(1, vector_bytes // width) * vectors
-
-
-def row_count(body: Body, sizes: Sequence[int]) -> int | None:
-    """How many leading dimensions the reductions inside keep; None if there are none inside."""
-    roots = {r for r, _ in body.roots}
-    inner = [x for x in body.instructions if x.opcode == "reduce" and x not in roots]
-    inner = [x for x in inner if not x.shape.is_tuple]
-    if not inner:
-        return None
-    rows = min(x.shape.size for x in inner)
-    count = 1
-    for d, n in enumerate(sizes):
-        if count == rows:
-            return d
-        count *= n
-    return len(sizes) if count == rows else None
-
-
-def folds_rows(body: Body, vector_bytes: int) -> bool:
-    """Whether the roots are reductions of rows: lanes go along what is folded."""
-    for root, _ in body.roots:
-        x = root
-        while x.opcode in ("get-tuple-element", "bitcast", "reshape", "convert", "copy"):
-            x = x.operands[0]
-        if x.opcode != "reduce":
-            continue
-        of = x.operands[0].shape
-        order = of.layout.minor_to_major if of.layout else range(of.rank - 1, -1, -1)
-        solid = [d for d in order if of.dims[d] != 1]
-        if solid and solid[0] in x.attrs.dimensions:
-            return of.dims[solid[0]] * compute_bytes(of.dtype) >= vector_bytes
-    return False
-
-
-@dataclass
-class Loops:
-    """How the elements of the roots are walked: grid over rows and blocks, a loop, lanes."""
-
-    outer: tuple[int, ...]
-    middle: tuple[int, ...]
-    inner: tuple[int, ...]
-    lanes: int
-    block: int
-
-    @staticmethod
-    def of(body: Body, sizes: tuple[int, ...], vector_bytes: int, work: float) -> Loops:
-        rows = row_count(body, sizes)
-        if rows is None and folds_rows(body, vector_bytes):
-            return Loops(sizes, (), (), 1, 1)
-        wanted = lanes_for(body, vector_bytes, work)
-        split, length = len(sizes), 1
-        while split > (rows or 0) and length < vector_bytes // 4:
-            split -= 1
-            length *= sizes[split]
-        lanes = min(wanted, length)
-        outer, inner = sizes[:split], sizes[split:]
-        if rows is not None:
-            return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length)
-        block = length if length <= 2 * BLOCK else max(BLOCK // lanes, 1) * lanes
-        return Loops(outer, (), inner, lanes, block)
-
-    @property
-    def length(self) -> int:
-        """Elements of a row of lanes."""
-        return prod(self.inner)
-
-    @property
-    def blocks(self) -> int:
-        return -(-self.length // self.block) if self.block else 0
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        return (prod(self.outer), self.blocks) if self.blocks > 1 else (prod(self.outer),)
-
-    @property
-    def elements_per_step(self) -> int:
-        return prod(self.middle) * self.block
+RULES = (elements_data, elements_fold, elements_product, elements_window)
 
 
 @dataclass

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from hloom.codegen.loops import Loops, LoopWriter, Nest, lanes_for
+from hloom.codegen.loops import LoopWriter, Nest
 from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.walk import Loops, lanes_for
 from hloom.codegen.work import body_work, step_ns
 from hloom.ir.instruction import Instruction
 

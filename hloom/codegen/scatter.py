@@ -13,7 +13,8 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import both, clamped
-from hloom.codegen.elements_fold import apply, fold_kind, nest, window_position
+from hloom.codegen.elements_fold import apply, fold_kind, nest
+from hloom.codegen.elements_window import window_position
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.codegen.work import step_ns
 from hloom.ir.instruction import Instruction
@@ -24,11 +25,10 @@ LANES_OF_WINDOW = 4
 
 def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     """A kernel that applies the updates of a scatter to its output, which holds the operand."""
-    a = i.attrs
     count = (len(i.operands) - 1) // 2
-    operands, indices, updates = i.operands[:count], i.operands[count], i.operands[count + 1 :]
+    updates = i.operands[count + 1 :]
     update = updates[0].shape
-    window = list(a.update_window_dims)
+    window = list(i.attrs.update_window_dims)
     batch = [d for d in range(update.rank) if d not in window]
     minor = window[-1] if window else None
     length = update.dims[minor] if minor is not None else 1
@@ -38,53 +38,24 @@ def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     tiles = -(-length // max(lanes, 1))
     body = Body(i.name, i.shape.is_tuple, _leaves(i, count), _roots(i, count), [i])
     frame = Frame(body, (prod(outer) * tiles,) if update.size else (0,), vector_bytes)
-    e, b = frame.elements, frame.builder
     if update.size == 0:
         return frame.finish(1.0)
-    step = e.indices.scalar(b.grid_indices[0], 0, prod(outer) * tiles - 1)
-    where = e.indices.quotient(step, tiles)
-    tile = e.indices.remainder(step, tiles)
-    positions = e.indices.digits(where, outer)
-    writer = _Scatter(e, i, count, operands, indices, updates, frame.outputs)
-    extents = [update.dims[d] for d in batch]
+    e = frame.elements
+    step = e.indices.scalar(frame.builder.grid_indices[0], 0, prod(outer) * tiles - 1)
+    positions = e.indices.digits(e.indices.quotient(step, tiles), outer)
+    writer = _Scatter(frame, i, batch)
 
-    def write(lanes: int, start: Affine) -> None:
+    def write(start: Affine, lanes: int) -> None:
         e.tile = (lanes,) if lanes > 1 else ()
         at = [ZERO] * update.rank
         for d, x in zip(window[:-1], positions):
             at[d] = x
         if minor is not None:
             at[minor] = start.plus(e.indices.lane(0, lanes, 1))
+        writer.all_updates(at)
 
-        def one(position: Sequence[Affine]) -> Sequence[Value]:
-            for d, x in zip(batch, position):
-                at[d] = x
-            writer.update(tuple(at), [at[d] for d in batch])
-            return ()
-
-        nest(e, extents, (), one)
-
-    full = length // max(lanes, 1)
-    if length % lanes == 0:
-        write(lanes, tile.times(lanes))
-    else:
-        is_full = b.compare("LT", e.numbers(tile, S64), b.index(full))
-
-        def whole() -> Sequence[Value]:
-            write(lanes, e.indices.scalar(e.scalar(tile.times(lanes)), 0, (full - 1) * lanes))
-            e.forget(b.depth)
-            return ()
-
-        def rest() -> Sequence[Value]:
-            write(length - full * lanes, constant(full * lanes))
-            e.forget(b.depth)
-            return ()
-
-        if full:
-            b.if_(is_full, whole, rest)
-        else:
-            rest()
-    return frame.finish(step_ns(prod(extents) * lanes, 4.0))
+    e.one_tile(e.indices.remainder(step, tiles), lanes, length, write)
+    return frame.finish(step_ns(prod(update.dims[d] for d in batch) * lanes, 4.0))
 
 
 def _leaves(i: Instruction, count: int) -> list[tuple[Instruction, int]]:
@@ -99,23 +70,26 @@ def _roots(i: Instruction, count: int) -> list[tuple[Instruction, tuple[int, ...
 class _Scatter:
     """Writes the update of one index vector."""
 
-    def __init__(
-        self,
-        e: Elements,
-        i: Instruction,
-        count: int,
-        operands: tuple[Instruction, ...],
-        indices: Instruction,
-        updates: tuple[Instruction, ...],
-        outputs: list[Source],
-    ) -> None:
-        self.e = e
+    def __init__(self, frame: Frame, i: Instruction, batch: list[int]) -> None:
+        self.e: Elements = frame.elements
         self.i = i
-        self.count = count
-        self.operands = operands
-        self.indices = indices
-        self.updates = updates
-        self.outputs = outputs
+        self.batch = batch
+        self.count = (len(i.operands) - 1) // 2
+        self.operands = i.operands[: self.count]
+        self.indices = i.operands[self.count]
+        self.updates = i.operands[self.count + 1 :]
+        self.outputs: list[Source] = frame.outputs
+
+    def all_updates(self, at: list[Affine]) -> None:
+        """The updates of every index vector in order; `at` is the place in the window."""
+
+        def one(position: Sequence[Affine]) -> Sequence[Value]:
+            for d, x in zip(self.batch, position):
+                at[d] = x
+            self.update(tuple(at), [at[d] for d in self.batch])
+            return ()
+
+        nest(self.e, [self.updates[0].shape.dims[d] for d in self.batch], (), one)
 
     def update(self, at: Index, batch: list[Affine]) -> None:
         """Combine the updates at an index with the outputs, if their window is inside."""
@@ -204,35 +178,17 @@ def select_and_scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
         body.leaves = [(x, 0), (init, 2)]
     rows = prod(sizes[d] for d in grid_dims)
     frame = Frame(body, (rows * tiles,), vector_bytes)
-    e, b = frame.elements, frame.builder
+    e = frame.elements
     if 0 in sizes:
         return frame.finish(1.0)
-    number = e.indices.scalar(b.grid_indices[0], 0, rows * tiles - 1)
+    number = e.indices.scalar(frame.builder.grid_indices[0], 0, rows * tiles - 1)
     fixed = e.indices.digits(e.indices.quotient(number, tiles), [sizes[d] for d in grid_dims])
-    # The last tile of lanes begins earlier instead of being smaller: what it shares with the one
-    # before must then not be added twice, so such lengths are walked one by one (lanes == 1).
     tile = e.indices.remainder(number, tiles)
     writer = _SelectAndScatter(frame, i, plain, windowed, minor, lanes)
     at = [ZERO] * len(sizes)
     for d, k in zip(grid_dims, fixed):
         at[d] = k
-    if length % lanes == 0:
-        writer.run(at, tile.times(lanes), lanes)
-    else:
-        full = length // lanes
-
-        def whole() -> Sequence[Value]:
-            start = e.indices.scalar(e.scalar(tile.times(lanes)), 0, (full - 1) * lanes)
-            writer.run(at, start, lanes)
-            e.forget(b.depth)
-            return ()
-
-        def rest() -> Sequence[Value]:
-            writer.run(at, constant(full * lanes), length - full * lanes)
-            e.forget(b.depth)
-            return ()
-
-        b.if_(b.compare("LT", e.numbers(tile, S64), b.index(full)), whole, rest)
+    e.one_tile(tile, lanes, length, lambda start, n: writer.run(at, start, n))
     work = prod(source.shape.dims[d] * dims[d].size for d in windowed)
     return frame.finish(step_ns(work * lanes, 4.0))
 

@@ -7,8 +7,9 @@ are stored at the end. So a larger root of a sequence may only overwrite what no
 
 from __future__ import annotations
 
-from hloom.codegen.loops import domain, is_single_tile
+from hloom.codegen.loops import is_single_tile
 from hloom.codegen.tile import is_update
+from hloom.codegen.walk import domain
 from hloom.ir.instruction import Instruction
 from hloom.memory.share import DefaultShare
 

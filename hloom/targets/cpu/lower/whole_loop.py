@@ -15,8 +15,9 @@ from math import prod
 from hloom.codegen.affine import ZERO
 from hloom.codegen.elements import SIMPLE, Elements, Source, strides_of
 from hloom.codegen.elements_data import MOVES
-from hloom.codegen.loops import LoopWriter, domain, one_nest, write_sequence
+from hloom.codegen.loops import LoopWriter, one_nest, write_sequence
 from hloom.codegen.tile import Body, Place, is_update
+from hloom.codegen.walk import domain
 from hloom.codegen.work import body_work, step_ns
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
