@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from hloom.codegen.tile import Body, is_update
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
 from hloom.program.thunks.control import Call
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.dot import hero_kernel, hero_of
 from hloom.targets.cpu.lower.elementwise import body_thunks
-from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
+from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
 @CPU_LOWERS.of("fusion")
 def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    moved = moved_operands(cpu, i)
     body = Body.of(i)
-    moved = moved_operands(cpu, i, body)
     hero = hero_of(body)
     if hero is not None:
         return moved + cpu.kernel(i, lambda: hero_kernel(body, hero, cpu.vector_bytes))
     return moved + body_thunks(cpu, i, body)
 
 
-def moved_operands(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
+def moved_operands(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """Copies of operands to the results that update them, where those do not stand there already.
 
     A kernel writes only the part that an update changes. Mostly operand and result are one buffer;
-    not so where the fusion also reads the operand elsewhere.
+    not so where the fusion also reads the operand elsewhere. What is updated may also be computed
+    in the fusion itself: then the root becomes a copy of the update, which is written as a whole.
     """
     thunks: list[Thunk] = []
+    body = Body.of(i)
     for number, (root, _) in enumerate(body.roots):
         if not is_update(root):
             continue
@@ -37,14 +40,30 @@ def moved_operands(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
         while x.opcode in ("bitcast", "reshape"):
             x = x.operands[0]
         if x.opcode != "parameter":
-            raise unsupported(i, f"updates {x.name}, which is computed inside of it")
+            write_whole(i, number)
+            continue
         source = cpu.slice(i.operands[x.attrs.number])
         if source == target:
             continue
         if any(target.overlaps(cpu.slice(o)) for o in i.operands if o.shape.is_array):
-            raise unsupported(i, f"writes its update of {x.name} over another operand")
+            write_whole(i, number)
+            continue
         thunks.append(Copy(f"{i.name}.{number}.operand", source, target))
     return thunks
+
+
+def write_whole(i: Instruction, number: int) -> None:
+    """Make the root of that number one that is computed at every index, not an update."""
+    c = i.called[0]
+    root = c.root
+    update = root.operands[number] if root.opcode == "tuple" else root
+    made = c.append("copy", OPS["copy"].empty, (update,), update.shape)
+    if root.opcode != "tuple":
+        c.root = made
+        return
+    parts = root.operands
+    root.set_operands(tuple([made if k == number else x for k, x in enumerate(parts)]))
+    c.reorder(c.in_order())
 
 
 @CPU_LOWERS.of("call")
