@@ -4,7 +4,8 @@ Each program of the corpus (and each .hlo file named) is taken in a child proces
 up with a program of one instruction. In every round it is compiled by hloom without the compile
 cache, then by XLA; the fastest of each counts, because other work on the machine only adds. Then it
 is compiled with an empty cache and with the full one. Times are of the wall clock: several
-processes work at once. `--json FILE` keeps the numbers, `--base FILE` shows those of an earlier run
+processes work at once; the CPU ratio counts the time of all processors, which says more where the
+machine has other work. `--json FILE` keeps the numbers, `--base FILE` shows those of an earlier run
 beside them.
 """
 
@@ -55,13 +56,16 @@ def measured(path: Path, rounds: int, budget_s: float) -> dict[str, Any]:
     row: dict[str, Any] = {"name": path.stem, "instructions": module.instruction_count}
     begin = time.perf_counter()
     for number in range(rounds):
-        start = time.perf_counter()
+        used, start = cpu_seconds(), time.perf_counter()
         exe = hloom.compile(module)
-        took = time.perf_counter() - start
+        took, used = time.perf_counter() - start, cpu_seconds() - used
+        row["cold_cpu_s"] = min(row.get("cold_cpu_s", math.inf), used)
         if took < row.get("cold_s", math.inf):
             row |= {"cold_s": took, "stages": exe.seconds, "first_s": row.get("first_s", took)}
         try:
+            used = cpu_seconds()
             row["xla_s"] = min(row.get("xla_s", math.inf), xla_program(text)[1])
+            row["xla_cpu_s"] = min(row.get("xla_cpu_s", math.inf), cpu_seconds() - used)
         except Exception as error:  # a peer that cannot do it is a row without a ratio
             row["xla_error"] = str(error).split("\n")[0][:200]
         if number and time.perf_counter() - begin > budget_s:
@@ -75,6 +79,20 @@ def measured(path: Path, rounds: int, budget_s: float) -> dict[str, Any]:
         hloom.compile(module)
         warm.append(time.perf_counter() - start)
     return row | {"warm_s": min(warm)}
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of those it has started and that still run."""
+    total = time.process_time()
+    ticks = os.sysconf("SC_CLK_TCK")
+    for file in Path("/proc/self/task").glob("*/children"):
+        for child in file.read_text().split():
+            try:
+                fields = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:  # it has gone since
+                continue
+            total += (int(fields[11]) + int(fields[12])) / ticks
+    return total
 
 
 def in_child(path: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -116,7 +134,8 @@ def shown_ratio(value: float | None) -> str:
 def table(rows: list[dict[str, Any]], base: dict[str, dict[str, Any]]) -> Table:
     """All numbers; milliseconds."""
     made = Table(title="compile time, ms")
-    columns = ["program", "instructions", "hloom", "XLA", "ratio", "warm", "warm/XLA", *STAGES]
+    columns = ["program", "instructions", "hloom", "XLA", "ratio", "CPU ratio", "warm", "warm/XLA"]
+    columns += STAGES
     if base:
         columns.insert(3, "before")
     for name in columns:
@@ -133,6 +152,7 @@ def table(rows: list[dict[str, Any]], base: dict[str, dict[str, Any]]) -> Table:
         cells += [
             "" if xla is None else f"{xla * 1e3:,.1f}",
             shown_ratio(xla and row["cold_s"] / xla),
+            shown_ratio(xla and row["cold_cpu_s"] / row["xla_cpu_s"]),
             f"{row['warm_s'] * 1e3:,.1f}",
             shown_ratio(xla and row["warm_s"] / xla),
             *[f"{s * 1e3:,.1f}" for s in stage_times(row).values()],
@@ -158,8 +178,9 @@ def main() -> None:
         base = {r["name"]: r for r in json.loads(options.base.read_text())}
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(table(rows, base))
-    for what, above in (("cold", "cold_s"), ("warm", "warm_s")):
-        ratio = shown_ratio(mean_ratio(rows, above, "xla_s"))
+    kinds = (("cold", "cold_s", "xla_s"), ("warm", "warm_s", "xla_s"))
+    for what, above, below in (*kinds, ("cold CPU", "cold_cpu_s", "xla_cpu_s")):
+        ratio = shown_ratio(mean_ratio(rows, above, below))
         console.print(f"geometric mean of {what} hloom / XLA: {ratio or 'no peer'}")
 
 
