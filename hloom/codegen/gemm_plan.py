@@ -153,6 +153,9 @@ def _cost(
     pack_a = 0.0
     if not p.direct_a:
         pack_a = rows / 16 * (GATHERED if len(p.depths) > 1 else COPIED)
+        if p.a_lanes == "m":
+            # One vector for each tile of rows and each k, however few rows are in it.
+            pack_a = rows / height * GATHERED
     step = work + pack_a + pack_b
     steps = blocks * chunks * p.batch
     # The last block and the last chunk may be smaller, which helps nobody who waits.

@@ -12,8 +12,8 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
+from hloom.codegen.elements_fold import window_position
 from hloom.codegen.elements_product import accumulator_type
-from hloom.codegen.elements_window import window_position
 from hloom.codegen.product import Product, fastest
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -21,6 +21,8 @@ from hloom.kernel.kernel import Value
 # Groups with fewer features than this are no products worth the packing.
 LEAST_FEATURES = 4
 LEAST_OUTPUTS = 8
+# Fewer input features than this are taken together with their neighbours in a row.
+FEW_ROWS = 8
 
 
 def convolution_product(i: Instruction, leaves: set[Instruction]) -> Product | None:
@@ -110,18 +112,19 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
     sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
     # In this form the contracted "feature" of the labels is the batch of images.
     images = lhs.shape.dims[labels.input_feature_dimension]
-    rows = i.shape.dims[labels.output_batch_dimension]
+    features = i.shape.dims[labels.output_batch_dimension]
+    rows = features
     columns = i.shape.dims[labels.output_feature_dimension] // groups
     if groups > 1 and (rows < LEAST_FEATURES or columns < LEAST_OUTPUTS):
         return None
     of = accumulator_type(i.shape.dtype)
 
     def read_a(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
-        *place, row = e.indices.digits(m, [*places, rows])
+        *place, row = e.indices.digits(m, [*places, features])
         where, inside = window_position(e, tuple(place), k[1:], dims, sizes)
         at = [ZERO] * lhs.shape.rank
         at[labels.input_feature_dimension] = k[0]
-        at[labels.input_batch_dimension] = g.times(rows).plus(row)
+        at[labels.input_batch_dimension] = g.times(features).plus(row)
         for d, x in zip(labels.input_spatial_dimensions, where):
             at[d] = x
         value = e.builder.convert(e.value(lhs, tuple(at), inside), of)
@@ -138,7 +141,7 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
         return e.builder.convert(e.value(rhs, tuple(at)), of)
 
     def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
-        *place, row = e.indices.digits(m, [*places, rows])
+        *place, row = e.indices.digits(m, [*places, features])
         at = [ZERO] * i.shape.rank
         at[labels.output_batch_dimension] = row
         at[labels.output_feature_dimension] = g.times(columns).plus(n)
@@ -149,6 +152,10 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
     a_lanes = "m" if fastest(lhs, leaves) == labels.input_batch_dimension else "k"
     last_digit = labels.kernel_spatial_dimensions[-1] if dims else -1
     b_lanes = "k" if fastest(rhs, leaves) == last_digit else "n"
+    outer = places
+    if rows < FEW_ROWS and a_lanes == "m" and groups == 1 and dims[-1].stride == 1:
+        # Neighbouring places of the window and their few features are contiguous in the input.
+        rows, outer = rows * places[-1], places[:-1]
     return Product(
         i,
         of,
@@ -161,5 +168,5 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
         index,
         a_lanes,
         b_lanes,
-        row_groups=prod(places),
+        row_groups=prod(outer),
     )
