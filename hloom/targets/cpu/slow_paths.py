@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hloom.analysis.cost import instruction_cost
 from hloom.analysis.trip_count import trip_count
 from hloom.base.diagnostics import HloError
+from hloom.codegen.depthwise_shape import geometry
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -88,6 +89,8 @@ def _product(i: Instruction) -> Iterator[SlowPath]:
     if hero is None:  # small products in a loop fusion: as fast as they can be
         return
     product = product_of(hero, {x for x, _ in body.leaves})
+    if product is None and hero.opcode == "convolution" and geometry(hero) is not None:
+        return
     if product is None:
         if instruction_cost(hero, {}).flops >= LARGE_FLOPS:
             yield SlowPath(hero, "loops", "it cannot be said as a product of matrices")
