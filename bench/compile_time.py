@@ -71,13 +71,14 @@ def measured(path: Path, rounds: int, budget_s: float) -> dict[str, Any]:
         if number and time.perf_counter() - begin > budget_s:
             break
     os.environ["HLOOM_CACHE"] = "1"
-    os.environ["HLOOM_CACHE_DIR"] = tempfile.mkdtemp(prefix="hloom-bench-")
-    hloom.compile(module)
-    warm = []
-    for _ in range(3):
-        start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="hloom-bench-") as folder:
+        os.environ["HLOOM_CACHE_DIR"] = folder
         hloom.compile(module)
-        warm.append(time.perf_counter() - start)
+        warm = []
+        for _ in range(3):
+            start = time.perf_counter()
+            hloom.compile(module)
+            warm.append(time.perf_counter() - start)
     return row | {"warm_s": min(warm)}
 
 

@@ -167,9 +167,7 @@ class Machine:
     @staticmethod
     def host(max_isa: str = "") -> Machine:
         """The machine this runs on, capped to an instruction set if one is named."""
-        triple, cpu, features = _host()
-        found = Machine.of(triple, cpu, features)
-        return found.capped(max_isa) if max_isa else found
+        return _host_machine(max_isa)
 
     def capped(self, max_isa: str) -> Machine:
         """This machine without what is newer than `max_isa` (`cpu_max_isa`: AVX2, AVX512, ..).
@@ -235,6 +233,12 @@ def _host() -> tuple[str, str, str]:
     llvm = _llvm()
     features = llvm.get_host_cpu_features().flatten(sort=True)
     return llvm.get_default_triple(), llvm.get_host_cpu_name(), features
+
+
+@lru_cache(maxsize=16)
+def _host_machine(max_isa: str) -> Machine:
+    found = Machine.of(*_host())
+    return found.capped(max_isa) if max_isa else found
 
 
 @lru_cache(maxsize=64)
