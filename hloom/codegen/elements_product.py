@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import ELEMENT, Elements, Index
-from hloom.codegen.elements_data import both, choose
-from hloom.codegen.elements_fold import nest, window_position
+from hloom.codegen.elements_data import both, choose, lanes_of
+from hloom.codegen.elements_fold import nest
+from hloom.codegen.elements_window import window_position
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType, dtype
@@ -52,15 +53,11 @@ def dot(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
         y = e.builder.convert(e.value(rhs, tuple(bt), mask), of)
         return [multiply_add(e, x, y, total)]
 
-    zero = e.builder.constant(of, 0, e.shape_of(_axes(index)))
+    zero = e.builder.constant(of, 0, lanes_of(e, index, mask))
     if 0 in extents:
         return e.builder.convert(zero, i.shape.dtype)
     [total] = nest(e, extents, [zero], products)
     return e.builder.convert(total, i.shape.dtype)
-
-
-def _axes(index: Index) -> frozenset[int]:
-    return frozenset[int]().union(*[x.axes for x in index]) if index else frozenset()
 
 
 def multiply_add(e: Elements, x: Value, y: Value, total: Value) -> Value:
@@ -120,7 +117,7 @@ def convolution(e: Elements, i: Instruction, index: Index, mask: Value | None) -
         y = e.builder.convert(e.value(rhs, tuple(bt), mask), of)
         return [multiply_add(e, x, y, total)]
 
-    zero = e.builder.constant(of, 0, e.shape_of(_axes(index)))
+    zero = e.builder.constant(of, 0, lanes_of(e, index, mask))
     extents = [w.size for w in dims] + [features]
     if 0 in extents or 0 in lhs.shape.dims:
         return e.builder.convert(zero, i.shape.dtype)

@@ -12,8 +12,8 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
-from hloom.codegen.elements_fold import window_position
 from hloom.codegen.elements_product import accumulator_type
+from hloom.codegen.elements_window import window_position
 from hloom.codegen.product import Product, fastest
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
