@@ -1,0 +1,64 @@
+"""Indices as sums of symbols: what folds, and that what does not fold divides right."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from hloom.codegen.affine import ZERO, Affine, Indices, Symbol, linear
+
+
+def value_of(x: Affine, known: dict[Symbol, int]) -> int:
+    """The number an index stands for, from those of its plain symbols."""
+    total = x.const
+    for symbol, factor in x.terms:
+        if symbol.origin is None:
+            total += factor * known[symbol]
+            continue
+        kind, inside, by = symbol.origin
+        number = value_of(inside, known)
+        total += factor * (number // by if kind == "div" else number % by)
+    return total
+
+
+@pytest.mark.parametrize("sizes", [(4, 6, 5), (7, 1, 3), (2, 2, 30), (60,)])
+@pytest.mark.parametrize("step", [1, 4, 7])
+def test_digits_are_those_of_the_number(sizes: tuple[int, ...], step: int) -> None:
+    indices = Indices()
+    a, b = indices.lane(0, 3, 2), indices.lane(1, 2, 2)
+    x = a.times(step).plus(b.times(3)).plus(2)
+    symbols = [a.terms[0][0], b.terms[0][0]]
+    digits = indices.digits(x, sizes)
+    for numbers in itertools.product(range(3), range(2)):
+        known = dict(zip(symbols, numbers))
+        rest = value_of(x, known)
+        for digit, size in list(zip(digits, sizes))[:0:-1]:
+            assert value_of(digit, known) == rest % size
+            rest //= size
+        assert value_of(digits[0], known) == rest
+
+
+def test_digits_that_come_together_are_the_number() -> None:
+    indices = Indices()
+    x = indices.lane(0, 60, 1).plus(1)
+    digits = indices.digits(x, (4, 5, 3))
+    assert linear(digits, (15, 3, 1)) == x
+    assert linear(digits, (15, 3, 2)) != x
+
+
+def test_quotients_fold_where_ranges_allow() -> None:
+    indices = Indices()
+    h, j = indices.lane(0, 8, 2), indices.lane(1, 64, 2)
+    x = h.times(64).plus(j)
+    assert indices.quotient(x, 64) == h
+    assert indices.remainder(x, 64) == j
+    assert indices.quotient(x.plus(1), 64) != h
+    assert indices.lane(0, 1, 2) is ZERO
+
+
+def test_bounds() -> None:
+    indices = Indices()
+    x = indices.lane(0, 8, 1).times(-3).plus(5)
+    assert x.bounds() == (-16, 5)
+    assert indices.quotient(x, 4).bounds() == (-4, 1)
