@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements, Index
-from hloom.codegen.elements_data import reshaped
+from hloom.codegen.epilogue import followed, way
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product
@@ -56,6 +56,9 @@ class Finish:
         self.e: Elements = frame.elements
         self.b = frame.builder
         self.batch = ZERO
+        found = way(frame.body, hero)
+        assert found is not None, "the caller has looked"
+        self.way = found
 
     def finish_at(self, acc: Value, at: Index) -> None:
         """Convert, run what follows on the tile of `acc` at an index, and store."""
@@ -65,9 +68,7 @@ class Finish:
         e.forget(b.depth)
         stores = []
         for (root, _), target in zip(self.frame.body.roots, self.frame.outputs):
-            where = at
-            if root.shape.dims != hero.shape.dims:
-                where = reshaped(e, at, hero.shape.dims, root.shape.dims)
+            where = followed(e, self.way, at)
             stores.append((target, where, e.value(root, where)))
         for target, where, x in stores:
             e.store(target, where, x)

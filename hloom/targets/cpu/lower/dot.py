@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.codegen.depthwise import depthwise_kernel
 from hloom.codegen.depthwise_shape import geometry
-from hloom.codegen.elements import SIMPLE
+from hloom.codegen.epilogue import way
 from hloom.codegen.gemm import product_kernel
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.product import Product, dot_product, is_canonical_dot
@@ -33,29 +33,16 @@ def hero_of(body: Body) -> Instruction | None:
 
 def hero_kernel(body: Body, hero: Instruction, vector_bytes: int) -> Emitted:
     """The kernel of a body with a product in it."""
-    root = body.roots[0][0]
-    if not keeps_places(body, hero):
+    if way(body, hero) is None:
         return loop_kernel(body, vector_bytes)
-    if hero.opcode == "convolution" and root.shape.size == hero.shape.size:
+    if hero.opcode == "convolution":
         shape = geometry(hero)
         if shape is not None:
             return depthwise_kernel(body, hero, shape, vector_bytes)
     p = product_of(hero, {x for x, _ in body.leaves})
-    if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or root.shape.size != hero.shape.size:
+    if p is None or p.flops < SMALL_FLOPS or p.depth == 0:
         return loop_kernel(body, vector_bytes)
     return product_kernel(body, p, vector_bytes)
-
-
-def keeps_places(body: Body, hero: Instruction) -> bool:
-    """Whether all that follows the hero is computed at the hero's own index, so that it can be
-    done on a finished tile."""
-    after = {hero}
-    for x in body.instructions:
-        if x not in after and any(y in after for y in x.operands):
-            if x.opcode not in SIMPLE and x.opcode not in ("copy", "reshape", "bitcast"):
-                return False
-            after.add(x)
-    return body.roots[0][0] in after
 
 
 def product_of(hero: Instruction, leaves: set[Instruction]) -> Product | None:
