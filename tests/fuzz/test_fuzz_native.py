@@ -26,9 +26,9 @@ def test_what_was_found_once_is_no_longer_so(path: Path):
 
 @pytest.mark.parametrize("start", [0, 100_000])
 def test_random_programs(start: int):
-    lines = in_child(batch, range(start, start + 25)).split("\n")
+    lines = in_child(batch, range(start, start + 15)).split("\n")
     assert [line for line in lines if line.split("\t")[-1] not in FINE] == []
-    assert sum(line.endswith("\tok") for line in lines) > 15
+    assert sum(line.endswith("\tok") for line in lines) > 9
 
 
 SMALL = """
@@ -84,10 +84,10 @@ def test_the_same_number_is_the_same_program():
 
 
 def test_shrinking_keeps_what_matters():
-    module = drawn_program(5, True)
-    assert sum(1 for _ in module.instructions()) > 30
+    drawn_ones = (drawn_program(number, True) for number in range(100))
+    module = next(m for m in drawn_ones if sum(1 for _ in m.instructions()) > 40)
     verify(module)
-    opcode = next(i.opcode for i in module.instructions() if i.opcode in ("add", "multiply"))
+    opcode = next(i.opcode for i in module.entry.instructions if i.opcode != "parameter")
 
     def still(candidate: Module) -> bool:
         return any(i.opcode == opcode for i in candidate.instructions())
