@@ -6,6 +6,7 @@ from hloom.passes.expand.pipeline_order import EXPANSION, LAST
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.layout.layout_normalization import LayoutNormalization
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
+from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from hloom.passes.pass_ import Pass
 from hloom.passes.pipeline import FixedPoint, Pipeline
@@ -35,6 +36,7 @@ def cpu_pipeline() -> Pipeline:
         (
             Pipeline("expansion", EXPANSION),  # few opcodes are left, in canonical forms
             simplification(),
+            PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
             WhileLoopInvariantCodeMotion(),  # loops compute only what changes
             Pipeline("barriers", LAST),  # nothing moves across computations from here on
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
