@@ -91,6 +91,11 @@ _MOVES = frozenset(
 
 def _takes_special(module: Module) -> bool:
     inner = ("parameter", "constant", "tuple", "get-tuple-element", "broadcast")
+    if any(i.opcode == "sort" for i in module.entry.instructions):
+        # Without a total order NaN leaves the result of a sort open.
+        return all(
+            i.attrs.type == "TOTALORDER" for i in module.instructions() if i.opcode == "compare"
+        )
     return all(i.opcode in _MOVES or i.opcode in inner for i in module.entry.instructions)
 
 
