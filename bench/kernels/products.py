@@ -138,6 +138,7 @@ def measured(text: str, rounds: int, budget_s: float) -> dict[str, float]:
     """Times of one case, in microseconds; compile times in milliseconds."""
     import jax
 
+    jax.config.update("jax_enable_x64", True)
     module = hloom.parse(text)
     arguments = [leaf.array for a in hloom.random_arguments(module) for leaf in a.leaves()]
     start = time.perf_counter()
