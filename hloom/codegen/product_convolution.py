@@ -76,14 +76,7 @@ def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
             at[d] = x
         return tuple(at)
 
-    # A row of the window and its features are contiguous where nothing comes between.
-    last = dims[-1] if dims else None
-    merged = 1
-    if last and groups == 1 and last.window_dilation == last.base_dilation == 1:
-        merged = 2 if fastest(lhs, leaves) == labels.input_feature_dimension else 1
-    b_lanes = "n"
-    if fastest(rhs, leaves) == labels.kernel_input_feature_dimension:
-        b_lanes = "k"
+    turned = fastest(rhs, leaves) == labels.kernel_input_feature_dimension
     return Product(
         i,
         of,
@@ -95,9 +88,19 @@ def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
         read_b,
         index,
         "k",
-        b_lanes,
-        a_merged=merged,
+        "k" if turned else "n",
+        a_merged=2 if _joins_features(i, leaves) else 1,
     )
+
+
+def _joins_features(i: Instruction, leaves: set[Instruction]) -> bool:
+    """Whether a row of the window and its features are contiguous in the input."""
+    dims, labels = i.attrs.window.dimensions, i.attrs.dim_labels
+    if not dims or i.attrs.feature_group_count != 1:
+        return False
+    if dims[-1].window_dilation != 1 or dims[-1].base_dilation != 1:
+        return False
+    return fastest(i.operands[0], leaves) == labels.input_feature_dimension
 
 
 def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None:
