@@ -236,7 +236,8 @@ def _floats(a: Array, b: Array, dtype: DType, coarsest: float, scale: Array) -> 
     both = finite & np.isfinite(a)
     middle = scale[finite & (scale < 1e30)]
     whole = np.minimum(float(middle.mean()) if middle.size else 1.0, 1e30)
-    bad |= both & (np.abs(a - b) > tolerance * np.maximum(scale, whole) + 1e-30)
+    least = 4 * _least(dtype.component) + 1e-30
+    bad |= both & (np.abs(a - b) > tolerance * np.maximum(scale, whole) + least)
     bad |= np.isinf(a) & np.isinf(b) & (np.sign(a) != np.sign(b))
     return _said(a, b, bad)
 
@@ -245,6 +246,13 @@ def _most(dtype: DType) -> float:
     import ml_dtypes
 
     return float(ml_dtypes.finfo(dtype.numpy).max)
+
+
+def _least(dtype: DType) -> float:
+    """The step between the smallest numbers, where relative errors mean nothing."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype.numpy).smallest_subnormal)
 
 
 def _said(a: Array, b: Array, bad: Array) -> str:
