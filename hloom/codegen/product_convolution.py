@@ -14,9 +14,10 @@ from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
 from hloom.codegen.elements_product import accumulator_type
 from hloom.codegen.elements_window import window_position
-from hloom.codegen.product import Product, fastest
+from hloom.codegen.product import Product, Read, fastest
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
+from hloom.types.dtype import DType
 
 # Groups with fewer features than this are no products worth the packing.
 LEAST_FEATURES = 4
@@ -54,18 +55,7 @@ def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
         at[labels.input_feature_dimension] = g.times(features).plus(k[-1])
         for d, x in zip(labels.input_spatial_dimensions, where):
             at[d] = x
-        value = e.builder.convert(e.value(lhs, tuple(at), inside), of)
-        if inside is not None:
-            value = choose(e, inside, value, e.builder.constant(of, 0))
-        return value
-
-    def read_b(e: Elements, g: Affine, n: Affine, k: Sequence[Affine]) -> Value:
-        at = [ZERO] * rhs.shape.rank
-        at[labels.kernel_input_feature_dimension] = k[-1]
-        at[labels.kernel_output_feature_dimension] = g.times(outputs).plus(n)
-        for d, x, w in zip(labels.kernel_spatial_dimensions, k, dims):
-            at[d] = x.times(-1).plus(w.size - 1) if w.window_reversal else x
-        return e.builder.convert(e.value(rhs, tuple(at)), of)
+        return _padded(e, lhs, tuple(at), inside, of)
 
     def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
         image, *place = e.indices.digits(m, [images, *out])
@@ -85,12 +75,37 @@ def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
         outputs,
         (*[w.size for w in dims], features),
         read_a,
-        read_b,
+        _kernel_reader(i, of, outputs, len(dims)),
         index,
         "k",
         "k" if turned else "n",
         a_merged=2 if _joins_features(i, leaves) else 1,
     )
+
+
+def _padded(e: Elements, x: Instruction, at: Index, inside: Value | None, of: DType) -> Value:
+    """An element in the type of sums; zero where it is not inside."""
+    value = e.builder.convert(e.value(x, at, inside), of)
+    if inside is None:
+        return value
+    return choose(e, inside, value, e.builder.constant(of, 0))
+
+
+def _kernel_reader(i: Instruction, of: DType, outputs: int, feature: int) -> Read:
+    """Reads elements of the kernel; digit `feature` of K is its feature, the others are places of
+    the window. Each group has so many outputs."""
+    rhs, labels, dims = i.operands[1], i.attrs.dim_labels, i.attrs.window.dimensions
+
+    def read(e: Elements, g: Affine, n: Affine, k: Sequence[Affine]) -> Value:
+        at = [ZERO] * rhs.shape.rank
+        at[labels.kernel_input_feature_dimension] = k[feature]
+        at[labels.kernel_output_feature_dimension] = g.times(outputs).plus(n)
+        places = [x for d, x in enumerate(k) if d != feature]
+        for d, x, w in zip(labels.kernel_spatial_dimensions, places, dims):
+            at[d] = x.times(-1).plus(w.size - 1) if w.window_reversal else x
+        return e.builder.convert(e.value(rhs, tuple(at)), of)
+
+    return read
 
 
 def _joins_features(i: Instruction, leaves: set[Instruction]) -> bool:
@@ -130,18 +145,7 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
         at[labels.input_batch_dimension] = g.times(features).plus(row)
         for d, x in zip(labels.input_spatial_dimensions, where):
             at[d] = x
-        value = e.builder.convert(e.value(lhs, tuple(at), inside), of)
-        if inside is not None:
-            value = choose(e, inside, value, e.builder.constant(of, 0))
-        return value
-
-    def read_b(e: Elements, g: Affine, n: Affine, k: Sequence[Affine]) -> Value:
-        at = [ZERO] * rhs.shape.rank
-        at[labels.kernel_input_feature_dimension] = k[0]
-        at[labels.kernel_output_feature_dimension] = g.times(columns).plus(n)
-        for d, x, w in zip(labels.kernel_spatial_dimensions, k[1:], dims):
-            at[d] = x.times(-1).plus(w.size - 1) if w.window_reversal else x
-        return e.builder.convert(e.value(rhs, tuple(at)), of)
+        return _padded(e, lhs, tuple(at), inside, of)
 
     def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
         *place, row = e.indices.digits(m, [*places, features])
@@ -156,7 +160,7 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
     last_digit = labels.kernel_spatial_dimensions[-1] if dims else -1
     b_lanes = "k" if fastest(rhs, leaves) == last_digit else "n"
     outer = places
-    if rows < FEW_ROWS and a_lanes == "m" and groups == 1 and dims[-1].stride == 1:
+    if dims and rows < FEW_ROWS and a_lanes == "m" and groups == 1 and dims[-1].stride == 1:
         # Neighbouring places of the window and their few features are contiguous in the input.
         rows, outer = rows * places[-1], places[:-1]
     return Product(
@@ -167,7 +171,7 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
         columns,
         (images, *[w.size for w in dims]),
         read_a,
-        read_b,
+        _kernel_reader(i, of, columns, 0),
         index,
         a_lanes,
         b_lanes,
