@@ -73,7 +73,7 @@ def drawn(number: int, opcodes: tuple[str, ...] = ()) -> tuple[Module, Trial]:
         rng.randrange(4),
         rng.choice(("host", "host", "host", "avx2", "avx", "sse")),
         rng.choice((1, 1, 2, 4)),
-        rng.random() < 0.3 and arguments == "normal" and kind != "mutant",
+        rng.random() < 0.3 and arguments == "normal" and kind == "single",
     )
     return module, trial
 
