@@ -191,6 +191,32 @@ STEPS = """binary unary transpose back reduce reshape pad slice dynamic joined t
 dot convolution convolution back unary binary""".split()
 
 
+def called_computations(state: str, lines: list[str], found: str) -> str:
+    """What a drawn loop or branch calls: `lines` on the state, whose next array is `found`."""
+    body = "\n".join(lines)
+    return f"""
+%body (s: {state}) -> {state} {{
+  %s = {state} parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %one = s32[] constant(1)
+  %j = s32[] add(%i, %one)
+{body}
+  ROOT %r = {state} tuple(%j, {found})
+}}
+
+%other (s: {state}) -> {state} {{
+  ROOT %s = {state} parameter(0)
+}}
+
+%go (s: {state}) -> pred[] {{
+  %s = {state} parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %n = s32[] constant(2)
+  ROOT %lt = pred[] compare(%i, %n), direction=LT
+}}
+"""
+
+
 def drawn(seed: int) -> str:
     """A program whose last values are its results; every third with a loop or a branch."""
     draw = random.Random(seed)
@@ -228,28 +254,7 @@ def drawn(seed: int) -> str:
     results = outer.values[-3:]
     shapes = ", ".join(text(d) for _, d in results)
     names = ", ".join(v for v, _ in results)
-    body = "\n".join(inner.lines)
-    called = f"""
-%body (s: {state}) -> {state} {{
-  %s = {state} parameter(0)
-  %i = s32[] get-tuple-element(%s), index=0
-  %one = s32[] constant(1)
-  %j = s32[] add(%i, %one)
-{body}
-  ROOT %r = {state} tuple(%j, {found})
-}}
-
-%other (s: {state}) -> {state} {{
-  ROOT %s = {state} parameter(0)
-}}
-
-%go (s: {state}) -> pred[] {{
-  %s = {state} parameter(0)
-  %i = s32[] get-tuple-element(%s), index=0
-  %n = s32[] constant(2)
-  ROOT %lt = pred[] compare(%i, %n), direction=LT
-}}
-"""
+    called = called_computations(state, inner.lines, found)
     lines = "\n".join(outer.lines)
     entry = f"ENTRY %main {{\n{lines}\n  ROOT %o = ({shapes}) tuple({names})\n}}\n"
     used = called if seed % 3 < 2 else ""
