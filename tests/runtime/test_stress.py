@@ -1,8 +1,5 @@
-"""Compiled programs under load: many threads at once, many runs, many programs made and dropped,
-forks, failures in the middle; nothing is wrong afterwards and nothing is left.
-
-`python -m tests.runtime.test_stress --runs 1000` does the same for longer.
-"""
+"""Compiled programs under load: threads, many runs, forks, failures; nothing is wrong or left after.
+`python -m tests.runtime.test_stress --runs 1000` does the same for longer."""
 
 from __future__ import annotations
 

@@ -34,11 +34,35 @@ def inlined(
     Raises `ExpandError` for a body with operations that are not elementwise.
     """
     dims = arguments[0].shape.dims if arguments else caller.shape.dims
-    made: dict[Instruction, Instruction] = {}
-    for j in body.in_order():
-        operands = [made[o] for o in j.operands]
-        made[j] = _on_arrays(b, caller, j, operands, arguments, dims)
-    return made[body.root]
+    frames = [_Frame(body, arguments)]
+    while True:
+        frame = frames[-1]
+        if not frame.waiting:
+            result = frame.made[frame.body.root]
+            frames.pop()
+            if not frames:
+                return result
+            frames[-1].made[frames[-1].waiting.pop()] = result
+            continue
+        j = frame.waiting[-1]
+        operands = [frame.made[o] for o in j.operands]
+        if j.opcode in ("call", "map"):
+            frames.append(_Frame(j.called[0], operands))
+            continue
+        frame.made[j] = _on_arrays(b, caller, j, operands, frame.arguments, dims)
+        frame.waiting.pop()
+
+
+class _Frame:
+    """One body that is being written: what is still to be written of it, last first."""
+
+    __slots__ = ("arguments", "body", "made", "waiting")
+
+    def __init__(self, body: Computation, arguments: Sequence[Instruction]) -> None:
+        self.body = body
+        self.arguments = arguments
+        self.made: dict[Instruction, Instruction] = {}
+        self.waiting = body.in_order()[::-1]
 
 
 def _on_arrays(
@@ -53,8 +77,6 @@ def _on_arrays(
         return arguments[j.attrs.number]
     if j.opcode == "constant" and j.shape.is_scalar:
         return b.spread(b.emit("constant", literal=j.attrs.literal, shape=j.shape), dims)
-    if j.opcode in ("call", "map"):
-        return inlined(b, caller, j.called[0], operands)
     if j.opcode == "tuple":
         return b.tuple(*operands)
     if j.opcode == "get-tuple-element":
