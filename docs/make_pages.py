@@ -283,6 +283,7 @@ OTHER_RULES = {
     "llvm-type": "A type has a form in registers.",
     "lone-collective": "A collective of one device moves nothing by run-time offsets.",
     "lone-transfer": "A program for one device sends to and receives from the host only.",
+    "expanded-shape": "What an operation means on the devices of the module has the shape it says.",
     "map-body": "The body of a map consists of operations on single elements.",
     "memory-space": "A memory space has a colour that exists.",
     "message-size": "A message holds less than 2 GiB.",

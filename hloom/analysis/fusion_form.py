@@ -110,6 +110,8 @@ class Form:
 
     def start(self) -> str | None:
         """Give every result its map; why not, when they do not share an iteration space."""
+        if any(0 in iteration_dims(r) for r in self.roots):
+            return "it has no elements"
         digits = self._digits(self.outer)
         for r in self.roots:
             dims = iteration_dims(r)

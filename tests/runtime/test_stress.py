@@ -1,4 +1,4 @@
-"""Compiled programs under load: threads, many runs, forks, failures; nothing is wrong or left after.
+"""Compiled programs under load: threads, many runs, forks, failures; nothing is wrong or left.
 `python -m tests.runtime.test_stress --runs 1000` does the same for longer."""
 
 from __future__ import annotations

@@ -221,7 +221,12 @@ def _with_shape(b: Expansion, old: Instruction, new: Instruction, made: dict) ->
     if new.shape is old.shape:
         return new
     if not new.shape.compatible(old.shape):
-        raise AssertionError(f"an expander made {new.shape} where {old.shape} stood: {old}")
+        raise refuse(
+            old,
+            f"{old.opcode} of {old.shape.text} is {new.shape.text} on these devices",
+            "expanded-shape",
+            "make its groups and sizes fit replica_count and num_partitions",
+        )
     if new not in made:
         copied = b.emit("copy", new)
         made[copied] = None
