@@ -275,6 +275,7 @@ OTHER_RULES = {
     "llvm-constant": "A constant fits the type it is written in.",
     "llvm-convert": "A conversion between two types is known.",
     "llvm-crash": "Code generation does not take its process down.",
+    "llvm-worker": "Whoever hands work to another process hears what became of it.",
     "llvm-kind": "An instruction has operands of the kinds that it takes.",
     "llvm-loop": "A loop of a kernel has the form that can be lowered.",
     "llvm-lower": "A kernel's operation can be lowered for the machine.",

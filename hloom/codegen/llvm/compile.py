@@ -272,12 +272,22 @@ class Workers:
                 batch = heapq.heappop(self.waiting)
             try:
                 batch.object, batch.error = _compiled(process, batch)
-            except Exception:  # whatever it was: this worker is no good, and the batch must go on
+            except (OSError, EOFError, ValueError):
+                # The pipe broke, ended, was closed, or held what is no answer: the worker is gone.
                 self._lost(process, batch)
                 return
-            with self.changed:
-                batch.is_done = True
-                self.changed.notify_all()
+            except BaseException as error:
+                # A mistake of ours: who waits for the batch is told, and this thread ends with it.
+                batch.error = HloError(f"a code generator failed: {error!r}", rule="llvm-worker")
+                self._done(batch)
+                raise
+            self._done(batch)
+
+    def _done(self, batch: Batch) -> None:
+        """Tell who waits that the batch has its object or its error."""
+        with self.changed:
+            batch.is_done = True
+            self.changed.notify_all()
 
     def _lost(self, process: subprocess.Popen[bytes], batch: Batch) -> None:
         """A worker died while it compiled a batch: somebody else's turn, or an error."""

@@ -7,6 +7,7 @@ start computed. A start whose chain leaves the computation is kept.
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.order import repair_schedules
 from hloom.passes.control.flatten_call_graph import clone
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
@@ -66,6 +67,7 @@ class AsyncSimplifier(Expander):
         if result.changed:
             for c in module.computations:
                 drop_halves(c)
+            repair_schedules(module)
         return result
 
 

@@ -57,6 +57,6 @@ class CustomCallExpander(Expander):
 
     def top_k(self, b: Expansion, i: Instruction, largest: bool) -> Instruction | None:
         values, indices = i.shape.elements
-        if indices.dtype is not S32 or values.is_dynamic:
-            return None
+        if indices.dtype is not S32 or values.is_dynamic or values.dtype.is_complex:
+            return None  # complex numbers have no order
         return b.topk(i.operands[0], k=values.dims[-1], largest=largest)
