@@ -65,7 +65,7 @@ class _Inlining:
             for before in call.control_predecessors:
                 made.add_control_predecessor(before)
             self.annotate(made, call)
-        root = new_for_old[body.root]
+        root = self.result(call, new_for_old[body.root])
         for after in call.control_successors:
             after.add_control_predecessor(root)
             if body.root.opcode == "parameter":  # nothing inlined hands the order on
@@ -74,9 +74,20 @@ class _Inlining:
         if self.schedule is not None:
             steps = self.schedule.get(body, order)
             self.in_place_of[call] = [new_for_old[i] for i in steps if i.opcode != "parameter"]
+            if root is not new_for_old[body.root]:
+                self.in_place_of[call].append(root)
         computation.replace(call, root)
         computation.erase(call)
         return new_for_old
+
+    def result(self, call: Instruction, root: Instruction) -> Instruction:
+        """What readers of the call read. The result of the program keeps its own layout, and what
+        it says of run-time sizes, where the callee's root has others."""
+        if root.shape is call.shape or not (call.is_root and call.parent.is_entry):
+            return root
+        made = self.computation.add("copy", root, shape=call.shape)
+        self.annotate(made, call)
+        return made
 
     def finish(self) -> None:
         """Write the schedule and the stack frames."""

@@ -21,9 +21,25 @@ from hloom.ir.module import Module
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import FlattenCallGraph
 from hloom.passes.expand import dynamic_indexing
-from hloom.passes.expand.dynamic_rules import RULES, pointwise
-from hloom.passes.expand.dynamic_values import Masks, Sized, bounded
-from hloom.passes.expand.expansion import Combiners, Expansion, refuse, settle
+from hloom.passes.expand.dynamic_rules import RULES, again, pointwise
+from hloom.passes.expand.dynamic_values import (
+    Masks,
+    Sized,
+    actual,
+    at_boundary,
+    bounded,
+    is_boundary,
+    is_dynamic,
+    joined,
+    leaves,
+)
+from hloom.passes.expand.expansion import (
+    Combiners,
+    Expansion,
+    move_control_edges,
+    refuse,
+    settle,
+)
 from hloom.passes.expand.map_inliner import ELEMENTWISE
 from hloom.passes.facts import fact
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
@@ -32,18 +48,9 @@ from hloom.rewrite.driver import Trace
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape, shape, tuple_shape
 
-BOUNDARY = frozenset(["PadToStatic", "SliceToDynamic"])
-SIZES = frozenset(["set-dimension-size", "get-dimension-size", "dynamic-reshape"])
+TUPLES = frozenset(["tuple", "get-tuple-element"])
+PASSED_ON = frozenset(["opt-barrier", "domain", "add-dependency"])
 assert dynamic_indexing.RULES is RULES
-
-
-def _is_boundary(i: Instruction) -> bool:
-    return i.opcode == "custom-call" and i.attrs.custom_call_target in BOUNDARY
-
-
-def is_dynamic(i: Instruction) -> bool:
-    """Whether an instruction has, makes or asks for a run-time size."""
-    return i.opcode in SIZES or i.shape.is_dynamic or any(o.shape.is_dynamic for o in i.operands)
 
 
 @fact
@@ -52,16 +59,11 @@ def static_shapes(module) -> bool:
     entry = module.entry
     return all(
         i.shape.is_static
-        or _is_boundary(i)
+        or is_boundary(i)
         or (i.parent is entry and (i.opcode == "parameter" or i.is_root))
         or (i.opcode == "get-tuple-element" and i.operands[0].opcode == "parameter")
         for i in module.instructions()
     )
-
-
-def leaves(x: Sized) -> list[Sized]:
-    """The arrays in a value, in order."""
-    return [x] if x.parts is None else [leaf for p in x.parts for leaf in leaves(p)]
 
 
 class _Padding:
@@ -73,6 +75,8 @@ class _Padding:
         self.masks = Masks(self.b)
         self.made: dict[Instruction, Sized] = {}
         self.before = c.in_order()
+        self.old_root = c.root
+        self.old_shape = c.root.shape
 
     # -- from values to Sized and back
 
@@ -145,19 +149,18 @@ class _Padding:
                 return Sized(i, {}, [self.known(o) for o in i.operands])
             return None
         if i.opcode == "get-tuple-element":
-            x = self.made.get(i.operands[0])
-            if x is None or x.parts is None:
-                return self.boundary(i) if i.shape.is_dynamic and i.shape.is_array else None
-            return x.parts[i.attrs.index]
+            return self.element(i)
         if i.opcode in ("while", "conditional"):
             return self.control(i)
-        if i.opcode in ("opt-barrier", "domain", "add-dependency") and i.shape.is_dynamic:
+        if i.opcode in PASSED_ON or (i.opcode == "copy" and i.shape.is_tuple):
             return self.known(i.operands[0])
         operands = [self.known(o) for o in i.operands]
         if i.opcode in ELEMENTWISE:
             made = pointwise(self.masks, i, operands)
         elif i.opcode in RULES:
             made = RULES[i.opcode](self.masks, i, operands)
+        elif not self.is_sized(i) and i.opcode != "custom-call" and not i.has_side_effect:
+            made = Sized(again(self.masks, i, *(x.value for x in operands)))
         else:
             raise refuse(
                 i,
@@ -166,7 +169,33 @@ class _Padding:
                 "dynamic-shape",
                 "keep it static, or pad before and set the size after it",
             )
-        return self.fitted(made, i.shape)
+        return self.fitted(made, self.said(i, operands, made))
+
+    def said(self, i: Instruction, operands: list[Sized], made: Sized) -> Shape:
+        """The shape of a result: what is written, and each run-time size that values bring.
+
+        A shape may call static what has a run-time size, as programs are valid whose shapes differ
+        in that alone. Then the values decide, as in the interpreter.
+        """
+        if all(not leaf.sizes for leaf in leaves(made)):
+            return i.shape
+        if i.opcode in ("broadcast", "set-dimension-size"):
+            return joined(i.shape, actual(made))
+        if hasattr(i.op.attrs, "check"):
+            return i.shape
+        shapes = tuple([actual(x) for x in operands])
+        called = tuple([c.program_shape for c in i.called])
+        return joined(i.shape, i.op.infer(i.attrs, shapes, called))
+
+    def element(self, i: Instruction) -> Sized | None:
+        """An element of a tuple; what the tuple holds says whether its sizes are dynamic."""
+        whole, index = i.operands[0], i.attrs.index
+        x = self.made.get(whole)
+        if x is not None:
+            return self.parts(x, len(whole.shape.elements))[index]
+        if i.shape is not whole.shape.elements[index]:
+            i.shape = whole.shape.elements[index]
+        return self.boundary(i) if i.shape.is_dynamic and i.shape.is_array else None
 
     def boundary(self, x: Instruction) -> Sized:
         """An array that comes from outside: padded, with its sizes read."""
@@ -182,21 +211,48 @@ class _Padding:
         changed = any(o in self.made for o in operands)
         if not changed and not any(is_dynamic(j) for c in i.called for j in c.instructions):
             return None
-        packed = []
-        for o in operands:
-            x = self.fitted(self.known(o), o.shape)
-            packed.append(self.b.tuple(*self.flat(x)))
-        for k, c in enumerate(i.called):
-            given = operands[0] if i.opcode == "while" else operands[k]
-            condition = i.opcode == "while" and k == 0
+        if i.opcode == "while":
+            return self.loop(i)
+        packed, inner = [self.known(i.operands[0]).value], []
+        for o, c in zip(operands, i.called, strict=True):
+            given = joined(c.parameters[0].shape, actual(self.known(o)))
+            packed.append(self.packed(self.known(o), given))
+            inner.append(_Padding(c, self.b.combiners))
+            inner[-1].run_called(given, self.flat_shape(i, given))
+        of = joined(i.shape, *(p.result_shape for p in inner))
+        for p in inner:
+            p.finish(of)
+        return self.replaced(i, packed, of)
+
+    def loop(self, i: Instruction) -> Sized:
+        """A loop whose state has run-time sizes: those of its start, and those that it says."""
+        x = self.known(i.operands[0])
+        condition, body = i.called
+        said = [i, *body.parameters, body.root, *condition.parameters]
+        of = joined(*(j.shape for j in said), actual(x))
+        packed = self.flat_shape(i, of)
+        for c in i.called:
             inner = _Padding(c, self.b.combiners)
-            inner.run_called(given.shape, self.flat_shape(i, given.shape), not condition)
-        of = self.flat_shape(i, i.shape)
-        if i.opcode == "conditional":
-            packed.insert(0, self.known(i.operands[0]).value)
-        made = self.b.like(i, *packed, shape=of)
+            inner.run_called(of, packed)
+            if c is body and joined(of, inner.result_shape) is not of:
+                raise refuse(
+                    i,
+                    f"its body makes {inner.result_shape.text_without_layout} of a state that "
+                    f"is {of.text_without_layout}",
+                    "dynamic-shape",
+                    "write in the shape of the state which of its sizes are run-time sizes",
+                )
+            inner.finish(of if c is body else None)
+        return self.replaced(i, [self.packed(x, of)], of)
+
+    def packed(self, x: Sized, of: Shape) -> Instruction:
+        """A value with the sizes of a shape, as one tuple."""
+        return self.b.tuple(*self.flat(self.fitted(x, of)))
+
+    def replaced(self, i: Instruction, operands: list[Instruction], of: Shape) -> Sized:
+        made = self.b.like(i, *operands, shape=self.flat_shape(i, of))
         made.sharding = None
-        return self.unflat(made, i.shape)
+        return self.unflat(made, of)
 
     # -- a computation
 
@@ -206,12 +262,13 @@ class _Padding:
                 if i not in self.made and i.shape.is_dynamic and i.shape.is_array:
                     self.made[i] = self.boundary(i)
                 continue
-            if _is_boundary(i):
+            if is_boundary(i):
                 continue
             control = i.opcode in ("while", "conditional")
             if not (control or is_dynamic(i) or any(o in self.made for o in i.operands)):
                 continue
-            if control or is_dynamic(i) or i.opcode in ("tuple", "get-tuple-element"):
+            begun = len(self.b.made)
+            if control or is_dynamic(i) or i.opcode in TUPLES or self.is_sized(i):
                 new = self.step(i)
             else:  # static itself, it reads a static value that was made anew
                 operands = [self.whole(self.known(o), o.shape) for o in i.operands]
@@ -220,21 +277,41 @@ class _Padding:
                 new = Sized(self.b.like(i, *operands))
             if new is not None:
                 self.made[i] = new
+                if i.has_control_edges and (new.value is not i or new.parts is not None):
+                    self.keep_order(i, new, self.b.made[begun:])
 
-    def run_called(self, given: Shape, packed: Shape, packs_root: bool) -> None:
-        """Make a body or branch take a packed state, and return one if `packs_root`."""
-        c = self.computation
-        (parameter,) = c.parameters
-        old_root = c.root
+    def is_sized(self, i: Instruction) -> bool:
+        """Whether an operand has a run-time size that no shape says."""
+        known = [self.made[o] for o in i.operands if o in self.made]
+        return any(leaf.sizes for x in known for leaf in leaves(x))
+
+    def keep_order(self, old: Instruction, new: Sized, made: list[Instruction]) -> None:
+        """Let what was made wait for what the old instruction waited for, and the other way."""
+        ends = [leaf.value for leaf in leaves(new) if leaf.value is not old]
+        before, after = old.control_predecessors, old.control_successors
+        move_control_edges(old, ends, made)
+        if not made:
+            for s in (*after, *old.users):
+                for p in before:
+                    s.add_control_predecessor(p)
+
+    def run_called(self, given: Shape, packed: Shape) -> None:
+        """Make a body or branch take a packed state; `finish` says what it returns."""
+        (parameter,) = self.computation.parameters
         parameter.shape = packed
         parameter.sharding, parameter.extra = None, None
         self.made[parameter] = self.unflat(parameter, given)
         self.run()
-        x = self.known(old_root)
-        if packs_root:
-            c.root = self.b.tuple(*self.flat(self.fitted(x, old_root.shape)))
-        else:
-            c.root = x.value
+
+    @property
+    def result_shape(self) -> Shape:
+        """The shape of the root, with the run-time sizes that its value brings."""
+        return actual(self.known(self.old_root))
+
+    def finish(self, of: Shape | None) -> None:
+        """Return a packed value with the sizes of a shape; None: the one static value."""
+        x = self.known(self.old_root)
+        self.computation.root = x.value if of is None else self.packed(x, of)
         self.drop()
 
     def drop(self) -> None:
@@ -244,13 +321,11 @@ class _Padding:
 
     def run_entry(self) -> None:
         """Make the entry static between its parameters and its result."""
-        c = self.computation
-        old_root = c.root
         self.run()
-        if old_root in self.made:
-            root = self.result(self.made[old_root], old_root.shape)
-            root.shape = old_root.shape
-            c.root = root
+        if self.old_root in self.made or self.old_root.shape is not self.old_shape:
+            root = self.result(self.known(self.old_root), self.old_shape)
+            root.shape = self.old_shape
+            self.computation.root = root
         self.drop()
 
     def result(self, x: Sized, of: Shape) -> Instruction:
@@ -289,7 +364,7 @@ class DynamicPadder(Pass):
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
-        if not any(is_dynamic(i) and not _at_boundary(i) for i in module.instructions()):
+        if not any(is_dynamic(i) and not at_boundary(i) for i in module.instructions()):
             return PassResult()
         FlattenCallGraph().run(module, threads=threads)
         CallInliner().run(module, threads=threads)
@@ -308,16 +383,3 @@ class DynamicPadder(Pass):
         remove_dead_computations(module)
         settle(module, list(module.computations))
         return PassResult(True, Counter(padded=1))
-
-
-def _at_boundary(i: Instruction) -> bool:
-    """Whether an instruction may stay dynamic: an entry parameter, or what pads and slices."""
-    if _is_boundary(i):
-        return True
-    if i.opcode == "parameter":
-        return i.parent.is_entry
-    if i.opcode == "get-tuple-element":
-        return i.operands[0].opcode == "parameter" and i.parent.is_entry
-    if i.opcode == "tuple" and i.is_root:
-        return all(_is_boundary(o) or not o.shape.is_dynamic for o in i.operands)
-    return False

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expansion, refuse
 from hloom.types.dtype import S32
-from hloom.types.shape import Shape, shape
+from hloom.types.shape import Shape, shape, tuple_shape
 
 Sizes = dict[int, Instruction]
+BOUNDARY = frozenset(["PadToStatic", "SliceToDynamic"])
+SIZES = frozenset(["set-dimension-size", "get-dimension-size", "dynamic-reshape"])
 
 
 @dataclass
@@ -24,6 +26,11 @@ class Sized:
     value: Instruction
     sizes: Sizes = field(default_factory=dict)
     parts: list[Sized] | None = None
+
+
+def leaves(x: Sized) -> list[Sized]:
+    """The arrays in a value, in order."""
+    return [x] if x.parts is None else [leaf for p in x.parts for leaf in leaves(p)]
 
 
 def static_shape(of: Shape) -> Shape:
@@ -41,6 +48,28 @@ def bounded(i: Instruction, of: Shape) -> Shape:
             "give it a bound: f32[<=1024]",
         )
     return static_shape(of)
+
+
+def actual(x: Sized) -> Shape:
+    """The shape of a value: its bounds, dynamic wherever it has a run-time size."""
+    if x.parts is not None:
+        return tuple_shape(actual(p) for p in x.parts)
+    of = x.value.shape
+    if not of.is_array:
+        return of
+    return shape(of.dtype, of.dims, of.layout, [d in x.sizes for d in range(of.rank)])
+
+
+def joined(*shapes: Shape) -> Shape:
+    """Of shapes that differ in what is dynamic, the one with all of that; with the first
+    one's layouts."""
+    first = shapes[0]
+    if first.is_tuple:
+        return tuple_shape(joined(*parts) for parts in zip(*(s.elements for s in shapes)))
+    if not first.is_array:
+        return first
+    flags = [any(s.is_dynamic_dim(d) for s in shapes) for d in range(first.rank)]
+    return shape(first.dtype, first.dims, first.layout, flags)
 
 
 class Masks:
@@ -93,3 +122,32 @@ class Masks:
         zero = self.number(0)
         at = [start if d == axis else zero for d in range(value.shape.rank)]
         return b.emit("dynamic-slice", twice, *at, dynamic_slice_sizes=value.shape.dims)
+
+
+# -- which instructions are about run-time sizes
+
+
+def is_boundary(i: Instruction) -> bool:
+    """Whether it pads what comes in, or writes what goes out."""
+    return i.opcode == "custom-call" and i.attrs.custom_call_target in BOUNDARY
+
+
+def is_dynamic(i: Instruction) -> bool:
+    """Whether an instruction has, makes or asks for a run-time size."""
+    return i.opcode in SIZES or i.shape.is_dynamic or any(o.shape.is_dynamic for o in i.operands)
+
+
+def at_boundary(i: Instruction) -> bool:
+    """Whether an instruction may stay dynamic: an entry parameter, or what pads and slices."""
+    if is_boundary(i):
+        return True
+    if i.opcode == "parameter":
+        return i.parent.is_entry
+    if i.opcode == "get-tuple-element":
+        x = i.operands[0]
+        told = x.shape.elements[i.attrs.index].bare is i.shape.bare
+        return x.opcode == "parameter" and x.parent.is_entry and told
+    if i.opcode == "tuple" and i.is_root:
+        parts = zip(i.operands, i.shape.elements, strict=True)
+        return all(o.shape.bare is s.bare and (is_boundary(o) or s.is_static) for o, s in parts)
+    return False

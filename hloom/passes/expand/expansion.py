@@ -204,7 +204,7 @@ def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> Instructio
     if new in made and old.extra:
         new.extra = {**old.extra, **(new.extra or {})}
     if old.control_predecessors or old.control_successors:
-        _move_control_edges(old, new, b.made)
+        move_control_edges(old, [new], b.made)
     computation = b.computation
     computation.replace(old, new)
     computation.erase(old)
@@ -250,7 +250,10 @@ def _laid_out(b: Expansion, x: Instruction, of: Shape, made: dict) -> Instructio
     return copied
 
 
-def _move_control_edges(old: Instruction, new: Instruction, made: list[Instruction]) -> None:
+def move_control_edges(
+    old: Instruction, ends: Sequence[Instruction], made: list[Instruction]
+) -> None:
+    """Let what begins what was made wait for the predecessors, and successors for its ends."""
     before, after = old.control_predecessors, old.control_successors
     old.drop_control_edges()
     inside = set(made)
@@ -259,7 +262,8 @@ def _move_control_edges(old: Instruction, new: Instruction, made: list[Instructi
             for p in before:
                 x.add_control_predecessor(p)
     for s in after:
-        s.add_control_predecessor(new)
+        for end in ends:
+            s.add_control_predecessor(end)
 
 
 def read_elements_directly(t: Instruction) -> None:
