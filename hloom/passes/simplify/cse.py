@@ -2,7 +2,9 @@
 
 One walk in dependency order: an instruction is put under a key made of its opcode, attributes and
 (already merged) operands; a second one under the same key is replaced by the first. Called
-computations compare by what they hold, so two reducers that add are the same reducer.
+computations compare by what they hold, so two reducers that add are the same reducer, and two
+searches of one table for one number are one loop. Bodies of loops and branches can be long: they
+are read only when a second one is given the same operands.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ NEVER = frozenset(
     "parameter rng rng-bit-generator rng-get-and-update-state opt-barrier infeed outfeed "
     "send send-done recv recv-done after-all add-dependency domain async-start async-update "
     "async-done copy-start copy-done all-reduce-start all-reduce-done all-gather-start "
-    "all-gather-done collective-permute-start collective-permute-done call while conditional "
-    "copy".split()
+    "all-gather-done collective-permute-start collective-permute-done call copy".split()
 )
 """Operations whose identity matters, that have effects, or that another pass owns."""
+LONG = frozenset(("while", "conditional"))
+"""Operations whose called computations may be as long as a program."""
 
 
 def _holds_buffer(shape: Shape) -> bool:
@@ -51,8 +54,8 @@ class _Keys:
         self.merge_fusions = merge_fusions
         self.bodies: dict[Computation, int] = {}
         self.forms: dict[Hashable, int] = {}
-        """Each body that was met and its number; equal bodies have one number, so that comparing
-        and hashing never goes deeper than one body."""
+        """The number of each body that was met, and of each value in one. Equal ones have one
+        number, so that comparing and hashing never goes deeper than one instruction."""
 
     def of(self, i: Instruction) -> Hashable | None:
         """None when the instruction must stay what it is."""
@@ -87,14 +90,17 @@ class _Keys:
         return self.bodies[c]
 
     def form(self, c: Computation) -> Hashable:
-        """A computation whose values are numbered and whose callees are."""
-        number = {i: k for k, i in enumerate(c.in_order())}
-        rows = []
-        for i in number:
-            if i.opcode == "rng":  # no two are the same
-                return ("random", i.id)
-            rows.append(self.expression(i, tuple([number[x] for x in i.operands])))
-        return (number[c.root], tuple(rows))
+        """What a computation returns, as the number of a value. Every value of a body has a number,
+        equal ones the same, so that in which order it was written plays no part."""
+        numbers: dict[Instruction, int] = {}
+        for i in c.in_order():
+            # No two draws of random numbers are the same.
+            drawn = i.opcode in ("rng", "rng-get-and-update-state")
+            operands = tuple([numbers[x] for x in i.operands])
+            value = ("random", i.id) if drawn else ("value", self.expression(i, operands))
+            numbers[i] = self.forms.setdefault(value, len(self.forms))
+        parameters = tuple([numbers[p] for p in c.parameters])
+        return ("body", parameters, numbers[c.root])
 
 
 @register
@@ -124,11 +130,17 @@ class CommonSubexpressionElimination(Pass):
         """Merge within one computation; return how many instructions went."""
         first: dict[Hashable, Instruction] = {}
         kept_for: dict[Instruction, Instruction] = {}
+        alike: dict[Hashable, Instruction] = {}
         for i in c.in_order():
             if not kept_for.keys().isdisjoint(i.operands):
                 i.set_operands(tuple([kept_for.get(x, x) for x in i.operands]))
             if i.opcode == "constant" and i.shape.is_array and i.shape.size > 2**24:
                 continue
+            if i.opcode in LONG:
+                early = alike.setdefault((i.opcode, i.operands, i.shape), i)
+                if early is i:
+                    continue
+                first.setdefault(keys.of(early), early)
             key = keys.of(i)
             if key is None:
                 continue
