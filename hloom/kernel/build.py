@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hloom.base.diagnostics import VerifyError
 from hloom.kernel.kernel import (
     PRED,
     S64,
@@ -23,6 +24,7 @@ from hloom.kernel.kernel import (
     Type,
     Value,
 )
+from hloom.kernel.verify_ops import BrokenRule, require_size, require_stretch
 from hloom.types.dtype import DType
 
 # Ops that may not be moved or shared: they touch memory or hold blocks.
@@ -155,10 +157,30 @@ class KernelBuilder:
         return x if x.dtype is dtype else self.unary("convert", x, dtype)
 
     def broadcast(self, x: Value, shape: tuple[int, ...]) -> Value:
-        return x if x.shape == shape else self.add("broadcast", (x,), TileType(x.dtype, shape))
+        """The tile repeated along new first axes, and along its own of size 1; `VerifyError` where
+        the shapes do not fit."""
+        return x if x.shape == shape else self._restated("broadcast", x, shape, require_stretch)
 
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
-        return x if x.shape == shape else self.add("reshape", (x,), TileType(x.dtype, shape))
+        """The same elements in row-major order; `VerifyError` where their number is another."""
+        return x if x.shape == shape else self._restated("reshape", x, shape, require_size)
+
+    def _restated(
+        self,
+        opcode: str,
+        x: Value,
+        shape: tuple[int, ...],
+        require: Callable[[Any, TileType], None],
+    ) -> Value:
+        """An op whose shape is what the writer says: asked here, as it follows from no operand."""
+        type = TileType(x.dtype, shape)
+        try:
+            require(x.type, type)
+        except BrokenRule as broken:
+            message = f"{opcode}: {broken.message}"
+            name = f"@{self.kernel.name}"
+            raise VerifyError(message, instruction=name, rule=broken.rule) from None
+        return self.add(opcode, (x,), type)
 
     def transpose(self, x: Value, permutation: tuple[int, ...]) -> Value:
         shape = tuple([x.shape[d] for d in permutation])

@@ -209,17 +209,27 @@ def _bitcast_convert(op: Op) -> Type:
 
 def _broadcast(op: Op) -> Type:
     x, type = op.operands[0].type, _declared(op)
+    require_stretch(x, type)
+    return TileType(x.dtype, type.shape)
+
+
+def require_stretch(x: TileType, type: TileType) -> None:
+    """Refuse to broadcast a tile to one whose last axes are not its own, or of its own size 1."""
     tail = type.shape[len(type.shape) - len(x.shape) :] if len(x.shape) <= len(type.shape) else ()
     if len(tail) != len(x.shape) or any(n not in (1, m) for n, m in zip(x.shape, tail)):
         raise BrokenRule(f"{x} does not stretch to {type}", "kernel-shape")
-    return TileType(x.dtype, type.shape)
 
 
 def _reshape(op: Op) -> Type:
     x, type = op.operands[0].type, _declared(op)
+    require_size(x, type)
+    return TileType(x.dtype, type.shape)
+
+
+def require_size(x: TileType, type: TileType) -> None:
+    """Refuse to make a tile of one of another number of elements."""
     if prod(x.shape) != prod(type.shape):
         raise BrokenRule(f"{x} and {type} differ in size", "kernel-shape")
-    return TileType(x.dtype, type.shape)
 
 
 def _transpose(op: Op) -> Type:

@@ -229,3 +229,15 @@ def test_verifying_is_fast():
     start = time.perf_counter()
     verify_kernel(kernel)
     assert time.perf_counter() - start < 0.7
+
+
+@pytest.mark.parametrize("before, after", [((16,), ()), ((2,), (2, 3)), ((3, 1), (4, 5))])
+def test_the_builder_stretches_no_tile_that_does_not_fit(before, after):
+    b = KernelBuilder("k", ())
+    x = b.constant(F32, 1.0, before)
+    with pytest.raises(VerifyError, match="does not stretch") as caught:
+        b.broadcast(x, after)
+    assert (caught.value.rule, caught.value.instruction) == ("kernel-shape", "@k")
+    with pytest.raises(VerifyError, match="differ in size"):
+        b.reshape(x, (*after, 7))
+    assert b.broadcast(b.constant(F32, 1.0, (3, 1)), (2, 3, 4)).shape == (2, 3, 4)

@@ -143,6 +143,33 @@ def test_what_crashes_llvm_is_an_error(small_batches, pool, monkeypatch):
     assert compiled(functions(8), 1) == compiled(functions(8), 0)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_a_worker_thread_fails_with_is_an_error(small_batches, pool, monkeypatch):
+    """A mistake in the thread that feeds a worker reaches whoever waits; later ones go on."""
+    real = under_test._compiled
+    mistakes = [RuntimeError("not foreseen")]
+
+    def mistaken(process, batch):
+        if mistakes:
+            raise mistakes.pop()
+        return real(process, batch)
+
+    monkeypatch.setattr(under_test, "_compiled", mistaken)
+    pool.start(1)
+    first = ready(pool)
+    with CodeCompiler(HOST, 1, 1) as code:
+        code.add("f", FUNCTION.format(name="f", number=1))
+        code._hand_over()
+        until(lambda: not pool.waiting)  # the thread has it
+        with pytest.raises(HloError, match="not foreseen") as caught:
+            code.objects()
+    assert caught.value.rule == "llvm-worker"
+    until(lambda: pool.feeders == 0)
+    assert first.poll() is not None  # its process went with the thread
+    assert compiled(functions(8), 1) == compiled(functions(8), 0)
+    until(lambda: pool.processes)
+
+
 @pytest.mark.parametrize("program", ["", "/nowhere/python", "/bin/true", "/bin/echo"])
 def test_where_no_worker_can_be_had_the_caller_does_it(small_batches, pool, monkeypatch, program):
     monkeypatch.setattr(sys, "executable", program)
