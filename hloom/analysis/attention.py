@@ -1,17 +1,18 @@
-"""Recognises attention: a dot, a softmax along its last dimension, and a dot with the result.
+"""Recognises attention: a dot, a softmax of it, and a dot with the result.
 
     scores = dot(q, k);  s = scale, mask, soft cap of scores (elementwise)
     e = exp(s - max(s));  p = e / sum(e);  out = dot(p, v)
 
 Converts, reshapes, transposes and broadcasts of dimensions may stand anywhere between; that is
-what frontends put there. The answer names the parts, or says what is missing.
+what frontends put there. The answer names the parts, or says what is missing; whether the softmax
+runs along the right dimension is for `attention_form.py` to say.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloom.analysis.fusible import POINT, reduces_minor, role
+from hloom.analysis.fusible import POINT, role
 from hloom.ir.instruction import Instruction
 
 PASSING = frozenset("convert reshape bitcast transpose copy reduce-precision".split())
@@ -37,8 +38,18 @@ class Attention:
     """The second dot."""
     probabilities_side: int
     """Which operand of the second dot the probabilities are."""
+    floors: tuple[Instruction, ...]
+    """What the maximum is compared with before it is subtracted."""
     members: tuple[Instruction, ...]
-    """Everything from the first dot to the second, operands first, both included."""
+    """Everything from the first dot to the second, operands first, both included; with masks that
+    are computed from nothing but constants."""
+    dependent: frozenset[Instruction]
+    """The members that come from the first dot."""
+
+    @property
+    def values_side(self) -> int:
+        """Which operand of the second dot the values are."""
+        return 1 - self.probabilities_side
 
 
 def attention_pattern(output: Instruction) -> Attention | str:
@@ -54,14 +65,26 @@ def attention_pattern(output: Instruction) -> Attention | str:
         if isinstance(found, str):
             why = found
             continue
-        masked, maximum, total = found
+        masked, maximum, total, floors = found
         inside = _members(output, side)
         if isinstance(inside, str):
             return inside
-        dots = [p for p in inside if p.opcode == "dot" and p is not output]
+        members, dependent = inside
+        dots = [p for p in dependent if p.opcode == "dot" and p is not output]
         if len(dots) != 1:
             return f"the scores come from {len(dots)} dots"
-        return Attention(dots[0], masked, maximum, total, division, output, side, tuple(inside))
+        return Attention(
+            dots[0],
+            masked,
+            maximum,
+            total,
+            division,
+            output,
+            side,
+            tuple(floors),
+            tuple(members),
+            frozenset(dependent),
+        )
     return why
 
 
@@ -72,8 +95,10 @@ def through(x: Instruction, opcodes: frozenset[str]) -> Instruction:
     return x
 
 
-def _softmax(division: Instruction) -> tuple[Instruction, Instruction, Instruction] | str:
-    """What the softmax is of, its maximum and its sum."""
+def _softmax(
+    division: Instruction,
+) -> tuple[Instruction, Instruction, Instruction, list[Instruction]] | str:
+    """What the softmax is of, its maximum and its sum, and what bounds the maximum."""
     e = through(division.operands[0], PASSING)
     total = through(division.operands[1], SPREADING)
     if e.opcode != "exponential":
@@ -85,28 +110,29 @@ def _softmax(division: Instruction) -> tuple[Instruction, Instruction, Instructi
         return "no maximum is subtracted"
     masked = difference.operands[0]
     maximum = through(difference.operands[1], SPREADING)
+    floors: list[Instruction] = []
     if maximum.opcode == "maximum":  # with a least value, against rows that are masked whole
         folds = [through(x, SPREADING) for x in maximum.operands]
         maximum = next((x for x in folds if x.opcode == "reduce"), maximum)
+        floors = [x for x in folds if x is not maximum]
     if not _is_fold(maximum, "maximum"):
         return "what is subtracted is no maximum"
     if through(maximum.operands[0], PASSING) is not through(masked, PASSING):
         return "the maximum is of something else"
-    return masked, maximum, total
+    return masked, maximum, total, floors
 
 
 def _is_fold(x: Instruction, by: str) -> bool:
-    return (
-        x.opcode == "reduce"
-        and x.shape.is_array
-        and x.called[0].root.opcode == by
-        and reduces_minor(x)
-    )
+    """Whether it is a reduce by one operation of its two parameters."""
+    if x.opcode != "reduce" or not x.shape.is_array:
+        return False
+    root = x.called[0].root
+    return root.opcode == by and {p.opcode for p in root.operands} == {"parameter"}
 
 
-def _members(output: Instruction, side: int) -> list[Instruction] | str:
-    """The instructions from the first dot to the last that read one another alone."""
-    inside: dict[Instruction, None] = {output: None}
+def _members(output: Instruction, side: int) -> tuple[list[Instruction], list[Instruction]] | str:
+    """The instructions from the first dot to the last that read one another alone, and those of
+    them that come from the first dot; operands first."""
     stack = [output.operands[side]]
     below: set[Instruction] = set()
     while stack:
@@ -118,18 +144,28 @@ def _members(output: Instruction, side: int) -> list[Instruction] | str:
             return "too much stands between the dots"
         if p.opcode != "dot" and p.opcode not in LEAVES and role(p)[0] in (POINT, "fold"):
             stack.extend(p.operands)
-    dots = [p for p in below if p.opcode == "dot"]
     order = [p for p in output.parent.in_order() if p in below]
-    reach: set[Instruction] = set(dots)
+    dependent: dict[Instruction, None] = {}
+    made: dict[Instruction, None] = {}
     for p in order:
-        if p in reach or (p.opcode not in LEAVES and not reach.isdisjoint(p.operands)):
-            reach.add(p)
-            inside[p] = None
-    for p in inside:
-        if p is not output and (p.is_root or any(u not in inside for u in p.users)):
+        if p.opcode == "dot" or not dependent.keys().isdisjoint(p.operands):
+            dependent[p] = None
+        elif is_made_up(p, made):
+            made[p] = None
+    dependent[output] = None
+    for p in dependent:
+        if p is not output and (p.is_root or any(u not in dependent for u in p.users)):
             return f"%{p.name} is read elsewhere as well"
-    for p in order:  # masks, scales: what is cheap comes along
-        if p not in inside and p.opcode in ("constant", "iota", "broadcast"):
-            inside.setdefault(p)
-    position = {p: k for k, p in enumerate(order)}
-    return sorted(inside, key=lambda p: position.get(p, len(order)))
+    for p in dependent:
+        if p is not output and p.opcode != "dot" and role(p)[0] not in (POINT, "fold"):
+            return f"%{p.name}: {p.opcode} stands between the dots"
+    return [p for p in (*order, output) if p in dependent or p in made], list(dependent)
+
+
+def is_made_up(p: Instruction, others: dict[Instruction, None]) -> bool:
+    """Whether a value is small, spread over the scores (a mask, a scale), or follows from such."""
+    if role(p)[0] != POINT:
+        return False
+    if p.opcode in ("constant", "iota", "broadcast"):
+        return True
+    return bool(p.operands) and all(x in others for x in p.operands)

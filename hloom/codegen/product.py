@@ -63,8 +63,9 @@ class Product:
         return 2 * self.batch * self.row_groups * self.rows * self.columns * self.depth
 
 
-def dot_product(i: Instruction, leaves: set[Instruction]) -> Product:
-    """A canonical dot as a product of matrices."""
+def dot_product(i: Instruction, leaves: set[Instruction], swapped: bool | None = None) -> Product:
+    """A canonical dot as a product of matrices; `swapped` says whether its second operand has the
+    rows, None leaves the choice to what is fast."""
     a = i.attrs
     lhs, rhs = i.operands
     batches = [lhs.shape.dims[d] for d in a.lhs_batch_dims]
@@ -72,7 +73,8 @@ def dot_product(i: Instruction, leaves: set[Instruction]) -> Product:
     right = _Side.of(rhs, a.rhs_batch_dims, a.rhs_contracting_dims)
     of = accumulator_type(i.shape.dtype)
     assert i.shape.rank == len(batches) + 2
-    swapped = right.size <= FEW_COLUMNS and left.size > right.size
+    if swapped is None:
+        swapped = right.size <= FEW_COLUMNS and left.size > right.size
     if swapped:
         left, right = right, left
 

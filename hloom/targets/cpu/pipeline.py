@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
+from hloom.passes.fuse.attention_fusion import AttentionFusion
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.layout.layout_normalization import LayoutNormalization
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
@@ -42,6 +43,7 @@ def cpu_pipeline() -> Pipeline:
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
             ReshapeToBitcast(),  # what only renames memory is no work
+            AttentionFusion(),  # scores need not be in memory
             Fusion(),
             DeadCodeElimination(),
         ),

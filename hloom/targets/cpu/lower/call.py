@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hloom.codegen.attention import attention_kernel, body_attention
 from hloom.codegen.tile import Body, is_update
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
@@ -17,6 +18,9 @@ from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
     moved = moved_operands(cpu, i)
     body = Body.of(i)
+    attention = body_attention(body)
+    if attention is not None:
+        return cpu.kernel(i, lambda: attention_kernel(body, attention, cpu.vector_bytes))
     hero = hero_of(body)
     if hero is not None:
         return moved + cpu.kernel(i, lambda: hero_kernel(body, hero, cpu.vector_bytes))

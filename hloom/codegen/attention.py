@@ -1,0 +1,366 @@
+"""Attention as one kernel: scores are never in memory all at once.
+
+A step of the grid owns some rows (queries) of one batch element and walks over the keys, a block at
+a time. Keys and values of a block are packed as the product kernels pack them; for each tile of
+rows the scores of the block are computed, masked, and their exponentials summed and multiplied by
+the values, relative to the largest score met so far. When a larger one is met, what was summed
+before is scaled down. (Milakov and Gimelshein 2018, Online normalizer calculation for softmax;
+Dao et al. 2022, FlashAttention.)
+
+Tiles that do not divide their matrix are moved back to end with it, as in `gemm.py`. Scores of such
+a tile are stored where their keys belong in the block, so that what two tiles have is written twice
+with equal values and read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from hloom.analysis.attention import attention_pattern
+from hloom.analysis.attention_form import AttentionForm, attention_form
+from hloom.analysis.indexing import IndexMap
+from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.elements import Elements, Index
+from hloom.codegen.epilogue import way
+from hloom.codegen.gemm import Finish
+from hloom.codegen.gemm_pack import Packer, Part
+from hloom.codegen.gemm_plan import Plan
+from hloom.codegen.product import Product, dot_product
+from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.kernel.kernel import Value
+from hloom.types.dtype import dtype
+
+F32 = dtype("f32")
+# Keys of a block: scores of a tile of rows and both packed blocks stay in the second-level cache.
+BLOCK_KEYS = 256
+# Rows of a step: few enough for all threads to have steps, enough to pay for the packing.
+MOST_ROWS, LEAST_ROWS = 192, 48
+WANTED_STEPS = 8
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """Sizes of the blocks of one attention kernel."""
+
+    height: int
+    lanes: int
+    vectors: int
+    panels: int
+    """Tiles of keys in a block."""
+    row_tiles: int
+    """Tiles of rows in a step."""
+    chunks: int
+
+    @staticmethod
+    def of(form: AttentionForm, vector_bytes: int) -> AttentionPlan:
+        """The plan for a machine with such vectors."""
+        lanes = vector_bytes // 4
+        height, vectors = (6, 4) if vector_bytes != 32 else (6, 2)
+        height = min(height, form.rows)
+        tiles = -(-form.rows // height)
+        wanted = -(-WANTED_STEPS // form.batch)
+        per_step = min(max(-(-form.rows // wanted), LEAST_ROWS), MOST_ROWS)
+        row_tiles = min(tiles, -(-per_step // height))
+        chunks = -(-tiles // row_tiles)
+        panels = max(1, min(BLOCK_KEYS, form.keys) // (vectors * lanes))
+        return AttentionPlan(height, lanes, vectors, panels, -(-tiles // chunks), chunks)
+
+    @property
+    def width(self) -> int:
+        """Keys or columns of a tile."""
+        return self.lanes * self.vectors
+
+    @property
+    def block(self) -> int:
+        """Keys of a block."""
+        return self.panels * self.width
+
+
+def body_attention(body: Body) -> AttentionForm | None:
+    """The attention that a body computes; None where it is none."""
+    dots = [x for x in body.instructions if x.opcode == "dot"]
+    if len(dots) != 2 or len(body.roots) != 1:
+        return None
+    found = attention_pattern(dots[1])
+    if isinstance(found, str):
+        return None
+    form = attention_form(found)
+    if isinstance(form, str) or way(body, found.output) is None:
+        return None
+    return form
+
+
+def attention_kernel(body: Body, form: AttentionForm, vector_bytes: int) -> Emitted:
+    """The kernel of a body that is an attention."""
+    plan = AttentionPlan.of(form, vector_bytes)
+    frame = Frame(body, (form.batch, plan.chunks), vector_bytes)
+    writer = AttentionWriter(frame, form, plan)
+    writer.write()
+    depth, columns = writer.scores.depth, writer.values.columns
+    scores = form.rows * form.keys / plan.chunks
+    return frame.finish(20.0 + scores * (0.02 * (depth + columns) + 0.5))
+
+
+class AttentionWriter(Finish):
+    """Writes one step of an attention."""
+
+    def __init__(self, frame: Frame, form: AttentionForm, plan: AttentionPlan) -> None:
+        super().__init__(frame, form.of.output)
+        self.form, self.plan = form, plan
+        leaves = {x for x, _ in frame.body.leaves}
+        self.scores = dot_product(form.of.scores, leaves, swapped=form.keys_left)
+        self.values = dot_product(form.of.output, leaves, swapped=form.values_left)
+        depth = self.scores.depth
+        self.keys_packer = self._packer(self.scores, piece=depth)
+        self.values_packer = self._packer(self.values, piece=min(plan.block, form.keys))
+        self.tile_keys = min(plan.width, form.keys)
+        self.tile_columns = min(plan.width, self.values.columns)
+        self.column_tiles = -(-self.values.columns // plan.width)
+        self.key_tiles = -(-form.keys // plan.width)
+        self.row_count = -(-form.rows // plan.height)
+        # Scores of a tile that is moved back begin before those of their block.
+        self.score_stride = plan.width + plan.block + plan.lanes
+        self.depth_stride = depth
+        self.out_stride = self.column_tiles * plan.width
+
+    def _packer(self, p: Product, piece: int) -> Packer:
+        plan = self.plan
+        return Packer(self.e, p, Plan("packed", plan.height, plan.lanes, plan.vectors, piece=piece))
+
+    def write(self) -> None:
+        """The step."""
+        e, b, plan, form = self.e, self.b, self.plan, self.form
+        grid = b.grid_indices
+        self.batch = e.indices.scalar(grid[0], 0, form.batch - 1)
+        self.keys_packer.batch = self.values_packer.batch = self.batch
+        self.first = e.indices.scalar(grid[1], 0, plan.chunks - 1).times(plan.row_tiles)
+        last = self.keys_packer.least(self.first.plus(plan.row_tiles), self.row_count)
+        self.count = last.plus(self.first.times(-1))
+        rows = plan.row_tiles * plan.height
+        self.q = b.alloc(F32, rows * self.depth_stride)
+        self.out = b.alloc(F32, rows * self.out_stride)
+        self.largest = b.alloc(F32, rows)
+        self.total = b.alloc(F32, rows)
+        self.s = b.alloc(F32, plan.height * self.score_stride)
+        self.scale = b.alloc(F32, plan.height)
+        self.k_panels = b.alloc(F32, plan.panels * self.keys_packer.panel)
+        self.v_panels = b.alloc(F32, self.column_tiles * self.values_packer.panel)
+        self._each_tile(self._begin)
+        blocks = -(-form.keys // plan.block)
+
+        def block(number: Affine) -> tuple[Value, ...]:
+            e.one_tile(number, plan.block, form.keys, lambda low, n: self._block(number, low, n))
+            return ()
+
+        e.loop(blocks, (), block)
+        self._each_tile(self._finish)
+
+    def _each_tile(self, body: Callable[[Affine], None]) -> None:
+        """`body` for the number of each tile of rows within the step."""
+        self.keys_packer.each(ZERO, self.count, 1, body)
+
+    def _first_row(self, tile: Affine) -> tuple[Affine, Affine]:
+        """The first row of a tile of the step, and how many of its rows another tile has."""
+        rows, height = self.form.rows, self.plan.height
+        start = self.first.plus(tile).times(height)
+        if rows % height == 0:
+            return start, ZERO
+        row = self.keys_packer.least(start, rows - height)
+        skipped = start.plus(row.times(-1))
+        if not skipped.is_constant:
+            skipped = self.e.indices.scalar(self.e.scalar(skipped), 0, height - 1)
+        return row, skipped
+
+    # -- before the keys
+
+    def _begin(self, tile: Affine) -> None:
+        """Pack the rows of a tile, and begin their sums."""
+        e, b, plan, p = self.e, self.b, self.plan, self.scores
+        m, _ = self._first_row(tile)
+        lanes = min(plan.lanes, p.depth)
+
+        def row(r: Affine) -> None:
+            def piece(k: Affine) -> None:
+                e.tile = (lanes,) if lanes > 1 else ()
+                value = p.a(e, self.batch, m.plus(r), [k.plus(e.indices.lane(0, lanes, 1))])
+                at = tile.times(plan.height).plus(r).times(self.depth_stride).plus(k)
+                self._put(self.q, at, b.broadcast(value, e.tile))
+
+            self.keys_packer.each(ZERO, constant(p.depth), lanes, piece)
+            at = tile.times(plan.height).plus(r)
+            self._put(self.largest, at, b.constant(F32, self.form.floor))
+            self._put(self.total, at, b.constant(F32, 0))
+
+            def clear(k: Affine) -> None:
+                zero = b.constant(F32, 0, (plan.lanes,))
+                self._put(self.out, at.times(self.out_stride).plus(k), zero)
+
+            self.keys_packer.each(ZERO, constant(self.out_stride), plan.lanes, clear)
+
+        self.keys_packer.each(ZERO, constant(plan.height), 1, row)
+
+    def _put(self, buffer: Value, at: Affine, value: Value) -> None:
+        self.b.store(buffer, self.e.scalar(at), value, (1,) * len(value.shape))
+
+    # -- a block of keys
+
+    def _block(self, number: Affine, low: Affine, size: int) -> None:
+        """The keys from `low` on, for every row of the step."""
+        plan, e = self.plan, self.e
+        first = number.times(plan.panels)
+        tiles = -(-size // plan.width)
+        depth = self.scores.depth
+        self.keys_packer.pack_b(
+            self.k_panels, first, constant(tiles), Part([], ZERO, constant(depth), 1)
+        )
+        self.values_packer.pack_b(
+            self.v_panels, ZERO, constant(self.column_tiles), Part([], low, low.plus(size), 1)
+        )
+
+        def rows(tile: Affine) -> None:
+            m, _ = self._first_row(tile)
+            e.loop(tiles, (), lambda t: (self._score(tile, m, first.plus(t), t, low), ())[1])
+            self.keys_packer.each(
+                ZERO, constant(plan.height), 1, lambda r: self._weigh(tile, r, size)
+            )
+            e.loop(self.column_tiles, (), lambda j: (self._add_values(tile, j, size), ())[1])
+
+        self._each_tile(rows)
+
+    def _score(self, tile: Affine, m: Affine, keys: Affine, t: Affine, low: Affine) -> None:
+        """The masked scores of a tile of rows and of keys."""
+        e, b, plan, form = self.e, self.b, self.plan, self.form
+        shape = (plan.height, self.tile_keys)
+        rows = tile.times(plan.height * self.depth_stride)
+        panel = t.times(self.keys_packer.panel)
+
+        def step(d: Affine, acc: Value) -> tuple[Value, ...]:
+            at = e.scalar(rows.plus(d))
+            left = b.load(self.q, at, (shape[0], 1), (self.depth_stride, 1))
+            at = e.scalar(panel.plus(d.times(plan.width)))
+            right = b.load(self.k_panels, at, (1, shape[1]), (plan.width, 1))
+            return (b.dot(acc, left, right),)
+
+        [acc] = e.loop(self.scores.depth, (b.constant(F32, 0, shape),), step)
+        n = self.keys_packer.first_column(keys)
+        e.tile = shape
+        row = m.plus(e.indices.lane(0, shape[0], 2))
+        key = n.plus(e.indices.lane(1, shape[1], 2))
+        dot = form.of.scores
+        e.given[dot] = b.convert(acc, dot.shape.dtype)
+        e.floor = b.depth
+        e.forget(b.depth)
+        index = placed(e, form.masked_at, (self.batch, row, key))
+        value = b.broadcast(b.convert(e.value(form.of.masked, index), F32), shape)
+        e.floor = 0
+        del e.given[dot]
+        e.forget(b.depth)
+        at = n.plus(low.times(-1)).plus(plan.width)
+        b.store(self.s, e.scalar(at), value, (self.score_stride, 1))
+
+    def _weigh(self, tile: Affine, r: Affine, size: int) -> None:
+        """Turn the scores of a row into weights, and bring its sums to their scale."""
+        e, b, plan = self.e, self.b, self.plan
+        at = tile.times(plan.height).plus(r)
+        begin = r.times(self.score_stride).plus(plan.width)
+        before = b.load(self.largest, e.scalar(at))
+
+        def fold(k: Affine, width: int, most: Value) -> Value:
+            return b.binary("maximum", most, self._row(begin.plus(k), width))
+
+        largest = self._runs(size, "maximum", -inf, fold)
+        largest = b.binary("maximum", before, largest)
+        self._put(self.largest, at, largest)
+        # Rows masked whole so far have no largest score: their weights are 0, not NaN.
+        none = b.compare("EQ", largest, b.constant(F32, -inf))
+        largest = b.select(none, b.constant(F32, 0), largest)
+        scale = b.unary("exponential", b.binary("subtract", before, largest))
+        self._put(self.scale, r, scale)
+
+        def weigh(k: Affine, width: int, total: Value) -> Value:
+            x = self._row(begin.plus(k), width)
+            x = b.unary("exponential", b.binary("subtract", x, b.broadcast(largest, x.shape)))
+            self._put(self.s, begin.plus(k), x)
+            return b.binary("add", total, x)
+
+        total = self._runs(size, "add", 0.0, weigh)
+        before = b.binary("multiply", b.load(self.total, e.scalar(at)), scale)
+        self._put(self.total, at, b.binary("add", before, total))
+
+    def _row(self, at: Affine, width: int) -> Value:
+        return self.b.load(self.s, self.e.scalar(at), (width,), (1,))
+
+    def _runs(
+        self, size: int, kind: str, begin: float, fold: Callable[[Affine, int, Value], Value]
+    ) -> Value:
+        """Fold the scores of a row, in wide tiles, then what is left; a scalar."""
+        b, width = self.b, self.plan.width
+        whole = size - size % width
+        found: list[Value] = []
+        if whole:
+            first = b.constant(F32, begin, (width,))
+            found += self.e.loop(whole, (first,), lambda k, x: (fold(k, width, x),), step=width)
+        if size % width:
+            first = b.constant(F32, begin, (size % width,))
+            found.append(fold(constant(whole), size % width, first))
+        results = [b.reduce(x, 0, kind) for x in found]
+        return results[0] if len(results) == 1 else b.binary(kind, results[0], results[1])
+
+    def _add_values(self, tile: Affine, j: Affine, size: int) -> None:
+        """Scale the sums of a tile of rows, and add the weighted values of the block."""
+        e, b, plan = self.e, self.b, self.plan
+        shape = (plan.height, self.tile_columns)
+        at = tile.times(plan.height * self.out_stride).plus(j.times(plan.width))
+        place = e.scalar(at)
+        before = b.load(self.out, place, shape, (self.out_stride, 1))
+        scale = b.load(self.scale, b.index(0), (shape[0], 1), (1, 1))
+        before = b.binary("multiply", before, b.broadcast(scale, shape))
+        panel = j.times(self.values_packer.panel)
+
+        def step(k: Affine, acc: Value) -> tuple[Value, ...]:
+            weights = e.scalar(k.plus(plan.width))
+            left = b.load(self.s, weights, (shape[0], 1), (self.score_stride, 1))
+            where = e.scalar(panel.plus(k.times(plan.width)))
+            right = b.load(self.v_panels, where, (1, shape[1]), (plan.width, 1))
+            return (b.dot(acc, left, right),)
+
+        [acc] = e.loop(size, (before,), step)
+        b.store(self.out, place, acc, (self.out_stride, 1))
+
+    # -- after the keys
+
+    def _finish(self, tile: Affine) -> None:
+        """Divide by the sums of weights, and store."""
+        e, b, plan, p = self.e, self.b, self.plan, self.values
+        m, skipped = self._first_row(tile)
+        width = self.tile_columns
+
+        def row(r: Affine) -> None:
+            at = tile.times(plan.height).plus(r)
+            total = b.load(self.total, e.scalar(at))
+
+            def columns(j: Affine) -> tuple[Value, ...]:
+                e.tile = (width,) if width > 1 else ()
+                place = e.scalar(at.times(self.out_stride).plus(j.times(plan.width)))
+                value = b.load(self.out, place, e.tile, (1,) * len(e.tile))
+                value = b.binary("divide", value, b.broadcast(total, e.tile))
+                n = self.values_packer.first_column(j).plus(e.indices.lane(0, width, 1))
+                self.finish_at(value, p.index(e, self.batch, m.plus(r), n))
+                return ()
+
+            e.loop(self.column_tiles, (), columns)
+
+        self.keys_packer.each(skipped, constant(plan.height), 1, row)
+
+
+def placed(e: Elements, map_: IndexMap, space: Sequence[Affine]) -> Index:
+    """The index that a map of digits gives for values of the dimensions of its space."""
+    found: list[Affine] = []
+    for expression in map_:
+        at = ZERO
+        for k, stride, n in expression:
+            at = at.times(n).plus(e.indices.remainder(e.indices.quotient(space[k], stride), n))
+        found.append(at)
+    return tuple(found)

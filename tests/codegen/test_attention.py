@@ -1,0 +1,206 @@
+"""Attention as one native kernel, against the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+from tests.codegen.products import agrees
+
+# Each dot of scores: what it multiplies, and the dimensions of its result.
+SIDES = {
+    "qk": ("%q, %k", "{b},{m},{n}", 1, 2),
+    "kq": ("%k, %q", "{b},{n},{m}", 2, 1),
+}
+
+
+def module(
+    b: int,
+    m: int,
+    n: int,
+    d: int,
+    c: int,
+    sides: str = "qk",
+    of: str = "f32",
+    mask: str = "",
+    floor: str = "",
+    values_first: bool = False,
+) -> str:
+    """Softmax of the scores of `m` rows and `n` keys of depth `d`, times values of `c` columns."""
+    operands, dims, row, key = SIDES[sides]
+    shape = f"{of}[{dims.format(b=b, m=m, n=n)}]"
+    rows = f"{of}[{b},{m}]"
+    masked = {
+        "": f"%s = {shape} multiply(%d, %scales)",
+        "causal": f"""%i = s32[{dims.format(b=b, m=m, n=n)}] iota(), iota_dimension={row}
+  %j = s32[{dims.format(b=b, m=m, n=n)}] iota(), iota_dimension={key}
+  %seen = pred[{dims.format(b=b, m=m, n=n)}] compare(%i, %j), direction=GE
+  %s = {shape} select(%seen, %d, %lows)""",
+        "bias": f"""%bias = {of}[{m},{n}] parameter(3)
+  %biases = {shape} broadcast(%bias), dimensions={{{row},{key}}}
+  %s = {shape} add(%d, %biases)""",
+    }[mask]
+    bounded = f"%m = {rows} copy(%most)"
+    if floor:
+        bounded = f"""%floor = {of}[] constant({floor})
+  %floors = {rows} broadcast(%floor), dimensions={{}}
+  %m = {rows} maximum(%floors, %most)"""
+    after = f"{of}[{b},{c},{m}]" if values_first else f"{of}[{b},{m},{c}]"
+    last = (
+        f"dot(%v, %p), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{1}}, "
+        f"rhs_contracting_dims={{{key}}}"
+        if values_first
+        else f"dot(%p, %v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
+        f"lhs_contracting_dims={{{key}}}, rhs_contracting_dims={{1}}"
+    )
+    return f"""HloModule attention
+%max {{ %a = {of}[] parameter(0)  %b = {of}[] parameter(1)  ROOT %c = {of}[] maximum(%a, %b) }}
+%sum {{ %a = {of}[] parameter(0)  %b = {of}[] parameter(1)  ROOT %c = {of}[] add(%a, %b) }}
+ENTRY %main {{
+  %q = {of}[{b},{m},{d}] parameter(0)
+  %k = {of}[{b},{n},{d}] parameter(1)
+  %v = {of}[{b},{n},{c}] parameter(2)
+  %low = {of}[] constant(-inf)
+  %zero = {of}[] constant(0)
+  %scale = {of}[] constant(3)
+  %lows = {shape} broadcast(%low), dimensions={{}}
+  %scales = {shape} broadcast(%scale), dimensions={{}}
+  %d = {shape} dot({operands}), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, \
+rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  {masked}
+  %most = {rows} reduce(%s, %low), dimensions={{{key}}}, to_apply=%max
+  {bounded}
+  %ms = {shape} broadcast(%m), dimensions={{0,{row}}}
+  %t = {shape} subtract(%s, %ms)
+  %e = {shape} exponential(%t)
+  %n = {rows} reduce(%e, %zero), dimensions={{{key}}}, to_apply=%sum
+  %ns = {shape} broadcast(%n), dimensions={{0,{row}}}
+  %p = {shape} divide(%e, %ns)
+  ROOT %o = {after} {last}
+}}
+"""
+
+
+def fused(text: str) -> bool:
+    """Whether the whole is one attention kernel."""
+    return hloom.compile(text).as_text("hlo").count('"kind":"attention"') == 1
+
+
+@pytest.mark.parametrize("isa", ["", "AVX2", "SSE4_2"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (3, 301, 517, 40, 80),  # blocks, tiles of rows, of keys and of columns with a rest
+        (1, 512, 512, 64, 64),  # nothing has a rest
+        (700, 50, 9, 3, 5),  # fewer keys than a tile, fewer columns than a vector
+        (2, 48, 3000, 17, 1),  # one column, many blocks
+        (1, 600, 450, 1, 33),  # depth one
+    ],
+    ids=str,
+)
+def test_sizes(size: tuple[int, int, int, int, int], isa: str) -> None:
+    text = module(*size)
+    assert fused(text)
+    agrees(text, "f32", isa)
+
+
+@pytest.mark.parametrize("values_first", [False, True])
+@pytest.mark.parametrize("mask", ["causal", "bias"])
+@pytest.mark.parametrize("sides", SIDES)
+def test_masks(sides: str, mask: str, values_first: bool) -> None:
+    """Rows or keys first, values first or last; masks that are computed, and that are read."""
+    text = module(2, 390, 350, 24, 40, sides, mask=mask, values_first=values_first)
+    assert fused(text)
+    agrees(text, "f32")
+
+
+@pytest.mark.parametrize("of", ["bf16", "f16"])
+def test_narrow_types(of: str) -> None:
+    """Nearer to what wide numbers give than the type's own steps are."""
+    text = module(2, 390, 350, 24, 40, of=of)
+    assert fused(text)
+    rng = np.random.default_rng(0)
+    kind = hloom.parse(text).entry.root.shape.dtype.numpy
+    # Small scores: they are rounded once, and weights are off by as much as their scores are.
+    given = [
+        (0.3 * rng.standard_normal((2, m, d))).astype(kind)
+        for m, d in ((390, 24), (350, 24), (350, 40))
+    ]
+    found = np.asarray(hloom.compile(text)(*given)).astype(np.float32)
+    wide = hloom.parse(module(2, 390, 350, 24, 40))
+    wanted = np.asarray(hloom.evaluate(wide, *[x.astype(np.float32) for x in given]).array)
+    off = {"bf16": 2.0**-8, "f16": 2.0**-11}[of] * 8
+    np.testing.assert_allclose(found, wanted, atol=off * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("floor", ["1.5", "-inf", "-1e30"])
+def test_a_least_maximum(floor: str) -> None:
+    text = module(2, 390, 350, 24, 40, floor=floor)
+    assert fused(text)
+    agrees(text, "f32")
+
+
+def test_rows_that_are_masked_whole_and_late() -> None:
+    """-inf everywhere gives NaN as HLO says; -inf in the first blocks only gives no NaN."""
+    m, n = 500, 600
+    text = module(1, m, n, 8, 8, mask="bias")
+    assert fused(text)
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, x, 8)).astype(np.float32) for x in (m, n, n))
+    bias = np.zeros((m, n), np.float32)
+    bias[3] = -np.inf
+    bias[5:100, :550] = -np.inf
+    bias[200, 17] = np.inf
+    bias[201, 555] = np.nan
+    found = np.asarray(hloom.compile(text)(q, k, v, bias))
+    wanted = np.asarray(hloom.evaluate(hloom.parse(text), q, k, v, bias).array)
+    assert np.isnan(wanted[0, [3, 200, 201]]).all()
+    assert not np.isnan(wanted[0, 5:100]).any()
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_heads_that_lie_between_rows_and_depth() -> None:
+    """Groups of heads share keys; operands and result are transposed inside of the kernel."""
+    text = """HloModule grouped
+%max { %a = f32[] parameter(0)  %b = f32[] parameter(1)  ROOT %c = f32[] maximum(%a, %b) }
+%sum { %a = f32[] parameter(0)  %b = f32[] parameter(1)  ROOT %c = f32[] add(%a, %b) }
+ENTRY %main {
+  %q = f32[2,130,2,3,16] parameter(0)
+  %k = f32[2,400,2,16] parameter(1)
+  %v = f32[2,400,2,16] parameter(2)
+  %low = f32[] constant(-inf)
+  %zero = f32[] constant(0)
+  %d = f32[2,2,130,3,400] dot(%q, %k), lhs_batch_dims={0,2}, lhs_contracting_dims={4}, \
+rhs_batch_dims={0,2}, rhs_contracting_dims={3}
+  %i = s32[2,2,130,3,400] iota(), iota_dimension=2
+  %j = s32[2,2,130,3,400] iota(), iota_dimension=4
+  %seen = pred[2,2,130,3,400] compare(%i, %j), direction=GE
+  %lows = f32[2,2,130,3,400] broadcast(%low), dimensions={}
+  %s = f32[2,2,130,3,400] select(%seen, %d, %lows)
+  %m = f32[2,2,130,3] reduce(%s, %low), dimensions={4}, to_apply=%max
+  %ms = f32[2,2,130,3,400] broadcast(%m), dimensions={0,1,2,3}
+  %t = f32[2,2,130,3,400] subtract(%s, %ms)
+  %e = f32[2,2,130,3,400] exponential(%t)
+  %n = f32[2,2,130,3] reduce(%e, %zero), dimensions={4}, to_apply=%sum
+  %ns = f32[2,2,130,3,400] broadcast(%n), dimensions={0,1,2,3}
+  %p = f32[2,2,130,3,400] divide(%e, %ns)
+  %o = f32[2,2,130,3,16] dot(%p, %v), lhs_batch_dims={0,1}, lhs_contracting_dims={4}, \
+rhs_batch_dims={0,2}, rhs_contracting_dims={1}
+  ROOT %r = f32[2,130,2,3,16] transpose(%o), dimensions={0,2,1,3,4}
+}
+"""
+    assert fused(text)
+    agrees(text, "f32")
+
+
+def test_a_softmax_along_the_rows_is_none() -> None:
+    """The same operations, but weights that sum to one over the rows."""
+    text = module(2, 390, 350, 24, 40)
+    text = text.replace("dimensions={2}, to_apply", "dimensions={1}, to_apply")
+    text = text.replace("f32[2,390] reduce", "f32[2,350] reduce").replace(
+        "f32[2,390] copy", "f32[2,350] copy"
+    )
+    text = text.replace("dimensions={0,1}", "dimensions={0,2}")
+    assert not fused(text)
+    agrees(text, "f32")
