@@ -83,6 +83,25 @@ def test_the_cache_is_bounded(memory):
     assert memory.statistics().bytes_cached == 4096
 
 
+def test_what_does_not_fit_the_cache_is_lent_not_lost(memory):
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = physical // 5  # over the eighth that is kept, and only touched at its ends
+    first = memory.allocate(size)
+    for at in (first, first + size - 1):
+        ctypes.memset(at, 7, 1)
+    memory.free(first)
+    assert memory.allocate(size) == first
+    assert memory.statistics().cache_hits == 1
+    ctypes.memset(first, 9, 1)
+    assert ctypes.string_at(first, 1) == b"\x09"
+    others = [memory.allocate(size) for _ in range(3)]
+    for address in (first, *others):
+        memory.free(address)
+    assert physical // 8 < memory.statistics().bytes_cached <= physical // 2
+    memory.set_limits(cache_bytes=physical // 8)
+    assert memory.statistics().bytes_cached <= physical // 8
+
+
 def test_the_limit_holds(memory):
     memory.set_limits(limit_bytes=10 << 20)
     first = memory.allocate(6 << 20)

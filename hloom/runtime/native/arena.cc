@@ -1,7 +1,9 @@
 // The arena: blocks for programs and their results, kept when freed.
 //
 // Why: a fresh 64 MB output costs 10 to 20 ms of page faults, more than most kernels. So freed
-// blocks are cached by size, and large ones lie on huge pages.
+// blocks are cached by size, and large ones lie on huge pages. What is cached beyond a limit is lent to
+// the system: it takes the pages when memory is short, and only then (MADV_FREE), so a program that
+// needs most of the memory does not pay for fresh pages in every run.
 //
 // The trick: each block has a header in the 64 bytes before it, which holds its size and its links
 // in the lists of free blocks; so no table is needed, and freeing cannot fail for lack of memory.
@@ -34,7 +36,7 @@ struct alignas(kAlignment) Header {
   Header* previous;
   Header* younger;
   Header* older;
-  int64_t unused;
+  int64_t is_lent;  // the system may take the pages of this free block
 };
 static_assert(sizeof(Header) == kAlignment);
 
@@ -107,11 +109,17 @@ struct hl_arena {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   int64_t limit = kMostBytes;  // of bytes in use and cached
   int64_t cache_limit = 0;
-  int64_t in_use = 0, peak = 0, cached = 0;
+  int64_t lent_limit = 0;  // of bytes cached, those lent to the system included
+  int64_t in_use = 0, peak = 0, cached = 0, lent = 0;
   int64_t blocks = 0, allocations = 0, hits = 0;
   Header* youngest = nullptr;
   Header* oldest = nullptr;
   Header* bins[kBins] = {};
+
+  void set_defaults() {
+    cache_limit = physical_bytes() / 8;
+    lent_limit = physical_bytes() / 2;
+  }
 
   void put(Header* header) {
     header->mark = kFree;
@@ -137,6 +145,8 @@ struct hl_arena {
     if (header->older != nullptr) header->older->younger = header->younger;
     else oldest = header->younger;
     cached -= header->size;
+    if (header->is_lent) lent -= header->size;
+    header->is_lent = 0;
   }
 
   // A cached block that fits without wasting more than an eighth, the last freed first: it may
@@ -154,6 +164,26 @@ struct hl_arena {
       Header* header = oldest;
       take(header);
       give_back(header);
+    }
+  }
+
+  // Keeps the limits of what is cached: the oldest blocks are lent to the system, or given back
+  // where that cannot be done.
+  void settle() {
+    trim(lent_limit > cache_limit ? lent_limit : cache_limit);
+    Header* header = oldest;
+    while (header != nullptr && cached - lent > cache_limit) {
+      Header* next = header->younger;
+      if (!header->is_lent) {
+        if (is_huge(header->size) && madvise(header + 1, header->size, MADV_FREE) == 0) {
+          header->is_lent = 1;
+          lent += header->size;
+        } else {
+          take(header);
+          give_back(header);
+        }
+      }
+      header = next;
     }
   }
 
@@ -180,7 +210,7 @@ HL_API hl_arena* hl_arena_of_process() {
   alignas(hl_arena) static char place[sizeof(hl_arena)];
   static hl_arena* arena = [] {
     hl_arena* made = new (place) hl_arena;
-    made->cache_limit = physical_bytes() / 8;
+    made->set_defaults();
     return made;
   }();
   return arena;
@@ -191,10 +221,11 @@ namespace {
 hl_arena* or_process(hl_arena* arena) { return arena != nullptr ? arena : hl_arena_of_process(); }
 }  // namespace
 
-// An empty arena; null: out of memory. It caches up to an eighth of the machine's memory.
+// An empty arena; null: out of memory. It caches up to an eighth of the machine's memory, and as much
+// more as makes a half lies there for the system to take.
 HL_API hl_arena* hl_arena_new() {
   hl_arena* arena = new (std::nothrow) hl_arena;
-  if (arena != nullptr) arena->cache_limit = physical_bytes() / 8;
+  if (arena != nullptr) arena->set_defaults();
   return arena;
 }
 
@@ -240,7 +271,7 @@ HL_API int32_t hl_arena_free(hl_arena* arena, void* memory) {
   arena->in_use -= header->size;
   --arena->blocks;
   arena->put(header);
-  arena->trim(arena->cache_limit);
+  if (arena->cached > arena->cache_limit) arena->settle();
   return HL_OK;
 }
 
@@ -251,13 +282,14 @@ HL_API void hl_arena_trim(hl_arena* arena, int64_t keep_bytes) {
   arena->trim(keep_bytes < 0 ? 0 : keep_bytes);
 }
 
-// The most bytes that may be in use and cached, and that may be cached (negative: as before).
+// The most bytes that may be in use and cached, and that may be cached (negative: as before). Where
+// the second is set nothing is lent.
 HL_API void hl_arena_set_limits(hl_arena* arena, int64_t limit_bytes, int64_t cache_bytes) {
   arena = or_process(arena);
   Guard guard(&arena->mutex);
   if (limit_bytes >= 0) arena->limit = limit_bytes < kMostBytes ? limit_bytes : kMostBytes;
-  if (cache_bytes >= 0) arena->cache_limit = cache_bytes;
-  arena->trim(arena->cache_limit);
+  if (cache_bytes >= 0) arena->cache_limit = arena->lent_limit = cache_bytes;
+  arena->settle();
 }
 
 // Writes 8 numbers: bytes in use, their peak, bytes cached, blocks in use, allocations so far, those
