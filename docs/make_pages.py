@@ -320,6 +320,7 @@ OTHER_RULES = {
     "shape": "The shape of an instruction is the one that follows from its operands.",
     "target": "A target of this name exists.",
     "text-proto": "A text proto has the fields of its message.",
+    "threads": "A number of threads is 1 to 1024.",
     "unbounded": "A dimension of run-time size has a bound.",
     "unique-name": "A name is given once.",
     "unpartitioned": "A program that is spread over devices is partitioned before it is compiled.",

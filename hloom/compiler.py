@@ -73,6 +73,7 @@ class Executable:
         arrays where the parameter is a tuple. Buffers of parameters that the program returns in
         place (`input_output_alias`) are donated: deleted afterwards, their memory is used again.
         `donate=False` keeps them, by a copy; numbers of arguments donate those and keep the others.
+        Arrays that show a donated buffer's memory stay what they are: that buffer is copied.
         """
         leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
         gone: list[Buffer] = []
@@ -161,14 +162,15 @@ class Executable:
         self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
     ) -> tuple[list[Any], list[Buffer]]:
         """The leaves, those copied that must not be donated; and buffers to delete afterwards."""
-        if isinstance(donate, bool):
-            chosen: set[int] = set()
-        else:
-            chosen = {donate} if isinstance(donate, int) else set(donate)
         count = len(self._shapes)
-        if wrong := [n for n in chosen if not 0 <= n < count]:
+        chosen: set[Any] = set()
+        if isinstance(donate, Iterable):
+            chosen = set(donate)
+        elif not isinstance(donate, bool):
+            chosen = {donate}
+        if wrong := [n for n in chosen if not isinstance(n, int) or not 0 <= n < count]:
             raise UsageError(
-                f"donate={wrong[0]}: {self.program.name} takes {count} arguments",
+                f"donate={wrong[0]!r}: {self.program.name} takes {count} arguments",
                 rule="donation",
                 hint="give numbers of arguments, from 0",
             )
@@ -227,11 +229,6 @@ class Executable:
         if stage == "graph":
             return show_graph(self.program.name, self.program.thunks)
         raise UsageError(f"no stage {stage!r}", hint=f"stages: {', '.join(STAGES)}")
-
-    def _llvm_text(self) -> str:
-        texts = self.stages.texts
-        defined = [name for name in texts if name != "main"]
-        return module_text(self.target.machine, texts.values(), defined)
 
     def __repr__(self) -> str:
         shapes = ", ".join([s.text_without_layout for s in self._shapes])

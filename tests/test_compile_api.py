@@ -10,42 +10,8 @@ import hloom
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.compiler import STAGES, compile_module
 from tests.docs.pages import ROOT
+from tests.small_programs import ADD, NESTED, STEP, X, Y
 
-ADD = """HloModule adds
-ENTRY main {
-  x = f32[3] parameter(0)
-  y = f32[3] parameter(1)
-  ROOT sum = f32[3] add(x, y)
-}
-"""
-STEP = """HloModule step, input_output_alias={ {1}: (0, {}, may-alias) }
-sum {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-ENTRY main {
-  state = f32[4] parameter(0)
-  more = f32[4] parameter(1)
-  next = f32[4] add(state, more)
-  zero = f32[] constant(0)
-  loss = f32[] reduce(more, zero), dimensions={0}, to_apply=sum
-  ROOT both = (f32[], f32[4]) tuple(loss, next)
-}
-"""
-NESTED = """HloModule nested
-ENTRY main {
-  p = (f32[2], (s32[], f32[3])) parameter(0)
-  q = f32[2] parameter(1)
-  a = f32[2] get-tuple-element(p), index=0
-  inner = (s32[], f32[3]) get-tuple-element(p), index=1
-  n = s32[] get-tuple-element(inner), index=0
-  b = f32[3] get-tuple-element(inner), index=1
-  sum = f32[2] add(a, q)
-  pair = (f32[2], s32[]) tuple(sum, n)
-  ROOT r = ((f32[2], s32[]), f32[3]) tuple(pair, b)
-}
-"""
 LOGS = """HloModule logs
 ENTRY main {
   x = bf16[4] parameter(0)
@@ -54,7 +20,6 @@ ENTRY main {
   ROOT r = bf16[4] log(z)
 }
 """
-X, Y = np.float32([1, 2, 4]), np.float32([10, 20, 30])
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +144,48 @@ def test_donated_buffers_are_used_again(step):
     loss, after = step(state, one)
     assert state.is_deleted and after.address == address
     assert after.numpy().tolist() == [2] * 4 and float(loss.numpy()) == 4
+
+
+def test_arrays_of_a_donated_buffer_stay_what_they_are(step):
+    one = np.ones(4, np.float32)
+    _, state = step(one, one)
+    seen, address = np.asarray(state), state.address
+    _, after = step(state, one)
+    assert state.is_deleted and after.address != address
+    assert seen.tolist() == [2] * 4 and after.numpy().tolist() == [3] * 4
+    del seen
+    _, last = step(after, one)
+    assert last.numpy().tolist() == [4] * 4
+
+
+def test_a_buffer_that_another_thread_reads_is_not_written(step):
+    """Donated by one thread while another runs on it: each gets what stood in it."""
+    many = hloom.compile(ADD.replace("f32[3]", "f32[200000]"), threads=1)
+    grow = hloom.compile(
+        ADD.replace("f32[3]", "f32[200000]").replace(
+            "adds", "grows, input_output_alias={ {}: (0, {}, may-alias) }"
+        ),
+        threads=1,
+    )
+    ones = np.ones(200000, np.float32)
+    for _ in range(20):
+        shared = many(ones, ones)
+        started = threading.Barrier(2)
+        found = []
+
+        def read(shared=shared, started=started, found=found):
+            started.wait()
+            try:
+                found.append(many(shared, shared).numpy())
+            except UsageError:  # it was donated first
+                found.append(4 * ones)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        started.wait()
+        grown = grow(shared, ones)
+        reader.join()
+        assert (found[0] == 4).all() and (grown.numpy() == 3).all()
 
 
 def test_donate_false_keeps(step):

@@ -10,43 +10,7 @@ from hloom.base.diagnostics import HloError, UsageError
 from hloom.compiler import compile_module
 from hloom.runtime.buffer import OutOfMemoryError
 from tests.docs.pages import ROOT
-
-ADD = """HloModule adds
-ENTRY main {
-  x = f32[3] parameter(0)
-  y = f32[3] parameter(1)
-  ROOT sum = f32[3] add(x, y)
-}
-"""
-STEP = """HloModule step, input_output_alias={ {1}: (0, {}, may-alias) }
-sum {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-ENTRY main {
-  state = f32[4] parameter(0)
-  more = f32[4] parameter(1)
-  next = f32[4] add(state, more)
-  zero = f32[] constant(0)
-  loss = f32[] reduce(more, zero), dimensions={0}, to_apply=sum
-  ROOT both = (f32[], f32[4]) tuple(loss, next)
-}
-"""
-NESTED = """HloModule nested
-ENTRY main {
-  p = (f32[2], (s32[], f32[3])) parameter(0)
-  q = f32[2] parameter(1)
-  a = f32[2] get-tuple-element(p), index=0
-  inner = (s32[], f32[3]) get-tuple-element(p), index=1
-  n = s32[] get-tuple-element(inner), index=0
-  b = f32[3] get-tuple-element(inner), index=1
-  sum = f32[2] add(a, q)
-  pair = (f32[2], s32[]) tuple(sum, n)
-  ROOT r = ((f32[2], s32[]), f32[3]) tuple(pair, b)
-}
-"""
-X, Y = np.float32([1, 2, 4]), np.float32([10, 20, 30])
+from tests.small_programs import ADD, NESTED, STEP, X, Y
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +21,13 @@ def adds():
 @pytest.fixture(scope="module")
 def step():
     return hloom.compile(STEP)
+
+
+class Unreadable:
+    """An array that fails without a word."""
+
+    def __array__(self, *_: object, **__: object):
+        raise ValueError
 
 
 WRONG_CALLS = {
@@ -71,6 +42,11 @@ WRONG_CALLS = {
     "tuple": (lambda f: f((X, Y), X), "argument-type", "argument 0"),
     "ragged": (lambda f: f([[1.0], [1.0, 2.0]], X), "argument-type", "argument 0"),
     "donation": (lambda f: f(X, Y, donate=2), "donation", "donate=2"),
+    "donation of text": (lambda f: f(X, Y, donate="x"), "donation", "donate='x'"),
+    "donation of half": (lambda f: f(X, Y, donate=1.5), "donation", "donate=1.5"),
+    "donation of none": (lambda f: f(X, Y, donate=[0, None]), "donation", "donate=None"),
+    "byte order": (lambda f: f(X, Y.astype(">f4")), "argument-type", "float32 in the byte order"),
+    "empty message": (lambda f: f(X, Unreadable()), "argument-type", "ValueError"),
 }
 
 
@@ -94,6 +70,55 @@ def test_wrong_calls(adds, name):
 def test_wrong_nesting(arguments, message):
     with pytest.raises(UsageError, match=message):
         hloom.compile(NESTED)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "fits"),
+    [
+        ("s32", 2, True),
+        ("s32", True, True),
+        ("s32", 2.0, False),
+        ("s32", np.float64(2.7), False),
+        ("s32", float("nan"), False),
+        ("s32", 1j, False),
+        ("s32", 2**31, False),
+        ("s4", 8, False),
+        ("u64", 2**64 - 1, True),
+        ("u64", -1, False),
+        ("s64", 10**30, False),
+        ("pred", True, True),
+        ("pred", 2, False),
+        ("f32", 3, True),
+        ("f32", False, True),
+        ("f32", 0.1, True),
+        ("bf16", np.float64(0.5), True),
+        ("f64", 10**400, False),
+        ("f32", 1j, False),
+        ("c64", 1 + 2j, True),
+    ],
+)
+def test_numbers_of_python(dtype, number, fits):
+    """A number is taken if the parameter's type can hold it; none is cut to fit."""
+    same = compile_module(
+        hloom.parse(
+            f"HloModule same\nENTRY e {{\n  x = {dtype}[] parameter(0)\n"
+            f"  ROOT y = {dtype}[] copy(x)\n}}\n"
+        )
+    )
+    if fits:
+        found = same(number).numpy()
+        assert found == found.dtype.type(number)
+        return
+    with pytest.raises(UsageError, match="argument 0 is the") as caught:
+        same(number)
+    assert caught.value.rule == "argument-type"
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1025, 10**30, 2.0, "2", True])
+def test_wrong_numbers_of_threads(threads):
+    with pytest.raises(UsageError, match="no number of threads") as caught:
+        hloom.compile(ADD, threads=threads)
+    assert caught.value.rule == "threads" and "1 to 1024" in (caught.value.hint or "")
 
 
 def test_deleted_buffers(step):
@@ -190,6 +215,8 @@ def test_memory_of_the_caller(adds):
         assert caught.value.rule == "alignment" and "64 bytes" in (caught.value.hint or "")
     with pytest.raises(UsageError, match="2 arrays as arguments, 1 addresses"):
         adds.run_at([base], [base])
+    with pytest.raises(UsageError, match="argument 1 has the address 0"):
+        adds.run_at([base, 0], [base + 128])
 
 
 @pytest.mark.parametrize("at", ["passes", "schedule", "buffers", "kernels", "machine code"])

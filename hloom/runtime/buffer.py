@@ -42,6 +42,12 @@ class Block:
             self._free(None, address)
             self.address = 0
 
+    def copy(self) -> Block:
+        """The same bytes in memory of their own."""
+        made = Block(self.size_bytes)
+        ctypes.memmove(made.address, self.address, self.size_bytes)
+        return made
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
         return {

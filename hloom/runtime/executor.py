@@ -8,9 +8,9 @@ temporaries. No Python runs between the first thunk and the last.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from hloom.program.thunks.thunk import walk
 from hloom.runtime.buffer import Block, Buffer, copied, in_layout
 from hloom.runtime.call_sites import CallSites, have_lapack
 from hloom.runtime.feeds import Feeds
-from hloom.runtime.native import Context, LoadedObjects, Pool, RandomState
+from hloom.runtime.native import Context, ExecutionError, LoadedObjects, Pool, RandomState
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
@@ -34,10 +34,8 @@ ARGUMENT_ALIGNMENT = 16
 FACTORISATIONS = frozenset(["hl_cholesky", "hl_triangular_solve"])
 
 
-@cache
-def shared_pool(threads: int | None) -> Pool:
-    """The process's pool of so many threads; programs share it."""
-    return Pool(threads)
+# Held while buffers change hands: two threads may donate the same one.
+_HANDOVER = threading.Lock()
 
 
 class Executor:
@@ -47,12 +45,13 @@ class Executor:
         self.program = program
         self.loaded = LoadedObjects(program.objects)
         self._entry = self.loaded.symbol(program.entry)
-        self._pool = shared_pool(threads)
+        self._pool = Pool.shared(threads)
         self._constants: dict[int, Block] = {}
         for a in program.allocations:
             if a.kind == "constant" and a.data is not None:
                 block = Block(len(a.data))
-                ctypes.memmove(block.address, a.data, len(a.data))
+                if a.data:
+                    np.asarray(block)[:] = np.frombuffer(a.data, np.uint8)
                 self._constants[a.index] = block
         self._random = RandomState()
         self.feeds = Feeds(program.infeeds, program.outfeeds)
@@ -61,8 +60,9 @@ class Executor:
         self._sites = CallSites(program.call_sites, Context(self._pool))
         self.interruptible = False
         """Whether Ctrl-C ends a run, which then takes 50 us more."""
+        # Those that run nothing now. Lists lend and take back without a lock, which a fork could
+        # leave locked.
         self._contexts: list[Context] = []
-        self._lock = threading.Lock()
         count = max(len(program.allocations), 1)
         self._buffers_type = ctypes.c_void_p * count
         self._fixed = self._buffers_type()
@@ -104,7 +104,7 @@ class Executor:
         buffers = self._buffers_type.from_buffer_copy(self._fixed)
         held: list[Any] = []
         blocks: dict[int, Block] = {}
-        taken: list[Buffer] = []
+        taken: list[tuple[int, Buffer]] = []
         for p, plain, given in zip(program.parameters, self._plain, leaves):
             # What needs no second look, first: all this is time that small programs have not.
             if plain is not None:
@@ -122,7 +122,9 @@ class Executor:
                         continue
             self._place(p, given, buffers, blocks, held, taken)
         if taken:
-            _take(taken, held)
+            for index, block in zip([index for index, _ in taken], _taken(taken, held)):
+                blocks[index] = block
+                buffers[index] = block.address
         for index, size in self._fresh:
             block = blocks[index] = Block(size)
             buffers[index] = block.address
@@ -181,7 +183,7 @@ class Executor:
         buffers: Any,
         blocks: dict[int, Block],
         held: list[Any],
-        taken: list[Buffer],
+        taken: list[tuple[int, Buffer]],
     ) -> None:
         """Put one argument where the program looks for it."""
         shape = p.shape
@@ -191,19 +193,16 @@ class Executor:
         if isinstance(given, Buffer):
             if not given.shape.compatible(shape):
                 raise _wrong_argument(p, f"has shape {given.shape.text}")
-            address = given.address
+            block = given._alive()
             if p.allocation is None:
                 return
             same = given.shape.layout is shape.layout or shape.rank < 2
             if same and p.allocation in self._donated and given._offset == 0:
-                assert given._block is not None
-                blocks[p.allocation] = given._block
-                taken.append(given)
-                buffers[p.allocation] = address
+                taken.append((p.allocation, given))
                 return
             if same and p.allocation not in self._donated:
-                held.append(given._block)
-                buffers[p.allocation] = address
+                held.append(block)
+                buffers[p.allocation] = block.address + given._offset
                 return
             given = given.numpy()
         array = checked_array(p, given)
@@ -223,16 +222,18 @@ class Executor:
 
     def call(self, buffers: Any, entry: int | None = None) -> None:
         """Run the program on base addresses of its allocations; raises what it fails with."""
-        with self._lock:
-            context = self._contexts.pop() if self._contexts else None
-        if context is None:
-            context = self._context()
         try:
-            main = self._entry if entry is None else entry
+            context = self._contexts.pop()
+        except IndexError:
+            context = self._context()
+        main = self._entry if entry is None else entry
+        try:
             context.execute(main, buffers, interruptible=self.interruptible)
-        finally:
-            with self._lock:
-                self._contexts.append(context)
+        except ExecutionError:
+            self._contexts.append(context)
+            raise
+        # One that was interrupted goes: it may have ended by itself, and keep the cancellation.
+        self._contexts.append(context)
 
     def _context(self) -> Context:
         """A new context for runs of this program."""
@@ -246,20 +247,40 @@ class Executor:
         return context
 
 
-def _take(donated: list[Buffer], held: list[Any]) -> None:
-    """Delete buffers that the program has taken over; raises if it would read one elsewhere too."""
+def _taken(donated: Sequence[tuple[int, Buffer]], held: Sequence[Any]) -> list[Block]:
+    """The memory of donated buffers, which are deleted; raises if the program reads one elsewhere.
+
+    Memory that somebody else can still see, an array that shows it or a program that runs, is
+    copied: what they see does not change.
+    """
+    with _HANDOVER:
+        _check_donated([b for _, b in donated], held)
+        found = [buffer.take() for _, buffer in donated]
+    alone = [count == _ALONE for count in _references(found)]
+    return [block if a else block.copy() for block, a in zip(found, alone)]
+
+
+def _check_donated(donated: Sequence[Buffer], held: Sequence[Any]) -> None:
+    """Raise if a buffer is gone already, or is given twice."""
     seen = {id(x) for x in held if isinstance(x, Block)}
     for buffer in donated:
-        if id(buffer._block) in seen:
+        block = buffer._alive()
+        if id(block) in seen:
             raise UsageError(
                 f"a {buffer.shape.text_without_layout} buffer is donated, and given as another "
                 "argument too",
                 rule="donation",
                 hint="pass a copy for one of them: np.array(buffer)",
             )
-        seen.add(id(buffer._block))
-    for buffer in donated:
-        buffer.delete()
+        seen.add(id(block))
+
+
+def _references(things: Sequence[object]) -> list[int]:
+    """How many hold each of these things, this list and this function counted."""
+    return [sys.getrefcount(thing) for thing in things]
+
+
+_ALONE = _references([object()])[0]
 
 
 def ordered_back(array: np.ndarray[Any, Any], shape: Any) -> np.ndarray[Any, Any]:
@@ -273,13 +294,13 @@ def ordered_back(array: np.ndarray[Any, Any], shape: Any) -> np.ndarray[Any, Any
 
 def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
     """The argument as an array of the parameter's type and sizes; raises `UsageError`."""
-    array = _as_array(p, given)
-    wanted = p.shape.dtype.numpy
-    if array.dtype != wanted:
-        if isinstance(given, int | float | complex | bool):
-            array = np.asarray(given, wanted)
-        else:
-            raise _wrong_argument(p, f"has elements of type {array.dtype.name}")
+    if isinstance(given, int | float | complex):
+        array = _number(p, given)
+    else:
+        array = _as_array(p, given)
+    if array.dtype != p.shape.dtype.numpy:
+        order = "" if array.dtype.isnative else " in the byte order of another machine"
+        raise _wrong_argument(p, f"has elements of type {array.dtype.name}{order}")
     if array.shape != p.shape.dims and not (
         p.shape.is_dynamic
         and array.ndim == p.shape.rank
@@ -292,6 +313,25 @@ def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
     return array
 
 
+def _number(p: Parameter, given: complex) -> np.ndarray[Any, Any]:
+    """A number of Python's in the parameter's type, which must be able to hold it."""
+    t = p.shape.dtype
+    if t.is_pred:
+        fits = isinstance(given, bool)
+    elif t.is_floating or t.is_complex:
+        fits = t.is_complex or not isinstance(given, complex)
+    else:
+        fits = isinstance(given, int)
+    if fits:
+        try:
+            made = np.asarray(given, t.numpy)
+            if t.is_floating or t.is_complex or int(made) == given:
+                return made
+        except OverflowError:
+            pass
+    raise _wrong_argument(p, f"is the {type(given).__name__} {given!r}")
+
+
 def _as_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
     if isinstance(given, Literal):
         return given.array
@@ -301,7 +341,9 @@ def _as_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
         return np.from_dlpack(given)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         what = f"is a {type(given).__module__}.{type(given).__name__} that numpy cannot read"
-        raise _wrong_argument(p, f"{what} ({str(error).splitlines()[0]})") from None
+        raise _wrong_argument(
+            p, f"{what} ({(str(error) or type(error).__name__).splitlines()[0]})"
+        ) from None
 
 
 def _wrong_argument(p: Parameter, what: str) -> UsageError:
@@ -312,7 +354,11 @@ def _wrong_argument(p: Parameter, what: str) -> UsageError:
 
 
 def check_alignment(address: int, size_bytes: int, what: str) -> None:
-    """Raise `UsageError` for memory that is not aligned as programs need it (CPU-14)."""
+    """Raise `UsageError` for no memory, or memory not aligned as programs need it (CPU-14)."""
+    if size_bytes and not address:
+        raise UsageError(
+            f"{what} has the address 0, where there is no memory", rule="argument-type"
+        )
     if size_bytes and address % ARGUMENT_ALIGNMENT:
         raise UsageError(
             f"{what} stands at address {address:#x}, which is no multiple of {ARGUMENT_ALIGNMENT}",

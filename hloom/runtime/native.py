@@ -6,6 +6,7 @@ collected. What a thing uses it keeps alive. Addresses are plain ints.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 import weakref
@@ -23,7 +24,7 @@ from hloom.runtime.library import (
     allocated,
     library,
 )
-from hloom.runtime.processors import granted_threads
+from hloom.runtime.processors import checked_threads
 
 __all__ = [
     "Context",
@@ -73,16 +74,14 @@ class Pool(_Owner):
     __slots__ = ("threads",)
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = granted_threads() if threads is None else threads
-        if not 1 <= self.threads <= 1024:
-            raise UsageError(f"a pool of {self.threads} threads; 1 to 1024 can be")
+        self.threads = checked_threads(threads)
         native = library()
         self._own(allocated(native.hl_pool_new(self.threads), "a pool"), native.hl_pool_free)
 
     @staticmethod
     def shared(threads: int | None = None) -> Pool:
         """The pool of this many threads that the whole process shares; it is never closed."""
-        return _shared_pool(granted_threads() if threads is None else threads)
+        return _shared_pool(checked_threads(threads))
 
     @property
     def workers(self) -> int:
@@ -385,7 +384,10 @@ class Context(_Owner):
             ended.wait()
         except BaseException:
             self.cancel()
-            ended.wait()
+            # Impatience changes nothing: until the program has ended, the buffers are in its hands.
+            while not ended.is_set():
+                with contextlib.suppress(KeyboardInterrupt):
+                    ended.wait()
             raise
         return status[0]
 

@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hloom.base.diagnostics import UsageError
+
+MOST = 1024
+"""As many threads may work on one program."""
+
 
 def granted_threads(root: Path = Path("/")) -> int:
     """The processors this process may run on, and no more than its cgroup's quota; at least 1.
@@ -18,6 +23,19 @@ def granted_threads(root: Path = Path("/")) -> int:
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_quota(root)
     return max(1, min(allowed or 1, int(quota) if quota is not None else 1 << 16))
+
+
+def checked_threads(threads: int | None) -> int:
+    """How many threads are asked for, None being what is granted; `UsageError` for no number."""
+    if threads is None:
+        return granted_threads()
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MOST:
+        raise UsageError(
+            f"{threads!r} is no number of threads",
+            rule="threads",
+            hint=f"1 to {MOST} can be; None is what the system grants",
+        )
+    return threads
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
+import signal
+import threading
 from itertools import pairwise
 
 import pytest
 
 from hloom.base.diagnostics import UsageError
-from hloom.runtime.native import ExecutionError, Memory
+from hloom.runtime.native import ExecutionError, Memory, library
 
 
 @pytest.fixture
@@ -140,3 +143,30 @@ def test_memory_in_use_is_not_closed():
         memory.close()
     memory.free(address)
     memory.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_forks_while_other_threads_allocate():
+    """The child can allocate, whoever was inside the arena when it was made."""
+    native, stop = library(), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            for size in (100, 3_000_000, 70_000):
+                native.hl_arena_free(None, native.hl_arena_alloc(None, size))
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(100):
+            child = os.fork()
+            if not child:
+                signal.alarm(10)  # ends a child that waits for nobody
+                native.hl_arena_free(None, native.hl_arena_alloc(None, 3_000_000))
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()

@@ -185,6 +185,23 @@ except KeyboardInterrupt:
     assert run_regions(context, loaded, 1000, 10, 5).sum() == 5000
     print("interrupted", time.monotonic() - started < 20)
 """
+IMPATIENT = """
+import ctypes, os, signal, threading, time
+from hloom.runtime.native import Context
+ended = []
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+def main(context, buffers):
+    time.sleep(1)
+    ended.append(True)
+    return 0
+for wait in 0.2, 0.4, 0.6:
+    threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
+address = ctypes.cast(main, ctypes.c_void_p).value
+try:
+    Context().execute(address, (ctypes.c_void_p * 1)(), interruptible=True)
+except KeyboardInterrupt:
+    print("interrupted", ended)
+"""
 LEAVE = """
 import threading, time
 from hloom.runtime.native import Context, Pool
@@ -201,8 +218,13 @@ print("left")
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [(FORK, "ended"), (INTERRUPT, "interrupted True"), (LEAVE, "left")],
-    ids=["fork", "interrupt", "leave"],
+    [
+        (FORK, "ended"),
+        (INTERRUPT, "interrupted True"),
+        (IMPATIENT, "interrupted [True]"),
+        (LEAVE, "left"),
+    ],
+    ids=["fork", "interrupt", "impatient", "leave"],
 )
 def test_processes(code, says):
     done = subprocess.run(

@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "fork.h"
 #include "hl.h"
 
 namespace {
@@ -211,6 +212,7 @@ HL_API hl_arena* hl_arena_of_process() {
   static hl_arena* arena = [] {
     hl_arena* made = new (place) hl_arena;
     made->set_defaults();
+    hl::free_in_forks(&made->mutex);
     return made;
   }();
   return arena;

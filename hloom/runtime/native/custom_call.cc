@@ -1,20 +1,27 @@
 // The registry: names to handlers. Entries are never freed, as programs keep pointers to them; a
-// second registration under a name replaces the handler of the first.
+// second registration under a name replaces the handler of the first, at once and as a whole, for
+// programs that run as well.
 #include "custom_call.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include <atomic>
 #include <initializer_list>
 #include <mutex>
+#include <new>
 
+#include "fork.h"
 #include "library_calls.h"
 
 struct hl_custom_call {
+  struct Target {
+    hl_handler handler;
+    void* user;
+    int64_t stages;
+  };
   char* name;
-  hl_handler handler;
-  void* user;
-  int64_t stages;
+  std::atomic<const Target*> target;
   hl_custom_call* next;
 };
 
@@ -22,7 +29,11 @@ namespace hloom {
 namespace {
 
 std::mutex& registry_mutex() {
-  static std::mutex& mutex = *new std::mutex;
+  static std::mutex& mutex = [] -> std::mutex& {
+    auto* made = new std::mutex;
+    hl::free_in_forks(made->native_handle());
+    return *made;
+  }();
   return mutex;
 }
 
@@ -38,14 +49,20 @@ hl_custom_call* found(const char* name) {
 }
 
 int32_t add(const char* name, hl_handler handler, void* user, int64_t stages) {
+  // What was there before stays: somebody may be calling it.
+  auto* target = new (std::nothrow) hl_custom_call::Target{handler, user, stages};
+  if (!target) return HL_RESOURCE_EXHAUSTED;
   if (hl_custom_call* c = found(name)) {
-    c->handler = handler, c->user = user, c->stages = stages;
+    c->target.store(target, std::memory_order_release);
     return HL_OK;
   }
-  auto* c = (hl_custom_call*)malloc(sizeof(hl_custom_call));
   char* copy = strdup(name);
-  if (!c || !copy) return HL_RESOURCE_EXHAUSTED;
-  *c = {copy, handler, user, stages, first()};
+  auto* c = copy ? new (std::nothrow) hl_custom_call{copy, target, first()} : nullptr;
+  if (!c) {
+    free(copy);
+    delete target;
+    return HL_RESOURCE_EXHAUSTED;
+  }
   first() = c;
   return HL_OK;
 }
@@ -75,11 +92,14 @@ HL_API const hl_custom_call* hl_custom_call_find(const char* name) {
 
 HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call, const hl_call_frame* frame) {
   if (!call) return hl_set_error(ctx, HL_NOT_FOUND, "custom call without a handler");
-  if (!(call->stages >> frame->stage & 1)) return HL_OK;
+  const hl_custom_call::Target* target = call->target.load(std::memory_order_acquire);
+  if (!(target->stages >> frame->stage & 1)) return HL_OK;
   hl_call_frame own = *frame;
-  own.user = call->user;
-  return call->handler(ctx, &own);
+  own.user = target->user;
+  return target->handler(ctx, &own);
 }
 
 // Whether the calls go to this function now.
-HL_API int32_t hl_custom_call_uses(const hl_custom_call* call, hl_handler handler) { return call->handler == handler; }
+HL_API int32_t hl_custom_call_uses(const hl_custom_call* call, hl_handler handler) {
+  return call->target.load(std::memory_order_acquire)->handler == handler;
+}

@@ -5,6 +5,8 @@
 #include <list>
 #include <mutex>
 
+#include "fork.h"
+
 namespace hloom {
 namespace {
 
@@ -181,7 +183,12 @@ int64_t Plan<T>::bytes() const {
 
 template <class T>
 std::shared_ptr<const Plan<T>> plan_of(int64_t n) {
-  static Cache<T>& cache = *new Cache<T>;  // never destroyed: threads may outlive main
+  // Never destroyed: threads may outlive main.
+  static Cache<T>& cache = [] -> Cache<T>& {
+    auto* made = new Cache<T>;
+    hl::free_in_forks(made->mutex.native_handle());
+    return *made;
+  }();
   if (auto plan = cache.find(n)) return plan;
   auto plan = made<T>(n);
   cache.add(plan);

@@ -5,6 +5,8 @@
 
 #include <mutex>
 
+#include "fork.h"
+
 namespace hloom {
 namespace {
 
@@ -19,7 +21,11 @@ Routine routines[kMost];
 int many = 0;
 
 std::mutex& routines_mutex() {
-  static std::mutex& mutex = *new std::mutex;
+  static std::mutex& mutex = [] -> std::mutex& {
+    auto* made = new std::mutex;
+    hl::free_in_forks(made->native_handle());
+    return *made;
+  }();
   return mutex;
 }
 

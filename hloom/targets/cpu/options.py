@@ -8,7 +8,7 @@ from hloom.base.options import Options
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.module import KernelOptions
 from hloom.passes.pipeline import PipelineOptions
-from hloom.runtime.processors import granted_threads
+from hloom.runtime.processors import checked_threads, granted_threads
 from hloom.targets.cpu.target import CpuTarget
 
 PASS_OPTIONS = (
@@ -55,7 +55,7 @@ def options_without_effect(options: Options) -> list[str]:
 def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
     """The CPU of this machine, as the options want it used; `threads` are all that may work."""
     processes = min(
-        threads or granted_threads(), granted_threads(), options["cpu_parallel_codegen_split_count"]
+        checked_threads(threads), granted_threads(), options["cpu_parallel_codegen_split_count"]
     )
     return CpuTarget(
         Machine.host(options["cpu_max_isa"]),
