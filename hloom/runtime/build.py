@@ -52,9 +52,10 @@ class BuildError(HloError):
 
 
 def sources(folder: Path = SOURCES) -> tuple[list[Path], list[Path]]:
-    """The files to compile and those they may include, sorted."""
-    included = [*folder.glob("*.h"), *folder.glob("*.inc")]
-    return sorted(folder.glob("*.cc")), sorted(included)
+    """The files to compile and those they may include, sorted; those of `pjrt/` are among them."""
+    compiled = [*folder.glob("*.cc"), *folder.glob("pjrt/*.cc")]
+    included = [*folder.glob("*.h"), *folder.glob("*.inc"), *folder.glob("pjrt/*.h")]
+    return sorted(compiled), sorted(included)
 
 
 def is_checkout() -> bool:

@@ -10,6 +10,17 @@
 
 namespace hl {
 
+// What the host gives to the handlers of one execution, by the number of its type.
+struct UserData {
+  int64_t type_id;
+  void* data;
+};
+
+struct UserDataList {
+  int64_t count;
+  const UserData* entries;
+};
+
 struct Context : hl_context {
   hl::Slot* slot;                // where its regions are published, while a program runs
   uint32_t slot_generation;      // of the pool when the slot was acquired
@@ -25,6 +36,7 @@ struct Context : hl_context {
   hl_call_site* call_sites;  // the custom calls of the program
   int64_t call_site_count;
   int64_t run_id;  // of the execution, where there are custom calls
+  const UserDataList* user_data;  // null: none
   char message[2048];
 };
 

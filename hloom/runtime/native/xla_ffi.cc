@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "context.h"
+
 namespace hloom {
 namespace ffi {
 
@@ -80,7 +82,15 @@ Error* type_register(TypeRegister* a) {
   return nullptr;
 }
 
-Error* context_get(ContextGet* a) { return failed(HL_NOT_FOUND, "the execution context holds no user data of that type"); }
+Error* context_get(ContextGet* a) {
+  const hl::UserDataList* list = hl::of(a->context->context)->user_data;
+  for (int64_t k = 0; list && k < list->count; k++)
+    if (list->entries[k].type_id == a->id->id) {
+      a->data = list->entries[k].data;
+      return nullptr;
+    }
+  return failed(HL_NOT_FOUND, "the execution context holds no user data of that type");
+}
 
 Error* state_set(State* a) {
   void** slot = a->context->frame->state;

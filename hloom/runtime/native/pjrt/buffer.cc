@@ -1,0 +1,178 @@
+// Buffers: what they are, whether they still are, and where.
+#include <string.h>
+
+#include "entries.h"
+
+PJRT_Buffer::PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
+                         int64_t rank, hl::pjrt::Value* value)
+    : value(value), device(hl::pjrt::of(memory)->device), memory(memory), type(type), rank(rank) {
+  int64_t* own = rank <= kSmallRank ? small : new int64_t[rank];
+  for (int64_t d = 0; d < rank; ++d) own[d] = dims[d];
+  this->dims = own;
+}
+
+PJRT_Buffer::~PJRT_Buffer() {
+  hl::pjrt::release(value);
+  hl::pjrt::release(external);
+  if (dims != small) delete[] dims;
+}
+
+namespace hl::pjrt {
+
+Value* held_value(PJRT_Buffer* buffer) {
+  std::lock_guard<Spin> guard(buffer->lock);
+  return buffer->value == nullptr ? nullptr : retained(buffer->value);
+}
+
+Value* taken_value(PJRT_Buffer* buffer) {
+  std::lock_guard<Spin> guard(buffer->lock);
+  Value* value = buffer->value;
+  buffer->value = nullptr;
+  return value;
+}
+
+PJRT_Error* Buffer_Destroy(PJRT_Buffer_Destroy_Args* a) {
+  delete a->buffer;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_Delete(PJRT_Buffer_Delete_Args* a) {
+  release(taken_value(a->buffer));
+  return nullptr;
+}
+
+PJRT_Error* Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args* a) {
+  std::lock_guard<Spin> guard(a->buffer->lock);
+  a->is_deleted = a->buffer->value == nullptr;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_ElementType(PJRT_Buffer_ElementType_Args* a) {
+  a->type = a->buffer->type;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_Dimensions(PJRT_Buffer_Dimensions_Args* a) {
+  a->dims = a->buffer->dims;
+  a->num_dims = a->buffer->rank;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_UnpaddedDimensions(PJRT_Buffer_UnpaddedDimensions_Args* a) {
+  a->unpadded_dims = a->buffer->dims;
+  a->num_dims = a->buffer->rank;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_Args* a) {
+  a->dynamic_dim_indices = nullptr;
+  a->num_dynamic_dims = 0;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args* a) {
+  memset(&a->layout, 0, sizeof(a->layout));
+  a->layout.struct_size = sizeof(a->layout);
+  a->layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  a->layout.tiled.struct_size = sizeof(a->layout.tiled);
+  a->layout.tiled.minor_to_major = descending(a->buffer->rank);
+  a->layout.tiled.minor_to_major_size = a->buffer->rank;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args* a) {
+  a->on_device_size_in_bytes = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
+  return nullptr;
+}
+
+PJRT_Error* Buffer_Device(PJRT_Buffer_Device_Args* a) {
+  a->device = a->buffer->device;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_Memory(PJRT_Buffer_Memory_Args* a) {
+  a->memory = a->buffer->memory;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args* a) {
+  a->is_on_cpu = true;
+  return nullptr;
+}
+
+static PJRT_Error* deleted() {
+  return failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                 "Buffer has been deleted or donated [deleted-buffer]");
+}
+
+PJRT_Error* Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* a) {
+  Value* value = held_value(a->buffer);
+  if (value == nullptr) return deleted();
+  a->event = retained(value->ready);
+  release(value);
+  return nullptr;
+}
+
+// The address of the elements; waits until they are there.
+static PJRT_Error* address(PJRT_Buffer* buffer, void** found) {
+  Value* value = held_value(buffer);
+  if (value == nullptr) return deleted();
+  wait(value->ready);
+  PJRT_Error* error = error_of(value->ready);
+  *found = value->data;
+  release(value);
+  return error;
+}
+
+PJRT_Error* Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args* a) {
+  void* data = nullptr;
+  PJRT_Error* error = address(a->buffer, &data);
+  a->buffer_pointer = reinterpret_cast<uintptr_t>(data);
+  return error;
+}
+
+PJRT_Error* Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args* a) {
+  return address(a->buffer, &a->device_memory_ptr);
+}
+
+PJRT_Error* Buffer_IncreaseExternalReferenceCount(
+    PJRT_Buffer_IncreaseExternalReferenceCount_Args* a) {
+  std::lock_guard<Spin> guard(a->buffer->lock);
+  if (a->buffer->external == nullptr) {
+    if (a->buffer->value == nullptr) return deleted();
+    a->buffer->external = retained(a->buffer->value);
+  }
+  ++a->buffer->external_count;
+  return nullptr;
+}
+
+PJRT_Error* Buffer_DecreaseExternalReferenceCount(
+    PJRT_Buffer_DecreaseExternalReferenceCount_Args* a) {
+  Value* gone = nullptr;
+  {
+    std::lock_guard<Spin> guard(a->buffer->lock);
+    if (a->buffer->external_count == 0)
+      return failure(PJRT_Error_Code_FAILED_PRECONDITION,
+                     "nobody holds this buffer's memory [external-reference]");
+    if (--a->buffer->external_count == 0) std::swap(gone, a->buffer->external);
+  }
+  release(gone);
+  return nullptr;
+}
+
+// The same memory under another type and other sizes.
+PJRT_Error* Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* a) {
+  int64_t rank = static_cast<int64_t>(a->num_dims);
+  int64_t wanted = bytes_of(a->element_type, a->dims, rank);
+  int64_t there = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
+  if (wanted != there)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "a buffer of %lld bytes cannot be seen as one of %lld [bitcast]",
+                    static_cast<long long>(there), static_cast<long long>(wanted));
+  Value* value = held_value(a->buffer);
+  if (value == nullptr) return deleted();
+  a->out_buffer = new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, rank, value);
+  return nullptr;
+}
+
+}  // namespace hl::pjrt

@@ -1,0 +1,22 @@
+// Every function of the table that returns an error, by its name without PJRT_. Those that are not
+// defined anywhere else answer UNIMPLEMENTED (table.cc).
+#ifndef HLOOM_RUNTIME_PJRT_ENTRIES_H
+#define HLOOM_RUNTIME_PJRT_ENTRIES_H
+
+#include "objects.h"
+
+namespace hl::pjrt {
+
+#define HL_DECLARE(name) PJRT_Error* name(PJRT_##name##_Args* arguments);
+PJRT_TABLE(HL_DECLARE)
+#undef HL_DECLARE
+
+void Error_Destroy(PJRT_Error_Destroy_Args* arguments);
+void Error_Message(PJRT_Error_Message_Args* arguments);
+
+// The extensions that the table points to, one after another.
+PJRT_Extension_Base* extensions();
+
+}  // namespace hl::pjrt
+
+#endif

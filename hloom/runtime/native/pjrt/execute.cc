@@ -1,0 +1,303 @@
+// Running programs: here and now, or in the thread of their device.
+//
+// Short programs whose arguments are there run in the caller's thread: handing one over costs more
+// than it takes. How long it takes is what earlier runs took.
+#include <alloca.h>
+#include <string.h>
+
+#include "../context.h"
+#include "entries.h"
+#include "program.h"
+#include "workers.h"
+
+HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers);
+HL_API const char* hl_context_message(hl_context* context);
+
+namespace hl::pjrt {
+namespace {
+
+constexpr int64_t kWorthAThreadNs = 100'000;
+constexpr size_t kFewAllocations = 256;
+
+// One execution on one device. Arrays are the caller's, or `own` where it runs later.
+struct Run {
+  Program* program;
+  PJRT_Device* device;
+  Value** inputs;   // held, one per argument
+  Value** outputs;  // held, one per result, to be filled
+  hl::UserDataList user_data;
+  std::vector<Value*> own;
+  std::vector<hl::UserData> own_user_data;
+};
+
+// The argument's memory, which the program writes: its own if nobody else holds it, else a copy.
+bool make_writable(Value** input) {
+  Value* value = *input;
+  if (value->owner == Owner::kArena && value->references.load(std::memory_order_acquire) == 1)
+    return true;
+  Value* copy = new_value(value->size);
+  if (copy == nullptr) return false;
+  if (value->size > 0) memcpy(copy->data, value->data, value->size);
+  release(value);
+  *input = copy;
+  return true;
+}
+
+int out_of_memory(const Program& program, std::string* message) {
+  *message = "no memory for a run of " + program.name + " [out-of-memory]";
+  return PJRT_Error_Code_RESOURCE_EXHAUSTED;
+}
+
+// Addresses by allocation: constants, arguments, fresh blocks.
+bool fill_table(Run* run, void** table, size_t* blocks_made) {
+  Program& program = *run->program;
+  memcpy(table, program.fixed.data(), program.fixed.size() * sizeof(void*));
+  for (size_t k = 0; k < program.arguments.size(); ++k) {
+    const Array& array = program.arguments[k];
+    if (array.allocation < 0) continue;
+    if ((array.flags & HL_PJRT_WRITTEN) && !make_writable(run->inputs + k)) return false;
+    table[array.allocation] = run->inputs[k]->data;
+  }
+  for (const hl_pjrt_block& block : program.blocks) {
+    void* memory = hl_arena_alloc(nullptr, block.size_bytes);
+    if (memory == nullptr) return false;
+    table[block.allocation] = memory;
+    ++*blocks_made;
+  }
+  return true;
+}
+
+// Gives results their memory: copies first, which may fail, then blocks, which are not freed now.
+bool hand_out(Run* run, void** table) {
+  Program& program = *run->program;
+  for (size_t k = 0; k < program.results.size(); ++k) {
+    const Result& result = program.results[k];
+    Value* value = run->outputs[k];
+    value->size = result.size;
+    if (result.source != Source::kCopy) continue;
+    value->base = hl_arena_alloc(nullptr, result.size < 1 ? 1 : result.size);
+    if (value->base == nullptr) return false;
+    char* data = static_cast<char*>(table[result.allocation]) + result.offset;
+    if (result.size > 0) memcpy(value->base, data, result.size);
+    value->data = value->base;
+    value->owner = Owner::kArena;
+  }
+  for (size_t k = 0; k < program.results.size(); ++k) {
+    const Result& result = program.results[k];
+    if (result.source != Source::kBlock && result.source != Source::kWritten) continue;
+    Value* value = run->outputs[k];
+    value->data = static_cast<char*>(table[result.allocation]) + result.offset;
+    value->base = table[result.allocation];
+    value->owner = Owner::kArena;
+    if (result.source == Source::kWritten) {
+      Value* input = run->inputs[result.argument];
+      value->base = input->base;
+      input->owner = Owner::kNobody;
+    }
+  }
+  return true;
+}
+
+void free_blocks(Run* run, void** table, size_t count, bool with_results) {
+  for (size_t k = 0; k < count; ++k) {
+    const hl_pjrt_block& block = run->program->blocks[k];
+    if (block.is_temporary || with_results) hl_arena_free(nullptr, table[block.allocation]);
+  }
+}
+
+// Returns a code, with a message if it is not 0. The inputs are released.
+int execute(Run* run, std::string* message) {
+  Program& program = *run->program;
+  std::vector<void*> many;
+  void* few[kFewAllocations];
+  void** table = few;
+  if (program.fixed.size() > kFewAllocations) {
+    many.resize(program.fixed.size());
+    table = many.data();
+  }
+  int code = 0;
+  size_t blocks_made = 0;
+  hl_context* context = context_for(&program);
+  if (context == nullptr || !fill_table(run, table, &blocks_made)) {
+    code = out_of_memory(program, message);
+  } else {
+    context->device = run->device->description->id;
+    hl::of(context)->user_data = &run->user_data;
+    int64_t begin = hl::now_ns();
+    code = hl_execute(context, program.entry, table);
+    int64_t took = hl::now_ns() - begin, before = program.run_ns.load(std::memory_order_relaxed);
+    program.run_ns.store(before < 0 ? took : (3 * before + took) / 4, std::memory_order_relaxed);
+    if (code != 0) *message = hl_context_message(context);
+  }
+  bool whole = code == 0 && hand_out(run, table);
+  if (code == 0 && !whole) code = out_of_memory(program, message);
+  free_blocks(run, table, blocks_made, !whole && code != 0);
+  if (context != nullptr) put_back(&program, context);
+  for (size_t k = 0; k < program.arguments.size(); ++k) release(run->inputs[k]);
+  return code;
+}
+
+// In the thread of a queue: waits for the arguments first. An argument that failed fails the run.
+void execute_later(Run* run, PJRT_Event* done) {
+  int code = 0;
+  std::string message;
+  size_t count = run->program->arguments.size();
+  for (size_t k = 0; k < count; ++k) {
+    PJRT_Event* ready = run->inputs[k]->ready;
+    wait(ready);
+    if (code == 0 && ready->state.load(std::memory_order_acquire) == PJRT_Event::kFailed) {
+      code = ready->code;
+      message = ready->message;
+    }
+  }
+  if (code == 0) code = execute(run, &message);
+  else
+    for (size_t k = 0; k < count; ++k) release(run->inputs[k]);
+  finish(done, code, message);
+  for (size_t k = 0; k < run->program->results.size(); ++k) release(run->outputs[k]);
+  release(done);
+  release(run->program);
+  delete run;
+}
+
+bool is_donatable(const PJRT_ExecuteOptions* options, size_t argument) {
+  for (size_t k = 0; k < options->num_non_donatable_input_indices; ++k)
+    if (options->non_donatable_input_indices[k] == static_cast<int64_t>(argument)) return false;
+  return true;
+}
+
+PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& program) {
+  for (size_t other = 0; other < k; ++other)
+    if (arguments[other] == arguments[k])
+      return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "Attempt to donate the same buffer twice in Execute() (%s: argument %zu is the "
+                      "buffer that argument %zu donates) [donation]",
+                      program.name.c_str(), k, other);
+  return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "%s: argument %zu has been deleted or donated [deleted-buffer]",
+                  program.name.c_str(), k);
+}
+
+// Takes hold of the arguments' values; those donated leave their buffers.
+PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
+                        PJRT_Buffer* const* arguments, Value** inputs) {
+  size_t count = program.arguments.size();
+  PJRT_Error* error = nullptr;
+  size_t k = 0;
+  for (; k < count && error == nullptr; ++k) {
+    const Array& array = program.arguments[k];
+    bool donated = (array.flags & HL_PJRT_DONATED) && is_donatable(options, k);
+    inputs[k] = donated ? taken_value(arguments[k]) : held_value(arguments[k]);
+    if (inputs[k] == nullptr) {
+      error = unusable(arguments, k, program);
+    } else if (inputs[k]->size < array.size) {
+      error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                       "%s: argument %zu has %lld bytes, the program reads %lld [argument-size]",
+                       program.name.c_str(), k, static_cast<long long>(inputs[k]->size),
+                       static_cast<long long>(array.size));
+    }
+  }
+  if (error != nullptr)
+    for (size_t held = 0; held < k; ++held) release(inputs[held]);
+  return error;
+}
+
+// Where a run is done.
+enum class Place { kHere, kPrograms, kCallers };
+
+Place place_of(const Program& program, const PJRT_Device* device, bool are_ready) {
+  if (in_queue() || !device->client->asynchronous) return Place::kHere;
+  if (program.calls_host) return Place::kCallers;
+  int64_t took = program.run_ns.load(std::memory_order_relaxed);
+  return are_ready && took >= 0 && took < kWorthAThreadNs ? Place::kHere : Place::kPrograms;
+}
+
+// One run on one device. `done` is held for the caller.
+PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOptions* options,
+                   PJRT_Buffer* const* arguments, PJRT_Buffer** results, PJRT_Event** done) {
+  size_t argument_count = program->arguments.size(), result_count = program->results.size();
+  auto** values = static_cast<Value**>(
+      alloca((argument_count + result_count + 1) * sizeof(Value*)));
+  Run run{program, device, values, values + argument_count, {}, {}, {}};
+  if (PJRT_Error* error = take_inputs(*program, options, arguments, run.inputs)) return error;
+  if (options->context != nullptr) {
+    static_assert(sizeof(hl::UserData) == sizeof(PJRT_FFI_UserData));
+    auto& data = options->context->data;
+    run.user_data = {static_cast<int64_t>(data.size()),
+                     reinterpret_cast<const hl::UserData*>(data.data())};
+  }
+  bool are_ready = true;
+  for (size_t k = 0; k < argument_count; ++k)
+    if (run.inputs[k]->ready->state.load(std::memory_order_acquire) != PJRT_Event::kDone)
+      are_ready = false;
+  for (size_t k = 0; k < result_count; ++k) {
+    const Result& result = program->results[k];
+    run.outputs[k] = new Value;
+    results[k] = new PJRT_Buffer(device->listed[result.memory_kind], result.type,
+                                 result.dims.data(), static_cast<int64_t>(result.dims.size()),
+                                 run.outputs[k]);
+  }
+  Place place = place_of(*program, device, are_ready);
+  if (place == Place::kHere && are_ready) {
+    std::string message;
+    int code = execute(&run, &message);
+    *done = code == 0 ? done_event() : failed_event(code, message);
+    if (code != 0)
+      for (size_t k = 0; k < result_count; ++k) run.outputs[k]->ready = retained(*done);
+    return nullptr;
+  }
+  auto* later = new Run(run);
+  later->own.assign(values, values + argument_count + result_count);
+  later->inputs = later->own.data();
+  later->outputs = later->own.data() + argument_count;
+  later->own_user_data.assign(run.user_data.entries, run.user_data.entries + run.user_data.count);
+  later->user_data.entries = later->own_user_data.data();
+  auto* event = new PJRT_Event;
+  for (size_t k = 0; k < result_count; ++k) {
+    retained(run.outputs[k]);
+    run.outputs[k]->ready = retained(event);
+  }
+  retained(program);
+  *done = retained(event);
+  if (place == Place::kHere)
+    execute_later(later, event);
+  else
+    push(place == Place::kCallers ? device->callers : device->programs,
+         [later, event] { execute_later(later, event); });
+  return nullptr;
+}
+
+}  // namespace
+
+PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
+  PJRT_LoadedExecutable& executable = *a->executable;
+  Program* program = executable.program;
+  if (executable.is_deleted)
+    return failuref(PJRT_Error_Code_FAILED_PRECONDITION, "%s has been deleted [deleted-executable]",
+                    program->name.c_str());
+  if (a->num_args != program->arguments.size())
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "%s takes %zu arguments, %zu were given [argument-count]",
+                    program->name.c_str(), program->arguments.size(), a->num_args);
+  bool anywhere = executable.devices.empty();
+  size_t wanted = anywhere ? 1 : executable.devices.size();
+  if (a->execute_device != nullptr) wanted = 1;
+  if (a->num_devices != wanted)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "%s runs on %zu devices, arguments for %zu were given [device-count]",
+                    program->name.c_str(), wanted, a->num_devices);
+  for (size_t d = 0; d < wanted; ++d) {
+    PJRT_Device* device = a->execute_device != nullptr ? a->execute_device
+                          : anywhere                   ? executable.client->listed[0]
+                                                       : executable.devices[d];
+    PJRT_Event* done = nullptr;
+    if (PJRT_Error* error = launch(program, device, a->options, a->argument_lists[d],
+                                   a->output_lists[d], &done))
+      return error;
+    if (a->device_complete_events != nullptr) a->device_complete_events[d] = done;
+    else release(done);
+  }
+  return nullptr;
+}
+
+}  // namespace hl::pjrt

@@ -1,0 +1,226 @@
+// What stands behind the handles of the PJRT ABI.
+//
+// A PJRT_Buffer is a name that JAX holds; a Value is an array's memory, counted: buffers, runs that
+// have yet to read it and views that others took each hold it once. So deleting or donating a buffer
+// never takes memory from under anybody, and memory that one donated buffer alone holds may be
+// written in place.
+#ifndef HLOOM_RUNTIME_PJRT_OBJECTS_H
+#define HLOOM_RUNTIME_PJRT_OBJECTS_H
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "../hl.h"
+#include "abi.h"
+
+namespace hl::pjrt {
+
+// -- errors
+
+struct Failure : PJRT_Error {
+  int code;
+  std::string message;
+};
+
+PJRT_Error* failure(int code, const std::string& message);
+PJRT_Error* failuref(int code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// -- events
+
+using Waiter = std::function<void(int code, const std::string& message)>;
+
+}  // namespace hl::pjrt
+
+// Something that will be done, or fail, once. Counted: every holder releases it.
+struct PJRT_Event {
+  enum State { kPending, kDone, kFailed };
+  std::atomic<int32_t> references{1};
+  std::atomic<int32_t> state{kPending};
+  int code = 0;
+  std::string message;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<hl::pjrt::Waiter> waiters;
+};
+
+namespace hl::pjrt {
+
+PJRT_Event* done_event();  // one for all that is done already: neither counted nor freed
+PJRT_Event* failed_event(int code, const std::string& message);
+PJRT_Event* retained(PJRT_Event* event);
+void release(PJRT_Event* event);
+// Tells everybody who waits; code 0 is success. Only the first call counts.
+void finish(PJRT_Event* event, int code = 0, const std::string& message = {});
+void wait(PJRT_Event* event);
+// Calls it when the event is finished, at once if it is, else in the thread that finishes it.
+void when_finished(PJRT_Event* event, Waiter waiter);
+PJRT_Error* error_of(PJRT_Event* event);  // of a finished event; null: it succeeded
+
+inline bool is_finished(const PJRT_Event* event) {
+  return event->state.load(std::memory_order_acquire) != PJRT_Event::kPending;
+}
+
+// -- values
+
+enum class Owner : uint8_t { kNobody, kArena, kHost, kForeign };
+
+// The bytes of an array, row by row. `ready` says when they may be read.
+struct Value {
+  std::atomic<int32_t> references{1};
+  Owner owner = Owner::kNobody;
+  PJRT_Event* ready = done_event();
+  void* data = nullptr;
+  void* base = nullptr;  // the block to free, of the arena
+  int64_t size = 0;
+  PJRT_Event* host_done = nullptr;  // kHost: finished when the host may change its memory
+  void (*deleter)(void*, void*) = nullptr;  // kForeign
+  void* deleter_argument = nullptr;
+};
+
+Value* new_value(int64_t size_bytes);  // with memory of the arena; null: there is none
+Value* retained(Value* value);
+void release(Value* value);
+
+// Guards a few words for a few instructions.
+class Spin {
+ public:
+  void lock() {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  }
+  void unlock() { flag_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag flag_;
+};
+
+struct Queue;
+struct Program;
+
+}  // namespace hl::pjrt
+
+struct PJRT_DeviceDescription {
+  int id = 0;
+  int process = 0;
+  std::string kind = "cpu";
+  std::string text, debug_text;
+};
+
+// `triple` and `features` are empty where they are this machine's.
+struct PJRT_TopologyDescription {
+  std::vector<std::unique_ptr<PJRT_DeviceDescription>> devices;
+  std::vector<PJRT_DeviceDescription*> listed;
+  std::string triple, features;
+};
+
+namespace hl::pjrt {
+
+// A memory space of one device: all of them are the host's memory.
+struct MemorySpace : PJRT_Memory {
+  struct UserData {
+    void* value;
+    void (*deleter)(void*);
+  };
+  int id, kind_id;
+  const char* kind;
+  std::string text, debug_text;
+  PJRT_Device* device;
+  std::mutex mutex;
+  std::unordered_map<const void*, UserData> user_data;
+};
+
+inline MemorySpace* of(PJRT_Memory* memory) { return static_cast<MemorySpace*>(memory); }
+
+constexpr int kMemoryKinds = 3;
+extern const char* const kKinds[kMemoryKinds];
+int kind_id_of(const std::string& kind);  // -1: there is no such kind
+
+}  // namespace hl::pjrt
+
+struct PJRT_Device {
+  PJRT_Client* client = nullptr;
+  PJRT_DeviceDescription* description = nullptr;
+  std::unique_ptr<hl::pjrt::MemorySpace> memories[hl::pjrt::kMemoryKinds];
+  PJRT_Memory* listed[hl::pjrt::kMemoryKinds] = {};
+  // Programs run one after another; those that call the host in a queue of their own, as a call may
+  // itself wait for programs.
+  hl::pjrt::Queue* programs = nullptr;
+  hl::pjrt::Queue* callers = nullptr;
+};
+
+struct PJRT_Client {
+  std::unique_ptr<PJRT_TopologyDescription> topology;
+  std::vector<std::unique_ptr<PJRT_Device>> devices;
+  std::vector<PJRT_Device*> listed;
+  std::vector<PJRT_Memory*> memories;
+  bool asynchronous = true;
+  int64_t most_in_flight = 32;
+  int process = 0;
+};
+
+struct PJRT_Buffer {
+  static constexpr int64_t kSmallRank = 6;
+  hl::pjrt::Spin lock;                  // guards the next three
+  hl::pjrt::Value* value = nullptr;     // null: deleted or donated
+  hl::pjrt::Value* external = nullptr;  // held for views that others took
+  int64_t external_count = 0;
+  PJRT_Device* device;
+  PJRT_Memory* memory;
+  PJRT_Buffer_Type type;
+  int64_t rank;
+  const int64_t* dims;
+  int64_t small[kSmallRank];
+
+  PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims, int64_t rank,
+              hl::pjrt::Value* value);
+  ~PJRT_Buffer();
+};
+
+// What a caller gives to one execution: user data of FFI handlers, by the number of its type.
+struct PJRT_ExecuteContext {
+  std::vector<PJRT_FFI_UserData> data;
+};
+
+namespace hl::pjrt {
+
+// The value, held once more; null if the buffer has none any more.
+Value* held_value(PJRT_Buffer* buffer);
+// The value, which the buffer then has no more.
+Value* taken_value(PJRT_Buffer* buffer);
+
+// -- types
+
+// Bytes of an element in memory (types narrower than a byte take one); 0: no such type.
+int64_t element_bytes(PJRT_Buffer_Type type);
+int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank);
+bool is_row_major(const int64_t* strides, const int64_t* dims, int64_t rank, int64_t item);
+// Copies between row-major memory and memory with strides in bytes.
+void copy_strided(char* to, const int64_t* to_strides, const char* from,
+                  const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item);
+std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item);
+// The strides of a layout as the ABI states it; row-major for null.
+std::vector<int64_t> strides_of(const PJRT_Buffer_MemoryLayout* layout, const int64_t* dims,
+                                int64_t rank, int64_t item);
+// minor_to_major of row-major arrays: rank - 1 ... 0.
+const int64_t* descending(int64_t rank);
+constexpr int64_t kMostRank = 64;
+
+// Views, aliases and arguments of programs are aligned to this at least (CPU-14).
+constexpr uintptr_t kArgumentAlignment = 16;
+
+}  // namespace hl::pjrt
+
+HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes);
+HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);
+HL_API void hl_arena_statistics(hl_arena* arena, int64_t* out);
+
+#endif

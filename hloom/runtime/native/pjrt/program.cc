@@ -1,0 +1,173 @@
+// Programs: taken over from the compiler, given back when nothing needs them any more.
+#include "program.h"
+
+#include <string.h>
+
+#include "../context.h"
+#include "workers.h"
+
+HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena);
+HL_API void hl_context_free(hl_context* context);
+HL_API void hl_context_set_rng(hl_context* context, hl_rng* rng);
+HL_API void hl_context_set_feeds(hl_context* context, hl_queue* infeed, hl_queue* outfeed,
+                                 int64_t timeout_ns);
+HL_API void hl_context_set_call_sites(hl_context* context, hl_call_site* sites, int64_t count);
+
+namespace hl::pjrt {
+namespace {
+
+std::mutex compiler_mutex;
+const hl_pjrt_compiler* compiler = nullptr;
+
+std::mutex queues_mutex;
+std::vector<Queue*> queues;
+
+template <typename From>
+void fill(Array* to, const From& from) {
+  to->allocation = from.allocation;
+  to->type = static_cast<PJRT_Buffer_Type>(from.type);
+  to->dims.assign(from.dims, from.dims + from.rank);
+  to->size = bytes_of(to->type, from.dims, from.rank);
+  to->memory_kind = static_cast<int>(from.memory_kind);
+  if (from.sharding != nullptr) to->sharding.assign(from.sharding, from.sharding_size);
+}
+
+Source source_of(const Program& program, const Result& result, int64_t* argument) {
+  if (result.allocation < 0) return Source::kNone;
+  for (size_t k = 0; k < program.results.size(); ++k)
+    if (program.results[k].allocation == result.allocation) return Source::kCopy;
+  for (const hl_pjrt_block& block : program.blocks)
+    if (block.allocation == result.allocation)
+      return block.is_temporary ? Source::kCopy : Source::kBlock;
+  for (size_t k = 0; k < program.arguments.size(); ++k) {
+    const Array& a = program.arguments[k];
+    if (a.allocation == result.allocation && (a.flags & HL_PJRT_WRITTEN)) {
+      *argument = static_cast<int64_t>(k);
+      return Source::kWritten;
+    }
+  }
+  return Source::kCopy;
+}
+
+Program* made(const hl_pjrt_program& from) {
+  auto* program = new Program;
+  program->handle = from.handle;
+  program->name = from.name;
+  program->fingerprint = from.fingerprint;
+  program->entry = from.entry;
+  program->pool = from.pool;
+  program->random = from.random;
+  program->infeed = from.infeed;
+  program->outfeed = from.outfeed;
+  program->sites = from.sites;
+  program->site_count = from.site_count;
+  program->fixed.assign(from.fixed, from.fixed + from.allocation_count);
+  program->blocks.assign(from.blocks, from.blocks + from.block_count);
+  for (int64_t k = 0; k < from.argument_count; ++k) {
+    Array array{};
+    fill(&array, from.arguments[k]);
+    array.flags = from.arguments[k].flags;
+    program->arguments.push_back(std::move(array));
+  }
+  for (int64_t k = 0; k < from.result_count; ++k) {
+    Result result{};
+    fill(&result, from.results[k]);
+    result.offset = from.results[k].offset;
+    result.source = source_of(*program, result, &result.argument);
+    program->results.push_back(std::move(result));
+  }
+  program->replicas = from.replica_count;
+  program->partitions = from.partition_count;
+  program->devices.assign(from.devices, from.devices + from.device_count);
+  program->calls_host = from.calls_host != 0;
+  program->is_portable = from.is_portable != 0;
+  program->code_bytes = from.code_bytes;
+  program->temporary_bytes = from.temporary_bytes;
+  program->alias_bytes = from.alias_bytes;
+  return program;
+}
+
+}  // namespace
+
+Program* retained(Program* program) {
+  program->references.fetch_add(1, std::memory_order_relaxed);
+  return program;
+}
+
+void release(Program* program) {
+  if (program->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  for (hl_context* context : program->contexts) hl_context_free(context);
+  if (Compiler compiler; compiler) compiler->release(program->handle);
+  delete program;
+}
+
+hl_context* context_for(Program* program) {
+  {
+    std::lock_guard<Spin> guard(program->lock);
+    if (!program->contexts.empty()) {
+      hl_context* context = program->contexts.back();
+      program->contexts.pop_back();
+      return context;
+    }
+  }
+  hl_context* context = hl_context_new(program->pool, nullptr);
+  if (context == nullptr) return nullptr;
+  hl_context_set_rng(context, program->random);
+  hl_context_set_feeds(context, program->infeed, program->outfeed, -1);
+  hl_context_set_call_sites(context, program->sites, program->site_count);
+  return context;
+}
+
+void put_back(Program* program, hl_context* context) {
+  std::lock_guard<Spin> guard(program->lock);
+  program->contexts.push_back(context);
+}
+
+Compiler::Compiler() {
+  std::lock_guard<std::mutex> guard(compiler_mutex);
+  table_ = compiler;
+}
+
+void remember_queue(Queue* queue) {
+  std::lock_guard<std::mutex> guard(queues_mutex);
+  queues.push_back(queue);
+}
+
+}  // namespace hl::pjrt
+
+HL_API void hl_pjrt_set_compiler(const hl_pjrt_compiler* given) {
+  std::lock_guard<std::mutex> guard(hl::pjrt::compiler_mutex);
+  hl::pjrt::compiler = given;
+}
+
+HL_API void hl_pjrt_set_versions(const char* platform, int64_t major, int64_t minor,
+                                 int64_t patch) {
+  hl::pjrt::set_platform_version(platform);
+  hl::pjrt::set_stablehlo_version(major, minor, patch);
+}
+
+HL_API void hl_pjrt_drain() {
+  std::vector<hl::pjrt::Queue*> all;
+  {
+    std::lock_guard<std::mutex> guard(hl::pjrt::queues_mutex);
+    all = hl::pjrt::queues;
+  }
+  for (hl::pjrt::Queue* queue : all) hl::pjrt::drain(queue);
+}
+
+HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_program* program) {
+  reply->program = hl::pjrt::made(*program);
+}
+
+HL_API void hl_pjrt_reply_bytes(hl_pjrt_reply* reply, const char* bytes, int64_t size) {
+  reply->bytes.assign(bytes, size);
+}
+
+HL_API void hl_pjrt_reply_number(hl_pjrt_reply* reply, const char* name, double value) {
+  reply->numbers.emplace_back(name, value);
+}
+
+HL_API void hl_pjrt_reply_error(hl_pjrt_reply* reply, int64_t code, const char* message) {
+  reply->code = code;
+  reply->message = message;
+}

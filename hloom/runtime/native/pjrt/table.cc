@@ -1,0 +1,37 @@
+// The table, and what stands in for functions that nobody has written.
+#include "entries.h"
+
+namespace hl::pjrt {
+
+// A strong definition elsewhere takes the place of the weak one.
+#define HL_MISSING(name)                                                              \
+  __attribute__((weak)) PJRT_Error* name(PJRT_##name##_Args*) {                       \
+    return failure(PJRT_Error_Code_UNIMPLEMENTED,                                     \
+                   "hloom does not implement PJRT_" #name " [unimplemented]");        \
+  }
+PJRT_TABLE(HL_MISSING)
+#undef HL_MISSING
+
+namespace {
+
+PJRT_Api made() {
+  PJRT_Api api{};
+  api.struct_size = sizeof(PJRT_Api);
+  api.extension_start = extensions();
+  api.pjrt_api_version = {sizeof(PJRT_Api_Version), nullptr, PJRT_API_MAJOR, PJRT_API_MINOR};
+  api.PJRT_Error_Destroy = Error_Destroy;
+  api.PJRT_Error_Message = Error_Message;
+#define HL_FILL(name) api.PJRT_##name = name;
+  PJRT_TABLE(HL_FILL)
+#undef HL_FILL
+  return api;
+}
+
+}  // namespace
+}  // namespace hl::pjrt
+
+// What hosts of PJRT plugins look for.
+HL_API const PJRT_Api* GetPjrtApi() {
+  static const PJRT_Api api = hl::pjrt::made();
+  return &api;
+}

@@ -1,0 +1,232 @@
+// Arrays in and out: from the host, to the host, to another memory.
+#include <string.h>
+
+#include "entries.h"
+
+namespace hl::pjrt {
+namespace {
+
+PJRT_Error* no_memory(int64_t bytes) {
+  return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+                  "no memory for a buffer of %lld bytes [out-of-memory]",
+                  static_cast<long long>(bytes));
+}
+
+PJRT_Error* deleted() {
+  return failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                 "Buffer has been deleted or donated [deleted-buffer]");
+}
+
+PJRT_Error* checked(PJRT_Buffer_Type type, size_t rank) {
+  if (rank > kMostRank)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "an array of %zu dimensions; %lld can be [rank]", rank,
+                    static_cast<long long>(kMostRank));
+  if (element_bytes(type) == 0 && type != PJRT_Buffer_Type_TOKEN)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT, "no element type has number %d [dtype]",
+                    static_cast<int>(type));
+  return nullptr;
+}
+
+PJRT_Memory* memory_of(PJRT_Memory* memory, PJRT_Device* device, PJRT_Client* client) {
+  if (memory != nullptr) return memory;
+  return (device != nullptr ? device : client->listed[0])->listed[0];
+}
+
+bool is_aligned(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % kArgumentAlignment == 0;
+}
+
+// Copies bytes when the source is there; `to` is finished then.
+void copy_when_ready(Value* from, char* to, int64_t offset, int64_t size, PJRT_Event* copied) {
+  retained(from);
+  retained(copied);
+  when_finished(from->ready, [=](int code, const std::string& message) {
+    if (code == 0 && size > 0) memcpy(to, static_cast<char*>(from->data) + offset, size);
+    finish(copied, code, message);
+    release(copied);
+    release(from);
+  });
+}
+
+}  // namespace
+
+PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a) {
+  int64_t rank = static_cast<int64_t>(a->num_dims);
+  if (PJRT_Error* error = checked(a->type, a->num_dims)) return error;
+  PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
+  int64_t item = element_bytes(a->type), size = bytes_of(a->type, a->dims, rank);
+  bool dense = a->num_byte_strides == 0 || is_row_major(a->byte_strides, a->dims, rank, item);
+  bool may_share = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
+                   a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
+  Value* value;
+  if (may_share && dense && size > 0 && is_aligned(a->data)) {
+    value = new Value;
+    value->owner = Owner::kHost;
+    value->data = const_cast<void*>(a->data);
+    value->size = size;
+    value->host_done = new PJRT_Event;
+    a->done_with_host_buffer = retained(value->host_done);
+  } else {
+    value = new_value(size);
+    if (value == nullptr) return no_memory(size);
+    if (size > 0) {
+      if (dense) {
+        memcpy(value->data, a->data, size);
+      } else {
+        std::vector<int64_t> strides = row_major_strides(a->dims, rank, item);
+        copy_strided(static_cast<char*>(value->data), strides.data(),
+                     static_cast<const char*>(a->data), a->byte_strides, a->dims, rank, item);
+      }
+    }
+    a->done_with_host_buffer = done_event();
+  }
+  a->buffer = new PJRT_Buffer(memory, a->type, a->dims, rank, value);
+  return nullptr;
+}
+
+PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args* a) {
+  int64_t rank = static_cast<int64_t>(a->num_dims);
+  if (PJRT_Error* error = checked(a->element_type, a->num_dims)) return error;
+  PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
+  int64_t item = element_bytes(a->element_type), size = bytes_of(a->element_type, a->dims, rank);
+  std::vector<int64_t> strides = strides_of(a->layout, a->dims, rank, item);
+  Value* value;
+  if (is_row_major(strides.data(), a->dims, rank, item) && is_aligned(a->device_buffer_ptr)) {
+    value = new Value;
+    value->owner = Owner::kForeign;
+    value->data = a->device_buffer_ptr;
+    value->size = size;
+    value->deleter = a->on_delete_callback;
+    value->deleter_argument = a->on_delete_callback_arg;
+  } else {
+    value = new_value(size);
+    if (value == nullptr) return no_memory(size);
+    std::vector<int64_t> own = row_major_strides(a->dims, rank, item);
+    if (size > 0)
+      copy_strided(static_cast<char*>(value->data), own.data(),
+                   static_cast<const char*>(a->device_buffer_ptr), strides.data(), a->dims, rank,
+                   item);
+    if (a->on_delete_callback != nullptr)
+      a->on_delete_callback(a->device_buffer_ptr, a->on_delete_callback_arg);
+  }
+  a->buffer = new PJRT_Buffer(memory, a->element_type, a->dims, rank, value);
+  return nullptr;
+}
+
+PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args* a) {
+  int64_t rank = static_cast<int64_t>(a->shape_num_dims);
+  if (PJRT_Error* error = checked(a->shape_element_type, a->shape_num_dims)) return error;
+  int64_t size = bytes_of(a->shape_element_type, a->shape_dims, rank);
+  Value* value = new_value(size);
+  if (value == nullptr) return no_memory(size);
+  a->buffer = new PJRT_Buffer(memory_of(a->memory, a->device, a->client), a->shape_element_type,
+                              a->shape_dims, rank, value);
+  return nullptr;
+}
+
+PJRT_Error* Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* a) {
+  if (PJRT_Error* error = checked(a->shape_element_type, a->shape_num_dims)) return error;
+  auto* value = new Value;
+  value->size = bytes_of(a->shape_element_type, a->shape_dims, a->shape_num_dims);
+  value->ready = failed_event(a->error_code, std::string(a->error_message, a->error_message_size));
+  a->buffer = new PJRT_Buffer(memory_of(a->memory, nullptr, a->client), a->shape_element_type,
+                              a->shape_dims, static_cast<int64_t>(a->shape_num_dims), value);
+  return nullptr;
+}
+
+// The interpreter's lock is held here, so nothing is waited for.
+PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
+  PJRT_Buffer* buffer = a->src;
+  int64_t item = element_bytes(buffer->type);
+  int64_t size = bytes_of(buffer->type, buffer->dims, buffer->rank);
+  if (a->dst == nullptr) {
+    a->dst_size = size;
+    a->event = nullptr;
+    return nullptr;
+  }
+  if (static_cast<int64_t>(a->dst_size) < size)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "an array of %lld bytes does not fit into %zu [host-buffer]",
+                    static_cast<long long>(size), a->dst_size);
+  Value* value = held_value(buffer);
+  if (value == nullptr) return deleted();
+  std::vector<int64_t> strides = strides_of(a->host_layout, buffer->dims, buffer->rank, item);
+  auto* copied = new PJRT_Event;
+  a->event = copied;
+  if (is_row_major(strides.data(), buffer->dims, buffer->rank, item)) {
+    copy_when_ready(value, static_cast<char*>(a->dst), 0, size, copied);
+  } else {
+    retained(value);
+    retained(copied);
+    std::vector<int64_t> dims(buffer->dims, buffer->dims + buffer->rank);
+    auto* to = static_cast<char*>(a->dst);
+    when_finished(value->ready, [=](int code, const std::string& message) {
+      if (code == 0 && value->size > 0) {
+        int64_t rank = static_cast<int64_t>(dims.size());
+        std::vector<int64_t> own = row_major_strides(dims.data(), rank, item);
+        copy_strided(to, strides.data(), static_cast<char*>(value->data), own.data(), dims.data(),
+                     rank, item);
+      }
+      finish(copied, code, message);
+      release(copied);
+      release(value);
+    });
+  }
+  release(value);
+  return nullptr;
+}
+
+PJRT_Error* Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* a) {
+  int64_t size = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
+  if (a->offset < 0 || a->transfer_size < 0 || a->transfer_size > size - a->offset)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "bytes %lld to %lld of a buffer of %lld [raw-copy]",
+                    static_cast<long long>(a->offset),
+                    static_cast<long long>(a->offset + a->transfer_size),
+                    static_cast<long long>(size));
+  Value* value = held_value(a->buffer);
+  if (value == nullptr) return deleted();
+  a->event = new PJRT_Event;
+  copy_when_ready(value, static_cast<char*>(a->dst), a->offset, a->transfer_size, a->event);
+  release(value);
+  return nullptr;
+}
+
+// A copy in another memory space, or in the same one.
+static PJRT_Error* copied_to(PJRT_Buffer* buffer, PJRT_Memory* memory, PJRT_Buffer** made) {
+  Value* from = held_value(buffer);
+  if (from == nullptr) return deleted();
+  Value* to = new_value(from->size);
+  if (to == nullptr) {
+    int64_t size = from->size;
+    release(from);
+    return no_memory(size);
+  }
+  if (from->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone) {
+    if (to->size > 0) memcpy(to->data, from->data, to->size);
+  } else {
+    to->ready = new PJRT_Event;
+    retained(to);  // its memory must be there when the copy comes
+    retained(from);
+    when_finished(from->ready, [=](int code, const std::string& message) {
+      if (code == 0 && to->size > 0) memcpy(to->data, from->data, to->size);
+      finish(to->ready, code, message);
+      release(to);
+      release(from);
+    });
+  }
+  release(from);
+  *made = new PJRT_Buffer(memory, buffer->type, buffer->dims, buffer->rank, to);
+  return nullptr;
+}
+
+PJRT_Error* Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args* a) {
+  return copied_to(a->buffer, a->dst_device->listed[0], &a->dst_buffer);
+}
+
+PJRT_Error* Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args* a) {
+  return copied_to(a->buffer, a->dst_memory, &a->dst_buffer);
+}
+
+}  // namespace hl::pjrt

@@ -1,0 +1,21 @@
+// A thread that runs jobs one after another; it is started by the first.
+#ifndef HLOOM_RUNTIME_PJRT_WORKERS_H
+#define HLOOM_RUNTIME_PJRT_WORKERS_H
+
+#include <functional>
+
+#include "objects.h"
+
+namespace hl::pjrt {
+
+Queue* new_queue(int64_t most);
+// Waits first while as many jobs as may be are in the queue, unless one of the queues' threads asks.
+void push(Queue* queue, std::function<void()> job);
+// Waits until everything that was pushed before has run.
+void drain(Queue* queue);
+// Whether this is the thread of a queue: it must not wait for what stands behind it.
+bool in_queue();
+
+}  // namespace hl::pjrt
+
+#endif
