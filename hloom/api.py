@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from hloom.runtime.cache import ProgramCache, program_cache
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, options_without_effect
+    from hloom.targets.cpu.source import Source
     from hloom.types.literal import Literal
     from hloom.types.shape import Shape
 
@@ -216,7 +217,7 @@ def compile(
     Raises `HloError` for what is not well formed or cannot run here.
     """
     from hloom.base.diagnostics import UsageError
-    from hloom.compiler import compile_module
+    from hloom.compiler import compile_source
     from hloom.targets.cpu.options import options_without_effect
 
     if target != "cpu":
@@ -224,7 +225,7 @@ def compile(
     chosen = _options(options)
     for name in options_without_effect(chosen):
         warnings.warn(f"option {name} does nothing when compiling for a CPU", stacklevel=2)
-    return compile_module(_module(program), threads, chosen, progress=progress)
+    return compile_source(_source(program), threads, chosen, progress=progress)
 
 
 def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
@@ -239,19 +240,22 @@ def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Optio
     return Options.parsed([given] if isinstance(given, str) else given)
 
 
-def _module(program: Module | Loaded | str | Path) -> Module:
+def _source(program: Module | Loaded | str | Path) -> Source:
     from hloom.base.diagnostics import UsageError
+    from hloom.targets.cpu.source import Source
+
+    if isinstance(program, str) and ("\n" in program or "{" in program):
+        return Source.of_text(program)
+    if isinstance(program, str | Path):
+        return Source.of_file(Path(program))
+    # Whoever has one of these has imported their homes.
     from hloom.ir.module import Module
     from hloom.ir.proto.files import Loaded
 
     if isinstance(program, Module):
-        return program
+        return Source.of_module(program)
     if isinstance(program, Loaded):
-        return program.module
-    if isinstance(program, str) and ("\n" in program or "{" in program):
-        return parse(program)
-    if isinstance(program, str | Path):
-        return load(program)
+        return Source.of_module(program.module)
     raise UsageError(
         f"a {type(program).__name__} is no program",
         rule="program",

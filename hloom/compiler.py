@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hloom.analysis.cost import Cost, module_cost
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.options import Options
-from hloom.codegen.llvm.compile import module_text
-from hloom.codegen.llvm.machine import Machine, assembly_text
-from hloom.ir.copy import copy_module
-from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
-from hloom.ir.text.show import show_module
-from hloom.ir.verify import verify
-from hloom.kernel.text import show_kernels
-from hloom.passes.pipeline import PassRecord
-from hloom.plan.text import show_places
-from hloom.plan.usage import MemoryUse
-from hloom.program.graph import show_graph
-from hloom.program.text import show_program
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.executor import Executor
-from hloom.targets.cpu.cache_key import differences, is_cacheable, key_parts
+from hloom.targets.cpu.cache_key import differences, is_cacheable, key_parts, other_parts
 from hloom.targets.cpu.options import cpu_target
-from hloom.targets.cpu.target import CpuTarget, LaterStages, Stages
+from hloom.targets.cpu.shown import SHOWN
+from hloom.targets.cpu.source import Source
+from hloom.targets.cpu.stages import LaterStages, Stages
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
-STAGES = ("hlo", "plan", "kernels", "llvm", "assembly", "thunks", "graph")
+# What knows graphs, passes and LLVM is imported where it is needed: a program from the cache needs
+# none of it, and starts in a fifth of the time.
+if TYPE_CHECKING:
+    from hloom.analysis.cost import Cost
+    from hloom.ir.instruction import Instruction
+    from hloom.ir.module import Module
+    from hloom.passes.pipeline import PassRecord
+    from hloom.plan.usage import MemoryUse
+    from hloom.targets.cpu.target import CpuTarget
+
+STAGES = tuple(SHOWN)
 """What `Executable.as_text` shows, in the order in which compilation makes it."""
 
 
@@ -51,16 +50,15 @@ class Executable:
         stages: Stages,
         threads: int | None = None,
         *,
-        target: CpuTarget | None = None,
-        shapes: Sequence[Shape] | None = None,
+        target: Callable[[], CpuTarget] | None = None,
     ) -> None:
-        """`shapes` are those of the parameters, where the stages need not be asked for them."""
+        """`target` makes what it was compiled for; None: this machine as it is."""
         self.stages = stages
         self.program = stages.program
-        self.target = target or CpuTarget(Machine.host())
+        self._target_of = target or (lambda: cpu_target(Options()))
         self.seconds: dict[str, float] = {}
         self._executor = Executor(self.program, threads)
-        self._shapes = list(shapes or [p.shape for p in stages.module.entry.parameters])
+        self._shapes = self.program.argument_shapes
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array
 
@@ -186,14 +184,23 @@ class Executable:
 
     # -- what it is
 
+    @cached_property
+    def target(self) -> CpuTarget:
+        """The processor it was compiled for, and how."""
+        return self._target_of()
+
     @property
     def memory(self) -> MemoryUse:
         """What a run needs: sums in bytes, and a row for every value."""
+        from hloom.plan.usage import MemoryUse
+
         return MemoryUse(self.program.allocations, lambda: self.stages.places)
 
     @property
     def cost(self) -> Cost:
         """Operations and bytes moved by one run of the optimised program."""
+        from hloom.analysis.cost import module_cost
+
         return module_cost(self.stages.module).total
 
     @property
@@ -212,22 +219,9 @@ class Executable:
         `hlo` after all passes, `plan` (a place for every value), `kernels` (the tile language),
         `llvm`, `assembly`, `thunks` (what runs, in order), `graph` (who waits for whom, as DOT).
         """
-        stages = self.stages
-        if stage == "hlo":
-            return show_module(stages.module)
-        if stage == "plan":
-            return show_places(stages.places)
-        if stage == "kernels":
-            return show_kernels(list(stages.lowering.kernels.values()))
-        if stage == "llvm":
-            return module_text(self.target.machine, stages.texts.values(), stages.texts)
-        if stage == "assembly":
-            text = module_text(self.target.machine, stages.texts.values(), stages.texts)
-            return assembly_text(text, self.target.machine, self.target.opt_level)
-        if stage == "thunks":
-            return show_program(self.program)
-        if stage == "graph":
-            return show_graph(self.program.name, self.program.thunks)
+        shown = SHOWN.get(stage)
+        if shown is not None:
+            return shown(self.stages, lambda: self.target)
         raise UsageError(f"no stage {stage!r}", hint=f"stages: {', '.join(STAGES)}")
 
     def __repr__(self) -> str:
@@ -285,34 +279,54 @@ def compile_module(
     from the cache on disk, and to go there. Raises `HloError` for what is not
     well formed or cannot run here. Interrupting it (Ctrl-C) leaves nothing behind.
     """
+    source = Source.of_module(module)
+    return compile_source(source, threads, options, progress=progress, cached=cached)
+
+
+def compile_source(
+    source: Source,
+    threads: int | None = None,
+    options: Options | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+    cached: bool = True,
+) -> Executable:
+    """As `compile_module`, of what need not be read where the program is in the cache."""
     options = options or Options()
     clock = StageClock(progress)
-    target = cpu_target(options, threads)
-    cache = program_cache() if cached and is_cacheable(target) else None
-    with clock.stage("cache"):
-        parts = key_parts(module, target) if cache is not None else {}
-        program = cache.get(parts) if cache is not None else None
-        # What is in the cache has been verified: it was compiled from the same text.
-        if program is not None:
-            stages = LaterStages(program, copy_module(module), target)
-    if program is None:
-        alarm = slow_alarm(
-            f"Compiling module {module.name} for CPU",
-            options["slow_compile_alarm_seconds"],
-            clock.where,
-            hint="hloom run --time-passes shows every pass; hloom opt --dump_to=FOLDER writes "
-            "the program between passes: please report it with that",
-        )
-        with alarm, paused_collection():
-            stages = _compiled(module, target, clock)
+    cache = program_cache() if cached and is_cacheable(options) else None
+    target = partial(cpu_target, options, threads)
+    with paused_collection():
+        stages: Stages | None = None
+        parts: dict[str, str] = {}
         if cache is not None:
             with clock.stage("cache"):
-                cache.put(parts, stages.program)
-    with clock.stage("load"):
-        shapes = [p.shape for p in module.entry.parameters]
-        made = Executable(stages, threads, target=target, shapes=shapes)
+                stages, parts = _kept(source, options, cache, target)
+        if stages is None:
+            stages = _compiled(source.module, target(), options, clock)
+            if cache is not None:
+                with clock.stage("cache"):
+                    cache.put(parts, stages.program)
+        with clock.stage("load"):
+            made = Executable(stages, threads, target=target)
     made.seconds = clock.seconds
     return made
+
+
+def _kept(
+    source: Source, options: Options, cache: ProgramCache, target: Callable[[], CpuTarget]
+) -> tuple[Stages | None, dict[str, str]]:
+    """What the cache has, and the parts to ask or put it by. What it has need not be verified: it
+    was compiled from the same program."""
+    others = other_parts(options)
+    names = {"bytes": source.digest, **others} if source.digest is not None else None
+    if names is not None and (program := cache.get_named(names)) is not None:
+        return LaterStages(program, source.copy(), target), names
+    parts = key_parts(source.module, options)
+    program = cache.get(parts)
+    if names is not None:
+        cache.name(parts, names)
+    return program and LaterStages(program, source.copy(), target), parts
 
 
 class CacheReport(NamedTuple):
@@ -324,23 +338,34 @@ class CacheReport(NamedTuple):
 
 def why_cached(cache: ProgramCache, module: Module, options: Options | None = None) -> CacheReport:
     """Why a module would, or would not, be taken from the cache; nothing is compiled."""
-    answer = cache.why(key_parts(module, cpu_target(options or Options())))
+    answer = cache.why(key_parts(module, options or Options()))
     return CacheReport(answer, differences(answer.differs))
 
 
-def _compiled(module: Module, target: CpuTarget, clock: StageClock) -> Stages:
+def _compiled(module: Module, target: CpuTarget, options: Options, clock: StageClock) -> Stages:
     """All stages of a module, which is verified first, and not changed."""
-    with clock.stage("verify"):
-        check_supported(module)
-        verify(module)
-    with clock.stage("copy"):
-        copied = copy_module(module)
-    try:
-        return target.compile(copied, clock)
-    except HloError as error:
-        if error.rule == "cpu-unsupported" and error.hint is None:
-            error.hint = "hloom eval runs every operation, in the interpreter"
-        raise
+    from hloom.ir.copy import copy_module
+    from hloom.ir.verify import verify
+
+    alarm = slow_alarm(
+        f"Compiling module {module.name} for CPU",
+        options["slow_compile_alarm_seconds"],
+        clock.where,
+        hint="hloom run --time-passes shows every pass; hloom opt --dump_to=FOLDER writes "
+        "the program between passes: please report it with that",
+    )
+    with alarm:
+        with clock.stage("verify"):
+            check_supported(module)
+            verify(module)
+        with clock.stage("copy"):
+            copied = copy_module(module)
+        try:
+            return target.compile(copied, clock)
+        except HloError as error:
+            if error.rule == "cpu-unsupported" and error.hint is None:
+                error.hint = "hloom eval runs every operation, in the interpreter"
+            raise
 
 
 def check_supported(module: Module) -> None:

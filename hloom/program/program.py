@@ -56,6 +56,8 @@ class Program:
     """What each infeed reads."""
     outfeeds: list[Shape] = field(default_factory=list)
     """What each outfeed writes, by the number that its items begin with."""
+    argument_shapes: list[Shape] = field(default_factory=list)
+    """Of each parameter of the entry computation; `parameters` has the leaves of these."""
 
     @property
     def temp_bytes(self) -> int:

@@ -7,7 +7,7 @@ its dimensions, at the next multiple of four bytes: its actual size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Final, Literal
 
@@ -41,7 +41,8 @@ class Allocation:
     shape_index: Index = ()
     output_index: Index | None = None
     is_donated: bool = False
-    data: bytes | None = None
+    data: bytes | memoryview | None = field(default=None, hash=False)
+    """A view where the program was read from a file, in which the bytes then stay."""
 
     @property
     def is_read_only(self) -> bool:

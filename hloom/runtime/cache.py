@@ -1,9 +1,10 @@
 """Compiled programs on disk, so that the second start of a program compiles nothing.
 
 An entry is a file named by its key, a hash of everything that the program was made from; it holds
-the program and, in its labels, the parts of that key. Writing is to a file beside, then renaming,
-so any number of processes share a cache and none sees half an entry. What cannot be read is
-removed and compiled again: the cache heals. When the cache outgrows its bound, the entries go
+the program and, in its labels, the parts of that key. A program may have further names: hashes of
+other parts, found sooner, each a file that holds the key. Writing is to a file beside, then
+renaming, so any number of processes share a cache and none sees half an entry. What cannot be read
+is removed and compiled again: the cache heals. When the cache outgrows its bound, the entries go
 whose last use is longest ago (their files' times say so). Nothing that goes wrong here is an
 error for the caller: the program is compiled as if there were no cache.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import mmap
 import os
+import re
 import tempfile
 import threading
 import time
@@ -29,10 +32,13 @@ from hloom.program.saved import LABELS_AT, labels_of, program_from_bytes, progra
 LOG = logging.getLogger("hloom")
 DEFAULT_LIMIT_BYTES = 2 << 30
 SUFFIX = ".program"
+NAME_SUFFIX = ".name"
 BESIDE = "new-"
 _ABANDONED_S = 3600.0
+_KEY = re.compile("[0-9a-f]{64}")
 _OFF = frozenset(("0", "off", "false", "no"))
 _LABELS_BYTES = 4096  # enough for the labels of every entry
+_MAPPED_BYTES = 256 << 10  # from here on a file is mapped; a smaller one is read sooner
 _TRIM_EVERY = 64  # entries written between two looks at the size of the whole
 
 
@@ -83,11 +89,31 @@ class ProgramCache:
 
     def get(self, parts: Mapping[str, str]) -> Program | None:
         """The program made from these parts, or None. An entry that is broken is removed."""
-        path = self._path(parts)
+        return self._program(key_of(parts), True)
+
+    def get_named(self, parts: Mapping[str, str]) -> Program | None:
+        """The program that these parts are another name of, or None, which is no miss yet."""
         try:
-            data = path.read_bytes()
+            key = (self.folder / (key_of(parts) + NAME_SUFFIX)).read_text("ascii", "replace")
+        except OSError:
+            return None
+        return self._program(key, False) if _KEY.fullmatch(key) else None
+
+    def name(self, parts: Mapping[str, str], names: Mapping[str, str]) -> None:
+        """Let the program made from `parts` be found by `names`, too."""
+        try:
+            self._write(self.folder / (key_of(names) + NAME_SUFFIX), key_of(parts).encode())
+        except OSError as error:
+            self._warn("write", error)
+
+    def _program(self, key: str, is_asked_last: bool) -> Program | None:
+        """The program of an entry; its absence counts as a miss where nobody looks further."""
+        path = self.folder / (key + SUFFIX)
+        try:
+            data = _contents(path)
         except FileNotFoundError:
-            self._count("misses")
+            if is_asked_last:
+                self._count("misses")
             return None
         except OSError as error:
             self._warn("read", error)
@@ -98,7 +124,8 @@ class ProgramCache:
             LOG.info("removing %s: %s", path, error.message)
             with contextlib.suppress(OSError):
                 path.unlink()
-            self._count("misses")
+            if is_asked_last:
+                self._count("misses")
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # used last now
@@ -153,6 +180,7 @@ class ProgramCache:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
                 count += 1
+        self._remove_names()
         for name in ("hits", "misses"):
             (self.folder / name).unlink(missing_ok=True)
         return count
@@ -166,10 +194,19 @@ class ProgramCache:
             return
         for path, status in files:
             if size <= self.limit_bytes * 9 // 10:
-                return
+                break
             with contextlib.suppress(OSError):
                 path.unlink()
             size -= status.st_size
+        self._remove_names()
+
+    def _remove_names(self) -> None:
+        """Names of programs that are not here."""
+        kept = {path.name.removesuffix(SUFFIX) for path, _ in self._files()}
+        for path in self.folder.glob("*" + NAME_SUFFIX):
+            with contextlib.suppress(OSError):
+                if path.read_text("ascii", "replace") not in kept:
+                    path.unlink()
 
     def _remove_remains(self) -> None:
         """Files that a process was writing when it was killed."""
@@ -233,6 +270,17 @@ class ProgramCache:
                 self.folder,
                 error.strerror or error,
             )
+
+
+def _contents(path: Path) -> bytes | memoryview:
+    """What is in a file; of a large one only what is looked at is read.
+
+    Nobody writes to an entry: one that is removed or replaced stays what it was for who has it.
+    """
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size < _MAPPED_BYTES:
+            return file.read()
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _size(path: Path) -> int:

@@ -37,6 +37,7 @@ _addresses, _sizes = POINTER(c_void_p), POINTER(c_int64)
 # Name -> (result, arguments).
 SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_abi_version": (c_int32, []),
+    "hl_processor": (c_int32, [c_void_p, c_int32]),
     "hl_pool_new": (c_void_p, [c_int32]),
     "hl_pool_free": (None, [c_void_p]),
     "hl_pool_threads": (c_int32, [c_void_p]),

@@ -65,6 +65,7 @@ def program():
         ],
         [shapes[0]],
         [shapes[1], shapes[3]],
+        [shapes[0], shapes[1]],
     )
 
 
@@ -93,6 +94,14 @@ def test_a_program_comes_back():
 
 def test_equal_programs_are_equal_bytes():
     assert program_to_bytes(program()) == program_to_bytes(program())
+
+
+def test_constants_are_views_at_aligned_places():
+    data = program_to_bytes(program())
+    found = program_from_bytes(data).allocations[2].data
+    assert isinstance(found, memoryview)
+    assert found.obj is data
+    assert data.index(ALLOCATIONS[2].data) % 64 == 0
 
 
 def test_labels_are_read_from_the_beginning():

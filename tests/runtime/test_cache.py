@@ -154,6 +154,30 @@ def test_a_folder_that_cannot_be_is_said_once(tmp_path, caplog):
     assert cache.info().entries == 0
 
 
+def test_a_large_program_is_mapped_and_outlives_its_file(cache):
+    cache.put(parts(), program(size=1 << 20))
+    found = cache.get(parts())
+    assert found == program(size=1 << 20)
+    assert cache.clear() == 1
+    assert found == program(size=1 << 20)
+
+
+def test_names_lead_to_a_program_and_go_with_it(cache):
+    names = {"bytes": "abc"}
+    assert cache.get_named(names) is None
+    cache.name(parts(), names)
+    assert cache.get_named(names) is None, "a name of what is not there"
+    assert cache.info().misses == 0, "who finds nothing by a name looks further"
+    cache.put(parts(), program("one"))
+    assert cache.get_named(names) == program("one")
+    cache.limit_bytes = 1
+    cache.trim()
+    assert not list(cache.folder.glob("*.name"))
+    cache.name(parts(), names)
+    cache.clear()
+    assert not list(cache.folder.iterdir())
+
+
 def test_clear_removes_everything(cache):
     for n in range(3):
         cache.put(parts(str(n)), program())

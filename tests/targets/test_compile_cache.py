@@ -1,5 +1,10 @@
 """Compiling twice: the second time the program comes from the cache, and is the same."""
 
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +13,7 @@ from hloom.base.options import Options
 from hloom.codegen.llvm.machine import Machine
 from hloom.compiler import compile_module
 from hloom.runtime.cache import program_cache
+from hloom.targets.cpu import cache_key
 from hloom.targets.cpu.cache_key import (
     differences,
     key_parts,
@@ -15,7 +21,8 @@ from hloom.targets.cpu.cache_key import (
     sources_digest,
 )
 from hloom.targets.cpu.options import cpu_target
-from hloom.targets.cpu.target import PARALLEL_INSTRUCTIONS, CpuTarget, LaterStages
+from hloom.targets.cpu.stages import LaterStages
+from hloom.targets.cpu.target import PARALLEL_INSTRUCTIONS, CpuTarget
 
 TEXT = """HloModule m
 
@@ -125,13 +132,23 @@ def test_what_changes_nothing_does_not():
 
 def test_options_and_machine_count():
     module = hloom.parse(TEXT)
-    plain = key_parts(module, cpu_target(Options()))
-    fast = key_parts(module, cpu_target(Options().with_(cpu_enable_fast_math=True)))
-    assert {n for n in plain if plain[n] != fast[n]} == {"options"}
-    old = key_parts(module, cpu_target(Options().with_(cpu_max_isa="AVX")))
-    changed = {n for n in plain if plain[n] != old[n]}
-    assert changed <= {"machine cpu", "machine features"}
+    plain = key_parts(module, Options())
+    for name, value in (("cpu_enable_fast_math", True), ("cpu_max_isa", "AVX")):
+        other = key_parts(module, Options().with_(**{name: value}))
+        assert {n for n in plain if plain[n] != other[n]} == {"options"}
+    same = Options().with_(slow_compile_alarm_seconds=7, cpu_parallel_codegen_split_count=1)
+    assert key_parts(module, same) == plain, "and what changes no code does not"
     assert all("0x" not in value for value in plain.values()), "the same in every process"
+
+
+def test_another_processor_is_another_program(monkeypatch):
+    module = hloom.parse(TEXT)
+    plain = key_parts(module, Options())
+    monkeypatch.setattr(cache_key, "processor_identity", lambda: "another one")
+    other = key_parts(module, Options())
+    assert {n for n in plain if plain[n] != other[n]} == {"processor"}
+    monkeypatch.setattr(cache_key, "processor_identity", lambda: None)
+    assert Machine.host().cpu in key_parts(module, Options())["processor"], "LLVM is asked"
 
 
 def test_why_in_words(folder):
@@ -140,10 +157,91 @@ def test_why_in_words(folder):
     cache = program_cache()
     assert cache is not None
     fast = Options().with_(cpu_enable_fast_math=True)
-    answer = cache.why(key_parts(module, cpu_target(fast)))
+    answer = cache.why(key_parts(module, fast))
     (line,) = differences(answer.differs)
-    assert line.startswith("options: ")
-    assert differences({"machine features": ("+a,+b", "+a,-c")}) == ["machine features: +b -c"]
+    assert line == "option cpu_enable_fast_math: False there, True here"
+    assert differences({"processor": ("a", "b")}) == ["processor: a there, b here"]
+
+
+# -- programs that are read from bytes
+
+
+def files(folder, suffix):
+    return sorted(folder.glob(f"*{suffix}"))
+
+
+@pytest.mark.parametrize("kind", ["path", "string", "text"])
+def test_bytes_name_a_program(folder, tmp_path_factory, kind, monkeypatch):
+    path = tmp_path_factory.mktemp("programs") / "m.hlo"
+    path.write_text(TEXT)
+    given = {"path": path, "string": str(path), "text": TEXT}[kind]
+    first = hloom.compile(given)
+    assert "passes" in first.seconds
+    (name,) = files(folder, ".name")
+    monkeypatch.setattr(cache_key, "program_digest", None)
+    second = hloom.compile(given)
+    assert set(second.seconds) == {"cache", "load"}
+    assert second.program.objects == first.program.objects
+    assert second.as_text("hlo") == first.as_text("hlo"), "read when somebody looks"
+    assert len(second(*arguments())) == 3
+    # Without its name, or with a name of nothing, it is found as a module.
+    monkeypatch.undo()
+    for damage in (name.unlink, lambda: name.write_text("?"), lambda: name.write_text("0" * 64)):
+        damage()
+        with monkeypatch.context() as m:
+            m.setenv("HLOOM_CACHE", "1")
+            m.setenv("HLOOM_CACHE_DIR", str(folder))
+            assert set(hloom.compile(given).seconds) == {"cache", "load"}
+        assert name.read_text() == files(folder, ".program")[0].stem
+
+
+def test_a_changed_file_is_another_program(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("programs") / "m.hlo"
+    path.write_text(TEXT)
+    hloom.compile(path)
+    path.write_text(TEXT.replace("add(x, b)", "subtract(x, b)"))
+    changed = hloom.compile(path)
+    assert "passes" in changed.seconds
+    x, (y0, y1) = arguments()
+    wanted = (x - np.array([1.5, 2, -3], np.float32)) * y0
+    assert np.array_equal(changed(x, (y0, y1))[0], wanted)
+    # Other metadata only: another name of the same program.
+    path.write_text(TEXT.replace('op_name="name"', 'op_name="other"'))
+    assert set(hloom.compile(path).seconds) == {"cache", "load"}
+    assert (len(files(folder, ".program")), len(files(folder, ".name"))) == (2, 3)
+    with pytest.raises(hloom.HloError, match="cannot read"):
+        hloom.compile(path.with_name("none.hlo"))
+
+
+def test_a_program_without_parameters_is_not_compiled_to_see_them(folder):
+    text = "HloModule m\nENTRY e { ROOT c = f32[] constant(2) }"
+    hloom.compile(hloom.parse(text))
+    again = hloom.compile(hloom.parse(text))
+    assert "module" not in vars(again.stages)
+    assert np.asarray(again()) == 2
+
+
+def test_a_cached_program_needs_no_compiler(folder, tmp_path_factory):
+    """Neither LLVM, nor passes, nor graphs are imported to run what is in the cache."""
+    path = tmp_path_factory.mktemp("programs") / "m.hlo"
+    path.write_text(TEXT)
+    hloom.compile(path)
+    code = (
+        "import sys, hloom, numpy as np\n"
+        f"run = hloom.compile({str(path)!r})\n"
+        "run(np.zeros((5, 3), 'f'), (np.ones((5, 3), 'f'), np.ones(2, 'i')))\n"
+        "rooms = ('llvmlite', *['hloom.' + r for r in\n"
+        "    'ir passes analysis codegen interp kernel memory plan rewrite schedule'.split()])\n"
+        "print([m for m in sys.modules if m.startswith(rooms)])"
+    )
+    root = Path(__file__).parents[2]
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    assert out.stdout.strip() == "[]", out.stdout + out.stderr
+
+
+def test_versions_are_those_that_are_installed():
+    assert cache_key.installed_version("llvmlite") == version("llvmlite")
+    assert cache_key.installed_version("no_such_package") == "unknown"
 
 
 def test_sources_count_by_size_and_time(tmp_path):

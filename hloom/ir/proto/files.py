@@ -82,16 +82,18 @@ def load(
     *,
     replica_count: int | None = None,
     num_partitions: int | None = None,
+    data: bytes | None = None,
 ) -> Loaded:
     """The module in a file, in whatever form, with the counts replaced where given.
 
+    `data` is what the file holds, where it has been read already.
     `UsageError` for a file that cannot be opened or has an unknown extension, `ParseError` and
     `ProtoError` for one whose content is broken.
     """
     path = Path(path)
     form = form_of(path)
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if data is None else data
         if path.suffix.lower() == ".gz":
             data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:

@@ -1,59 +1,69 @@
 """What a compiled program depends on, part by part: the key of its entry in the compile cache.
 
 The program itself is its text without what changes nothing (metadata), with the bytes of every
-constant; names count, because kernels and messages carry them. hloom counts by the sizes and times
-of its own files where it is a checkout, so that whoever works on it never runs old code.
+constant; names count, because kernels and messages carry them. A program that is read from bytes
+has a second, quicker key, of those. hloom counts by the sizes and times of its own files where it
+is a checkout, so that whoever works on it never runs old code. The processor counts as it
+describes itself: LLVM makes of that which features it uses, and takes 50 ms to import.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hloom.ir.module import Module
-from hloom.ir.text.options import PrintOptions
-from hloom.ir.text.show import show_module
-from hloom.targets.cpu.target import CpuTarget
-from hloom.types.literal import Literal
+from hloom.base.options import Options
+from hloom.runtime.processor_identity import processor_identity
+from hloom.targets.cpu.options import KEPT_OPTIONS
 
-_PRINTED = PrintOptions(
-    metadata=False,
-    original_value=False,
-    operand_shape=False,
-    program_shape=False,
-    percent=False,
-    operand_index_comments=False,
-    async_sugar=False,
-)
+if TYPE_CHECKING:
+    from hloom.ir.module import Module
+    from hloom.types.literal import Literal
 
 
-def key_parts(module: Module, target: CpuTarget) -> dict[str, str]:
+def key_parts(module: Module, options: Options) -> dict[str, str]:
     """Name and value of every part."""
+    return {"program": program_digest(module), **other_parts(options)}
+
+
+def other_parts(options: Options) -> dict[str, str]:
+    """All parts but the program."""
     return {
-        "program": program_digest(module),
-        "options": options_text(target),
-        **{f"machine {k}": v for k, v in target.machine.as_dict().items()},
+        "options": options_text(options),
+        "processor": processor_identity() or _features(),
         "hloom": hloom_version(),
-        "llvm": _version("llvmlite"),
+        "llvm": installed_version("llvmlite"),
     }
 
 
-def is_cacheable(target: CpuTarget) -> bool:
+def is_cacheable(options: Options) -> bool:
     """Whether nobody watches the compilation, so that it may as well not happen."""
-    passes = target.passes
-    watched = passes.dump or passes.log or passes.invariants or passes.check_facts
-    return not watched and not passes.crash_on_noop_change and not passes.crash_on_silent_change
+    return not (
+        options["unsupported_crash_on_hlo_pass_noop_change"]
+        or options["unsupported_crash_on_hlo_pass_silent_hlo_change"]
+    )
 
 
 def program_digest(module: Module) -> str:
     """A hash that two modules share only if they compile to the same program."""
-    digest = sha256(show_module(module, _PRINTED).encode("utf-8", "surrogateescape"))
+    from hloom.ir.text.options import PrintOptions
+    from hloom.ir.text.show import show_module
+
+    printed = PrintOptions(
+        metadata=False,
+        original_value=False,
+        operand_shape=False,
+        program_shape=False,
+        percent=False,
+        operand_index_comments=False,
+        async_sugar=False,
+    )
+    digest = sha256(show_module(module, printed).encode("utf-8", "surrogateescape"))
     for c in module.computations_in_order():
         for i in c.instructions:
             if i.opcode == "constant":
@@ -70,32 +80,32 @@ def _add(literal: Literal, digest: Any) -> None:
         digest.update(array.tobytes())
 
 
-def options_text(target: CpuTarget) -> str:
-    """Everything of the target but the machine, as `name=value` words."""
+def options_text(options: Options) -> str:
+    """Every option that the program depends on, as `name=value` words; sets have no order."""
     words = []
-    for f in fields(target):
-        if f.name not in ("machine", "processes"):
-            words.append(f"{f.name}={_shown(getattr(target, f.name))}")
+    for name in sorted(KEPT_OPTIONS):
+        value = options[name]
+        if isinstance(value, tuple | list | set | frozenset):
+            value = ",".join(sorted(set(map(str, value))))
+        words.append(f"{name}={value}")
     return " ".join(words)
 
 
-def _shown(value: Any) -> str:
-    """The same text for equal options in any process: sets have no order."""
-    if isinstance(value, frozenset):
-        return "{" + ",".join(sorted(map(str, value))) + "}"
-    if hasattr(value, "__dataclass_fields__"):
-        inside = [f"{f.name}={_shown(getattr(value, f.name))}" for f in fields(value)]
-        return f"({', '.join(inside)})"
-    return str(value)
+@cache
+def _features() -> str:
+    """What LLVM says of a processor that does not describe itself."""
+    from hloom.codegen.llvm.machine import Machine
+
+    return " ".join(Machine.host().as_dict().values())
 
 
 @cache
 def hloom_version() -> str:
-    """The version of hloom; in a checkout, a hash of its files' names, sizes and times too."""
-    root, released = Path(__file__).parents[2], _version("hloom")
+    """The version of hloom; of a checkout, a hash of its files' names, sizes and times."""
+    root = Path(__file__).parents[2]
     if not (root.parent / ".git").exists():
-        return released
-    return f"{released}+{sources_digest(root)}"
+        return installed_version("hloom")
+    return f"checkout {sources_digest(root)}"
 
 
 def sources_digest(root: Path) -> str:
@@ -118,7 +128,22 @@ def sources_digest(root: Path) -> str:
 
 
 @cache
-def _version(package: str) -> str:
+def installed_version(package: str) -> str:
+    """The version of a package, which is not imported; `unknown` where there is none.
+
+    The folder that an installer puts beside a package has it in its name, and to list files is
+    ten times faster than to import what reads the rest of that folder.
+    """
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return "unknown"
+    head, tail = f"{package}-", ".dist-info"
+    found = [n for n in os.listdir(Path(spec.origin).parents[1]) if n.startswith(head)]
+    versions = [n[len(head) : -len(tail)] for n in found if n.endswith(tail)]
+    if len(versions) == 1:
+        return versions[0]
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -129,11 +154,14 @@ def differences(differs: Mapping[str, tuple[str, str]]) -> list[str]:
     """A line for each part of a key that differs: what an entry has, what is wanted."""
     lines = []
     for name, (old, new) in differs.items():
-        if name.endswith("features"):
-            was, now = set(old.split(",")), set(new.split(","))
-            lines.append(f"{name}: {' '.join(sorted(was ^ now))}")
-        elif name == "program":
+        if name == "program":
             lines.append("program: it is another one")
+        elif name == "options":
+            was, now = [dict(word.split("=", 1) for word in x.split()) for x in (old, new)]
+            for option in sorted({*was, *now}):
+                pair = [words.get(option) or "(nothing)" for words in (was, now)]
+                if pair[0] != pair[1]:
+                    lines.append(f"option {option}: {pair[0]} there, {pair[1]} here")
         else:
             lines.append(f"{name}: {old or '(nothing)'} there, {new} here")
     return lines

@@ -7,7 +7,6 @@ which instruction inside a fusion made the first number that is not finite.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,7 @@ from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.debug import DebugExecutor, Finding, StepTime, Watch
 from hloom.runtime.executor import Executor
-from hloom.targets.cpu.target import Stages
+from hloom.targets.cpu.stages import Stages
 from hloom.types.shape import Shape
 
 
@@ -63,9 +62,7 @@ def debug_run(
     types = _Types(stages)
 
     def interpreted(t: Kernel, arrays: list[np.ndarray[Any, Any]]) -> bool:
-        # A kernel that works in place reads what a step before has left in its result.
-        kernel = copy(stages.lowering.kernels[t.symbol])
-        kernel.params = [p._replace(role="inout") if p.role == "out" else p for p in kernel.params]
+        kernel = stages.lowering.kernels[t.symbol]
         typed = []
         for param, raw in zip(kernel.params, arrays):
             dtype = param.value.type.dtype.numpy

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloom.base.options import Options
-from hloom.codegen.llvm.machine import Machine
-from hloom.codegen.llvm.module import KernelOptions
-from hloom.passes.pipeline import PipelineOptions
-from hloom.runtime.processors import checked_threads, granted_threads
-from hloom.targets.cpu.target import CpuTarget
+
+if TYPE_CHECKING:
+    from hloom.targets.cpu.target import CpuTarget
 
 PASS_OPTIONS = (
     "disable_hlo_passes",
@@ -38,6 +36,8 @@ COMPILE_OPTIONS = frozenset(
     )
 )
 """The options that compilation acts on."""
+KEPT_OPTIONS = COMPILE_OPTIONS - {"cpu_parallel_codegen_split_count", "slow_compile_alarm_seconds"}
+"""Those of them that the program depends on."""
 ALWAYS: dict[str, Any] = {
     "cpu_enable_fast_min_max": False,
     "cpu_generate_unique_c_style_kernel_entry_points": True,
@@ -54,6 +54,13 @@ def options_without_effect(options: Options) -> list[str]:
 
 def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
     """The CPU of this machine, as the options want it used; `threads` are all that may work."""
+    # Here, for who asks the options only: with the passes, this takes half a second to import.
+    from hloom.codegen.llvm.machine import Machine
+    from hloom.codegen.llvm.module import KernelOptions
+    from hloom.passes.pipeline import PipelineOptions
+    from hloom.runtime.processors import checked_threads, granted_threads
+    from hloom.targets.cpu.target import CpuTarget
+
     processes = min(
         checked_threads(threads), granted_threads(), options["cpu_parallel_codegen_split_count"]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hloom.base.clock import StageClock
@@ -26,6 +26,7 @@ from hloom.targets.cpu.lower import FAMILIES
 from hloom.targets.cpu.lowering import Lowering
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.share import CpuShare
+from hloom.targets.cpu.stages import Stages
 
 # Importing the families registers their rules.
 RULES = FAMILIES
@@ -39,39 +40,6 @@ LONG_ENTRY_BYTES = 64 << 10
 faster, and takes four times as long to make."""
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
-
-
-@dataclass
-class Stages:
-    """What compilation made on the way, for those who look."""
-
-    module: Module
-    places: Places
-    lowering: Lowering
-    program: Program
-    texts: dict[str, str] = field(default_factory=dict)
-    records: list[PassRecord] = field(default_factory=list)
-    """One for each pass that ran."""
-
-
-class LaterStages(Stages):
-    """The stages of a program that came from a cache: made when somebody looks at one of them."""
-
-    def __init__(self, program: Program, module: Module, target: CpuTarget) -> None:
-        """`module` is what the program was made from, and is changed when the stages are made."""
-        self.program = program
-        self._source, self._target = module, target
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _MADE_LATER:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        made = self._target.written(self._source)
-        for each in _MADE_LATER:
-            setattr(self, each, getattr(made, each))
-        return getattr(self, name)
-
-
-_MADE_LATER = frozenset(("module", "places", "lowering", "texts", "records"))
 
 
 @dataclass(frozen=True)
@@ -129,6 +97,7 @@ class CpuTarget:
             call_sites=lowering.call_sites,
             infeeds=lowering.infeeds,
             outfeeds=lowering.outfeeds,
+            argument_shapes=[p.shape for p in module.entry.parameters],
         )
         return Stages(module, places, lowering, program, texts, records)
 

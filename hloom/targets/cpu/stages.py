@@ -1,0 +1,51 @@
+"""What compilation makes on its way, kept for those who look; nothing is imported for it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hloom.program.program import Program
+
+if TYPE_CHECKING:
+    from hloom.ir.module import Module
+    from hloom.passes.pipeline import PassRecord
+    from hloom.plan.places import Places
+    from hloom.targets.cpu.lowering import Lowering
+    from hloom.targets.cpu.target import CpuTarget
+
+
+@dataclass
+class Stages:
+    """What compilation made on the way, for those who look."""
+
+    module: Module
+    places: Places
+    lowering: Lowering
+    program: Program
+    texts: dict[str, str] = field(default_factory=dict)
+    records: list[PassRecord] = field(default_factory=list)
+    """One for each pass that ran."""
+
+
+class LaterStages(Stages):
+    """The stages of a program that came from a cache: made when somebody looks at one of them."""
+
+    def __init__(
+        self, program: Program, module: Callable[[], Module], target: Callable[[], CpuTarget]
+    ) -> None:
+        """`module` gives what the program was made from, which is changed as stages are made."""
+        self.program = program
+        self._module_of, self._target_of = module, target
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_LATER:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        made = self._target_of().written(self._module_of())
+        for each in _MADE_LATER:
+            setattr(self, each, getattr(made, each))
+        return getattr(self, name)
+
+
+_MADE_LATER = frozenset(("module", "places", "lowering", "texts", "records"))
