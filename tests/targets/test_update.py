@@ -8,6 +8,8 @@ import pytest
 import hloom
 from hloom.compiler import compile_module
 
+KEPT = 'backend_config={"fusion_config":{"kind":"loop"}}'
+"""What says that the fusion was made for our kernels, so that it is not taken apart."""
 HEAD = "x = f32[3] parameter(0)\n  i = s32[] parameter(1)\n  y = f32[8] parameter(2)"
 # What is updated is computed in the fusion; two results, one of each; and read elsewhere.
 FUSIONS = {
@@ -39,7 +41,7 @@ f {{ {HEAD}
   {FUSIONS[name]} }}
 ENTRY e {{ {HEAD}
   z = f32[8] negate(y)
-  r = {result} fusion(x, i, z), kind=kLoop, calls=f
+  r = {result} fusion(x, i, z), kind=kLoop, calls=f, {KEPT}
   ROOT t = ({result}, f32[8]) tuple(r, {"z" if again else "y"}) }}"""
     module = hloom.parse(text)
     run = compile_module(module, cached=False)

@@ -13,6 +13,7 @@ from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.batch_norm_expander import BatchNormExpander
 from hloom.passes.expand.conv_canonicalization import ConvolutionCanonicalization
 from hloom.passes.expand.custom_call_expander import CustomCallExpander
+from hloom.passes.expand.defuser import Defuser
 from hloom.passes.expand.degenerate_collective_elimination import (
     DegenerateCollectiveElimination,
 )
@@ -49,6 +50,7 @@ EXPANSION: tuple[Pass, ...] = (
     ShardingRemover(),  # says nothing on one device, and stands between what belongs together
     DegenerateCollectiveElimination(),  # as above; also ids, which may be trip counts
     AsyncSimplifier(),  # leaves calls, so before the inliner
+    Defuser(),  # as above
     CallInliner(),  # passes below look at one computation at a time
     TupleSimplifier(),  # loops and dynamic sizes are found through elements
     DynamicPadder(),  # before anything that counts elements

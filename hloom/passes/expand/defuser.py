@@ -1,0 +1,45 @@
+"""Fusions as the instructions of their bodies.
+
+Another compiler fused for its own machine: such bodies hold what our kernels cannot (a scatter, two
+products, a fusion in a fusion), and kernels that ours are better without. What is taken apart here
+is fused again for the machine at hand. The body becomes that of a call, which the inliner writes
+in its place.
+"""
+
+from __future__ import annotations
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.metadata import NO_METADATA
+from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.pass_ import register
+
+OUR_KINDS = frozenset(("loop", "row", "column", "output", "sequence", "attention"))
+"""Kinds in the `fusion_config` of fusions that are made for these kernels: they are kept."""
+
+
+def is_ours(fusion: Instruction) -> bool:
+    """Whether its configuration says that the fusion was made for our kernels."""
+    config = fusion.backend_config.json if fusion.backend_config else None
+    known = config.get("fusion_config") if isinstance(config, dict) else None
+    return isinstance(known, dict) and known.get("kind") in OUR_KINDS
+
+
+@register
+class Defuser(Expander):
+    """Replace fusions by calls of their bodies, but those that were made for our kernels."""
+
+    name = "defuser"
+    opcodes = frozenset(["fusion"])
+
+    def wants(self, i: Instruction) -> bool:
+        return not is_ours(i)
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        (body,) = i.called
+        for x in body.instructions:
+            if x.metadata is None and x.opcode != "parameter":
+                x.metadata = i.metadata
+        made = b.emit("call", *i.operands, called=(body,))
+        made.shape = i.shape
+        made.metadata = NO_METADATA  # names of the body are whole; the inliner need not complete
+        return made
