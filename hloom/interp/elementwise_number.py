@@ -18,11 +18,6 @@ Array = np.ndarray[Any, Any]
 _UNSIGNED_OF_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def is_narrow_float(dtype: DType) -> bool:
-    """Whether it is a float that is computed in f32 and then rounded."""
-    return dtype.is_floating and dtype.bits < 32
-
-
 def widened(x: Array, dtype: DType) -> Array:
     """x of type `dtype` in the type that numpy computes it in; the values are the same."""
     if dtype.is_floating and dtype.bits < 32:

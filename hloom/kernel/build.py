@@ -27,9 +27,6 @@ from hloom.kernel.kernel import (
 from hloom.kernel.verify_ops import BrokenRule, require_size, require_stretch
 from hloom.types.dtype import DType
 
-# Ops that may not be moved or shared: they touch memory or hold blocks.
-ANCHORED = frozenset("load store gather scatter alloc for while if yield".split())
-
 
 class Scope:
     """A block being written: what is known in it, and where its values were made."""

@@ -20,9 +20,6 @@ from hloom.runtime.call_frame import STAGES, Attribute, Frame, RawFrame, Typed, 
 from hloom.runtime.native import library
 from hloom.types.dtype import BY_NAME
 
-COMMAND_BUFFER_COMPATIBLE = 1
-"""The trait of handlers that always launch the same device operations."""
-
 CODES = (
     "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS"
     " PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED"
@@ -322,6 +319,11 @@ def find(name: str) -> ctypes.c_void_p | None:
     search.restype = ctypes.c_void_p
     address = search(name.encode())
     return None if address is None else ctypes.c_void_p(address)
+
+
+def is_handled(name: str) -> bool:
+    """Whether somebody answers custom calls to `name`; hloom itself does, to some."""
+    return find(name) is not None
 
 
 def call(context: ctypes.c_void_p, name: str, frame: Frame) -> int:

@@ -14,7 +14,7 @@ from hloom.program.thunks.control import Call, Conditional, While
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Argument, Function, Numbers, Pointers, Routine, Text
-from hloom.program.thunks.thunk import Thunk, walk
+from hloom.program.thunks.thunk import Thunk
 
 # Regions shorter than this run where they are: a fork-join costs about 0.2 us, and waking a
 # sleeping worker far more.
@@ -288,8 +288,3 @@ class MainFunction:
 def main_text(entry: str, thunks: Sequence[Thunk]) -> str:
     """The LLVM text of the entry function, without target lines."""
     return MainFunction(entry).text(thunks)
-
-
-def symbols_used(thunks: tuple[Thunk, ...]) -> set[str]:
-    """The kernels that a program calls."""
-    return {t.symbol for t in walk(thunks) if isinstance(t, Kernel)}

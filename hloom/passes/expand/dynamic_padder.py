@@ -18,6 +18,7 @@ from collections import Counter
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.passes.computation_pass import settle
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import FlattenCallGraph
 from hloom.passes.expand import dynamic_indexing
@@ -38,7 +39,6 @@ from hloom.passes.expand.expansion import (
     Expansion,
     move_control_edges,
     refuse,
-    settle,
 )
 from hloom.passes.expand.map_inliner import ELEMENTWISE
 from hloom.passes.facts import fact

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.order import repair_schedules
 from hloom.ir.values.slices import Slices
+from hloom.passes.computation_pass import settle
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.driver import Trace, is_removable
@@ -176,15 +176,6 @@ class Expander(Pass):
                     changed[c] = None
         settle(module, changed)
         return PassResult.of(fired)
-
-
-def settle(module: Module, changed: Iterable[Computation]) -> None:
-    """Put operands before readers again in what changed, and mend schedules."""
-    changed = list(changed)
-    for c in changed:
-        c.reorder(c.in_order())
-    if changed:
-        repair_schedules(module)
 
 
 def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> Instruction:

@@ -16,7 +16,6 @@ from hloom.passes.pass_ import register
 from hloom.types.dtype import S2, S4, U2, U4, U8, U16, U32, U64, DType
 from hloom.types.shape import Shape, shape
 
-Parts = tuple[Instruction, Instruction]
 WORDS = {8: U8, 16: U16, 32: U32, 64: U64}
 
 

@@ -17,7 +17,8 @@ from math import pi, prod
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.passes.expand.expansion import Expansion, put_in_place, refuse, settle
+from hloom.passes.computation_pass import settle
+from hloom.passes.expand.expansion import Expansion, put_in_place, refuse
 from hloom.passes.expand.rng_bit_generator_expander import philox_bits
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace

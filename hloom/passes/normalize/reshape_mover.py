@@ -9,14 +9,14 @@ pair is left. What moves is decided before anything is changed, so one run makes
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
-from hloom.passes.expand.expansion import Expansion, put_in_place, settle
+from hloom.passes.computation_pass import ComputationPass
+from hloom.passes.expand.expansion import Expansion, put_in_place
 from hloom.passes.expand.map_inliner import ELEMENTWISE
-from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
-from hloom.rewrite.driver import Trace
+from hloom.passes.pass_ import register
 from hloom.types.shape import shape
 
 MOST_RESHAPES = 8
@@ -92,31 +92,24 @@ def moved(b: Expansion, i: Instruction, found: list[Instruction | None]) -> Inst
 
 
 @register
-class ReshapeMover(Pass):
+class ReshapeMover(ComputationPass):
     """Move reshapes and transposes from the operands of elementwise operations to the result."""
 
     name = "reshape-mover"
 
-    def run(
-        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
-    ) -> PassResult:
-        fired: Counter[str] = Counter()
-        changed: dict[Computation, None] = {}
-        for c in on_threads(module, threads):
-            wanted = [
-                (i, found)
-                for i in c.instructions
-                if i.opcode in ELEMENTWISE
-                and i.shape.rank
-                and i.opcode != "bitcast-convert"
-                and (found := sources(i)) is not None
-            ]
-            taken: dict[Instruction, Instruction] = {}  # a source may have been moved itself
-            for i, found in wanted:
-                b = Expansion(c, {})
-                now = [None if f is None else taken.get(f, f) for f in found]
-                taken[i] = put_in_place(b, i, moved(b, i, now))
-                fired["moved"] += 1
-                changed[c] = None
-        settle(module, changed)
-        return PassResult.of(fired)
+    def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
+        wanted = [
+            (i, found)
+            for i in c.instructions
+            if i.opcode in ELEMENTWISE
+            and i.shape.rank
+            and i.opcode != "bitcast-convert"
+            and (found := sources(i)) is not None
+        ]
+        taken: dict[Instruction, Instruction] = {}  # a source may have been moved itself
+        for i, found in wanted:
+            b = Expansion(c, {})
+            now = [None if f is None else taken.get(f, f) for f in found]
+            taken[i] = put_in_place(b, i, moved(b, i, now))
+            fired["moved"] += 1
+            yield c

@@ -8,13 +8,13 @@ lower position first, as a stable sort does; an unstable one leaves that open.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
-from hloom.passes.expand.expansion import Expansion, put_in_place, settle
-from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
-from hloom.rewrite.driver import Trace
+from hloom.passes.computation_pass import ComputationPass
+from hloom.passes.expand.expansion import Expansion, put_in_place
+from hloom.passes.pass_ import register
 from hloom.types.dtype import S32
 
 
@@ -100,22 +100,15 @@ def rewrite(i: Instruction, largest: bool, k: int) -> None:
 
 
 @register
-class TopkRewriter(Pass):
+class TopkRewriter(ComputationPass):
     """Write a sort of which only the first elements are sliced out as topk."""
 
     name = "topk-rewriter"
 
-    def run(
-        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
-    ) -> PassResult:
-        fired: Counter[str] = Counter()
-        changed: dict[Computation, None] = {}
-        for c in on_threads(module, threads):
-            for i in [i for i in c.instructions if i.opcode == "sort"]:
-                found = qualifies(i)
-                if found is not None:
-                    rewrite(i, *found)
-                    fired["sort"] += 1
-                    changed[c] = None
-        settle(module, changed)
-        return PassResult.of(fired)
+    def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
+        for i in [i for i in c.instructions if i.opcode == "sort"]:
+            found = qualifies(i)
+            if found is not None:
+                rewrite(i, *found)
+                fired["sort"] += 1
+                yield c

@@ -6,18 +6,17 @@ The element of the state stays; when nothing reads it any more, `module-dce` rem
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
-from hloom.passes.expand.expansion import settle
+from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.normalize.loop_state import (
     can_be_taken_apart,
     elements_read,
     unchanged_elements,
 )
-from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
-from hloom.rewrite.driver import Trace
+from hloom.passes.pass_ import register
 
 
 def _is_constant(x: Instruction, scalars_only: bool, broadcasts: bool) -> bool:
@@ -34,29 +33,23 @@ def _copy(x: Instruction, into: Computation) -> Instruction:
 
 
 @register
-class WhileLoopConstantSinking(Pass):
+class WhileLoopConstantSinking(ComputationPass):
     """Write constants that a loop carries into its body and condition."""
 
     name = "while-loop-constant-sinking"
+    callers_first = True
 
     sink_broadcasts: bool = True
     """Broadcasts of scalar constants too."""
     only_scalars: bool = False
 
-    def run(
-        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
-    ) -> PassResult:
-        fired: Counter[str] = Counter()
-        changed: dict[Computation, None] = {}
-        for c in reversed(list(on_threads(module, threads))):
-            for loop in [i for i in c.instructions if i.opcode == "while"]:
-                if not can_be_taken_apart(loop):
-                    continue
-                if count := self.sink(loop):
-                    fired["constant"] += count
-                    changed.update(dict.fromkeys(loop.called))
-        settle(module, changed)
-        return PassResult.of(fired)
+    def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
+        for loop in [i for i in c.instructions if i.opcode == "while"]:
+            if not can_be_taken_apart(loop):
+                continue
+            if count := self.sink(loop):
+                fired["constant"] += count
+                yield from loop.called
 
     def sink(self, loop: Instruction) -> int:
         """How many reads of the state became constants."""

@@ -8,16 +8,15 @@ along where something dearer needs them. So does what is larger than all it is m
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
 from hloom.ir.op import OPS
-from hloom.passes.expand.expansion import settle
+from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
-from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
+from hloom.passes.pass_ import register
 from hloom.passes.simplify.dce import remove_dead_instructions
-from hloom.rewrite.driver import Trace
 from hloom.types.shape import tuple_shape
 
 FREE = frozenset(
@@ -121,31 +120,26 @@ def grow(loop: Instruction, more: list[Instruction]) -> None:
 
 
 @register
-class WhileLoopInvariantCodeMotion(Pass):
+class WhileLoopInvariantCodeMotion(ComputationPass):
     """Compute before a loop what its body computes from values that never change."""
 
     name = "while-loop-invariant-code-motion"
 
-    def run(
-        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
-    ) -> PassResult:
-        fired: Counter[str] = Counter()
+    def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         changed: dict[Computation, None] = {}
-        for c in on_threads(module, threads):
-            for loop in [i for i in c.instructions if i.opcode == "while"]:
-                if loop.is_root or not can_be_taken_apart(loop):
-                    continue
-                if any(u.opcode != "get-tuple-element" for u in loop.users):
-                    continue
-                if any(i.extra or i.sharding for i in (loop, *loop.called[1].parameters)):
-                    continue
-                known, worth = invariants(loop)
-                if not worth:
-                    continue
-                hoist(loop, known, worth)
-                fired["hoisted"] += len(worth)
-                changed.update(dict.fromkeys((c, *loop.called)))
-        for c in changed:
-            remove_dead_instructions(c)
-        settle(module, changed)
-        return PassResult.of(fired)
+        for loop in [i for i in c.instructions if i.opcode == "while"]:
+            if loop.is_root or not can_be_taken_apart(loop):
+                continue
+            if any(u.opcode != "get-tuple-element" for u in loop.users):
+                continue
+            if any(i.extra or i.sharding for i in (loop, *loop.called[1].parameters)):
+                continue
+            known, worth = invariants(loop)
+            if not worth:
+                continue
+            hoist(loop, known, worth)
+            fired["hoisted"] += len(worth)
+            changed.update(dict.fromkeys((c, *loop.called)))
+        for x in changed:
+            remove_dead_instructions(x)
+        return changed

@@ -8,21 +8,21 @@ rewritten, so the work is linear in the size of the state.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hloom.analysis.trip_count import trip_count
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.module import Module
 from hloom.ir.op import OPS
-from hloom.passes.expand.expansion import Expansion, put_in_place, settle
+from hloom.passes.computation_pass import ComputationPass
+from hloom.passes.expand.expansion import Expansion, put_in_place
 from hloom.passes.normalize.conditional_to_select import copied
 from hloom.passes.normalize.loop_state import (
     can_be_taken_apart,
     elements_read,
     unchanged_elements,
 )
-from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
-from hloom.rewrite.driver import Trace
+from hloom.passes.pass_ import register
 
 
 def _has_effects(c: Computation) -> bool:
@@ -98,31 +98,24 @@ def merge_duplicates(loop: Instruction) -> int:
 
 
 @register
-class WhileLoopSimplifier(Pass):
+class WhileLoopSimplifier(ComputationPass):
     """Remove loops of no or one iteration, and reads of unchanged and duplicate state."""
 
     name = "while-loop-simplifier"
 
-    def run(
-        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
-    ) -> PassResult:
-        fired: Counter[str] = Counter()
-        changed: dict[Computation, None] = {}
-        for c in on_threads(module, threads):
-            for loop in [i for i in c.instructions if i.opcode == "while"]:
-                b = Expansion(c, {})
-                new = short_loop(b, loop)
-                if new is not None:
-                    put_in_place(b, loop, new)
-                    fired["short loop"] += 1
-                    changed[c] = None
-                    continue
-                if not can_be_taken_apart(loop):
-                    continue
-                unchanged, twins = read_unchanged_directly(loop), merge_duplicates(loop)
-                fired["unchanged element"] += unchanged
-                fired["duplicate element"] += twins
-                if unchanged or twins:
-                    changed.update(dict.fromkeys((c, *loop.called)))
-        settle(module, changed)
-        return PassResult.of(+fired)
+    def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
+        for loop in [i for i in c.instructions if i.opcode == "while"]:
+            b = Expansion(c, {})
+            new = short_loop(b, loop)
+            if new is not None:
+                put_in_place(b, loop, new)
+                fired["short loop"] += 1
+                yield c
+                continue
+            if not can_be_taken_apart(loop):
+                continue
+            unchanged, twins = read_unchanged_directly(loop), merge_duplicates(loop)
+            fired["unchanged element"] += unchanged
+            fired["duplicate element"] += twins
+            if unchanged or twins:
+                yield from (c, *loop.called)

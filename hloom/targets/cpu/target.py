@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.base.clock import StageClock
+from hloom.base.registry import load_room
 from hloom.codegen.llvm.compile import CodeCompiler
 from hloom.codegen.llvm.lower import lower_function
 from hloom.codegen.llvm.lower_state import Freedom
@@ -22,14 +23,12 @@ from hloom.program.program import Parameter, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_module
-from hloom.targets.cpu.lower import FAMILIES
 from hloom.targets.cpu.lowering import Lowering
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.share import CpuShare
 from hloom.targets.cpu.stages import Stages
 
-# Importing the families registers their rules.
-RULES = FAMILIES
+load_room("hloom.targets.cpu.lower")
 
 PARALLEL_INSTRUCTIONS = 400
 """From this size on a program is worth other processes' help: one takes 0.15 s to start."""
