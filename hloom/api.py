@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from hloom.base.options import OPTIONS, Options
     from hloom.compiler import CacheReport, Executable, compile_module, why_cached
+    from hloom.frontends.stablehlo.read import module_of_bytes
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
     from hloom.interp.machine import evaluate
@@ -53,6 +54,16 @@ if TYPE_CHECKING:
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
+    from hloom.runtime.ffi import is_handled, register_capsule
+    from hloom.runtime.pjrt import (
+        PJRT_QUESTIONS,
+        Deployment,
+        Reply,
+        clear_pjrt_compiler,
+        library_path,
+        set_pjrt_compiler,
+        set_pjrt_versions,
+    )
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, options_without_effect
     from hloom.targets.cpu.source import Source
@@ -66,6 +77,7 @@ _HOME = {
     "COMPILE_OPTIONS": "targets.cpu.options",
     "CacheReport": "compiler",
     "Computation": "ir.computation",
+    "Deployment": "runtime.pjrt",
     "EXPLANATIONS": "targets.cpu.explain",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
@@ -83,6 +95,7 @@ _HOME = {
     "OPTIONS": "base.options",
     "Options": "base.options",
     "PASSES": "passes",
+    "PJRT_QUESTIONS": "runtime.pjrt",
     "PRESETS": "ir.text.options",
     "ParseError": "base.diagnostics",
     "Pass": "passes.pass_",
@@ -93,6 +106,7 @@ _HOME = {
     "Place": "base.diagnostics",
     "PrintOptions": "ir.text.options",
     "ProgramCache": "runtime.cache",
+    "Reply": "runtime.pjrt",
     "Shape": "types.shape",
     "Snapshot": "ir.proto.snapshot",
     "Statistics": "analysis.statistics",
@@ -100,6 +114,7 @@ _HOME = {
     "UsageError": "base.diagnostics",
     "VerifyError": "base.diagnostics",
     "VerifyOptions": "ir.verify",
+    "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
     "copy_module": "ir.copy",
     "difference": "ir.copy",
@@ -110,8 +125,11 @@ _HOME = {
     "file_bytes": "ir.proto.files",
     "fingerprint": "ir.text.digest",
     "instruction_cost": "analysis.cost",
+    "is_handled": "runtime.ffi",
+    "library_path": "runtime.pjrt",
     "load_text": "ir.proto.files",
     "module_cost": "analysis.cost",
+    "module_of_bytes": "frontends.stablehlo.read",
     "module_statistics": "analysis.statistics",
     "options_without_effect": "targets.cpu.options",
     "pass_named": "passes",
@@ -119,7 +137,10 @@ _HOME = {
     "permute_parameters": "ir.fusion",
     "program_cache": "runtime.cache",
     "random_arguments": "interp.sample",
+    "register_capsule": "runtime.ffi",
     "save": "ir.proto.files",
+    "set_pjrt_compiler": "runtime.pjrt",
+    "set_pjrt_versions": "runtime.pjrt",
     "trip_count": "analysis.trip_count",
     "verify": "ir.verify",
     "violations": "ir.verify",
@@ -166,7 +187,8 @@ def load_file(
 def load_bytes(data: bytes, file: str | None = None) -> Loaded:
     """All that is in the bytes of a file without a name, such as standard input."""
     from hloom.base.diagnostics import ParseError, Place
-    from hloom.ir.proto.files import load_binary, load_text, load_text_proto
+    from hloom.ir.proto.files import load_text
+    from hloom.ir.proto.kinds import load_binary, load_text_proto
 
     if b"\0" in data[:4096]:
         return load_binary(data)
@@ -269,11 +291,13 @@ __all__ = [
     "FORMATS",
     "OPTIONS",
     "PASSES",
+    "PJRT_QUESTIONS",
     "PRESETS",
     "Buffer",
     "Builder",
     "CacheReport",
     "Computation",
+    "Deployment",
     "EvalError",
     "EvalOptions",
     "Executable",
@@ -296,6 +320,7 @@ __all__ = [
     "Place",
     "PrintOptions",
     "ProgramCache",
+    "Reply",
     "Shape",
     "Snapshot",
     "Statistics",
@@ -303,6 +328,7 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "VerifyOptions",
+    "clear_pjrt_compiler",
     "compile",
     "compile_module",
     "copy_module",
@@ -314,11 +340,14 @@ __all__ = [
     "file_bytes",
     "fingerprint",
     "instruction_cost",
+    "is_handled",
+    "library_path",
     "load",
     "load_bytes",
     "load_file",
     "load_text",
     "module_cost",
+    "module_of_bytes",
     "module_statistics",
     "options_without_effect",
     "parse",
@@ -327,7 +356,10 @@ __all__ = [
     "permute_parameters",
     "program_cache",
     "random_arguments",
+    "register_capsule",
     "save",
+    "set_pjrt_compiler",
+    "set_pjrt_versions",
     "show",
     "trip_count",
     "verify",

@@ -16,7 +16,7 @@ from hloom.ir.proto import (
     module_to_proto,
     module_to_text_proto,
 )
-from hloom.ir.proto.files import load_binary
+from hloom.ir.proto.kinds import load_binary
 from hloom.ir.text import parse_module
 from hloom.types.shape import shape, tuple_shape
 

@@ -2,8 +2,11 @@
 
 The extension says whether a file is text, a message or the text of a message; which message it
 is follows from its structure, since XLA gives `.pb` to four of them. A file is written beside
-its place and then renamed, so that no reader sees half of it.
+its place and then renamed, so that no reader sees half of it. What knows messages is imported when
+there is one: most files are text.
 """
+
+from __future__ import annotations
 
 import gzip
 import os
@@ -12,32 +15,15 @@ import tempfile
 import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING
 
-from hloom.base.diagnostics import HloError, ProtoError, UsageError
-from hloom.ir import schema
+from hloom.base.diagnostics import ProtoError, UsageError
 from hloom.ir.module import Module
-from hloom.ir.proto.read import module_from_proto
-from hloom.ir.proto.snapshot import (
-    MESSAGES,
-    Kind,
-    Snapshot,
-    snapshot_from_bytes,
-    snapshot_from_message,
-    snapshot_to_bytes,
-    snapshot_to_message,
-    split_custom,
-)
-from hloom.ir.proto.wire import (
-    inner_module,
-    message_bytes,
-    message_text,
-    parse_message,
-    parse_text_message,
-)
-from hloom.ir.proto.write import module_to_proto
 from hloom.ir.text.options import PrintOptions
 from hloom.types.literal import Literal
+
+if TYPE_CHECKING:
+    from hloom.ir.proto.snapshot import Snapshot
 
 TEXT, BINARY, TEXT_PROTO = "text", "binary", "text-proto"
 EXTENSIONS = {
@@ -48,8 +34,9 @@ EXTENSIONS = {
     ".textproto": TEXT_PROTO,
 }
 """What a file with this extension holds; `.gz` behind it is undone first."""
-NOT_YET = (".mlir", ".stablehlo", ".mhlo", ".mlirbc")
-FORMATS = ("text", "proto", "hlo-proto", *get_args(Kind))
+MLIR_TEXT, MLIR_BYTECODE = (".mlir", ".stablehlo", ".mhlo"), (".mlirbc",)
+"""Extensions of files that the front end for StableHLO reads and writes, not this one."""
+FORMATS = ("text", "proto", "hlo-proto", "snapshot", "unoptimized-snapshot", "custom-snapshot")
 BUFFERS = "buffer_assignment"
 """Key in `module.carried` of the serialised `BufferAssignmentProto` of an `HloProto`."""
 
@@ -112,13 +99,9 @@ def form_of(path: Path) -> str:
     """`text`, `binary` or `text-proto`, by the extension; `UsageError` for an unknown one."""
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     extension = name.suffix.lower()
-    known = ", ".join(EXTENSIONS)
-    if extension in NOT_YET:
-        raise UsageError(
-            f"{path}: MLIR is not read yet; that needs the StableHLO front end",
-            hint=f"convert it to HLO first; extensions that can be read: {known}",
-            rule="extension",
-        )
+    known = ", ".join((*EXTENSIONS, *MLIR_TEXT, *MLIR_BYTECODE))
+    if extension in (*MLIR_TEXT, *MLIR_BYTECODE):
+        raise UsageError(f"{path}: StableHLO is not a form of HLO", rule="extension")
     if extension not in EXTENSIONS:
         raise UsageError(
             f"{path}: unknown extension {extension!r}",
@@ -129,6 +112,8 @@ def form_of(path: Path) -> str:
 
 
 def _loaded(data: bytes, form: str, file: str) -> Loaded:
+    from hloom.ir.proto.kinds import load_binary, load_text_proto
+
     # A file that is plainly another thing than its extension says is read as what it is.
     if form == BINARY and _LOOKS_LIKE_TEXT.match(data):
         form = TEXT
@@ -167,85 +152,6 @@ def without_log_prefixes(text: str) -> str:
     return text[start.start() :] if start else text
 
 
-def load_binary(data: bytes) -> Loaded:
-    """The module of a serialised message, of whichever of the kinds it is."""
-    try:
-        plain = parse_message("HloModuleProto", data)
-        if any(c.instructions for c in plain.computations):
-            return Loaded(module_from_proto(plain), "proto")
-    except ProtoError as error:
-        if not data or error.rule != "wire":
-            raise
-        plain = None
-    for name in ("HloProto", "HloUnoptimizedSnapshot", "HloSnapshot"):
-        try:
-            message = parse_message(name, data)
-        except ProtoError:
-            continue
-        if (found := _from_message(message)) is not None:
-            return found
-    try:
-        head, _ = split_custom(memoryview(data))
-    except ProtoError:
-        head = None
-    if head is not None and head.hlo_module.computations:
-        snapshot = snapshot_from_bytes(data, "custom-snapshot")
-        return Loaded(snapshot.module, "custom-snapshot", snapshot.partitions)
-    if plain is not None:
-        return Loaded(module_from_proto(plain), "proto")
-    raise ProtoError("neither a module nor a snapshot: cut off, damaged or another file")
-
-
-def _from_message(message: Any) -> Loaded | None:
-    """What is in an `HloProto` or a snapshot; None when it does not look like one."""
-    name = message.DESCRIPTOR.name
-    module = inner_module(message)
-    if not module.computations:
-        return None
-    if name == "HloProto":
-        # An unoptimized snapshot has its partitions where HloProto has nothing any more.
-        snapshot = parse_message("HloUnoptimizedSnapshot", message.SerializeToString())
-        if snapshot.partitions:
-            return _from_message(snapshot)
-        made = module_from_proto(module)
-        if message.HasField(BUFFERS):
-            made.carried[BUFFERS] = message.buffer_assignment.SerializeToString()
-        return Loaded(made, "hlo-proto")
-    snapshot = snapshot_from_message(message)
-    kind = next(kind for kind, wanted in MESSAGES.items() if wanted == name)
-    return Loaded(
-        snapshot.module, kind, snapshot.partitions, snapshot.result, snapshot.execution_platform
-    )
-
-
-def load_text_proto(text: str, file: str | None = None) -> Loaded:
-    """The module of a text proto, of whichever of the kinds it is."""
-    text = without_log_prefixes(text)
-    first: HloError | None = None
-    for name in ("HloModuleProto", "HloProto", "HloUnoptimizedSnapshot", "HloSnapshot"):
-        try:
-            message = parse_text_message(name, text, file)
-        except ProtoError as error:
-            # The kind that was understood furthest is the one that was meant.
-            if first is None or _line(error) > _line(first):
-                first = error
-            continue
-        if name == "HloModuleProto":
-            found = Loaded(module_from_proto(message), "proto")
-        else:
-            found = _from_message(message)
-        if found is None:
-            raise ProtoError("the module has no computations")
-        return found
-    assert first is not None
-    raise first
-
-
-def _line(error: HloError) -> tuple[int, int]:
-    place = error.place
-    return ((place.line or 0), (place.column or 0)) if place else (0, 0)
-
-
 # -- writing
 
 
@@ -277,11 +183,16 @@ def file_bytes(
     module: Module, format: str, form: str = BINARY, *, snapshot: Snapshot | None = None
 ) -> bytes:
     """What a file of this format holds; `form` is `binary` or `text-proto` for a message."""
-    snapshot = snapshot or Snapshot(module)
     if format == "text":
         from hloom.ir.text.show import show_module
 
         return show_module(module, replace(PrintOptions(), large_constants=True)).encode()
+    from hloom.ir import schema
+    from hloom.ir.proto.snapshot import Snapshot, snapshot_to_bytes, snapshot_to_message
+    from hloom.ir.proto.wire import message_bytes, message_text
+    from hloom.ir.proto.write import module_to_proto
+
+    snapshot = snapshot or Snapshot(module)
     if format == "custom-snapshot":
         if form != BINARY:
             raise UsageError("the custom serialisation has no text form")

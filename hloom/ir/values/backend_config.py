@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hloom.ir.text.cursor import Cursor
-from hloom.ir.values.backend_schema import read_record, write_record
 from hloom.ir.values.frontend import read_value, show_value
 
 Record = TypeVar("Record")
@@ -64,11 +63,15 @@ class BackendConfig:
 
         Raises `UsageError` naming the field that is unknown or of a wrong kind.
         """
+        from hloom.ir.values.backend_schema import read_record
+
         return read_record(schema, self.raw)
 
     @classmethod
     def of(cls, record: Any) -> BackendConfig:
         """The config of a schema instance; fields at their default are left out."""
+        from hloom.ir.values.backend_schema import write_record
+
         return cls(json.dumps(write_record(record), separators=(",", ":")))
 
     @classmethod
