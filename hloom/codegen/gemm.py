@@ -118,7 +118,7 @@ class PackedWriter(ProductFinish):
         tile = e.indices.scalar(grid[2], 0, plan.blocks - 1).times(plan.panels)
         end = self.packer.least(tile.plus(plan.panels), self.tiles)
         count = end.plus(tile.times(-1))
-        panels = self.b.alloc(p.of, self.packer.panel * plan.panels)
+        panels = self.packer.panels_of_b()
         scratch = self.packer.a_scratch()
         if self.packer.depth == p.depth:
             self._whole(panels, scratch, first, last, tile, count)

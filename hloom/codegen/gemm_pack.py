@@ -173,6 +173,30 @@ class Packer(Runs):
 
     # -- B
 
+    def panels_of_b(self) -> Value:
+        """Memory for the panels of a step. Where the columns do not fill even one, what is beside
+        them is zero: a product of what somebody left there could be one of subnormal numbers,
+        which take a hundred times as long."""
+        p, plan, b = self.p, self.plan, self.b
+        panels = b.alloc(p.of, self.panel * plan.panels)
+        if p.columns < plan.width and (p.b_lanes == "k" or p.columns > plan.lanes):
+            zeros = b.constant(p.of, 0, (plan.width,))
+
+            def clear(k: Affine) -> None:
+                b.store(panels, self.e.scalar(k.times(plan.width)), zeros, (1,))
+
+            self.each(ZERO, constant(self.depth), 1, clear)
+        return panels
+
+    def _padded(self, value: Value) -> Value:
+        """Columns that do not fill a vector, with zeros to one; as they are where they do."""
+        (lanes,) = value.shape or (1,)
+        rest = self.plan.width - lanes
+        if self.p.columns != lanes or rest <= 0:
+            return value
+        zeros = self.b.constant(self.p.of, 0, (rest,))
+        return self.b.concatenate([self.b.reshape(value, (lanes,)), zeros], 0)
+
     def pack_b(self, panels: Value, first_tile: Affine, count: Affine, part: Part) -> None:
         """The panels of a step for a part of K."""
         if self.p.b_lanes == "k":
@@ -192,8 +216,9 @@ class Packer(Runs):
                     e.tile = (lanes,) if lanes > 1 else ()
                     column = n.plus(at).plus(e.indices.lane(0, lanes, 1))
                     value = self.b.broadcast(p.b(e, self.batch, column, digits), e.tile)
+                    value = self._padded(value)
                     place = e.scalar(base.plus(at))
-                    self.b.store(panels, place, value, (1,) if lanes > 1 else ())
+                    self.b.store(panels, place, value, (1,) if value.shape else ())
 
             self.each(ZERO, count, 1, tile)
 

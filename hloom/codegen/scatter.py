@@ -37,7 +37,8 @@ def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     outer = [update.dims[d] for d in window[:-1]]
     tiles = -(-length // max(lanes, 1))
     body = Body(i.name, i.shape.is_tuple, _leaves(i, count), _roots(i, count), [i])
-    frame = Frame(body, (prod(outer) * tiles,) if update.size else (0,), vector_bytes)
+    grid = (prod(outer) * tiles,) if update.size else (0,)
+    frame = Frame(body, grid, vector_bytes, in_place=True)
     if update.size == 0:
         return frame.finish(1.0)
     e = frame.elements

@@ -91,7 +91,10 @@ class Place:
 class Frame(Place):
     """The beginning of any kernel for a body: its parameters, and the elements of its leaves."""
 
-    def __init__(self, body: Body, grid: tuple[int, ...], vector_bytes: int) -> None:
+    def __init__(
+        self, body: Body, grid: tuple[int, ...], vector_bytes: int, in_place: bool = False
+    ) -> None:
+        """`in_place`: every root's memory holds its first operand already."""
         super().__init__(body, Elements(KernelBuilder(body.name, grid), vector_bytes), [])
         self.arguments: dict[Value, int | ShapeIndex] = {}
         for leaf, number in body.leaves:
@@ -100,8 +103,8 @@ class Frame(Place):
             self.elements.sources[leaf] = Source(value, strides_of(leaf.shape))
         for number, (root, index) in enumerate(body.roots):
             shape = root.shape.subshape(index)
-            in_place = is_update(root)
-            value = self._param(f"out{number}", shape, "inout" if in_place else "out")
+            role = "inout" if in_place or is_update(root) else "out"
+            value = self._param(f"out{number}", shape, role)
             self.arguments[value] = (number,) if body.several else ()
             self.outputs.append(Source(value, strides_of(shape)))
 
