@@ -1,4 +1,4 @@
-"""Small programs that tests compile and call: a sum, a step that donates, nested tuples."""
+"""Small programs that tests compile: a sum, a step that donates, nested tuples, sorts in a loop."""
 
 import numpy as np
 
@@ -35,6 +35,34 @@ ENTRY main {
   sum = f32[2] add(a, q)
   pair = (f32[2], s32[]) tuple(sum, n)
   ROOT r = ((f32[2], s32[]), f32[3]) tuple(pair, b)
+}
+"""
+LOOPS = """HloModule loops
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+body {
+  s = (s32[], f32[40]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  v = f32[40] get-tuple-element(s), index=1
+  w = f32[40] sort(v), dimensions={0}, to_apply=less
+  ROOT t = (s32[], f32[40]) tuple(next, w)
+}
+condition {
+  c = (s32[], f32[40]) parameter(0)
+  j = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(24)
+  ROOT less.1 = pred[] compare(j, n), direction=LT
+}
+ENTRY main {
+  k = s32[] parameter(0)
+  x = f32[40] parameter(1)
+  start = (s32[], f32[40]) tuple(k, x)
+  ROOT loop = (s32[], f32[40]) while(start), condition=condition, body=body
 }
 """
 X, Y = np.float32([1, 2, 4]), np.float32([10, 20, 30])

@@ -1,4 +1,4 @@
-"""Which thunks must wait for which: the execution graph of a sequence (CPU-02), and its picture.
+"""Which thunks must wait for which: the execution graph of a sequence (CPU-02).
 
 A thunk waits for an earlier one when one of the two writes what the other touches, or when both use
 the same state (a random state, a feed). The graph has no edge that follows from others.
@@ -106,51 +106,3 @@ def execution_graph(thunks: Sequence[Thunk]) -> ExecutionGraph:
 def _resources(t: Thunk) -> set[str]:
     found = {RESOURCES.get(x.kind) for x in walk((t,)) if isinstance(x, Routine)}
     return {r for r in found if r is not None}
-
-
-# -- the picture
-
-COLOURS = {
-    "Kernel": "#cfe2f3",
-    "Copy": "#eeeeee",
-    "While": "#fff2cc",
-    "Conditional": "#fff2cc",
-    "Call": "#fff2cc",
-}
-OTHER_COLOUR = "#d9ead3"
-"""Of routines."""
-
-
-def show_graph(name: str, thunks: Sequence[Thunk]) -> str:
-    """The execution graph as DOT text (CPU-03): a node a thunk, coloured by kind, an edge a wait.
-
-    Sequences inside thunks are clusters with the edges of their own graph.
-    """
-    lines = [f"digraph {_quoted(name)} {{", '  node [shape=box, style=filled, fontname="sans"];']
-    _draw(execution_graph(thunks), "", 1, lines)
-    return "\n".join([*lines, "}", ""])
-
-
-def _draw(graph: ExecutionGraph, prefix: str, depth: int, lines: list[str]) -> None:
-    indent = "  " * depth
-    for number, t in enumerate(graph.thunks):
-        node = f"n{prefix}{number}"
-        colour = COLOURS.get(t.kind, OTHER_COLOUR)
-        label = _quoted(f"{t.kind}\\n{t.name}")
-        lines.append(f'{indent}{node} [label={label}, fillcolor="{colour}"];')
-        for k, part in enumerate(t.nested()):
-            inner = f"{prefix}{number}_{k}_"
-            lines.append(f"{indent}subgraph cluster_{inner}{_word(part.name)} {{")
-            lines.append(f"{indent}  label={_quoted(f'{t.name}: {part.name}')};")
-            _draw(execution_graph(part.thunks), inner, depth + 1, lines)
-            lines.append(f"{indent}}}")
-    for a, b in graph.edges:
-        lines.append(f"{indent}n{prefix}{a} -> n{prefix}{b};")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '\\"') + '"'
-
-
-def _word(name: str) -> str:
-    return "".join([c if c.isascii() and c.isalnum() else "_" for c in name])

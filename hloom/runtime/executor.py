@@ -17,6 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from hloom.base.diagnostics import UsageError
+from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
 from hloom.program.slice import data_bytes
 from hloom.program.thunks.routine import Routine
@@ -78,6 +79,8 @@ class Executor:
         }
 
         self._plain = [self._as_plain(p) for p in program.parameters]
+        self.graph_place = published(program)
+        """Where the registered renderer has put the picture of the execution graph."""
 
     def _as_plain(self, p: Parameter) -> tuple[int, Any, tuple[int, ...], Shape] | None:
         """Allocation, type, sizes and shape of what is used as it stands, if it is row-major."""

@@ -2,42 +2,26 @@
 
 import random
 import re
+from pathlib import Path
+
+import numpy as np
+import pytest
 
 import hloom
-from hloom.program.graph import execution_graph, show_graph
+from hloom.program.graph import execution_graph
+from hloom.program.picture import (
+    DotRenderer,
+    GraphRenderer,
+    operations,
+    register_renderer,
+    show_graph,
+)
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import walk
+from tests.small_programs import LOOPS
 
-LOOPS = """HloModule loops
-less {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=LT
-}
-body {
-  s = (s32[], f32[40]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  v = f32[40] get-tuple-element(s), index=1
-  w = f32[40] sort(v), dimensions={0}, to_apply=less
-  ROOT t = (s32[], f32[40]) tuple(next, w)
-}
-condition {
-  c = (s32[], f32[40]) parameter(0)
-  j = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(24)
-  ROOT less.1 = pred[] compare(j, n), direction=LT
-}
-ENTRY main {
-  k = s32[] parameter(0)
-  x = f32[40] parameter(1)
-  start = (s32[], f32[40]) tuple(k, x)
-  ROOT loop = (s32[], f32[40]) while(start), condition=condition, body=body
-}
-"""
 ARENA = Allocation(0, 4096, "temp")
 A, B, C, D = (BufferSlice(ARENA, 64 * k, 64) for k in range(4))
 
@@ -130,3 +114,57 @@ def test_picture():
     assert clusters == ["condition", "body"]
     drawn = re.findall(r"^  (n\d+) -> (n\d+);", text, re.M)
     assert drawn == [(f"n{a}", f"n{b}") for a, b in execution_graph(program.thunks).edges]
+
+
+class Counting(GraphRenderer):
+    """Keeps what it is asked to draw."""
+
+    def __init__(self):
+        self.drawn = []
+
+    def render(self, name, steps):
+        self.drawn.append((name, steps))
+        return f"{len(steps)} steps"
+
+    def publish(self, name, picture):
+        return f"memory:{name}:{picture}"
+
+
+@pytest.fixture
+def nobody():
+    """Nobody renders, before and afterwards."""
+    register_renderer(None)
+    yield
+    register_renderer(None)
+
+
+@pytest.mark.usefixtures("nobody")
+def test_a_renderer_sees_every_program_once():
+    counting = Counting()
+    register_renderer(counting)
+    executable = hloom.compile(LOOPS)
+    for _ in range(3):
+        executable(np.int32(20), np.arange(40, dtype=np.float32))
+    (name, steps), *others = counting.drawn
+    assert not others and name == "loops"
+    assert steps == operations(executable.program.thunks)
+    place = executable._executor.graph_place
+    assert place == f"memory:loops:{len(steps)} steps"
+    loop = next(s for s in steps if s.kind == "While")
+    assert [part for part, _ in loop.parts] == ["condition", "body"]
+    register_renderer(None)
+    assert hloom.compile(LOOPS)._executor.graph_place is None and len(counting.drawn) == 1
+
+
+@pytest.mark.usefixtures("nobody")
+def test_the_last_renderer_wins_and_says_so(caplog, tmp_path):
+    first = Counting()
+    register_renderer(first)
+    assert not caplog.records
+    register_renderer(DotRenderer(tmp_path / "graphs"))
+    assert "DotRenderer from now on, no longer by Counting" in caplog.text
+    places = [hloom.compile(LOOPS)._executor.graph_place for _ in range(2)]
+    assert first.drawn == []
+    assert [Path(p).name for p in places] == ["loops.dot", "loops.1.dot"]
+    program = hloom.compile(LOOPS).program
+    assert {Path(p).read_text() for p in places} == {show_graph(program.name, program.thunks)}

@@ -9,6 +9,7 @@ import hloom
 from hloom.base.diagnostics import HloError
 from hloom.runtime.debug import BoundsError, DebugExecutor, Watch, not_finite
 from tests.docs.pages import ROOT
+from tests.small_programs import LOOPS
 
 BAD = """HloModule bad
 ENTRY main {
@@ -30,34 +31,6 @@ less {
 ENTRY main {
   x = f32[5,7] parameter(0)
   ROOT s = f32[5,7] sort(x), dimensions={1}, to_apply=less
-}
-"""
-LOOPS = """HloModule loops
-less {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=LT
-}
-body {
-  s = (s32[], f32[40]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  v = f32[40] get-tuple-element(s), index=1
-  w = f32[40] sort(v), dimensions={0}, to_apply=less
-  ROOT t = (s32[], f32[40]) tuple(next, w)
-}
-condition {
-  c = (s32[], f32[40]) parameter(0)
-  j = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(24)
-  ROOT less.1 = pred[] compare(j, n), direction=LT
-}
-ENTRY main {
-  k = s32[] parameter(0)
-  x = f32[40] parameter(1)
-  start = (s32[], f32[40]) tuple(k, x)
-  ROOT loop = (s32[], f32[40]) while(start), condition=condition, body=body
 }
 """
 CHOOSES = """HloModule chooses

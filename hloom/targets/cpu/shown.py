@@ -47,7 +47,7 @@ def _thunks(stages: Stages, target: Callable[[], CpuTarget]) -> str:
 
 
 def _graph(stages: Stages, target: Callable[[], CpuTarget]) -> str:
-    from hloom.program.graph import show_graph
+    from hloom.program.picture import show_graph
 
     return show_graph(stages.program.name, stages.program.thunks)
 
