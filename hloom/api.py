@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hloom.ir.fusion import permute_fusion_operands, permute_parameters
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
-    from hloom.ir.proto.files import FORMATS, Loaded, file_bytes, load_text, save, write_whole
+    from hloom.ir.proto.files import FORMATS, Loaded, load_text, write_whole
     from hloom.ir.proto.snapshot import Snapshot
     from hloom.ir.text.digest import fingerprint
     from hloom.ir.text.options import PRESETS, PrintOptions
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
     from hloom.plan.usage import MemoryUse
+    from hloom.program.saved import program_from_bytes, program_to_bytes
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
@@ -65,8 +66,9 @@ if TYPE_CHECKING:
         set_pjrt_versions,
     )
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
-    from hloom.targets.cpu.options import COMPILE_OPTIONS, options_without_effect
+    from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
     from hloom.targets.cpu.source import Source
+    from hloom.targets.cpu.stages import LaterStages
     from hloom.types.literal import Literal
     from hloom.types.shape import Shape
 
@@ -87,6 +89,7 @@ _HOME = {
     "FixedPoint": "passes.pipeline",
     "HloError": "base.diagnostics",
     "Instruction": "ir.instruction",
+    "LaterStages": "targets.cpu.stages",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
     "MemoryUse": "plan.usage",
@@ -117,12 +120,12 @@ _HOME = {
     "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
     "copy_module": "ir.copy",
+    "cpu_target": "targets.cpu.options",
     "difference": "ir.copy",
     "evaluate": "interp.machine",
     "evaluate_lockstep": "interp.lockstep",
     "evaluate_partially": "interp.partial",
     "explained": "targets.cpu.explain",
-    "file_bytes": "ir.proto.files",
     "fingerprint": "ir.text.digest",
     "instruction_cost": "analysis.cost",
     "is_handled": "runtime.ffi",
@@ -136,9 +139,10 @@ _HOME = {
     "permute_fusion_operands": "ir.fusion",
     "permute_parameters": "ir.fusion",
     "program_cache": "runtime.cache",
+    "program_from_bytes": "program.saved",
+    "program_to_bytes": "program.saved",
     "random_arguments": "interp.sample",
     "register_capsule": "runtime.ffi",
-    "save": "ir.proto.files",
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
     "trip_count": "analysis.trip_count",
@@ -165,7 +169,7 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | Path) -> Module:
-    """The module in a file: HLO text, a proto or a snapshot, told apart by content and name.
+    """The module in a file: HLO text, a proto, a snapshot or StableHLO, by content and name.
 
     `load_file` returns the arguments of a snapshot too. Raises `HloError` with a place.
     """
@@ -173,12 +177,26 @@ def load(path: str | Path) -> Module:
 
 
 def load_file(
-    path: str | Path, *, replica_count: int | None = None, num_partitions: int | None = None
+    path: str | Path,
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+    shapes: str = "",
 ) -> Loaded:
     """All that is in a file: the module, and of a snapshot the arguments and the result.
 
-    The counts replace those of the module where given. Raises `HloError` with a place.
+    The counts replace those of the module where given. `shapes`, such as `f32[8,3],s32[]`, are
+    those of the arguments of StableHLO that leaves sizes open. Raises `HloError` with a place.
     """
+    from hloom.frontends.stablehlo.recognise import is_file_of_mlir
+
+    if is_file_of_mlir(path) or shapes:
+        from hloom.frontends.stablehlo import files
+
+        found = files.load(path, files.shapes_of_text(shapes))
+        found.module.replica_count = replica_count or found.module.replica_count
+        found.module.num_partitions = num_partitions or found.module.num_partitions
+        return found
     from hloom.ir.proto.files import load
 
     return load(path, replica_count=replica_count, num_partitions=num_partitions)
@@ -187,9 +205,12 @@ def load_file(
 def load_bytes(data: bytes, file: str | None = None) -> Loaded:
     """All that is in the bytes of a file without a name, such as standard input."""
     from hloom.base.diagnostics import ParseError, Place
+    from hloom.frontends.stablehlo.recognise import MAGIC, is_text_of_mlir
     from hloom.ir.proto.files import load_text
     from hloom.ir.proto.kinds import load_binary, load_text_proto
 
+    if data.startswith(MAGIC):
+        return _stablehlo(data, file)
     if b"\0" in data[:4096]:
         return load_binary(data)
     try:
@@ -198,15 +219,65 @@ def load_bytes(data: bytes, file: str | None = None) -> Loaded:
         return load_binary(data)
     if not text.strip():
         raise ParseError("nothing was given: expected HLO text or a proto", place=Place(file, 1, 1))
+    if is_text_of_mlir(text):
+        return _stablehlo(data, file)
     if _STARTS_LIKE_A_MESSAGE.match(text):
         return load_text_proto(text, file)
     return load_text(text, file)
 
 
+def _stablehlo(data: bytes, file: str | None = None) -> Loaded:
+    from hloom.frontends.stablehlo.files import load_bytes
+
+    return load_bytes(data, file)
+
+
+def save(
+    module: Module,
+    path: str | Path,
+    format: str | None = None,
+    *,
+    snapshot: Snapshot | None = None,
+) -> None:
+    """Write a module (or a snapshot of it) to a file, which appears whole or not at all.
+
+    The extension says which form; `format` is one of `FORMATS`. Raises `HloError` where it cannot
+    be written.
+    """
+    from hloom.frontends.stablehlo.recognise import is_file_of_mlir
+
+    if is_file_of_mlir(path):
+        from hloom.frontends.stablehlo import files
+
+        files.save(module, path, format)
+    else:
+        from hloom.ir.proto.files import save
+
+        save(module, path, format, snapshot=snapshot)
+
+
+def file_bytes(
+    module: Module, format: str, form: str = "binary", *, snapshot: Snapshot | None = None
+) -> bytes:
+    """What a file of this format holds; `form` is `binary` or `text-proto` for a message."""
+    from hloom.frontends.stablehlo.recognise import FORMATS
+
+    if format in FORMATS:
+        from hloom.frontends.stablehlo import files
+
+        return files.file_bytes(module, format)
+    from hloom.ir.proto.files import file_bytes
+
+    return file_bytes(module, format, form, snapshot=snapshot)
+
+
 def parse(text: str, file: str | None = None) -> Module:
-    """The module that HLO text describes; raises `ParseError` with a place."""
+    """The module that HLO or StableHLO text describes; raises `ParseError` with a place."""
+    from hloom.frontends.stablehlo.recognise import is_text_of_mlir
     from hloom.ir.text.parse import parse_module
 
+    if is_text_of_mlir(text):
+        return _stablehlo(text.encode(), file).module
     return parse_module(text, file)
 
 
@@ -224,14 +295,15 @@ def show(module: Module, preset: str = "default", **switches: Any) -> str:
 
 
 def compile(
-    program: Module | Loaded | str | Path,
+    program: Any,
     target: str = "cpu",
     threads: int | None = None,
     options: Options | Mapping[str, Any] | Iterable[str] | None = None,
     *,
     progress: Callable[[str], None] | None = None,
 ) -> Executable:
-    """Native code for a program: a module, the path of a file, or HLO text.
+    """Native code for a program: a module, the path of a file, HLO or StableHLO text, a module
+    of jaxlib's MLIR bindings, or what `jax.jit(f).lower(...)` gives.
 
     `threads`: how many the program may use; 1 starts none, None is what the system grants.
     `options`: those of `OPTIONS`, by name, as `--name=value` words, or an `Options`; one that
@@ -262,12 +334,18 @@ def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Optio
     return Options.parsed([given] if isinstance(given, str) else given)
 
 
-def _source(program: Module | Loaded | str | Path) -> Source:
+def _source(program: Any) -> Source:
     from hloom.base.diagnostics import UsageError
+    from hloom.frontends.stablehlo.recognise import is_file_of_mlir, is_text_of_mlir
     from hloom.targets.cpu.source import Source
 
     if isinstance(program, str) and ("\n" in program or "{" in program):
+        if is_text_of_mlir(program):
+            data = program.encode("utf-8", "surrogatepass")
+            return Source(lambda: _stablehlo(data).module, data, "stablehlo")
         return Source.of_text(program)
+    if isinstance(program, str | Path) and is_file_of_mlir(program):
+        return Source(lambda: load(program))
     if isinstance(program, str | Path):
         return Source.of_file(Path(program))
     # Whoever has one of these has imported their homes.
@@ -278,10 +356,14 @@ def _source(program: Module | Loaded | str | Path) -> Source:
         return Source.of_module(program)
     if isinstance(program, Loaded):
         return Source.of_module(program.module)
+    from hloom.frontends.stablehlo.files import module_of
+
+    if (module := module_of(program)) is not None:
+        return Source.of_module(module)
     raise UsageError(
         f"a {type(program).__name__} is no program",
         rule="program",
-        hint="give a module, the path of a file, or HLO text",
+        hint="give a module, the path of a file, text, or what jax.jit(f).lower(...) gives",
     )
 
 
@@ -305,6 +387,7 @@ __all__ = [
     "FixedPoint",
     "HloError",
     "Instruction",
+    "LaterStages",
     "Literal",
     "Loaded",
     "MemoryUse",
@@ -332,6 +415,7 @@ __all__ = [
     "compile",
     "compile_module",
     "copy_module",
+    "cpu_target",
     "difference",
     "evaluate",
     "evaluate_lockstep",
@@ -355,6 +439,8 @@ __all__ = [
     "permute_fusion_operands",
     "permute_parameters",
     "program_cache",
+    "program_from_bytes",
+    "program_to_bytes",
     "random_arguments",
     "register_capsule",
     "save",

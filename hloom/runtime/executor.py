@@ -11,6 +11,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,21 @@ FACTORISATIONS = frozenset(["hl_cholesky", "hl_triangular_solve"])
 
 # Held while buffers change hands: two threads may donate the same one.
 _HANDOVER = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Addresses of what a loaded program is run with."""
+
+    entry: int
+    pool: int
+    random: int
+    infeed: int
+    outfeed: int
+    sites: int
+    site_count: int
+    fixed: Any
+    """An array of addresses by allocation: those of constants, else null."""
 
 
 class Executor:
@@ -237,6 +253,20 @@ class Executor:
             raise
         # One that was interrupted goes: it may have ended by itself, and keep the cancellation.
         self._contexts.append(context)
+
+    def parts(self) -> Parts:
+        """What a native caller runs the program with; all of it lives as long as the executor."""
+        sites = self._sites
+        return Parts(
+            self._entry,
+            self._pool.handle,
+            self._random.handle,
+            self.feeds.infeed.handle,
+            self.feeds.outfeed.handle,
+            ctypes.addressof(sites.raw) if sites.count else 0,
+            sites.count,
+            self._fixed,
+        )
 
     def _context(self) -> Context:
         """A new context for runs of this program."""

@@ -1,0 +1,126 @@
+"""Compiling what JAX hands over, and what is known about a program then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from hloom import __version__
+from hloom.api import (
+    Deployment,
+    Executable,
+    HloError,
+    Module,
+    Reply,
+    compile_module,
+    file_bytes,
+    load_bytes,
+    module_of_bytes,
+)
+from hloom.plugin.handlers import have_handlers
+from hloom.plugin.options import CompileRequest, request_of
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program that JAX holds."""
+
+    executable: Executable
+    deployment: Deployment
+    options: bytes
+    module: Callable[[], Module]
+    """What it was compiled from."""
+
+
+def compiled(code: bytes, form: str, options: bytes) -> Compiled:
+    """A program in one of PJRT's formats, compiled as the serialized options say."""
+    request = request_of(options)
+    module = read_program(code, form)
+    have_handlers(module)
+    executable = compile_module(module, None, request.options)
+    deployment = Deployment(
+        sha256(b"\0".join((__version__.encode(), code, options))).hexdigest(),
+        donated_parameters(module),
+        request.replicas,
+        request.partitions,
+        request.devices,
+        request.is_portable,
+    )
+    _check_devices(module, request)
+    return Compiled(executable, deployment, options, lambda: module)
+
+
+def read_program(code: bytes, form: str) -> Module:
+    """The module of bytes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`."""
+    if form == "mlir":
+        return module_of_bytes(code)
+    if form in ("hlo", "hlo_with_config"):
+        return load_bytes(code).module
+    raise HloError(
+        f"programs in the format {form!r} cannot be read",
+        rule="program-format",
+        hint="mlir (StableHLO), hlo and hlo_with_config can",
+    )
+
+
+def donated_parameters(module: Module) -> frozenset[int]:
+    """Numbers of the parameters that the caller gives up."""
+    found: set[int] = set()
+    if module.input_output_alias is not None:
+        found |= {e.parameter_number for e in module.input_output_alias.entries}
+    if module.buffer_donors is not None:
+        found |= {number for number, _ in module.buffer_donors.entries}
+    return frozenset(found)
+
+
+def _check_devices(module: Module, request: CompileRequest) -> None:
+    """Refuse what would need devices to work together."""
+    if request.partitions > 1:
+        raise HloError(
+            f"{module.name} is for {request.partitions} partitions; one can be",
+            rule="unimplemented",
+            hint="place the program on one device",
+        )
+
+
+# -- answers to questions
+
+
+def _tell_program(asked: Compiled, reply: Reply) -> None:
+    message = file_bytes(asked.executable.stages.module, "proto")
+    # HloModuleProtoWithConfig: the module is its first field.
+    reply.bytes(b"\x0a" + _varint(len(message)) + message)
+
+
+def _tell_cost(asked: Compiled, reply: Reply) -> None:
+    cost = asked.executable.cost
+    reply.number("flops", cost.flops)
+    reply.number("transcendentals", cost.transcendentals)
+    reply.number("bytes accessed", cost.bytes)
+
+
+def _tell_saved(asked: Compiled, reply: Reply) -> None:
+    from hloom.plugin.saved import saved
+
+    reply.bytes(saved(asked))
+
+
+def _tell_options(asked: Compiled, reply: Reply) -> None:
+    reply.bytes(asked.options)
+
+
+ANSWERS: dict[str, Callable[[Compiled, Reply], None]] = {
+    "program": _tell_program,
+    "cost": _tell_cost,
+    "saved": _tell_saved,
+    "options": _tell_options,
+}
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])

@@ -1,0 +1,93 @@
+"""What JAX says about a compilation: devices, and options by name.
+
+The options come as a serialized CompileOptionsProto, which jaxlib reads for us.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.api import Options
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """The part of JAX's compile options that hloom acts on."""
+
+    replicas: int
+    partitions: int
+    devices: tuple[int, ...]
+    """Ids, replica by replica; none: those from 0 on, or any where `is_portable`."""
+    is_portable: bool
+    options: Options
+
+
+def request_of(options: bytes) -> CompileRequest:
+    """The request in serialized compile options; `HloError` for an option that there is not."""
+    from jaxlib.xla_client import CompileOptions
+
+    given = CompileOptions.ParseFromString(options) if options else CompileOptions()
+    build = given.executable_build_options
+    assignment = build.device_assignment
+    words = [f"--{name}={_word(value)}" for name, value in given.env_option_overrides]
+    return CompileRequest(
+        max(build.num_replicas, 1),
+        max(build.num_partitions, 1),
+        () if assignment is None else devices_of(assignment.serialize()),
+        bool(given.compile_portable_executable),
+        Options.parsed(words),
+    )
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def devices_of(message: bytes) -> tuple[int, ...]:
+    """Device ids of a serialized DeviceAssignmentProto, replica by replica.
+
+    It holds a list for each partition: the devices of its replicas.
+    """
+    partitions: list[list[int]] = []
+    for field, value in _fields(message):
+        if field == 3 and isinstance(value, bytes):
+            ids: list[int] = []
+            for inner, part in _fields(value):
+                if inner == 1:
+                    ids.extend(_varints(part) if isinstance(part, bytes) else [part])
+            partitions.append(ids)
+    return tuple([p[r] for r in range(len(partitions[0]) if partitions else 0) for p in partitions])
+
+
+def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
+    """Numbers and values of the fields of a message of varints and bytes."""
+    found: list[tuple[int, int | bytes]] = []
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        value, at = _varint(message, at)
+        if tag & 7 == 2:
+            found.append((tag >> 3, message[at : at + value]))
+            at += value
+        else:
+            found.append((tag >> 3, value))
+    return found
+
+
+def _varints(data: bytes) -> list[int]:
+    found, at = [], 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        found.append(value)
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at

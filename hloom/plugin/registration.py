@@ -1,0 +1,78 @@
+"""Making the backend known to JAX, and what its clients are made with.
+
+JAX asks every plugin that is installed, so one that was not asked for must not get in the way: it
+is registered behind the built-in CPU, and not at all where JAX_PLATFORMS names others only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+from typing import Any
+
+from hloom import __version__
+from hloom.api import HloError, clear_pjrt_compiler, library_path, set_pjrt_versions
+from hloom.plugin.serving import serve
+
+NAME = "hloom"
+PRIORITY = -10
+"""Below that of the built-in CPU, 0: the default only where it is asked for."""
+DEVICES = "HLOOM_NUM_CPU_DEVICES"
+_XLA_DEVICES = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
+LOG = logging.getLogger("hloom")
+
+
+def register() -> None:
+    """Register the backend; where that cannot be, say why and leave JAX as it is."""
+    from jax._src import xla_bridge
+
+    asked = [name.strip() for name in (_configured("jax_platforms") or "").split(",")]
+    if any(asked) and NAME not in asked:
+        return
+    try:
+        path = library_path()
+    except HloError as error:
+        if NAME in asked:
+            raise
+        LOG.warning("the JAX backend hloom is not available: %s", error)
+        return
+    set_pjrt_versions(f"hloom {__version__}", _stablehlo_version())
+    serve()
+    atexit.register(clear_pjrt_compiler)
+    xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path, options=client_options)
+
+
+def client_options() -> dict[str, Any]:
+    """How a client is made: see the table of options in the README of this room."""
+    options: dict[str, Any] = {"cpu_device_count": device_count()}
+    if (given := os.environ.get("HLOOM_ASYNCHRONOUS")) is not None:
+        options["asynchronous"] = given.strip().lower() not in ("0", "false", "no", "off")
+    return options
+
+
+def device_count() -> int:
+    """What the environment asks for, else JAX's own settings, else 1."""
+    if given := os.environ.get(DEVICES):
+        return int(given)
+    configured = _configured("jax_num_cpu_devices")
+    if isinstance(configured, int) and configured > 0:
+        return configured
+    found = _XLA_DEVICES.findall(os.environ.get("XLA_FLAGS", ""))
+    return int(found[-1]) if found else 1
+
+
+def _configured(name: str) -> Any:
+    """A setting of JAX."""
+    import jax
+
+    return jax.config.values.get(name)
+
+
+def _stablehlo_version() -> tuple[int, int, int]:
+    """What jaxlib writes: the frontend reads it with the same jaxlib."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    major, minor, patch = map(int, stablehlo.get_current_version().split("."))
+    return major, minor, patch

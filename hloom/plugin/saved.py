@@ -1,0 +1,103 @@
+"""Compiled programs as bytes, for JAX's compilation cache and for `serialize`.
+
+    magic, lengths of the four parts
+    facts     JSON: what JAX was told about it
+    options   JAX's compile options, as they were given
+    program   the saved program: machine code, memory, constants (hloom/program/saved.py)
+    module    the HLO it was compiled from, for those who ask for text or cost
+
+Nothing is compiled when one is loaded, and the module is read when somebody looks at it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from functools import partial
+
+from hloom import __version__
+from hloom.api import (
+    Deployment,
+    Executable,
+    HloError,
+    LaterStages,
+    Module,
+    cpu_target,
+    file_bytes,
+    load_bytes,
+    program_from_bytes,
+    program_to_bytes,
+)
+from hloom.plugin.compiling import Compiled
+from hloom.plugin.handlers import have_handlers_for
+from hloom.plugin.options import request_of
+
+MAGIC = b"hloomjax"
+_HEAD = struct.Struct("<8s4Q")
+
+
+def saved(compiled: Compiled) -> bytes:
+    """The bytes of a program."""
+    deployment = compiled.deployment
+    facts = {
+        "hloom": __version__,
+        "fingerprint": deployment.fingerprint,
+        "donated": sorted(deployment.donated),
+    }
+    program = compiled.executable.program
+    parts = (
+        json.dumps(facts).encode(),
+        compiled.options,
+        program_to_bytes(program, {"name": program.name}),
+        file_bytes(compiled.module(), "proto"),
+    )
+    return b"".join([_HEAD.pack(MAGIC, *map(len, parts)), *parts])
+
+
+def loaded(data: bytes, options: bytes) -> Compiled:
+    """The program in these bytes; `options`, where given, say anew where it runs."""
+    facts_text, own_options, program_bytes, module_bytes = _parts(data)
+    facts = json.loads(facts_text)
+    if facts.get("hloom") != __version__:
+        raise HloError(
+            f"a saved executable is of hloom {facts.get('hloom')}, this is {__version__}",
+            rule="saved-executable",
+            hint="compile it again",
+        )
+    options = options or own_options
+    request = request_of(options)
+    program = program_from_bytes(program_bytes)
+    have_handlers_for({site.target for site in program.call_sites})
+
+    def module() -> Module:
+        return load_bytes(module_bytes).module
+
+    deployment = Deployment(
+        facts["fingerprint"],
+        frozenset(facts["donated"]),
+        request.replicas,
+        request.partitions,
+        request.devices,
+        request.is_portable,
+    )
+    target = partial(cpu_target, request.options)
+    executable = Executable(LaterStages(program, module, target), target=target)
+    return Compiled(executable, deployment, options, module)
+
+
+def _parts(data: bytes) -> list[bytes]:
+    """The four parts; `HloError` where the bytes are no saved executable."""
+    if len(data) < _HEAD.size or data[: len(MAGIC)] != MAGIC:
+        raise HloError("these bytes are no saved executable", rule="saved-executable")
+    _, *sizes = _HEAD.unpack_from(data)
+    if _HEAD.size + sum(sizes) != len(data):
+        raise HloError(
+            f"a saved executable of {_HEAD.size + sum(sizes)} bytes has {len(data)}",
+            rule="saved-executable",
+            hint="the file was cut off",
+        )
+    parts, at = [], _HEAD.size
+    for size in sizes:
+        parts.append(data[at : at + size])
+        at += size
+    return parts
