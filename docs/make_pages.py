@@ -288,7 +288,7 @@ OTHER_RULES = {
     "map-body": "The body of a map consists of operations on single elements.",
     "memory-space": "A memory space has a colour that exists.",
     "message-size": "A message holds less than 2 GiB.",
-    "multi-device": "A program that is compiled is for one device.",
+    "multi-device": "Nothing in a program that is compiled has to do with other devices.",
     "name": "A word of the language is no name.",
     "native-build": "The native runtime compiles: there is a C++20 compiler for it.",
     "native-load": "The native runtime's library is there, and of the version that Python expects.",

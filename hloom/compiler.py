@@ -369,17 +369,25 @@ def _compiled(module: Module, target: CpuTarget, options: Options, clock: StageC
 
 
 def check_supported(module: Module) -> None:
-    """Raise for programs that no single processor can run."""
+    """Raise for programs that no single processor can run.
+
+    A program for several devices is compiled where none of it has to do with the others: each
+    computes the same function of its own arguments, partitioned or not, and this is one of them.
+    """
+    from hloom.passes.expand.degenerate_collective_elimination import needs_others
+
     devices = module.replica_count * module.num_partitions
-    if devices > 1:
-        raise HloError(
-            f"{module.name} is a program for {devices} devices "
-            f"({module.replica_count} replicas of {module.num_partitions} partitions)",
-            rule="multi-device",
-            hint="hloom eval runs it on all of them in lockstep; native code is for one device",
-        )
     known: set[Shape] = set()
     for i in module.instructions():
+        if devices > 1 and needs_others(i):
+            raise HloError(
+                f"{module.name} is a program for {devices} devices ({module.replica_count} "
+                f"replicas of {module.num_partitions} partitions), and {i.opcode} has to do with "
+                "the others",
+                instruction=f"%{i.parent.name}/%{i.name}",
+                rule="multi-device",
+                hint="hloom eval runs it on all of them in lockstep; native code is for one device",
+            )
         shape = i.shape
         if shape in known:
             continue

@@ -149,9 +149,9 @@ def test_a_wrong_argument_beside_a_donated_one_costs_nothing(step):
 
 UNSUPPORTED = {
     "devices": (
-        ADD.replace("adds", "adds, num_partitions=4"),
+        "HloModule m, num_partitions=4\nENTRY e {\n  ROOT p = u32[] partition-id()\n}\n",
         "multi-device",
-        "4 devices .*1 replicas of 4 partitions",
+        "4 devices .*1 replicas of 4 partitions.*partition-id",
     ),
     "unbounded": (
         "HloModule m\nENTRY e {\n  x = f32[?] parameter(0)\n  ROOT y = f32[?] negate(x)\n}\n",

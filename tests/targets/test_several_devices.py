@@ -1,0 +1,57 @@
+"""Programs for several devices on one: allowed where no instruction has to do with the others."""
+
+import numpy as np
+import pytest
+
+from hloom.base.diagnostics import HloError
+from hloom.compiler import compile_module
+from hloom.interp import evaluate_lockstep
+from hloom.ir.text import parse_module
+from hloom.types.literal import Literal
+
+HEAD = """
+HloModule part, num_partitions=2, replica_count=3
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[4,2]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}
+"""
+ALONE = """
+  y = f32[4,2]{1,0} exponential(x)
+  r = f32[4,2]{1,0} all-reduce(y), channel_id=1, replica_groups={{0},{1},{2},{3},{4},{5}},
+    use_global_device_ids=true, to_apply=add
+  ROOT t = f32[4,2]{1,0} add(r, x)
+}
+"""
+NEEDING = {
+    "all-reduce": "ROOT r = f32[4,2] all-reduce(x), replica_groups={}, to_apply=add }",
+    "partition-id": "ROOT p = u32[] partition-id() }",
+    "replica-id": "ROOT p = u32[] replica-id() }",
+    "collective-permute": "ROOT p = f32[4,2] collective-permute(x), source_target_pairs={{0,1}} }",
+    "send": """
+      o = token[] after-all()
+      s = (f32[4,2], u32[], token[]) send(x, o), channel_id=1
+      d = token[] send-done(s), channel_id=1
+      ROOT t = (f32[4,2], token[]) tuple(x, d) }""",
+}
+
+
+def test_a_part_that_needs_no_other():
+    module = parse_module(HEAD + ALONE)
+    inputs = [np.random.default_rng(n).random((4, 2), np.float32) for n in range(6)]
+    each = evaluate_lockstep(module, [[Literal.of(x)] for x in inputs])
+    exe = compile_module(module, threads=1)
+    for x, wanted in zip(inputs, each, strict=True):
+        np.testing.assert_allclose(np.asarray(exe(x)), wanted.array, 1e-6)
+
+
+@pytest.mark.parametrize("opcode", NEEDING)
+def test_what_has_to_do_with_others_is_refused(opcode):
+    with pytest.raises(HloError, match=f"program for 6 devices .* and {opcode} has to") as caught:
+        compile_module(parse_module(HEAD + NEEDING[opcode]))
+    assert caught.value.rule == "multi-device" and caught.value.instruction
+
+
+def test_the_only_partition_has_a_number():
+    text = (HEAD + NEEDING["partition-id"]).replace("num_partitions=2, ", "")
+    module = parse_module(text.replace("[2,1]<=[2]", "[3,1]<=[3]"))
+    assert np.asarray(compile_module(module, threads=1)(np.ones((4, 2), np.float32))) == 0
