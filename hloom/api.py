@@ -10,7 +10,6 @@ neither the interpreter nor the passes, whose import takes longer than the print
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     )
     from hloom.base.options import OPTIONS, Options
     from hloom.compiler import CacheReport, Executable, compile_module, why_cached
+    from hloom.frontends.files import file_bytes, load_bytes, load_file, save
     from hloom.frontends.stablehlo.read import module_of_bytes
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
@@ -126,10 +126,13 @@ _HOME = {
     "evaluate_lockstep": "interp.lockstep",
     "evaluate_partially": "interp.partial",
     "explained": "targets.cpu.explain",
+    "file_bytes": "frontends.files",
     "fingerprint": "ir.text.digest",
     "instruction_cost": "analysis.cost",
     "is_handled": "runtime.ffi",
     "library_path": "runtime.pjrt",
+    "load_bytes": "frontends.files",
+    "load_file": "frontends.files",
     "load_text": "ir.proto.files",
     "module_cost": "analysis.cost",
     "module_of_bytes": "frontends.stablehlo.read",
@@ -143,6 +146,7 @@ _HOME = {
     "program_to_bytes": "program.saved",
     "random_arguments": "interp.sample",
     "register_capsule": "runtime.ffi",
+    "save": "frontends.files",
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
     "trip_count": "analysis.trip_count",
@@ -151,8 +155,6 @@ _HOME = {
     "why_cached": "compiler",
     "write_whole": "ir.proto.files",
 }
-
-_STARTS_LIKE_A_MESSAGE = re.compile(r"(?:\s*#.*\n)*\s*[a-z_]+\s*[:{]")
 
 
 def __getattr__(name: str) -> Any:
@@ -173,102 +175,9 @@ def load(path: str | Path) -> Module:
 
     `load_file` returns the arguments of a snapshot too. Raises `HloError` with a place.
     """
+    from hloom.frontends.files import load_file
+
     return load_file(path).module
-
-
-def load_file(
-    path: str | Path,
-    *,
-    replica_count: int | None = None,
-    num_partitions: int | None = None,
-    shapes: str = "",
-) -> Loaded:
-    """All that is in a file: the module, and of a snapshot the arguments and the result.
-
-    The counts replace those of the module where given. `shapes`, such as `f32[8,3],s32[]`, are
-    those of the arguments of StableHLO that leaves sizes open. Raises `HloError` with a place.
-    """
-    from hloom.frontends.stablehlo.recognise import is_file_of_mlir
-
-    if is_file_of_mlir(path) or shapes:
-        from hloom.frontends.stablehlo import files
-
-        found = files.load(path, files.shapes_of_text(shapes))
-        found.module.replica_count = replica_count or found.module.replica_count
-        found.module.num_partitions = num_partitions or found.module.num_partitions
-        return found
-    from hloom.ir.proto.files import load
-
-    return load(path, replica_count=replica_count, num_partitions=num_partitions)
-
-
-def load_bytes(data: bytes, file: str | None = None) -> Loaded:
-    """All that is in the bytes of a file without a name, such as standard input."""
-    from hloom.base.diagnostics import ParseError, Place
-    from hloom.frontends.stablehlo.recognise import MAGIC, is_text_of_mlir
-    from hloom.ir.proto.files import load_text
-    from hloom.ir.proto.kinds import load_binary, load_text_proto
-
-    if data.startswith(MAGIC):
-        return _stablehlo(data, file)
-    if b"\0" in data[:4096]:
-        return load_binary(data)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return load_binary(data)
-    if not text.strip():
-        raise ParseError("nothing was given: expected HLO text or a proto", place=Place(file, 1, 1))
-    if is_text_of_mlir(text):
-        return _stablehlo(data, file)
-    if _STARTS_LIKE_A_MESSAGE.match(text):
-        return load_text_proto(text, file)
-    return load_text(text, file)
-
-
-def _stablehlo(data: bytes, file: str | None = None) -> Loaded:
-    from hloom.frontends.stablehlo.files import load_bytes
-
-    return load_bytes(data, file)
-
-
-def save(
-    module: Module,
-    path: str | Path,
-    format: str | None = None,
-    *,
-    snapshot: Snapshot | None = None,
-) -> None:
-    """Write a module (or a snapshot of it) to a file, which appears whole or not at all.
-
-    The extension says which form; `format` is one of `FORMATS`. Raises `HloError` where it cannot
-    be written.
-    """
-    from hloom.frontends.stablehlo.recognise import is_file_of_mlir
-
-    if is_file_of_mlir(path):
-        from hloom.frontends.stablehlo import files
-
-        files.save(module, path, format)
-    else:
-        from hloom.ir.proto.files import save
-
-        save(module, path, format, snapshot=snapshot)
-
-
-def file_bytes(
-    module: Module, format: str, form: str = "binary", *, snapshot: Snapshot | None = None
-) -> bytes:
-    """What a file of this format holds; `form` is `binary` or `text-proto` for a message."""
-    from hloom.frontends.stablehlo.recognise import FORMATS
-
-    if format in FORMATS:
-        from hloom.frontends.stablehlo import files
-
-        return files.file_bytes(module, format)
-    from hloom.ir.proto.files import file_bytes
-
-    return file_bytes(module, format, form, snapshot=snapshot)
 
 
 def parse(text: str, file: str | None = None) -> Module:
@@ -277,7 +186,9 @@ def parse(text: str, file: str | None = None) -> Module:
     from hloom.ir.text.parse import parse_module
 
     if is_text_of_mlir(text):
-        return _stablehlo(text.encode(), file).module
+        from hloom.frontends.files import load_stablehlo
+
+        return load_stablehlo(text.encode(), file).module
     return parse_module(text, file)
 
 
@@ -341,8 +252,7 @@ def _source(program: Any) -> Source:
 
     if isinstance(program, str) and ("\n" in program or "{" in program):
         if is_text_of_mlir(program):
-            data = program.encode("utf-8", "surrogatepass")
-            return Source(lambda: _stablehlo(data).module, data, "stablehlo")
+            return Source(lambda: parse(program), program.encode(), "stablehlo")
         return Source.of_text(program)
     if isinstance(program, str | Path) and is_file_of_mlir(program):
         return Source(lambda: load(program))

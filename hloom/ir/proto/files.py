@@ -34,8 +34,8 @@ EXTENSIONS = {
     ".textproto": TEXT_PROTO,
 }
 """What a file with this extension holds; `.gz` behind it is undone first."""
-MLIR_TEXT, MLIR_BYTECODE = (".mlir", ".stablehlo", ".mhlo"), (".mlirbc",)
-"""Extensions of files that the front end for StableHLO reads and writes, not this one."""
+MLIR = (".mlir", ".stablehlo", ".mhlo", ".mlirbc")
+"""Extensions of files that the front end for StableHLO reads and writes, not this file."""
 FORMATS = ("text", "proto", "hlo-proto", "snapshot", "unoptimized-snapshot", "custom-snapshot")
 BUFFERS = "buffer_assignment"
 """Key in `module.carried` of the serialised `BufferAssignmentProto` of an `HloProto`."""
@@ -99,8 +99,8 @@ def form_of(path: Path) -> str:
     """`text`, `binary` or `text-proto`, by the extension; `UsageError` for an unknown one."""
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     extension = name.suffix.lower()
-    known = ", ".join((*EXTENSIONS, *MLIR_TEXT, *MLIR_BYTECODE))
-    if extension in (*MLIR_TEXT, *MLIR_BYTECODE):
+    known = ", ".join((*EXTENSIONS, *MLIR))
+    if extension in MLIR:
         raise UsageError(f"{path}: StableHLO is not a form of HLO", rule="extension")
     if extension not in EXTENSIONS:
         raise UsageError(

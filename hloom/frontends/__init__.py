@@ -1,0 +1,1 @@
+"""Languages other than HLO in which programs come in and go out."""

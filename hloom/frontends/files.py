@@ -1,0 +1,113 @@
+"""Files and bytes of any language, each read and written by the room that knows it.
+
+Imports are where they are needed: most programs are of one form only.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hloom.base.diagnostics import ParseError, Place
+from hloom.frontends.stablehlo.recognise import (
+    FORMATS,
+    MAGIC,
+    is_file_of_mlir,
+    is_text_of_mlir,
+)
+
+if TYPE_CHECKING:
+    from hloom.ir.module import Module
+    from hloom.ir.proto.files import Loaded
+    from hloom.ir.proto.snapshot import Snapshot
+
+_STARTS_LIKE_A_MESSAGE = re.compile(r"(?:\s*#.*\n)*\s*[a-z_]+\s*[:{]")
+
+
+def load_file(
+    path: str | Path,
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+    shapes: str = "",
+) -> Loaded:
+    """All that is in a file: the module, and of a snapshot the arguments and the result.
+
+    The counts replace those of the module where given. `shapes`, such as `f32[8,3],s32[]`, are
+    those of the arguments of StableHLO that leaves sizes open. Raises `HloError` with a place.
+    """
+    if is_file_of_mlir(path) or shapes:
+        from hloom.frontends.stablehlo import files
+
+        found = files.load(path, files.shapes_of_text(shapes))
+        found.module.replica_count = replica_count or found.module.replica_count
+        found.module.num_partitions = num_partitions or found.module.num_partitions
+        return found
+    from hloom.ir.proto.files import load
+
+    return load(path, replica_count=replica_count, num_partitions=num_partitions)
+
+
+def load_bytes(data: bytes, file: str | None = None) -> Loaded:
+    """All that is in the bytes of a file without a name, such as standard input."""
+    from hloom.ir.proto.files import load_text
+    from hloom.ir.proto.kinds import load_binary, load_text_proto
+
+    if data.startswith(MAGIC):
+        return load_stablehlo(data, file)
+    if b"\0" in data[:4096]:
+        return load_binary(data)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return load_binary(data)
+    if not text.strip():
+        raise ParseError("nothing was given: expected HLO text or a proto", place=Place(file, 1, 1))
+    if is_text_of_mlir(text):
+        return load_stablehlo(data, file)
+    if _STARTS_LIKE_A_MESSAGE.match(text):
+        return load_text_proto(text, file)
+    return load_text(text, file)
+
+
+def load_stablehlo(data: bytes, file: str | None = None) -> Loaded:
+    """What is in StableHLO, text or bytecode."""
+    from hloom.frontends.stablehlo.files import load_bytes
+
+    return load_bytes(data, file)
+
+
+def save(
+    module: Module,
+    path: str | Path,
+    format: str | None = None,
+    *,
+    snapshot: Snapshot | None = None,
+) -> None:
+    """Write a module (or a snapshot of it) to a file, which appears whole or not at all.
+
+    The extension says which form; `format` is one of `FORMATS`. Raises `HloError` where it cannot
+    be written.
+    """
+    if is_file_of_mlir(path):
+        from hloom.frontends.stablehlo import files
+
+        files.save(module, path, format)
+    else:
+        from hloom.ir.proto.files import save
+
+        save(module, path, format, snapshot=snapshot)
+
+
+def file_bytes(
+    module: Module, format: str, form: str = "binary", *, snapshot: Snapshot | None = None
+) -> bytes:
+    """What a file of this format holds; `form` is `binary` or `text-proto` for a message."""
+    if format in FORMATS:
+        from hloom.frontends.stablehlo import files
+
+        return files.file_bytes(module, format)
+    from hloom.ir.proto.files import file_bytes
+
+    return file_bytes(module, format, form, snapshot=snapshot)

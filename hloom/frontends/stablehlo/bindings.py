@@ -1,0 +1,41 @@
+"""jaxlib's MLIR bindings: the one thing here that is not installed with hloom.
+
+Importing this file without jaxlib is one `UsageError`. Every other file takes the bindings from
+here. A context is made for each program: nothing is shared between two of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.base.diagnostics import UsageError
+
+try:
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _stablehlo
+    from jaxlib.mlir.dialects import chlo, func, mhlo, sdy, stablehlo
+    from jaxlib.mlir.passmanager import PassManager
+except ImportError as error:
+    raise UsageError(
+        f"StableHLO is read and written with jaxlib, which cannot be imported: {error}",
+        rule="jaxlib",
+        hint="pip install 'hloom[stablehlo]'",
+    ) from None
+
+__all__ = ["PassManager", "chlo", "func", "ir", "mhlo", "new_context", "sdy", "stablehlo"]
+
+_stablehlo.register_stablehlo_passes()
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+def new_context() -> Any:
+    """An MLIR context that knows every dialect a program of JAX may use."""
+    context = ir.Context()
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    return context

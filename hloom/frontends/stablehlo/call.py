@@ -1,0 +1,206 @@
+"""Calls out of the program, and composites: named operations with a function that says them.
+
+A composite whose name is that of an operation of CHLO is read as that operation; any other is a
+call of its function, marked as a composite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, text
+from hloom.frontends.stablehlo.bindings import ir, stablehlo
+from hloom.frontends.stablehlo.collective import channel, groups
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.aliasing import OutputOperandAlias, OutputOperandAliasing
+from hloom.ir.values.backend_config import BackendConfig
+from hloom.ir.values.frontend import FrontendAttributes
+from hloom.types.layout import layout
+from hloom.types.shape import Shape, tuple_shape
+
+API_VERSIONS = (
+    "API_VERSION_UNSPECIFIED",
+    "API_VERSION_ORIGINAL",
+    "API_VERSION_STATUS_RETURNING",
+    "API_VERSION_STATUS_RETURNING_UNIFIED",
+    "API_VERSION_TYPED_FFI",
+)
+SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
+
+
+@IMPORT.of("stablehlo.custom_call", "mhlo.custom_call")
+def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    target = text(op, "call_target_name")
+    special = SPECIAL.get(target)
+    if special is not None:
+        return special(scope, op)
+    operands = scope.operands(op)
+    shape, constraints = _layouts(scope, op, [x.shape for x in operands])
+    called = (
+        tuple(scope.program.function(c.value, scope) for c in op.attributes["called_computations"])
+        if "called_computations" in op.attributes
+        else ()
+    )
+    made = scope.emit(
+        "custom-call",
+        operands,
+        shape,
+        called,
+        custom_call_target=target,
+        operand_layout_constraints=constraints,
+        custom_call_has_side_effect=boolean(op, "has_side_effect"),
+        output_to_operand_aliasing=_aliases(op, scope),
+        schedule=SCHEDULES[integer(op, "custom_call_schedule")],
+        api_version=API_VERSIONS[integer(op, "api_version", 1)],
+    )
+    config = _config(op)
+    if config:
+        made.backend_config = BackendConfig(config)
+    if len(op.results) == 0:
+        return []
+    return scope.elements(made, len(op.results))
+
+
+def _config(op: Any) -> str:
+    """The backend config: text, or a dictionary in MLIR's own text."""
+    for name in ("mhlo.backend_config", "backend_config"):
+        if name in op.attributes:
+            given = op.attributes[name]
+            return given.value if isinstance(given, ir.StringAttr) else str(given)
+    return ""
+
+
+def _layouts(
+    scope: Scope, op: Any, operands: list[Shape]
+) -> tuple[Shape, tuple[Shape, ...] | None]:
+    """The shape of the result and those of the operands, in the layouts that are asked for."""
+    results = [scope.shape(r) for r in op.results]
+    constraints = None
+    if "result_layouts" in op.attributes:
+        given = op.attributes["result_layouts"]
+        if len(results) == 1 and results[0].is_tuple:
+            results = [tuple_shape(map(_placed, results[0].elements, given))]
+        else:
+            results = [_placed(s, order) for s, order in zip(results, given, strict=True)]
+    if "operand_layouts" in op.attributes:
+        given = op.attributes["operand_layouts"]
+        constraints = tuple(_placed(s, order) for s, order in zip(operands, given, strict=True))
+    return (results[0] if len(results) == 1 else tuple_shape(results)), constraints
+
+
+def _placed(shape: Shape, order: Any) -> Shape:
+    return shape.with_layout(layout(plain_ints(order))) if shape.is_array else shape
+
+
+def _aliases(op: Any, scope: Scope) -> OutputOperandAliasing | None:
+    if "output_operand_aliases" not in op.attributes:
+        return None
+    entries = [
+        OutputOperandAlias(
+            tuple(a.output_tuple_indices), a.operand_index, tuple(a.operand_tuple_indices)
+        )
+        for a in map(stablehlo.OutputOperandAlias, op.attributes["output_operand_aliases"])
+    ]
+    return OutputOperandAliasing(tuple(entries)) if entries else None
+
+
+# -- targets that stand for operations
+
+
+def _as_chlo(name: str) -> Any:
+    """Read a custom call on the operands of an operation of CHLO as that operation."""
+
+    def read(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+        return IMPORT[name](scope, op)  # type: ignore[return-value]
+
+    return read
+
+
+def ragged_all_to_all(scope: Scope, op: Any) -> Instruction:
+    operands = scope.operands(op)
+    config = op.attributes.get("backend_config", {})
+    replica_groups = groups(scope, _Attributes(config))
+    number = int(config["channel_id"].value) if "channel_id" in config else None
+    return scope.emit(
+        "ragged-all-to-all",
+        operands,
+        operands[1].shape,
+        replica_groups=replica_groups,
+        channel_id=number if number is not None else channel(op),
+    )
+
+
+class _Attributes:
+    """A dictionary in the place of an operation that has attributes."""
+
+    def __init__(self, attributes: Any) -> None:
+        self.attributes = attributes
+
+
+def topk(scope: Scope, op: Any) -> list[Instruction]:
+    """`mhlo.topk`: its attributes stand in a dictionary."""
+    given = op.attributes.get("mhlo.attributes", {})
+    largest = bool(given["largest"].value) if "largest" in given else True
+    made = scope.emit(
+        "topk",
+        scope.operands(op),
+        scope.tuple_or_one(op),
+        k=int(given["k"].value) if "k" in given else scope.shape(op.results[0]).dims[-1],
+        largest=largest,
+        is_stable=True,
+    )
+    return [scope.element(made, k) for k in range(2)]
+
+
+SPECIAL: dict[str, Any] = {
+    "mhlo.topk": topk,
+    "ragged_all_to_all": ragged_all_to_all,
+    **{
+        f"mhlo.{name}": _as_chlo(f"chlo.{name}")
+        for name in "acos acosh asin asinh atanh cosh erf sinh tan mulhi".split()
+    },
+}
+
+
+# -- composites
+
+
+@IMPORT.of("stablehlo.composite", "mhlo.composite")
+def composite(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    name = text(op, "name")
+    known = COMPOSITES.get(name)
+    if known is not None:
+        return known(scope, op, op.attributes["composite_attributes"])
+    if name in IMPORT and name.startswith("chlo.") and not len(_given(op)):
+        return IMPORT[name](scope, op)  # type: ignore[return-value]
+    callee = scope.program.function(op.attributes["decomposition"].value, scope)
+    made = scope.emit("call", scope.operands(op), callee.root.shape, (callee,), is_composite=True)
+    pairs = {"composite.name": name, "composite.version": str(integer(op, "version"))}
+    pairs["composite.attributes"] = (
+        str(op.attributes["composite_attributes"]) if _given(op) else "{}"
+    )
+    made.frontend_attributes = FrontendAttributes.of(pairs)
+    return scope.elements(made, len(op.results))
+
+
+def _given(op: Any) -> Any:
+    return op.attributes.get("composite_attributes", ())
+
+
+def composite_top_k(scope: Scope, op: Any, given: Any) -> list[Instruction]:
+    """`chlo.top_k` with its attributes beside it."""
+    (x,) = scope.operands(op)
+    made = scope.emit(
+        "topk",
+        (x,),
+        scope.tuple_or_one(op),
+        k=int(given["k"].value),
+        largest=bool(given["largest"].value) if "largest" in given else True,
+        is_stable=True,
+    )
+    return [scope.element(made, k) for k in range(2)]
+
+
+COMPOSITES: dict[str, Any] = {"chlo.top_k": composite_top_k}

@@ -1,0 +1,83 @@
+"""Operations of CHLO that are one of HLO, or a few."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from hloom.frontends.stablehlo.elementwise import accurate, same
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.instruction import Instruction
+from hloom.types.dtype import PRED
+from hloom.types.shape import Shape, shape
+
+_PAIR = re.compile(r"([-+.\w]+), *([-+.\w]+)>")
+
+for _name in "acos acosh asin asinh atanh cosh erf sinh tan".split():
+    IMPORT.add(f"chlo.{_name}", accurate(_name))
+    IMPORT.add(f"mhlo.{_name}", accurate(_name))
+IMPORT.add("chlo.mulhi", same("mulhi"))
+
+
+def predicates(of: Shape) -> Shape:
+    return shape(PRED, of.dims, None, of.dynamic).with_default_layouts()
+
+
+@IMPORT.of("chlo.atan")
+def atan(scope: Scope, op: Any) -> Instruction:
+    """atan2(x, 1)."""
+    (x,) = scope.operands(op)
+    one = scope.full(1, x.shape)
+    return scope.emit("atan2", (x, one), x.shape)
+
+
+@IMPORT.of("chlo.square")
+def square(scope: Scope, op: Any) -> Instruction:
+    (x,) = scope.operands(op)
+    return scope.emit("multiply", (x, x), x.shape)
+
+
+@IMPORT.of("chlo.conj")
+def conj(scope: Scope, op: Any) -> Instruction:
+    (x,) = scope.operands(op)
+    if not x.shape.dtype.is_complex:
+        return x
+    part = x.shape.with_dtype(x.shape.dtype.component)
+    real, imag = (scope.emit(name, (x,), part) for name in ("real", "imag"))
+    negated = scope.emit("negate", (imag,), part)
+    return scope.emit("complex", (real, negated), x.shape)
+
+
+@IMPORT.of("chlo.constant_like")
+def constant_like(scope: Scope, op: Any) -> Instruction:
+    """One number in every element of the operand's shape."""
+    (x,) = scope.operands(op)
+    given = op.attributes["value"]
+    if x.shape.is_dynamic:
+        raise scope.error("the operand has no fixed shape", rule="dynamic")
+    return scope.full(_number(given), x.shape)
+
+
+def _number(attribute: Any) -> complex:
+    """The number of an attribute; a complex one has no view of its own, only text."""
+    value = getattr(attribute, "value", None)
+    if value is not None:
+        return value
+    found = _PAIR.search(str(attribute))
+    if found is None:
+        raise ValueError(f"not a number: {attribute}")
+    return complex(float(found[1]), float(found[2]))
+
+
+@IMPORT.of("chlo.is_inf", "chlo.is_pos_inf", "chlo.is_neg_inf")
+def is_inf(scope: Scope, op: Any) -> Instruction:
+    (x,) = scope.operands(op)
+    name = op.operation.name
+    if name == "chlo.is_inf":
+        x = scope.emit("abs", (x,), x.shape)
+    wanted = -np.inf if name == "chlo.is_neg_inf" else np.inf
+    infinity = scope.full(wanted, x.shape)
+    return scope.emit("compare", (x, infinity), predicates(x.shape), direction="EQ")

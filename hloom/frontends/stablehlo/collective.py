@@ -1,0 +1,166 @@
+"""Communication between devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloom.frontends.stablehlo.attributes import boolean, has, integer, table
+from hloom.frontends.stablehlo.bindings import ir, stablehlo
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.frontends.stablehlo.shardings import axis_of
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.groups import NO_GROUPS, AnyGroups, MeshReplicaGroups, ReplicaGroups
+from hloom.types.dtype import U32
+from hloom.types.shape import shape
+
+
+def channel(op: Any) -> int | None:
+    """The channel's number; None where the replicas alone communicate."""
+    if not has(op, "channel_handle"):
+        return None
+    number = stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle
+    return number if number > 0 else None
+
+
+def groups(scope: Scope, op: Any) -> AnyGroups:
+    """The groups, written as a table in which -1 fills short rows, or by axes of a mesh."""
+    if not has(op, "replica_groups"):
+        return NO_GROUPS
+    given = op.attributes["replica_groups"]
+    if isinstance(given, ir.DenseElementsAttr):
+        rows = np.array(given).tolist()
+        lists = tuple(tuple(n for n in row if n >= 0) for row in rows)
+        return ReplicaGroups(tuple(row for row in lists if row)) if any(lists) else NO_GROUPS
+    axes: Any = stablehlo.ReplicaGroupMeshAxesAttr(given)
+    mesh = scope.program.shardings.mesh(axes.mesh)
+    return MeshReplicaGroups(mesh, tuple(axis_of(a, mesh) for a in axes.axes))
+
+
+def several(scope: Scope, made: Instruction, op: Any) -> Instruction | list[Instruction]:
+    return scope.elements(made, len(op.results))
+
+
+def common(scope: Scope, op: Any, *, has_global: bool = True) -> dict[str, Any]:
+    """What all collectives say of who takes part."""
+    fields: dict[str, Any] = {"replica_groups": groups(scope, op), "channel_id": channel(op)}
+    if has_global:
+        fields["use_global_device_ids"] = boolean(op, "use_global_device_ids")
+    return fields
+
+
+@IMPORT.of("stablehlo.all_gather")
+def all_gather(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    made = scope.emit(
+        "all-gather",
+        scope.operands(op),
+        scope.tuple_or_one(op),
+        dimensions=(integer(op, "all_gather_dim"),),
+        **common(scope, op),
+    )
+    return several(scope, made, op)
+
+
+@IMPORT.of("stablehlo.all_reduce")
+def all_reduce(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    fold = scope.computation_of(op.regions[0])
+    made = scope.emit(
+        "all-reduce", scope.operands(op), scope.tuple_or_one(op), (fold,), **common(scope, op)
+    )
+    return several(scope, made, op)
+
+
+@IMPORT.of("stablehlo.cross-replica-sum")
+def cross_replica_sum(scope: Scope, op: Any) -> Instruction:
+    """An all-reduce that adds."""
+    (x,) = scope.operands(op)
+    fold = scope.combiner("add", x.shape.dtype)
+    return scope.emit("all-reduce", (x,), x.shape, (fold,), replica_groups=groups(scope, op))
+
+
+@IMPORT.of("stablehlo.reduce_scatter")
+def reduce_scatter(scope: Scope, op: Any) -> Instruction:
+    fold = scope.computation_of(op.regions[0])
+    return scope.emit(
+        "reduce-scatter",
+        scope.operands(op),
+        scope.result_shape(op),
+        (fold,),
+        dimensions=(integer(op, "scatter_dimension"),),
+        **common(scope, op),
+    )
+
+
+@IMPORT.of("stablehlo.all_to_all")
+def all_to_all(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    """Equal parts along one dimension, put together along another.
+
+    HLO splits and joins along the same dimension; for two different ones the parts become a
+    dimension of their own, which is exchanged and then moved.
+    """
+    operands = scope.operands(op)
+    split, concat = integer(op, "split_dimension"), integer(op, "concat_dimension")
+    count = integer(op, "split_count")
+    fields = common(scope, op, has_global=False)
+    if split == concat:
+        made = scope.emit(
+            "all-to-all", operands, scope.tuple_or_one(op), dimensions=(split,), **fields
+        )
+        return several(scope, made, op)
+    made_all = []
+    for x, result in zip(operands, op.results, strict=True):
+        parts = _parted(scope, x, split, count)
+        sent = scope.emit("all-to-all", (parts,), parts.shape, dimensions=(split,), **fields)
+        made_all.append(_joined(scope, sent, split, concat, scope.shape(result)))
+    return made_all[0] if len(made_all) == 1 else made_all
+
+
+def _parted(scope: Scope, x: Instruction, split: int, count: int) -> Instruction:
+    """x with dimension `split` cut into (parts, size of a part)."""
+    dims = list(x.shape.dims)
+    dims[split : split + 1] = [count, dims[split] // count]
+    return scope.emit("reshape", (x,), shape(x.shape.dtype, dims).with_default_layouts())
+
+
+def _joined(scope: Scope, parts: Instruction, split: int, concat: int, result: Any) -> Instruction:
+    """The parts, which are dimension `split`, moved before the dimension they are joined in."""
+    rank = parts.shape.rank
+    rest = [d for d in range(rank) if d != split]
+    order = [*rest[:concat], split, *rest[concat:]]
+    moved = scope.add("transpose", parts, dimensions=tuple(order))
+    return scope.emit("reshape", (moved,), result)
+
+
+@IMPORT.of("stablehlo.collective_permute")
+def collective_permute(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    made = scope.emit(
+        "collective-permute",
+        scope.operands(op),
+        scope.tuple_or_one(op),
+        source_target_pairs=table(op, "source_target_pairs"),
+        channel_id=channel(op),
+    )
+    return several(scope, made, op)
+
+
+@IMPORT.of("stablehlo.collective_broadcast")
+def collective_broadcast(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    made = scope.emit(
+        "collective-broadcast",
+        scope.operands(op),
+        scope.tuple_or_one(op),
+        **common(scope, op, has_global=False),
+    )
+    return several(scope, made, op)
+
+
+@IMPORT.of("stablehlo.replica_id")
+def replica_id(scope: Scope, op: Any) -> Instruction:
+    return scope.emit("replica-id", (), shape(U32))
+
+
+@IMPORT.of("stablehlo.partition_id")
+def partition_id(scope: Scope, op: Any) -> Instruction:
+    return scope.emit("partition-id", (), shape(U32))

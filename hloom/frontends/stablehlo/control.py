@@ -1,0 +1,137 @@
+"""Loops, branches and what only orders.
+
+A loop's state and the captured values are the elements of one tuple, but for a loop over a
+single value that captures nothing: its state is that value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Captures, Scope
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.types.dtype import PRED, S32
+from hloom.types.shape import TOKEN_SHAPE, Shape, shape, tuple_shape
+
+
+@IMPORT.of("func.return", "stablehlo.return", "sdy.return", "mhlo.return")
+def return_(scope: Scope, op: Any) -> None:
+    scope.returned = list(scope.operands(op))
+
+
+@IMPORT.of("stablehlo.while")
+def while_(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    operands = list(scope.operands(op))
+    captures = Captures(scope, len(operands))
+    condition, body = (
+        _stateful(scope, region, name, captures, [x.shape for x in operands])
+        for region, name in zip(op.regions, ("condition", "body"), strict=True)
+    )
+    state = operands + captures.instructions
+    if len(state) == 1:
+        for part in (condition, body):
+            _untupled(part)
+        condition.finish()
+        body.finish()
+        return scope.emit(
+            "while", (state[0],), state[0].shape, (condition.computation, body.computation)
+        )
+    whole = tuple_shape([x.shape for x in state])
+    for part in (condition, body):
+        assert part.parameter is not None
+        part.parameter.shape = whole
+        part.op = None
+    condition.computation.root = condition.returned[0]
+    kept = [_captured(body, captures, k) for k in range(len(captures.instructions))]
+    body.op = None
+    returned = body.returned + kept
+    body.computation.root = body.emit("tuple", tuple(returned), whole)
+    start = scope.emit("tuple", tuple(state), whole)
+    made = scope.emit("while", (start,), whole, (condition.computation, body.computation))
+    return [scope.element(made, k) for k in range(len(operands))]
+
+
+def _stateful(
+    scope: Scope, region: Any, name: str, captures: Captures, shapes: list[Shape]
+) -> Scope:
+    """A region whose arguments are elements of one parameter, which captured values extend."""
+    inner = Scope(scope.program, scope.program.new_computation(name), scope, captures)
+    attrs = OPS["parameter"].attrs(number=0)
+    inner.parameter = inner.computation.append("parameter", attrs, (), tuple_shape(shapes), "state")
+    block = region.blocks[0]
+    for k, argument in enumerate(block.arguments):
+        inner.values[argument] = inner.emit(
+            "get-tuple-element", (inner.parameter,), shapes[k], index=k
+        )
+    inner.run(block)
+    return inner
+
+
+def _captured(inner: Scope, captures: Captures, k: int) -> Instruction:
+    """The k-th captured value inside of a region, whether or not it is read there."""
+    value = next(v for v, place in captures.places.items() if place == k)
+    found = inner.values.get(value)
+    if found is None:
+        assert inner.parameter is not None
+        place, outside = captures.place(value)
+        found = inner.emit("get-tuple-element", (inner.parameter,), outside.shape, index=place)
+    return found
+
+
+def _untupled(inner: Scope) -> None:
+    """Make the only element of the parameter the parameter itself."""
+    parameter, computation = inner.parameter, inner.computation
+    assert parameter is not None
+    parameter.shape = parameter.shape.elements[0] if parameter.shape.elements else parameter.shape
+    for reader in list(parameter.users):
+        parameter.shape = reader.shape
+        computation.replace(reader, parameter)
+        inner.returned = [parameter if x is reader else x for x in inner.returned]
+        computation.erase(reader)
+
+
+@IMPORT.of("stablehlo.case", "stablehlo.if")
+def case(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    """Each branch takes the tuple of what it captures."""
+    (selector,) = scope.operands(op)
+    called: list[Computation] = []
+    inputs: list[Instruction] = []
+    for k, region in enumerate(op.regions):
+        captures = Captures(scope, 0)
+        inner = _stateful(scope, region, f"branch_{k}", captures, [])
+        assert inner.parameter is not None
+        inner.parameter.shape = tuple_shape([x.shape for x in captures.instructions])
+        if len(captures.instructions) == 1:
+            _untupled(inner)
+        inner.finish()
+        called.append(inner.computation)
+        inputs.append(scope.tuple_of(captures.instructions))
+    if selector.shape.dtype not in (PRED, S32):
+        selector = scope.emit("convert", (selector,), shape(S32))
+    if len(called) == 1 and selector.shape.dtype is not PRED:
+        made = scope.emit("call", (inputs[0],), called[0].root.shape, (called[0],))
+        return scope.elements(made, len(op.results))
+    made = scope.emit("conditional", (selector, *inputs), scope.tuple_or_one(op), tuple(called))
+    return scope.elements(made, len(op.results))
+
+
+@IMPORT.of("stablehlo.optimization_barrier")
+def optimization_barrier(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    x = scope.tuple_of(scope.operands(op))
+    made = scope.emit("opt-barrier", (x,), x.shape)
+    return scope.elements(made, len(op.results))
+
+
+@IMPORT.of("stablehlo.after_all", "stablehlo.create_token")
+def after_all(scope: Scope, op: Any) -> Instruction:
+    return scope.emit("after-all", scope.operands(op), TOKEN_SHAPE)
+
+
+@IMPORT.of("func.call")
+def call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    callee = scope.program.function(op.attributes["callee"].value, scope)
+    made = scope.emit("call", scope.operands(op), callee.root.shape, (callee,))
+    return scope.elements(made, len(op.results))

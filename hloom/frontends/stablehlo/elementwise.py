@@ -1,0 +1,80 @@
+"""Operations on each element: most of them are an operation of HLO under the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hloom.frontends.stablehlo.attributes import accuracy, enumerated, integer
+from hloom.frontends.stablehlo.bindings import stablehlo
+from hloom.frontends.stablehlo.registry import IMPORT, Importer
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+
+SAME = (
+    "abs add and atan2 ceil clamp complex convert count_leading_zeros divide floor imag is_finite "
+    "maximum minimum multiply negate not or popcnt power real remainder round_nearest_afz "
+    "round_nearest_even select shift_left shift_right_arithmetic shift_right_logical sign subtract "
+    "xor bitcast_convert"
+).split()
+"""Without attributes that count, under the same name with `-` for `_`."""
+ACCURATE = (
+    "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
+    "tanh"
+).split()
+"""The same, with a `result_accuracy`."""
+
+
+def same(opcode: str) -> Callable[[Scope, Any], Instruction]:
+    """An operation that is one of HLO on the same operands."""
+    attrs = OPS[opcode].empty
+
+    def read(scope: Scope, op: Any) -> Instruction:
+        shape = scope.program.types.shape(op.results[0].type)
+        made = scope.computation.append(opcode, attrs, scope.operands(op), shape)
+        made.metadata = scope.metadata()
+        return made
+
+    return read
+
+
+def accurate(opcode: str) -> Importer:
+    """An operation that is one of HLO and says how exact it must be."""
+    plain = same(opcode)
+
+    def read(scope: Scope, op: Any) -> Instruction:
+        asked = accuracy(op)
+        if asked is None:
+            return plain(scope, op)
+        return scope.emit(opcode, scope.operands(op), scope.result_shape(op), result_accuracy=asked)
+
+    return read
+
+
+for _name in SAME:
+    IMPORT.add(f"stablehlo.{_name}", same(_name.replace("_", "-")))
+for _name in ACCURATE:
+    IMPORT.add(f"stablehlo.{_name}", accurate(_name.replace("_", "-")))
+
+
+@IMPORT.of("stablehlo.compare")
+def compare(scope: Scope, op: Any) -> Instruction:
+    """The type is written only where it is not the usual one of the operands."""
+    direction = enumerated(op, "comparison_direction", stablehlo.ComparisonDirectionAttr)
+    kind = enumerated(op, "compare_type", stablehlo.ComparisonTypeAttr)
+    operands, shape = scope.operands(op), scope.result_shape(op)
+    if kind == "TOTALORDER":
+        return scope.emit("compare", operands, shape, direction=direction, type=kind)
+    return scope.emit("compare", operands, shape, direction=direction)
+
+
+@IMPORT.of("stablehlo.reduce_precision")
+def reduce_precision(scope: Scope, op: Any) -> Instruction:
+    return scope.emit(
+        "reduce-precision",
+        scope.operands(op),
+        scope.result_shape(op),
+        exponent_bits=integer(op, "exponent_bits"),
+        mantissa_bits=integer(op, "mantissa_bits"),
+    )

@@ -1,0 +1,64 @@
+"""What is said of the whole program: counts of devices, aliasing, donation, layouts, shardings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hloom.base.diagnostics import ParseError
+from hloom.frontends.stablehlo.attributes import boolean, integer, word
+from hloom.ir.values.aliasing import AliasEntry, BufferDonors, InputOutputAlias
+from hloom.ir.values.frontend import FrontendAttributes
+
+if TYPE_CHECKING:
+    from hloom.frontends.stablehlo.program import Program
+
+
+def module_attributes(program: Program, op: Any) -> None:
+    """Take over the attributes of the module itself."""
+    module = program.module
+    module.replica_count = integer(op, "mhlo.num_replicas", 1)
+    module.num_partitions = integer(op, "mhlo.num_partitions", 1)
+    module.use_auto_spmd_partitioning = boolean(op, "mhlo.use_auto_spmd_partitioning")
+    module.is_dynamic = boolean(op, "mhlo.is_dynamic")
+    attributes = op.attributes
+    if module.num_partitions > 1:
+        module.use_spmd_partitioning = True
+    if "mhlo.spmd_output_sharding" in attributes:
+        text = word(attributes["mhlo.spmd_output_sharding"])
+        module.spmd_output_sharding = program.shardings.of_text(text)
+    if "mhlo.spmd_parameters_shardings" in attributes:
+        module.spmd_parameters_shardings = tuple(
+            program.shardings.of_text(word(x)) for x in attributes["mhlo.spmd_parameters_shardings"]
+        )
+    if "mhlo.frontend_attributes" in attributes:
+        pairs = {x.name: word(x.attr) for x in attributes["mhlo.frontend_attributes"]}
+        module.frontend_attributes = FrontendAttributes.of(pairs)
+
+
+def argument_attributes(program: Program, function: Any) -> None:
+    """Aliasing and donation, as JAX says them at the arguments of the entry."""
+    if "arg_attrs" not in function.attributes:
+        return
+    module = program.module
+    is_tuple = module.entry.root.shape.is_tuple
+    aliases: list[AliasEntry] = []
+    donors: list[tuple[int, tuple[int, ...]]] = []
+    for number, given in enumerate(function.attributes["arg_attrs"]):
+        if "tf.aliasing_output" in given:
+            output = int(given["tf.aliasing_output"].value)
+            index = (output,) if is_tuple else ()
+            aliases.append(AliasEntry(index, number, (), "may-alias"))
+        if "jax.buffer_donor" in given and given["jax.buffer_donor"].value:
+            donors.append((number, ()))
+        if "mhlo.frontend_attributes" in given:
+            pairs = {x.name: word(x.attr) for x in given["mhlo.frontend_attributes"]}
+            parameter = module.entry.parameters[number]
+            parameter.frontend_attributes = FrontendAttributes.of(pairs)
+    if aliases:
+        aliases.sort(key=lambda e: e.output_shape_index)
+        module.input_output_alias = InputOutputAlias(tuple(aliases))
+        shape = module.entry.program_shape
+        if wrong := module.input_output_alias.check(shape.parameters, shape.result):
+            raise ParseError(f"tf.aliasing_output: {wrong}", rule="aliasing")
+    if donors:
+        module.buffer_donors = BufferDonors(tuple(donors))

@@ -1,0 +1,227 @@
+"""A module of MLIR becoming a module of HLO: functions, the entry, what is said of the whole.
+
+A function becomes a computation when it is first called, and every call of it calls that one.
+What jaxlib's bindings give out (operations, values, types, attributes) are small new objects at
+each question, so they are asked for once and used as keys of the tables that are kept here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hloom.base.collection import paused_collection
+from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
+from hloom.base.registry import load_room
+from hloom.frontends.stablehlo.attributes import word
+from hloom.frontends.stablehlo.bindings import ir
+from hloom.frontends.stablehlo.metadata import Locations, place_in
+from hloom.frontends.stablehlo.module_attributes import argument_attributes, module_attributes
+from hloom.frontends.stablehlo.registry import IMPORT, REFUSED, Importer
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.frontends.stablehlo.shardings import Shardings
+from hloom.frontends.stablehlo.types import Types, UnknownType
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.values.frontend import FrontendAttributes
+from hloom.types.shape import ProgramShape
+
+_PLAIN = re.compile(r"[A-Za-z_][\w.\-]*")
+ROOM = "hloom.frontends.stablehlo"
+
+
+def graph_of(
+    mlir_module: Any, file: str | None = None, text: str = "", *, keep_dynamic: bool = False
+) -> Module:
+    """Our graph of a module of MLIR, which is not changed; `text` is what it was read from."""
+    if not len(IMPORT):
+        load_room(ROOM)
+    with paused_collection():
+        return Program(mlir_module, file, text, keep_dynamic).read()
+
+
+class Program:
+    """What all computations of one program share while they are being made."""
+
+    def __init__(self, mlir_module: Any, file: str | None, text: str, keep_dynamic: bool) -> None:
+        self.mlir = mlir_module
+        self.file = file
+        self.lines = text
+        self.types = Types(keep_dynamic)
+        self.locations = Locations(file)
+        self.handlers: dict[type, Importer] = {}
+        """By the class of an operation's view; those without one of their own go by name."""
+        self.literals: dict[Any, Any] = {}
+        self.combiners: dict[Any, Computation] = {}
+        self.functions: dict[str, Any] = {}
+        self.computations: dict[str, Computation] = {}
+        self.opened: set[str] = set()
+        """The functions that are being read: one of them called is a recursion."""
+        self.shardings = Shardings(self)
+        self.module = Module(_name_of(mlir_module))
+
+    # -- the whole
+
+    def read(self) -> Module:
+        """The module with all that the entry calls."""
+        body = self.mlir.operation.regions[0].blocks[0]
+        for op in body.operations:
+            name = op.operation.name
+            if name == "func.func":
+                self.functions[word(op.attributes["sym_name"])] = op
+            elif name == "sdy.mesh":
+                self.shardings.add_mesh(op)
+            elif name not in ("ml_program.global",):
+                raise self.error(op, f"{name} has no meaning beside functions", rule="mlir-op")
+        entry = self._entry()
+        self.module.entry = self._computation(entry, is_entry=True)
+        module_attributes(self, self.mlir.operation)
+        argument_attributes(self, self.functions[entry])
+        module = self.module
+        module.stack_frames = self.locations.index
+        shape = module.entry.program_shape
+        module.entry_layout = ProgramShape(shape.parameters, (), shape.result)
+        self._order()
+        return module
+
+    def _entry(self) -> str:
+        """The name of the function that runs: main, or the only public one."""
+        if "main" in self.functions:
+            return "main"
+        public = [name for name, op in self.functions.items() if not is_private(op)]
+        if len(public) == 1:
+            return public[0]
+        raise UsageError(
+            "there is no function main" + (f" among {', '.join(public)}" if public else ""),
+            rule="entry",
+            hint="name the function that runs @main, or make the others private",
+        )
+
+    def _order(self) -> None:
+        """Callees before callers, as HLO has them."""
+        ordered = self.module.computations_in_order()
+        self.module.computations = dict.fromkeys(ordered)
+
+    # -- functions
+
+    def function(self, name: str, caller: Scope) -> Computation:
+        """The computation of a function; the same one for every call."""
+        found = self.computations.get(name)
+        if found is not None:
+            return found
+        if name not in self.functions:
+            raise caller.error(f"there is no function @{name}", rule="mlir")
+        if name in self.opened:
+            raise caller.error(
+                f"@{name} calls itself, and HLO has no recursion",
+                rule="recursion",
+                hint="write it as a while loop",
+            )
+        return self._computation(name)
+
+    def _computation(self, name: str, *, is_entry: bool = False) -> Computation:
+        op = self.functions[name]
+        if not len(op.regions[0].blocks):
+            raise self.error(op, f"@{name} is declared and not defined", rule="mlir")
+        if len(op.regions[0].blocks) > 1:
+            raise self.error(op, f"@{name} has several blocks", rule="mlir-blocks")
+        self.opened.add(name)
+        scope = Scope(self, self.new_computation(name))
+        scope.op = op
+        block = op.regions[0].blocks[0]
+        shardings = self.shardings.of_arguments(op)
+        try:
+            for k, argument in enumerate(block.arguments):
+                made = scope.parameter_of(argument, k)
+                made.sharding = shardings.get(k)
+                if is_entry:
+                    made.metadata = self.locations.metadata(argument.location)
+        except UnknownType as error:
+            raise self.error(op, str(error), rule="mlir-type") from None
+        scope.run(block)
+        scope.op = None
+        if is_entry and len(scope.returned) != 1:
+            scope.computation.root = scope.tuple_of(scope.returned)
+        else:
+            scope.finish()
+        if is_entry:
+            self.shardings.of_results(op, scope.computation)
+        self.opened.discard(name)
+        self.computations[name] = scope.computation
+        return scope.computation
+
+    def new_computation(self, name: str) -> Computation:
+        wanted = name if _PLAIN.fullmatch(name) else re.sub(r"[^\w.\-]", "_", name) or "region"
+        return self.module.add_computation(wanted)
+
+    def argument_name(self, argument: Any, number: int) -> str:
+        """The name in its location where that is one, else `Arg_0`."""
+        location = argument.location
+        if isinstance(location, ir.NameLoc) and _PLAIN.fullmatch(location.name_str):
+            return location.name_str
+        return f"Arg_{number}"
+
+    # -- operations
+
+    def handler(self, op: Any) -> Importer:
+        """The function that reads an operation; an error when there is none."""
+        name = op.operation.name
+        found = IMPORT.get(name)
+        if found is None:
+            reason = REFUSED.get(name)
+            if reason is None:
+                raise self.error(op, f"{name} is not an operation of StableHLO", rule="mlir-op")
+            raise self.error(op, f"{name} cannot be read: {reason}", rule="mlir-op")
+        if type(op).__name__ != "OpView" and hasattr(type(op), "OPERATION_NAME"):
+            self.handlers[type(op)] = found
+        return found
+
+    def annotate(self, scope: Scope, op: Any, name: str, made: Any) -> None:
+        """Take over what a front end attached to an operation: sharding, attributes."""
+        results: Sequence[Instruction] = (made,) if isinstance(made, Instruction) else made
+        if not results:
+            return
+        producer = results[0]
+        if len(results) > 1 and producer.opcode == "get-tuple-element":
+            producer = producer.operands[0]
+        if name == "mhlo.sharding":
+            producer.sharding = self.shardings.of_text(word(op.attributes[name]), scope)
+        elif name == "sdy.sharding":
+            producer.sharding = self.shardings.of_values(op.attributes[name], len(results))
+        elif name == "mhlo.frontend_attributes":
+            pairs = {x.name: word(x.attr) for x in op.attributes[name]}
+            old = producer.frontend_attributes or FrontendAttributes()
+            producer.frontend_attributes = old.updated(pairs)
+
+    # -- errors
+
+    def error(self, op: Any, message: str, *, rule: str, hint: str | None = None) -> HloError:
+        """What is wrong with an operation: its name, and file, line and column of it."""
+        place = Place(self.file)
+        name = None
+        if op is not None:
+            name = op.operation.name
+            found = place_in(str(op.location))
+            if found:
+                place = self._place(*found)
+        return ParseError(message, place=place, instruction=name, rule=rule, hint=hint)
+
+    def _place(self, file: str, line: int, column: int) -> Place:
+        source = None
+        if file == "-":
+            lines = self.lines.splitlines()
+            source = lines[line - 1] if line <= len(lines) else None
+            file = self.file or "<text>"
+        return Place(file, line, column, source)
+
+
+def _name_of(mlir_module: Any) -> str:
+    if "sym_name" in mlir_module.operation.attributes:
+        return word(mlir_module.operation.attributes["sym_name"])
+    return "module"
+
+
+def is_private(op: Any) -> bool:
+    return "sym_visibility" in op.attributes and word(op.attributes["sym_visibility"]) == "private"

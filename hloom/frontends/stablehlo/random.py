@@ -1,0 +1,39 @@
+"""Random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.frontends.stablehlo.attributes import enumerated
+from hloom.frontends.stablehlo.bindings import stablehlo
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.instruction import Instruction
+
+_ALGORITHMS = {
+    "DEFAULT": "rng_default",
+    "THREE_FRY": "rng_three_fry",
+    "PHILOX": "rng_philox",
+}
+
+
+@IMPORT.of("stablehlo.rng")
+def rng(scope: Scope, op: Any) -> Instruction:
+    """The third operand says the shape of the result, which has it anyway."""
+    low, high = scope.operands(op)[:2]
+    kind = enumerated(op, "rng_distribution", stablehlo.RngDistributionAttr)
+    return scope.emit(
+        "rng", (low, high), scope.result_shape(op), distribution=f"rng_{kind.lower()}"
+    )
+
+
+@IMPORT.of("stablehlo.rng_bit_generator")
+def rng_bit_generator(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    word = enumerated(op, "rng_algorithm", stablehlo.RngAlgorithmAttr)
+    made = scope.emit(
+        "rng-bit-generator",
+        scope.operands(op),
+        scope.tuple_or_one(op),
+        algorithm=_ALGORITHMS[word],
+    )
+    return scope.elements(made, 2)

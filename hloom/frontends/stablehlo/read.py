@@ -1,0 +1,119 @@
+"""From text, bytecode or a portable artifact of StableHLO to our graph.
+
+What is not well formed is refused by MLIR's own parser and verifier, whose messages come out as
+`ParseError`s. Programs with dimensions of unknown size are refined first (`refine.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
+from hloom.frontends.stablehlo.bindings import ir, new_context, stablehlo
+from hloom.frontends.stablehlo.metadata import place_in
+from hloom.frontends.stablehlo.program import graph_of
+from hloom.frontends.stablehlo.refine import refined
+from hloom.frontends.stablehlo.types import DynamicType
+from hloom.ir.module import Module
+from hloom.types.shape import Shape
+
+_PORTABLE = b"StableHLO_v"
+
+
+def module_of_text(text: str, file: str | None = None, shapes: Sequence[Shape] = ()) -> Module:
+    """The graph of MLIR text; `shapes` are those of the arguments, where the text leaves sizes
+    open. Raises `ParseError` with a place.
+    """
+    context = new_context()
+    try:
+        parsed = ir.Module.parse(text, context)
+    except ir.MLIRError as error:
+        raise _refused(error, text, file) from None
+    return imported(parsed, file, text, shapes)
+
+
+def module_of_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape] = ()) -> Module:
+    """The graph of bytecode, or of a portable artifact of any version that jaxlib reads."""
+    context = new_context()
+    try:
+        if _PORTABLE in data[:64]:
+            parsed = _deserialized(context, data)
+        else:
+            parsed = ir.Module.parse(data, context)
+    except ir.MLIRError as error:
+        raise _refused(error, "", file) from None
+    except (ValueError, RuntimeError) as error:
+        raise ParseError(
+            f"the artifact cannot be read: {error}", place=Place(file), rule="mlir-artifact"
+        ) from None
+    return imported(parsed, file, "", shapes)
+
+
+def _deserialized(context: Any, data: bytes) -> Any:
+    """The module of a portable artifact; what MLIR says of a broken one is in the error."""
+    said: list[str] = []
+
+    def hear(diagnostic: Any) -> bool:
+        said.append(diagnostic.message)
+        return True
+
+    handler = context.attach_diagnostic_handler(hear)
+    try:
+        return stablehlo.deserialize_portable_artifact(context, data)
+    except (ValueError, RuntimeError, ir.MLIRError) as error:
+        raise ValueError("; ".join(said) or str(error)) from None
+    finally:
+        handler.detach()
+
+
+def imported(
+    mlir_module: Any, file: str | None = None, text: str = "", shapes: Sequence[Shape] = ()
+) -> Module:
+    """The graph of a module of jaxlib's bindings, which stays as it is."""
+    if shapes:
+        return graph_of(refined(mlir_module, shapes), file, text)
+    try:
+        return graph_of(mlir_module, file, text)
+    except DynamicType as first:
+        why = first
+    try:
+        return graph_of(refined(mlir_module, ()), file, text)
+    except (DynamicType, HloError) as error:
+        if isinstance(error, HloError) and not isinstance(error, UsageError):
+            raise
+        raise ParseError(
+            f"{why} has a dimension without a size, and what it is does not follow from the "
+            "arguments",
+            place=Place(file),
+            rule="dynamic",
+            hint="give the shapes of the arguments (--shapes f32[8,3],s32[])",
+        ) from None
+
+
+def _refused(error: Any, text: str, file: str | None) -> ParseError:
+    """What MLIR's parser or verifier says is wrong, with the place."""
+    found = list(error.error_diagnostics)
+    if not found:
+        return ParseError(str(error.message), place=Place(file), rule="mlir")
+    first = found[0]
+    message, hint = first.message.strip(), None
+    if '"quant"' in message or "quant." in message:
+        message = "quantised types are not read: HLO has none"
+        hint = "run stablehlo-legalize-quant-to-math on the program first"
+    elif (notes := [n.message for n in first.notes]) and "Available dialects" not in notes[0]:
+        message += f" ({notes[0].strip()})"
+    return ParseError(
+        message, place=_place(str(first.location), text, file), rule="mlir", hint=hint
+    )
+
+
+def _place(location: str, text: str, file: str | None) -> Place:
+    found = place_in(location)
+    if found is None:
+        return Place(file)
+    name, line, column = found
+    if name != "-":
+        return Place(name, line, column)
+    lines = text.splitlines()
+    return Place(file, line, column, lines[line - 1] if line <= len(lines) else None)

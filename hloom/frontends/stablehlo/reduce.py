@@ -1,0 +1,123 @@
+"""Folds: reduce, windows, maps, batch normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.frontends.stablehlo.attributes import boolean, integer, ints, table
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.window import Window, WindowDimension
+from hloom.types.shape import tuple_shape
+
+
+@IMPORT.of("stablehlo.reduce")
+def reduce(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    fold = scope.computation_of(op.regions[0])
+    made = scope.emit(
+        "reduce",
+        scope.operands(op),
+        scope.tuple_or_one(op),
+        (fold,),
+        dimensions=ints(op, "dimensions"),
+    )
+    return scope.elements(made, len(op.results))
+
+
+@IMPORT.of("stablehlo.reduce_window")
+def reduce_window(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    sizes = ints(op, "window_dimensions")
+    ones = (1,) * len(sizes)
+    strides = ints(op, "window_strides") or ones
+    base = ints(op, "base_dilations") or ones
+    window = ints(op, "window_dilations") or ones
+    pads = table(op, "padding") or ((0, 0),) * len(sizes)
+    dims = [
+        WindowDimension(size, strides[k], pads[k][0], pads[k][1], window[k], base[k])
+        for k, size in enumerate(sizes)
+    ]
+    fold = scope.computation_of(op.regions[0])
+    made = scope.emit(
+        "reduce-window",
+        scope.operands(op),
+        scope.tuple_or_one(op),
+        (fold,),
+        window=Window(tuple(dims)),
+    )
+    return scope.elements(made, len(op.results))
+
+
+@IMPORT.of("stablehlo.select_and_scatter")
+def select_and_scatter(scope: Scope, op: Any) -> Instruction:
+    sizes = ints(op, "window_dimensions")
+    strides = ints(op, "window_strides") or (1,) * len(sizes)
+    pads = table(op, "padding") or ((0, 0),) * len(sizes)
+    dims = tuple(
+        WindowDimension(size, strides[k], pads[k][0], pads[k][1]) for k, size in enumerate(sizes)
+    )
+    select = scope.computation_of(op.regions[0], "select")
+    scatter = scope.computation_of(op.regions[1], "scatter")
+    return scope.emit(
+        "select-and-scatter",
+        scope.operands(op),
+        scope.result_shape(op),
+        (select, scatter),
+        window=Window(dims),
+    )
+
+
+@IMPORT.of("stablehlo.map")
+def map_(scope: Scope, op: Any) -> Instruction:
+    body = scope.computation_of(op.regions[0])
+    dims = ints(op, "dimensions")
+    return scope.emit("map", scope.operands(op), scope.result_shape(op), (body,), dimensions=dims)
+
+
+@IMPORT.of("chlo.scan")
+def scan(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    """Inputs and carries; the results are the outputs, then the last carries."""
+    body = scope.computation_of(op.regions[0], "scan")
+    operands = scope.operands(op)
+    segments = tuple(op.attributes["operandSegmentSizes"])
+    results = tuple(op.attributes["resultSegmentSizes"])
+    shapes = tuple_shape([scope.shape(r) for r in op.results])
+    made = scope.emit(
+        "scan",
+        operands,
+        scope.tuple_or_one(op) if len(op.results) == 1 else shapes,
+        (body,),
+        dimensions=(integer(op, "dimension"),),
+        num_carries=segments[1] if len(segments) > 1 else results[1],
+        is_reverse=boolean(op, "is_reverse"),
+        is_associative=boolean(op, "is_associative"),
+    )
+    return scope.elements(made, len(op.results))
+
+
+@IMPORT.of("stablehlo.batch_norm_inference")
+def batch_norm_inference(scope: Scope, op: Any) -> Instruction:
+    return scope.emit(
+        "batch-norm-inference", scope.operands(op), scope.result_shape(op), **_norm(op)
+    )
+
+
+@IMPORT.of("stablehlo.batch_norm_training")
+def batch_norm_training(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    made = scope.emit(
+        "batch-norm-training", scope.operands(op), scope.tuple_or_one(op), **_norm(op)
+    )
+    return scope.elements(made, 3)
+
+
+@IMPORT.of("stablehlo.batch_norm_grad")
+def batch_norm_grad(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    made = scope.emit("batch-norm-grad", scope.operands(op), scope.tuple_or_one(op), **_norm(op))
+    return scope.elements(made, 3)
+
+
+def _norm(op: Any) -> dict[str, Any]:
+    return {
+        "epsilon": op.attributes["epsilon"].value,
+        "feature_index": integer(op, "feature_index"),
+    }

@@ -1,0 +1,136 @@
+"""What Shardy adds to a program: constraints, barriers, groups, and regions written per device.
+
+A value keeps its global shape; where it must be placed in a certain way stands a custom call
+`Sharding`, which is the value itself. A manual computation is the code of one device between
+`SPMDFullToShardShape` and `SPMDShardToFullShape`, which cut a value into shards and join them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.frontends.stablehlo.attributes import integer
+from hloom.frontends.stablehlo.bindings import sdy
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.mesh import AxisRef
+from hloom.ir.values.sharding import MANUAL, Sharding
+from hloom.ir.values.sharding_named import NamedSharding
+from hloom.types.shape import Shape
+
+
+def constrained(
+    scope: Scope,
+    x: Instruction,
+    sharding: Sharding,
+    target: str = "Sharding",
+    shape: Shape | None = None,
+) -> Instruction:
+    """x, placed as the sharding says."""
+    made = scope.emit("custom-call", (x,), shape or x.shape, custom_call_target=target)
+    made.sharding = sharding
+    return made
+
+
+@IMPORT.of("sdy.sharding_constraint", "sdy.reshard")
+def sharding_constraint(scope: Scope, op: Any) -> Instruction:
+    sharding = scope.program.shardings.of_tensor(op.attributes["sharding"])
+    return constrained(scope, scope.operands(op)[0], sharding)
+
+
+@IMPORT.of(
+    "sdy.all_gather",
+    "sdy.all_slice",
+    "sdy.all_to_all",
+    "sdy.collective_permute",
+    "sdy.all_reduce",
+    "sdy.reduce_scatter",
+    "sdy.replicated_to_unreduced",
+    "sdy.sharded_to_unreduced",
+)
+def resharding(scope: Scope, op: Any) -> Instruction:
+    """The same global value, spread in another way."""
+    sharding = scope.program.shardings.of_tensor(op.attributes["out_sharding"])
+    return constrained(scope, scope.operands(op)[0], sharding)
+
+
+@IMPORT.of("sdy.propagation_barrier")
+def propagation_barrier(scope: Scope, op: Any) -> Instruction:
+    """Shardings do not spread across it; the value is the same."""
+    return scope.operands(op)[0]
+
+
+@IMPORT.of("sdy.sharding_group")
+def sharding_group(scope: Scope, op: Any) -> None:
+    """Values of one group are spread in the same way."""
+    (x,) = scope.operands(op)
+    group = integer(op, "group_id")
+    made = scope.emit(
+        "custom-call",
+        (x,),
+        x.shape,
+        custom_call_target="Sharding",
+        custom_call_has_side_effect=True,
+    )
+    made.sharding = Sharding("unknown", shard_group=("as", group))
+
+
+@IMPORT.of("sdy.named_computation")
+def named_computation(scope: Scope, op: Any) -> list[Instruction]:
+    """A region with a name, inlined."""
+    block = op.regions[0].blocks[0]
+    for argument, x in zip(block.arguments, scope.operands(op), strict=True):
+        scope.values[argument] = x
+    scope.inside(op, block)
+    return list(scope.returned)
+
+
+def named_axes(op: Any) -> tuple[str, ...]:
+    """The axes along which a manual computation is by hand."""
+    axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
+    return tuple(axes[k] for k in range(len(axes)))
+
+
+@IMPORT.of("sdy.manual_computation")
+def manual_computation(scope: Scope, op: Any) -> list[Instruction]:
+    shardings = scope.program.shardings
+    block = op.regions[0].blocks[0]
+    manual = named_axes(op)
+    into, out = (shardings.each(op.attributes[n]) for n in ("in_shardings", "out_shardings"))
+    for argument, x, sharding in zip(block.arguments, scope.operands(op), into, strict=True):
+        placed = constrained(scope, x, sharding)
+        scope.values[argument] = constrained(
+            scope, placed, _inside(sharding, manual), "SPMDFullToShardShape", scope.shape(argument)
+        )
+    scope.inside(op, block)
+    made = []
+    for x, sharding, result in zip(scope.returned, out, op.results, strict=True):
+        local = constrained(scope, x, _inside(sharding, manual))
+        made.append(
+            constrained(scope, local, sharding, "SPMDShardToFullShape", scope.shape(result))
+        )
+    return made
+
+
+def _inside(sharding: Sharding, manual: tuple[str, ...]) -> Sharding:
+    """How a value is spread within the region: by hand along the manual axes."""
+    named = sharding.named
+    if named is None:
+        return MANUAL
+    mesh = named.mesh
+    by_hand = tuple(AxisRef(k) for k, (name, _) in enumerate(mesh.axes) if name in manual)
+    if len(by_hand) == len(mesh.axes):
+        return MANUAL
+    indices = {axis.mesh_axis_index for axis in by_hand}
+
+    def rest(axes: tuple[AxisRef, ...]) -> tuple[AxisRef, ...]:
+        return tuple(a for a in axes if a.mesh_axis_index not in indices)
+
+    dims = tuple(type(d)(rest(d.axes), d.is_closed) for d in named.dim_shardings)
+    return Sharding(
+        "named",
+        named=NamedSharding(
+            mesh, dims, rest(named.replicated_axes), rest(named.unreduced_axes), by_hand
+        ),
+    )

@@ -1,0 +1,149 @@
+"""Shardings: those of HLO as text (`mhlo.sharding`), and those of Shardy by names of mesh axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hloom.base.diagnostics import ParseError
+from hloom.frontends.stablehlo.attributes import word
+from hloom.frontends.stablehlo.bindings import sdy
+from hloom.ir.text.cursor import Cursor
+from hloom.ir.values.mesh import AxisRef, Mesh
+from hloom.ir.values.sharding import REPLICATED, Sharding, parse_sharding
+from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
+
+if TYPE_CHECKING:
+    from hloom.frontends.stablehlo.program import Program
+    from hloom.frontends.stablehlo.scope import Scope
+    from hloom.ir.computation import Computation
+
+
+class Shardings:
+    """The meshes of one program, and each sharding that was read."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.meshes: dict[str, Mesh] = {}
+        self._of_text: dict[str, Sharding] = {}
+        self._of_attribute: dict[Any, Sharding] = {}
+
+    # -- meshes
+
+    def add_mesh(self, op: Any) -> None:
+        """Remember `sdy.mesh @name = <["x"=2, "y"=4]>`."""
+        self.meshes[word(op.attributes["sym_name"])] = mesh_of(op.attributes["mesh"])
+
+    def mesh(self, reference: Any) -> Mesh:
+        """The mesh that an attribute names or is."""
+        if sdy.MeshAttr.isinstance(reference):
+            return mesh_of(reference)
+        name = str(reference).removeprefix("@").strip('"')
+        if name not in self.meshes:
+            raise ParseError(f"there is no mesh @{name}", rule="mesh")
+        return self.meshes[name]
+
+    # -- shardings
+
+    def of_text(self, text: str, scope: Scope | None = None) -> Sharding:
+        """The sharding that HLO text says."""
+        found = self._of_text.get(text)
+        if found is None:
+            cursor = Cursor(text)
+            try:
+                found = parse_sharding(cursor)
+            except ParseError as error:
+                if scope is None:
+                    raise
+                raise scope.error(f"sharding {text!r}: {error.message}", rule="sharding") from None
+            self._of_text[text] = found
+        return found
+
+    def of_tensor(self, attribute: Any) -> Sharding:
+        """The sharding of one value, `#sdy.sharding<@mesh, [{"x"}, {?}]>`."""
+        found = self._of_attribute.get(attribute)
+        if found is None:
+            found = self._of_attribute[attribute] = self._made(sdy.TensorShardingAttr(attribute))
+        return found
+
+    def of_values(self, attribute: Any, count: int) -> Sharding:
+        """The sharding of an operation's results: of the only one, or of a tuple."""
+        if not sdy.TensorShardingPerValueAttr.isinstance(attribute):
+            return self.of_tensor(attribute)
+        parts = sdy.TensorShardingPerValueAttr(attribute).shardings
+        made = [self.of_tensor(part) for part in parts]
+        return made[0] if count == 1 and len(made) == 1 else Sharding.tuple_of(*made)
+
+    def each(self, attribute: Any) -> list[Sharding]:
+        """One sharding for each value."""
+        return [self.of_tensor(p) for p in sdy.TensorShardingPerValueAttr(attribute).shardings]
+
+    def _made(self, given: Any) -> Sharding:
+        mesh = self.mesh(given.mesh_or_ref)
+        if mesh.is_maximal:
+            return Sharding.maximal(mesh.array().reshape(-1).tolist()[0])
+        if not mesh.axes:
+            return REPLICATED
+        dims = tuple(
+            DimensionSharding(tuple(axis_of(a, mesh) for a in d.axes), d.is_closed)
+            for d in map(sdy.DimensionShardingAttr, given.dimension_shardings)
+        )
+        replicated, unreduced = (
+            tuple(axis_of(a, mesh) for a in axes)
+            for axes in (given.replicated_axes, given.unreduced_axes)
+        )
+        if not any(d.axes or not d.is_closed for d in dims) and not unreduced:
+            return REPLICATED
+        return Sharding("named", named=NamedSharding(mesh, dims, replicated, unreduced))
+
+    # -- of functions
+
+    def of_arguments(self, op: Any) -> dict[int, Sharding]:
+        """The shardings of a function's arguments, where they have one."""
+        if "arg_attrs" not in op.attributes:
+            return {}
+        return self._of_each(op.attributes["arg_attrs"])
+
+    def of_results(self, op: Any, computation: Computation) -> None:
+        """Give the root the shardings of the results."""
+        if "res_attrs" not in op.attributes:
+            return
+        found = self._of_each(op.attributes["res_attrs"])
+        if not found:
+            return
+        root = computation.root
+        leaves = len(root.shape.elements) if root.shape.is_tuple else 1
+        parts = [found.get(k, REPLICATED) for k in range(leaves)]
+        self.program.module.spmd_output_sharding = (
+            Sharding.tuple_of(*parts) if root.shape.is_tuple else parts[0]
+        )
+        if root.opcode == "tuple":
+            root.sharding = Sharding.tuple_of(*parts)
+        elif root.sharding is None and root.opcode != "parameter":
+            root.sharding = parts[0]
+
+    def _of_each(self, attributes: Any) -> dict[int, Sharding]:
+        found: dict[int, Sharding] = {}
+        for k, given in enumerate(attributes):
+            if "mhlo.sharding" in given:
+                found[k] = self.of_text(word(given["mhlo.sharding"]))
+            elif "sdy.sharding" in given:
+                found[k] = self.of_tensor(given["sdy.sharding"])
+        return found
+
+
+def mesh_of(attribute: Any) -> Mesh:
+    """`#sdy.mesh<["x"=2, "y"=4], device_ids=[...]>`."""
+    given = sdy.MeshAttr(attribute)
+    axes = tuple((a.name, a.size) for a in map(sdy.MeshAxisAttr, given.axes))
+    ids = tuple(given.device_ids)
+    return Mesh(axes, ids or None)
+
+
+def axis_of(attribute: Any, mesh: Mesh) -> AxisRef:
+    """`"x"`, or the part `"x":(1)2` of it."""
+    given = sdy.AxisRefAttr(attribute)
+    index = next(k for k, (name, _) in enumerate(mesh.axes) if name == given.name)
+    if given.sub_axis_info is None:
+        return AxisRef(index)
+    part = sdy.SubAxisInfoAttr(given.sub_axis_info)
+    return AxisRef(index, part.pre_size, part.size)

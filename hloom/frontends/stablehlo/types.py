@@ -1,0 +1,113 @@
+"""MLIR types as shapes. Each type is looked at once for each program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.frontends.stablehlo.bindings import DYNAMIC, ir, stablehlo
+from hloom.types.dtype import BY_NAME, DType
+from hloom.types.layout import default_layout
+from hloom.types.shape import TOKEN_SHAPE, UNBOUNDED, Shape, buffer_shape, shape, tuple_shape
+
+ELEMENTS: dict[str, DType] = {
+    **{
+        name: BY_NAME[name.lower()]
+        for name in "f16 bf16 f32 f64 f8E5M2 f8E4M3 f8E4M3FN f8E4M3B11FNUZ f8E3M4 f8E5M2FNUZ "
+        "f8E4M3FNUZ f4E2M1FN f8E8M0FNU f6E3M2FN f6E2M3FN".split()
+    },
+    **{f"i{bits}": BY_NAME[f"s{bits}"] for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"si{bits}": BY_NAME[f"s{bits}"] for bits in (1, 2, 4, 8, 16, 32, 64)},
+    **{f"ui{bits}": BY_NAME[f"u{bits}"] for bits in (1, 2, 4, 8, 16, 32, 64)},
+    "i1": BY_NAME["pred"],
+    "complex<f32>": BY_NAME["c64"],
+    "complex<f64>": BY_NAME["c128"],
+}
+"""Element types as MLIR writes them."""
+MLIR_NAMES: dict[DType, str] = {
+    dtype: name for name, dtype in ELEMENTS.items() if name[:2] != "si" or dtype.bits == 1
+}
+"""The other way round."""
+
+
+class UnknownType(Exception):
+    """A type without a counterpart; who catches it knows the place."""
+
+
+class DynamicType(Exception):
+    """A dimension has no size: the program must be refined first."""
+
+
+class Types:
+    """Shapes of the types of one program.
+
+    `keep_dynamic` makes dimensions without a size ones without a bound, instead of an error.
+    """
+
+    def __init__(self, keep_dynamic: bool = False) -> None:
+        self._shapes: dict[Any, Shape] = {}
+        self._elements: dict[Any, DType] = {}
+        self.keep_dynamic = keep_dynamic
+
+    def shape(self, type_: Any) -> Shape:
+        """The shape of a value of this type, arrays row-major."""
+        found = self._shapes.get(type_)
+        if found is None:
+            found = self._shapes[type_] = self._made(type_)
+        return found
+
+    def element(self, type_: Any) -> DType:
+        """The element type of this name."""
+        found = self._elements.get(type_)
+        if found is None:
+            found = ELEMENTS.get(str(type_))
+            if found is None:
+                raise UnknownType(_why(str(type_)))
+            self._elements[type_] = found
+        return found
+
+    def _made(self, type_: Any) -> Shape:
+        if isinstance(type_, ir.RankedTensorType):
+            return self._tensor(type_)
+        if isinstance(type_, ir.TupleType):
+            return tuple_shape(self.shape(type_.get_type(k)) for k in range(type_.num_types))
+        if isinstance(type_, ir.MemRefType):
+            array = shape(self.element(type_.element_type), type_.shape)
+            return buffer_shape(array.with_default_layouts())
+        name = str(type_)
+        if name in ("!stablehlo.token", "!mhlo.token"):
+            return TOKEN_SHAPE
+        if name.startswith("!stablehlo.future"):
+            parts = stablehlo.FutureType(type_).types
+            return tuple_shape(self.shape(part) for part in parts)
+        raise UnknownType(_why(name))
+
+    def _tensor(self, type_: Any) -> Shape:
+        dims = type_.shape
+        element = self.element(type_.element_type)
+        encoding = type_.encoding
+        if DYNAMIC not in dims:
+            if encoding is not None and not stablehlo.TypeExtensions.isinstance(encoding):
+                raise UnknownType(f"the encoding {encoding} of {type_} has no meaning in HLO")
+            return shape(element, dims, default_layout(len(dims)))
+        bounds = [DYNAMIC] * len(dims)
+        if encoding is not None and stablehlo.TypeExtensions.isinstance(encoding):
+            bounds = stablehlo.TypeExtensions(encoding).bounds
+        sizes = [b if d == DYNAMIC else d for d, b in zip(dims, bounds, strict=True)]
+        if DYNAMIC in sizes:
+            if not self.keep_dynamic:
+                raise DynamicType(str(type_))
+            sizes = [UNBOUNDED if size == DYNAMIC else size for size in sizes]
+        dynamic = [d == DYNAMIC for d in dims]
+        return shape(element, sizes, default_layout(len(dims)), dynamic)
+
+
+def _why(name: str) -> str:
+    """Why a type cannot be read."""
+    if "quant" in name:
+        return (
+            f"{name} is a quantised type: HLO has none, so a program is read after "
+            "stablehlo-legalize-quant-to-math has made integers and scales of it"
+        )
+    if name.startswith("tensor<*"):
+        return f"{name} has no rank, and HLO no values without one"
+    return f"{name} is a type that HLO does not have"
