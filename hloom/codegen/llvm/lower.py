@@ -22,6 +22,7 @@ from hloom.codegen.llvm.lower_memory import MEMORY
 from hloom.codegen.llvm.lower_shape import SHAPE
 from hloom.codegen.llvm.lower_state import Freedom, Handler, Lowering
 from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.moved import moved_as_bits
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Kernel, Value
 
@@ -37,6 +38,7 @@ def lower_function(
     kernel: Kernel, machine: Machine, freedom: Freedom = STRICT, name: str = ""
 ) -> Emit:
     """The kernel's function, as `emit.module_text` takes it; `name` if not the kernel's own."""
+    kernel = moved_as_bits(kernel)
     arguments = [("ptr", "args"), ("i64", "begin"), ("i64", "end")]
     e = Emit(name or kernel.name, machine, arguments)
     low = Lowering(kernel, machine, e, freedom)
