@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloom.ir.instruction import Instruction
+from hloom.types.dtype import DType
 
 MOST_STEPS = 1000
 """Instructions that one value is followed through."""
@@ -53,7 +54,17 @@ def trip_count(loop: Instruction) -> TripCount:
     why = f"{counter.start} by {counter.step} while {direction} {bound.constant}"
     if count is None:
         return TripCount(None, f"{why} does not end")
+    last = counter.start + count * counter.step
+    if direction != "EQ" and not _holds(test.operands[0].shape.dtype, last):
+        return TripCount(None, f"{why}: the counter wraps around before that")
     return TripCount(count, why)
+
+
+def _holds(dtype: DType, value: int) -> bool:
+    """Whether an integer type has this value."""
+    if dtype.is_signed_int:
+        return -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1)
+    return 0 <= value < 1 << dtype.bits
 
 
 def steps(start: int, bound: int, step: int, direction: str) -> int | None:

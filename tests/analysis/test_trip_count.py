@@ -7,35 +7,37 @@ import hloom
 from hloom.analysis.trip_count import steps, trip_count
 
 LOOP = """
-%body (s: (s32[], s32[])) -> (s32[], s32[]) {{
-  %s = (s32[], s32[]) parameter(0)
-  %i = s32[] get-tuple-element(%s), index=0
-  %by = s32[] constant({by})
-  %next = s32[] {step}
+%body (s: ({t}[], s32[])) -> ({t}[], s32[]) {{
+  %s = ({t}[], s32[]) parameter(0)
+  %i = {t}[] get-tuple-element(%s), index=0
+  %by = {t}[] constant({by})
+  %next = {t}[] {step}
   %n = s32[] get-tuple-element(%s), index=1
   %one = s32[] constant(1)
   %more = s32[] add(%n, %one)
-  ROOT %state = (s32[], s32[]) tuple(%next, %more)
+  ROOT %state = ({t}[], s32[]) tuple(%next, %more)
 }}
-%condition (c: (s32[], s32[])) -> pred[] {{
-  %c = (s32[], s32[]) parameter(0)
-  %j = s32[] get-tuple-element(%c), index=0
-  %end = s32[] constant({end})
+%condition (c: ({t}[], s32[])) -> pred[] {{
+  %c = ({t}[], s32[]) parameter(0)
+  %j = {t}[] get-tuple-element(%c), index=0
+  %end = {t}[] constant({end})
   ROOT %go = pred[] compare({sides}), direction={direction}
 }}
 ENTRY %main (unused: s32[]) -> s32[] {{
   %unused = s32[] parameter(0)
-  %from = s32[] constant({start})
+  %from = {t}[] constant({start})
   %none = s32[] constant(0)
-  %init = (s32[], s32[]) tuple(%from, %none)
-  %loop = (s32[], s32[]) while(%init), condition=%condition, body=%body
+  %init = ({t}[], s32[]) tuple(%from, %none)
+  %loop = ({t}[], s32[]) while(%init), condition=%condition, body=%body
   ROOT %count = s32[] get-tuple-element(%loop), index=1
 }}
 """
 
 
-def loop(start, end, by, direction, *, step="add(%i, %by)", sides="%j, %end"):
-    text = LOOP.format(start=start, end=end, by=by, direction=direction, step=step, sides=sides)
+def loop(start, end, by, direction, *, step="add(%i, %by)", sides="%j, %end", dtype="s32"):
+    text = LOOP.format(
+        start=start, end=end, by=by, direction=direction, step=step, sides=sides, t=dtype
+    )
     module = hloom.parse("HloModule m\n" + text)
     return module, next(i for i in module.instructions() if i.opcode == "while")
 
@@ -61,6 +63,36 @@ def test_known_counts_are_those_of_the_run(start, end, by, direction):
         assert "does not end" in trips.why
         return
     assert trips.count == int(hloom.evaluate(module, np.int32(0)).array)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "start", "end", "by", "direction"),
+    [
+        ("s8", 0, 120, 100, "LT"),
+        ("s8", -100, -120, -100, "GT"),
+        ("u8", 9, 0, -3, "GT"),
+        ("u8", 10, 3, 255, "GT"),
+        ("u8", 0, 250, 7, "LT"),
+        ("s4", -8, 7, 5, "LT"),
+        ("s16", 0, 30000, 30000, "LT"),
+    ],
+)
+def test_counters_that_wrap_around(dtype, start, end, by, direction):
+    if by < 0 and dtype[0] == "u":
+        module, found = loop(start, end, -by, direction, step="subtract(%i, %by)", dtype=dtype)
+    else:
+        module, found = loop(start, end, by, direction, dtype=dtype)
+    trips = trip_count(found)
+    run = int(hloom.evaluate(module, np.int32(0)).array)
+    assert trips.count in (None, run)
+    assert int(np.asarray(hloom.compile(module)(np.int32(0)))) == run
+    if trips.count is None:
+        assert "wraps around" in trips.why or "does not end" in trips.why
+
+
+def test_a_counter_that_never_passes_its_bound():
+    trips = trip_count(loop(0, 127, 1, "LE", dtype="s8")[1])
+    assert trips.count is None and "wraps around" in trips.why
 
 
 @pytest.mark.parametrize("direction", ["GT", "GE", "NE"])

@@ -63,6 +63,39 @@ def test_a_program_waits_for_its_infeed():
     assert not thread.is_alive()
 
 
+CONDITION = """HloModule m
+again {
+  c = (s32[], token[]) parameter(0)
+  k = s32[] get-tuple-element(c), index=0
+  t = token[] get-tuple-element(c), index=1
+  told = token[] outfeed(k, t), outfeed_shape=s32[]
+  most = s32[] constant(3)
+  ROOT go = pred[] compare(k, most), direction=LT
+}
+body {
+  s = (s32[], token[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  t = token[] get-tuple-element(s), index=1
+  ROOT both = (s32[], token[]) tuple(next, t)
+}
+ENTRY e {
+  none = s32[] constant(0)
+  t = token[] after-all()
+  start = (s32[], token[]) tuple(none, t)
+  loop = (s32[], token[]) while(start), condition=again, body=body
+  ROOT k = s32[] get-tuple-element(loop), index=0
+}
+"""
+
+
+def test_a_condition_that_tells_the_host_is_run_although_its_answers_are_known():
+    run = compile_module(hloom.parse(CONDITION), threads=1, cached=False)
+    assert int(run().numpy()) == 3
+    assert [int(run.outfeed(1)) for _ in range(4)] == [0, 1, 2, 3]
+
+
 def test_feeds_refuse_what_does_not_fit():
     fed = built(FEEDS)
     with pytest.raises(UsageError, match=r"which reads \(f32\[3\], s32\[2\]\)"):

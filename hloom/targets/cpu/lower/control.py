@@ -17,8 +17,10 @@ def while_(cpu: Lowering, i: Instruction) -> list[Thunk]:
         return whole
     condition, body = i.called
     pred = cpu.slice(condition.root)
-    known = trip_count(i)
-    return [While(i.name, cpu.sequence(condition), pred, cpu.sequence(body), known.count)]
+    # A condition that does something is run, whatever is known of its answer.
+    effects = any(x.has_side_effect for x in condition.instructions)
+    count = None if effects else trip_count(i).count
+    return [While(i.name, cpu.sequence(condition), pred, cpu.sequence(body), count)]
 
 
 @CPU_LOWERS.of("conditional")
