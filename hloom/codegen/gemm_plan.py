@@ -14,6 +14,9 @@ from hloom.codegen.product import Product
 
 # What a step packs of B at once should stay in half of a second-level cache.
 PANEL_BYTES = 576 * 1024
+# What lies across K is read in short pieces again and again, for every tile of rows: the part of A
+# for a block of K should stay in the second-level cache too.
+ACROSS_BYTES = 384 * 1024
 # The scratch for partial sums of a step.
 PARTIAL_BYTES = 192 * 1024
 # The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
@@ -124,7 +127,10 @@ def _packed(p: Product, lanes: int, registers: int) -> Plan:
     panels, chunks = best
     total = p.row_groups * rows
     per_chunk = -(-total // chunks)
-    split, piece, parts = _cut(p, max(PANEL_BYTES // (panels * width * element), 16), lanes)
+    deepest = max(PANEL_BYTES // (panels * width * element), 16)
+    if p.a_lanes == "m" and len(p.depths) == 1:
+        deepest = min(deepest, max(ACROSS_BYTES // (per_chunk * height * element), LEAST_DEPTH))
+    split, piece, parts = _cut(p, deepest, lanes)
     if parts > 1:
         room = max(1, PARTIAL_BYTES // (panels * width * height * element))
         per_chunk = -(-total // -(-total // min(per_chunk, room)))

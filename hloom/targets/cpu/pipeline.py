@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
+from hloom.passes.expand.split_k_rewriter import SplitKRewriter
+from hloom.passes.expand.tree_reduction_rewriter import TreeReductionRewriter
 from hloom.passes.fuse.attention_fusion import AttentionFusion
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.layout.layout_normalization import LayoutNormalization
@@ -42,6 +44,8 @@ def cpu_pipeline() -> Pipeline:
             Pipeline("barriers", LAST),  # nothing moves across computations from here on
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
+            SplitKRewriter(),  # once it is plain which dimension is K, and before anything is fused
+            TreeReductionRewriter(),  # as above
             ReshapeToBitcast(),  # what only renames memory is no work
             AttentionFusion(),  # scores need not be in memory
             Fusion(),

@@ -1,0 +1,130 @@
+"""Large reductions to few values, in two stages that threads can share.
+
+A kernel gives each of its results to one thread, so the mean over a whole image batch for 96
+channels, or the sum of all elements, is work for one thread alone. Reducing parts first and the
+partial results afterwards is the same sum in another order, the same for any number of threads;
+what is kept in between is small.
+
+    reduce(x: [k, c], over k)  =>  reduce(reduce(reshape(x): [s, k/s, c], over k/s), over s)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloom.analysis.fusible import is_row_major
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.pass_ import register
+from hloom.types.dtype import DType
+from hloom.types.limits import max_value, min_value
+from hloom.types.shape import shape
+
+# Less is done before other threads have woken up.
+LEAST_BYTES = 1 << 20
+# Rows at least as long: shorter ones are kept whole, they often share a kernel with what reads
+# their results.
+LEAST_ROW = 1 << 18
+# With so many results that different threads compute there is no need.
+ENOUGH_STEPS = 8
+# Columns that one thread takes at once.
+BLOCK_BYTES = 8192
+# Parts: at least, at best, at most.
+FEWEST, WANTED, MOST = ENOUGH_STEPS, 16, 128
+
+
+@register
+class TreeReductionRewriter(Expander):
+    """Reduce large arrays to few values in two stages."""
+
+    name = "tree-reduction-rewriter"
+    opcodes = frozenset(["reduce"])
+
+    def wants(self, i: Instruction) -> bool:
+        return len(i.operands) == 2 and i.operands[0].shape.size_bytes >= LEAST_BYTES
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        x, initial = i.operands
+        kind = _kind(i.called[0])
+        neutral = None if kind is None else _neutral(kind, x.shape.dtype)
+        if neutral is None or not _is_plain(x) or not _is_plain(i) or i.has_control_edges:
+            return None
+        folded = sorted(i.attrs.dimensions)
+        if not _is_narrow(x.shape.dims, folded, x.shape.dtype.size_bytes):
+            return None
+        dims = list(x.shape.dims)
+        at, behind = _run(dims, folded)
+        run = dims[at:behind]
+        if FEWEST <= run[0] <= MOST and prod([dims[d] for d in folded]) > run[0]:
+            inner, left = x, [d for d in folded if d != at]
+        else:
+            parts = part_count(prod(run))
+            if parts is None:
+                return None
+            inner = b.reshaped(x, [*dims[:at], parts, prod(run) // parts, *dims[behind:]])
+            left = [at + 1, *[d + 2 - len(run) for d in folded if d >= behind]]
+        start = b.scalar(neutral, x.shape.dtype)
+        sizes = [n for d, n in enumerate(inner.shape.dims) if d not in left]
+        partial = b.emit(
+            "reduce",
+            inner,
+            start,
+            dimensions=tuple(left),
+            called=(i.called[0],),
+            shape=shape(x.shape.dtype, sizes),
+        )
+        return b.emit(
+            "reduce", partial, initial, dimensions=(at,), called=(i.called[0],), shape=i.shape
+        )
+
+
+def _kind(combiner: Computation) -> str | None:
+    """The operation of a combiner that may be applied in any order."""
+    root = combiner.root
+    if root.opcode not in ("add", "multiply", "maximum", "minimum") or len(root.operands) != 2:
+        return None
+    return root.opcode if set(root.operands) == set(combiner.parameters) else None
+
+
+def _neutral(kind: str, of: DType) -> int | float | None:
+    """What changes nothing; None for types whose partial results would be rounded."""
+    if of.is_complex or of.is_pred or of.bits < 32 or not (of.is_floating or of.is_integral):
+        return None
+    if kind == "add":
+        # 0 + -0 is 0.
+        return -0.0 if of.is_floating else 0
+    if kind == "multiply":
+        return 1
+    return min_value(of) if kind == "maximum" else max_value(of)
+
+
+def _is_plain(i: Instruction) -> bool:
+    s = i.shape
+    return s.is_array and s.is_static and s.has_layout and is_row_major(s)
+
+
+def _is_narrow(dims: Sequence[int], folded: Sequence[int], element: int) -> bool:
+    """Whether a reduction has too few results for several threads."""
+    solid = [d for d in range(len(dims)) if dims[d] != 1]
+    kept = prod([n for d, n in enumerate(dims) if d not in folded])
+    if not solid or not kept or solid[-1] in folded:
+        return kept < ENOUGH_STEPS and prod(dims) >= kept * LEAST_ROW and kept > 0
+    columns = prod(dims[folded[-1] + 1 :])
+    return kept // columns * -(-columns * element // BLOCK_BYTES) < ENOUGH_STEPS
+
+
+def _run(dims: Sequence[int], folded: Sequence[int]) -> tuple[int, int]:
+    """The first folded dimensions that are neighbours: where they begin and end."""
+    large = [d for d in folded if dims[d] != 1] or list(folded)
+    at = behind = large[0]
+    while behind in folded:
+        behind += 1
+    return at, behind
+
+
+def part_count(length: int) -> int | None:
+    """In how many equal parts to cut; None if no number does."""
+    found = [n for n in range(FEWEST, MOST + 1) if length % n == 0]
+    return min(found, key=lambda n: abs(n - WANTED), default=None)
