@@ -27,7 +27,7 @@ def plain_ints(given: Any) -> tuple[int, ...]:
     if isinstance(attribute, ir.DenseElementsAttr):
         return tuple(np.array(attribute).reshape(-1).tolist())
     if isinstance(attribute, ir.ArrayAttr):
-        return tuple([x.value for x in attribute])
+        return tuple([x.value for x in attribute])  # type: ignore[attr-defined]
     return tuple(attribute)
 
 

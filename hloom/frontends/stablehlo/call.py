@@ -11,6 +11,7 @@ from typing import Any
 from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, text
 from hloom.frontends.stablehlo.bindings import ir, stablehlo
 from hloom.frontends.stablehlo.collective import channel, groups
+from hloom.frontends.stablehlo.dynamic import constant_of, is_constant
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -53,7 +54,7 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         custom_call_has_side_effect=boolean(op, "has_side_effect"),
         output_to_operand_aliasing=_aliases(op, scope),
         schedule=SCHEDULES[integer(op, "custom_call_schedule")],
-        api_version=API_VERSIONS[integer(op, "api_version", 1)],
+        api_version=_api_version(op),
     )
     config = _config(op)
     if config:
@@ -61,6 +62,20 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     if len(op.results) == 0:
         return []
     return scope.elements(made, len(op.results))
+
+
+def _api_version(op: Any) -> str:
+    """Who has a dictionary as its config is typed; artifacts of JAX say no more about it."""
+    if "mhlo.backend_config" in op.attributes:
+        return "API_VERSION_TYPED_FFI"
+    return API_VERSIONS[integer(op, "api_version", 1)]
+
+
+def _api_version(op: Any) -> str:
+    """A dictionary that is set beside an empty config is one for typed handlers."""
+    if "mhlo.backend_config" in op.attributes:
+        return "API_VERSION_TYPED_FFI"
+    return API_VERSIONS[integer(op, "api_version", 1)]
 
 
 def _config(op: Any) -> str:
@@ -154,7 +169,19 @@ def topk(scope: Scope, op: Any) -> list[Instruction]:
     return [scope.element(made, k) for k in range(2)]
 
 
+def shape_assertion(scope: Scope, op: Any) -> list[Instruction]:
+    """What a program with open sizes demands of them; they are known here, so it is checked."""
+    condition = op.operands[0]
+    if not is_constant(condition):
+        raise scope.error("a demand on sizes is not decided", rule="dynamic")
+    if not constant_of(scope, condition).all():
+        message = text(op, "error_message", "the shapes are not those that the program demands")
+        raise scope.error(message, rule="dynamic")
+    return []
+
+
 SPECIAL: dict[str, Any] = {
+    "shape_assertion": shape_assertion,
     "mhlo.topk": topk,
     "ragged_all_to_all": ragged_all_to_all,
     **{

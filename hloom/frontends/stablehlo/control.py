@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.registry import IMPORT
-from hloom.frontends.stablehlo.scope import Captures, Scope
+from hloom.frontends.stablehlo.scope import Captures, Scope, taken_apart
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
@@ -44,14 +44,22 @@ def while_(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         assert part.parameter is not None
         part.parameter.shape = whole
         part.op = None
-    condition.computation.root = condition.returned[0]
+    condition.end(condition.returned[0])
     kept = [_captured(body, captures, k) for k in range(len(captures.instructions))]
     body.op = None
     returned = body.returned + kept
-    body.computation.root = body.emit("tuple", tuple(returned), whole)
-    start = scope.emit("tuple", tuple(state), whole)
+    body.end(_whole(body, returned))
+    start = _whole(scope, state)
     made = scope.emit("while", (start,), whole, (condition.computation, body.computation))
     return [scope.element(made, k) for k in range(len(operands))]
+
+
+def _whole(scope: Scope, parts: list[Instruction]) -> Instruction:
+    """The tuple of the parts, even of none."""
+    found = taken_apart(parts)
+    if found is not None:
+        return found
+    return scope.emit("tuple", tuple(parts), tuple_shape([x.shape for x in parts]))
 
 
 def _stateful(
@@ -63,9 +71,9 @@ def _stateful(
     inner.parameter = inner.computation.append("parameter", attrs, (), tuple_shape(shapes), "state")
     block = region.blocks[0]
     for k, argument in enumerate(block.arguments):
-        inner.values[argument] = inner.emit(
-            "get-tuple-element", (inner.parameter,), shapes[k], index=k
-        )
+        made = inner.emit("get-tuple-element", (inner.parameter,), shapes[k], index=k)
+        inner.values[argument] = made
+        inner.taken.append(made)
     inner.run(block)
     return inner
 
@@ -90,6 +98,7 @@ def _untupled(inner: Scope) -> None:
         parameter.shape = reader.shape
         computation.replace(reader, parameter)
         inner.returned = [parameter if x is reader else x for x in inner.returned]
+        inner.taken = [x for x in inner.taken if x is not reader]
         computation.erase(reader)
 
 

@@ -12,7 +12,7 @@ from hloom.frontends.stablehlo.constants import (
     literal_of_text,
 )
 from hloom.frontends.stablehlo.registry import IMPORT
-from hloom.frontends.stablehlo.scope import Scope
+from hloom.frontends.stablehlo.scope import Scope, taken_apart
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.padding import Padding
 from hloom.ir.values.slices import Slices
@@ -161,7 +161,9 @@ def set_dimension_size(scope: Scope, op: Any) -> Instruction:
 
 @IMPORT.of("stablehlo.tuple")
 def tuple_(scope: Scope, op: Any) -> Instruction:
-    return scope.emit("tuple", scope.operands(op), scope.result_shape(op))
+    operands = scope.operands(op)
+    whole = taken_apart(operands)
+    return whole or scope.emit("tuple", operands, scope.result_shape(op))
 
 
 @IMPORT.of("stablehlo.get_tuple_element")

@@ -142,10 +142,7 @@ class Program:
             raise self.error(op, str(error), rule="mlir-type") from None
         scope.run(block)
         scope.op = None
-        if is_entry and len(scope.returned) != 1:
-            scope.computation.root = scope.tuple_of(scope.returned)
-        else:
-            scope.finish()
+        scope.finish()
         if is_entry:
             self.shardings.of_results(op, scope.computation)
         self.opened.discard(name)

@@ -68,6 +68,8 @@ class Scope:
         self.op: Any = None
         self.parameter: Instruction | None = None
         """The one parameter whose elements the captured values are."""
+        self.taken: list[Instruction] = []
+        """The elements of tuples that were taken in case something reads them."""
         self._metadata: Any = None
         self._metadata_of: Any = None
 
@@ -179,9 +181,11 @@ class Scope:
         return self._metadata
 
     def tuple_of(self, parts: Sequence[Instruction]) -> Instruction:
-        """The only one of the parts, or a tuple of them."""
+        """The only one of the parts, or a tuple of them: that of which they are all elements."""
         if len(parts) == 1:
             return parts[0]
+        if (whole := taken_apart(parts)) is not None:
+            return whole
         return self.emit("tuple", tuple(parts), tuple_shape([p.shape for p in parts]))
 
     def elements(self, made: Instruction, count: int) -> Instruction | list[Instruction]:
@@ -191,7 +195,10 @@ class Scope:
         return [self.element(made, k) for k in range(count)]
 
     def element(self, made: Instruction, k: int) -> Instruction:
-        return self.emit("get-tuple-element", (made,), made.shape.elements[k], index=k)
+        """The k-th element of a tuple, which goes again when nothing comes to read it."""
+        found = self.emit("get-tuple-element", (made,), made.shape.elements[k], index=k)
+        self.taken.append(found)
+        return found
 
     def scalar(self, value: complex, dtype: DType) -> Instruction:
         """A constant."""
@@ -236,13 +243,33 @@ class Scope:
     def finish(self) -> None:
         """Make what the block returned the root."""
         self.op = None
-        self.computation.root = self.tuple_of(self.returned)
+        self.end(self.tuple_of(self.returned))
+
+    def end(self, root: Instruction) -> None:
+        """Make an instruction the root, and remove the elements of tuples that nothing reads."""
+        self.computation.root = root
+        for element in reversed(self.taken):
+            if not element.users and element is not root:
+                self.computation.erase(element)
 
     # -- saying what is wrong
 
     def error(self, message: str, *, rule: str, hint: str | None = None) -> HloError:
         """What is wrong with the operation being read, and where it stands."""
         return self.program.error(self.op, message, rule=rule, hint=hint)
+
+
+def taken_apart(parts: Sequence[Instruction]) -> Instruction | None:
+    """The tuple of which these are all the elements, in order; None when there is none."""
+    if not parts or parts[0].opcode != "get-tuple-element":
+        return None
+    whole = parts[0].operands[0]
+    if len(whole.shape.elements) != len(parts):
+        return None
+    for k, x in enumerate(parts):
+        if x.opcode != "get-tuple-element" or x.operands[0] is not whole or x.attrs.index != k:
+            return None
+    return whole
 
 
 def is_remade(owner: Any) -> bool:

@@ -98,26 +98,24 @@ def manual_computation(scope: Scope, op: Any) -> list[Instruction]:
     block = op.regions[0].blocks[0]
     manual = named_axes(op)
     into, out = (shardings.each(op.attributes[n]) for n in ("in_shardings", "out_shardings"))
-    for argument, x, sharding in zip(block.arguments, scope.operands(op), into, strict=True):
+    for argument, x, given in zip(block.arguments, scope.operands(op), into, strict=True):
+        sharding, named = given
         placed = constrained(scope, x, sharding)
         scope.values[argument] = constrained(
-            scope, placed, _inside(sharding, manual), "SPMDFullToShardShape", scope.shape(argument)
+            scope, placed, _inside(named, manual), "SPMDFullToShardShape", scope.shape(argument)
         )
     scope.inside(op, block)
     made = []
-    for x, sharding, result in zip(scope.returned, out, op.results, strict=True):
-        local = constrained(scope, x, _inside(sharding, manual))
+    for x, (sharding, named), result in zip(scope.returned, out, op.results, strict=True):
+        local = constrained(scope, x, _inside(named, manual))
         made.append(
             constrained(scope, local, sharding, "SPMDShardToFullShape", scope.shape(result))
         )
     return made
 
 
-def _inside(sharding: Sharding, manual: tuple[str, ...]) -> Sharding:
+def _inside(named: NamedSharding, manual: tuple[str, ...]) -> Sharding:
     """How a value is spread within the region: by hand along the manual axes."""
-    named = sharding.named
-    if named is None:
-        return MANUAL
     mesh = named.mesh
     by_hand = tuple(AxisRef(k) for k, (name, _) in enumerate(mesh.axes) if name in manual)
     if len(by_hand) == len(mesh.axes):

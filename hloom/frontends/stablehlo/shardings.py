@@ -73,16 +73,24 @@ class Shardings:
         made = [self.of_tensor(part) for part in parts]
         return made[0] if count == 1 and len(made) == 1 else Sharding.tuple_of(*made)
 
-    def each(self, attribute: Any) -> list[Sharding]:
-        """One sharding for each value."""
-        return [self.of_tensor(p) for p in sdy.TensorShardingPerValueAttr(attribute).shardings]
+    def each(self, attribute: Any) -> list[tuple[Sharding, NamedSharding]]:
+        """One sharding for each value, and the same with its mesh when it is replicated too."""
+        parts = sdy.TensorShardingPerValueAttr(attribute).shardings
+        return [(self.of_tensor(p), self.named(sdy.TensorShardingAttr(p))) for p in parts]
 
     def _made(self, given: Any) -> Sharding:
-        mesh = self.mesh(given.mesh_or_ref)
+        named = self.named(given)
+        mesh = named.mesh
         if mesh.is_maximal:
             return Sharding.maximal(mesh.array().reshape(-1).tolist()[0])
-        if not mesh.axes:
+        is_cut = any(d.axes or not d.is_closed for d in named.dim_shardings)
+        if not mesh.axes or not (is_cut or named.unreduced_axes):
             return REPLICATED
+        return Sharding("named", named=named)
+
+    def named(self, given: Any) -> NamedSharding:
+        """What a sharding of Shardy says, mesh and all."""
+        mesh = self.mesh(given.mesh_or_ref)
         dims = tuple(
             DimensionSharding(tuple(axis_of(a, mesh) for a in d.axes), d.is_closed)
             for d in map(sdy.DimensionShardingAttr, given.dimension_shardings)
@@ -91,9 +99,7 @@ class Shardings:
             tuple(axis_of(a, mesh) for a in axes)
             for axes in (given.replicated_axes, given.unreduced_axes)
         )
-        if not any(d.axes or not d.is_closed for d in dims) and not unreduced:
-            return REPLICATED
-        return Sharding("named", named=NamedSharding(mesh, dims, replicated, unreduced))
+        return NamedSharding(mesh, dims, replicated, unreduced)
 
     # -- of functions
 

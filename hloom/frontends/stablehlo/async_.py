@@ -1,0 +1,39 @@
+"""Operations in two halves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.frontends.stablehlo.registry import IMPORT
+from hloom.frontends.stablehlo.scope import Scope
+from hloom.ir.instruction import Instruction
+from hloom.types.shape import tuple_shape
+
+
+@IMPORT.of("stablehlo.async_start")
+def async_start(scope: Scope, op: Any) -> Instruction:
+    """The region reads the operands themselves, which become the body's parameters."""
+    operands = scope.operands(op)
+    inner = Scope(scope.program, scope.program.new_computation("async"), scope)
+    block = op.regions[0].blocks[0]
+    for k, (value, x) in enumerate(zip(op.operands, operands, strict=True)):
+        parameter = inner.emit("parameter", (), x.shape, number=k)
+        inner.values[value] = parameter
+        if k < len(block.arguments):
+            inner.values[block.arguments[k]] = parameter
+    inner.run(block)
+    inner.finish()
+    body = inner.computation
+    parts = [tuple_shape([x.shape for x in operands]), body.root.shape]
+    return scope.emit("async-start", operands, tuple_shape(parts), (body,))
+
+
+@IMPORT.of("stablehlo.async_done")
+def async_done(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    (start,) = scope.operands(op)
+    if start.opcode != "async-start":
+        raise scope.error(
+            "what is waited for must be an async_start of the same function", rule="mlir"
+        )
+    made = scope.emit("async-done", (start,), start.shape.elements[1])
+    return scope.elements(made, len(op.results))
