@@ -14,14 +14,15 @@ _WORDS = (1 << 64) - 1
 
 
 @MEANING.of("rng-bit-generator")
-def rng_bit_generator(i: Instruction, frame: Frame, state: Array) -> tuple[Array, Array]:
-    """(new state, bits): bit-exact with XLA's Philox (also the default) and Threefry.
+def rng_bit_generator(i: Instruction, frame: Frame, state: Array) -> tuple[Array, Array] | Array:
+    """(new state, bits), bit-exact with XLA's Philox (also the default) and Threefry; or the bits
+    alone, where the shape is no tuple.
 
     A state is a 64-bit key and a counter of 64 bits, or of 128 with the low word first. Philox
     with a short state counts in the low word of a counter whose high word is the key.
     """
     words = [int(w) for w in np.ascontiguousarray(state).reshape(-1).view(np.uint64)]
-    given = i.shape.elements[1]
+    given = i.shape.elements[1] if i.shape.is_tuple else i.shape
     dtype = given.dtype
     if len(words) < 2:
         raise EvalError("a random state has at least 128 bits", instruction=f"%{i.name}")
@@ -38,8 +39,10 @@ def rng_bit_generator(i: Instruction, frame: Frame, state: Array) -> tuple[Array
         new = [key, counter & _WORDS, (counter >> 64) & _WORDS][: len(words)] + words[3:]
     new_state = np.array(new, np.uint64).view(state.dtype).reshape(state.shape)
     if dtype.bits < 8:
-        return new_state, from_bits(bits.astype(np.uint8) & np.uint8((1 << dtype.bits) - 1), dtype)
-    return new_state, from_bits(bits.astype(f"u{dtype.bits // 8}"), dtype)
+        made = from_bits(bits.astype(np.uint8) & np.uint8((1 << dtype.bits) - 1), dtype)
+    else:
+        made = from_bits(bits.astype(f"u{dtype.bits // 8}"), dtype)
+    return (new_state, made) if i.shape.is_tuple else made
 
 
 @MEANING.of("rng-get-and-update-state")

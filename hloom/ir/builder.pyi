@@ -1107,7 +1107,7 @@ class Builder:
         shape: ShapeLike,
         name: str | None = ...,
     ) -> Instruction:
-        """(new state, random bits) from a state, bit-exact."""
+        """(new state, random bits) from a state, bit-exact; or the bits alone, if so written."""
         ...
     def rng_get_and_update_state(
         self,

@@ -24,13 +24,13 @@ class Rng:
 
 @op("rng-bit-generator")
 class RngBitGenerator:
-    """(new state, random bits) from a state, bit-exact."""
+    """(new state, random bits) from a state, bit-exact; or the bits alone, if so written."""
 
     state: Operand
     algorithm: Algorithm
 
     def check(self, given: Shape, state: Shape) -> None:
-        """As written: (shape of state, bits)."""
+        """As written: (shape of state, bits), or bits."""
         infer.check_rng_bits(given, state)
 
 

@@ -19,6 +19,7 @@ from hloom.passes.expand.degenerate_collective_elimination import (
 )
 from hloom.passes.expand.dot_decomposer import DotDecomposer
 from hloom.passes.expand.dynamic_padder import DynamicPadder
+from hloom.passes.expand.linalg_upcaster import LinalgUpcaster
 from hloom.passes.expand.map_inliner import MapInliner
 from hloom.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
 from hloom.passes.expand.ragged_dot_expander import RaggedDotExpander
@@ -60,6 +61,7 @@ EXPANSION: tuple[Pass, ...] = (
     RaggedDotExpander(),  # leaves dots, converts and loops
     ScaledDotExpander(),
     BatchNormExpander(),
+    LinalgUpcaster(),
     RngExpander(),  # with the bits of Philox, written out at once
     RngBitGeneratorExpander(),
     StochasticConvertDecomposer(),

@@ -90,7 +90,7 @@ class RngBitGeneratorExpander(Expander):
     opcodes = frozenset(["rng-bit-generator"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
-        of = i.shape.elements[1]
+        of = i.shape.elements[1] if i.shape.is_tuple else i.shape
         dtype, dims = of.dtype, of.dims
         if (dtype.bits not in WORDS and dtype not in (U2, U4, S2, S4)) or dtype.is_pred:
             raise refuse(i, f"no random bits of type {dtype}", "rng-type")
@@ -108,4 +108,7 @@ class RngBitGeneratorExpander(Expander):
             if len(words) > 2:
                 carry = b.converted(b.compared(low, step, "LT"), U64)
                 after += [b.add(high, carry), *words[3:]]
-        return b.tuple(new_state(b, after, i.operands[0].shape), as_bits_of(b, bits, dtype))
+        made = as_bits_of(b, bits, dtype)
+        if not i.shape.is_tuple:
+            return made
+        return b.tuple(new_state(b, after, i.operands[0].shape), made)
