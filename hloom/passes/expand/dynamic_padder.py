@@ -33,6 +33,7 @@ from hloom.passes.expand.dynamic_values import (
     is_dynamic,
     joined,
     leaves,
+    static_shape,
 )
 from hloom.passes.expand.expansion import (
     Combiners,
@@ -344,8 +345,14 @@ class _Padding:
             copied.shape = of
             return copied
         sizes = [self.masks.size(x, d) for d in range(of.rank)]
+        value, given = x.value, {}
+        if of.layout is not None and value.shape.layout is not of.layout:
+            value = self.b.copy(value)
+            value.shape = static_shape(of)
+            constraints = (value.shape, *(size.shape for size in sizes))
+            given = {"operand_layout_constraints": constraints}
         call = self.b.emit(
-            "custom-call", x.value, *sizes, custom_call_target="SliceToDynamic", shape=of
+            "custom-call", value, *sizes, custom_call_target="SliceToDynamic", shape=of, **given
         )
         call.shape = of
         return call

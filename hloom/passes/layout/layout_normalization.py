@@ -6,7 +6,8 @@ take in, and a bitcast that says the same bytes are seen in another order:
 
 * parameters and the result of the entry, whose layouts the caller knows;
 * custom calls with stated operand layouts, and what they return;
-* bitcasts between other layouts, which become the transposes and reshapes they stand for.
+* bitcasts between other layouts, which become the transposes and reshapes they stand for;
+* arrays of run-time size, which lie as the caller has them: what pads them keeps their layout.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ class _Normalizer:
     def as_row_major(self, x: Instruction) -> Instruction:
         """The value of `x`, row-major."""
         s = x.shape
-        if row_major(s) is s:
+        if row_major(s) is s or (s.is_array and s.is_dynamic):
             return x
         if s.is_tuple:
             return self.joined([self.as_row_major(part) for part in self.elements(x)])
@@ -232,7 +233,7 @@ class _Normalizer:
                     self.fired["layouts"] += 1
                 return x
             return self.joined(parts) if parts else x
-        if x.shape is wanted or row_major(wanted) is wanted:
+        if x.shape is wanted or row_major(wanted) is wanted or x.shape.is_dynamic:
             return x
         if _differs(wanted):
             x = self.turned(x, physical_order(wanted))

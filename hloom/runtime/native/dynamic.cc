@@ -1,7 +1,8 @@
 // Arrays of run-time size at the boundary of a program: padded when they come, packed when they go.
 //
 // Outside, an array holds its elements densely by its run-time sizes, and behind the bytes of its
-// bound one s32 size for each dimension. Inside, it is an array of the bound and scalar sizes.
+// bound one s32 size for each dimension. Inside, it is an array of the bound and scalar sizes. Both
+// have one layout: `order` names the dimensions, the slowest first, and all below is in that order.
 #include <string.h>
 
 #include "hl.h"
@@ -10,7 +11,7 @@ namespace {
 
 struct Copy {
   int64_t rank;
-  const int64_t* bounds;
+  int64_t bounds[64];
   int64_t sizes[64];
   int64_t element_bytes;
   const char* dense_in;
@@ -39,13 +40,13 @@ void copy_rows(void* args, int64_t begin, int64_t end) {
   }
 }
 
-int32_t copy(hl_context* context, const char* what, Copy& c) {
+int32_t copy(hl_context* context, const char* what, Copy& c, const int64_t* order) {
   if (c.rank > 64) return hl_set_error(context, HL_UNIMPLEMENTED, "%s: rank %lld", what, (long long)c.rank);
   int64_t rows = 1;
   for (int64_t d = 0; d < c.rank; ++d) {
     if (c.sizes[d] < 0 || c.sizes[d] > c.bounds[d])
       return hl_set_error(context, HL_INVALID_ARGUMENT, "%s: size %lld of dimension %lld is not within its bound %lld",
-                          what, (long long)c.sizes[d], (long long)d, (long long)c.bounds[d]);
+                          what, (long long)c.sizes[d], (long long)order[d], (long long)c.bounds[d]);
     if (d + 1 < c.rank) rows *= c.sizes[d];
   }
   if (rows == 0 || c.sizes[c.rank - 1] == 0) return HL_OK;
@@ -58,29 +59,30 @@ int32_t copy(hl_context* context, const char* what, Copy& c) {
 
 // `in` is an array of run-time size whose sizes stand `size_offset` bytes behind its start. Writes
 // it padded to its bounds (padding is left as it was), and one s32 for each of `sizes` not null.
-HL_API int32_t hl_pad_to_static(hl_context* context, int64_t rank, const int64_t* bounds, int64_t element_bytes,
-                                int64_t size_offset, const char* in, char* out, int32_t* const* sizes) {
+// `bounds` and `sizes` are by dimension.
+HL_API int32_t hl_pad_ordered(hl_context* context, int64_t rank, const int64_t* bounds, const int64_t* order,
+                              int64_t element_bytes, int64_t size_offset, const char* in, char* out,
+                              int32_t* const* sizes) {
   Copy c{};
-  c.rank = rank, c.bounds = bounds, c.element_bytes = element_bytes, c.dense_in = in, c.padded_out = out;
-  for (int64_t d = 0; d < rank && d < 64; ++d) {
+  c.rank = rank, c.element_bytes = element_bytes, c.dense_in = in, c.padded_out = out;
+  for (int64_t k = 0; k < rank && k < 64; ++k) {
+    int64_t d = order[k];
     int32_t size;
     memcpy(&size, in + size_offset + 4 * d, 4);
-    c.sizes[d] = size;
+    c.bounds[k] = bounds[d], c.sizes[k] = size;
     if (sizes[d] != nullptr) *sizes[d] = size;
   }
-  return copy(context, "PadToStatic", c);
+  return copy(context, "PadToStatic", c, order);
 }
 
 // The other way: from an array of the bounds, and one s32 for each dimension.
-HL_API int32_t hl_slice_to_dynamic(hl_context* context, int64_t rank, const int64_t* bounds, int64_t element_bytes,
-                                   int64_t size_offset, const char* in, const int32_t* const* sizes, char* out) {
+HL_API int32_t hl_slice_ordered(hl_context* context, int64_t rank, const int64_t* bounds, const int64_t* order,
+                                int64_t element_bytes, int64_t size_offset, const char* in,
+                                const int32_t* const* sizes, char* out) {
   Copy c{};
-  c.rank = rank, c.bounds = bounds, c.element_bytes = element_bytes, c.padded_in = in, c.dense_out = out;
-  for (int64_t d = 0; d < rank && d < 64; ++d) c.sizes[d] = *sizes[d];
-  int32_t status = copy(context, "SliceToDynamic", c);
-  for (int64_t d = 0; d < rank && d < 64; ++d) {
-    int32_t size = (int32_t)c.sizes[d];
-    memcpy(out + size_offset + 4 * d, &size, 4);
-  }
+  c.rank = rank, c.element_bytes = element_bytes, c.padded_in = in, c.dense_out = out;
+  for (int64_t k = 0; k < rank && k < 64; ++k) c.bounds[k] = bounds[order[k]], c.sizes[k] = *sizes[order[k]];
+  int32_t status = copy(context, "SliceToDynamic", c, order);
+  for (int64_t d = 0; d < rank && d < 64; ++d) memcpy(out + size_offset + 4 * d, sizes[d], 4);
   return status;
 }

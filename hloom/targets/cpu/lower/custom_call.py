@@ -15,7 +15,6 @@ from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.routine import Numbers, Pointers, Routine
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.attributes import parsed_attributes
-from hloom.targets.cpu.lower.sort import require_row_major
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 from hloom.types.shape import Shape
 
@@ -66,32 +65,45 @@ def same(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 def pad_to_static(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """From the form that callers hand in to an array of the bounds, and the sizes."""
-    require_row_major(i)
     x = i.operands[0]
+    require_one_order(i, x.shape, i.shape.elements[0])
     source, padded = cpu.slice(x), cpu.slice(i, (0,))
     sizes = tuple([cpu.slice(i, (d + 1,)) for d in range(x.shape.rank)])
     arguments = (*_form(x.shape), source, padded, Pointers(sizes))
-    what = (i.name, "PadToStatic", "hl_pad_to_static")
+    what = (i.name, "PadToStatic", "hl_pad_ordered")
     return [Routine(*what, arguments, (source,), (padded, *sizes))]
 
 
 def slice_to_dynamic(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """From an array of the bounds and its sizes to the form that callers take."""
-    require_row_major(i)
     x, *rest = i.operands
+    require_one_order(i, x.shape, i.shape)
     source, packed = cpu.slice(x), cpu.slice(i)
     sizes = tuple([cpu.slice(size) for size in rest])
     if len(sizes) != i.shape.rank or x.shape.dims != i.shape.dims:
         raise unsupported(i, f"to SliceToDynamic makes {i.shape.text} of {x.shape.text}")
     arguments = (*_form(i.shape), source, Pointers(sizes), packed)
-    what = (i.name, "SliceToDynamic", "hl_slice_to_dynamic")
+    what = (i.name, "SliceToDynamic", "hl_slice_ordered")
     return [Routine(*what, arguments, (source, *sizes), (packed,))]
 
 
-def _form(shape: Shape) -> tuple[int, Numbers, int, int]:
-    """Rank, bounds, bytes of an element, and where the sizes stand."""
+def require_one_order(i: Instruction, x: Shape, y: Shape) -> None:
+    """Raise where the two forms of an array have other layouts."""
+    if _order(x) != _order(y):
+        raise unsupported(i, f"wants one layout, not {x.text} and {y.text}")
+
+
+def _order(shape: Shape) -> tuple[int, ...]:
+    """The dimensions as they lie in memory, the slowest first."""
+    layout = shape.layout
+    return tuple(range(shape.rank)) if layout is None else layout.minor_to_major[::-1]
+
+
+def _form(shape: Shape) -> tuple[int, Numbers, Numbers, int, int]:
+    """Rank, bounds, order, bytes of an element, and where the sizes stand."""
     size_bytes = max(shape.dtype.size_bytes, 1)
-    return shape.rank, Numbers(shape.dims), size_bytes, dynamic_size_offset(shape, 0)
+    order = Numbers(_order(shape))
+    return shape.rank, Numbers(shape.dims), order, size_bytes, dynamic_size_offset(shape, 0)
 
 
 # -- handlers
