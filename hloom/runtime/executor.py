@@ -23,15 +23,19 @@ from hloom.program.program import Parameter, Program
 from hloom.program.slice import data_bytes
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import walk
+from hloom.runtime.arguments import (
+    ARGUMENT_ALIGNMENT,
+    check_alignment,
+    checked_array,
+    ordered_back,
+    wrong_argument,
+)
 from hloom.runtime.buffer import Block, Buffer, copied, in_layout
 from hloom.runtime.call_sites import CallSites, have_lapack
 from hloom.runtime.feeds import Feeds
 from hloom.runtime.native import Context, ExecutionError, LoadedObjects, Pool, RandomState
-from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
-# What a caller's memory must be aligned to: the widest type of an element (CPU-14).
-ARGUMENT_ALIGNMENT = 16
 # Routines that a LAPACK runs where there is one.
 FACTORISATIONS = frozenset(["hl_cholesky", "hl_triangular_solve"])
 
@@ -63,13 +67,9 @@ class Executor:
         self.loaded = LoadedObjects(program.objects)
         self._entry = self.loaded.symbol(program.entry)
         self._pool = Pool.shared(threads)
-        self._constants: dict[int, Block] = {}
-        for a in program.allocations:
-            if a.kind == "constant" and a.data is not None:
-                block = Block(len(a.data))
-                if a.data:
-                    np.asarray(block)[:] = np.frombuffer(a.data, np.uint8)
-                self._constants[a.index] = block
+        self._constants = {
+            a.index: _in_place(a.data) for a in program.allocations if a.data is not None
+        }
         self._random = RandomState()
         self.feeds = Feeds(program.infeeds, program.outfeeds)
         if any(isinstance(t, Routine) and t.symbol in FACTORISATIONS for t in walk(program.thunks)):
@@ -83,8 +83,8 @@ class Executor:
         count = max(len(program.allocations), 1)
         self._buffers_type = ctypes.c_void_p * count
         self._fixed = self._buffers_type()
-        for index, block in self._constants.items():
-            self._fixed[index] = block.address
+        for index, (address, _) in self._constants.items():
+            self._fixed[index] = address
         self._fresh = [
             (a.index, a.size_bytes) for a in program.allocations if a.kind in ("temp", "output")
         ]
@@ -211,7 +211,7 @@ class Executor:
                 given = given.numpy()  # its bounds, and so the place of its sizes, may differ
         if isinstance(given, Buffer):
             if not given.shape.compatible(shape):
-                raise _wrong_argument(p, f"has shape {given.shape.text}")
+                raise wrong_argument(p, f"has shape {given.shape.text}")
             block = given._alive()
             if p.allocation is None:
                 return
@@ -280,6 +280,18 @@ class Executor:
         return context
 
 
+def _in_place(data: bytes | memoryview) -> tuple[int, Any]:
+    """Where a constant stands, and what keeps it: the program's own bytes, if aligned (CPU-15)."""
+    if data:
+        array = np.frombuffer(data, np.uint8)
+        if array.ctypes.data % ARGUMENT_ALIGNMENT == 0:
+            return array.ctypes.data, array
+    block = Block(len(data))
+    if data:
+        np.asarray(block)[:] = array
+    return block.address, block
+
+
 def _taken(donated: Sequence[tuple[int, Buffer]], held: Sequence[Any]) -> list[Block]:
     """The memory of donated buffers, which are deleted; raises if the program reads one elsewhere.
 
@@ -314,87 +326,3 @@ def _references(things: Sequence[object]) -> list[int]:
 
 
 _ALONE = _references([object()])[0]
-
-
-def ordered_back(array: np.ndarray[Any, Any], shape: Any) -> np.ndarray[Any, Any]:
-    """The logical array of one whose memory is in the layout of the shape."""
-    layout = shape.layout
-    if layout is not None and not layout.is_default and shape.rank > 1:
-        order = layout.minor_to_major[::-1]
-        return array.transpose([order.index(d) for d in range(shape.rank)])
-    return array
-
-
-def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
-    """The argument as an array of the parameter's type and sizes; raises `UsageError`."""
-    if isinstance(given, int | float | complex):
-        array = _number(p, given)
-    else:
-        array = _as_array(p, given)
-    if array.dtype != p.shape.dtype.numpy:
-        order = "" if array.dtype.isnative else " in the byte order of another machine"
-        raise _wrong_argument(p, f"has elements of type {array.dtype.name}{order}")
-    if array.shape != p.shape.dims and not (
-        p.shape.is_dynamic
-        and array.ndim == p.shape.rank
-        and all(
-            n == b or (p.shape.is_dynamic_dim(d) and n <= b)
-            for d, (n, b) in enumerate(zip(array.shape, p.shape.dims))
-        )
-    ):
-        raise _wrong_argument(p, f"has sizes {list(array.shape)}")
-    return array
-
-
-def _number(p: Parameter, given: complex) -> np.ndarray[Any, Any]:
-    """A number of Python's in the parameter's type, which must be able to hold it."""
-    t = p.shape.dtype
-    if t.is_pred:
-        fits = isinstance(given, bool)
-    elif t.is_floating or t.is_complex:
-        fits = t.is_complex or not isinstance(given, complex)
-    else:
-        fits = isinstance(given, int)
-    if fits:
-        try:
-            made = np.asarray(given, t.numpy)
-            if t.is_floating or t.is_complex or int(made) == given:
-                return made
-        except OverflowError:
-            pass
-    raise _wrong_argument(p, f"is the {type(given).__name__} {given!r}")
-
-
-def _as_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
-    if isinstance(given, Literal):
-        return given.array
-    try:
-        if hasattr(given, "__array__") or not hasattr(given, "__dlpack__"):
-            return np.asarray(given)
-        return np.from_dlpack(given)
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        what = f"is a {type(given).__module__}.{type(given).__name__} that numpy cannot read"
-        raise _wrong_argument(
-            p, f"{what} ({(str(error) or type(error).__name__).splitlines()[0]})"
-        ) from None
-
-
-def _wrong_argument(p: Parameter, what: str) -> UsageError:
-    place = f"argument {p.number}" + (f" at {p.index}" if p.index else "")
-    return UsageError(
-        f"{place} {what}, the program wants {p.shape.text_without_layout}", rule="argument-type"
-    )
-
-
-def check_alignment(address: int, size_bytes: int, what: str) -> None:
-    """Raise `UsageError` for no memory, or memory not aligned as programs need it (CPU-14)."""
-    if size_bytes and not address:
-        raise UsageError(
-            f"{what} has the address 0, where there is no memory", rule="argument-type"
-        )
-    if size_bytes and address % ARGUMENT_ALIGNMENT:
-        raise UsageError(
-            f"{what} stands at address {address:#x}, which is no multiple of {ARGUMENT_ALIGNMENT}",
-            rule="alignment",
-            hint="pass memory aligned to 64 bytes, or an array that owns its data",
-        )

@@ -1,0 +1,99 @@
+"""What a caller hands in, checked: arrays, numbers and addresses, one error for each misfit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import UsageError
+from hloom.program.program import Parameter
+from hloom.types.literal import Literal
+
+# What a caller's memory must be aligned to: the widest type of an element (CPU-14).
+ARGUMENT_ALIGNMENT = 16
+
+
+def ordered_back(array: np.ndarray[Any, Any], shape: Any) -> np.ndarray[Any, Any]:
+    """The logical array of one whose memory is in the layout of the shape."""
+    layout = shape.layout
+    if layout is not None and not layout.is_default and shape.rank > 1:
+        order = layout.minor_to_major[::-1]
+        return array.transpose([order.index(d) for d in range(shape.rank)])
+    return array
+
+
+def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
+    """The argument as an array of the parameter's type and sizes; raises `UsageError`."""
+    if isinstance(given, int | float | complex):
+        array = _number(p, given)
+    else:
+        array = _as_array(p, given)
+    if array.dtype != p.shape.dtype.numpy:
+        order = "" if array.dtype.isnative else " in the byte order of another machine"
+        raise wrong_argument(p, f"has elements of type {array.dtype.name}{order}")
+    if array.shape != p.shape.dims and not (
+        p.shape.is_dynamic
+        and array.ndim == p.shape.rank
+        and all(
+            n == b or (p.shape.is_dynamic_dim(d) and n <= b)
+            for d, (n, b) in enumerate(zip(array.shape, p.shape.dims))
+        )
+    ):
+        raise wrong_argument(p, f"has sizes {list(array.shape)}")
+    return array
+
+
+def _number(p: Parameter, given: complex) -> np.ndarray[Any, Any]:
+    """A number of Python's in the parameter's type, which must be able to hold it."""
+    t = p.shape.dtype
+    if t.is_pred:
+        fits = isinstance(given, bool)
+    elif t.is_floating or t.is_complex:
+        fits = t.is_complex or not isinstance(given, complex)
+    else:
+        fits = isinstance(given, int)
+    if fits:
+        try:
+            made = np.asarray(given, t.numpy)
+            if t.is_floating or t.is_complex or int(made) == given:
+                return made
+        except OverflowError:
+            pass
+    raise wrong_argument(p, f"is the {type(given).__name__} {given!r}")
+
+
+def _as_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
+    if isinstance(given, Literal):
+        return given.array
+    try:
+        if hasattr(given, "__array__") or not hasattr(given, "__dlpack__"):
+            return np.asarray(given)
+        return np.from_dlpack(given)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        what = f"is a {type(given).__module__}.{type(given).__name__} that numpy cannot read"
+        raise wrong_argument(
+            p, f"{what} ({(str(error) or type(error).__name__).splitlines()[0]})"
+        ) from None
+
+
+def wrong_argument(p: Parameter, what: str) -> UsageError:
+    """The error that says which argument does not fit, and why."""
+    place = f"argument {p.number}" + (f" at {p.index}" if p.index else "")
+    return UsageError(
+        f"{place} {what}, the program wants {p.shape.text_without_layout}", rule="argument-type"
+    )
+
+
+def check_alignment(address: int, size_bytes: int, what: str) -> None:
+    """Raise `UsageError` for no memory, or memory not aligned as programs need it (CPU-14)."""
+    if size_bytes and not address:
+        raise UsageError(
+            f"{what} has the address 0, where there is no memory", rule="argument-type"
+        )
+    if size_bytes and address % ARGUMENT_ALIGNMENT:
+        raise UsageError(
+            f"{what} stands at address {address:#x}, which is no multiple of {ARGUMENT_ALIGNMENT}",
+            rule="alignment",
+            hint="pass memory aligned to 64 bytes, or an array that owns its data",
+        )
