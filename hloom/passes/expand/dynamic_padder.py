@@ -346,9 +346,10 @@ class _Padding:
             return copied
         sizes = [self.masks.size(x, d) for d in range(of.rank)]
         value, given = x.value, {}
-        if of.layout is not None and value.shape.layout is not of.layout:
-            value = self.b.copy(value)
-            value.shape = static_shape(of)
+        if of.layout is not None and not of.layout.is_default:
+            if value.shape.layout is not of.layout:
+                value = self.b.copy(value)
+                value.shape = static_shape(of)
             constraints = (value.shape, *(size.shape for size in sizes))
             given = {"operand_layout_constraints": constraints}
         call = self.b.emit(
