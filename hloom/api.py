@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
-    from hloom.runtime.ffi import is_handled, register_capsule
+    from hloom.runtime.ffi import Call as HandlerCall
+    from hloom.runtime.ffi import HandlerError, is_handled, register_capsule
+    from hloom.runtime.ffi import register as register_handler
     from hloom.runtime.pjrt import (
         PJRT_QUESTIONS,
         Deployment,
@@ -87,6 +89,8 @@ _HOME = {
     "Explained": "targets.cpu.explain",
     "FORMATS": "ir.proto.files",
     "FixedPoint": "passes.pipeline",
+    "HandlerCall": "runtime.ffi",
+    "HandlerError": "runtime.ffi",
     "HloError": "base.diagnostics",
     "Instruction": "ir.instruction",
     "LaterStages": "targets.cpu.stages",
@@ -146,6 +150,7 @@ _HOME = {
     "program_to_bytes": "program.saved",
     "random_arguments": "interp.sample",
     "register_capsule": "runtime.ffi",
+    "register_handler": "runtime.ffi",
     "save": "frontends.files",
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
@@ -157,11 +162,15 @@ _HOME = {
 }
 
 
+# What is called otherwise where it lives.
+_AT_HOME = {"HandlerCall": "Call", "register_handler": "register"}
+
+
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'hloom.api' has no attribute {name!r}")
-    value = getattr(import_module(f"hloom.{home}"), name)
+    value = getattr(import_module(f"hloom.{home}"), _AT_HOME.get(name, name))
     globals()[name] = value
     return value
 
@@ -295,6 +304,8 @@ __all__ = [
     "Executable",
     "Explained",
     "FixedPoint",
+    "HandlerCall",
+    "HandlerError",
     "HloError",
     "Instruction",
     "LaterStages",
@@ -353,6 +364,7 @@ __all__ = [
     "program_to_bytes",
     "random_arguments",
     "register_capsule",
+    "register_handler",
     "save",
     "set_pjrt_compiler",
     "set_pjrt_versions",

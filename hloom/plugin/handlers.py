@@ -7,6 +7,8 @@ the handlers of the CPU.
 from __future__ import annotations
 
 from hloom.api import Module, is_handled, register_capsule
+from hloom.plugin.callbacks import TARGETS as CALLBACKS
+from hloom.plugin.callbacks import have_callbacks
 
 _LAPACK_STARTED: list[bool] = []
 
@@ -28,6 +30,8 @@ def have_handlers_for(wanted: set[str]) -> None:
     missing = [target for target in wanted if not is_handled(target)]
     if not missing:
         return
+    if any(target in CALLBACKS for target in missing):
+        have_callbacks()
     from jaxlib import xla_client
 
     if any(t.startswith("lapack_") for t in missing) and not _LAPACK_STARTED:
@@ -37,5 +41,5 @@ def have_handlers_for(wanted: set[str]) -> None:
         _LAPACK_STARTED.append(True)
     there = dict(xla_client.custom_call_targets("Host"))
     for target in missing:
-        if (capsule := there.get(target)) is not None:
+        if target not in CALLBACKS and (capsule := there.get(target)) is not None:
             register_capsule(target, capsule)

@@ -26,10 +26,12 @@ LOG = logging.getLogger("hloom")
 
 def register() -> None:
     """Register the backend; where that cannot be, say why and leave JAX as it is."""
+    import jax
     from jax._src import xla_bridge
+    from jaxlib import xla_client
 
     asked = [name.strip() for name in (_configured("jax_platforms") or "").split(",")]
-    if any(asked) and NAME not in asked:
+    if (any(asked) and NAME not in asked) or xla_client.pjrt_plugin_loaded(NAME):
         return
     try:
         path = library_path()
@@ -38,9 +40,14 @@ def register() -> None:
             raise
         LOG.warning("the JAX backend hloom is not available: %s", error)
         return
+    if NAME in asked and "cpu" not in asked:
+        # JAX itself puts the arguments of callbacks, and constants of tracing, on devices("cpu").
+        jax.config.update("jax_platforms", ",".join([*asked, "cpu"]))
     set_pjrt_versions(f"hloom {__version__}", _stablehlo_version())
     serve()
     atexit.register(clear_pjrt_compiler)
+    if isinstance(known := getattr(xla_bridge, "_nonexperimental_plugins", None), set):
+        known.add(NAME)  # no warning at every start
     xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path, options=client_options)
 
 

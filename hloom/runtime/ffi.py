@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.runtime.call_frame import STAGES, Attribute, Frame, RawFrame, Typed, decoded, view
 from hloom.runtime.native import library
-from hloom.types.dtype import BY_NAME
+from hloom.types.dtype import BY_NAME, TOKEN
 
 CODES = (
     "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS"
@@ -55,6 +55,17 @@ class Call:
     threads: int
     device: int
     kept: Any = None
+    argument_tokens: list[bool] = field(default_factory=list)
+    """Which of the arguments are tokens."""
+    result_tokens: list[bool] = field(default_factory=list)
+    context: int = 0
+    """The address of the execution's context."""
+
+    def user_data(self, type_id: int) -> int:
+        """The address of what this execution was given under a type's number; 0: nothing."""
+        found = library().hl_context_user_data
+        found.restype = ctypes.c_void_p
+        return found(ctypes.c_void_p(self.context), ctypes.c_int64(type_id)) or 0
 
     def attribute(self, name: str, dtype: str, many: bool = False) -> Any:
         """A number attribute (a list of them if `many`) of exactly that element type."""
@@ -168,6 +179,9 @@ class _PythonHandler:
             known.threads,
             known.device,
             _KEPT.get(slot),
+            [b.dtype == TOKEN.number for b in operands],
+            [b.dtype == TOKEN.number for b in results],
+            context,
         )
         returned = self.stages[stage](call)
         if instantiating and slot:

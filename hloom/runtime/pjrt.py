@@ -205,10 +205,18 @@ def described(
 def _arguments(
     executor: Executor, donated: frozenset[int], written: set[int], alive: list[Any]
 ) -> list[_Array]:
+    """One for each leaf of the parameters; of a token, which is no argument elsewhere, too."""
     made = []
-    for p in executor.program.parameters:
-        flags = DONATED * (p.number in donated) | WRITTEN * (p.allocation in written)
-        made.append(_array(p.shape, -1 if p.allocation is None else p.allocation, flags, alive))
+    leaves = iter(executor.program.parameters)
+    for whole in executor.program.argument_shapes:
+        for _, shape in whole.subshapes():
+            if shape.is_token:
+                made.append(_array(shape, -1, 0, alive))
+            elif shape.is_array:
+                p = next(leaves)
+                flags = DONATED * (p.number in donated) | WRITTEN * (p.allocation in written)
+                at = -1 if p.allocation is None else p.allocation
+                made.append(_array(p.shape, at, flags, alive))
     return made
 
 

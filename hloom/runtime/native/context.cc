@@ -48,6 +48,14 @@ HL_API void hl_context_set_feeds(hl_context* context, hl_queue* infeed, hl_queue
   hl::of(context)->feed_timeout_ns = timeout_ns;
 }
 
+// What the host gave to this execution under a type's number; null: nothing.
+HL_API void* hl_context_user_data(hl_context* context, int64_t type_id) {
+  const hl::UserDataList* list = hl::of(context)->user_data;
+  for (int64_t k = 0; list != nullptr && k < list->count; ++k)
+    if (list->entries[k].type_id == type_id) return list->entries[k].data;
+  return nullptr;
+}
+
 // Asks the program that runs, or the next one, to stop. Any thread may.
 HL_API void hl_cancel(hl_context* context) {
   __atomic_store_n(&context->cancel, 1, __ATOMIC_RELAXED);
