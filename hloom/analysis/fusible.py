@@ -10,6 +10,7 @@ from collections.abc import Container, Sequence
 from functools import cache
 from math import prod
 
+from hloom.analysis.kernel_options import kernel_options
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.types.shape import Shape
@@ -62,6 +63,8 @@ def _why_alone(i: Instruction, kind: str) -> str:
     """Why an instruction of a fusible opcode cannot be in a fusion; empty when it can."""
     if i.control_predecessors or i.control_successors:
         return "control edges"
+    if kernel_options(i) is not None:
+        return "kernel options of its own"
     for s in i.shape.elements or (i.shape,):
         if why := _wrong_shape(s):
             return why

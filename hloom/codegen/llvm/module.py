@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from copy import copy
 from typing import NamedTuple
 
-from hloom.codegen.llvm.emit import module_text
+from hloom.codegen.llvm.emit import Emit, module_text
 from hloom.codegen.llvm.lower import lower_function
 from hloom.codegen.llvm.lower_state import Freedom
 from hloom.codegen.llvm.machine import Machine
@@ -88,13 +88,19 @@ def kernel_module(
     names = symbol_names([kernel.name for kernel in kernels], prefix)
     functions = []
     for kernel, name, option in zip(kernels, names, chosen, strict=True):
-        target = _portable(machine) if option.disable_platform_dependent_math else machine
-        rolled = option.disable_loop_unrolling or option.optimize_for_size
-        freedom = Freedom(option.flags, not rolled)
-        e = lower_function(kernel, target, freedom, name)
-        e.attributes = option.attributes
-        functions.append(e)
+        functions.append(kernel_function(kernel, machine, option, name))
     return KernelModule(module_text(functions, machine), names)
+
+
+def kernel_function(
+    kernel: Kernel, machine: Machine, option: KernelOptions, name: str = ""
+) -> Emit:
+    """The function of one kernel, as its options want it."""
+    target = _portable(machine) if option.disable_platform_dependent_math else machine
+    rolled = option.disable_loop_unrolling or option.optimize_for_size
+    e = lower_function(kernel, target, Freedom(option.flags, not rolled), name)
+    e.attributes = option.attributes
+    return e
 
 
 def _portable(machine: Machine) -> Machine:

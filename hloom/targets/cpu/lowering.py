@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from hloom.analysis.kernel_options import kernel_options
 from hloom.base.diagnostics import HloError
 from hloom.base.registry import Registry
 from hloom.codegen.key import instruction_key
@@ -17,6 +18,7 @@ from hloom.codegen.tile import Emitted
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.values.backend_schema import LlvmKernelOptions
 from hloom.kernel import kernel as kernels
 from hloom.plan.places import Places
 from hloom.program.call_site import CallSite
@@ -47,6 +49,8 @@ class Lowering:
     places: Places
     vector_bytes: int
     kernels: dict[str, kernels.Kernel] = field(default_factory=dict)
+    options: dict[str, LlvmKernelOptions] = field(default_factory=dict)
+    """Of the kernels whose instruction asks for some."""
     functions: dict[str, str] = field(default_factory=dict)
     """LLVM text of functions that are no kernels."""
     call_sites: list[CallSite] = field(default_factory=list)
@@ -76,13 +80,16 @@ class Lowering:
         self, i: Instruction, write: Callable[[], Emitted], variant: Hashable = ()
     ) -> list[Thunk]:
         """The thunk that runs the kernel of an instruction; equal kernels are written once."""
-        key = (instruction_key(i), variant)
+        options = kernel_options(i)
+        key = (instruction_key(i), variant, options)
         known = self._by_key.get(key)
         if known is None:
             emitted = write()
             symbol = self.symbol(i.name)
             emitted.kernel.name = symbol
             self.kernels[symbol] = emitted.kernel
+            if options is not None:
+                self.options[symbol] = options
             known = self._by_key[key] = (symbol, emitted)
         symbol, emitted = known
         arguments, writes = [], []

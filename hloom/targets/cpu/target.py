@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hloom.base.clock import StageClock
 from hloom.base.registry import load_room
 from hloom.codegen.llvm.compile import CodeCompiler
-from hloom.codegen.llvm.lower import lower_function
-from hloom.codegen.llvm.lower_state import Freedom
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
-from hloom.codegen.llvm.module import KernelOptions
+from hloom.codegen.llvm.module import KernelOptions, kernel_function
 from hloom.ir.module import Module
 from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
@@ -125,10 +123,12 @@ class CpuTarget:
 
     def functions(self, lowering: Lowering, thunks: tuple[Thunk, ...]) -> Iterator[tuple[str, str]]:
         """Symbol and LLVM text of everything that a program calls; its entry is the last."""
-        freedom = Freedom(self.kernels.flags, not self.kernels.disable_loop_unrolling)
         for symbol, kernel in lowering.kernels.items():
             kernel.excess_precision = self.excess_precision
-            yield symbol, lower_function(kernel, self.machine, freedom).text()
+            option = self.kernels
+            if asked := lowering.options.get(symbol):
+                option = option._replace(**asdict(asked))
+            yield symbol, kernel_function(kernel, self.machine, option).text()
         yield from lowering.functions.items()
         yield ENTRY, main_text(ENTRY, thunks)
 
