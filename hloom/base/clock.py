@@ -10,22 +10,28 @@ from contextlib import contextmanager
 class StageClock:
     """Times the stages of one piece of work, one after another; stages may stand in others.
 
-    `progress` is called with the name of each stage as it begins. Seconds of the monotonic clock.
+    `progress` is called with the name of each stage as it begins. Seconds are those of `now`: of
+    the monotonic clock.
     """
 
-    __slots__ = ("_open", "_progress", "seconds")
+    __slots__ = ("_now", "_open", "_progress", "seconds")
 
-    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        progress: Callable[[str], None] | None = None,
+        *,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.seconds: dict[str, float] = {}
         """By stage, in the order in which they began; one that is not over yet has 0."""
-        self._progress = progress
+        self._progress, self._now = progress, now
         self._open: list[tuple[str, float]] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """A stage; what it takes is added to others of its name."""
         self.seconds.setdefault(name, 0.0)
-        start = time.perf_counter()
+        start = self._now()
         self._open.append((name, start))
         try:
             if self._progress is not None:
@@ -33,11 +39,11 @@ class StageClock:
             yield
         finally:
             self._open.pop()
-            self.seconds[name] += time.perf_counter() - start
+            self.seconds[name] += self._now() - start
 
     def where(self) -> str:
         """What is being done now and for how long, and what took long before; for a message."""
-        now = time.perf_counter()
+        now = self._now()
         running = [f"in {name} for {now - start:.1f} s" for name, start in self._open]
         open_ = {name for name, _ in self._open}
         done = [(s, name) for name, s in self.seconds.items() if name not in open_ and s >= 0.1]

@@ -114,9 +114,15 @@ class _Assignment:
         trees: dict[Instruction, SliceTree] = {}
         for i, tree in self.flow.trees.items():
             trees[i] = slices[tree] if type(tree) is Value else _sliced(tree, slices)
-        notes = self._notes()
+        notes, alive = self._notes(), self._alive()
         values = [
-            PlacedValue(v.instruction, v.index, tuple(self._alive(v)), slices[v], notes.get(v, ""))
+            PlacedValue(
+                v.instruction,
+                v.index,
+                tuple(alive.get(v) or intervals(v)),
+                slices[v],
+                notes.get(v, ""),
+            )
             for v in self.flow.values
         ]
         return Places(self.allocations, trees, values, live)
@@ -172,10 +178,13 @@ class _Assignment:
             self.home[key] = temp, offset
         return live_bytes(blocks, self.options.alignment)
 
-    def _alive(self, v: Value) -> list[tuple[int, int]]:
-        """When a value is alive, cut off where something was written over it."""
-        g = self.groups.group[v]
-        return [(s, e) for s, e, x in g.intervals if x is v] or intervals(v)
+    def _alive(self) -> dict[Value, list[tuple[int, int]]]:
+        """When values of groups are alive, cut off where something was written over them."""
+        found: dict[Value, list[tuple[int, int]]] = {}
+        for g in {id(g): g for g in self.groups.group.values()}.values():
+            for start, end, v in g.intervals:
+                found.setdefault(v, []).append((start, end))
+        return found
 
     def _notes(self) -> dict[Value, str]:
         """Why a value shares its buffer, in the order of birth."""

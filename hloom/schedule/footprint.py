@@ -6,11 +6,13 @@ instruction which it makes, which it reads and how many bytes it needs for itsel
 
 `wishes` are edges that are no dependencies: what reads a buffer had better run before that buffer
 is overwritten in place (by a dynamic-update-slice, or by the next state of a loop), or a copy
-will be needed.
+will be needed. Of many that overwrite one buffer, all but one copy it whatever the order: there
+are no wishes then, whose number would be that of readers times writers.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +28,7 @@ Tree = Any
 FORWARDS = frozenset(
     "opt-barrier domain add-dependency bitcast all-reduce-done async-update".split()
 )
+_MANY_WRITERS = 8
 _PARTS = {"copy-done": 0, "async-done": 1, "all-gather-done": 1, "collective-permute-done": 1}
 
 
@@ -140,7 +143,10 @@ class _Numbering:
             pairs = zip(_places(state), _places(self.trees[f.computation.root]))
             overwrites += [(a, makers[b]) for a, b in pairs if a is not None and b not in (a, None)]
         wished: set[tuple[int, int]] = set()
+        writers = Counter([b for b, _ in overwrites])
         for b, k in overwrites:
+            if writers[b] > _MANY_WRITERS:
+                continue
             for reader in self.readers[b]:
                 if reader != k and (reader, k) not in wished:
                     wished.add((reader, k))
