@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import log2, prod
 
+from hloom.analysis.shared_window import shared_parts
 from hloom.analysis.trip_count import TripCount, trip_count
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -211,4 +212,4 @@ def _kernel_size(i: Instruction) -> float:
     d, kernel = i.attrs.dim_labels, i.operands[1].shape.dims
     spatial = prod(kernel[k] for k in d.kernel_spatial_dimensions if k < len(kernel))
     inputs = kernel[d.kernel_input_feature_dimension] if kernel else 1
-    return spatial * inputs / max(1, i.attrs.batch_group_count)
+    return spatial * inputs / shared_parts(i)

@@ -34,10 +34,10 @@ def depthwise_kernel(body: Body, i: Instruction, g: Geometry, vector_bytes: int)
     blocks = Blocks.of(g, lanes, max(of.size_bytes, 1), is_gradient(i))
     grid = (1 if is_gradient(i) else g.images, blocks.row_blocks, blocks.channel_blocks)
     if is_gradient(i):
-        grid = (1, 1, blocks.channel_blocks)
+        grid = (g.parts, 1, blocks.channel_blocks)
     frame = Frame(body, grid, vector_bytes)
     writer(frame, i, g, blocks).write()
-    results = g.images * prod(g.out) * g.channels
+    results = g.parts * g.images * prod(g.out) * g.channels
     return frame.finish(20.0 + results * prod(g.taps) * 0.03 / prod(grid))
 
 
@@ -50,6 +50,7 @@ class DepthwiseWriter(Finish, Runs):
         self.of = accumulator_type(i.shape.dtype)
         self.labels = i.attrs.dim_labels
         self.leaves = {x for x, _ in frame.body.leaves}
+        self.part = ZERO
 
     def first_channel(self, block: Affine) -> tuple[Affine, Affine]:
         """The first channel of a block, the last one moved back; and how many it then shares."""
@@ -77,6 +78,7 @@ class DepthwiseWriter(Finish, Runs):
             channel = labels.kernel_output_feature_dimension
         at = [ZERO] * x.shape.rank
         at[first], at[channel] = image, c
+        spatial = self._within_part(at, spatial)
         at[spatial[-1]] = column
         if len(spatial) > 1:
             at[spatial[0]] = row
@@ -162,13 +164,20 @@ class DepthwiseWriter(Finish, Runs):
         """The index of a result."""
         labels = self.labels
         at = [ZERO] * self.i.shape.rank
-        spatial = labels.output_spatial_dimensions
+        spatial = self._within_part(at, labels.output_spatial_dimensions)
         at[labels.output_batch_dimension] = image
         at[labels.output_feature_dimension] = c
         at[spatial[-1]] = column
         if len(spatial) > 1:
             at[spatial[0]] = row
         return tuple(at)
+
+    def _within_part(self, at: list[Affine], spatial: tuple[int, ...]) -> tuple[int, ...]:
+        """The spatial dimensions of one part, whose number is set in an index."""
+        if self.g.parts == 1:
+            return spatial
+        at[spatial[0]] = self.part
+        return spatial[1:]
 
     def by_channels(self, skipped: Affine, v: Affine, body: Callable[[int, int], None]) -> None:
         """`body(first lane, lanes)` for the lanes of vector `v` that no other block has."""
@@ -272,6 +281,7 @@ class GradientWriter(DepthwiseWriter):
     def write(self) -> None:
         """The step."""
         e, b, g, blocks = self.e, self.b, self.g, self.blocks
+        self.part = e.indices.scalar(b.grid_indices[0], 0, g.parts - 1)
         block = e.indices.scalar(b.grid_indices[2], 0, blocks.channel_blocks - 1)
         c, skipped = self.first_channel(block)
         scratch = b.alloc(self.of, g.rows(blocks.rows) * g.columns * blocks.width)

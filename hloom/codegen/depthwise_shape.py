@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from hloom.analysis.shared_window import shared_parts
 from hloom.ir.instruction import Instruction
 
 # What a step packs should stay close.
@@ -14,6 +15,8 @@ STEPS = 8
 # Weights or sums kept in registers.
 MOST_TAPS = 25
 LEAST_CHANNELS = 8
+# Vectors of channels that a step takes, side by side in memory.
+MOST_VECTORS = 4
 # Columns of a packed row.
 MOST_COLUMNS = 4096
 
@@ -33,6 +36,8 @@ class Geometry:
     stride: tuple[int, int]
     dilation: tuple[int, int]
     padding: tuple[int, int]
+    parts: int = 1
+    """Gradients that are computed apart, each of so many images."""
 
     @property
     def columns(self) -> int:
@@ -50,6 +55,9 @@ def geometry(i: Instruction) -> Geometry | None:
     dims = a.window.dimensions
     lhs, rhs = i.operands
     gradient = is_gradient(i)
+    parts = shared_parts(i) if gradient else 1
+    skipped = 1 if parts > 1 else 0
+    dims = dims[skipped:]
     groups = a.batch_group_count if gradient else a.feature_group_count
     channels = i.shape.dims[labels.output_feature_dimension]
     if not 1 <= len(dims) <= 2 or groups != channels or channels < LEAST_CHANNELS:
@@ -64,9 +72,9 @@ def geometry(i: Instruction) -> Geometry | None:
     images = lhs.shape.dims[
         labels.input_feature_dimension if gradient else labels.input_batch_dimension
     ]
-    places = tuple(i.shape.dims[d] for d in labels.output_spatial_dimensions)
-    window = tuple(rhs.shape.dims[d] for d in labels.kernel_spatial_dimensions)
-    size = tuple(lhs.shape.dims[d] for d in labels.input_spatial_dimensions)
+    places = tuple(i.shape.dims[d] for d in labels.output_spatial_dimensions[skipped:])
+    window = tuple(rhs.shape.dims[d] for d in labels.kernel_spatial_dimensions[skipped:])
+    size = tuple(lhs.shape.dims[d] for d in labels.input_spatial_dimensions[skipped:])
     steps = tuple(w.stride for w in dims)
     dilations = tuple(w.window_dilation for w in dims)
     out, taps = (window, places) if gradient else (places, window)
@@ -83,6 +91,7 @@ def geometry(i: Instruction) -> Geometry | None:
         _pair(stride, 1),
         _pair(dilation, 1),
         _pair(padding, 0),
+        parts,
     )
     return found if found.columns <= MOST_COLUMNS else None
 
@@ -115,17 +124,18 @@ class Blocks:
     @staticmethod
     def of(g: Geometry, lanes: int, element: int, gradient: bool) -> Blocks:
         groups = g.channels // lanes
-        most = 2 if gradient else 4
+        most = MOST_VECTORS
         divisors = [v for v in range(most, 0, -1) if g.channels % lanes == 0 and groups % v == 0]
+        least_rows = g.rows(1 if gradient else min(4, g.out[0]))
         vectors = 1
         for v in divisors:
-            small = g.rows(min(4, g.out[0])) * g.columns * v * lanes * element <= SCRATCH_BYTES
-            if small and groups // v * (1 if gradient else g.images) >= STEPS // 2:
+            small = least_rows * g.columns * v * lanes * element <= SCRATCH_BYTES
+            if small and groups // v * (g.parts if gradient else g.images) >= STEPS // 2:
                 vectors = v
                 break
         channel_blocks = -(-g.channels // (vectors * lanes))
-        row_bytes = g.columns * vectors * lanes * element
-        rows = max(1, min(g.out[0], (SCRATCH_BYTES // row_bytes) // g.stride[0] - g.taps[0] + 1))
+        room = SCRATCH_BYTES // (g.columns * vectors * lanes * element)
+        rows = max(1, min(g.out[0], (room - g.rows(1)) // g.stride[0] + 1))
         if not gradient:
             wanted = -(-STEPS // (channel_blocks * g.images))
             rows = max(min(rows, -(-g.out[0] // wanted)), min(4, g.out[0], rows))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from hloom.analysis.shared_window import shared_parts
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
@@ -91,17 +92,22 @@ def _padded(e: Elements, x: Instruction, at: Index, inside: Value | None, of: DT
     return choose(e, inside, value, e.builder.constant(of, 0))
 
 
-def _kernel_reader(i: Instruction, of: DType, outputs: int, feature: int) -> Read:
+def _kernel_reader(i: Instruction, of: DType, outputs: int, feature: int, parts: int = 1) -> Read:
     """Reads elements of the kernel; digit `feature` of K is its feature, the others are places of
-    the window. Each group has so many outputs."""
+    the window. Each group has so many outputs; parts are outside of groups."""
     rhs, labels, dims = i.operands[1], i.attrs.dim_labels, i.attrs.window.dimensions
+    spatial = labels.kernel_spatial_dimensions
+    groups = i.attrs.feature_group_count * i.attrs.batch_group_count
 
     def read(e: Elements, g: Affine, n: Affine, k: Sequence[Affine]) -> Value:
         at = [ZERO] * rhs.shape.rank
+        places = [x for d, x in enumerate(k) if d != feature]
+        if parts > 1:
+            part, g = e.indices.digits(g, [parts, groups])
+            places.insert(0, part)
         at[labels.kernel_input_feature_dimension] = k[feature]
         at[labels.kernel_output_feature_dimension] = g.times(outputs).plus(n)
-        places = [x for d, x in enumerate(k) if d != feature]
-        for d, x, w in zip(labels.kernel_spatial_dimensions, places, dims):
+        for d, x, w in zip(spatial, places, dims):
             at[d] = x.times(-1).plus(w.size - 1) if w.window_reversal else x
         return e.builder.convert(e.value(rhs, tuple(at)), of)
 
@@ -122,16 +128,16 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
     """`f01b_i01o->01bf`: `[places * ci, n * k] x [n * k, co]`."""
     labels = i.attrs.dim_labels
     lhs, rhs = i.operands
-    dims = i.attrs.window.dimensions
-    groups = i.attrs.batch_group_count
+    groups, parts = i.attrs.batch_group_count, shared_parts(i)
     if i.attrs.feature_group_count != 1:
         return None
-    places = [i.shape.dims[d] for d in labels.output_spatial_dimensions]
-    sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
+    skipped = 1 if parts > 1 else 0
+    dims = i.attrs.window.dimensions[skipped:]
+    places = [i.shape.dims[d] for d in labels.output_spatial_dimensions[skipped:]]
+    sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions[skipped:]]
     # In this form the contracted "feature" of the labels is the batch of images.
     images = lhs.shape.dims[labels.input_feature_dimension]
-    features = i.shape.dims[labels.output_batch_dimension]
-    rows = features
+    rows = features = i.shape.dims[labels.output_batch_dimension]
     columns = i.shape.dims[labels.output_feature_dimension] // groups
     if groups > 1 and (rows < LEAST_FEATURES or columns < LEAST_OUTPUTS):
         return None
@@ -140,25 +146,26 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
     def read_a(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
         *place, row = e.indices.digits(m, [*places, features])
         where, inside = window_position(e, tuple(place), k[1:], dims, sizes)
+        part, g = e.indices.digits(g, [parts, groups])
         at = [ZERO] * lhs.shape.rank
         at[labels.input_feature_dimension] = k[0]
         at[labels.input_batch_dimension] = g.times(features).plus(row)
-        for d, x in zip(labels.input_spatial_dimensions, where):
+        for d, x in zip(labels.input_spatial_dimensions, (part, *where)[1 - skipped :]):
             at[d] = x
         return _padded(e, lhs, tuple(at), inside, of)
 
     def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
         *place, row = e.indices.digits(m, [*places, features])
+        part, g = e.indices.digits(g, [parts, groups])
         at = [ZERO] * i.shape.rank
         at[labels.output_batch_dimension] = row
         at[labels.output_feature_dimension] = g.times(columns).plus(n)
-        for d, x in zip(labels.output_spatial_dimensions, place):
+        for d, x in zip(labels.output_spatial_dimensions, (part, *place)[1 - skipped :]):
             at[d] = x
         return tuple(at)
 
     a_lanes = "m" if fastest(lhs, leaves) == labels.input_batch_dimension else "k"
-    last_digit = labels.kernel_spatial_dimensions[-1] if dims else -1
-    b_lanes = "k" if fastest(rhs, leaves) == last_digit else "n"
+    last = labels.kernel_spatial_dimensions[-1] if dims else -1
     outer = places
     if dims and rows < FEW_ROWS and a_lanes == "m" and groups == 1 and dims[-1].stride == 1:
         # Neighbouring places of the window and their few features are contiguous in the input.
@@ -166,14 +173,14 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
     return Product(
         i,
         of,
-        groups,
+        parts * groups,
         rows,
         columns,
         (images, *[w.size for w in dims]),
         read_a,
-        _kernel_reader(i, of, columns, 0),
+        _kernel_reader(i, of, columns, 0, parts),
         index,
         a_lanes,
-        b_lanes,
+        "k" if fastest(rhs, leaves) == last else "n",
         row_groups=prod(outer),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import hloom
+from hloom.analysis.shared_window import shared_parts
 from tests.codegen.products import agrees
 
 
@@ -164,6 +166,41 @@ def test_weight_gradients_of_groups() -> None:
     agrees(module(*strided, GRADIENTS, group), "f32")
     grouped = ("2,6,5,24", "2,6,5,27", "3,3,8,27", "size=6x5 pad=1_1x1_1")
     agrees(module(*grouped, GRADIENTS, ", batch_group_count=3"), "f32")
+
+
+# Gradients of few weights over so much that the images are cut in parts.
+PARTS = {
+    "depthwise 48": ("5,31,31,48", "5,31,31,48", "3,3,1,48", "size=31x31 pad=1_1x1_1", 48),
+    "depthwise 144": ("6,14,15,144", "6,14,15,144", "3,3,1,144", "size=14x15 pad=1_1x1_1", 144),
+    "depthwise 20": ("4,60,40,20", "4,60,40,20", "3,2,1,20", "size=60x40 pad=1_1x0_1", 20),
+    "depthwise, strided": (
+        "2,64,64,32",
+        "2,32,32,32",
+        "3,3,1,32",
+        "size=32x32 pad=0_1x0_1 rhs_dilate=2x2",
+        32,
+    ),
+    "few features": (
+        "4,70,64,3",
+        "4,35,32,66",
+        "3,3,3,66",
+        "size=35x32 pad=0_1x0_1 rhs_dilate=2x2",
+        1,
+    ),
+    "features": ("6,40,31,24", "6,40,31,40", "3,3,24,40", "size=40x31 pad=1_1x1_1", 1),
+}
+
+
+@pytest.mark.parametrize("of", ["f32", "f64"])
+@pytest.mark.parametrize("name", PARTS)
+def test_weight_gradients_in_parts(name: str, of: str) -> None:
+    lhs, rhs, out, window, groups = PARTS[name]
+    text = module(lhs, rhs, out, window, GRADIENTS, f", batch_group_count={groups}", of)
+    images = int(lhs.split(",")[0])
+    found = hloom.compile(text).stages.module
+    [conv] = [i for i in found.entry.instructions if i.opcode == "convolution"]
+    assert shared_parts(conv) == images
+    agrees(text, of)
 
 
 def test_epilogue_and_prologue() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
 from hloom.passes.expand.split_k_rewriter import SplitKRewriter
 from hloom.passes.expand.tree_reduction_rewriter import TreeReductionRewriter
+from hloom.passes.expand.weight_gradient_splitter import WeightGradientSplitter
 from hloom.passes.fuse.attention_fusion import AttentionFusion
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.layout.layout_normalization import LayoutNormalization
@@ -45,6 +46,7 @@ def cpu_pipeline() -> Pipeline:
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
             SplitKRewriter(),  # once it is plain which dimension is K, and before anything is fused
+            WeightGradientSplitter(),  # as above
             TreeReductionRewriter(),  # as above
             ReshapeToBitcast(),  # what only renames memory is no work
             AttentionFusion(),  # scores need not be in memory
