@@ -15,12 +15,17 @@ from hloom.frontends.stablehlo.dynamic import constant_of, is_constant
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import OPS
+from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.aliasing import OutputOperandAlias, OutputOperandAliasing
 from hloom.ir.values.backend_config import BackendConfig
 from hloom.ir.values.frontend import FrontendAttributes
+from hloom.ir.values.slices import Slices
 from hloom.types.layout import layout
 from hloom.types.shape import Shape, tuple_shape
 
+OPAQUE = "hlo."
+"""Before the name of an operation of HLO that StableHLO has no name for."""
 API_VERSIONS = (
     "API_VERSION_UNSPECIFIED",
     "API_VERSION_ORIGINAL",
@@ -37,6 +42,8 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     special = SPECIAL.get(target)
     if special is not None:
         return special(scope, op)
+    if target.startswith(OPAQUE):
+        return opaque(scope, op, target.removeprefix(OPAQUE))
     operands = scope.operands(op)
     shape, constraints = _layouts(scope, op, [x.shape for x in operands])
     called = (
@@ -64,11 +71,21 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     return scope.elements(made, len(op.results))
 
 
-def _api_version(op: Any) -> str:
-    """Who has a dictionary as its config is typed; artifacts of JAX say no more about it."""
-    if "mhlo.backend_config" in op.attributes:
-        return "API_VERSION_TYPED_FFI"
-    return API_VERSIONS[integer(op, "api_version", 1)]
+def opaque(scope: Scope, op: Any, opcode: str) -> Instruction:
+    """An operation of HLO that StableHLO lacks, its attributes in HLO text."""
+    if opcode not in OPS:
+        raise scope.error(f"HLO has no operation {opcode}", rule="opcode")
+    declared = OPS[opcode]
+    given: dict[str, Any] = {}
+    for x in op.attributes.get("mhlo.attributes", ()):
+        field = declared.field_by_name.get(x.name)
+        if field is None:
+            raise scope.error(f"{opcode} has no attribute {x.name}", rule="mlir-attribute")
+        given[x.name] = field.kind.parse(Cursor(x.attr.value))
+    called = tuple(
+        scope.program.function(c.value, scope) for c in op.attributes.get("called_computations", ())
+    )
+    return scope.emit(opcode, scope.operands(op), scope.result_shape(op), called, **given)
 
 
 def _api_version(op: Any) -> str:
@@ -164,7 +181,6 @@ def topk(scope: Scope, op: Any) -> list[Instruction]:
         scope.tuple_or_one(op),
         k=int(given["k"].value) if "k" in given else scope.shape(op.results[0]).dims[-1],
         largest=largest,
-        is_stable=True,
     )
     return [scope.element(made, k) for k in range(2)]
 
@@ -180,7 +196,27 @@ def shape_assertion(scope: Scope, op: Any) -> list[Instruction]:
     return []
 
 
+def approx_top_k(scope: Scope, op: Any) -> list[Instruction]:
+    """The exact answer: sorted by the comparator, as many as are asked for."""
+    x, places = scope.operands(op)[:2]
+    order = scope.program.function(op.attributes["called_computations"][0].value, scope)
+    config = op.attributes[
+        "mhlo.backend_config" if "mhlo.backend_config" in op.attributes else "backend_config"
+    ]
+    along = int(config["reduction_dim"].value) % x.shape.rank
+    both = tuple_shape([x.shape, places.shape])
+    ordered = scope.emit("sort", (x, places), both, (order,), dimensions=(along,))
+    made = []
+    for k, result in enumerate(op.results):
+        shape = scope.shape(result)
+        ranges = [(0, size) for size in shape.dims]
+        part = scope.element(ordered, k)
+        made.append(scope.emit("slice", (part,), shape, slice=Slices.of(*ranges)))
+    return made
+
+
 SPECIAL: dict[str, Any] = {
+    "ApproxTopK": approx_top_k,
     "shape_assertion": shape_assertion,
     "mhlo.topk": topk,
     "ragged_all_to_all": ragged_all_to_all,
@@ -225,7 +261,6 @@ def composite_top_k(scope: Scope, op: Any, given: Any) -> list[Instruction]:
         scope.tuple_or_one(op),
         k=int(given["k"].value),
         largest=bool(given["largest"].value) if "largest" in given else True,
-        is_stable=True,
     )
     return [scope.element(made, k) for k in range(2)]
 

@@ -33,7 +33,7 @@ def spread(scope: Scope, op: Any) -> list[Instruction]:
     given = ints(op, "broadcast_dimensions")
     made = []
     for x in operands:
-        if x.shape.dims == result.dims:
+        if x.shape.dims == result.dims and x.shape.dynamic == result.dynamic:
             made.append(x)
             continue
         rank = x.shape.rank

@@ -68,8 +68,6 @@ def broadcast_to(
 ) -> Instruction:
     """x along some dimensions of the result; a dimension of size 1 is dropped where it repeats."""
     source = x.shape
-    if source.dims == result.dims and dimensions == tuple(range(source.rank)):
-        return x if source is result else scope.emit("reshape", (x,), result)
     kept = [k for k, d in enumerate(dimensions) if source.dims[k] == result.dims[d]]
     if len(kept) < source.rank:
         dropped = shape(

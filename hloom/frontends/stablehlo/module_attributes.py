@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import ParseError
-from hloom.frontends.stablehlo.attributes import boolean, integer, word
+from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, word
+from hloom.frontends.stablehlo.bindings import ir
 from hloom.ir.values.aliasing import AliasEntry, BufferDonors, InputOutputAlias
 from hloom.ir.values.frontend import FrontendAttributes
+from hloom.types.layout import layout
+from hloom.types.shape import ProgramShape, Shape, tuple_shape
 
 if TYPE_CHECKING:
     from hloom.frontends.stablehlo.program import Program
@@ -30,9 +33,31 @@ def module_attributes(program: Program, op: Any) -> None:
         module.spmd_parameters_shardings = tuple(
             program.shardings.of_text(word(x)) for x in attributes["mhlo.spmd_parameters_shardings"]
         )
+    if "mhlo.xla_entry_computation_parameter_layouts" in attributes:
+        _layouts(program, attributes)
     if "mhlo.frontend_attributes" in attributes:
         pairs = {x.name: word(x.attr) for x in attributes["mhlo.frontend_attributes"]}
         module.frontend_attributes = FrontendAttributes.of(pairs)
+
+
+def _layouts(program: Program, attributes: Any) -> None:
+    """The layouts in which callers give arguments and get results."""
+    shape = program.module.entry_layout
+    assert shape is not None
+    given = attributes["mhlo.xla_entry_computation_parameter_layouts"]
+    parameters = tuple(map(_placed, shape.parameters, given))
+    result = shape.result
+    if "mhlo.xla_entry_computation_result_layout" in attributes:
+        wanted = attributes["mhlo.xla_entry_computation_result_layout"]
+        if result.is_tuple:
+            result = tuple_shape(map(_placed, result.elements, wanted))
+        else:
+            result = _placed(result, wanted[0] if isinstance(wanted, ir.ArrayAttr) else wanted)
+    program.module.entry_layout = ProgramShape(parameters, (), result)
+
+
+def _placed(shape: Shape, order: Any) -> Shape:
+    return shape.with_layout(layout(plain_ints(order))) if shape.is_array else shape
 
 
 def argument_attributes(program: Program, function: Any) -> None:

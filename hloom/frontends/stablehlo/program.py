@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from hloom.base.collection import paused_collection
@@ -25,8 +26,10 @@ from hloom.frontends.stablehlo.types import Types, UnknownType
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.values.backend_config import BackendConfig
 from hloom.ir.values.frontend import FrontendAttributes
-from hloom.types.shape import ProgramShape
+from hloom.types.shape import ProgramShape, Shape
+from hloom.types.text import shape_from_text
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.\-]*")
 ROOM = "hloom.frontends.stablehlo"
@@ -36,10 +39,15 @@ def graph_of(
     mlir_module: Any, file: str | None = None, text: str = "", *, keep_dynamic: bool = False
 ) -> Module:
     """Our graph of a module of MLIR, which is not changed; `text` is what it was read from."""
-    if not len(IMPORT):
-        load_room(ROOM)
+    load_imports()
     with paused_collection():
         return Program(mlir_module, file, text, keep_dynamic).read()
+
+
+@cache
+def load_imports() -> None:
+    """Let every file register what it reads."""
+    load_room(ROOM)
 
 
 class Program:
@@ -77,12 +85,12 @@ class Program:
                 raise self.error(op, f"{name} has no meaning beside functions", rule="mlir-op")
         entry = self._entry()
         self.module.entry = self._computation(entry, is_entry=True)
-        module_attributes(self, self.mlir.operation)
-        argument_attributes(self, self.functions[entry])
         module = self.module
-        module.stack_frames = self.locations.index
         shape = module.entry.program_shape
         module.entry_layout = ProgramShape(shape.parameters, (), shape.result)
+        module_attributes(self, self.mlir.operation)
+        argument_attributes(self, self.functions[entry])
+        module.stack_frames = self.locations.index
         self._order()
         return module
 
@@ -187,10 +195,18 @@ class Program:
             producer.sharding = self.shardings.of_text(word(op.attributes[name]), scope)
         elif name == "sdy.sharding":
             producer.sharding = self.shardings.of_values(op.attributes[name], len(results))
+        elif name == "xla_shape":
+            producer.shape = self.shape_of_text(word(op.attributes[name]))
+        elif name == "mhlo.backend_config" and producer.opcode != "custom-call":
+            producer.backend_config = BackendConfig(word(op.attributes[name]))
         elif name == "mhlo.frontend_attributes":
             pairs = {x.name: word(x.attr) for x in op.attributes[name]}
             old = producer.frontend_attributes or FrontendAttributes()
             producer.frontend_attributes = old.updated(pairs)
+
+    def shape_of_text(self, text: str) -> Shape:
+        """A shape with layouts that are not the usual ones."""
+        return shape_from_text(text, default_layouts=True)
 
     # -- errors
 

@@ -20,7 +20,9 @@ _ALGORITHMS = {
 @IMPORT.of("stablehlo.rng")
 def rng(scope: Scope, op: Any) -> Instruction:
     """The third operand says the shape of the result, which has it anyway."""
-    low, high = scope.operands(op)[:2]
+    low, high, sizes = scope.operands(op)
+    if sizes.opcode == "constant":
+        scope.taken.append(sizes)
     kind = enumerated(op, "rng_distribution", stablehlo.RngDistributionAttr)
     return scope.emit(
         "rng", (low, high), scope.result_shape(op), distribution=f"rng_{kind.lower()}"

@@ -93,7 +93,7 @@ class Scope:
             else:
                 values.update(zip(op.results, made, strict=True))
             for name in op.attributes:
-                if "." in name:
+                if "." in name or name == "xla_shape":
                     annotate(self, op, name, made)
 
     def inside(self, op: Any, block: Any) -> None:

@@ -36,6 +36,6 @@ def top_k(scope: Scope, op: Any) -> list[Instruction]:
         scope.tuple_or_one(op),
         k=integer(op, "k"),
         largest=boolean(op, "largest", True),
-        is_stable=boolean(op, "is_stable", True),
+        is_stable=boolean(op, "is_stable"),
     )
     return [scope.element(made, k) for k in range(2)]

@@ -1,0 +1,1 @@
+"""Our graph as StableHLO."""
