@@ -217,10 +217,10 @@ def test_text_of_every_stage(adds):
     marks = {
         "hlo": "HloModule adds",
         "plan": "allocation 0: parameter 12 bytes",
-        "kernels": "kernel @k_sum",
-        "llvm": "define void @k_sum(ptr",
-        "assembly": "k_sum:",
-        "thunks": "Kernel   sum @k_sum",
+        "kernels": "kernel @k_adds_sum",
+        "llvm": "define void @k_adds_sum(ptr",
+        "assembly": "k_adds_sum:",
+        "thunks": "Kernel   sum @k_adds_sum",
         "graph": 'digraph "adds"',
     }
     assert tuple(marks) == STAGES

@@ -38,7 +38,7 @@ def test_an_instruction_with_options_is_a_kernel_of_its_own():
     apart = compiled(optimize_for_size=True)
     assert sum(name.startswith("k_") for name in functions(together)) == 1
     found = functions(apart)
-    assert "optsize" in found.pop("k_first")
+    assert "optsize" in found.pop("k_logs_first")
     assert found and not any("optsize" in text for text in found.values())
     x = np.linspace(0.5, 4, 64, dtype=np.float32)
     for a, b in zip(together(x), apart(x)):
@@ -50,7 +50,7 @@ def test_options_change_the_code_of_that_kernel_only():
     executable = compiled(disable_platform_dependent_math=True)
     found = functions(executable)
     if executable.target.machine.has_fma:
-        assert "llvm.fma" not in found.pop("k_first")
+        assert "llvm.fma" not in found.pop("k_logs_first")
         assert any("llvm.fma" in text for text in found.values())
     np.testing.assert_allclose(executable(x)[0].numpy(), np.log(x), rtol=3e-7, atol=1e-7)
 
@@ -66,8 +66,20 @@ ENTRY main {
 }
 """
     found = functions(hloom.compile(text))
-    assert "optsize" in found["k_a"] and "slp" not in found["k_a"]
-    assert "slp-vectorizer-disabled" in found["k_b"] and "optsize" not in found["k_b"]
+    assert "optsize" in found["k_two_a"] and "slp" not in found["k_two_a"]
+    assert "slp-vectorizer-disabled" in found["k_two_b"] and "optsize" not in found["k_two_b"]
+
+
+def test_symbols_are_identifiers_of_their_module():
+    """CPU-13."""
+    text = (
+        "HloModule {}\nENTRY e {{\n  x = f32[9] parameter(0)\n  ROOT add.1 = f32[9] add(x, x)\n}}\n"
+    )
+    one, two = (hloom.compile(text.format(n)) for n in ("my-model.v2", "other"))
+    (first,) = [name for name in functions(one) if name.startswith("k_")]
+    (second,) = [name for name in functions(two) if name.startswith("k_")]
+    assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", first)
+    assert "my_model_v2" in first and first != second
 
 
 def test_a_wrong_option_is_named():

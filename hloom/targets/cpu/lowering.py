@@ -102,12 +102,16 @@ class Lowering:
         return [Kernel(i.name, symbol, tuple(arguments), tuple(writes), k.steps, k.cost_ns)]
 
     def symbol(self, name: str) -> str:
-        """A C identifier for a kernel, not used before (CPU-13)."""
-        plain = "".join([c if c.isascii() and c.isalnum() else "_" for c in name])
-        base = f"k_{plain}"[:80]
+        """A C identifier for a kernel, not used before: module and instruction (CPU-13)."""
+        base = f"k_{_plain(self.module.name)[:40]}_{_plain(name)}"[:100]
         symbol, number = base, 0
         while symbol in self._taken:
             number += 1
             symbol = f"{base}_{number}"
         self._taken.add(symbol)
         return symbol
+
+
+def _plain(name: str) -> str:
+    """A name as part of a C identifier."""
+    return "".join([c if c.isascii() and c.isalnum() else "_" for c in name])
