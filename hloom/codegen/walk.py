@@ -9,13 +9,13 @@ from math import prod
 from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVES
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
+from hloom.codegen.work import element_work
 from hloom.ir.instruction import Instruction
 
 # A step of the grid handles about this many elements of a long row.
 BLOCK = 4096
-# How many vectors of the machine a tile has, by how much work one element is.
+# Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 12.0
-MEDIUM_WORK = 40.0
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = frozenset("pad concatenate gather reduce-window".split())
 
@@ -51,14 +51,24 @@ def is_flat(body: Body) -> bool:
 
 
 def lanes_for(body: Body, vector_bytes: int, work: float) -> int:
-    """How many lanes a tile has: some vectors of the widest type, fewer the more there is to do."""
-    widths = [compute_bytes(x.shape.dtype) for x in body.instructions if x.shape.is_array]
-    widths += [compute_bytes(x.shape.dtype) for x, _ in body.leaves]
-    width = min(max(widths, default=4), 8)
-    vectors = 4 if work <= WIDE_WORK else 2 if work <= MEDIUM_WORK else 1
+    """How many lanes a tile has: some vectors, fewer the more there is to do. Two at least, where
+    nothing is masked: operations that wait for one another take turns then."""
+    vectors = 4 if work <= WIDE_WORK else 2
     if any(x.opcode in MASKED for x in body.instructions):
         vectors = 1
-    return max(1, vector_bytes // width) * vectors
+    return max(1, vector_bytes // _lane_bytes(body)) * vectors
+
+
+def _lane_bytes(body: Body) -> int:
+    """The bytes of an element that vectors are counted by: the widest type, or half of it where
+    it is rare. Indices of 8 bytes in a body of floats take two registers, not half of each."""
+    work: dict[int, float] = {}
+    for x in (*body.instructions, *(x for x, _ in body.leaves)):
+        if x.shape.is_array:
+            width = min(compute_bytes(x.shape.dtype), 8)
+            work[width] = work.get(width, 0.0) + element_work(x)
+    widest = max(work, default=4)
+    return widest // 2 if work.get(widest, 0.0) * 4 < sum(work.values()) else widest
 
 
 def row_count(body: Body, sizes: Sequence[int]) -> int | None:

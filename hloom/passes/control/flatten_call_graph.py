@@ -20,6 +20,12 @@ def only_called_by_calls(computation: Computation) -> bool:
     return bool(computation.callers) and all(i.opcode == "call" for i in computation.callers)
 
 
+def not_called_by_loops(computation: Computation) -> bool:
+    """A skip handler: only bodies and conditions of loops get one caller each, so that passes may
+    write into a body what they know of its loop. Reducers and comparators stay shared."""
+    return all(i.opcode != "while" for i in computation.callers)
+
+
 def clone(c: Computation, module: Module) -> Computation:
     """A copy of a computation that calls the same computations, with the same schedule."""
     made, new_for_old = copy_computation(c, module, f"{c.name}.clone")

@@ -9,6 +9,10 @@ canonical form. `LAST` runs when nothing is left to be moved: barriers go there.
 from __future__ import annotations
 
 from hloom.passes.control.call_inliner import CallInliner
+from hloom.passes.control.flatten_call_graph import (
+    FlattenCallGraph,
+    not_called_by_loops,
+)
 from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.batch_norm_expander import BatchNormExpander
 from hloom.passes.expand.conv_canonicalization import ConvolutionCanonicalization
@@ -66,6 +70,7 @@ EXPANSION: tuple[Pass, ...] = (
     RngBitGeneratorExpander(),
     StochasticConvertDecomposer(),
     CallInliner(),  # what scans call
+    FlattenCallGraph(skip=not_called_by_loops),  # passes on loops write into bodies
     ZeroSizedHloElimination(),  # before dots and convolutions are merged over no elements
     WhileLoopSimplifier(),
     WhileLoopConstantSinking(),  # constants in the body tell algsimp and trip counts more

@@ -7,10 +7,11 @@ how many cheap ones it is worth. Only orders of magnitude matter: nothing here c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
 
-from hloom.analysis.fusible import INDEX_MAPS, RENAMES
+from hloom.analysis.fusible import INDEX_MAPS, RENAMES, pointwise_opcodes
 from hloom.ir.instruction import Instruction
 
 OPERATION_NS = 0.03
@@ -75,6 +76,36 @@ def read_bytes(i: Instruction) -> int:
         if x.opcode not in ("constant", "iota"):
             total += size_bytes(x)
     return total
+
+
+def large_operands(i: Instruction) -> list[Instruction]:
+    """The different operands that hold about as much as `i` itself, seen through what renames and
+    repeats."""
+    found: dict[Instruction, None] = {}
+    for x in i.operands:
+        inner = x
+        while inner.opcode in INDEX_MAPS and len(inner.operands) == 1:
+            inner = inner.operands[0]
+        if inner.opcode not in ("constant", "iota") and inner.shape.size * 2 > i.shape.size:
+            found[x] = None
+    return list(found)
+
+
+def ends_within(i: Instruction, most: float, members: Collection[Instruction]) -> bool:
+    """Whether all that `i` is computed from, back to what is in memory in any case, weighs no
+    more than that; what is among `members` is paid for."""
+    seen: set[Instruction] = {i}
+    stack = [i]
+    while stack:
+        x = stack.pop()
+        if x in members or (x.opcode not in pointwise_opcodes() and x.opcode not in INDEX_MAPS):
+            continue
+        most -= weight(x)
+        if most < 0:
+            return False
+        stack += [o for o in x.operands if o not in seen]
+        seen.update(x.operands)
+    return True
 
 
 def is_cheap_twice(i: Instruction, times: int, most: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hloom.analysis.fusible import RENAMES, pointwise_opcodes
@@ -18,6 +19,7 @@ class Limits:
     operands: int = 60
     """A concatenate of more keeps its own."""
     instructions: int = 200
+    """That compute something; with what renames or repeats values twice as many."""
     row_bytes: int = 1 << 19
     """Of all operands and results, one row: replayed from the second cache."""
     row_parallel: int = 1 << 16
@@ -34,6 +36,13 @@ class Limits:
     """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
     heroes: bool = True
     """Whether dots and convolutions take operands and readers in."""
+
+    def full(self, members: Collection[Instruction], more: int = 0) -> bool:
+        """Whether a kernel of these and some more has too many instructions."""
+        most = self.instructions - more
+        if len(members) <= most:
+            return False
+        return len(members) > 2 * most or sum([cost.weight(m) > 0 for m in members]) > most
 
 
 TOO_DEAR = "it would be computed again and again"
@@ -75,7 +84,7 @@ class Group:
         why = form.refuses(p)
         if why is not None:
             return why
-        if len(form.members) >= limits.instructions and p.opcode != "constant":
+        if p.opcode != "constant" and limits.full(form.members, 1):
             return TOO_MANY
         if len(form.accesses) > limits.operands:
             new = sum(x not in form.accesses for x in p.operands) - 1
@@ -143,9 +152,15 @@ class Group:
         if w >= 1 and p.opcode != "convert" and is_epilogue(p):
             return "it goes behind the dot that it reads"
         side = self.form.prologue[p]
-        if self.account.prologue[side] + w > cost.prologue_limit(hero, side):
+        left = cost.prologue_limit(hero, side) - self.account.prologue[side]
+        if w > left or (self._widens(p) and not cost.ends_within(p, left, self.members)):
             return "too much to compute for each element a dot reads"
         return None
+
+    def _widens(self, p: Instruction) -> bool:
+        """Whether more arrays are read if `p` joins: a bad place to end what is too long."""
+        accesses = self.form.accesses
+        return sum(x not in accesses for x in cost.large_operands(p)) > 1
 
     def admit(self, p: Instruction, copies: int) -> None:
         """Take in a producer that was not refused; `copies`: in how many kernels it will be."""

@@ -121,7 +121,7 @@ class Merger:
     def _combined(self, a: Group, b: Group, sequence: bool) -> Group | str:
         limits = self.plan.limits
         members = a.members | b.members
-        if len(members) > limits.instructions:
+        if limits.full(members):
             return TOO_MANY
         updated = [t.operands[0] for f in (*a.forms, *b.forms) for t in f.targets.values()]
         if any(x in members for x in updated):

@@ -70,7 +70,7 @@ class _Keys:
     def expression(self, i: Instruction, operands: tuple[Any, ...]) -> Hashable:
         attrs = i.attrs
         if i.opcode == "constant" and attrs.literal.is_elided:
-            return ("elided", i.id)
+            return ("elided", id(attrs.literal))  # copies of one constant share it
         if i.opcode in COMMUTATIVE:
             operands = tuple(sorted(operands))
         if self.ignore_channels and i.opcode in COLLECTIVES and attrs.channel_id is not None:

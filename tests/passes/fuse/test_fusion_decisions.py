@@ -68,3 +68,39 @@ ENTRY e {
 
 def show_module_body(c):
     return str(c).split("{", 1)[1]
+
+
+def test_what_only_repeats_does_not_fill_a_kernel():
+    text = "HloModule m\nENTRY e {\n  x0 = f32[5] parameter(0)\n"
+    for k in range(1, 6):
+        text += f"  c{k} = f32[] constant({k})\n  b{k} = f32[5] broadcast(c{k}), dimensions={{}}\n"
+        text += f"  x{k} = f32[5] add(x{k - 1}, b{k})\n"
+    module = parse_module(text.replace("x5 = ", "ROOT x5 = ") + "}")
+    pass_named("fusion", max_instructions=8).run(module)
+    assert module.entry.root.opcode == "fusion"
+    assert module.entry.root.operands == (module.entry.parameters[0],)
+
+
+def product_of_chain(links: int) -> str:
+    """A product that reads the end of a chain; every link reads both values of the one before."""
+    text = (
+        "HloModule m\nENTRY e {\n  a0 = f32[64,64] parameter(0)\n  b0 = f32[64,64] parameter(1)\n"
+    )
+    for k in range(1, links + 1):
+        text += f"  a{k} = f32[64,64] add(a{k - 1}, b{k - 1})\n"
+        text += f"  b{k} = f32[64,64] multiply(a{k}, b{k - 1})\n"
+    text += f"  joined = f32[64,64] subtract(a{links}, b{links})\n  end = f32[64,64] abs(joined)\n"
+    text += "  w = f32[64,64] parameter(2)\n  ROOT d = f32[64,64] dot(end, w), "
+    return text + "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}"
+
+
+def test_a_chain_that_is_too_long_for_a_product_ends_where_one_array_is_read():
+    short = parse_module(product_of_chain(4))
+    pass_named("fusion").run(short)
+    assert [x.opcode for x in short.entry.root.operands] == ["parameter"] * 3
+    long = parse_module(product_of_chain(40))
+    pass_named("fusion").run(long)
+    chain, w = sorted(long.entry.root.operands, key=lambda x: x.opcode)
+    assert (chain.opcode, w.opcode) == ("fusion", "parameter")
+    assert chain.called[0].root.opcode == "subtract"
+    assert all(x.opcode == "parameter" for x in chain.operands)
