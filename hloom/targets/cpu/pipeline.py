@@ -12,6 +12,7 @@ from hloom.passes.layout.layout_normalization import LayoutNormalization
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
+from hloom.passes.normalize.while_loop_unroller import WhileLoopUnroller
 from hloom.passes.pass_ import Pass
 from hloom.passes.pipeline import FixedPoint, Pipeline
 from hloom.passes.simplify.algsimp import AlgebraicSimplifier
@@ -41,6 +42,7 @@ def cpu_pipeline() -> Pipeline:
             Pipeline("expansion", EXPANSION),  # few opcodes are left, in canonical forms
             simplification(),
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
+            WhileLoopUnroller(),  # once bodies are small: short loops become fusions
             WhileLoopInvariantCodeMotion(),  # loops compute only what changes
             Pipeline("barriers", LAST),  # nothing moves across computations from here on
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
