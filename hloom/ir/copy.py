@@ -20,11 +20,15 @@ def copy_instructions(
 ) -> None:
     """Append copies of instructions; `new_for_old` maps what they read, and grows by them.
 
-    Calls go to `callees[c]` where given, else to the same computation.
+    Calls go to `callees[c]` where given, else to the same computation; a fusion has a body of its
+    own, so that is copied.
     """
+    module = into.module
     for i in order:
         operands = tuple([new_for_old[x] for x in i.operands])
         called = tuple([callees.get(c, c) for c in i.called]) if callees else i.called
+        if i.opcode == "fusion" and called == i.called and module is not None:
+            called = tuple([copy_computation(c, module)[0] for c in called])
         made = into.append(i.opcode, i.attrs, operands, i.shape, i.name, called)
         made.copy_annotations(i)
         new_for_old[i] = made

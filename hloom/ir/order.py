@@ -53,9 +53,16 @@ def order_like(old: Iterable[Instruction], c: Computation) -> list[Instruction]:
     return list(order)
 
 
+def is_applied(c: Computation) -> bool:
+    """Whether it is called, and by nothing that runs it as a step of the program."""
+    runs = ("call", "while", "conditional", "async-start")
+    return bool(c.callers) and not any(i.opcode in runs for i in c.callers)
+
+
 def repair_schedules(module: Module) -> None:
     """After a rewrite of a scheduled module: make its schedules hold what is there now, in the
-    order that it was in. Bodies that are no longer called and have no schedule go."""
+    order that it was in. What has become a step of the program gets an order; bodies that are no
+    longer called and have no schedule go."""
     if module.schedule is None:
         return
     for c in reversed(module.computations_in_order()):
@@ -64,3 +71,6 @@ def repair_schedules(module: Module) -> None:
     module.schedule = {
         c: order_like(old, c) for c, old in module.schedule.items() if c in module.computations
     }
+    for c in module.computations:
+        if c not in module.schedule and not c.is_fusion and not is_applied(c):
+            module.schedule[c] = c.in_order()

@@ -11,7 +11,9 @@ from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.ir.order import repair_schedules
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads
+from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
+from hloom.rewrite.fusion import drop_unread_operands
 
 
 class ComputationPass(Pass):
@@ -36,9 +38,13 @@ class ComputationPass(Pass):
 
 
 def settle(module: Module, changed: Iterable[Computation]) -> None:
-    """Put operands before readers again in what changed, and mend schedules."""
+    """Put operands before readers again in what changed, drop what bodies of fusions read no more,
+    and mend schedules."""
     changed = list(changed)
     for c in changed:
+        if c.is_fusion:
+            remove_dead_instructions(c)
+            drop_unread_operands(c)
         c.reorder(c.in_order())
     if changed:
         repair_schedules(module)

@@ -7,6 +7,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.order import is_applied
 from hloom.ir.values.aliasing import show_index, subshape
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.ir.verify.shapes import malformed
@@ -116,7 +117,7 @@ def _check_schedule(
     for c in module.computations:
         order = schedule.get(c)
         if order is None:
-            if not c.is_fusion and not _is_applied(c):
+            if not c.is_fusion and not is_applied(c):
                 yield broken("schedule", "the computation is not scheduled", c)
             continue
         done: set[Instruction] = set()
@@ -133,12 +134,6 @@ def _check_schedule(
             missing = [i.name for i in c.instructions if i not in done][:1]
             what = f"%{missing[0]} is not scheduled" if missing else "others are scheduled as well"
             yield broken("schedule", what, c)
-
-
-def _is_applied(c: Computation) -> bool:
-    """Whether it is called, and by nothing that runs it as a step of the program."""
-    runs = ("call", "while", "conditional", "async-start")
-    return bool(c.callers) and not any(i.opcode in runs for i in c.callers)
 
 
 def _check_original_value(i: Instruction) -> Iterator[VerifyError]:
