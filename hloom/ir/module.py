@@ -156,7 +156,7 @@ class Module:
                 if c in done:
                     stack.pop()
                     continue
-                waiting = [x for i in c.instructions for x in i.called if x not in done]
+                waiting = [x for i in c.instructions if i.called for x in i.called if x not in done]
                 if not waiting:
                     done[c] = None
                     open_.discard(c)

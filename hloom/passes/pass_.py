@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar, dataclass_transform
 
 from hloom.base.registry import Registry
@@ -13,7 +14,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.ir.order import repair_schedules
 from hloom.passes.facts import Fact
-from hloom.rewrite.driver import Trace, apply_rules, rule_table
+from hloom.rewrite.driver import RuleTable, Trace, apply_rules, rule_table
 from hloom.rewrite.fusion import drop_unread_operands
 from hloom.rewrite.rule import Rule
 
@@ -81,9 +82,9 @@ class RewritePass(Pass):
     ) -> PassResult:
         fired: Counter[str] = Counter()
         changed = False
-        rules = rule_table(self.active_rules())
+        rules = _table_of(self)
         for c in on_threads(module, threads):
-            if c.is_fusion and not self.into_fusions:
+            if (c.is_fusion and not self.into_fusions) or not _is_of_use(rules, c):
                 continue
             count = len(c.instructions)
             fired += apply_rules(c, rules, trace=trace)
@@ -93,6 +94,18 @@ class RewritePass(Pass):
         if changed or fired:
             repair_schedules(module)
         return PassResult(changed or fired.total() > 0, fired)
+
+
+@cache
+def _table_of(p: RewritePass) -> RuleTable:
+    """The rules of a pass by opcode: as long as the class and the options are the same."""
+    return rule_table(p.active_rules())
+
+
+def _is_of_use(rules: RuleTable, c: Computation) -> bool:
+    """Whether a rule is for an instruction of the computation, or one is unread and would go."""
+    root = c.root
+    return any(i.opcode in rules or (not i.users and i is not root) for i in c.instructions)
 
 
 PASSES: Registry[str, type[Pass]] = Registry("pass")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
 from hloom.passes.expand.split_k_rewriter import SplitKRewriter
 from hloom.passes.expand.tree_reduction_rewriter import TreeReductionRewriter
@@ -34,6 +36,7 @@ def simplification() -> Pass:
     return FixedPoint(Pipeline("simplification", inner), limit=5)
 
 
+@cache
 def cpu_pipeline() -> Pipeline:
     """What runs between verification and scheduling."""
     return Pipeline(
