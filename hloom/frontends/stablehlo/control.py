@@ -120,9 +120,6 @@ def case(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         inputs.append(scope.tuple_of(captures.instructions))
     if selector.shape.dtype not in (PRED, S32):
         selector = scope.emit("convert", (selector,), shape(S32))
-    if len(called) == 1 and selector.shape.dtype is not PRED:
-        made = scope.emit("call", (inputs[0],), called[0].root.shape, (called[0],))
-        return scope.elements(made, len(op.results))
     made = scope.emit("conditional", (selector, *inputs), scope.tuple_or_one(op), tuple(called))
     return scope.elements(made, len(op.results))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hloom.frontends.stablehlo.attributes import boolean, integer, ints, table
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
@@ -118,6 +120,7 @@ def batch_norm_grad(scope: Scope, op: Any) -> Instruction | list[Instruction]:
 
 def _norm(op: Any) -> dict[str, Any]:
     return {
-        "epsilon": op.attributes["epsilon"].value,
+        # As single precision writes it: 1e-5, not the double next to it.
+        "epsilon": float(str(np.float32(op.attributes["epsilon"].value))),
         "feature_index": integer(op, "feature_index"),
     }

@@ -10,10 +10,10 @@ from hloom.ir.instruction import Instruction
 
 @export("constant", handles="literal")
 def constant(w: Writer, i: Instruction) -> None:
-    literal = i.attrs.literal
-    if literal.is_elided or not i.shape.is_array:
+    """Values that were elided are written as they are made up everywhere else."""
+    if not i.shape.is_array:
         raise Declined
-    w.op(i, "stablehlo.constant", [], [], {"value": dense(literal)})
+    w.op(i, "stablehlo.constant", [], [], {"value": dense(i.attrs.literal)})
 
 
 @export("iota", handles="iota_dimension")
@@ -76,6 +76,8 @@ def pad(w: Writer, i: Instruction) -> None:
 
 @export("dynamic-slice", handles="dynamic_slice_sizes")
 def dynamic_slice(w: Writer, i: Instruction) -> None:
+    if not i.shape.rank:  # MLIR's short form of it does not read back
+        raise Declined
     w.simple(i, "stablehlo.dynamic_slice", {"slice_sizes": ints(i.attrs.dynamic_slice_sizes)})
 
 
