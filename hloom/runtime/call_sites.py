@@ -18,6 +18,7 @@ from hloom.runtime import ffi, lapack
 from hloom.runtime.attributes import parsed_attributes
 from hloom.runtime.call_frame import Attribute, Frame, RawAttribute
 from hloom.runtime.native import Context, ExecutionError, library
+from hloom.runtime.raised import take_raised
 
 
 class MissingHandlerError(HloError):
@@ -110,8 +111,9 @@ class CallSites:
             ctypes.c_void_p(context.handle), ctypes.byref(self.raw), ctypes.c_int64(self.count)
         )
         if status:
+            raised = take_raised(context.handle)
             words = (native.hl_context_message(context.handle) or b"").decode(errors="replace")
-            raise ExecutionError(words, status)
+            raise ExecutionError(words, status) from raised
 
 
 def _end(raw: Any, count: int) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.runtime.call_frame import STAGES, Attribute, Frame, RawFrame, Typed, decoded, view
 from hloom.runtime.native import library
+from hloom.runtime.raised import hold_raised
 from hloom.types.dtype import BY_NAME, TOKEN
 
 CODES = (
@@ -158,7 +159,9 @@ class _PythonHandler:
             self._run(context, raw.contents)
         except HandlerError as error:
             return _told(context, error.code, f"custom call {self.name}: {error.message}")
-        except Exception as error:
+        except BaseException as error:
+            # Also Ctrl-C: whatever escaped from here would be lost, and the program go on.
+            hold_raised(context, error)
             message = f"custom call {self.name}: {type(error).__name__}: {error}"
             return _told(context, "INTERNAL", message)
         return 0
@@ -219,7 +222,7 @@ def register(
     """Makes Python functions the handler of custom calls to `name`, in place of an earlier one.
 
     They are called with the GIL held. A HandlerError's code is the status of the execution; any
-    other exception is an INTERNAL error.
+    other exception is an INTERNAL error, and its cause; Ctrl-C comes out of the execution.
     """
     given = dict(zip(STAGES, (instantiate, prepare, initialize, execute)))
     stages = {stage: function for stage, function in given.items() if function is not None}

@@ -25,6 +25,7 @@ from hloom.runtime.library import (
     library,
 )
 from hloom.runtime.processors import checked_threads
+from hloom.runtime.raised import forget_raised, take_raised
 
 __all__ = [
     "Context",
@@ -324,6 +325,7 @@ class Context(_Owner):
         ]
         handle = allocated(native.hl_context_new(*handles[:2]), "a context")
         self._own(handle, native.hl_context_free)
+        forget_raised(handle)
         timeout = -1 if feed_timeout_s is None else int(feed_timeout_s * 1e9)
         native.hl_context_set_feeds(handle, *handles[2:], timeout)
         native.hl_context_set_rng(handle, None if random is None else random.handle)
@@ -363,10 +365,12 @@ class Context(_Owner):
     def _raise(self, status: int) -> None:
         """Raises what went wrong."""
         exception, self._exception = self._exception, None
+        raised = take_raised(self.handle)
         if exception is not None:
             raise exception
         message = (library().hl_context_message(self.handle) or b"").decode(errors="replace")
-        raise ExecutionError(message or "the context is already running a program", status)
+        message = message or "the context is already running a program"
+        raise ExecutionError(message, status) from raised
 
     def _in_thread(self, handle: int, main: int, buffers: ctypes.Array) -> int:
         """hl_execute beside this thread, which meanwhile can be interrupted."""

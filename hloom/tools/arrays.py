@@ -27,7 +27,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         with found:
             return {name: found[name] for name in found.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        why = getattr(error, "strerror", None) or str(error).split("\n")[0]
+        # What numpy says of a file that is none of its own is advice about pickles.
+        why = getattr(error, "strerror", None) or "it holds no arrays that can be read"
+        if isinstance(error, KeyError | zipfile.BadZipFile | zlib.error):
+            why = f"{why} ({error})"
         raise api.UsageError(f"cannot read {path}: {why}", hint="an .npz file is needed") from None
 
 

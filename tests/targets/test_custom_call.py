@@ -328,3 +328,34 @@ def test_handlers_of_xla_keep_a_state_as_long_as_the_executable(tmp_path: Path):
         ExecutionError, match=r"%c \(test.staged\): .*\n.*\n.*expected F32 but got F64"
     ):
         built(text.replace("2.5 : f32", "2.5 : f64"))
+
+
+@pytest.mark.parametrize("stage", ["instantiate", "prepare", "execute"])
+def test_what_a_handler_raises_is_the_cause_and_an_interruption_comes_out(stage: str):
+    error: list[BaseException] = []
+
+    def handler(call: ffi.Call) -> None:
+        if error and call.stage == stage:
+            raise error[0]
+
+    ffi.register("hloom.raises", handler, instantiate=handler, prepare=handler)
+    text = """HloModule raises
+ENTRY main {
+  x = f32[2] parameter(0)
+  ROOT c = f32[2] custom-call(x), custom_call_target="hloom.raises"
+}
+"""
+
+    def once() -> object:
+        return hloom.compile(text)(np.ones(2, np.float32))
+
+    once()
+    error.append(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        once()
+    error[0] = ValueError("not so")
+    with pytest.raises(ExecutionError, match="ValueError: not so") as caught:
+        once()
+    assert caught.value.__cause__ is error[0]
+    error.clear()
+    once()
