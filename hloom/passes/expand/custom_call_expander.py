@@ -56,7 +56,13 @@ class CustomCallExpander(Expander):
         return b.emit(opcode, x)
 
     def top_k(self, b: Expansion, i: Instruction, largest: bool) -> Instruction | None:
-        values, indices = i.shape.elements
-        if indices.dtype is not S32 or values.is_dynamic or values.dtype.is_complex:
+        x, parts = i.operands[0].shape, i.shape.elements
+        if len(parts) != 2 or not x.is_array or not x.rank or x.is_dynamic or x.dtype.is_complex:
             return None  # complex numbers have no order
-        return b.topk(i.operands[0], k=values.dims[-1], largest=largest)
+        values, indices = parts
+        k = values.dims[-1] if values.is_array and values.rank else x.dims[-1] + 1
+        wanted = (*x.dims[:-1], k)
+        fits = (values.dtype, values.dims) == (x.dtype, wanted) and k <= x.dims[-1]
+        if not fits or indices.dtype is not S32 or indices.dims != wanted:
+            return None
+        return b.topk(i.operands[0], k=k, largest=largest)

@@ -58,7 +58,7 @@ def transpose(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
 @RULES.of("set-dimension-size")
 def set_dimension_size(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     x, size = operands
-    return Sized(x.value, {**x.sizes, i.attrs.dimensions[0]: size.value})
+    return Sized(x.value, {**x.sizes, i.attrs.dimensions[0]: m.b.reshaped(size.value, ())})
 
 
 @RULES.of("get-dimension-size")
@@ -331,7 +331,8 @@ def reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
 @RULES.of("dynamic-reshape")
 def dynamic_reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     x, *sizes = operands
-    made = {d: s.value for d, s in enumerate(sizes) if i.shape.is_dynamic_dim(d)}
+    flags = [d for d in range(i.shape.rank) if i.shape.is_dynamic_dim(d)]
+    made = {d: m.b.reshaped(sizes[d].value, ()) for d in flags}
     return Sized(compacted(m, x, i.shape, made), made)
 
 

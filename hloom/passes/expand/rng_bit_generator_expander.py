@@ -19,6 +19,10 @@ from hloom.types.shape import Shape, shape
 WORDS = {8: U8, 16: U16, 32: U32, 64: U64}
 
 
+MOST_STATE_WORDS = 64
+"""Generators read three at most."""
+
+
 def state_words(b: Expansion, i: Instruction, state: Instruction) -> list[Instruction]:
     """The 64-bit words of a state as u64 scalars."""
     of = state.shape
@@ -28,6 +32,8 @@ def state_words(b: Expansion, i: Instruction, state: Instruction) -> list[Instru
         pairs = b.reshaped(state, (of.size // 2, 2))
         state = b.emit("bitcast-convert", pairs, shape=shape(U64, (of.size // 2,)))
     count = state.shape.size
+    if count > MOST_STATE_WORDS:
+        raise refuse(i, f"no generator has a state of {count} words", "rng-state")
     flat = b.reshaped(state, (count,))
     if count < 2:
         raise refuse(i, "a random state has at least 128 bits", "rng-state")

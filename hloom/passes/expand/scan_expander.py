@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import Window, WindowDimension
-from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
 from hloom.passes.pass_ import register
 from hloom.types import limits
@@ -45,6 +45,9 @@ def identity(b: Expansion, opcode: str, dtype: DType) -> Instruction:
         "minimum": limits.max_value,
     }[opcode](dtype)
     return b.scalar(value, dtype)
+
+
+MOST_STEPS = 2**31 - 1
 
 
 @register
@@ -87,6 +90,8 @@ class ScanExpander(Expander):
         parts = i.shape.elements if i.shape.is_tuple else (i.shape,)
         outputs = parts[: len(parts) - len(carries)]
         steps = inputs[0].shape.dims[axis] if inputs else outputs[0].dims[axis]
+        if steps > MOST_STEPS:
+            raise refuse(i, f"no loop is made for {steps} steps, more than 32 bits count", "scan")
         empty = [b.full(0, s.dtype, s.dims) for s in outputs]
 
         def step(b: Expansion, k, state, fixed):

@@ -7,6 +7,8 @@ generator then meets no loop of no steps.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from hloom.ir.instruction import Instruction
@@ -46,6 +48,9 @@ def of_nothing(b: Expansion, i: Instruction) -> Instruction | None:
     return None
 
 
+MOST_BESIDE_ZERO = 1 << 56
+
+
 @register
 class ZeroSizedHloElimination(Expander):
     """Replace arrays without elements by constants, and operations on nothing by their result."""
@@ -61,6 +66,8 @@ class ZeroSizedHloElimination(Expander):
         if not of.is_array or of.is_dynamic or i.has_side_effect:
             return None
         if 0 in of.dims:
+            if prod(n for n in of.dims if n) > MOST_BESIDE_ZERO:
+                return None  # numpy has no such array, without elements or not
             empty = np.zeros(of.dims, of.dtype.numpy)
             return b.emit("constant", literal=Literal.owning(empty, of), shape=of)
         return of_nothing(b, i) if i.operands else None
