@@ -23,7 +23,8 @@ class Computation:
     """Parameters in, `root` out.
 
     `instructions` is an ordered set in program order: appended order, which after edits need not
-    be topological (`in_order` is). `callers` maps each calling instruction to how many times it
+    be topological (`in_order` is; `is_sorted` remembers that it was found so, and every method that
+    could change that makes it False). `callers` maps each calling instruction to how many times it
     names this computation; it is kept true by every editing method (IR-23).
     """
 
@@ -34,6 +35,7 @@ class Computation:
         "execution_thread",
         "id",
         "instructions",
+        "is_sorted",
         "module",
         "name",
         "names",
@@ -45,6 +47,7 @@ class Computation:
         self.module = module
         self.id = -1
         self.instructions: dict[Instruction, None] = {}
+        self.is_sorted = True
         self.names: dict[str, Instruction] = {}
         self.parameters: list[Instruction] = []
         self.callers: dict[Instruction, int] = {}
@@ -105,9 +108,12 @@ class Computation:
     def in_order(self) -> list[Instruction]:
         """Every instruction, operands and control predecessors before readers.
 
-        Program order when that is already topological (no work is done then but one scan), else
-        a stable depth-first post order. A cycle raises `GraphError` naming an instruction on it.
+        Program order when that is already topological (no work is done then but one scan, after
+        an edit), else a stable depth-first post order. A cycle raises `GraphError` naming an
+        instruction on it.
         """
+        if self.is_sorted:
+            return list(self.instructions)
         seen: set[Instruction] = set()
         holds, add = seen.issuperset, seen.add
         for i in self.instructions:
@@ -116,6 +122,7 @@ class Computation:
             if i.control_predecessors and not holds(i.control_predecessors):
                 return self._post_order()
             add(i)
+        self.is_sorted = True
         return list(self.instructions)
 
     def _post_order(self) -> list[Instruction]:
@@ -231,6 +238,8 @@ class Computation:
             return []
         readers = list(old.users)
         new_users = new.users
+        if readers:
+            self.is_sorted = False
         for reader in readers:
             reader.operands = tuple([new if x is old else x for x in reader.operands])
             new_users[reader] = None
@@ -268,4 +277,4 @@ class Computation:
         made = dict.fromkeys(order)
         if made.keys() != self.instructions.keys():
             raise GraphError(f"the new order of %{self.name} has other instructions")
-        self.instructions = made
+        self.instructions, self.is_sorted = made, False

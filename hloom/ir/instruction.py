@@ -102,6 +102,7 @@ class Instruction:
         if before not in self.control_predecessors:
             self.control_predecessors += (before,)
             before.control_successors += (self,)
+            self.parent.is_sorted = False
 
     def remove_control_predecessor(self, before: Instruction) -> None:
         self.control_predecessors = tuple(x for x in self.control_predecessors if x is not before)
@@ -119,6 +120,7 @@ class Instruction:
         for x in self.operands:
             x.users.pop(self, None)
         self.operands = operands
+        self.parent.is_sorted = False
         for x in operands:
             x.users[self] = None
 
