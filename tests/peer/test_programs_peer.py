@@ -4,36 +4,22 @@ A few of each family run here; `HLOOM_PEER_ALL=1` runs every program, and each p
 """
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from tests.peer.families import said_of_family
 
 pytest.importorskip("jaxlib")
 pytest.importorskip("jax")
 
-HERE = Path(__file__).parent
 FAMILIES = "elementwise data folds linear arrays indexing randomness control networks".split()
 FAMILIES += ["gradients", "devices"]
-WHOLE = "HLOOM_PEER_ALL" in os.environ
-EVERY = 1 if WHOLE else 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_programs_agree_with_xla(family):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(HERE / "programs/check.py"), family, str(EVERY)],
-        capture_output=True,
-        text=True,
-        timeout=3600 if WHOLE else 300,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent.parent)},
-    )
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert said, done.stderr[-2000:]
-    assert done.returncode == 0, f"died in {said[-1]}: {done.stderr[-2000:]}"
+    said = said_of_family("check.py", family)
     wrong = [line for line in said if line.get("wrong") or "refused" in line]
     assert not wrong, json.dumps(wrong, indent=1)[:6000]
     assert sum("done" in line for line in said) >= 2
