@@ -254,7 +254,7 @@ def _behind(x: Array) -> Array | None:
 
 @MEANING.of("dynamic-reshape")
 def dynamic_reshape(i: Instruction, frame: Frame, x: Array, *sizes: Array) -> Array:
-    wanted = tuple(int(n) for n in sizes)
+    wanted = tuple(int(n.item()) for n in sizes)
     for k, (n, bound) in enumerate(zip(wanted, i.shape.dims)):
         if not 0 <= n <= bound and bound >= 0:
             raise EvalError(f"size {n} of dimension {k} is outside of {i.shape}")
