@@ -20,6 +20,10 @@ from hloom.api import (
 )
 from hloom.plugin.handlers import have_handlers
 from hloom.plugin.options import CompileRequest, request_of
+from hloom.plugin.wire import bytes_field, fields, number_field
+
+HOST_PROGRAM_SHAPE = 4
+"""A field of HloModuleProto."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,19 @@ def _check_devices(module: Module, request: CompileRequest) -> None:
 
 
 def _tell_program(asked: Compiled, reply: Reply) -> None:
-    message = file_bytes(asked.executable.stages.module, "proto")
-    # HloModuleProtoWithConfig: the module is its first field.
-    reply.bytes(b"\x0a" + _varint(len(message)) + message)
+    reply.bytes(with_config(file_bytes(asked.executable.stages.module, "proto"), asked.deployment))
+
+
+def with_config(module: bytes, deployment: Deployment) -> bytes:
+    """A HloModuleProtoWithConfig: the module, and of its config what XLA asks for."""
+    shape = next(value for number, value in fields(module) if number == HOST_PROGRAM_SHAPE)
+    assert isinstance(shape, bytes)
+    config = (
+        bytes_field(1, shape)  # the layout of the entry
+        + number_field(4, deployment.replicas)
+        + number_field(5, deployment.partitions)
+    )
+    return bytes_field(1, module) + bytes_field(2, config)
 
 
 def _tell_cost(asked: Compiled, reply: Reply) -> None:
@@ -116,11 +130,3 @@ ANSWERS: dict[str, Callable[[Compiled, Reply], None]] = {
     "saved": _tell_saved,
     "options": _tell_options,
 }
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloom.api import Options
+from hloom.plugin.wire import fields, varints
 
 
 @dataclass(frozen=True)
@@ -49,45 +50,11 @@ def devices_of(message: bytes) -> tuple[int, ...]:
     It holds a list for each partition: the devices of its replicas.
     """
     partitions: list[list[int]] = []
-    for field, value in _fields(message):
+    for field, value in fields(message):
         if field == 3 and isinstance(value, bytes):
             ids: list[int] = []
-            for inner, part in _fields(value):
+            for inner, part in fields(value):
                 if inner == 1:
-                    ids.extend(_varints(part) if isinstance(part, bytes) else [part])
+                    ids.extend(varints(part) if isinstance(part, bytes) else [part])
             partitions.append(ids)
     return tuple([p[r] for r in range(len(partitions[0]) if partitions else 0) for p in partitions])
-
-
-def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
-    """Numbers and values of the fields of a message of varints and bytes."""
-    found: list[tuple[int, int | bytes]] = []
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        value, at = _varint(message, at)
-        if tag & 7 == 2:
-            found.append((tag >> 3, message[at : at + value]))
-            at += value
-        else:
-            found.append((tag >> 3, value))
-    return found
-
-
-def _varints(data: bytes) -> list[int]:
-    found, at = [], 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        found.append(value)
-    return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at

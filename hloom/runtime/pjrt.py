@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,7 @@ _COMPILE = CFUNCTYPE(
 )
 _LOAD = CFUNCTYPE(None, c_void_p, c_int64, c_void_p, c_int64, c_void_p)
 _ASK = CFUNCTYPE(None, c_int64, c_int64, c_void_p)
-_RELEASE = CFUNCTYPE(None, c_int64)
+_PENDING = CFUNCTYPE(c_int, c_void_p)
 
 
 class _Compiler(ctypes.Structure):
@@ -110,7 +110,8 @@ class _Compiler(ctypes.Structure):
         ("compile", _COMPILE),
         ("load", _LOAD),
         ("ask", _ASK),
-        ("release", _RELEASE),
+        ("call_soon", c_void_p),
+        ("released", _PENDING),
     ]
 
 
@@ -258,9 +259,11 @@ def set_pjrt_compiler(
     compile: Callable[[bytes, str, bytes, bytes, Reply], None],
     load: Callable[[bytes, bytes, Reply], None],
     ask: Callable[[int, int, Reply], None],
-    release: Callable[[int], None],
+    release: Callable[[int], object],
 ) -> None:
     """From here on the native side asks these functions, which raise nothing."""
+    # The one function of Python's that threads without its lock may call, at its end too.
+    call_soon = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, c_void_p)
 
     def call_compile(*raw: Any) -> None:
         code, form, options, topology = (_bytes(raw[k], raw[k + 1]) for k in (0, 2, 4, 6))
@@ -272,7 +275,20 @@ def set_pjrt_compiler(
     def call_ask(handle: int, what: int, reply: int) -> None:
         ask(handle, what, Reply(reply))
 
-    table = _Compiler(_COMPILE(call_compile), _LOAD(call_load), _ASK(call_ask), _RELEASE(release))
+    def call_released(_: int) -> int:
+        handles = (c_int64 * 64)()
+        while count := library().hl_pjrt_take_released(handles, c_int64(len(handles))):
+            for handle in handles[:count]:
+                release(handle)
+        return 0
+
+    table = _Compiler(
+        _COMPILE(call_compile),
+        _LOAD(call_load),
+        _ASK(call_ask),
+        call_soon,
+        _PENDING(call_released),
+    )
     _TABLES.append(table)
     library().hl_pjrt_set_compiler(ctypes.byref(table))
 

@@ -80,8 +80,13 @@ typedef struct {
   void (*load)(const char* saved, int64_t saved_size, const char* options, int64_t options_size,
                hl_pjrt_reply* reply);
   void (*ask)(int64_t handle, int64_t what, hl_pjrt_reply* reply);
-  void (*release)(int64_t handle);
+  // Asks for a call of `released` soon, from a thread that may run Python; any thread may ask.
+  int (*call_soon)(int (*function)(void*), void* argument);
+  int (*released)(void* nothing);
 } hl_pjrt_compiler;
+
+// Handles of programs that nothing needs any more, up to `most` of them; how many there were.
+int64_t hl_pjrt_take_released(int64_t* handles, int64_t most);
 
 // Null: nobody compiles any more. The table must stay.
 void hl_pjrt_set_compiler(const hl_pjrt_compiler* compiler);

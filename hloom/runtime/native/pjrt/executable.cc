@@ -343,7 +343,7 @@ PJRT_Error* Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args* a) 
 
 // Asked twice: for the size, then for the bytes.
 PJRT_Error* Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args* a) {
-  static const std::string format = "hlo";
+  static const std::string format = "hlo_with_config";
   std::lock_guard<std::mutex> guard(a->executable->mutex);
   std::string& text = a->executable->text;
   if (text.empty()) {

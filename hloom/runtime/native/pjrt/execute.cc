@@ -17,6 +17,8 @@ namespace hl::pjrt {
 namespace {
 
 constexpr int64_t kWorthAThreadNs = 100'000;
+// Calls of the host are not waited for by anything else meanwhile, and come in the caller's order.
+constexpr int64_t kWorthAThreadForCallersNs = 2'000'000;
 constexpr size_t kFewAllocations = 256;
 
 // One execution on one device. Arrays are the caller's, or `own` where it runs later.
@@ -73,7 +75,6 @@ bool hand_out(Run* run, void** table) {
   for (size_t k = 0; k < program.results.size(); ++k) {
     const Result& result = program.results[k];
     Value* value = run->outputs[k];
-    value->size = result.size;
     if (result.source != Source::kCopy) continue;
     value->base = hl_arena_alloc(nullptr, result.size < 1 ? 1 : result.size);
     if (value->base == nullptr) return false;
@@ -207,8 +208,9 @@ enum class Place { kHere, kPrograms, kCallers };
 
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready) {
   if (in_queue() || !device->client->asynchronous) return Place::kHere;
-  if (program.calls_host) return Place::kCallers;
   int64_t took = program.run_ns.load(std::memory_order_relaxed);
+  if (program.calls_host)
+    return are_ready && took < kWorthAThreadForCallersNs ? Place::kHere : Place::kCallers;
   return are_ready && took >= 0 && took < kWorthAThreadNs ? Place::kHere : Place::kPrograms;
 }
 
@@ -233,6 +235,7 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
   for (size_t k = 0; k < result_count; ++k) {
     const Result& result = program->results[k];
     run.outputs[k] = new Value;
+    run.outputs[k]->size = result.size;
     results[k] = new PJRT_Buffer(device->listed[result.memory_kind], result.type,
                                  result.dims.data(), static_cast<int64_t>(result.dims.size()),
                                  run.outputs[k]);
@@ -241,10 +244,10 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
   if (place == Place::kHere && are_ready) {
     std::string message;
     int code = execute(&run, &message);
-    *done = code == 0 ? done_event() : failed_event(code, message);
-    if (code != 0)
-      for (size_t k = 0; k < result_count; ++k) run.outputs[k]->ready = retained(*done);
-    return nullptr;
+    *done = done_event();
+    if (code == 0) return nullptr;
+    for (size_t k = 0; k < result_count; ++k) delete results[k];
+    return failure(code, message);
   }
   auto* later = new Run(run);
   later->own.assign(values, values + argument_count + result_count);

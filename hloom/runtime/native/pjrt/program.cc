@@ -22,6 +22,18 @@ const hl_pjrt_compiler* compiler = nullptr;
 std::mutex queues_mutex;
 std::vector<Queue*> queues;
 
+// Handles to be taken by the compiler. A thread of jaxlib may let go of the last executable while
+// Python ends, when calling Python would kill it; so the compiler is only told that there are some.
+std::mutex released_mutex;
+std::vector<int64_t> released_handles;
+
+void forget(int64_t handle) {
+  std::lock_guard<std::mutex> guard(released_mutex);
+  released_handles.push_back(handle);
+  if (Compiler compiler; compiler && released_handles.size() % 16 == 1)
+    compiler->call_soon(compiler->released, nullptr);
+}
+
 template <typename From>
 void fill(Array* to, const From& from) {
   to->allocation = from.allocation;
@@ -97,7 +109,7 @@ Program* retained(Program* program) {
 void release(Program* program) {
   if (program->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   for (hl_context* context : program->contexts) hl_context_free(context);
-  if (Compiler compiler; compiler) compiler->release(program->handle);
+  forget(program->handle);
   delete program;
 }
 
@@ -170,4 +182,15 @@ HL_API void hl_pjrt_reply_number(hl_pjrt_reply* reply, const char* name, double 
 HL_API void hl_pjrt_reply_error(hl_pjrt_reply* reply, int64_t code, const char* message) {
   reply->code = code;
   reply->message = message;
+}
+
+HL_API int64_t hl_pjrt_take_released(int64_t* handles, int64_t most) {
+  std::lock_guard<std::mutex> guard(hl::pjrt::released_mutex);
+  auto& all = hl::pjrt::released_handles;
+  int64_t count = 0;
+  for (; count < most && !all.empty(); ++count) {
+    handles[count] = all.back();
+    all.pop_back();
+  }
+  return count;
 }

@@ -1,0 +1,85 @@
+"""JAX on hloom: every case of jax_cases.py, in child processes."""
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.child import run_cases, run_python
+
+if importlib.util.find_spec("jax") is None:
+    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+
+NAMES = re.findall(r"^def (case_\w+)", (Path(__file__).parent / "jax_cases.py").read_text(), re.M)
+WIDE = [n for n in NAMES if n.startswith("case_several_devices")]
+NARROW = [n for n in NAMES if n not in WIDE]
+GROUP = 8
+
+
+@cache
+def ended(group: tuple[str, ...], devices: int) -> dict[str, str]:
+    return run_cases(list(group), devices)
+
+
+def group_of(name: str) -> tuple[tuple[str, ...], int]:
+    """The cases that share a child process, and its devices."""
+    if name in WIDE:
+        return tuple(WIDE), 4
+    first = NARROW.index(name) // GROUP * GROUP
+    return tuple(NARROW[first : first + GROUP]), 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_case(name):
+    assert not (told := ended(*group_of(name))[name]), told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [WIDE[0], *NARROW[::GROUP]])
+def test_processes_end_well(name):
+    assert not (told := ended(*group_of(name))["exit"]), told
+
+
+@pytest.mark.slow
+def test_the_compilation_cache_hits(tmp_path):
+    code = """
+import jax, numpy as np
+events = []
+from jax import monitoring
+monitoring.register_event_listener(lambda name, **_: events.append(name))
+print(float(jax.jit(lambda x: (x * 3 + x[0]).sum())(np.arange(8.0, dtype=np.float32))))
+print(sum("cache_hits" in e for e in events))
+"""
+    settings = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "HLOOM_CACHE": "0",
+    }
+    first, second = (run_python(code, **settings) for _ in range(2))
+    assert first.stdout.split() == ["84.0", "0"], first.stderr
+    assert second.stdout.split() == ["84.0", "1"], second.stderr
+
+
+@pytest.mark.slow
+def test_hloom_is_no_default_unless_asked_for():
+    code = "import jax; print(jax.devices()[0].client.platform_version, *jax.devices('hloom'))"
+    done = run_python(code, JAX_PLATFORMS="")
+    assert done.stdout.split() == ["cpu", "HLOOM_CPU_0"], done.stderr
+    assert "experimental" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_process_may_end_while_programs_run():
+    code = """
+import jax, jax.numpy as jnp, numpy as np
+f = jax.jit(lambda x: jax.lax.fori_loop(0, 300, lambda i, a: jnp.tanh(a @ x), x))
+x = np.full((200, 200), 0.01, np.float32)
+f(x).block_until_ready()
+y = [f(x) for _ in range(4)]
+jax.jit(lambda a: jax.debug.print("last {}", a[0, 0]))(y[-1])
+"""
+    done = run_python(code)
+    assert done.returncode == 0 and "last" in done.stdout, done.stderr
