@@ -26,6 +26,7 @@ def test_a_program_is_measured(monkeypatch):
     monkeypatch.setattr("bench.compile_time.xla_program", lambda text: (None, 0.25))
     row = measured(EXAMPLES / "softmax.hlo", 2, 1.0)
     assert row["warm_s"] < row["cold_s"]
+    assert row["start_s"] > row["warm_s"]
     assert row["xla_s"] == 0.25
     assert "passes" in row["stages"]
     shown = table([row, {"name": "x", "error": "no"}], {"softmax": {"cold_s": 1.0}})
