@@ -14,6 +14,7 @@ from hloom.base.collection import paused_collection
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.options import Options
 from hloom.program.thunks.thunk import Thunk
+from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.executor import Executor
@@ -160,18 +161,7 @@ class Executable:
         self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
     ) -> tuple[list[Any], list[Buffer]]:
         """The leaves, those copied that must not be donated; and buffers to delete afterwards."""
-        count = len(self._shapes)
-        chosen: set[Any] = set()
-        if isinstance(donate, Iterable):
-            chosen = set(donate)
-        elif not isinstance(donate, bool):
-            chosen = {donate}
-        if wrong := [n for n in chosen if not isinstance(n, int) or not 0 <= n < count]:
-            raise UsageError(
-                f"donate={wrong[0]!r}: {self.program.name} takes {count} arguments",
-                rule="donation",
-                hint="give numbers of arguments, from 0",
-            )
+        chosen = donated_numbers(self.program.name, donate, len(self._shapes))
         made, gone = [], []
         for p, given in zip(self.program.parameters, leaves):
             if isinstance(given, Buffer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -97,3 +98,19 @@ def check_alignment(address: int, size_bytes: int, what: str) -> None:
             rule="alignment",
             hint="pass memory aligned to 64 bytes, or an array that owns its data",
         )
+
+
+def donated_numbers(name: str, donate: bool | int | Iterable[int], count: int) -> set[int]:
+    """Which arguments are to be donated, of so many; `UsageError` for what is no number of one."""
+    chosen: set[Any] = set()
+    if isinstance(donate, Iterable):
+        chosen = set(donate)
+    elif not isinstance(donate, bool):
+        chosen = {donate}
+    if wrong := [n for n in chosen if not isinstance(n, int) or not 0 <= n < count]:
+        raise UsageError(
+            f"donate={wrong[0]!r}: {name} takes {count} arguments",
+            rule="donation",
+            hint="give numbers of arguments, from 0",
+        )
+    return chosen
