@@ -134,12 +134,9 @@ class _Padding:
 
         return grouped(of)
 
-    def whole(self, x: Sized, of: Shape) -> Instruction:
+    def whole(self, x: Sized) -> Instruction:
         """A value as one static instruction, tuples made anew."""
-        if not of.is_tuple:
-            return x.value
-        parts = self.parts(x, len(of.elements))
-        return self.b.tuple(*(self.whole(p, s) for p, s in zip(parts, of.elements, strict=True)))
+        return x.value if x.parts is None else self.b.tuple(*(self.whole(p) for p in x.parts))
 
     # -- one instruction
 
@@ -272,7 +269,7 @@ class _Padding:
             if control or is_dynamic(i) or i.opcode in TUPLES or self.is_sized(i):
                 new = self.step(i)
             else:  # static itself, it reads a static value that was made anew
-                operands = [self.whole(self.known(o), o.shape) for o in i.operands]
+                operands = [self.whole(self.known(o)) for o in i.operands]
                 if operands == list(i.operands):
                     continue
                 new = Sized(self.b.like(i, *operands))
