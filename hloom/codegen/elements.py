@@ -125,7 +125,11 @@ class Elements:
             return self.elementwise(i, [self.value(x, index, mask) for x in i.operands])
         rule = ELEMENT.get(opcode)
         if rule is None:
-            raise HloError(f"%{i.name}: {opcode} cannot be part of a kernel of elements")
+            raise HloError(
+                f"%{i.name}: {opcode} cannot be computed element by element in a fusion",
+                rule="cpu-unsupported",
+                hint="leave it out of the fusion, or the kind out of its fusion_config",
+            )
         return rule(self, i, index, mask)
 
     def elementwise(self, i: Instruction, operands: Sequence[Value]) -> Value:

@@ -46,7 +46,12 @@ def apply(e: Elements, computation: Computation, arguments: Sequence[Value]) -> 
         elif opcode == "call":
             [known[i]] = apply(e, i.called[0], [known[x] for x in i.operands])
         elif opcode != "tuple":
-            raise HloError(f"%{i.name}: {opcode} cannot be applied to tiles")
+            raise HloError(
+                f"%{computation.name}/%{i.name}: {opcode} in what combines or compares elements "
+                "has no code",
+                rule="cpu-unsupported",
+                hint="write it with operations on single elements, or what calls it as a while",
+            )
     root = computation.root
     if root.opcode == "tuple":
         return [known[x] for x in root.operands]
