@@ -191,6 +191,21 @@ def _taken(value: Instruction, element: int) -> Instruction:
     return made
 
 
+def counters(loop: Instruction) -> dict[int, tuple[int, int]]:
+    """The elements of the state that begin at a constant and are stepped by one: both, by
+    index. Their values in each step are known, but for wrapping around."""
+    body, found = loop.called[1], {}
+    state = body.parameters[0]
+    for k in range(len(loop.shape.elements)):
+        after = source(_taken(body.root, k))
+        if after.opcode not in ("add", "subtract") or not after.shape.is_scalar:
+            continue
+        start, by = _integer(source(_taken(loop.operands[0], k))), _step(after, state, k)
+        if start is not None and by is not None:
+            found[k] = start, by
+    return found
+
+
 def _integer(i: Instruction) -> int | None:
     """The value of an integer scalar constant."""
     if i.opcode == "broadcast" and not i.attrs.dimensions:

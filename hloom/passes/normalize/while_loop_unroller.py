@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hloom.analysis.trip_count import trip_count
+from hloom.analysis.trip_count import counters, trip_count
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -23,6 +23,7 @@ from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elem
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
+from hloom.types.dtype import DType
 
 FREE = frozenset("parameter constant tuple get-tuple-element bitcast reshape iota".split())
 """What no kernel spends time on."""
@@ -54,10 +55,7 @@ class WhileLoopUnroller(Pass):
                 if count is None:
                     continue
                 b = Expansion(c, {})
-                state = loop.operands[0]
-                for _ in range(count):
-                    state = copied(b, loop.called[1], state)
-                put_in_place(b, loop, b.tuple(*state.operands))
+                put_in_place(b, loop, written_out(b, loop, count))
                 fired["unrolled"] += 1
                 changed[c] = None
             if c in changed:
@@ -77,6 +75,25 @@ class WhileLoopUnroller(Pass):
             return None
         work = sum(i.opcode not in FREE and i.opcode != "broadcast" for i in body.instructions)
         return count if count * work <= self.most_instructions else None
+
+
+def written_out(b: Expansion, loop: Instruction, count: int) -> Instruction:
+    """The state after so many steps. What only counts them is a constant in each: chains of
+    additions would have to be folded link by link."""
+    known = counters(loop)
+    parts = list(loop.operands[0].operands)
+    for n in range(1, count + 1):
+        parts = list(copied(b, loop.called[1], b.tuple(*parts)).operands)
+        for k, (start, by) in known.items():
+            parts[k] = b.scalar(
+                _wrapped(start + n * by, parts[k].shape.dtype), parts[k].shape.dtype
+            )
+    return b.tuple(*parts)
+
+
+def _wrapped(value: int, dtype: DType) -> int:
+    value %= 1 << dtype.bits
+    return value - (1 << dtype.bits) if dtype.is_signed and value >> dtype.bits - 1 else value
 
 
 def _is_elementwise(loop: Instruction) -> bool:

@@ -20,6 +20,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.backend_schema import LlvmKernelOptions
 from hloom.kernel import kernel as kernels
+from hloom.kernel.text import show_kernel
 from hloom.plan.places import Places
 from hloom.program.call_site import CallSite
 from hloom.program.slice import BufferSlice
@@ -57,6 +58,7 @@ class Lowering:
     infeeds: list[Shape] = field(default_factory=list)
     outfeeds: list[Shape] = field(default_factory=list)
     _by_key: dict[Hashable, tuple[str, Emitted]] = field(default_factory=dict)
+    _by_size: dict[tuple[int, int], list[kernels.Kernel]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
     def slice(self, i: Instruction, index: tuple[int, ...] = ()) -> BufferSlice:
@@ -100,6 +102,24 @@ class Lowering:
             writes.append(not is_operand and param.role != "in")
         k = emitted.kernel
         return [Kernel(i.name, symbol, tuple(arguments), tuple(writes), k.steps, k.cost_ns)]
+
+    def shared(self, kernel: kernels.Kernel, name: str) -> str:
+        """The symbol of a kernel that no instruction's structure is the key of: that of an equal
+        one, if there is one. Only kernels of one size are compared, as text."""
+        size = len(kernel.params), sum(1 for _ in kernel.ops())
+        alike = self._by_size.setdefault(size, [])
+        kernel.name = "kernel"
+        text = show_kernel(kernel) if alike else ""
+        for known in alike:
+            known.name, symbol = "kernel", known.name
+            is_same = show_kernel(known) == text
+            known.name = symbol
+            if is_same:
+                return symbol
+        kernel.name = self.symbol(name)
+        self.kernels[kernel.name] = kernel
+        alike.append(kernel)
+        return kernel.name
 
     def symbol(self, name: str) -> str:
         """A C identifier for a kernel, not used before: module and instruction (CPU-13)."""

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO
-from hloom.codegen.elements import SIMPLE, Elements, Source, strides_of
-from hloom.codegen.elements_data import MOVES
+from hloom.codegen.elements import Elements, Source, strides_of
 from hloom.codegen.loops import LoopWriter, one_nest, write_sequence
 from hloom.codegen.tile import Body, Place, is_update
 from hloom.codegen.walk import domain
@@ -23,11 +22,14 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import S32, Value
+from hloom.passes.normalize.loop_state import unchanged_elements
 from hloom.program.slice import BufferSlice
+from hloom.program.thunks.control import While
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.loop_steps import LOOPS, count, fits_register, steps_at_once
 from hloom.targets.cpu.lowering import Lowering
-from hloom.types.dtype import DType
+from hloom.types.dtype import PRED, DType
 from hloom.types.shape import Shape
 
 Index = tuple[int, ...]
@@ -36,10 +38,6 @@ Index = tuple[int, ...]
 MOST_NS = 4000.0
 # Loops of more instructions than this are not worth one huge function.
 MOST_INSTRUCTIONS = 600
-# The opcodes that are written in line like fusions.
-LOOPS = SIMPLE | (MOVES - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "map", "fusion"}
-LOOPS |= {"dot", "reduce-window"}
-
 # A value of the loop: in a register, or in memory.
 Slot = Value | BufferSlice
 
@@ -48,54 +46,58 @@ class Decline(Exception):
     """The loop does not fit in one kernel; the text says why."""
 
 
+class Overlap(Exception):
+    """The byte of the condition stands where the loop keeps values of its own."""
+
+
 def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
-    """The kernel that runs a while loop; None if it is no loop of small operations."""
-    if _count(i.called) > MOST_INSTRUCTIONS:
+    """What runs a while loop in one kernel; None if it is no loop of small operations.
+
+    A kernel cannot be told to stop. One that may run for long returns after some steps, its state
+    in memory, and a loop around it calls it again: there the program looks whether to stop.
+    """
+    if count(i.called) > MOST_INSTRUCTIONS:
         return None
-    writer = _Writer(cpu, i)
+    steps, pred = steps_at_once(i), cpu.slice(i.called[0].root)
     try:
-        writer.write()
+        whole = _written(cpu, i, steps, pred)
+    except Overlap:
+        steps, whole = None, _written(cpu, i, None, pred)
+    if whole is None or steps is None:
+        return None if whole is None else [whole]
+    return [While(i.name, (whole,), pred, ())]
+
+
+def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice) -> Kernel | None:
+    """The thunk of the kernel, which says at `pred` whether to call it again."""
+    writer = _Writer(cpu, i, steps)
+    try:
+        writer.write(pred)
     except Decline:
         return None
     kernel = writer.builder.finish()
-    symbol = kernel.name = cpu.symbol(i.name)
     kernel.cost_ns = 1000.0
     used = {x for op in kernel.ops() for x in op.operands}
     kernel.params = [p for p in kernel.params if p.value in used]
-    cpu.kernels[symbol] = kernel
+    symbol = cpu.shared(kernel, i.name)
     places = {value: place for (place, _), value in writer.params.items()}
     arguments = tuple([places[p.value] for p in kernel.params])
     writes = tuple([p.role != "in" for p in kernel.params])
-    return [Kernel(i.name, symbol, arguments, writes, 1, kernel.cost_ns)]
-
-
-def _count(computations: Sequence[Computation]) -> int:
-    """Instructions of computations, those of fusions and loops inside them too."""
-    total = 0
-    for c in computations:
-        for i in c.instructions:
-            total += 1
-            if i.opcode in ("while", "conditional", "fusion"):
-                total += _count(i.called)
-    return total
-
-
-def fits_register(s: Shape) -> bool:
-    """Whether a value is carried in a register: one element of a type that registers keep as it
-    is. Narrow floats are wider there, so their rounding needs memory."""
-    return s.size == 1 and not s.dynamic and (s.dtype.bits >= 32 or not s.dtype.is_floating)
+    return Kernel(i.name, symbol, arguments, writes, 1, kernel.cost_ns)
 
 
 class _Writer:
     """Writes the kernel of one loop; `slots` says where each value is."""
 
-    def __init__(self, cpu: Lowering, i: Instruction) -> None:
+    def __init__(self, cpu: Lowering, i: Instruction, steps: int | None) -> None:
         self.cpu = cpu
         self.loop = i
+        self.steps = steps
         self.builder = KernelBuilder(i.name, (1,))
         self.elements = Elements(self.builder, cpu.vector_bytes)
         self.params: dict[tuple[BufferSlice, DType], Value] = {}
         self.slots: dict[tuple[Instruction, Index], Slot] = {}
+        self.left: Value | None = None
 
     # -- places
 
@@ -137,9 +139,11 @@ class _Writer:
 
     # -- control
 
-    def write(self) -> None:
-        """The loop, with what it carries in registers read before it and stored after it."""
+    def write(self, pred: BufferSlice) -> None:
+        """The loop, with what it carries in registers read before it and stored after it; at
+        `pred` whether it goes on after `steps` steps, where there is such a number."""
         i, e = self.loop, self.elements
+        same = unchanged_elements(i) if i.called[1].root.opcode == "tuple" else []
         leaves = self._leaves(i.shape)
         held = []
         for index, leaf in leaves:
@@ -156,7 +160,13 @@ class _Writer:
         for index, leaf, place in held:
             value = self.slots[i, index]
             assert isinstance(value, Value)
-            self.builder.store(self.buffer(place, leaf.dtype), self.builder.index(0), value)
+            if len(index) != 1 or index[0] not in same:  # nor is memory of an argument written
+                self.builder.store(self.buffer(place, leaf.dtype), self.builder.index(0), value)
+        if self.left is not None:
+            ended_early = self.builder.compare("EQ", self.left, self.builder.constant(S32, 0))
+            if any(place.overlaps(pred) for place, _ in self.params):
+                raise Overlap
+            self.builder.store(self.buffer(pred, PRED), self.builder.index(0), ended_early)
 
     def _while(self, i: Instruction, initial: Callable[[Index], Slot]) -> None:
         condition, body = i.called
@@ -180,13 +190,20 @@ class _Writer:
             for index, place in places.items():
                 self.slots[p, index] = place
 
+        b = self.builder
+        counted = i is self.loop and self.steps is not None
+        if counted:
+            init.append(b.constant(S32, self.steps))
+
         def check(*values: Value) -> Value:
             bind(condition, values)
             self._sequence(condition)
             found = self.slot(condition.root)
             if not isinstance(found, Value):
                 raise Decline("the condition is in memory")
-            return found
+            if not counted:
+                return found
+            return b.binary("and", found, b.compare("NE", values[-1], b.constant(S32, 0)))
 
         def step(*values: Value) -> Sequence[Value]:
             bind(body, values)
@@ -194,9 +211,14 @@ class _Writer:
             for index, place in places.items():
                 if self.slot(body.root, index) != place:
                     raise Decline("a carried array ends elsewhere")
-            return [self._register(body.root, index) for index, _ in kept]
+            following = [self._register(body.root, index) for index, _ in kept]
+            if counted:
+                following.append(b.binary("subtract", values[-1], b.constant(S32, 1)))
+            return following
 
-        results = self.builder.while_(init, check, step)
+        results = b.while_(init, check, step)
+        if counted:
+            self.left = results[-1]
         for (index, _), value in zip(kept, results):
             self.slots[i, index] = value
         for index, place in places.items():

@@ -1,0 +1,71 @@
+"""How long a loop takes that is to become one kernel, and after how many steps to look up.
+
+A kernel cannot be told to stop, so one that may run for long is left now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloom.analysis.trip_count import trip_count
+from hloom.codegen.elements import SIMPLE
+from hloom.codegen.elements_data import MOVES
+from hloom.codegen.tile import Body
+from hloom.codegen.walk import domain
+from hloom.codegen.work import body_work, step_ns
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.types.shape import Shape
+
+# Kernels return after about so long, to be called again.
+LONG_NS = 2e7
+# The opcodes that are written in line like fusions.
+LOOPS = SIMPLE | (MOVES - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "map", "fusion"}
+LOOPS |= {"dot", "reduce-window"}
+
+
+def steps_at_once(i: Instruction) -> int | None:
+    """After how many steps of a loop the program should look whether to stop; None where all
+    steps together are short, or where the state itself says whether to go on."""
+    if i.called[0].root.opcode in ("get-tuple-element", "parameter"):
+        return None
+    one_ns, is_bounded = _step_ns(i.called)
+    trips = trip_count(i).count
+    if is_bounded and trips is not None and trips * one_ns <= LONG_NS:
+        return None
+    return max(16, min(1 << 20, int(LONG_NS / one_ns))) if is_bounded else 16
+
+
+def _step_ns(computations: Sequence[Computation]) -> tuple[float, bool]:
+    """A guess of the nanoseconds of one step, and whether loops within have known ends."""
+    total, is_bounded = 1.0, True
+    for c in computations:
+        for i in c.instructions:
+            if i.opcode in ("while", "conditional"):
+                trips = trip_count(i).count if i.opcode == "while" else 1
+                inner_ns, inner = _step_ns(i.called)
+                is_bounded = is_bounded and inner and trips is not None
+                total += inner_ns * (trips or 1)
+            elif i.opcode in LOOPS:
+                body = Body.of(i)
+                work = body_work(body.instructions, [r for r, _ in body.roots])
+                total += step_ns(sum(prod(domain(*r)[0]) for r in body.roots), work)
+    return total, is_bounded
+
+
+def count(computations: Sequence[Computation]) -> int:
+    """Instructions of computations, those of fusions and loops inside them too."""
+    total = 0
+    for c in computations:
+        for i in c.instructions:
+            total += 1
+            if i.opcode in ("while", "conditional", "fusion"):
+                total += count(i.called)
+    return total
+
+
+def fits_register(s: Shape) -> bool:
+    """Whether a value is carried in a register: one element of a type that registers keep as it
+    is. Narrow floats are wider there, so their rounding needs memory."""
+    return s.size == 1 and not s.dynamic and (s.dtype.bits >= 32 or not s.dtype.is_floating)

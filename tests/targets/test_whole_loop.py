@@ -1,0 +1,114 @@
+"""Loops that run as one kernel: they can be stopped, share kernels, and write only what changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.program.thunks.control import While
+from hloom.program.thunks.kernel import Kernel
+from hloom.runtime.native import Context, ExecutionError
+
+# Steps of a generator that meets every number of 32 bits before it meets one again.
+GENERATOR = """HloModule m
+body { s = (u32[], u32[]) parameter(0)
+  x = u32[] get-tuple-element(s), index=0
+  n = u32[] get-tuple-element(s), index=1
+  a = u32[] constant(1664525)
+  b = u32[] constant(1013904223)
+  ax = u32[] multiply(a, x)
+  y = u32[] add(ax, b)
+  one = u32[] constant(1)
+  more = u32[] add(n, one)
+  ROOT t = (u32[], u32[]) tuple(y, more) }
+test { s = (u32[], u32[]) parameter(0)
+  x = u32[] get-tuple-element(s), index=0
+  last = u32[] constant(LAST)
+  ROOT go = pred[] compare(x, last), direction=NE }
+ENTRY e { x = u32[] parameter(0)
+  zero = u32[] constant(0)
+  s = (u32[], u32[]) tuple(x, zero)
+  w = (u32[], u32[]) while(s), condition=test, body=body
+  ROOT n = u32[] get-tuple-element(w), index=1 }"""
+
+
+def after(x: int, steps: int) -> int:
+    for _ in range(steps):
+        x = (1664525 * x + 1013904223) % 2**32
+    return x
+
+
+def test_a_loop_that_runs_for_long_can_be_stopped(monkeypatch):
+    exe = hloom.compile(hloom.parse(GENERATOR.replace("LAST", str(0))))
+    execute = Context.execute
+
+    def stopped(self, *arguments, **named):
+        threading.Timer(0.2, self.cancel).start()
+        return execute(self, *arguments, **named)
+
+    monkeypatch.setattr(Context, "execute", stopped)
+    started = time.monotonic()
+    with pytest.raises(ExecutionError, match="cancelled"):
+        exe(np.uint32(after(0, 1)))  # all 2**32 steps take seconds
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("steps", [0, 1, 1 << 20, (1 << 20) + 1, 3_000_000])
+def test_a_loop_that_returns_now_and_then_ends_where_it_should(steps):
+    exe = hloom.compile(hloom.parse(GENERATOR.replace("LAST", str(after(7, steps)))))
+    [loop] = [t for t in exe.program.thunks if isinstance(t, While)]
+    assert [type(t) for t in loop.condition] == [Kernel] and loop.body == ()
+    assert int(np.asarray(exe(np.uint32(7)))) == steps
+
+
+COUNTED = """body.N { s = (s32[], f32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  x = f32[] get-tuple-element(s), index=1
+  k = f32[] get-tuple-element(s), index=2
+  y = f32[] multiply(x, k)
+  z = f32[] cosine(y)
+  ROOT t = (s32[], f32[], f32[]) tuple(j, z, k) }
+test.N { s = (s32[], f32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(50)
+  ROOT go = pred[] compare(i, n), direction=LT }
+"""
+TWO = (
+    "HloModule m\n"
+    + COUNTED.replace("N", "1")
+    + COUNTED.replace("N", "2")
+    + """ENTRY e { x = f32[] parameter(0)
+  k = f32[] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[], f32[]) tuple(zero, x, k)
+  w = (s32[], f32[], f32[]) while(s), condition=test.1, body=body.1
+  y = f32[] get-tuple-element(w), index=1
+  t = (s32[], f32[], f32[]) tuple(zero, y, k)
+  v = (s32[], f32[], f32[]) while(t), condition=test.2, body=body.2
+  ROOT z = f32[] get-tuple-element(v), index=1 }"""
+)
+
+
+def test_equal_loops_share_a_kernel():
+    module = hloom.parse(TWO)
+    exe = hloom.compile(module)
+    loops = [t for t in exe.program.thunks if isinstance(t, Kernel)]
+    assert len(loops) == 2 and loops[0].symbol == loops[1].symbol
+    x, k = np.float32(0.3), np.float32(0.9)
+    expected = hloom.evaluate(module, x, k).array
+    assert np.allclose(np.asarray(exe(x, k)), expected, rtol=1e-5)
+
+
+def test_what_a_loop_hands_on_unchanged_is_not_written():
+    exe = hloom.compile(hloom.parse(TWO))
+    x, k = np.full((), 0.3, np.float32), np.full((), 0.9, np.float32)
+    text = exe.as_text("kernels")
+    assert text.count("store ") == 2  # the counter and x, not k
+    exe(x, k)
+    assert (x, k) == (np.float32(0.3), np.float32(0.9))
