@@ -110,7 +110,7 @@ def tables() -> dict[str, list]:
 
 
 def text() -> str:
-    parts = [HEAD + f"DIGAMMA_ROOT = {mp.nstr(ROOT, 40)!r}\n"]
+    parts = [HEAD + f'DIGAMMA_ROOT = "{mp.nstr(ROOT, 40)}"\n']
     for name, terms in tables().items():
         lines = "".join(f"    {float(c)!r},\n" for c in terms)
         parts.append(f"{name} = (\n{lines})\n")

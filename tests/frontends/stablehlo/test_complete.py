@@ -1,4 +1,4 @@
-"""Every operation of StableHLO, CHLO and Shardy that the installed jaxlib has is read or refused."""
+"""Every operation of StableHLO, CHLO and Shardy that jaxlib has is read, or refused."""
 
 import pytest
 
