@@ -88,7 +88,12 @@ RESNET = (
     ("c2-1x1", 56, 64, 256, 1, 1),
     ("c4-1x1s2", 28, 512, 1024, 1, 2),
 )
-MOBILENET = (("dw112", 112, 32, 3, 1), ("dw56s2", 112, 96, 3, 2), ("dw14", 14, 384, 3, 1))
+MOBILENET = (
+    ("dw112", 112, 32, 3, 1),
+    ("dw56s2", 112, 96, 3, 2),
+    ("dw56", 56, 144, 3, 1),
+    ("dw14", 14, 384, 3, 1),
+)
 
 
 def cases() -> Iterator[tuple[str, Callable[[], str]]]:
@@ -110,6 +115,9 @@ def cases() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "gemm-c64 256", lambda: dot_text(256, 256, 256, "c64")
     yield "deep 64x4096x64", lambda: dot_text(64, 4096, 64)
     yield "dense 128x784x10", lambda: dot_text(128, 784, 10)
+    # Gradients of 1x1 convolutions' weights: a long K, few results.
+    for k, m, n in ((25088, 144, 24), (100352, 16, 96), (100352, 32, 16), (6272, 192, 32)):
+        yield f"weights {m}x{n} over {k}", lambda k=k, m=m, n=n: dot_text(m, k, n, left=True)
     for images in (1, 8, 32):
         for name, size, ci, co, window, stride in RESNET:
             for form in ("forward", "wgrad", "dgrad"):
