@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
     from hloom.ir.proto.files import FORMATS, Loaded, load_text, write_whole
+    from hloom.ir.proto.sharding import sharding_bytes
     from hloom.ir.proto.snapshot import Snapshot
     from hloom.ir.text.digest import fingerprint
     from hloom.ir.text.options import PRESETS, PrintOptions
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         PJRT_QUESTIONS,
         Deployment,
         Reply,
+        Spread,
         clear_pjrt_compiler,
         library_path,
         set_pjrt_compiler,
@@ -116,6 +118,7 @@ _HOME = {
     "Reply": "runtime.pjrt",
     "Shape": "types.shape",
     "Snapshot": "ir.proto.snapshot",
+    "Spread": "runtime.pjrt",
     "Statistics": "analysis.statistics",
     "Trace": "rewrite.driver",
     "UsageError": "base.diagnostics",
@@ -154,6 +157,7 @@ _HOME = {
     "save": "frontends.files",
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
+    "sharding_bytes": "ir.proto.sharding",
     "trip_count": "analysis.trip_count",
     "verify": "ir.verify",
     "violations": "ir.verify",
@@ -327,6 +331,7 @@ __all__ = [
     "Reply",
     "Shape",
     "Snapshot",
+    "Spread",
     "Statistics",
     "Trace",
     "UsageError",
@@ -368,6 +373,7 @@ __all__ = [
     "save",
     "set_pjrt_compiler",
     "set_pjrt_versions",
+    "sharding_bytes",
     "show",
     "trip_count",
     "verify",

@@ -13,13 +13,15 @@ from hloom.api import (
     HloError,
     Module,
     Reply,
+    Spread,
     compile_module,
     file_bytes,
     load_bytes,
     module_of_bytes,
 )
 from hloom.plugin.handlers import have_handlers
-from hloom.plugin.options import CompileRequest, request_of
+from hloom.plugin.options import request_of
+from hloom.plugin.sharded import as_one, propagated, spreads
 from hloom.plugin.wire import bytes_field, fields, number_field
 
 HOST_PROGRAM_SHAPE = 4
@@ -40,7 +42,14 @@ class Compiled:
 def compiled(code: bytes, form: str, options: bytes) -> Compiled:
     """A program in one of PJRT's formats, compiled as the serialized options say."""
     request = request_of(options)
-    module = read_program(code, form)
+    arguments: tuple[Spread, ...] = ()
+    results: tuple[Spread, ...] = ()
+    if request.partitions > 1:
+        module = read_program(propagated(code) if form == "mlir" else code, form)
+        arguments, results = spreads(module, request.partitions)
+        as_one(module)
+    else:
+        module = read_program(code, form)
     have_handlers(module)
     executable = compile_module(module, None, request.options)
     deployment = Deployment(
@@ -50,8 +59,9 @@ def compiled(code: bytes, form: str, options: bytes) -> Compiled:
         request.partitions,
         request.devices,
         request.is_portable,
+        arguments,
+        results,
     )
-    _check_devices(module, request)
     return Compiled(executable, deployment, options, lambda: module)
 
 
@@ -76,16 +86,6 @@ def donated_parameters(module: Module) -> frozenset[int]:
     if module.buffer_donors is not None:
         found |= {number for number, _ in module.buffer_donors.entries}
     return frozenset(found)
-
-
-def _check_devices(module: Module, request: CompileRequest) -> None:
-    """Refuse what would need devices to work together."""
-    if request.partitions > 1:
-        raise HloError(
-            f"{module.name} is for {request.partitions} partitions; one can be",
-            rule="unimplemented",
-            hint="place the program on one device",
-        )
 
 
 # -- answers to questions

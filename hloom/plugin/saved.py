@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import struct
 from functools import partial
+from typing import Any
 
 from hloom import __version__
 from hloom.api import (
@@ -22,6 +23,7 @@ from hloom.api import (
     HloError,
     LaterStages,
     Module,
+    Spread,
     cpu_target,
     file_bytes,
     load_bytes,
@@ -43,6 +45,8 @@ def saved(compiled: Compiled) -> bytes:
         "hloom": __version__,
         "fingerprint": deployment.fingerprint,
         "donated": sorted(deployment.donated),
+        "arguments": [_spread_facts(s) for s in deployment.arguments],
+        "results": [_spread_facts(s) for s in deployment.results],
     }
     program = compiled.executable.program
     parts = (
@@ -79,10 +83,21 @@ def loaded(data: bytes, options: bytes) -> Compiled:
         request.partitions,
         request.devices,
         request.is_portable,
+        tuple(map(_spread_of, facts["arguments"])),
+        tuple(map(_spread_of, facts["results"])),
     )
     target = partial(cpu_target, request.options)
     executable = Executable(LaterStages(program, module, target), target=target)
     return Compiled(executable, deployment, options, module)
+
+
+def _spread_facts(spread: Spread) -> list[object]:
+    return [spread.dims, spread.offsets, spread.sharding.hex()]
+
+
+def _spread_of(facts: list[Any]) -> Spread:
+    dims, offsets, sharding = facts
+    return Spread(tuple(dims), tuple(map(tuple, offsets)), bytes.fromhex(sharding))
 
 
 def _parts(data: bytes) -> list[bytes]:

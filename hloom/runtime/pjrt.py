@@ -47,6 +47,8 @@ class _Array(ctypes.Structure):
         ("memory_kind", c_int64),
         ("sharding", c_char_p),
         ("sharding_size", c_int64),
+        ("whole", POINTER(c_int64)),
+        ("offsets", POINTER(c_int64)),
     ]
 
 
@@ -116,6 +118,18 @@ class _Compiler(ctypes.Structure):
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How an array stands on several devices: without offsets, each has the whole."""
+
+    dims: tuple[int, ...] = ()
+    """Of a shard."""
+    offsets: tuple[tuple[int, ...], ...] = ()
+    """Where the shard of each device begins."""
+    sharding: bytes = b""
+    """The same as a serialized OpSharding."""
+
+
+@dataclass(frozen=True)
 class Deployment:
     """Where a program runs, and what its caller gives up: nothing of it changes its code."""
 
@@ -127,6 +141,9 @@ class Deployment:
     devices: tuple[int, ...] = ()
     """Ids, replica by replica; none where the caller says it at each run."""
     is_portable: bool = False
+    arguments: tuple[Spread, ...] = ()
+    """Of a program of several partitions, which is run once on whole arrays."""
+    results: tuple[Spread, ...] = ()
 
 
 class Reply:
@@ -163,6 +180,9 @@ def described(
     }
     arguments = _arguments(executor, deployment.donated, written, alive)
     results = _results(executor, alive)
+    for arrays, spreads in ((arguments, deployment.arguments), (results, deployment.results)):
+        for array, spread in zip(arrays, spreads):
+            _cut(array, spread, alive)
     blocks = [
         _Block(a.index, a.size_bytes, a.kind == "temp")
         for a in program.allocations
@@ -245,10 +265,19 @@ def _held(array: Any, alive: list[Any]) -> Any:
 
 def _array(shape: Shape, allocation: int, flags_or_offset: int, alive: list[Any]) -> _Array:
     if shape.is_token:
-        return _Array(-1, 0, TYPES["token"], 0, _held(_integers(()), alive), 0, None, 0)
+        return _Array(-1, 0, TYPES["token"], 0, _held(_integers(()), alive))
     dims = _held(_integers(shape.dims), alive)
     number = TYPES[shape.dtype.name]
-    return _Array(allocation, flags_or_offset, number, shape.rank, dims, 0, None, 0)
+    return _Array(allocation, flags_or_offset, number, shape.rank, dims)
+
+
+def _cut(array: _Array, spread: Spread, alive: list[Any]) -> None:
+    """Say how an array is cut into shards."""
+    array.sharding, array.sharding_size = spread.sharding, len(spread.sharding)
+    if spread.offsets:
+        array.whole = array.dims
+        array.dims = _held(_integers(spread.dims), alive)
+        array.offsets = _held(_integers([x for place in spread.offsets for x in place]), alive)
 
 
 # What answers must stay as long as the process: the native side keeps pointers to it.

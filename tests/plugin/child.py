@@ -1,4 +1,4 @@
-"""The child process of these tests: runs functions of jax_cases.py and tells how each ended.
+"""The child process of these tests: runs functions of jax_cases*.py and tells how each ended.
 
 JAX keeps its backends for the whole process, so the tests themselves must not import it.
 """
@@ -51,10 +51,12 @@ def run_cases(names: list[str], devices: int = 1) -> dict[str, str]:
 
 def main(names: list[str]) -> None:
     import jax_cases
+    import jax_cases_devices
 
+    cases = {**vars(jax_cases), **vars(jax_cases_devices)}
     for name in names:
         try:
-            getattr(jax_cases, name)()
+            cases[name]()
             told = ""
         except BaseException:
             told = traceback.format_exc()

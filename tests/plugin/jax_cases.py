@@ -218,18 +218,6 @@ def case_memory_is_given_back():
     assert device.memory_stats()["bytes_in_use"] < before + (4 << 20)
 
 
-def case_several_devices_place():
-    assert len(HLOOM) == 4
-    x = jax.device_put(VECTOR, HLOOM[3])
-    y = jax.jit(lambda a: a * 2)(x)
-    assert y.devices() == {HLOOM[3]}
-    z = jax.device_put(y, HLOOM[1])
-    assert z.devices() == {HLOOM[1]} and z.unsafe_buffer_pointer() != y.unsafe_buffer_pointer()
-    assert np.array_equal(np.asarray(z + 1), VECTOR * 2 + 1)
-    with np.testing.assert_raises_regex(ValueError, "incompatible devices"):
-        jax.jit(lambda a, b: a + b)(x, z)
-
-
 # -- executables
 
 

@@ -1,4 +1,4 @@
-"""JAX on hloom: every case of jax_cases.py, in child processes."""
+"""JAX on hloom: every case of jax_cases.py and jax_cases_devices.py, in child processes."""
 
 import importlib.util
 import re
@@ -12,9 +12,12 @@ from tests.plugin.child import run_cases, run_python
 if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
 
-NAMES = re.findall(r"^def (case_\w+)", (Path(__file__).parent / "jax_cases.py").read_text(), re.M)
-WIDE = [n for n in NAMES if n.startswith("case_several_devices")]
-NARROW = [n for n in NAMES if n not in WIDE]
+HERE = Path(__file__).parent
+NARROW, WIDE = (
+    re.findall(r"^def (case_\w+)", (HERE / file).read_text(), re.M)
+    for file in ("jax_cases.py", "jax_cases_devices.py")
+)
+NAMES = [*NARROW, *WIDE]
 GROUP = 8
 
 

@@ -127,6 +127,13 @@ def write_sharding(value: Sharding, message: Any) -> None:
         message.type = numbers[value.kind.upper()]
 
 
+def sharding_bytes(value: Sharding) -> bytes:
+    """A sharding as a serialized OpSharding."""
+    message = schema.OpSharding()
+    write_sharding(value, message)
+    return message.SerializeToString()
+
+
 def _write_tiled(value: Sharding, message: Any) -> None:
     message.tile_assignment_dimensions.extend(value.tile_dims)
     if isinstance(value.devices, IotaDevices):

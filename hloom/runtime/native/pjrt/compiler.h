@@ -21,6 +21,8 @@ typedef struct {
   int64_t memory_kind;
   const char* sharding;  // a serialized OpSharding, for programs of several devices
   int64_t sharding_size;
+  const int64_t* whole;    // sizes of the whole array where `dims` are those of a shard, else null
+  const int64_t* offsets;  // then: where the shard of each device begins, device by device
 } hl_pjrt_argument;
 
 typedef struct {
@@ -32,6 +34,8 @@ typedef struct {
   int64_t memory_kind;
   const char* sharding;
   int64_t sharding_size;
+  const int64_t* whole;
+  const int64_t* offsets;
 } hl_pjrt_result;
 
 typedef struct {
@@ -61,6 +65,7 @@ typedef struct {
   const hl_pjrt_argument* arguments;
   int64_t result_count;
   const hl_pjrt_result* results;
+  // A program of several partitions is run once, on whole arrays.
   int64_t replica_count, partition_count;
   int64_t device_count;
   const int64_t* devices;  // replica by replica; none: wherever the caller says

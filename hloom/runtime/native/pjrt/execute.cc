@@ -5,7 +5,6 @@
 #include <alloca.h>
 #include <string.h>
 
-#include "../context.h"
 #include "entries.h"
 #include "program.h"
 #include "workers.h"
@@ -20,17 +19,6 @@ constexpr int64_t kWorthAThreadNs = 100'000;
 // Calls of the host are not waited for by anything else meanwhile, and come in the caller's order.
 constexpr int64_t kWorthAThreadForCallersNs = 2'000'000;
 constexpr size_t kFewAllocations = 256;
-
-// One execution on one device. Arrays are the caller's, or `own` where it runs later.
-struct Run {
-  Program* program;
-  PJRT_Device* device;
-  Value** inputs;   // held, one per argument
-  Value** outputs;  // held, one per result, to be filled
-  hl::UserDataList user_data;
-  std::vector<Value*> own;
-  std::vector<hl::UserData> own_user_data;
-};
 
 // The argument's memory, which the program writes: its own if nobody else holds it, else a copy.
 bool make_writable(Value** input) {
@@ -76,10 +64,10 @@ bool hand_out(Run* run, void** table) {
     const Result& result = program.results[k];
     Value* value = run->outputs[k];
     if (result.source != Source::kCopy) continue;
-    value->base = hl_arena_alloc(nullptr, result.size < 1 ? 1 : result.size);
+    value->base = hl_arena_alloc(nullptr, value->size < 1 ? 1 : value->size);
     if (value->base == nullptr) return false;
     char* data = static_cast<char*>(table[result.allocation]) + result.offset;
-    if (result.size > 0) memcpy(value->base, data, result.size);
+    if (value->size > 0) memcpy(value->base, data, value->size);
     value->data = value->base;
     value->owner = Owner::kArena;
   }
@@ -106,7 +94,8 @@ void free_blocks(Run* run, void** table, size_t count, bool with_results) {
   }
 }
 
-// Returns a code, with a message if it is not 0. The inputs are released.
+}  // namespace
+
 int execute(Run* run, std::string* message) {
   Program& program = *run->program;
   std::vector<void*> many;
@@ -138,19 +127,26 @@ int execute(Run* run, std::string* message) {
   return code;
 }
 
-// In the thread of a queue: waits for the arguments first. An argument that failed fails the run.
-void execute_later(Run* run, PJRT_Event* done) {
+int wait_for(Value* const* values, size_t count, std::string* message) {
   int code = 0;
-  std::string message;
-  size_t count = run->program->arguments.size();
   for (size_t k = 0; k < count; ++k) {
-    PJRT_Event* ready = run->inputs[k]->ready;
+    PJRT_Event* ready = values[k]->ready;
     wait(ready);
     if (code == 0 && ready->state.load(std::memory_order_acquire) == PJRT_Event::kFailed) {
       code = ready->code;
-      message = ready->message;
+      *message = ready->message;
     }
   }
+  return code;
+}
+
+namespace {
+
+// In the thread of a queue: waits for the arguments first. An argument that failed fails the run.
+void execute_later(Run* run, PJRT_Event* done) {
+  std::string message;
+  size_t count = run->program->arguments.size();
+  int code = wait_for(run->inputs, count, &message);
   if (code == 0) code = execute(run, &message);
   else
     for (size_t k = 0; k < count; ++k) release(run->inputs[k]);
@@ -179,7 +175,8 @@ PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& pro
                   program.name.c_str(), k);
 }
 
-// Takes hold of the arguments' values; those donated leave their buffers.
+}  // namespace
+
 PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
                         PJRT_Buffer* const* arguments, Value** inputs) {
   size_t count = program.arguments.size();
@@ -203,9 +200,6 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
   return error;
 }
 
-// Where a run is done.
-enum class Place { kHere, kPrograms, kCallers };
-
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready) {
   if (in_queue() || !device->client->asynchronous) return Place::kHere;
   int64_t took = program.run_ns.load(std::memory_order_relaxed);
@@ -213,6 +207,8 @@ Place place_of(const Program& program, const PJRT_Device* device, bool are_ready
     return are_ready && took < kWorthAThreadForCallersNs ? Place::kHere : Place::kCallers;
   return are_ready && took >= 0 && took < kWorthAThreadNs ? Place::kHere : Place::kPrograms;
 }
+
+namespace {
 
 // One run on one device. `done` is held for the caller.
 PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOptions* options,
@@ -289,6 +285,7 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "%s runs on %zu devices, arguments for %zu were given [device-count]",
                     program->name.c_str(), wanted, a->num_devices);
+  if (program->is_whole()) return launch_whole(a);
   for (size_t d = 0; d < wanted; ++d) {
     PJRT_Device* device = a->execute_device != nullptr ? a->execute_device
                           : anywhere                   ? executable.client->listed[0]

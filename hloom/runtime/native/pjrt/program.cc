@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "../context.h"
 #include "workers.h"
 
 HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena);
@@ -35,13 +34,17 @@ void forget(int64_t handle) {
 }
 
 template <typename From>
-void fill(Array* to, const From& from) {
+void fill(Array* to, const From& from, int64_t devices) {
   to->allocation = from.allocation;
   to->type = static_cast<PJRT_Buffer_Type>(from.type);
   to->dims.assign(from.dims, from.dims + from.rank);
   to->size = bytes_of(to->type, from.dims, from.rank);
   to->memory_kind = static_cast<int>(from.memory_kind);
   if (from.sharding != nullptr) to->sharding.assign(from.sharding, from.sharding_size);
+  if (from.whole == nullptr) return;
+  to->whole.assign(from.whole, from.whole + from.rank);
+  to->whole_size = bytes_of(to->type, from.whole, from.rank);
+  to->offsets.assign(from.offsets, from.offsets + from.rank * devices);
 }
 
 Source source_of(const Program& program, const Result& result, int64_t* argument) {
@@ -77,13 +80,13 @@ Program* made(const hl_pjrt_program& from) {
   program->blocks.assign(from.blocks, from.blocks + from.block_count);
   for (int64_t k = 0; k < from.argument_count; ++k) {
     Array array{};
-    fill(&array, from.arguments[k]);
+    fill(&array, from.arguments[k], from.partition_count);
     array.flags = from.arguments[k].flags;
     program->arguments.push_back(std::move(array));
   }
   for (int64_t k = 0; k < from.result_count; ++k) {
     Result result{};
-    fill(&result, from.results[k]);
+    fill(&result, from.results[k], from.partition_count);
     result.offset = from.results[k].offset;
     result.source = source_of(*program, result, &result.argument);
     program->results.push_back(std::move(result));

@@ -2,6 +2,7 @@
 #ifndef HLOOM_RUNTIME_PJRT_PROGRAM_H
 #define HLOOM_RUNTIME_PJRT_PROGRAM_H
 
+#include "../context.h"
 #include "compiler.h"
 #include "objects.h"
 
@@ -16,11 +17,19 @@ struct hl_pjrt_reply {
 namespace hl::pjrt {
 
 struct Array {
-  int64_t allocation, offset, flags, size;
+  int64_t allocation, offset, flags;
+  int64_t size;  // bytes of what a device has
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
   int memory_kind;
   std::string sharding;
+  // Where a device has a shard only: sizes of the whole, its bytes, and where each shard begins.
+  std::vector<int64_t> whole, offsets;
+  int64_t whole_size;
+
+  bool is_cut() const { return !whole.empty(); }
+  // Where the shard of a device begins.
+  const int64_t* begin(size_t device) const { return offsets.data() + device * dims.size(); }
 };
 
 // Where a result's memory comes from.
@@ -54,6 +63,7 @@ struct Program {
   int64_t replicas, partitions;
   std::vector<int64_t> devices;
   bool calls_host, is_portable;
+  bool is_whole() const { return partitions > 1; }  // one run for all devices
   int64_t code_bytes, temporary_bytes, alias_bytes;
 
   // How long a run takes, remembered: short ones are not worth another thread.
@@ -63,6 +73,30 @@ struct Program {
   Spin lock;
   std::vector<hl_context*> contexts;
 };
+
+// One execution. Arrays are the caller's, or `own` where it runs later.
+struct Run {
+  Program* program;
+  PJRT_Device* device;
+  Value** inputs;   // held, one per argument
+  Value** outputs;  // held, one per result, to be filled
+  hl::UserDataList user_data;
+  std::vector<Value*> own;
+  std::vector<hl::UserData> own_user_data;
+};
+
+// Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are released.
+int execute(Run* run, std::string* message);
+// Takes hold of the arguments' values; those donated leave their buffers.
+PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
+                        PJRT_Buffer* const* arguments, Value** inputs);
+// Where a run is done.
+enum class Place { kHere, kPrograms, kCallers };
+Place place_of(const Program& program, const PJRT_Device* device, bool are_ready);
+// Waits for values; the code and message of one that failed.
+int wait_for(Value* const* values, size_t count, std::string* message);
+// One run on whole arrays for all devices of an executable.
+PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* arguments);
 
 Program* retained(Program* program);
 void release(Program* program);

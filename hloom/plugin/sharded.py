@@ -1,0 +1,93 @@
+"""Programs of several devices: each computes nothing alone, the whole is computed once.
+
+All devices of hloom are one machine, so a program whose arrays are spread over them can be run once
+on whole arrays: arguments are put together from their shards, results are cut into theirs. That is
+always right, whatever the shardings inside the program, which then mean nothing. What it cannot do
+is code that is written for one device (`shard_map`, `pmap`): such programs are refused.
+
+Where results stand is what Shardy's propagation, which jaxlib brings, says of the program.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from hloom.api import HloError, Module, Spread, sharding_bytes
+
+# Operations and custom calls that only code for one device has.
+OF_ONE_DEVICE = frozenset(
+    """all-gather all-gather-start all-reduce all-reduce-start all-to-all collective-broadcast
+    collective-permute collective-permute-start partition-id replica-id ragged-all-to-all
+    reduce-scatter""".split()
+)
+BOUNDARIES = frozenset(
+    """SPMDFullToShardShape SPMDShardToFullShape xla.sdy.GlobalToLocalShape
+    xla.sdy.LocalToGlobalShape""".split()
+)
+
+
+def propagated(code: bytes) -> bytes:
+    """The program with a sharding at every value, as bytecode."""
+    from jax._src.interpreters.mlir import make_ir_context
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+    from jaxlib.mlir.passmanager import PassManager
+
+    context = make_ir_context()
+    with context:
+        try:
+            module = stablehlo.deserialize_portable_artifact(context, code)
+        except (ValueError, RuntimeError, ir.MLIRError):
+            module = ir.Module.parse(code, context)
+        PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
+        written = io.BytesIO()
+        module.operation.write_bytecode(written)
+    return written.getvalue()
+
+
+def spreads(module: Module, partitions: int) -> tuple[tuple[Spread, ...], tuple[Spread, ...]]:
+    """How parameters and results stand on the devices; `HloError` where the code is for one."""
+    for c in module.computations_in_order():
+        for i in c.instructions:
+            is_boundary = i.opcode == "custom-call" and i.attrs.custom_call_target in BOUNDARIES
+            if i.opcode in OF_ONE_DEVICE or is_boundary:
+                raise HloError(
+                    f"{module.name} has code for each of its {partitions} devices "
+                    f"(shard_map, pmap), which hloom does not run yet",
+                    instruction=f"%{i.name} ({i.opcode})",
+                    rule="unimplemented",
+                    hint="use jit with shardings: hloom runs it once for all devices",
+                )
+    entry = module.entry
+    arguments = tuple([_spread(p.shape, p.sharding, partitions) for p in entry.parameters])
+    shape, given = entry.root.shape, module.spmd_output_sharding or entry.root.sharding
+    leaves = [leaf for _, leaf in shape.subshapes() if not leaf.is_tuple]
+    given = [None] * len(leaves) if given is None else given.elements if given.is_tuple else [given]
+    results = tuple([_spread(s, g, partitions) for s, g in zip(leaves, given, strict=True)])
+    return arguments, results
+
+
+def _spread(shape: Any, sharding: Any, partitions: int) -> Spread:
+    """Where the shards of one array begin; whole arrays where they do not divide evenly."""
+    sharding = None if sharding is None else sharding.tiled()
+    if sharding is None or sharding.kind != "tiled" or not shape.is_array:
+        return Spread()
+    sizes = sharding.tile_sizes(shape.dims)
+    counts = sharding.tile_dims[: shape.rank]
+    if any(size * n != whole for size, n, whole in zip(sizes, counts, shape.dims)):
+        return Spread()
+    offsets = tuple([sharding.tile_offset(shape, d) for d in range(partitions)])
+    return Spread(sizes, offsets, sharding_bytes(sharding))
+
+
+def as_one(module: Module) -> None:
+    """Make it a program of one device, which computes the whole."""
+    module.num_partitions = 1
+    module.use_spmd_partitioning = False
+    module.use_auto_spmd_partitioning = False
+    module.spmd_output_sharding = None
+    module.spmd_parameters_shardings = ()
+    for c in module.computations_in_order():
+        for i in c.instructions:
+            i.sharding = None

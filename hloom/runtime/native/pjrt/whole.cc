@@ -1,0 +1,184 @@
+// Programs whose arrays are spread over several devices: run once, on whole arrays.
+//
+// Devices are one machine, so shards are joined, the whole is computed with all threads, and results
+// are cut again. Devices that have the same part of a result share its memory.
+#include <string.h>
+
+#include "entries.h"
+#include "program.h"
+#include "workers.h"
+
+namespace hl::pjrt {
+namespace {
+
+// `values[d * count + k]`: of device d, argument or result k.
+struct WholeRun {
+  Program* program;
+  PJRT_Device* device;
+  size_t devices;
+  std::vector<Value*> inputs, outputs;
+  std::vector<hl::UserData> user_data;
+};
+
+// Another device before `device` that has the same part; `device` itself: none has.
+size_t first_with(const Array& array, size_t device) {
+  if (!array.is_cut()) return 0;
+  size_t bytes = array.dims.size() * sizeof(int64_t);
+  for (size_t other = 0; other < device; ++other)
+    if (memcmp(array.begin(other), array.begin(device), bytes) == 0) return other;
+  return device;
+}
+
+// Copies a shard to its place in the whole array, or back.
+void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole) {
+  int64_t rank = static_cast<int64_t>(array.dims.size()), item = element_bytes(array.type);
+  std::vector<int64_t> of_whole = row_major_strides(array.whole.data(), rank, item);
+  std::vector<int64_t> of_shard = row_major_strides(array.dims.data(), rank, item);
+  for (int64_t d = 0; d < rank; ++d) whole += array.begin(device)[d] * of_whole[d];
+  if (array.size == 0) return;
+  if (into_whole)
+    copy_strided(whole, of_whole.data(), shard, of_shard.data(), array.dims.data(), rank, item);
+  else
+    copy_strided(shard, of_shard.data(), whole, of_whole.data(), array.dims.data(), rank, item);
+}
+
+// The whole value of argument k, held. Null: there is no memory.
+Value* joined(WholeRun* run, size_t k) {
+  const Array& array = run->program->arguments[k];
+  size_t count = run->program->arguments.size();
+  if (!array.is_cut()) {
+    Value* first = run->inputs[k];
+    run->inputs[k] = nullptr;
+    return first;
+  }
+  Value* whole = new_value(array.whole_size);
+  if (whole == nullptr) return nullptr;
+  for (size_t d = 0; d < run->devices; ++d)
+    if (first_with(array, d) == d)
+      copy_shard(array, d, static_cast<char*>(whole->data),
+                 static_cast<char*>(run->inputs[d * count + k]->data), true);
+  return whole;
+}
+
+// Gives devices their parts of a whole result. False: there is no memory.
+bool cut(WholeRun* run, size_t k, Value* whole) {
+  const Result& array = run->program->results[k];
+  size_t count = run->program->results.size();
+  for (size_t d = 0; d < run->devices; ++d) {
+    if (first_with(array, d) != d) continue;
+    Value* value = run->outputs[d * count + k];
+    value->base = hl_arena_alloc(nullptr, array.size < 1 ? 1 : array.size);
+    if (value->base == nullptr) return false;
+    value->data = value->base;
+    value->owner = Owner::kArena;
+    copy_shard(array, d, static_cast<char*>(whole->data), static_cast<char*>(value->data), false);
+  }
+  return true;
+}
+
+int run_whole(WholeRun* run, std::string* message) {
+  Program& program = *run->program;
+  std::vector<Value*> inputs, outputs;
+  bool fits = true;
+  for (size_t k = 0; k < program.arguments.size() && fits; ++k) {
+    inputs.push_back(joined(run, k));
+    fits = inputs.back() != nullptr;
+  }
+  if (!fits) {
+    for (Value* value : inputs) release(value);
+    *message = "no memory for the arguments of " + program.name + " [out-of-memory]";
+    return PJRT_Error_Code_RESOURCE_EXHAUSTED;
+  }
+  // Shards that were donated are gone before the program asks for memory.
+  for (Value*& value : run->inputs) {
+    release(value);
+    value = nullptr;
+  }
+  for (size_t k = 0; k < program.results.size(); ++k) {
+    const Result& result = program.results[k];
+    Value* value = result.is_cut() ? new Value : retained(run->outputs[k]);
+    if (result.is_cut()) value->size = result.whole_size;
+    outputs.push_back(value);
+  }
+  hl::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
+  Run one{&program, run->device, inputs.data(), outputs.data(), data, {}, {}};
+  int code = execute(&one, message);
+  for (size_t k = 0; k < program.results.size(); ++k) {
+    if (code == 0 && program.results[k].is_cut() && !cut(run, k, outputs[k])) {
+      code = PJRT_Error_Code_RESOURCE_EXHAUSTED;
+      *message = "no memory for the results of " + program.name + " [out-of-memory]";
+    }
+    release(outputs[k]);
+  }
+  return code;
+}
+
+void finish_whole(WholeRun* run, PJRT_Event* done) {
+  std::string message;
+  int code = wait_for(run->inputs.data(), run->inputs.size(), &message);
+  if (code == 0) code = run_whole(run, &message);
+  for (Value* value : run->inputs) release(value);
+  finish(done, code, message);
+  for (Value* value : run->outputs) release(value);
+  release(done);
+  release(run->program);
+  delete run;
+}
+
+// Results of all devices, pending until `done`. Those that are the same share their value.
+void make_results(WholeRun* run, const PJRT_LoadedExecutable& executable, PJRT_Event* done,
+                  PJRT_Buffer** const* lists) {
+  size_t count = run->program->results.size();
+  for (size_t d = 0; d < run->devices; ++d) {
+    for (size_t k = 0; k < count; ++k) {
+      const Result& result = run->program->results[k];
+      size_t first = first_with(result, d);
+      Value* value = first == d ? new Value : retained(run->outputs[first * count + k]);
+      if (first == d) {
+        value->size = result.size;
+        value->ready = retained(done);
+      }
+      run->outputs.push_back(value);
+      lists[d][k] = new PJRT_Buffer(executable.devices[d]->listed[result.memory_kind], result.type,
+                                    result.dims.data(), static_cast<int64_t>(result.dims.size()),
+                                    retained(value));
+    }
+  }
+}
+
+}  // namespace
+
+PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
+  PJRT_LoadedExecutable& executable = *a->executable;
+  size_t count = executable.program->arguments.size();
+  auto* run = new WholeRun{executable.program, executable.devices[0], executable.devices.size(),
+                           {}, {}, {}};
+  run->inputs.resize(count * run->devices);
+  for (size_t d = 0; d < run->devices; ++d) {
+    if (PJRT_Error* error = take_inputs(*run->program, a->options, a->argument_lists[d],
+                                        run->inputs.data() + d * count)) {
+      for (size_t k = 0; k < d * count; ++k) release(run->inputs[k]);
+      delete run;
+      return error;
+    }
+  }
+  if (a->options->context != nullptr)
+    for (const PJRT_FFI_UserData& each : a->options->context->data)
+      run->user_data.push_back({each.type_id, each.data});
+  bool are_ready = true;
+  for (Value* value : run->inputs)
+    are_ready &= value->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone;
+  retained(run->program);
+  auto* done = new PJRT_Event;
+  make_results(run, executable, done, a->output_lists);
+  for (size_t d = 0; d < run->devices && a->device_complete_events != nullptr; ++d)
+    a->device_complete_events[d] = retained(done);
+  switch (place_of(*run->program, run->device, are_ready)) {
+    case Place::kHere: finish_whole(run, done); break;
+    case Place::kCallers: push(run->device->callers, [=] { finish_whole(run, done); }); break;
+    case Place::kPrograms: push(run->device->programs, [=] { finish_whole(run, done); }); break;
+  }
+  return nullptr;
+}
+
+}  // namespace hl::pjrt
