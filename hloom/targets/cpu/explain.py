@@ -80,6 +80,7 @@ def explained(module: Module, topic: str, machine: Machine | None = None) -> Exp
 def _fusion(module: Module, target: CpuTarget) -> list[Row]:
     passes = cpu_pipeline().passes
     at = next(k for k, p in enumerate(passes) if title_of(p) == "fusion")
+    module.schedule = None
     module = Pipeline("before fusion", passes[:at]).run(module).module or module
     rows = []
     for d in fusion_decisions(module):

@@ -110,6 +110,7 @@ class CpuTarget:
         """All that is decided about a graph, which is changed, before code is written."""
         stage = (clock or StageClock()).stage
         with stage("passes"):
+            module.schedule = None  # of another compiler's kernels; passes leave what is in order
             result, records = cpu_pipeline().run_recorded(module, self.passes)
             module = result.module or module
         with stage("schedule"):
