@@ -31,6 +31,8 @@ LEAST_ROW = 1 << 18
 ENOUGH_STEPS = 8
 # Columns that one thread takes at once.
 BLOCK_BYTES = 8192
+# Fewer columns are no kernel of columns, and their parts would all be in one step again.
+LEAST_COLUMNS_BYTES = 32
 # Parts: at least, at best, at most.
 FEWEST, WANTED, MOST = ENOUGH_STEPS, 16, 128
 
@@ -112,6 +114,8 @@ def _is_narrow(dims: Sequence[int], folded: Sequence[int], element: int) -> bool
     if not solid or not kept or solid[-1] in folded:
         return kept < ENOUGH_STEPS and prod(dims) >= kept * LEAST_ROW and kept > 0
     columns = prod(dims[folded[-1] + 1 :])
+    if columns * element < LEAST_COLUMNS_BYTES:
+        return False
     return kept // columns * -(-columns * element // BLOCK_BYTES) < ENOUGH_STEPS
 
 
