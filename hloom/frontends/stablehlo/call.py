@@ -68,7 +68,18 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         made.backend_config = BackendConfig(config)
     if len(op.results) == 0:
         return []
-    return scope.elements(made, len(op.results))
+    found = scope.elements(made, len(op.results))
+    if isinstance(found, Instruction):
+        return _laid_out(scope, found, op.results[0])
+    return [_laid_out(scope, x, r) for x, r in zip(found, op.results, strict=True)]
+
+
+def _laid_out(scope: Scope, x: Instruction, result: Any) -> Instruction:
+    """A result in the layout that all values but those of custom calls have."""
+    layout = x.shape.layout if x.shape.is_array else None
+    if layout is None or layout.is_default:
+        return x
+    return scope.emit("copy", (x,), scope.shape(result))
 
 
 def opaque(scope: Scope, op: Any, opcode: str) -> Instruction:
