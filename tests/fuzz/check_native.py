@@ -19,6 +19,8 @@ from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.text import PrintOptions, parse_module, show_module
 from hloom.ir.verify import verify
+from hloom.passes.pipeline import PipelineOptions
+from hloom.targets.cpu.lowering import UnsupportedError
 from hloom.targets.cpu.target import CpuTarget
 from hloom.types.dtype import DType
 from hloom.types.literal import Literal
@@ -31,6 +33,7 @@ TOLERANCE = {"f64": 1e-9, "c128": 1e-9, "f32": 2e-4, "c64": 2e-4, "f16": 8e-3, "
 SMALL_TOLERANCE = 0.3
 """Of floats of a byte: one step of a type with two bits of mantissa."""
 COARSEST = 3e-2
+MOST_WATCHED = 2e6
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-42, -3e38, 3e38, 1e-300, 65504.0, 0.5, -2.5, 1e9)
 
 
@@ -44,11 +47,16 @@ class Trial:
     machine: str = "host"
     threads: int = 1
     excess: bool = False
+    disabled: str = ""
+    """A pass that is left out; what then has no lowering is refused."""
+    watched: bool = False
+    """Kernels run once more in the interpreter of their language, between guards."""
 
     def __str__(self) -> str:
         return (
             f"arguments={self.arguments} seed={self.seed} machine={self.machine} "
-            f"threads={self.threads} excess={self.excess}"
+            f"threads={self.threads} excess={self.excess} disabled={self.disabled or '-'} "
+            f"watched={self.watched}"
         )
 
     @staticmethod
@@ -61,6 +69,8 @@ class Trial:
             words["machine"],
             int(words["threads"]),
             words["excess"] == "True",
+            words.get("disabled", "-").strip("-"),
+            words.get("watched") == "True",
         )
 
 
@@ -71,7 +81,15 @@ class NotJudged(Exception):
 def compiled(module: Module, trial: Trial) -> Executable:
     """A program for the machine and with the freedom of a trial."""
     verify(module)
-    target = CpuTarget(Machine.host(MACHINES[trial.machine]), excess_precision=trial.excess)
+    passes = PipelineOptions(
+        disable_hlo_passes=frozenset(filter(None, [trial.disabled])),
+        detect_cycles=True,
+        crash_on_fix_max_iterations=True,
+        crash_on_noop_change=True,
+        crash_on_silent_change=True,
+    )
+    machine = Machine.host(MACHINES[trial.machine])
+    target = CpuTarget(machine, passes=passes, excess_precision=trial.excess)
     return Executable(target.compile(copy_module(module)), trial.threads)
 
 
@@ -156,6 +174,8 @@ def difference(module: Module, trial: Trial) -> str:
         try:
             exe = compiled(module, trial)
         except HloError as error:
+            if trial.disabled and isinstance(error, UnsupportedError):
+                return ""
             return f"refused: {type(error).__name__}: {_line(error)}"
         except Exception as error:
             return f"compile: {type(error).__name__}: {_line(error)}"
@@ -169,6 +189,11 @@ def difference(module: Module, trial: Trial) -> str:
         for k, (got, want) in enumerate(zip(arrays, wanted, strict=True)):
             if what := different(got, want, trial, coarsest):
                 return f"result {k} {want.shape.text_without_layout}: {what}"
+        if trial.watched and exe.cost.flops + exe.cost.bytes < MOST_WATCHED:
+            try:
+                exe.debug(*given, nan=False, kernels=True)
+            except Exception as error:
+                return f"watched: {type(error).__name__}: {_line(error)}"
         return _unsteady(module, exe, given, arrays, trial)
 
 
@@ -284,7 +309,7 @@ def from_text(text: str) -> tuple[Module, Trial]:
 def simpler_trials(trial: Trial) -> list[Trial]:
     """Trials that say less, to see whether a find needs what it was found with."""
     plain = Trial()
-    names = ("machine", "threads", "excess", "seed")
+    names = ("machine", "threads", "excess", "disabled", "watched", "seed")
     return [
         replace(trial, **{name: getattr(plain, name)})
         for name in names

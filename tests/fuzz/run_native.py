@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,21 +28,23 @@ from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
+from hloom.passes import PASSES
 from tests.fuzz.check_native import NotJudged, Trial, as_text, difference, simpler_trials
 from tests.fuzz.mutate_graph import mutate
 from tests.fuzz.programs import programs
 from tests.fuzz.programs_graph import HAND_MADE
 from tests.fuzz.programs_native import drawn_program, drawn_single, single, with_odd_layouts
 from tests.fuzz.shrink_native import shrunk
+from tests.fuzz.sketch_chain import drawn_chain
 
 FOUND = Path(__file__).parent / "found_native"
 BATCH = 25
-SECONDS = 20
+SECONDS = 60
 """What one program may take."""
 MOST_PROGRAM_BYTES = 1 << 22
 TRIED = Path(tempfile.gettempdir()) / f"hloom_native_seed_{os.getpid()}"
 """Holds the number that is being tried."""
-KINDS = (("single", 0.4), ("program", 0.48), ("mutant", 0.12))
+KINDS = (("single", 0.3), ("program", 0.33), ("chain", 0.27), ("mutant", 0.1))
 
 
 def drawn(number: int, opcodes: tuple[str, ...] = ()) -> tuple[Module, Trial]:
@@ -58,6 +61,8 @@ def drawn(number: int, opcodes: tuple[str, ...] = ()) -> tuple[Module, Trial]:
             arguments = "normal"
     elif kind == "program":
         module = drawn_program(number, arguments == "integral")
+    elif kind == "chain":
+        arguments, module = "integral", drawn_chain(number)
     else:
         module = _mutant(rng)
     if rng.random() < 0.4:
@@ -74,8 +79,16 @@ def drawn(number: int, opcodes: tuple[str, ...] = ()) -> tuple[Module, Trial]:
         rng.choice(("host", "host", "host", "avx2", "avx", "sse")),
         rng.choice((1, 1, 2, 4)),
         rng.random() < 0.3 and arguments == "normal" and kind == "single",
+        rng.choice(_passes()) if rng.random() < 0.15 else "",
+        rng.random() < 0.06,
     )
     return module, trial
+
+
+@cache
+def _passes() -> list[str]:
+    """All passes, each of which a user may leave out."""
+    return sorted(PASSES)
 
 
 _MOVES = frozenset(
