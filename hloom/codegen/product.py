@@ -27,6 +27,9 @@ Direct = Callable[[Elements, Affine, Affine], tuple[Value, Affine, int, int]]
 # A result with no more columns than this (and more rows) is computed transposed: then what is
 # read most is read in vectors, where it stands.
 FEW_COLUMNS = 6
+# So does one whose K is as many times longer than its rows and columns, if more lanes are filled.
+DEEP = 4
+REGISTER_BYTES = 64
 
 
 @dataclass
@@ -74,7 +77,7 @@ def dot_product(i: Instruction, leaves: set[Instruction], swapped: bool | None =
     of = accumulator_type(i.shape.dtype)
     assert i.shape.rank == len(batches) + 2
     if swapped is None:
-        swapped = right.size <= FEW_COLUMNS and left.size > right.size
+        swapped = _is_better_swapped(left, right, leaves, of)
     if swapped:
         left, right = right, left
 
@@ -95,6 +98,24 @@ def dot_product(i: Instruction, leaves: set[Instruction], swapped: bool | None =
         right.lanes(leaves, "n"),
         left.direct(batches, of) if left.array in leaves else None,
     )
+
+
+def _is_better_swapped(left: _Side, right: _Side, leaves: set[Instruction], of: DType) -> bool:
+    """Whether a product is faster with its second operand's elements as rows."""
+    if right.size <= FEW_COLUMNS:
+        return left.size > right.size
+    depth = left.array.shape.dims[left.contracted]
+    if depth < DEEP * max(left.size, right.size):
+        return False
+    if left.lanes(leaves, "m") == "k" or right.lanes(leaves, "n") == "k":
+        return False
+
+    def filled(columns: int) -> float:
+        lanes = max(REGISTER_BYTES // max(of.size_bytes, 1), 1)
+        return columns / (-(-columns // lanes) * lanes)
+
+    # What is stored is little, so only the lanes count that would be empty.
+    return filled(left.size) > 1.2 * filled(right.size)
 
 
 @dataclass

@@ -68,6 +68,19 @@ def test_depth_in_parts(order: str) -> None:
     agrees(module(50, 9001, 21, order, "f32"), "f32")
 
 
+@pytest.mark.parametrize("of", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("batch", ["", "3,"])
+@pytest.mark.parametrize("size", [(48, 700, 22), (32, 531, 17), (144, 600, 24)], ids=str)
+def test_long_products_of_columns_that_fill_no_vector(
+    size: tuple[int, int, int], batch: str, of: str
+) -> None:
+    """The second operand's columns are the rows of the tiles then."""
+    agrees(module(*size, "tn", of, batch), of)
+    m, _, n = size
+    if of == "f32" and not batch:
+        agrees(module(*size, "tn", of, after=EPILOGUE.format(m=m, n=n)), of)
+
+
 @pytest.mark.parametrize("order", ["nn", "nt", "tn"])
 @pytest.mark.parametrize("of", ["f64", "bf16", "f16", "s32", "u8", "s8", "s64", "c64", "c128"])
 def test_types(of: str, order: str) -> None:
