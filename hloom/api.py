@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hloom.base.options import OPTIONS, Options
     from hloom.compiler import CacheReport, Executable, compile_module, why_cached
     from hloom.frontends.files import file_bytes, load_bytes, load_file, save
+    from hloom.frontends.formats import FORMATS
     from hloom.frontends.stablehlo.read import module_of_bytes
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from hloom.ir.fusion import permute_fusion_operands, permute_parameters
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
-    from hloom.ir.proto.files import FORMATS, Loaded, load_text, write_whole
+    from hloom.ir.proto.files import Loaded, load_text, write_whole
     from hloom.ir.proto.sharding import sharding_bytes
     from hloom.ir.proto.snapshot import Snapshot
     from hloom.ir.text.digest import fingerprint
@@ -89,7 +90,7 @@ _HOME = {
     "EvalOptions": "interp.frame",
     "Executable": "compiler",
     "Explained": "targets.cpu.explain",
-    "FORMATS": "ir.proto.files",
+    "FORMATS": "frontends.formats",
     "FixedPoint": "passes.pipeline",
     "HandlerCall": "runtime.ffi",
     "HandlerError": "runtime.ffi",

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hloom.base.diagnostics import ParseError, Place
+from hloom.base.diagnostics import ParseError, Place, UsageError
 from hloom.frontends.stablehlo.recognise import (
     FORMATS,
     MAGIC,
@@ -37,7 +37,11 @@ def load_file(
     The counts replace those of the module where given. `shapes`, such as `f32[8,3],s32[]`, are
     those of the arguments of StableHLO that leaves sizes open. Raises `HloError` with a place.
     """
-    if is_file_of_mlir(path) or shapes:
+    if shapes and not is_file_of_mlir(path):
+        raise UsageError(
+            f"{path}: shapes are given for StableHLO, which may leave sizes open", rule="dynamic"
+        )
+    if is_file_of_mlir(path):
         from hloom.frontends.stablehlo import files
 
         found = files.load(path, files.shapes_of_text(shapes))

@@ -14,6 +14,7 @@ from hloom.tools.terminal import (
     InputFile,
     Partitions,
     Replicas,
+    Shapes,
     guarded,
     read,
     warn_of_elided,
@@ -28,7 +29,8 @@ SNAPSHOTS = ("snapshot", "unoptimized-snapshot", "custom-snapshot")
 Form = Annotated[
     str | None,
     typer.Option(
-        help="Form: text, proto, hlo-proto, snapshot, unoptimized-snapshot, custom-snapshot.",
+        help="Form: text, proto, hlo-proto, snapshot, unoptimized-snapshot, custom-snapshot, "
+        "stablehlo, stablehlo-bytecode, stablehlo-artifact.",
         show_default="by the extension",
     ),
 ]
@@ -54,12 +56,14 @@ def convert(
     ] = False,
     replicas: Replicas = None,
     partitions: Partitions = None,
+    shapes: Shapes = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write a program in another form: text, HloModuleProto, HloProto, or a snapshot.
+    """Write a program in another form: text, HloModuleProto, HloProto, a snapshot, StableHLO.
 
     OUT appears whole or not at all. .hlo and .txt are text, .pb is a binary proto, .pbtxt and
-    .textproto are the text of one; .gz behind compresses. OUT - is standard output.
+    .textproto are the text of one, .mlir and .mlirbc are StableHLO; .gz behind compresses. OUT - is
+    standard output.
 
     [bold]Examples[/bold]
 
@@ -68,8 +72,10 @@ def convert(
       hloom convert step.hlo step.snapshot.pb --to snapshot --inputs arguments.npz
 
       hloom convert dump.pb.gz - | less
+
+      hloom convert model.mlir model.hlo
     """
-    loaded = read(file, replicas, partitions)
+    loaded = read(file, replicas, partitions, shapes)
     module = loaded.module
     given, result = loaded.partitions, loaded.result
     if inputs is not None:
@@ -79,13 +85,7 @@ def convert(
         given = arguments_per_device(module, read_arrays(inputs), count, str(inputs))
         result = None
     snapshot = api.Snapshot(module, given, result, loaded.execution_platform)
-    if to is not None and to not in api.FORMATS:
-        raise api.UsageError(f"no form {to!r}", hint=f"known: {', '.join(api.FORMATS)}")
-    if to == "snapshot" and len(given) > 1:
-        raise api.UsageError(
-            f"a snapshot holds the arguments of one partition, not of {len(given)}",
-            hint="--to unoptimized-snapshot",
-        )
+    _check_form(to, len(given))
     if not is_text(out, to):
         warn_of_elided(module)
     if out == "-":
@@ -98,3 +98,14 @@ def convert(
     if as_json:
         size = Path(out).stat().st_size
         write_json({"ok": True, "from": loaded.format, "file": out, "size_bytes": size})
+
+
+def _check_form(to: str | None, partitions: int) -> None:
+    """Refuse a form that does not exist, or that cannot hold so many partitions' arguments."""
+    if to is not None and to not in api.FORMATS:
+        raise api.UsageError(f"no form {to!r}", hint=f"known: {', '.join(api.FORMATS)}")
+    if to == "snapshot" and partitions > 1:
+        raise api.UsageError(
+            f"a snapshot holds the arguments of one partition, not of {partitions}",
+            hint="--to unoptimized-snapshot",
+        )

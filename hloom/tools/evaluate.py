@@ -20,6 +20,7 @@ from hloom.tools.terminal import (
     InputFile,
     Partitions,
     Replicas,
+    Shapes,
     bytes_text,
     console,
     guarded,
@@ -59,6 +60,7 @@ def evaluate(
     values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
     replicas: Replicas = None,
     partitions: Partitions = None,
+    shapes: Shapes = "",
     while_limit: Annotated[
         int, typer.Option(help="Iterations that one loop may take.", min=1)
     ] = 1_000_000,
@@ -78,7 +80,7 @@ def evaluate(
 
       hloom eval sharded.hlo --partitions 4 --random 7 --print
     """
-    loaded = read(file, replicas, partitions)
+    loaded = read(file, replicas, partitions, shapes)
     module = loaded.module
     api.verify(module)
     warn_of_elided(module)

@@ -20,8 +20,9 @@ from hloom.tools.verify import verify
 app = typer.Typer(
     name="hloom",
     help="Read, check, evaluate, rewrite, compile and run HLO programs.\n\n"
-    "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto), also "
-    "with .gz behind; - is standard input. Every command has --help with examples, and --json.",
+    "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto) or "
+    "StableHLO (.mlir, .mlirbc), also with .gz behind; - is standard input. Every command has "
+    "--help with examples, and --json.",
     epilog="Exit codes: 0 all is well; 1 the program is wrong; 2 the command line is wrong; "
     "3 a bug of hloom.",
     no_args_is_help=True,

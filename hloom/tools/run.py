@@ -20,6 +20,7 @@ from hloom.tools.terminal import (
     WRONG_INPUT,
     AsJson,
     InputFile,
+    Shapes,
     guarded,
     read,
     warn,
@@ -70,6 +71,7 @@ def run(
     threads: Threads = None,
     memory_plot: MemoryPlot = None,
     time_passes: TimePasses = False,
+    shapes: Shapes = "",
     values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,7 +91,7 @@ def run(
 
       hloom run step.hlo --inputs arguments.npz -o results.npz --cpu_max_isa=AVX2
     """
-    loaded = read(file)
+    loaded = read(file, shapes=shapes)
     module = loaded.module
     warn_of_elided(module)
     exe = compiled(module, threads, ctx.meta.get(OPTION_WORDS, []), cached=not time_passes)

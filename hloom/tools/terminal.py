@@ -37,7 +37,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text
 InputFile = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="HLO text, proto or snapshot; - is standard input.", show_default=False
+        metavar="FILE",
+        help="HLO text, proto, snapshot or StableHLO; - is standard input.",
+        show_default=False,
     ),
 ]
 Replicas = Annotated[
@@ -45,6 +47,14 @@ Replicas = Annotated[
 ]
 Partitions = Annotated[
     int | None, typer.Option(help="Replace the module's number of partitions.", min=1)
+]
+
+Shapes = Annotated[
+    str,
+    typer.Option(
+        metavar="SHAPES",
+        help="Shapes of the arguments of StableHLO that leaves sizes open: f32[8,3],s32[].",
+    ),
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -203,12 +213,14 @@ def table(title: str, *columns: str) -> Table:
     return made
 
 
-def read(file: str, replicas: int | None = None, partitions: int | None = None) -> api.Loaded:
+def read(
+    file: str, replicas: int | None = None, partitions: int | None = None, shapes: str = ""
+) -> api.Loaded:
     """What is in a file, or in standard input for `-`."""
     if file != "-":
         if Path(file).is_dir():
             raise api.UsageError(f"{file} is a directory", hint="name a file in it")
-        return api.load_file(file, replica_count=replicas, num_partitions=partitions)
+        return api.load_file(file, replica_count=replicas, num_partitions=partitions, shapes=shapes)
     loaded = api.load_bytes(sys.stdin.buffer.read(), "<stdin>")
     if replicas is not None:
         loaded.module.replica_count = replicas

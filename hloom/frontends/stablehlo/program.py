@@ -33,6 +33,8 @@ from hloom.types.text import shape_from_text
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.\-]*")
 ROOM = "hloom.frontends.stablehlo"
+LARGEST_SHARED = 12
+"""Computations of more instructions are not compared with others."""
 
 
 def graph_of(
@@ -161,6 +163,23 @@ class Program:
         wanted = name if _PLAIN.fullmatch(name) else re.sub(r"[^\w.\-]", "_", name) or "region"
         return self.module.add_computation(wanted)
 
+    def shared(self, made: Computation) -> Computation:
+        """The computation of a region, or an equal one that was there before.
+
+        Programs have hundreds of reductions with the same few combiners.
+        """
+        if len(made.instructions) > LARGEST_SHARED or any(i.called for i in made.instructions):
+            return made
+        places = {i: k for k, i in enumerate(made.instructions)}
+        key = tuple(
+            (i.opcode, i.attrs, i.shape, i.sharding, tuple(places[x] for x in i.operands))
+            for i in made.instructions
+        )
+        found = self.combiners.setdefault((key, places[made.root]), made)
+        if found is not made:
+            del self.module.computations[made]
+        return found
+
     def argument_name(self, argument: Any, number: int) -> str:
         """The name in its location where that is one, else `Arg_0`."""
         location = argument.location
@@ -189,6 +208,8 @@ class Program:
         if not results:
             return
         producer = results[0]
+        if producer.opcode == "copy":  # out of the layout of a custom call
+            producer = producer.operands[0]
         if len(results) > 1 and producer.opcode == "get-tuple-element":
             producer = producer.operands[0]
         if name == "mhlo.sharding":
@@ -225,7 +246,7 @@ class Program:
         source = None
         if file == "-":
             lines = self.lines.splitlines()
-            source = lines[line - 1] if line <= len(lines) else None
+            source = lines[line - 1] if 0 < line <= len(lines) else None
             file = self.file or "<text>"
         return Place(file, line, column, source)
 

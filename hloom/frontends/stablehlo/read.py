@@ -116,4 +116,6 @@ def _place(location: str, text: str, file: str | None) -> Place:
     if name != "-":
         return Place(name, line, column)
     lines = text.splitlines()
-    return Place(file, line, column, lines[line - 1] if line <= len(lines) else None)
+    if not 0 < line <= len(lines):
+        return Place(file, line or None, column or None)
+    return Place(file, line, column, lines[line - 1])

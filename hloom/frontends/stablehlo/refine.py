@@ -14,7 +14,7 @@ from hloom.frontends.stablehlo.bindings import DYNAMIC, PassManager, ir
 from hloom.frontends.stablehlo.types import MLIR_NAMES
 from hloom.types.shape import Shape
 
-PASSES = ["stablehlo-refine-shapes", "stablehlo-canonicalize-dynamism"]
+PASSES = ["stablehlo-refine-shapes", "func.func(stablehlo-canonicalize-dynamism)"]
 
 
 def refined(mlir_module: Any, shapes: Sequence[Shape]) -> Any:

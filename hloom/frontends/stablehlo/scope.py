@@ -229,7 +229,7 @@ class Scope:
             made.parameter_of(argument, k)
         made.run(block)
         made.finish()
-        return made.computation
+        return self.program.shared(made.computation)
 
     def parameter_of(self, argument: Any, number: int) -> Instruction:
         """The parameter that is an argument of a block."""

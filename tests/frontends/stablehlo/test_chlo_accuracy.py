@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
-mp = pytest.importorskip("mpmath", reason="the exact values come from mpmath")
+pytest.importorskip("mpmath", reason="the exact values come from mpmath")
+
+import mpmath as mp
 
 import hloom
 from hloom.frontends.stablehlo.read import module_of_text

@@ -1,0 +1,135 @@
+"""What is wrong with a program, where, and what to do: one message."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
+
+import hloom
+from hloom.frontends.stablehlo.read import module_of_bytes, module_of_text
+
+MAIN = (
+    "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n  {}\n  return %x : tensor<2xf32>\n}}"
+)
+
+WRONG = {
+    "text": (MAIN.format("%0 = stablehlo.add %x %x"), "mlir", 2, "expected"),
+    "verifier": (
+        MAIN.format(
+            '%0 = "stablehlo.transpose"(%x) {permutation = array<i64: 1>} : '
+            "(tensor<2xf32>) -> tensor<2xf32>"
+        ),
+        "mlir",
+        2,
+        "permutation",
+    ),
+    "dialect": (MAIN.format("%0 = frob.nicate %x : tensor<2xf32>"), "mlir", 2, "frob"),
+    "operation": (
+        MAIN.format("%0 = arith.addf %x, %x : tensor<2xf32>"),
+        "mlir-op",
+        2,
+        "not an operation of StableHLO",
+    ),
+    "quantised": (
+        "func.func @main(%x: tensor<2x!quant.uniform<i8:f32, 0.1>>) { return }",
+        "mlir",
+        1,
+        "quantised types are not read",
+    ),
+    "recursion": (
+        "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "  %0 = func.call @main(%x) : (tensor<f32>) -> tensor<f32>\n  return %0 : tensor<f32>\n}",
+        "recursion",
+        2,
+        "calls itself",
+    ),
+    "captured": (
+        MAIN.format(
+            "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+            "  %y = stablehlo.reshape %x : (tensor<2xf32>) -> tensor<2xf32>\n"
+            "  %s = stablehlo.slice %y [0:1] : (tensor<2xf32>) -> tensor<1xf32>\n"
+            "  %t = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32>\n"
+            '  %0 = "stablehlo.reduce"(%x, %z) ({\n'
+            "    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
+            "      %c = stablehlo.add %a, %t : tensor<f32>\n"
+            "      stablehlo.return %c : tensor<f32>\n"
+            "  }) {dimensions = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<f32>"
+        ),
+        "captured",
+        8,
+        "from outside",
+    ),
+    "blocks": (
+        "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n  cf.br ^a\n^a:\n"
+        "  return %x : tensor<f32>\n}",
+        "mlir-blocks",
+        1,
+        "several blocks",
+    ),
+    "type": (
+        "func.func @main(%x: tensor<2xindex>) -> tensor<2xindex> {\n"
+        "  return %x : tensor<2xindex>\n}",
+        "mlir-type",
+        1,
+        "type that HLO does not have",
+    ),
+    "sharding": (
+        MAIN.format('%0 = stablehlo.add %x, %x {mhlo.sharding = "{devices=}"} : tensor<2xf32>'),
+        "sharding",
+        2,
+        "sharding",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_one_message_with_a_place(case):
+    text, rule, line, words = WRONG[case]
+    with pytest.raises(hloom.HloError) as caught:
+        module_of_text(text, "model.mlir")
+    error = caught.value
+    assert error.rule == rule
+    assert error.place.file == "model.mlir"
+    assert error.place.line == line
+    assert error.place.column
+    assert words in error.message
+    assert error.place.quoted()
+
+
+def test_what_is_refused_says_why():
+    text = MAIN.format(
+        '%0 = "stablehlo.custom_call"(%x) {call_target_name = "hlo.frobnicate"} '
+        ": (tensor<2xf32>) -> tensor<2xf32>"
+    )
+    with pytest.raises(hloom.HloError, match="HLO has no operation frobnicate"):
+        module_of_text(text)
+
+
+def test_a_program_without_an_entry():
+    with pytest.raises(hloom.HloError, match="no function main") as caught:
+        module_of_text("module {}")
+    assert caught.value.rule == "entry"
+
+
+@pytest.mark.parametrize("data", [b"ML\xefR", b"ML\xefR\x06StableHLO_v1.0.0\0rubbish", b"ML\xefRx"])
+def test_broken_bytecode_is_one_message(data):
+    with pytest.raises(hloom.HloError) as caught:
+        module_of_bytes(data, "model.mlirbc")
+    assert caught.value.place.file == "model.mlirbc"
+
+
+def test_without_jaxlib_there_is_one_clear_error():
+    program = (
+        "import sys; sys.modules['jaxlib'] = None\n"
+        "import hloom\n"
+        "try: hloom.parse('module {}')\n"
+        "except hloom.HloError as error: print(error.rule, '|', error)\n"
+        "print(hloom.parse('ENTRY e { ROOT c = f32[] constant(1) }').name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("jaxlib | StableHLO is read and written with jaxlib")
+    assert "pip install 'hloom[stablehlo]'" in done.stdout

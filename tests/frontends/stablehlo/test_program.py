@@ -1,0 +1,214 @@
+"""What is said of a whole program: functions, aliasing, donation, shardings, places, layouts."""
+
+import pytest
+
+pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
+
+import hloom
+from hloom.frontends.stablehlo.read import module_of_text
+from hloom.frontends.stablehlo.write import text_of_module
+
+TWICE = """
+module @program attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 1 : i32} {
+  func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.add %x, %x : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func private @unused(%x: tensor<2xf32>) -> tensor<2xf32> {
+    return %x : tensor<2xf32>
+  }
+  func.func public @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = func.call @f(%a) : (tensor<2xf32>) -> tensor<2xf32>
+    %1 = func.call @f(%0) : (tensor<2xf32>) -> tensor<2xf32>
+    return %1 : tensor<2xf32>
+  }
+}"""
+
+
+def test_a_function_called_twice_is_one_computation():
+    module = module_of_text(TWICE)
+    assert module.name == "program"
+    assert module.replica_count == 2
+    calls = [i for i in module.entry if i.opcode == "call"]
+    assert len(calls) == 2
+    assert calls[0].called == calls[1].called
+    assert len(module.computations) == 2
+
+
+def test_combiners_that_are_equal_are_one_computation():
+    reduce = """%{r} = "stablehlo.reduce"(%x, %z) ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.{op} %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }}) {{dimensions = array<i64: 0>}} : (tensor<2xf32>, tensor<f32>) -> tensor<f32>"""
+    body = "\n".join(
+        reduce.format(r=r, op=op) for r, op in (("0", "add"), ("1", "add"), ("2", "maximum"))
+    )
+    module = module_of_text(
+        f"func.func @main(%x: tensor<2xf32>, %z: tensor<f32>) -> tensor<f32> {{\n{body}\n"
+        "return %2 : tensor<f32>\n}"
+    )
+    assert len(module.computations) == 3
+
+
+ALIASED = """
+func.func @main(%a: tensor<2xf32> {tf.aliasing_output = 1 : i32},
+                %b: tensor<2xf32> {jax.buffer_donor = true},
+                %c: tensor<3xi32>) -> (tensor<3xi32>, tensor<2xf32>) {
+  %0 = stablehlo.add %a, %b : tensor<2xf32>
+  return %c, %0 : tensor<3xi32>, tensor<2xf32>
+}"""
+
+
+def test_aliases_and_donations_are_those_of_the_module():
+    module = module_of_text(ALIASED)
+    assert module.input_output_alias.text == "{ {1}: (0, {}, may-alias) }"
+    assert module.buffer_donors.text == "{ (1, {}) }"
+    again = module_of_text(text_of_module(module))
+    assert again.input_output_alias == module.input_output_alias
+    assert again.buffer_donors == module.buffer_donors
+
+
+def test_an_alias_to_no_result_is_refused():
+    with pytest.raises(hloom.HloError, match="no part") as caught:
+        module_of_text(ALIASED.replace("aliasing_output = 1", "aliasing_output = 7"))
+    assert caught.value.rule == "aliasing"
+
+
+SHARDED = """
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y", ?}]>},
+                %b: tensor<8x16xf32> {mhlo.sharding = "{devices=[8,1]<=[8]}"})
+    -> (tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>}) {
+  %0 = stablehlo.add %a, %b {sdy.sharding =
+    #sdy.sharding_per_value<[<@mesh, [{"x", "y"}, {}]>]>} : tensor<8x16xf32>
+  %1 = sdy.sharding_constraint %0 <@mesh, [{"y":(1)2}, {"x"}]> : tensor<8x16xf32>
+  %2 = sdy.manual_computation(%1) in_shardings=[<@mesh, [{"x"}, {"y"}]>]
+      out_shardings=[<@mesh, [{"x"}, {"y"}]>] manual_axes={"x"} (%c: tensor<4x16xf32>) {
+    %3 = "stablehlo.all_reduce"(%c) ({
+      ^bb0(%d: tensor<f32>, %e: tensor<f32>):
+        %s = stablehlo.add %d, %e : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [
+          #stablehlo.axis_ref<name = "x">]>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>}
+      : (tensor<4x16xf32>) -> tensor<4x16xf32>
+    sdy.return %3 : tensor<4x16xf32>
+  } : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %2 : tensor<8x16xf32>
+}"""
+
+
+def test_shardings_by_names_and_by_tiles():
+    module = module_of_text(SHARDED)
+    hloom.verify(module)
+    a, b = module.entry.parameters
+    assert a.sharding.text == "{mesh['x'=2,'y'=4], [{'x'}, {'y', ?}]}"
+    assert b.sharding.text == "{devices=[8,1]<=[8]}"
+    total = next(i for i in module.entry if i.opcode == "add")
+    assert total.sharding.text == "{mesh['x'=2,'y'=4], [{'x', 'y'}, {}]}"
+    calls = [i for i in module.entry if i.opcode == "custom-call"]
+    targets = [i.attrs.custom_call_target for i in calls]
+    assert targets == [
+        "Sharding",
+        "Sharding",
+        "SPMDFullToShardShape",
+        "Sharding",
+        "SPMDShardToFullShape",
+    ]
+    assert calls[0].sharding.text == "{mesh['x'=2,'y'=4], [{'y':(1)2}, {'x'}]}"
+    assert calls[2].sharding.text == "{mesh['x'=2,'y'=4], [{}, {'y'}], manual={'x'}}"
+    assert calls[2].shape.bare.text == "f32[4,16]"
+    reduce = next(i for i in module.entry if i.opcode == "all-reduce")
+    assert reduce.attrs.replica_groups.groups == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert reduce.attrs.channel_id == 3
+    assert module.spmd_output_sharding.text == "{mesh['x'=2,'y'=4], [{}, {'y'}]}"
+
+
+def test_shardings_come_back():
+    module = module_of_text(SHARDED)
+    again = module_of_text(text_of_module(module))
+    mine, theirs = ([i.sharding for i in m.entry if i.sharding] for m in (module, again))
+    assert len(mine) == len(theirs) >= 8
+    assert all(a.same(b) for a, b in zip(mine, theirs, strict=True))
+
+
+PLACES = """
+#file = loc("model.py":3:4)
+#caller = loc("main.py":9:1)
+#call = loc(callsite("f"(#file) at "run"(#caller)))
+func.func @main(%a: tensor<2xf32> loc("weights")) -> tensor<2xf32> {
+  %0 = stablehlo.add %a, %a : tensor<2xf32> loc("jit(f)/add"(#call))
+  %1 = stablehlo.negate %0 : tensor<2xf32> loc("neg"("model.py":4:7 to :12))
+  %2 = stablehlo.abs %1 : tensor<2xf32>
+  return %2 : tensor<2xf32>
+}"""
+
+
+def test_locations_are_metadata():
+    module = module_of_text(PLACES, "model.mlir")
+    (p,) = module.entry.parameters
+    assert (p.name, p.metadata.op_name) == ("weights", "weights")
+    add, negate, absolute = (
+        next(i for i in module.entry if i.opcode == name) for name in ("add", "negate", "abs")
+    )
+    assert add.metadata.op_name == "jit(f)/add"
+    assert (add.metadata.source_file, add.metadata.source_line) == ("model.py", 3)
+    frames = module.stack_frames.frames(add.metadata.stack_frame_id)
+    assert [(f.function, f.file, f.line) for f in frames] == [
+        ("f", "model.py", 3),
+        ("run", "main.py", 9),
+    ]
+    assert negate.metadata.source_column == 7
+    assert negate.metadata.source_end_column == 12
+    assert (absolute.metadata.source_file, absolute.metadata.source_line) == ("model.mlir", 8)
+
+
+def test_locations_come_back():
+    module = module_of_text(PLACES)
+    again = module_of_text(text_of_module(module))
+    for i in module.entry:
+        other = again.entry[i.name]
+        assert (i.metadata is None) == (other.metadata is None)
+        if i.metadata is not None:
+            assert i.metadata.op_name == other.metadata.op_name
+            assert i.metadata.source_line == other.metadata.source_line
+    assert again.stack_frames == module.stack_frames
+
+
+def test_layouts_of_the_entry():
+    module = module_of_text(
+        """module attributes {
+          mhlo.xla_entry_computation_parameter_layouts = [dense<[0, 1]> : tensor<2xindex>],
+          mhlo.xla_entry_computation_result_layout = [dense<[1, 0]> : tensor<2xindex>]} {
+        func.func @main(%a: tensor<2x3xf32>) -> tensor<2x3xf32> { return %a : tensor<2x3xf32> } }"""
+    )
+    assert module.entry_layout.parameters[0].text == "f32[2,3]{0,1}"
+    assert module.entry_layout.result.text == "f32[2,3]{1,0}"
+    again = module_of_text(text_of_module(module))
+    assert again.entry_layout.parameters == module.entry_layout.parameters
+
+
+def test_custom_calls_keep_all_that_is_said_of_them():
+    module = module_of_text(
+        """func.func @main(%a: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<i32>) {
+        %0:2 = stablehlo.custom_call @mine(%a) {api_version = 4 : i32, has_side_effect = true,
+          backend_config = {n = 3 : i64}, mhlo.frontend_attributes = {k = "v"},
+          operand_layouts = [dense<[0, 1]> : tensor<2xindex>],
+          result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>],
+          output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [0],
+            operand_index = 0, operand_tuple_indices = []>]}
+          : (tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<i32>)
+        return %0#0, %0#1 : tensor<2x3xf32>, tensor<i32> }"""
+    )
+    again = module_of_text(text_of_module(module))
+    for made in (module, again):
+        call = next(i for i in made.entry if i.opcode == "custom-call")
+        assert call.attrs.custom_call_target == "mine"
+        assert call.attrs.api_version == "API_VERSION_TYPED_FFI"
+        assert call.attrs.custom_call_has_side_effect
+        assert call.attrs.output_to_operand_aliasing.text == "{{0}: (0, {})}"
+        assert call.attrs.operand_layout_constraints[0].text == "f32[2,3]{0,1}"
+        assert call.shape.text == "(f32[2,3]{0,1}, s32[])"
+        assert call.backend_config.raw == "{n = 3 : i64}"
+        assert dict(call.frontend_attributes) == {"k": "v"}
