@@ -289,6 +289,8 @@ class Elements:
         shape = self.shape_of(offset.axes)
         if mask is not None:
             mask = b.broadcast(mask, shape)
+        if len(value.shape) > len(shape):  # one element, of a tile of one by one
+            value = b.reshape(value, shape)
         value = b.broadcast(value, shape) if value.shape != shape else value
         if not offset.is_strided:
             b.scatter(target.buffer, self.numbers(offset), value, mask)
