@@ -127,24 +127,18 @@ def _is_fold(x: Instruction, by: str) -> bool:
     if x.opcode != "reduce" or not x.shape.is_array:
         return False
     root = x.called[0].root
-    return root.opcode == by and {p.opcode for p in root.operands} == {"parameter"}
+    operands = set(root.operands)
+    return (
+        root.opcode == by and len(operands) == 2 and all(p.opcode == "parameter" for p in operands)
+    )
 
 
 def _members(output: Instruction, side: int) -> tuple[list[Instruction], list[Instruction]] | str:
     """The instructions from the first dot to the last that read one another alone, and those of
     them that come from the first dot; operands first."""
-    stack = [output.operands[side]]
-    below: set[Instruction] = set()
-    while stack:
-        p = stack.pop()
-        if p in below:
-            continue
-        below.add(p)
-        if len(below) > MOST:
-            return "too much stands between the dots"
-        if p.opcode != "dot" and p.opcode not in LEAVES and role(p)[0] in (POINT, "fold"):
-            stack.extend(p.operands)
-    order = [p for p in output.parent.in_order() if p in below]
+    order = _below(output.operands[side])
+    if order is None:
+        return "too much stands between the dots"
     dependent: dict[Instruction, None] = {}
     made: dict[Instruction, None] = {}
     for p in order:
@@ -160,6 +154,31 @@ def _members(output: Instruction, side: int) -> tuple[list[Instruction], list[In
         if p is not output and p.opcode != "dot" and role(p)[0] not in (POINT, "fold"):
             return f"%{p.name}: {p.opcode} stands between the dots"
     return [p for p in (*order, output) if p in dependent or p in made], list(dependent)
+
+
+def _below(top: Instruction) -> list[Instruction] | None:
+    """What an instruction is computed from, down to dots and what is no part of a kernel, operands
+    first; None if that is too much."""
+    done: dict[Instruction, None] = {}
+    met: set[Instruction] = set()
+    stack = [top]
+    while stack:
+        p = stack[-1]
+        if p in done:
+            stack.pop()
+            continue
+        met.add(p)
+        if len(met) > MOST:
+            return None
+        waiting: list[Instruction] = []
+        if p.opcode != "dot" and p.opcode not in LEAVES and role(p)[0] in (POINT, "fold"):
+            waiting = [x for x in p.operands if x not in done]
+        if waiting:
+            stack.extend(waiting)
+        else:
+            done[p] = None
+            stack.pop()
+    return list(done)
 
 
 def is_made_up(p: Instruction, others: dict[Instruction, None]) -> bool:

@@ -15,6 +15,20 @@ SIDES = {
 }
 
 
+def masking(mask: str, shape: str, sizes: str, biases: str, row: int, key: int) -> str:
+    """The lines that make the masked scores `%s` of the scores `%d`."""
+    if mask == "causal":
+        return f"""%i = s32[{sizes}] iota(), iota_dimension={row}
+  %j = s32[{sizes}] iota(), iota_dimension={key}
+  %seen = pred[{sizes}] compare(%i, %j), direction=GE
+  %s = {shape} select(%seen, %d, %lows)"""
+    if mask == "bias":
+        return f"""%bias = {biases} parameter(3)
+  %biases = {shape} broadcast(%bias), dimensions={{{row},{key}}}
+  %s = {shape} add(%d, %biases)"""
+    return f"%s = {shape} multiply(%d, %scales)"
+
+
 def module(
     b: int,
     m: int,
@@ -29,31 +43,16 @@ def module(
 ) -> str:
     """Softmax of the scores of `m` rows and `n` keys of depth `d`, times values of `c` columns."""
     operands, dims, row, key = SIDES[sides]
-    shape = f"{of}[{dims.format(b=b, m=m, n=n)}]"
-    rows = f"{of}[{b},{m}]"
-    masked = {
-        "": f"%s = {shape} multiply(%d, %scales)",
-        "causal": f"""%i = s32[{dims.format(b=b, m=m, n=n)}] iota(), iota_dimension={row}
-  %j = s32[{dims.format(b=b, m=m, n=n)}] iota(), iota_dimension={key}
-  %seen = pred[{dims.format(b=b, m=m, n=n)}] compare(%i, %j), direction=GE
-  %s = {shape} select(%seen, %d, %lows)""",
-        "bias": f"""%bias = {of}[{m},{n}] parameter(3)
-  %biases = {shape} broadcast(%bias), dimensions={{{row},{key}}}
-  %s = {shape} add(%d, %biases)""",
-    }[mask]
+    sizes = dims.format(b=b, m=m, n=n)
+    shape, rows = f"{of}[{sizes}]", f"{of}[{b},{m}]"
     bounded = f"%m = {rows} copy(%most)"
     if floor:
         bounded = f"""%floor = {of}[] constant({floor})
   %floors = {rows} broadcast(%floor), dimensions={{}}
   %m = {rows} maximum(%floors, %most)"""
+    left, right = ("%v", "%p") if values_first else ("%p", "%v")
+    contracted = (1, key) if values_first else (key, 1)
     after = f"{of}[{b},{c},{m}]" if values_first else f"{of}[{b},{m},{c}]"
-    last = (
-        f"dot(%v, %p), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{1}}, "
-        f"rhs_contracting_dims={{{key}}}"
-        if values_first
-        else f"dot(%p, %v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
-        f"lhs_contracting_dims={{{key}}}, rhs_contracting_dims={{1}}"
-    )
     return f"""HloModule attention
 %max {{ %a = {of}[] parameter(0)  %b = {of}[] parameter(1)  ROOT %c = {of}[] maximum(%a, %b) }}
 %sum {{ %a = {of}[] parameter(0)  %b = {of}[] parameter(1)  ROOT %c = {of}[] add(%a, %b) }}
@@ -68,7 +67,7 @@ ENTRY %main {{
   %scales = {shape} broadcast(%scale), dimensions={{}}
   %d = {shape} dot({operands}), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, \
 rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
-  {masked}
+  {masking(mask, shape, sizes, f"{of}[{m},{n}]", row, key)}
   %most = {rows} reduce(%s, %low), dimensions={{{key}}}, to_apply=%max
   {bounded}
   %ms = {shape} broadcast(%m), dimensions={{0,{row}}}
@@ -77,7 +76,8 @@ rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
   %n = {rows} reduce(%e, %zero), dimensions={{{key}}}, to_apply=%sum
   %ns = {shape} broadcast(%n), dimensions={{0,{row}}}
   %p = {shape} divide(%e, %ns)
-  ROOT %o = {after} {last}
+  ROOT %o = {after} dot({left}, {right}), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, \
+lhs_contracting_dims={{{contracted[0]}}}, rhs_contracting_dims={{{contracted[1]}}}
 }}
 """
 

@@ -50,11 +50,11 @@ def cpu_pipeline() -> Pipeline:
             Pipeline("barriers", LAST),  # nothing moves across computations from here on
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
+            AttentionFusion(),  # before its dots and reductions are cut in parts
             SplitKRewriter(),  # once it is plain which dimension is K, and before anything is fused
             WeightGradientSplitter(),  # as above
             TreeReductionRewriter(),  # as above
             ReshapeToBitcast(),  # what only renames memory is no work
-            AttentionFusion(),  # scores need not be in memory
             Fusion(),
             DeadCodeElimination(),
         ),
