@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.frontends.stablehlo.bindings import ir, stablehlo
+from hloom.frontends.stablehlo.bindings import ir, stablehlo, viewed
 from hloom.ir.values.precision import ResultAccuracy
 
 
@@ -68,18 +68,19 @@ def text(op: Any, name: str, default: str = "") -> str:
     return op.attributes[name].value if name in op.attributes else default
 
 
-def enumerated(op: Any, name: str, kind: Any, default: str = "") -> str:
+def enumerated(op: Any, name: str, kind: str, default: str = "") -> str:
     """The word of an enumeration of StableHLO, CHLO or MHLO."""
     if name not in op.attributes:
         return default
-    return kind(op.attributes[name]).value
+    return viewed(op.attributes[name], kind).value
 
 
-def precisions(op: Any, kind: Any = stablehlo.PrecisionAttr) -> tuple[str, ...]:
+def precisions(op: Any) -> tuple[str, ...]:
     """`("highest", "default")`; `()` when all are default, which HLO does not write."""
     if "precision_config" not in op.attributes:
         return ()
-    words = tuple([kind(x).value.lower() for x in op.attributes["precision_config"]])
+    given = [viewed(x, "PrecisionAttr") for x in op.attributes["precision_config"]]
+    words = tuple([x.value.lower() for x in given])
     return () if all(w == "default" for w in words) else words
 
 

@@ -22,10 +22,19 @@ except ImportError as error:
         hint="pip install 'hloom[stablehlo]'",
     ) from None
 
-__all__ = ["PassManager", "chlo", "func", "ir", "mhlo", "new_context", "sdy", "stablehlo"]
+__all__ = ["PassManager", "chlo", "func", "ir", "mhlo", "new_context", "sdy", "stablehlo", "viewed"]
 
 _stablehlo.register_stablehlo_passes()
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+def viewed(attribute: Any, kind: str) -> Any:
+    """An attribute as the class of this name in whichever dialect it belongs to."""
+    for dialect in (stablehlo, mhlo, chlo):
+        view = getattr(dialect, kind, None)
+        if view is not None and view.isinstance(attribute):
+            return view(attribute)
+    raise UsageError(f"{attribute} is no {kind}", rule="mlir-attribute")
 
 
 def new_context() -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, text
-from hloom.frontends.stablehlo.bindings import ir, stablehlo
+from hloom.frontends.stablehlo.bindings import ir, viewed
 from hloom.frontends.stablehlo.collective import channel, groups
 from hloom.frontends.stablehlo.dynamic import constant_of, is_constant
 from hloom.frontends.stablehlo.registry import IMPORT
@@ -79,7 +79,9 @@ def _laid_out(scope: Scope, x: Instruction, result: Any) -> Instruction:
     layout = x.shape.layout if x.shape.is_array else None
     if layout is None or layout.is_default:
         return x
-    return scope.emit("copy", (x,), scope.shape(result))
+    made = scope.emit("copy", (x,), scope.shape(result))
+    scope.taken.append(made)
+    return made
 
 
 def opaque(scope: Scope, op: Any, opcode: str) -> Instruction:
@@ -144,7 +146,7 @@ def _aliases(op: Any, scope: Scope) -> OutputOperandAliasing | None:
         OutputOperandAlias(
             tuple(a.output_tuple_indices), a.operand_index, tuple(a.operand_tuple_indices)
         )
-        for a in map(stablehlo.OutputOperandAlias, op.attributes["output_operand_aliases"])
+        for a in (viewed(x, "OutputOperandAlias") for x in op.attributes["output_operand_aliases"])
     ]
     return OutputOperandAliasing(tuple(entries)) if entries else None
 

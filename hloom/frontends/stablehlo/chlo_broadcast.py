@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import enumerated, ints
-from hloom.frontends.stablehlo.bindings import chlo
 from hloom.frontends.stablehlo.chlo_special import neighbour
 from hloom.frontends.stablehlo.chlo_zeta import polygamma, zeta
 from hloom.frontends.stablehlo.data import broadcast_to
@@ -68,8 +67,8 @@ _declare("next_after", lambda scope, op, x: neighbour(scope, *x))
 
 
 def _compared(scope: Scope, op: Any, x: Sequence[Instruction]) -> Instruction:
-    direction = enumerated(op, "comparison_direction", chlo.ComparisonDirectionAttr)
-    kind = enumerated(op, "compare_type", chlo.ComparisonTypeAttr)
+    direction = enumerated(op, "comparison_direction", "ComparisonDirectionAttr")
+    kind = enumerated(op, "compare_type", "ComparisonTypeAttr")
     fields: dict[str, Any] = {"type": kind} if kind == "TOTALORDER" else {}
     return scope.emit("compare", tuple(x), scope.result_shape(op), direction=direction, **fields)
 

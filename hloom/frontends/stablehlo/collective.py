@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hloom.frontends.stablehlo.attributes import boolean, has, integer, table
-from hloom.frontends.stablehlo.bindings import ir, stablehlo
+from hloom.frontends.stablehlo.bindings import ir, stablehlo, viewed
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.frontends.stablehlo.shardings import axis_of
@@ -21,7 +21,7 @@ def channel(op: Any) -> int | None:
     """The channel's number; None where the replicas alone communicate."""
     if not has(op, "channel_handle"):
         return None
-    number = stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle
+    number = viewed(op.attributes["channel_handle"], "ChannelHandle").handle
     return number if number > 0 else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import flags, integer, ints, precisions, table
-from hloom.frontends.stablehlo.bindings import stablehlo
+from hloom.frontends.stablehlo.bindings import viewed
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -42,7 +42,7 @@ def convolved(
 
 
 def dimensions_of(op: Any) -> ConvolutionDimensions:
-    given = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    given = viewed(op.attributes["dimension_numbers"], "ConvDimensionNumbers")
     return ConvolutionDimensions(
         given.input_batch_dimension,
         given.input_feature_dimension,

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import integer, precisions, text
-from hloom.frontends.stablehlo.bindings import chlo, stablehlo
+from hloom.frontends.stablehlo.bindings import stablehlo, viewed
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.frontends.stablehlo.subscripts import einsum_of
@@ -56,7 +56,7 @@ def algorithm(scope: Scope, op: Any) -> str | None:
 
 @IMPORT.of("stablehlo.dot_general")
 def dot_general(scope: Scope, op: Any) -> Instruction:
-    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    numbers = viewed(op.attributes["dot_dimension_numbers"], "DotDimensionNumbers")
     return scope.emit(
         "dot",
         scope.operands(op),
@@ -86,7 +86,7 @@ def dot(scope: Scope, op: Any) -> Instruction:
 
 @IMPORT.of("chlo.ragged_dot")
 def ragged_dot(scope: Scope, op: Any) -> Instruction:
-    numbers = chlo.RaggedDotDimensionNumbers(op.attributes["ragged_dot_dimension_numbers"])
+    numbers = viewed(op.attributes["ragged_dot_dimension_numbers"], "RaggedDotDimensionNumbers")
     return scope.emit(
         "ragged-dot",
         scope.operands(op),
@@ -97,7 +97,7 @@ def ragged_dot(scope: Scope, op: Any) -> Instruction:
         rhs_contracting_dims=tuple(numbers.rhs_contracting_dimensions),
         lhs_ragged_dims=tuple(numbers.lhs_ragged_dimensions),
         rhs_group_dims=tuple(numbers.rhs_group_dimensions),
-        operand_precision=precisions(op, chlo.PrecisionAttr),
+        operand_precision=precisions(op),
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import accuracy, enumerated, integer
-from hloom.frontends.stablehlo.bindings import stablehlo
 from hloom.frontends.stablehlo.registry import IMPORT, Importer
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -61,8 +60,8 @@ for _name in ACCURATE:
 @IMPORT.of("stablehlo.compare")
 def compare(scope: Scope, op: Any) -> Instruction:
     """The type is written only where it is not the usual one of the operands."""
-    direction = enumerated(op, "comparison_direction", stablehlo.ComparisonDirectionAttr)
-    kind = enumerated(op, "compare_type", stablehlo.ComparisonTypeAttr)
+    direction = enumerated(op, "comparison_direction", "ComparisonDirectionAttr")
+    kind = enumerated(op, "compare_type", "ComparisonTypeAttr")
     operands, shape = scope.operands(op), scope.result_shape(op)
     if kind == "TOTALORDER":
         return scope.emit("compare", operands, shape, direction=direction, type=kind)

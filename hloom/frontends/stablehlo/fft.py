@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import enumerated, ints
-from hloom.frontends.stablehlo.bindings import stablehlo
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -17,6 +16,6 @@ def fft(scope: Scope, op: Any) -> Instruction:
         "fft",
         scope.operands(op),
         scope.result_shape(op),
-        fft_type=enumerated(op, "fft_type", stablehlo.FftTypeAttr),
+        fft_type=enumerated(op, "fft_type", "FftTypeAttr"),
         fft_length=ints(op, "fft_length"),
     )

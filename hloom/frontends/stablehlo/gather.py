@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import boolean, ints
-from hloom.frontends.stablehlo.bindings import stablehlo
+from hloom.frontends.stablehlo.bindings import viewed
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -20,7 +20,7 @@ def gathered(
     scope: Scope, op: Any, operands: tuple[Instruction, ...], sizes: tuple[int, ...]
 ) -> Instruction:
     """The gather of slices of these sizes."""
-    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    numbers = viewed(op.attributes["dimension_numbers"], "GatherDimensionNumbers")
     return scope.emit(
         "gather",
         operands,
@@ -38,7 +38,7 @@ def gathered(
 
 @IMPORT.of("stablehlo.scatter")
 def scatter(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    numbers = viewed(op.attributes["scatter_dimension_numbers"], "ScatterDimensionNumbers")
     update = scope.computation_of(op.regions[0])
     made = scope.emit(
         "scatter",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import boolean, text
-from hloom.frontends.stablehlo.bindings import stablehlo
+from hloom.frontends.stablehlo.bindings import viewed
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -49,7 +49,7 @@ def outfeed(scope: Scope, op: Any) -> Instruction:
 
 
 def _channel(op: Any) -> dict[str, Any]:
-    handle = stablehlo.ChannelHandle(op.attributes["channel_handle"])
+    handle = viewed(op.attributes["channel_handle"], "ChannelHandle")
     to_host = boolean(op, "is_host_transfer")
     return {"channel_id": handle.handle, "is_host_transfer": to_host}
 

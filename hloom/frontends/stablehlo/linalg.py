@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import boolean, enumerated
-from hloom.frontends.stablehlo.bindings import stablehlo
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -26,5 +25,5 @@ def triangular_solve(scope: Scope, op: Any) -> Instruction:
         left_side=boolean(op, "left_side"),
         lower=boolean(op, "lower"),
         unit_diagonal=boolean(op, "unit_diagonal"),
-        transpose_a=enumerated(op, "transpose_a", stablehlo.TransposeAttr),
+        transpose_a=enumerated(op, "transpose_a", "TransposeAttr"),
     )

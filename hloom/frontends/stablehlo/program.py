@@ -193,6 +193,9 @@ class Program:
         """The function that reads an operation; an error when there is none."""
         name = op.operation.name
         found = IMPORT.get(name)
+        if found is None and name.startswith("mhlo.") and name not in REFUSED:
+            # What StableHLO was made of: the same operations, attributes under the same names.
+            found = IMPORT.get(f"stablehlo.{name.removeprefix('mhlo.')}")
         if found is None:
             reason = REFUSED.get(name)
             if reason is None:
@@ -208,8 +211,8 @@ class Program:
         if not results:
             return
         producer = results[0]
-        if producer.opcode == "copy":  # out of the layout of a custom call
-            producer = producer.operands[0]
+        if producer.opcode == "copy" and "result_layouts" in op.attributes:
+            producer = producer.operands[0]  # what is copied out of the layout of a custom call
         if len(results) > 1 and producer.opcode == "get-tuple-element":
             producer = producer.operands[0]
         if name == "mhlo.sharding":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import enumerated
-from hloom.frontends.stablehlo.bindings import stablehlo
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -23,7 +22,7 @@ def rng(scope: Scope, op: Any) -> Instruction:
     low, high, sizes = scope.operands(op)
     if sizes.opcode == "constant":
         scope.taken.append(sizes)
-    kind = enumerated(op, "rng_distribution", stablehlo.RngDistributionAttr)
+    kind = enumerated(op, "rng_distribution", "RngDistributionAttr")
     return scope.emit(
         "rng", (low, high), scope.result_shape(op), distribution=f"rng_{kind.lower()}"
     )
@@ -31,7 +30,7 @@ def rng(scope: Scope, op: Any) -> Instruction:
 
 @IMPORT.of("stablehlo.rng_bit_generator")
 def rng_bit_generator(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    word = enumerated(op, "rng_algorithm", stablehlo.RngAlgorithmAttr)
+    word = enumerated(op, "rng_algorithm", "RngAlgorithmAttr")
     made = scope.emit(
         "rng-bit-generator",
         scope.operands(op),

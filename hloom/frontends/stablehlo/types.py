@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.frontends.stablehlo.bindings import DYNAMIC, ir, stablehlo
+from hloom.frontends.stablehlo.bindings import DYNAMIC, ir, mhlo, stablehlo, viewed
 from hloom.types.dtype import BY_NAME, DType
 from hloom.types.layout import default_layout
 from hloom.types.shape import TOKEN_SHAPE, UNBOUNDED, Shape, buffer_shape, shape, tuple_shape
@@ -86,12 +86,12 @@ class Types:
         element = self.element(type_.element_type)
         encoding = type_.encoding
         if DYNAMIC not in dims:
-            if encoding is not None and not stablehlo.TypeExtensions.isinstance(encoding):
+            if encoding is not None and not _has_bounds(encoding):
                 raise UnknownType(f"the encoding {encoding} of {type_} has no meaning in HLO")
             return shape(element, dims, default_layout(len(dims)))
         bounds = [DYNAMIC] * len(dims)
-        if encoding is not None and stablehlo.TypeExtensions.isinstance(encoding):
-            bounds = stablehlo.TypeExtensions(encoding).bounds
+        if encoding is not None and _has_bounds(encoding):
+            bounds = viewed(encoding, "TypeExtensions").bounds
         sizes = [b if d == DYNAMIC else d for d, b in zip(dims, bounds, strict=True)]
         if DYNAMIC in sizes:
             if not self.keep_dynamic:
@@ -99,6 +99,10 @@ class Types:
             sizes = [UNBOUNDED if size == DYNAMIC else size for size in sizes]
         dynamic = [d == DYNAMIC for d in dims]
         return shape(element, sizes, default_layout(len(dims)), dynamic)
+
+
+def _has_bounds(encoding: Any) -> bool:
+    return any(d.TypeExtensions.isinstance(encoding) for d in (stablehlo, mhlo))
 
 
 def _why(name: str) -> str:

@@ -56,7 +56,7 @@ def computations(module: Module) -> set[str]:
     options = PrintOptions.module_fingerprint()
     printer = Printer(options, module)
     found = set()
-    for c in module.computations_in_order():
+    for c in module.computations_in_order([module.entry]):
         text = printer.computation_text(c, 0)
         printer.digests[c] = hashlib.sha256(text.encode()).hexdigest()[:12]
         found.add(text)

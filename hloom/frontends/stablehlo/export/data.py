@@ -98,6 +98,18 @@ def set_dimension_size(w: Writer, i: Instruction) -> None:
     w.simple(i, "stablehlo.set_dimension_size", fields)
 
 
+@export("copy")
+def copy(w: Writer, i: Instruction) -> None:
+    """Nothing where it leads out of the layout of a custom call: StableHLO has no layouts."""
+    (x,) = i.operands
+    source = x.operands[0] if x.opcode == "get-tuple-element" else x
+    layouts = [v.shape.layout for v in (x, i)]
+    is_usual = [layout is None or layout.is_default for layout in layouts]
+    if source.opcode != "custom-call" or is_usual != [False, True] or w.annotations(i):
+        raise Declined
+    w.names[i] = w.value(x)
+
+
 @export("tuple")
 def tuple_(w: Writer, i: Instruction) -> None:
     """Written where it is read as one value; its elements are known anyway."""
