@@ -36,6 +36,7 @@ from tests.fuzz.programs_graph import HAND_MADE
 from tests.fuzz.programs_native import drawn_program, drawn_single, single, with_odd_layouts
 from tests.fuzz.shrink_native import shrunk
 from tests.fuzz.sketch_chain import drawn_chain
+from tests.fuzz.vary_native import varied
 
 FOUND = Path(__file__).parent / "found_native"
 BATCH = 25
@@ -65,6 +66,13 @@ def drawn(number: int, opcodes: tuple[str, ...] = ()) -> tuple[Module, Trial]:
         arguments, module = "integral", drawn_chain(number)
     else:
         module = _mutant(rng)
+    if rng.random() < 0.3:
+        other = varied(module, rng)
+        try:
+            verify(other)
+            module = other
+        except HloError:
+            pass  # a change that this program does not admit
     if rng.random() < 0.4:
         odd = copy_module(module)
         with_odd_layouts(odd, np.random.default_rng(number), rng.choice((0.2, 0.7)))

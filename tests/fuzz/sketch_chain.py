@@ -154,16 +154,21 @@ class ChainSketch(ProgramSketch):
 
     def folded(self) -> Instruction:
         x = self.calm(self.value(1))
-        kind = self.pick(("add", "add", "maximum", "minimum"))
-        combine = self.combiner(x.shape.dtype, kind)
+        combine = self.combiner(x.shape.dtype, self._fold_of(x))
         gone = self.some_axes(x, 1)
         start = self.identity(combine)
         return self.add("reduce", x, start, dimensions=gone, called=(combine,))
 
+    def _fold_of(self, x: Instruction) -> str:
+        """No sums of narrow floats: they depend on the order by more than any tolerance."""
+        if x.shape.dtype.bits < 32:
+            return self.pick(("maximum", "minimum"))
+        return self.pick(("add", "add", "maximum", "minimum"))
+
     def windowed(self) -> Instruction:
         """A running fold, or a pooling."""
         x = self.calm(self.value(1))
-        combine = self.combiner(x.shape.dtype, self.pick(("add", "maximum", "minimum")))
+        combine = self.combiner(x.shape.dtype, self._fold_of(x))
         rows = [WindowDimension(1)] * x.shape.rank
         d = self.axis(x)
         n = x.shape.dims[d]
@@ -205,13 +210,19 @@ class ChainSketch(ProgramSketch):
         x = self.calm(self.value(1))
         if not x.shape.dtype.is_floating:
             return self.folded()
+        narrow = x.shape.dtype
+        if narrow.bits < 32:
+            x = self.of_value("convert", x, x, shape=x.shape.with_dtype(F32))
         d, of = self.axis(x), x.shape
         rest = tuple(k for k in range(of.rank) if k != d)
         largest = self._fold(x, "maximum", d)
         spread = self.add("broadcast", largest, shape=of, dimensions=rest)
         e = self.add("exponential", self.add("subtract", x, spread))
         total = self.add("broadcast", self._fold(e, "add", d), shape=of, dimensions=rest)
-        return self.add("divide", e, total)
+        made = self.add("divide", e, total)
+        if of.dtype is not narrow:
+            made = self.of_value("convert", made, made, shape=of.with_dtype(narrow))
+        return made
 
     def _fold(self, x: Instruction, opcode: str, d: int) -> Instruction:
         combine = self.combiner(x.shape.dtype, opcode)
