@@ -203,6 +203,9 @@ def _follows(i: Instruction) -> bool:
         return True
     if not i.op.infers or (i.called and i.opcode in ("while", "conditional", "call", "fusion")):
         return False
+    alike = [o.shape for o in i.operands if o.shape.dims == i.shape.dims]
+    if len({s.dynamic for s in alike}) > 1:
+        return False  # sizes of run time that differ: no program that anybody defines
     called = tuple(c.program_shape for c in i.called)
     made = i.op.infer(i.attrs, tuple(o.shape for o in i.operands), called)
     i.shape = made.with_default_layouts()
