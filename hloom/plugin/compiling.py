@@ -20,7 +20,8 @@ from hloom.api import (
     module_of_bytes,
 )
 from hloom.plugin.handlers import have_handlers
-from hloom.plugin.options import request_of
+from hloom.plugin.manual import Region, without_regions
+from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.sharded import as_one, propagated, spreads
 from hloom.plugin.wire import bytes_field, fields, number_field
 
@@ -37,15 +38,22 @@ class Compiled:
     options: bytes
     module: Callable[[], Module]
     """What it was compiled from."""
+    regions: tuple[Compiled, ...] = ()
+    """Code of one device, which it calls by number (`manual.py`)."""
 
 
 def compiled(code: bytes, form: str, options: bytes) -> Compiled:
     """A program in one of PJRT's formats, compiled as the serialized options say."""
     request = request_of(options)
+    fingerprint = sha256(b"\0".join((__version__.encode(), code, options))).hexdigest()
     arguments: tuple[Spread, ...] = ()
     results: tuple[Spread, ...] = ()
+    regions: tuple[Compiled, ...] = ()
     if request.partitions > 1:
-        module = read_program(propagated(code) if form == "mlir" else code, form)
+        if form == "mlir":
+            code, found = without_regions(propagated(code), request.partitions)
+            regions = tuple([_region(each, request) for each in found])
+        module = read_program(code, form)
         arguments, results = spreads(module, request.partitions)
         as_one(module)
     else:
@@ -53,7 +61,7 @@ def compiled(code: bytes, form: str, options: bytes) -> Compiled:
     have_handlers(module)
     executable = compile_module(module, None, request.options)
     deployment = Deployment(
-        sha256(b"\0".join((__version__.encode(), code, options))).hexdigest(),
+        fingerprint,
         donated_parameters(module),
         request.replicas,
         request.partitions,
@@ -62,7 +70,19 @@ def compiled(code: bytes, form: str, options: bytes) -> Compiled:
         arguments,
         results,
     )
-    return Compiled(executable, deployment, options, lambda: module)
+    return Compiled(executable, deployment, options, lambda: module, regions)
+
+
+def _region(region: Region, request: CompileRequest) -> Compiled:
+    """The code of one device, compiled."""
+    module = module_of_bytes(region.code)
+    as_one(module)
+    have_handlers(module)
+    executable = compile_module(module, None, request.options)
+    deployment = Deployment(
+        "", partitions=region.places, arguments=region.arguments, results=region.results
+    )
+    return Compiled(executable, deployment, b"", lambda: module)
 
 
 def read_program(code: bytes, form: str) -> Module:

@@ -1,10 +1,11 @@
 """Compiled programs as bytes, for JAX's compilation cache and for `serialize`.
 
-    magic, lengths of the four parts
+    magic, lengths of the five parts
     facts     JSON: what JAX was told about it
     options   JAX's compile options, as they were given
     program   the saved program: machine code, memory, constants (hloom/program/saved.py)
     module    the HLO it was compiled from, for those who ask for text or cost
+    regions   code of one device that it calls: its facts have their lengths; each is as the whole
 
 Nothing is compiled when one is loaded, and the module is read when somebody looks at it.
 """
@@ -35,14 +36,17 @@ from hloom.plugin.handlers import have_handlers_for
 from hloom.plugin.options import request_of
 
 MAGIC = b"hloomjax"
-_HEAD = struct.Struct("<8s4Q")
+_HEAD = struct.Struct("<8s5Q")
 
 
 def saved(compiled: Compiled) -> bytes:
     """The bytes of a program."""
     deployment = compiled.deployment
+    regions = [saved(r) for r in compiled.regions]
     facts = {
         "hloom": __version__,
+        "partitions": deployment.partitions,
+        "regions": [len(r) for r in regions],
         "fingerprint": deployment.fingerprint,
         "donated": sorted(deployment.donated),
         "arguments": [_spread_facts(s) for s in deployment.arguments],
@@ -54,13 +58,14 @@ def saved(compiled: Compiled) -> bytes:
         compiled.options,
         program_to_bytes(program, {"name": program.name}),
         file_bytes(compiled.module(), "proto"),
+        b"".join(regions),
     )
     return b"".join([_HEAD.pack(MAGIC, *map(len, parts)), *parts])
 
 
 def loaded(data: bytes, options: bytes) -> Compiled:
     """The program in these bytes; `options`, where given, say anew where it runs."""
-    facts_text, own_options, program_bytes, module_bytes = _parts(data)
+    facts_text, own_options, program_bytes, module_bytes, region_bytes = _parts(data)
     facts = json.loads(facts_text)
     if facts.get("hloom") != __version__:
         raise HloError(
@@ -80,7 +85,7 @@ def loaded(data: bytes, options: bytes) -> Compiled:
         facts["fingerprint"],
         frozenset(facts["donated"]),
         request.replicas,
-        request.partitions,
+        facts["partitions"],
         request.devices,
         request.is_portable,
         tuple(map(_spread_of, facts["arguments"])),
@@ -88,20 +93,25 @@ def loaded(data: bytes, options: bytes) -> Compiled:
     )
     target = partial(cpu_target, request.options)
     executable = Executable(LaterStages(program, module, target), target=target)
-    return Compiled(executable, deployment, options, module)
+    regions, at = [], 0
+    for size in facts["regions"]:
+        regions.append(loaded(region_bytes[at : at + size], b""))
+        at += size
+    return Compiled(executable, deployment, options, module, tuple(regions))
 
 
 def _spread_facts(spread: Spread) -> list[object]:
-    return [spread.dims, spread.offsets, spread.sharding.hex()]
+    return [spread.dims, spread.offsets, spread.sharding.hex(), spread.whole]
 
 
 def _spread_of(facts: list[Any]) -> Spread:
-    dims, offsets, sharding = facts
-    return Spread(tuple(dims), tuple(map(tuple, offsets)), bytes.fromhex(sharding))
+    dims, offsets, sharding, whole = facts
+    where = tuple(map(tuple, offsets))
+    return Spread(tuple(dims), where, bytes.fromhex(sharding), tuple(whole))
 
 
 def _parts(data: bytes) -> list[bytes]:
-    """The four parts; `HloError` where the bytes are no saved executable."""
+    """The five parts; `HloError` where the bytes are no saved executable."""
     if len(data) < _HEAD.size or data[: len(MAGIC)] != MAGIC:
         raise HloError("these bytes are no saved executable", rule="saved-executable")
     _, *sizes = _HEAD.unpack_from(data)

@@ -2,8 +2,9 @@
 
 All devices of hloom are one machine, so a program whose arrays are spread over them can be run once
 on whole arrays: arguments are put together from their shards, results are cut into theirs. That is
-always right, whatever the shardings inside the program, which then mean nothing. What it cannot do
-is code that is written for one device (`shard_map`, `pmap`): such programs are refused.
+always right, whatever the shardings inside the program, which then mean nothing. Code that is
+written for one device (`shard_map`, `pmap`) is taken out before (`manual.py`); what is left of it
+is refused here.
 
 Where results stand is what Shardy's propagation, which jaxlib brings, says of the program.
 """
@@ -54,10 +55,10 @@ def spreads(module: Module, partitions: int) -> tuple[tuple[Spread, ...], tuple[
             if i.opcode in OF_ONE_DEVICE or is_boundary:
                 raise HloError(
                     f"{module.name} has code for each of its {partitions} devices "
-                    f"(shard_map, pmap), which hloom does not run yet",
+                    "outside of a shard_map, which cannot be run",
                     instruction=f"%{i.name} ({i.opcode})",
                     rule="unimplemented",
-                    hint="use jit with shardings: hloom runs it once for all devices",
+                    hint="use jit with shardings, or shard_map",
                 )
     entry = module.entry
     arguments = tuple([_spread(p.shape, p.sharding, partitions) for p in entry.parameters])

@@ -89,6 +89,8 @@ class RawProgram(ctypes.Structure):
         ("code_bytes", c_int64),
         ("temporary_bytes", c_int64),
         ("alias_bytes", c_int64),
+        ("region_count", c_int64),
+        ("regions", c_void_p),
     ]
 
 
@@ -119,7 +121,10 @@ class _Compiler(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Spread:
-    """How an array stands on several devices: without offsets, each has the whole."""
+    """How an array stands on several devices: without offsets, each has the whole.
+
+    `whole` is given where the program computes a shard, and not the whole.
+    """
 
     dims: tuple[int, ...] = ()
     """Of a shard."""
@@ -127,6 +132,7 @@ class Spread:
     """Where the shard of each device begins."""
     sharding: bytes = b""
     """The same as a serialized OpSharding."""
+    whole: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,8 +158,19 @@ class Reply:
     def __init__(self, handle: int) -> None:
         self._handle = c_void_p(handle)
 
-    def program(self, executor: Executor, handle: int, deployment: Deployment) -> None:
+    def program(
+        self,
+        executor: Executor,
+        handle: int,
+        deployment: Deployment,
+        regions: Sequence[tuple[Executor, Deployment]] = (),
+    ) -> None:
+        """`regions` are the programs of one device that this one calls, by number."""
         raw, _alive = described(executor, handle, deployment)
+        inner = [described(part, 0, where) for part, where in regions]
+        array = (RawProgram * max(len(inner), 1))(*[found for found, _ in inner])
+        raw.region_count, raw.regions = len(inner), ctypes.addressof(array)
+        raw.calls_host |= any(found.calls_host for found, _ in inner)
         library().hl_pjrt_reply_program(self._handle, ctypes.byref(raw))
 
     def bytes(self, data: bytes) -> None:
@@ -275,7 +292,7 @@ def _cut(array: _Array, spread: Spread, alive: list[Any]) -> None:
     """Say how an array is cut into shards."""
     array.sharding, array.sharding_size = spread.sharding, len(spread.sharding)
     if spread.offsets:
-        array.whole = array.dims
+        array.whole = _held(_integers(spread.whole), alive) if spread.whole else array.dims
         array.dims = _held(_integers(spread.dims), alive)
         array.offsets = _held(_integers([x for place in spread.offsets for x in place]), alive)
 

@@ -1,4 +1,4 @@
-"""What JAX must be able to do on several devices of hloom; run by `child.py`, as jax_cases.py is."""
+"""What JAX must be able to do on several devices of hloom; run by child.py, as jax_cases.py is."""
 
 from __future__ import annotations
 
@@ -105,3 +105,123 @@ def case_several_devices_serialized():
     )
     np.testing.assert_array_equal(np.asarray(again(a)), np.asarray(compiled(a)))
     assert again.output_shardings == compiled.output_shardings
+
+
+def per_device(function: Any, over: Any, into: Any, out: Any, **more: Any) -> Any:
+    return jax.jit(jax.shard_map(function, mesh=over, in_specs=into, out_specs=out, **more))
+
+
+P = jax.sharding.PartitionSpec
+
+
+def case_several_devices_collectives():
+    over, x = mesh(2, 2), GRID
+    tiles = x.reshape(2, 4, 2, 4)
+    for name in "float32 float64 bfloat16 float16 int32 uint8 complex64".split():
+        given = (x % 7).astype(getattr(jnp, name))
+        got = per_device(lambda a: lax.psum(a, "x"), over, P("x", "y"), P(None, "y"))(given)
+        np.testing.assert_array_equal(np.asarray(got), given[:4] + given[4:])
+    got = per_device(lambda a: lax.pmax(a, ("x", "y")), over, P("x", "y"), P())(x)
+    np.testing.assert_array_equal(np.asarray(got), tiles.max((0, 2)))
+    gather = per_device(
+        lambda a: lax.all_gather(a, "y", axis=1, tiled=True),
+        over,
+        P("x", "y"),
+        P("x", None),
+        check_vma=False,
+    )
+    np.testing.assert_array_equal(np.asarray(gather(x)), x)
+    scatter = per_device(
+        lambda a: lax.psum_scatter(a, "y", tiled=True), over, P("x", None), P(("x", "y"))
+    )
+    np.testing.assert_array_equal(np.asarray(scatter(x)), x * 2)
+    turn = per_device(
+        lambda a: lax.all_to_all(a, "x", 1, 0, tiled=True), over, P("x", None), P(None, "x")
+    )
+    np.testing.assert_array_equal(np.asarray(turn(x)), x)
+    shift = per_device(lambda a: lax.ppermute(a, "x", [(0, 1)]), over, P("x", "y"), P("x", "y"))
+    np.testing.assert_array_equal(np.asarray(shift(x)), np.concatenate([x[:4] * 0, x[:4]]))
+    where = per_device(
+        lambda a: a * 0 + 10 * lax.axis_index("x") + lax.axis_index("y"),
+        over,
+        P("x", "y"),
+        P("x", "y"),
+    )
+    np.testing.assert_array_equal(np.asarray(where(x))[::4, ::4], [[0, 1], [10, 11]])
+
+
+def case_several_devices_pmap():
+    doubled, total = jax.pmap(lambda a: (a * 2, lax.psum(a, "i")), axis_name="i")(GRID[:4])
+    np.testing.assert_array_equal(np.asarray(doubled), GRID[:4] * 2)
+    np.testing.assert_array_equal(np.asarray(total), np.tile(GRID[:4].sum(0), (4, 1)))
+
+
+def case_several_devices_shard_map_in_programs():
+    """Regions between other code, in loops, with loops inside, differentiated, donated to."""
+    over = mesh(4)
+
+    def ring(b):
+        return lax.ppermute(b, "x", [(k, (k + 1) % 4) for k in range(4)])
+
+    inside = per_device(
+        lambda a: lax.scan(lambda c, _: (ring(c) + 1, None), a, length=4)[0], over, P("x"), P("x")
+    )
+    np.testing.assert_array_equal(np.asarray(inside(GRID)), GRID + 4)
+
+    def step(c, _):
+        c = jax.shard_map(
+            lambda b: b + lax.psum(b, "x") * 0.5, mesh=over, in_specs=P("x"), out_specs=P("x")
+        )(c)
+        return jnp.sin(c), c.sum()
+
+    got = np.asarray(jax.jit(lambda a: lax.scan(step, a, length=3)[0])(GRID / 64))
+    want = GRID / 64
+    for _ in range(3):
+        want = np.sin(want + np.tile(want.reshape(4, 2, 8).sum(0), (4, 1)) * 0.5)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+    def loss(a):
+        return jax.shard_map(
+            lambda b: lax.pmean(jnp.sum(jnp.sin(b)), "x"), mesh=over, in_specs=P("x"), out_specs=P()
+        )(a)
+
+    np.testing.assert_allclose(
+        np.asarray(jax.jit(jax.grad(loss))(GRID)), np.cos(GRID) / 4, rtol=1e-5, atol=1e-6
+    )
+
+
+def case_several_devices_some_axes_manual():
+    over = mesh(2, 2)
+    got = per_device(
+        lambda a: lax.psum(a, "x") + lax.axis_index("x"), over, P("x"), P("x"), axis_names={"x"}
+    )(GRID)
+    total = GRID[:4] + GRID[4:]
+    np.testing.assert_array_equal(np.asarray(got), np.concatenate([total, total + 1]))
+
+
+def case_several_devices_a_device_fails():
+    def fail_on_one(v):
+        if v[0, 0] >= 32:
+            raise ValueError("no more")
+        return v
+
+    shape = jax.ShapeDtypeStruct((2, 8), np.float32)
+    f = per_device(
+        lambda a: lax.psum(jax.pure_callback(fail_on_one, shape, a), "x"),
+        mesh(4),
+        P("x"),
+        P(),
+        check_vma=False,
+    )
+    with np.testing.assert_raises_regex(jax.errors.JaxRuntimeError, "ValueError: no more"):
+        f(GRID).block_until_ready()
+    np.testing.assert_array_equal(np.asarray(f(GRID * 0)), GRID[:2] * 0)
+
+
+def case_several_devices_regions_serialized():
+    compiled = per_device(lambda a: lax.psum(a, "x"), mesh(4), P("x"), P()).lower(GRID).compile()
+    again = serialize_executable.deserialize_and_load(
+        *serialize_executable.serialize(compiled), execution_devices=list(HLOOM)
+    )
+    a = spread(GRID, mesh(4), "x")
+    np.testing.assert_array_equal(np.asarray(again(a)), GRID.reshape(4, 2, 8).sum(0))

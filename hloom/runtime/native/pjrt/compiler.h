@@ -46,7 +46,7 @@ typedef struct {
 
 // A program ready to run. Everything is copied but the entry, the pool, the random state and the call
 // sites, which stay until `release(handle)`.
-typedef struct {
+typedef struct hl_pjrt_program {
   int64_t handle;
   const char* name;
   const char* fingerprint;
@@ -72,6 +72,8 @@ typedef struct {
   int64_t calls_host;      // a run may call Python, or block
   int64_t is_portable;
   int64_t code_bytes, temporary_bytes, alias_bytes;
+  int64_t region_count;
+  const struct hl_pjrt_program* regions;  // code of one device, which this program calls (manual.cc)
 } hl_pjrt_program;
 
 typedef struct hl_pjrt_reply hl_pjrt_reply;

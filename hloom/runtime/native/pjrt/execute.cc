@@ -111,7 +111,8 @@ int execute(Run* run, std::string* message) {
   if (context == nullptr || !fill_table(run, table, &blocks_made)) {
     code = out_of_memory(program, message);
   } else {
-    context->device = run->device->description->id;
+    context->device = run->meeting != nullptr ? run->ordinal : run->device->description->id;
+    context->user = run;
     hl::of(context)->user_data = &run->user_data;
     int64_t begin = hl::now_ns();
     code = hl_execute(context, program.entry, table);

@@ -99,6 +99,8 @@ Program* made(const hl_pjrt_program& from) {
   program->code_bytes = from.code_bytes;
   program->temporary_bytes = from.temporary_bytes;
   program->alias_bytes = from.alias_bytes;
+  for (int64_t k = 0; k < from.region_count; ++k)
+    program->regions.push_back(made(from.regions[k]));
   return program;
 }
 
@@ -112,7 +114,8 @@ Program* retained(Program* program) {
 void release(Program* program) {
   if (program->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   for (hl_context* context : program->contexts) hl_context_free(context);
-  forget(program->handle);
+  for (Program* region : program->regions) release(region);
+  if (program->handle != 0) forget(program->handle);
   delete program;
 }
 

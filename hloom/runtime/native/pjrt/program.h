@@ -65,6 +65,7 @@ struct Program {
   bool calls_host, is_portable;
   bool is_whole() const { return partitions > 1; }  // one run for all devices
   int64_t code_bytes, temporary_bytes, alias_bytes;
+  std::vector<Program*> regions;
 
   // How long a run takes, remembered: short ones are not worth another thread.
   std::atomic<int64_t> run_ns{-1};
@@ -73,6 +74,8 @@ struct Program {
   Spin lock;
   std::vector<hl_context*> contexts;
 };
+
+class Meeting;
 
 // One execution. Arrays are the caller's, or `own` where it runs later.
 struct Run {
@@ -83,7 +86,20 @@ struct Run {
   hl::UserDataList user_data;
   std::vector<Value*> own;
   std::vector<hl::UserData> own_user_data;
+  // Of the code of one device: where it meets the others, which one it is, and how often it was there.
+  Meeting* meeting = nullptr;
+  int ordinal = 0;
+  int64_t path = 0;  // its number among the places of all regions it is in
+  Program* root = nullptr;  // whose regions it calls; null: its own
+  std::unordered_map<const void*, int64_t> visits = {};
 };
+
+// Another device before `device` that has the same part; `device` itself: none has.
+size_t first_with(const Array& array, size_t device);
+// Copies a shard to its place in the whole array, or back.
+void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole);
+// Makes hloom's handlers of regions and collectives known to the registry of custom calls.
+void register_manual();
 
 // Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are released.
 int execute(Run* run, std::string* message);

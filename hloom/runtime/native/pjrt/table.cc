@@ -1,5 +1,6 @@
 // The table, and what stands in for functions that nobody has written.
 #include "entries.h"
+#include "program.h"
 
 namespace hl::pjrt {
 
@@ -15,6 +16,7 @@ PJRT_TABLE(HL_MISSING)
 namespace {
 
 PJRT_Api made() {
+  register_manual();
   PJRT_Api api{};
   api.struct_size = sizeof(PJRT_Api);
   api.extension_start = extensions();

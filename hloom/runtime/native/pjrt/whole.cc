@@ -9,18 +9,7 @@
 #include "workers.h"
 
 namespace hl::pjrt {
-namespace {
 
-// `values[d * count + k]`: of device d, argument or result k.
-struct WholeRun {
-  Program* program;
-  PJRT_Device* device;
-  size_t devices;
-  std::vector<Value*> inputs, outputs;
-  std::vector<hl::UserData> user_data;
-};
-
-// Another device before `device` that has the same part; `device` itself: none has.
 size_t first_with(const Array& array, size_t device) {
   if (!array.is_cut()) return 0;
   size_t bytes = array.dims.size() * sizeof(int64_t);
@@ -29,7 +18,6 @@ size_t first_with(const Array& array, size_t device) {
   return device;
 }
 
-// Copies a shard to its place in the whole array, or back.
 void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole) {
   int64_t rank = static_cast<int64_t>(array.dims.size()), item = element_bytes(array.type);
   std::vector<int64_t> of_whole = row_major_strides(array.whole.data(), rank, item);
@@ -41,6 +29,17 @@ void copy_shard(const Array& array, size_t device, char* whole, char* shard, boo
   else
     copy_strided(shard, of_shard.data(), whole, of_whole.data(), array.dims.data(), rank, item);
 }
+
+namespace {
+
+// `values[d * count + k]`: of device d, argument or result k.
+struct WholeRun {
+  Program* program;
+  PJRT_Device* device;
+  size_t devices;
+  std::vector<Value*> inputs, outputs;
+  std::vector<hl::UserData> user_data;
+};
 
 // The whole value of argument k, held. Null: there is no memory.
 Value* joined(WholeRun* run, size_t k) {

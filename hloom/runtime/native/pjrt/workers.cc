@@ -40,6 +40,21 @@ struct Queue {
   }
 };
 
+namespace {
+
+bool start_thread(void* (*body)(void*), void* argument) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 8 << 20);  // LAPACK and Python run on it, too
+  pthread_t thread;
+  int failed = pthread_create(&thread, &attributes, body, argument);
+  pthread_attr_destroy(&attributes);
+  return failed == 0;
+}
+
+}  // namespace
+
 Queue* new_queue(int64_t most) { return new Queue(most); }
 
 bool in_queue() { return is_worker; }
@@ -52,16 +67,11 @@ void push(Queue* queue, std::function<void()> job) {
   queue->jobs.push_back(std::move(job));
   if (!queue->is_started) {
     queue->is_started = true;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 8 << 20);  // LAPACK and Python run on it, too
-    pthread_t thread;
     auto body = [](void* q) -> void* {
       static_cast<Queue*>(q)->run();
       return nullptr;
     };
-    if (pthread_create(&thread, &attributes, body, queue) != 0) {
+    if (!start_thread(body, queue)) {
       // No thread is to be had: the caller does the work.
       queue->is_started = false;
       std::function<void()> own = std::move(queue->jobs.back());
@@ -70,7 +80,6 @@ void push(Queue* queue, std::function<void()> job) {
       own();
       lock.lock();
     }
-    pthread_attr_destroy(&attributes);
   }
   queue->filled.notify_one();
 }
@@ -79,6 +88,84 @@ void drain(Queue* queue) {
   if (is_worker) return;
   std::unique_lock<std::mutex> lock(queue->mutex);
   queue->emptied.wait(lock, [&] { return queue->jobs.empty() && !queue->is_running; });
+}
+
+// -- teams
+
+namespace {
+
+// A thread that waits for a part of a team's work; it is used again.
+struct Member {
+  std::mutex mutex;
+  std::condition_variable changed;
+  const std::function<void(int)>* body = nullptr;
+  int number = 0;
+
+  void run() {
+    is_worker = true;
+    std::unique_lock<std::mutex> lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return body != nullptr; });
+      auto* work = body;
+      lock.unlock();
+      (*work)(number);
+      lock.lock();
+      body = nullptr;
+      changed.notify_all();
+    }
+  }
+};
+
+std::mutex idle_mutex;
+std::vector<Member*> idle;
+
+// Null: no thread is to be had.
+Member* idle_member() {
+  {
+    std::lock_guard<std::mutex> guard(idle_mutex);
+    if (!idle.empty()) {
+      Member* member = idle.back();
+      idle.pop_back();
+      return member;
+    }
+  }
+  auto* member = new Member;
+  auto body = [](void* m) -> void* {
+    static_cast<Member*>(m)->run();
+    return nullptr;
+  };
+  if (start_thread(body, member)) return member;
+  delete member;
+  return nullptr;
+}
+
+}  // namespace
+
+bool run_team(int count, const std::function<void(int)>& body) {
+  std::vector<Member*> members;
+  for (int k = 1; k < count; ++k) {
+    Member* member = idle_member();
+    if (member == nullptr) break;
+    members.push_back(member);
+  }
+  bool complete = static_cast<int>(members.size()) == count - 1;
+  if (complete) {
+    for (int k = 1; k < count; ++k) {
+      Member* member = members[k - 1];
+      std::lock_guard<std::mutex> guard(member->mutex);
+      member->number = k;
+      member->body = &body;
+      member->changed.notify_all();
+    }
+    body(0);
+    for (Member* member : members) {
+      std::unique_lock<std::mutex> lock(member->mutex);
+      member->changed.wait(lock, [&] { return member->body == nullptr; });
+    }
+  }
+  std::lock_guard<std::mutex> guard(idle_mutex);
+  idle.insert(idle.end(), members.begin(), members.end());
+  return complete;
 }
 
 }  // namespace hl::pjrt

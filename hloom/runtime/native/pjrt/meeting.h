@@ -1,0 +1,57 @@
+// Where the devices of one region meet, and the collectives they meet for.
+#ifndef HLOOM_RUNTIME_PJRT_MEETING_H
+#define HLOOM_RUNTIME_PJRT_MEETING_H
+
+#include <map>
+#include <tuple>
+
+#include "../custom_call.h"
+#include "program.h"
+
+namespace hl::pjrt {
+
+// What the members of a group have put down: their operands, and where their results go.
+struct Table {
+  explicit Table(size_t members) : frames(members, nullptr) {}
+  std::vector<const hl_call_frame*> frames;
+  size_t arrived = 0, done = 0;
+};
+
+class Meeting {
+ public:
+  explicit Meeting(int devices) : left_(devices, false) {}
+
+  // Which meeting: the call, how often its devices have been there, the first device of the group.
+  using Key = std::tuple<const void*, int64_t, int64_t>;
+
+  // Puts a frame down and waits for all members; null if the meeting cannot take place any more.
+  Table* arrive(const Key& key, const std::vector<int64_t>& members, size_t own,
+                const hl_call_frame* frame);
+  // Waits until all members have read what they need of the others.
+  bool depart(const Key& key, Table* table);
+  void fail(int code, const std::string& message);
+  // This device does not come any more.
+  void leave(int device);
+  int code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  bool wait(std::unique_lock<std::mutex>* lock, const Key& key,
+            const std::vector<int64_t>* members, const std::function<bool()>& ready);
+  void fail_locked(int code, const std::string& message);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::unique_ptr<Table>> tables_;
+  std::vector<bool> left_;
+  int code_ = 0;
+  std::string message_;
+};
+
+// The handler of collectives.
+int32_t run_collective(hl_context* context, const hl_call_frame* frame);
+int64_t attribute_number(const hl_call_frame* frame, const char* name, int64_t missing);
+
+}  // namespace hl::pjrt
+
+#endif
