@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hloom.frontends.stablehlo.attributes import word
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Captures, Scope, taken_apart
 from hloom.ir.computation import Computation
@@ -25,9 +26,10 @@ def return_(scope: Scope, op: Any) -> None:
 @IMPORT.of("stablehlo.while")
 def while_(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     operands = list(scope.operands(op))
+    shapes = _state_shapes(scope, op)
     captures = Captures(scope, len(operands))
     condition, body = (
-        _stateful(scope, region, name, captures, [x.shape for x in operands])
+        _stateful(scope, region, name, captures, shapes)
         for region, name in zip(op.regions, ("condition", "body"), strict=True)
     )
     state = operands + captures.instructions
@@ -37,9 +39,12 @@ def while_(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         condition.finish()
         body.finish()
         return scope.emit(
-            "while", (state[0],), state[0].shape, (condition.computation, body.computation)
+            "while",
+            (state[0],),
+            shapes[0] if shapes else state[0].shape,
+            (condition.computation, body.computation),
         )
-    whole = tuple_shape([x.shape for x in state])
+    whole = tuple_shape([*shapes, *(x.shape for x in captures.instructions)])
     for part in (condition, body):
         assert part.parameter is not None
         part.parameter.shape = whole
@@ -52,6 +57,14 @@ def while_(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     start = _whole(scope, state)
     made = scope.emit("while", (start,), whole, (condition.computation, body.computation))
     return [scope.element(made, k) for k in range(len(operands))]
+
+
+def _state_shapes(scope: Scope, op: Any) -> list[Shape]:
+    """The shapes of a loop's state, in the layouts that a graph had that was written out."""
+    if "xla_shape" in op.attributes:
+        shape = scope.program.shape_of_text(word(op.attributes["xla_shape"]))
+        return list(shape.elements) if shape.is_tuple else [shape]
+    return [scope.shape(result) for result in op.results]
 
 
 def _whole(scope: Scope, parts: list[Instruction]) -> Instruction:

@@ -142,9 +142,11 @@ class Program:
         scope.op = op
         block = op.regions[0].blocks[0]
         shardings = self.shardings.of_arguments(op)
+        shapes = self._argument_shapes(op)
         try:
             for k, argument in enumerate(block.arguments):
                 made = scope.parameter_of(argument, k)
+                made.shape = shapes.get(k, made.shape)
                 made.sharding = shardings.get(k)
                 if is_entry:
                     made.metadata = self.locations.metadata(argument.location)
@@ -158,6 +160,12 @@ class Program:
         self.opened.discard(name)
         self.computations[name] = scope.computation
         return scope.computation
+
+    def _argument_shapes(self, op: Any) -> dict[int, Shape]:
+        """The shapes of the arguments whose layout is not the usual one."""
+        given = op.attributes.get("arg_attrs", ())
+        texts = {k: word(x["mhlo.xla_shape"]) for k, x in enumerate(given) if "mhlo.xla_shape" in x}
+        return {k: self.shape_of_text(text) for k, text in texts.items()}
 
     def new_computation(self, name: str) -> Computation:
         wanted = name if _PLAIN.fullmatch(name) else re.sub(r"[^\w.\-]", "_", name) or "region"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
-from hloom.frontends.stablehlo.bindings import ir, new_context, stablehlo
+from hloom.frontends.stablehlo.bindings import PassManager, ir, new_context, stablehlo
 from hloom.frontends.stablehlo.metadata import place_in
 from hloom.frontends.stablehlo.program import graph_of
 from hloom.frontends.stablehlo.refine import refined
@@ -30,7 +30,20 @@ def module_of_text(text: str, file: str | None = None, shapes: Sequence[Shape] =
         parsed = ir.Module.parse(text, context)
     except ir.MLIRError as error:
         raise _refused(error, text, file) from None
+    if any(op.operation.name.startswith("vhlo.") for op in parsed.body.operations):
+        parsed = _of_this_version(parsed, file)
     return imported(parsed, file, text, shapes)
+
+
+def _of_this_version(versioned: Any, file: str | None) -> Any:
+    """The module of VHLO, the form of StableHLO that every version can read, as text."""
+    version = stablehlo.get_current_version()
+    passes = f"builtin.module(vhlo-to-version{{target={version}}},vhlo-legalize-to-stablehlo)"
+    try:
+        PassManager.parse(passes, versioned.context).run(versioned.operation)
+    except ir.MLIRError as error:
+        raise _refused(error, "", file) from None
+    return versioned
 
 
 def module_of_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape] = ()) -> Module:

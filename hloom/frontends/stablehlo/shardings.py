@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import ParseError
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from hloom.frontends.stablehlo.program import Program
     from hloom.frontends.stablehlo.scope import Scope
     from hloom.ir.computation import Computation
+
+
+_COMMENT = re.compile(r"/\*.*?\*/")
+"""What long texts have before every fifth sharding."""
 
 
 class Shardings:
@@ -48,7 +53,7 @@ class Shardings:
         """The sharding that HLO text says."""
         found = self._of_text.get(text)
         if found is None:
-            cursor = Cursor(text)
+            cursor = Cursor(_COMMENT.sub("", text))
             try:
                 found = parse_sharding(cursor)
             except ParseError as error:

@@ -71,10 +71,13 @@ def reread(module: Module) -> Module:
     return made
 
 
-def lost(module: Module) -> str:
+def lost(module: Module, *, layouts: bool = True) -> str:
     """The first thing in which the module that comes back differs; empty when nothing does."""
     before = plain(module)
     after = plain(reread(before))
+    if not layouts:
+        for i in [*before.instructions(), *after.instructions()]:
+            i.shape = i.shape.bare.with_default_layouts()
     mine, theirs = computations(before), computations(after)
     if mine == theirs:
         return ""

@@ -8,9 +8,13 @@ import pytest
 
 pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
 
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.passmanager import PassManager
 from typer.testing import CliRunner
 
 import hloom
+from hloom.frontends.stablehlo.bindings import new_context
 from hloom.frontends.stablehlo.recognise import is_text_of_mlir
 from hloom.tools.main import app
 
@@ -64,6 +68,25 @@ def test_modules_of_the_bindings_and_lowered_functions_compile():
 def test_other_things_are_no_programs():
     with pytest.raises(hloom.HloError, match="is no program"):
         hloom.compile(3)
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.19.0", "1.0.0", "1.9.0", "current"])
+def test_artifacts_of_every_version_are_read(version):
+    if version == "current":
+        version = stablehlo.get_current_version()
+    given = ir.Module.parse(TEXT, new_context())
+    data = stablehlo.serialize_portable_artifact(given, version)
+    assert f"StableHLO_v{version}".encode() in data
+    assert np.array_equal(value(hloom.load_bytes(data).module), value(hloom.parse(TEXT)))
+
+
+def test_text_of_vhlo_is_read():
+    given = ir.Module.parse(TEXT, new_context())
+    passes = "builtin.module(stablehlo-legalize-to-vhlo,vhlo-to-version{target=1.0.0})"
+    PassManager.parse(passes, given.context).run(given.operation)
+    text = str(given)
+    assert "vhlo.tanh_v1" in text
+    assert np.array_equal(value(hloom.parse(text)), value(hloom.parse(TEXT)))
 
 
 @pytest.mark.parametrize(

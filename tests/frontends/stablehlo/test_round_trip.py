@@ -18,6 +18,7 @@ from tests.frontends.stablehlo.round_trip import lost, reread
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.hlo"))
 CORPUS = sorted(Path(os.environ.get("HLOOM_CORPUS", "/work/shared/corpus/cpu")).glob("*.hlo"))
+MODELS = [p for folder in CORPUS[:1] for p in sorted(folder.parents[1].glob("multi/*.hlo"))]
 SEEDS = range(40 if "HLOOM_PEER_ALL" in os.environ else 6)
 
 CANNOT = {
@@ -55,6 +56,14 @@ def test_corpus_comes_back(path):
         if i.opcode == "constant" and i.attrs.literal.is_elided:  # what is made up is written out
             i.attrs = replace(i.attrs, literal=hloom.Literal.owning(i.attrs.literal.array))
     assert not lost(module)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MODELS, reason="there is no corpus here")
+@pytest.mark.parametrize("path", MODELS, ids=lambda p: p.stem)
+def test_models_for_many_devices_come_back(path):
+    """Dumps from before layouts are assigned: a loop and its body may say different ones."""
+    assert not lost(hloom.load(path), layouts=False)
 
 
 def test_constants_come_back_with_every_bit():

@@ -11,7 +11,7 @@ from hloom.frontends.stablehlo.export.text import (
     quoted,
     type_text,
 )
-from hloom.frontends.stablehlo.export.writer import Writer, result_shapes
+from hloom.frontends.stablehlo.export.writer import Writer, is_placed, result_shapes
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 
@@ -67,6 +67,8 @@ def _argument(module: Module, c: Computation, number: int, is_entry: bool) -> di
         found["mhlo.sharding"] = quoted(p.sharding.text)
     if p.frontend_attributes:
         found["mhlo.frontend_attributes"] = dictionary(p.frontend_attributes)
+    if is_placed(p.shape):
+        found["mhlo.xla_shape"] = quoted(p.shape.text)
     if not is_entry:
         return found
     for entry in module.input_output_alias.entries if module.input_output_alias else ():

@@ -138,9 +138,8 @@ class Writer:
             found["mhlo.frontend_attributes"] = dictionary(i.frontend_attributes)
         if i.backend_config and i.opcode != "custom-call":
             found["mhlo.backend_config"] = quoted(i.backend_config.raw)
-        if any(s.is_array and s.layout and not s.layout.is_default for s in i.shape.leaves()):
-            if i.opcode != "custom-call":
-                found["xla_shape"] = quoted(i.shape.text)
+        if is_placed(i.shape) and i.opcode != "custom-call":
+            found["xla_shape"] = quoted(i.shape.text)
         if i.has_control_edges:
             raise UsageError(
                 f"%{i.name} waits for another instruction, which StableHLO cannot say",
@@ -237,6 +236,11 @@ class Writer:
             fields["called_computations"] = f"[{names}]"
         shapes = [x.shape for x in i.operands]
         self.op(i, "stablehlo.custom_call", operands, shapes, fields, results=[i.shape])
+
+
+def is_placed(shape: Shape) -> bool:
+    """Whether a shape has a layout that is not the usual one."""
+    return any(s.is_array and s.layout and not s.layout.is_default for s in shape.leaves())
 
 
 def result_shapes(shape: Shape) -> list[Shape]:
