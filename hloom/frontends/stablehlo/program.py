@@ -230,7 +230,8 @@ class Program:
         elif name == "xla_shape":
             producer.shape = self.shape_of_text(word(op.attributes[name]))
         elif name == "mhlo.backend_config" and producer.opcode != "custom-call":
-            producer.backend_config = BackendConfig(word(op.attributes[name]))
+            if isinstance(op.attributes[name], ir.StringAttr):
+                producer.backend_config = BackendConfig(word(op.attributes[name]))
         elif name == "mhlo.frontend_attributes":
             pairs = {x.name: word(x.attr) for x in op.attributes[name]}
             old = producer.frontend_attributes or FrontendAttributes()

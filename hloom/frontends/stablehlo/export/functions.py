@@ -13,6 +13,7 @@ from hloom.frontends.stablehlo.export.text import (
 )
 from hloom.frontends.stablehlo.export.writer import Writer, is_placed, result_shapes
 from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 
 
@@ -53,6 +54,8 @@ def _function(w: Writer, c: Computation) -> None:
     given = [_argument(w.module, c, k, is_entry) for k in range(len(c.parameters))]
     if any(given):
         fields["arg_attrs"] = f"[{', '.join(attributes(g) for g in given)}]"
+    if results := _results(c.root) if is_entry else []:
+        fields["res_attrs"] = f"[{', '.join(results)}]"
     head = ", ".join(arguments)
     w.lines.append(
         f'  "func.func"() ({{\n  ^bb0({head}):\n{inside}\n  }}) {attributes(fields)} : () -> ()'
@@ -85,6 +88,16 @@ def _argument(module: Module, c: Computation, number: int, is_entry: bool) -> di
                 raise UsageError("StableHLO donates whole arguments only", rule="aliasing")
             found["jax.buffer_donor"] = "true"
     return found
+
+
+def _results(root: Instruction) -> list[str]:
+    """What is said of each result: how a tuple of them is spread over devices."""
+    if root.opcode != "tuple" or root.sharding is None or not root.sharding.is_tuple:
+        return []
+    shapes = result_shapes(root.shape)
+    if len(shapes) != len(root.sharding.elements):
+        return []
+    return [attributes({"mhlo.sharding": quoted(s.text)}) for s in root.sharding.elements]
 
 
 def _module_attributes(module: Module) -> dict[str, str]:
