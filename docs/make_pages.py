@@ -341,10 +341,14 @@ OTHER_RULES = {
     "target": "A target of this name exists.",
     "text-proto": "A text proto has the fields of its message.",
     "threads": "A number of threads is 1 to 1024.",
+    "unimplemented": "The program needs only what hloom can do.",
     "unbounded": "A dimension of run-time size has a bound.",
     "unique-name": "A name is given once.",
     "unpartitioned": "A program that is spread over devices is partitioned before it is compiled.",
     "wire": "Bytes are a whole message of the kind expected.",
+    "jax-version": "jax and jaxlib are of versions that hloom works with.",
+    "program-format": "A program comes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`.",
+    "saved-executable": "The bytes of a saved executable are whole, and of this version of hloom.",
 }
 """Rules that readers and commands hold to, beside those of the verifier."""
 

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         set_pjrt_compiler,
         set_pjrt_versions,
     )
+    from hloom.runtime.pjrt_saved import native_part
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
     from hloom.targets.cpu.source import Source
@@ -145,6 +146,7 @@ _HOME = {
     "module_cost": "analysis.cost",
     "module_of_bytes": "frontends.stablehlo.read",
     "module_statistics": "analysis.statistics",
+    "native_part": "runtime.pjrt_saved",
     "options_without_effect": "targets.cpu.options",
     "pass_named": "passes",
     "permute_fusion_operands": "ir.fusion",
@@ -360,6 +362,7 @@ __all__ = [
     "module_cost",
     "module_of_bytes",
     "module_statistics",
+    "native_part",
     "options_without_effect",
     "parse",
     "pass_named",

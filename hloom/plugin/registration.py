@@ -6,15 +6,14 @@ is registered behind the built-in CPU, and not at all where JAX_PLATFORMS names 
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
 from typing import Any
 
-from hloom import __version__
-from hloom.api import HloError, clear_pjrt_compiler, library_path, set_pjrt_versions
-from hloom.plugin.serving import serve
+from hloom.api import HloError, library_path
+from hloom.plugin.embedded import start
+from hloom.plugin.versions import unsupported
 
 NAME = "hloom"
 PRIORITY = -10
@@ -28,10 +27,15 @@ def register() -> None:
     """Register the backend; where that cannot be, say why and leave JAX as it is."""
     import jax
     from jax._src import xla_bridge
+    from jax.version import __version__ as jax_version
     from jaxlib import xla_client
+    from jaxlib.version import __version__ as jaxlib_version
 
     asked = [name.strip() for name in (_configured("jax_platforms") or "").split(",")]
     if (any(asked) and NAME not in asked) or xla_client.pjrt_plugin_loaded(NAME):
+        return
+    if (why := unsupported({"jax": jax_version, "jaxlib": jaxlib_version})) is not None:
+        LOG.warning(why)
         return
     try:
         path = library_path()
@@ -43,9 +47,7 @@ def register() -> None:
     if NAME in asked and "cpu" not in asked:
         # JAX itself puts the arguments of callbacks, and constants of tracing, on devices("cpu").
         jax.config.update("jax_platforms", ",".join([*asked, "cpu"]))
-    set_pjrt_versions(f"hloom {__version__}", _stablehlo_version())
-    serve()
-    atexit.register(clear_pjrt_compiler)
+    start()
     if isinstance(known := getattr(xla_bridge, "_nonexperimental_plugins", None), set):
         known.add(NAME)  # no warning at every start
     xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path, options=client_options)
@@ -75,11 +77,3 @@ def _configured(name: str) -> Any:
     import jax
 
     return jax.config.values.get(name)
-
-
-def _stablehlo_version() -> tuple[int, int, int]:
-    """What jaxlib writes: the frontend reads it with the same jaxlib."""
-    from jaxlib.mlir.dialects import stablehlo
-
-    major, minor, patch = map(int, stablehlo.get_current_version().split("."))
-    return major, minor, patch

@@ -1,11 +1,12 @@
 """Compiled programs as bytes, for JAX's compilation cache and for `serialize`.
 
-    magic, lengths of the five parts
+    magic, lengths of the six parts
     facts     JSON: what JAX was told about it
     options   JAX's compile options, as they were given
     program   the saved program: machine code, memory, constants (hloom/program/saved.py)
     module    the HLO it was compiled from, for those who ask for text or cost
     regions   code of one device that it calls: its facts have their lengths; each is as the whole
+    native    what the native side needs to run it where there is no Python (native_part)
 
 Nothing is compiled when one is loaded, and the module is read when somebody looks at it.
 """
@@ -28,6 +29,7 @@ from hloom.api import (
     cpu_target,
     file_bytes,
     load_bytes,
+    native_part,
     program_from_bytes,
     program_to_bytes,
 )
@@ -36,7 +38,7 @@ from hloom.plugin.handlers import have_handlers_for
 from hloom.plugin.options import request_of
 
 MAGIC = b"hloomjax"
-_HEAD = struct.Struct("<8s5Q")
+_HEAD = struct.Struct("<8s6Q")
 
 
 def saved(compiled: Compiled) -> bytes:
@@ -52,20 +54,24 @@ def saved(compiled: Compiled) -> bytes:
         "arguments": [_spread_facts(s) for s in deployment.arguments],
         "results": [_spread_facts(s) for s in deployment.results],
     }
-    program = compiled.executable.program
+    executable, program = compiled.executable, compiled.executable.program
+    program_bytes = program_to_bytes(program, {"name": program.name})
+    features = executable.target.machine.enabled
+    sizes = [len(r) for r in regions]
     parts = (
         json.dumps(facts).encode(),
         compiled.options,
-        program_to_bytes(program, {"name": program.name}),
+        program_bytes,
         file_bytes(compiled.module(), "proto"),
         b"".join(regions),
+        native_part(executable._executor, deployment, program_bytes, features, sizes),
     )
     return b"".join([_HEAD.pack(MAGIC, *map(len, parts)), *parts])
 
 
 def loaded(data: bytes, options: bytes) -> Compiled:
     """The program in these bytes; `options`, where given, say anew where it runs."""
-    facts_text, own_options, program_bytes, module_bytes, region_bytes = _parts(data)
+    facts_text, own_options, program_bytes, module_bytes, region_bytes, _ = _parts(data)
     facts = json.loads(facts_text)
     if facts.get("hloom") != __version__:
         raise HloError(
@@ -111,7 +117,7 @@ def _spread_of(facts: list[Any]) -> Spread:
 
 
 def _parts(data: bytes) -> list[bytes]:
-    """The five parts; `HloError` where the bytes are no saved executable."""
+    """The six parts; `HloError` where the bytes are no saved executable."""
     if len(data) < _HEAD.size or data[: len(MAGIC)] != MAGIC:
         raise HloError("these bytes are no saved executable", rule="saved-executable")
     _, *sizes = _HEAD.unpack_from(data)

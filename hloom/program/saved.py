@@ -109,6 +109,35 @@ def labels_of(data: bytes) -> dict[str, str]:
         ) from None
 
 
+class Places(NamedTuple):
+    """Where what a program runs with stands in its bytes."""
+
+    objects: list[tuple[int, int]]
+    """First byte and size of each."""
+    constants: list[tuple[int, int, int]]
+    """Allocation, first byte, size."""
+
+
+def places_of(data: bytes) -> Places:
+    """The places in bytes that `program_to_bytes` gave."""
+    view = memoryview(data)
+    head = _head(view)
+    header_at = LABELS_AT + head.labels
+    at = header_at + head.header
+    header = json.loads(bytes(view[header_at:at]))
+    blobs: list[tuple[int, int]] = []
+    for size in header["blobs"]:
+        blobs.append((at, size))
+        at += size
+    at = _constants_at(head.labels, head.header, head.blobs)
+    constants: list[tuple[int, int, int]] = []
+    for row in header["allocations"]:
+        if (size := row[-1]) is not None:
+            constants.append((row[0], at, size))
+            at += _aligned(size)
+    return Places([blobs[number] for number in header["objects"]], constants)
+
+
 class _Head(NamedTuple):
     """Lengths of the four parts in bytes, and the sums of what they hold."""
 

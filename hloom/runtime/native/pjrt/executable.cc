@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "entries.h"
-#include "program.h"
+#include "loading.h"
 
 namespace hl::pjrt {
 namespace {
@@ -25,6 +25,7 @@ PJRT_Error* program_of(const hl_pjrt_reply& reply, Program** program) {
 
 PJRT_Error* compiled(const PJRT_Program* code, const char* options, size_t options_size,
                      const std::string& topology, Program** program) {
+  if (PJRT_Error* error = have_compiler()) return error;
   Compiler compiler;
   if (!compiler) return nobody();
   hl_pjrt_reply reply;
@@ -70,6 +71,10 @@ std::string saved_topology(const PJRT_TopologyDescription* topology) {
 }
 
 PJRT_Error* ask(Program* program, int64_t what, hl_pjrt_reply* reply) {
+  if (program->handle <= 0)
+    return failure(PJRT_Error_Code_FAILED_PRECONDITION,
+                   "an executable that was loaded without the compiler tells neither its HLO, cost "
+                   "and options, nor is it saved again [compiler]");
   Compiler compiler;
   if (!compiler) return nobody();
   compiler->ask(program->handle, what, reply);
@@ -112,13 +117,18 @@ PJRT_Error* Client_Load(PJRT_Client_Load_Args* a) {
 }
 
 PJRT_Error* Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args* a) {
+  Program* program = nullptr;
+  if (!Compiler{} && a->overridden_serialized_compile_options_size == 0) {
+    PJRT_Error* error = program_in(a->serialized_executable, a->serialized_executable_size, &program);
+    return error != nullptr ? error : loaded(a->client, program, &a->loaded_executable);
+  }
+  if (PJRT_Error* error = have_compiler()) return error;
   Compiler compiler;
   if (!compiler) return nobody();
   hl_pjrt_reply reply;
   compiler->load(a->serialized_executable, a->serialized_executable_size,
                  a->overridden_serialized_compile_options,
                  a->overridden_serialized_compile_options_size, &reply);
-  Program* program = nullptr;
   if (PJRT_Error* error = program_of(reply, &program)) return error;
   return loaded(a->client, program, &a->loaded_executable);
 }

@@ -1,5 +1,5 @@
 // Programs: taken over from the compiler, given back when nothing needs them any more.
-#include "program.h"
+#include "loading.h"
 
 #include <string.h>
 
@@ -17,6 +17,7 @@ namespace {
 
 std::mutex compiler_mutex;
 const hl_pjrt_compiler* compiler = nullptr;
+bool has_ended = false;
 
 std::mutex queues_mutex;
 std::vector<Queue*> queues;
@@ -115,7 +116,8 @@ void release(Program* program) {
   if (program->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   for (hl_context* context : program->contexts) hl_context_free(context);
   for (Program* region : program->regions) release(region);
-  if (program->handle != 0) forget(program->handle);
+  if (program->handle > 0) forget(program->handle);
+  if (program->handle < 0) free_loaded(program->handle);
   delete program;
 }
 
@@ -146,6 +148,11 @@ Compiler::Compiler() {
   table_ = compiler;
 }
 
+bool compiler_has_ended() {
+  std::lock_guard<std::mutex> guard(compiler_mutex);
+  return has_ended;
+}
+
 void remember_queue(Queue* queue) {
   std::lock_guard<std::mutex> guard(queues_mutex);
   queues.push_back(queue);
@@ -155,6 +162,7 @@ void remember_queue(Queue* queue) {
 
 HL_API void hl_pjrt_set_compiler(const hl_pjrt_compiler* given) {
   std::lock_guard<std::mutex> guard(hl::pjrt::compiler_mutex);
+  hl::pjrt::has_ended = given == nullptr;
   hl::pjrt::compiler = given;
 }
 

@@ -1,0 +1,34 @@
+"""Being the compiler of the native library, for JAX or for a program that only knows the library.
+
+Programs in C, Rust and others open it without any Python; when they compile, it starts one by
+itself (native/pjrt/embed.cc), which calls `start`. That needs jaxlib, and no JAX.
+"""
+
+from __future__ import annotations
+
+import atexit
+
+from hloom import __version__
+from hloom.api import HloError, clear_pjrt_compiler, set_pjrt_versions
+from hloom.plugin.serving import serve
+
+
+def start() -> None:
+    """Compile what the native library asks for, until the process ends."""
+    set_pjrt_versions(f"hloom {__version__}", stablehlo_version())
+    serve()
+    atexit.register(clear_pjrt_compiler)
+
+
+def stablehlo_version() -> tuple[int, int, int]:
+    """What jaxlib writes: the frontend reads it with the same jaxlib."""
+    try:
+        from jaxlib.mlir.dialects import stablehlo
+    except ImportError as error:
+        raise HloError(
+            f"StableHLO is read with jaxlib, which cannot be imported: {error}",
+            rule="jax-version",
+            hint="pip install 'hloom[jax]'",
+        ) from None
+    major, minor, patch = map(int, stablehlo.get_current_version().split("."))
+    return major, minor, patch

@@ -1,0 +1,27 @@
+"""Which versions of JAX hloom works with: what it uses of jaxlib may be otherwise in others."""
+
+from __future__ import annotations
+
+import re
+
+FIRST, PAST = (0, 9), (0, 12)
+"""The first minor version, and the first that is too new; pyproject.toml asks for the same."""
+
+
+def unsupported(versions: dict[str, str]) -> str | None:
+    """One line about versions by package that hloom does not work with; None if all are well."""
+    wrong = [f"{name} {text}" for name, text in versions.items() if not FIRST <= minor(text) < PAST]
+    if not wrong:
+        return None
+    first, last = (".".join(map(str, v)) for v in (FIRST, (PAST[0], PAST[1] - 1)))
+    past = ".".join(map(str, PAST))
+    return (
+        f"the JAX backend hloom works with jax and jaxlib {first} to {last}, not with "
+        f"{' and '.join(wrong)} (pip install 'jax>={first},<{past}') [jax-version]"
+    )
+
+
+def minor(version: str) -> tuple[int, int]:
+    """The first two numbers of a version; (0, 0) if it has none."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
