@@ -143,7 +143,8 @@ def iota(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value
 def constant_(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
     literal = i.attrs.literal
     array = literal.array
-    if array.size and (array.size == 1 or (array == array.flat[0]).all()):
+    # Bits are compared: NaN is not equal to itself.
+    if array.size and array.tobytes() == array.flat[0].tobytes() * array.size:
         return e.builder.constant(i.shape.dtype, array.flat[0])
     raise HloError(f"%{i.name}: an array constant cannot be inside a kernel")
 
