@@ -12,7 +12,7 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements, Index, Source
-from hloom.codegen.elements_data import both, clamped
+from hloom.codegen.elements_data import both
 from hloom.codegen.elements_fold import apply, fold_kind, nest
 from hloom.codegen.elements_window import window_position
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
@@ -112,7 +112,8 @@ class _Scatter:
             start = e.value(self.indices, tuple(position))
             room = sizes[d] - extent[d]
             inside = both(e, inside, self._fits(start, room))
-            target[d] = target[d].plus(clamped(e, start, max(room, 0)))
+            # Nothing is written where it does not fit, so that it need not be clamped.
+            target[d] = target[d].plus(e.indices.scalar(b.convert(start, S64), 0, max(room, 0)))
         for d, s in zip(a.input_batching_dims, a.scatter_indices_batching_dims):
             target[d] = target[d].plus(batch[s if s < vector else s - 1])
 

@@ -72,10 +72,10 @@ def _lane_bytes(body: Body) -> int:
 
 
 def row_count(body: Body, sizes: Sequence[int]) -> int | None:
-    """How many leading dimensions the reductions inside keep; None if there are none inside."""
+    """How many leading dimensions the reductions keep that others read; None if there are none."""
     roots = {r for r, _ in body.roots}
-    inner = [x for x in body.instructions if x.opcode == "reduce" and x not in roots]
-    inner = [x for x in inner if not x.shape.is_tuple]
+    inner = [x for x in body.instructions if x.opcode == "reduce" and not x.shape.is_tuple]
+    inner = [x for x in inner if x not in roots or any(u.opcode != "tuple" for u in x.users)]
     if not inner:
         return None
     rows = min(x.shape.size for x in inner)

@@ -242,3 +242,24 @@ def test_small_loops_are_one_kernel() -> None:
 
     assert loops(3) == 0
     assert loops(400) == 1
+
+
+def test_rows_that_are_results_themselves() -> None:
+    """A fold that is a result, and that elements of another one read, is made once per row."""
+    text = (
+        FOLD.format(t="f32", op="maximum")
+        + """
+ENTRY e {
+  x = f32[50,3000] parameter(0)
+  low = f32[] constant(-inf)
+  top = f32[50] reduce(x, low), dimensions={1}, to_apply=f
+  lows = f32[50] broadcast(low), dimensions={}
+  most = f32[50] maximum(top, lows)
+  rows = f32[50,3000] broadcast(most), dimensions={0}
+  away = f32[50,3000] subtract(x, rows)
+  ROOT r = (f32[50], f32[50,3000]) tuple(top, away)
+}"""
+    )
+    agree(text)
+    executable = hloom.compile(hloom.parse("HloModule m\n" + text))
+    assert "grid(%0: 50)" in executable.as_text("kernels")

@@ -4,12 +4,12 @@ How a row is moved depends on the stride of the last axis. 1: one vector. 0: one
 -1: one vector, turned round. 2 to 4 (reads): as many vectors as the stride says, the last of which
 ends with the last element, and shuffles, so that nothing outside of the row is read. If instead
 the axis before is contiguous, rows of that axis are moved and transposed in registers. All else
-goes lane by lane. Masked rows of stride 1 use the masked instructions, others gathers.
+goes lane by lane. Masked rows are in `lower_masked.py`.
 """
 
 from __future__ import annotations
 
-from hloom.codegen.llvm.lower_masked import load_masked, store_masked
+from hloom.codegen.llvm.lower_masked import WIDEST_STRIDE, load_masked, store_masked
 from hloom.codegen.llvm.lower_shape import lane, splatted, turned_matrix
 from hloom.codegen.llvm.lower_state import (
     STACK_LIMIT,
@@ -24,8 +24,6 @@ from hloom.codegen.llvm.lower_storage import address, from_storage, to_storage
 from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op
 from hloom.types.dtype import DType
-
-WIDEST_STRIDE = 4
 
 
 def load(low: Lowering, op: Op) -> Rows:

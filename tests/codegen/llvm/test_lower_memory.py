@@ -63,6 +63,9 @@ LAYOUTS = [
     ((16,), (-1,)),
     ((16,), (2,)),
     ((9,), (3,)),
+    ((32,), (2,)),
+    ((16,), (3,)),
+    ((8,), (4,)),
     ((37,), (-2,)),
     ((16,), (-4,)),
     ((5,), (4,)),
@@ -109,6 +112,11 @@ def test_nothing_outside_of_a_strided_row_is_read() -> None:
         out = np.zeros(16, np.float32)
         Native([kernel], machines()["host"]).run(0, [x, out], 0, 1)
         np.testing.assert_array_equal(out, x[::stride])
+        kernel = copies(F32, (16,), (stride,), True)[0]
+        mask = np.arange(16) % 5 != 1
+        out = np.full(16, 7, np.float32)
+        Native([kernel], machines()["host"]).run(0, [x, mask, out], 0, 1)
+        np.testing.assert_array_equal(out, np.where(mask, x[::stride], 7))
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 3) == 0
 
 
