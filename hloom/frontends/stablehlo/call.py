@@ -209,14 +209,19 @@ def shape_assertion(scope: Scope, op: Any) -> list[Instruction]:
     return []
 
 
+def needed(scope: Scope, given: Any, name: str) -> int:
+    """An integer that must be in a dictionary of attributes."""
+    if isinstance(given, ir.StringAttr) or name not in given:
+        raise scope.error(f"the attribute {name} is missing", rule="mlir-attribute")
+    return int(given[name].value)
+
+
 def approx_top_k(scope: Scope, op: Any) -> list[Instruction]:
     """The exact answer: sorted by the comparator, as many as are asked for."""
     x, places = scope.operands(op)[:2]
     order = scope.program.function(op.attributes["called_computations"][0].value, scope)
-    config = op.attributes[
-        "mhlo.backend_config" if "mhlo.backend_config" in op.attributes else "backend_config"
-    ]
-    along = int(config["reduction_dim"].value) % x.shape.rank
+    config = op.attributes.get("mhlo.backend_config", op.attributes.get("backend_config", {}))
+    along = needed(scope, config, "reduction_dim") % x.shape.rank
     both = tuple_shape([x.shape, places.shape])
     ordered = scope.emit("sort", (x, places), both, (order,), dimensions=(along,))
     made = []
@@ -248,7 +253,7 @@ def composite(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     name = text(op, "name")
     known = COMPOSITES.get(name)
     if known is not None:
-        return known(scope, op, op.attributes["composite_attributes"])
+        return known(scope, op, op.attributes.get("composite_attributes", {}))
     if name in IMPORT and name.startswith("chlo.") and not len(_given(op)):
         return IMPORT[name](scope, op)  # type: ignore[return-value]
     callee = scope.program.function(op.attributes["decomposition"].value, scope)
@@ -272,7 +277,7 @@ def composite_top_k(scope: Scope, op: Any, given: Any) -> list[Instruction]:
         "topk",
         (x,),
         scope.tuple_or_one(op),
-        k=int(given["k"].value),
+        k=needed(scope, given, "k"),
         largest=bool(given["largest"].value) if "largest" in given else True,
     )
     return [scope.element(made, k) for k in range(2)]

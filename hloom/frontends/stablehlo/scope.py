@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from hloom.frontends.stablehlo.program import Program
 
 _REMADE = frozenset(
-    "stablehlo.constant stablehlo.iota stablehlo.broadcast_in_dim stablehlo.convert "
-    "stablehlo.reshape stablehlo.negate chlo.constant stablehlo.create_token".split()
+    f"stablehlo.{name}"
+    for name in "constant iota broadcast_in_dim reshape convert bitcast_convert create_token "
+    "add subtract multiply divide negate minimum maximum compare select and or not xor".split()
 )
 """What is made again inside a region when it is made of constants alone."""
+MOST_REMADE = 40
+"""No more than so many operations are repeated for one value."""
 
 
 class Captures:
@@ -132,8 +135,8 @@ class Scope:
     def _from_outside(self, value: Any) -> Instruction:
         if self.around is None:
             raise self.error("a value is read before it is made", rule="mlir")
-        owner = value.owner
-        if is_remade(owner):
+        if is_remade(value):
+            owner = value.owner
             handler = self.program.handler(owner)
             before, self.op = self.op, owner
             made = handler(self, owner)
@@ -272,12 +275,17 @@ def taken_apart(parts: Sequence[Instruction]) -> Instruction | None:
     return whole
 
 
-def is_remade(owner: Any) -> bool:
-    """Whether a value is made of constants alone, by operations that cost nothing to repeat."""
-    stack = [owner]
+def is_remade(value: Any) -> bool:
+    """Whether a value is made of constants alone, by a few operations that are cheap to repeat."""
+    stack, seen = [value], {value}
     while stack:
-        op = stack.pop()
-        if not hasattr(op, "operation") or op.operation.name not in _REMADE:
+        owner = stack.pop().owner
+        if not hasattr(owner, "operation") or owner.operation.name not in _REMADE:
             return False
-        stack += [x.owner for x in op.operands]
+        for x in owner.operands:
+            if x not in seen:
+                seen.add(x)
+                stack.append(x)
+        if len(seen) > MOST_REMADE:
+            return False
     return True

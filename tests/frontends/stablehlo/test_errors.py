@@ -107,6 +107,21 @@ def test_what_is_refused_says_why():
         module_of_text(text)
 
 
+def test_a_composite_without_what_it_needs():
+    text = """func.func private @f(%x: tensor<2xf32>) -> (tensor<1xf32>, tensor<1xi32>) {
+      %0 = stablehlo.constant dense<0.0> : tensor<1xf32>
+      %1 = stablehlo.constant dense<0> : tensor<1xi32>
+      return %0, %1 : tensor<1xf32>, tensor<1xi32>
+    }
+    func.func @main(%x: tensor<2xf32>) -> (tensor<1xf32>, tensor<1xi32>) {
+      %0:2 = stablehlo.composite "chlo.top_k" %x {composite_attributes = {}, decomposition = @f}
+        : (tensor<2xf32>) -> (tensor<1xf32>, tensor<1xi32>)
+      return %0#0, %0#1 : tensor<1xf32>, tensor<1xi32>
+    }"""
+    with pytest.raises(hloom.HloError, match="attribute k is missing"):
+        module_of_text(text)
+
+
 def test_a_program_without_an_entry():
     with pytest.raises(hloom.HloError, match="no function main") as caught:
         module_of_text("module {}")

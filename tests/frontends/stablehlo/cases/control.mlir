@@ -137,3 +137,20 @@ func.func public @main() -> tensor<4xf32> {
   %3 = stablehlo.add %2, %2 : tensor<4xf32>
   return %3 : tensor<4xf32>
 }
+
+// case a region reads what is made of constants around it
+func.func public @main() -> tensor<f32> {
+  %x = stablehlo.constant dense<[1.0, 2.0, 7.0]> : tensor<3xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %a = stablehlo.constant dense<2.0> : tensor<f32>
+  %b = stablehlo.add %a, %a : tensor<f32>
+  %c = stablehlo.multiply %b, %a : tensor<f32>
+  %0 = "stablehlo.reduce"(%x, %z) ({
+    ^bb0(%d: tensor<f32>, %e: tensor<f32>):
+      %f = stablehlo.minimum %e, %c : tensor<f32>
+      %g = stablehlo.minimum %f, %b : tensor<f32>
+      %h = stablehlo.add %d, %g : tensor<f32>
+      stablehlo.return %h : tensor<f32>
+  }) {dimensions = array<i64: 0>} : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
