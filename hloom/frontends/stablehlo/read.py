@@ -30,6 +30,8 @@ def module_of_text(text: str, file: str | None = None, shapes: Sequence[Shape] =
         parsed = ir.Module.parse(text, context)
     except ir.MLIRError as error:
         raise _refused(error, text, file) from None
+    except (ValueError, RuntimeError) as error:  # a number that MLIR itself stumbles over
+        raise ParseError(f"MLIR cannot read it: {error}", place=Place(file), rule="mlir") from None
     if any(op.operation.name.startswith("vhlo.") for op in parsed.body.operations):
         parsed = _of_this_version(parsed, file)
     return imported(parsed, file, text, shapes)
