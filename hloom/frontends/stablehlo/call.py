@@ -24,6 +24,9 @@ from hloom.ir.values.slices import Slices
 from hloom.types.layout import layout
 from hloom.types.shape import Shape, tuple_shape
 
+PINS = ("Pin", "Unpin")
+"""A value as a buffer and back; StableHLO does not say that they are in place, HLO does."""
+IN_PLACE = OutputOperandAliasing((OutputOperandAlias((), 0, ()),))
 OPAQUE = "hlo."
 """Before the name of an operation of HLO that StableHLO has no name for."""
 API_VERSIONS = (
@@ -59,7 +62,7 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         custom_call_target=target,
         operand_layout_constraints=constraints,
         custom_call_has_side_effect=boolean(op, "has_side_effect"),
-        output_to_operand_aliasing=_aliases(op, scope),
+        output_to_operand_aliasing=_aliases(op),
         schedule=SCHEDULES[integer(op, "custom_call_schedule")],
         api_version=_api_version(op),
     )
@@ -139,9 +142,9 @@ def _placed(shape: Shape, order: Any) -> Shape:
     return shape.with_layout(layout(plain_ints(order))) if shape.is_array else shape
 
 
-def _aliases(op: Any, scope: Scope) -> OutputOperandAliasing | None:
+def _aliases(op: Any) -> OutputOperandAliasing | None:
     if "output_operand_aliases" not in op.attributes:
-        return None
+        return IN_PLACE if text(op, "call_target_name") in PINS and len(op.operands) else None
     entries = [
         OutputOperandAlias(
             tuple(a.output_tuple_indices), a.operand_index, tuple(a.operand_tuple_indices)

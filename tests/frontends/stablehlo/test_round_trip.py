@@ -66,6 +66,20 @@ def test_models_for_many_devices_come_back(path):
     assert not lost(hloom.load(path), layouts=False)
 
 
+def test_buffers_come_back():
+    module = hloom.parse(
+        """HloModule m
+        ENTRY e {
+          a = b(u8[8]) custom-call(), custom_call_target="CreateBuffer"
+          x = b(u8[8]) custom-call(a), custom_call_target="fill",
+            output_to_operand_aliasing={{}: (0, {})}
+          ROOT u = u8[8] custom-call(x), custom_call_target="Unpin",
+            output_to_operand_aliasing={{}: (0, {})}
+        }"""
+    )
+    assert not lost(module)
+
+
 def test_constants_come_back_with_every_bit():
     names = "pred s2 s4 s8 u4 s64 u64 f16 bf16 f32 f64 f8e4m3fn f8e8m0fnu f4e2m1fn c64 c128"
     for name in names.split():

@@ -32,7 +32,7 @@ KNOWN = {
     "-complex64-corners": "acos and acosh on the cut below the real axis, where XLA's is above",
     "-complex128-corners": "the same",
     "float8_e8m0fnu": "XLA computes each step in a type without a sign",
-    "asinh-float4": "the same in four bits",
+    "asinh-float": "the same, in eight and four bits",
     "tan-float8": "XLA rounds sine and cosine to eight bits before it divides",
 }
 """Where the value of a program is not compared, and why."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.frontends.stablehlo.call import API_VERSIONS, SCHEDULES
+from hloom.frontends.stablehlo.call import API_VERSIONS, IN_PLACE, PINS, SCHEDULES
 from hloom.frontends.stablehlo.export.reduce import plain
 from hloom.frontends.stablehlo.export.registry import Declined, export
 from hloom.frontends.stablehlo.export.text import order, quoted
@@ -38,7 +38,8 @@ def custom_call(w: Writer, i: Instruction) -> None:
         fields["custom_call_schedule"] = f"{SCHEDULES.index(a.schedule)} : i32"
     if i.called:
         fields["called_computations"] = f"[{', '.join(w.function(c) for c in i.called)}]"
-    if a.output_to_operand_aliasing:
+    is_implied = a.custom_call_target in PINS and a.output_to_operand_aliasing == IN_PLACE
+    if a.output_to_operand_aliasing and not is_implied:
         words = [
             f"#stablehlo.output_operand_alias<output_tuple_indices = "
             f"{list(e.output_shape_index)}, operand_index = {e.operand_index}, "
