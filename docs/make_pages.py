@@ -347,6 +347,7 @@ OTHER_RULES = {
     "unpartitioned": "A program that is spread over devices is partitioned before it is compiled.",
     "wire": "Bytes are a whole message of the kind expected.",
     "jax-version": "jax and jaxlib are of versions that hloom works with.",
+    "memory-kind": "A kind of memory is device, pinned_host or unpinned_host.",
     "program-format": "A program comes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`.",
     "saved-executable": "The bytes of a saved executable are whole, and of this version of hloom.",
 }

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hloom.compiler import CacheReport, Executable, compile_module, why_cached
     from hloom.frontends.files import file_bytes, load_bytes, load_file, save
     from hloom.frontends.formats import FORMATS
+    from hloom.frontends.stablehlo.files import module_of
     from hloom.frontends.stablehlo.read import module_of_bytes
     from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from hloom.runtime.ffi import HandlerError, is_handled, register_capsule
     from hloom.runtime.ffi import register as register_handler
     from hloom.runtime.pjrt import (
+        MEMORY_KINDS,
         PJRT_QUESTIONS,
         Deployment,
         Reply,
@@ -100,6 +102,7 @@ _HOME = {
     "LaterStages": "targets.cpu.stages",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
+    "MEMORY_KINDS": "runtime.pjrt",
     "MemoryUse": "plan.usage",
     "Module": "ir.module",
     "ModuleCost": "analysis.cost",
@@ -144,6 +147,7 @@ _HOME = {
     "load_file": "frontends.files",
     "load_text": "ir.proto.files",
     "module_cost": "analysis.cost",
+    "module_of": "frontends.stablehlo.files",
     "module_of_bytes": "frontends.stablehlo.read",
     "module_statistics": "analysis.statistics",
     "native_part": "runtime.pjrt_saved",
@@ -297,6 +301,7 @@ __all__ = [
     "COMPILE_OPTIONS",
     "EXPLANATIONS",
     "FORMATS",
+    "MEMORY_KINDS",
     "OPTIONS",
     "PASSES",
     "PJRT_QUESTIONS",
@@ -360,6 +365,7 @@ __all__ = [
     "load_file",
     "load_text",
     "module_cost",
+    "module_of",
     "module_of_bytes",
     "module_statistics",
     "native_part",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import zip_longest
 
 from hloom import __version__
 from hloom.api import (
@@ -21,6 +22,7 @@ from hloom.api import (
 )
 from hloom.plugin.handlers import have_handlers
 from hloom.plugin.manual import Region, without_regions
+from hloom.plugin.memories import memory_kinds
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.sharded import as_one, propagated, spreads
 from hloom.plugin.wire import bytes_field, fields, number_field
@@ -49,6 +51,7 @@ def compiled(code: bytes, form: str, options: bytes) -> Compiled:
     arguments: tuple[Spread, ...] = ()
     results: tuple[Spread, ...] = ()
     regions: tuple[Compiled, ...] = ()
+    kinds = memory_kinds(code) if form == "mlir" else ((), ())
     if request.partitions > 1:
         if form == "mlir":
             code, found = without_regions(propagated(code), request.partitions)
@@ -58,6 +61,7 @@ def compiled(code: bytes, form: str, options: bytes) -> Compiled:
         as_one(module)
     else:
         module = read_program(code, form)
+    arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     have_handlers(module)
     executable = compile_module(module, None, request.options)
     deployment = Deployment(
@@ -71,6 +75,13 @@ def compiled(code: bytes, form: str, options: bytes) -> Compiled:
         results,
     )
     return Compiled(executable, deployment, options, lambda: module, regions)
+
+
+def _in_memories(spreads: tuple[Spread, ...], kinds: tuple[int, ...]) -> tuple[Spread, ...]:
+    """Where arrays stand, and in which kinds of memory."""
+    return tuple(
+        [replace(s or Spread(), memory_kind=k or 0) for s, k in zip_longest(spreads, kinds)]
+    )
 
 
 def _region(region: Region, request: CompileRequest) -> Compiled:

@@ -10,7 +10,6 @@ together is computed once.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -18,6 +17,7 @@ from math import prod
 from typing import Any
 
 from hloom.api import HloError, Spread
+from hloom.plugin.sharded import parsed, written
 
 REGION_TARGET = "hloom_manual_region"
 COLLECTIVE_TARGET = "hloom_collective"
@@ -63,12 +63,9 @@ class Region:
 
 def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
     """The program with calls in place of manual computations, and what they call."""
-    from jax._src.interpreters.mlir import make_ir_context
     from jaxlib.mlir import ir
 
-    context = make_ir_context()
-    with context, ir.Location.unknown(context):
-        module = ir.Module.parse(code, context)
+    with parsed(code) as module:
         meshes = {
             ir.StringAttr(op.attributes["sym_name"]).value: op.attributes["mesh"]
             for op in module.body.operations
@@ -82,19 +79,13 @@ def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
         bodies = [BODY.format(k) for k in range(len(outlined))]
         regions = []
         for name, (chain, arguments, results) in zip(bodies, outlined):
-            body = ir.Module.parse(_bytecode(module), context)
+            body = ir.Module.parse(written(module), module.context)
             _keep(body, name)
             for op in list(_collectives(body.operation)):
                 _as_call(op, chain)
-            regions.append(Region(_bytecode(body), len(chain[-1].axes), arguments, results))
+            regions.append(Region(written(body), len(chain[-1].axes), arguments, results))
         _keep(module, "main", bodies)
-        return _bytecode(module), regions
-
-
-def _bytecode(module: Any) -> bytes:
-    written = io.BytesIO()
-    module.operation.write_bytecode(written)
-    return written.getvalue()
+        return written(module), regions
 
 
 def _walk(op: Any) -> Iterator[Any]:

@@ -107,13 +107,19 @@ def loaded(data: bytes, options: bytes) -> Compiled:
 
 
 def _spread_facts(spread: Spread) -> list[object]:
-    return [spread.dims, spread.offsets, spread.sharding.hex(), spread.whole]
+    return [
+        spread.dims,
+        spread.offsets,
+        spread.sharding.hex(),
+        spread.whole,
+        spread.memory_kind,
+    ]
 
 
 def _spread_of(facts: list[Any]) -> Spread:
-    dims, offsets, sharding, whole = facts
+    dims, offsets, sharding, whole, kind = facts
     where = tuple(map(tuple, offsets))
-    return Spread(tuple(dims), where, bytes.fromhex(sharding), tuple(whole))
+    return Spread(tuple(dims), where, bytes.fromhex(sharding), tuple(whole), kind)
 
 
 def _parts(data: bytes) -> list[bytes]:

@@ -12,6 +12,8 @@ Where results stand is what Shardy's propagation, which jaxlib brings, says of t
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hloom.api import HloError, Module, Spread, sharding_bytes
@@ -28,23 +30,36 @@ BOUNDARIES = frozenset(
 )
 
 
-def propagated(code: bytes) -> bytes:
-    """The program with a sharding at every value, as bytecode."""
+@contextmanager
+def parsed(code: bytes) -> Iterator[Any]:
+    """The module of MLIR in an artifact or bytecode, in its own context."""
     from jax._src.interpreters.mlir import make_ir_context
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
-    from jaxlib.mlir.passmanager import PassManager
 
     context = make_ir_context()
-    with context:
+    with context, ir.Location.unknown(context):
         try:
             module = stablehlo.deserialize_portable_artifact(context, code)
         except (ValueError, RuntimeError, ir.MLIRError):
             module = ir.Module.parse(code, context)
+        yield module
+
+
+def written(module: Any) -> bytes:
+    """A module of MLIR as bytecode."""
+    into = io.BytesIO()
+    module.operation.write_bytecode(into)
+    return into.getvalue()
+
+
+def propagated(code: bytes) -> bytes:
+    """The program with a sharding at every value, as bytecode."""
+    from jaxlib.mlir.passmanager import PassManager
+
+    with parsed(code) as module:
         PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
-        written = io.BytesIO()
-        module.operation.write_bytecode(written)
-    return written.getvalue()
+        return written(module)
 
 
 def spreads(module: Module, partitions: int) -> tuple[tuple[Spread, ...], tuple[Spread, ...]]:

@@ -28,6 +28,7 @@ TYPES = {
     )
 }
 """Numbers of element types in the ABI of PJRT, by their names in HLO."""
+MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 DONATED, WRITTEN = 1, 2
 PJRT_QUESTIONS = ("program", "cost", "saved", "options")
 """What is asked about a program, by number."""
@@ -121,7 +122,7 @@ class _Compiler(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Spread:
-    """How an array stands on several devices: without offsets, each has the whole.
+    """How an array stands on the devices: without offsets, each has the whole.
 
     `whole` is given where the program computes a shard, and not the whole.
     """
@@ -133,6 +134,8 @@ class Spread:
     sharding: bytes = b""
     """The same as a serialized OpSharding."""
     whole: tuple[int, ...] = ()
+    memory_kind: int = 0
+    """Its number in MEMORY_KINDS."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ class Deployment:
     """Ids, replica by replica; none where the caller says it at each run."""
     is_portable: bool = False
     arguments: tuple[Spread, ...] = ()
-    """Of a program of several partitions, which is run once on whole arrays."""
+    """Nothing where all are whole and in the devices' memory. A program of several partitions is
+    run once on whole arrays."""
     results: tuple[Spread, ...] = ()
 
 
@@ -289,8 +293,9 @@ def _array(shape: Shape, allocation: int, flags_or_offset: int, alive: list[Any]
 
 
 def _cut(array: _Array, spread: Spread, alive: list[Any]) -> None:
-    """Say how an array is cut into shards."""
+    """Say in what memory an array is, and how it is cut into shards."""
     array.sharding, array.sharding_size = spread.sharding, len(spread.sharding)
+    array.memory_kind = spread.memory_kind
     if spread.offsets:
         array.whole = _held(_integers(spread.whole), alive) if spread.whole else array.dims
         array.dims = _held(_integers(spread.dims), alive)

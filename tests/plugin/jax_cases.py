@@ -367,3 +367,13 @@ def case_buffer_callback():
     shape = jax.ShapeDtypeStruct(VECTOR.shape, VECTOR.dtype)
     ours = jax.jit(lambda x: buffer_callback(fill, shape)(x))(VECTOR)
     np.testing.assert_array_equal(np.asarray(ours), VECTOR * 2)
+
+
+def case_memory_kinds_of_results():
+    place = jax.sharding.SingleDeviceSharding(HLOOM[0], memory_kind="pinned_host")
+    there = jax.jit(lambda x: x * 2, out_shardings=place)(VECTOR)
+    assert there.sharding.memory_kind == "pinned_host"
+    home = jax.sharding.SingleDeviceSharding(HLOOM[0])
+    back = jax.jit(lambda x: x + 1, out_shardings=home)(there)
+    assert back.sharding.memory_kind == "device"
+    np.testing.assert_allclose(np.asarray(back), VECTOR * 2 + 1, rtol=1e-6)

@@ -1,0 +1,50 @@
+"""Kinds of memory that a program's arguments and results are asked to be in.
+
+All of them are the host's memory here, so a kind is a name that arrays carry, and moving an array
+from one to another is a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.api import MEMORY_KINDS, HloError
+
+ATTRIBUTE = "mhlo.memory_kind"
+
+
+def memory_kinds(code: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Numbers of the kinds of arguments and of results; nothing where no kind is spoken of."""
+    if b"memory_kind" not in code:
+        return (), ()
+    from hloom.plugin.sharded import parsed
+
+    with parsed(code) as module:
+        main = next(
+            op
+            for op in module.body.operations
+            if op.operation.name == "func.func" and str(op.attributes["sym_name"]) == '"main"'
+        )
+        kind = main.type if hasattr(main, "type") else main.function_type.value
+        counts = {"arg_attrs": len(kind.inputs), "res_attrs": len(kind.results)}
+        arguments, results = (
+            tuple([_number(given) for given in main.attributes[name]])
+            if name in main.attributes
+            else (0,) * count
+            for name, count in counts.items()
+        )
+    return arguments, results
+
+
+def _number(attributes: Any) -> int:
+    """The number of the kind that a dictionary of attributes names; 0 is the device's memory."""
+    if ATTRIBUTE not in attributes:
+        return 0
+    kind = str(attributes[ATTRIBUTE]).strip('"')
+    if kind not in MEMORY_KINDS:
+        raise HloError(
+            f"there is no kind of memory {kind!r}",
+            rule="memory-kind",
+            hint=f"kinds: {', '.join(MEMORY_KINDS)}",
+        )
+    return MEMORY_KINDS.index(kind)
