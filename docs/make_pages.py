@@ -350,6 +350,14 @@ OTHER_RULES = {
     "memory-kind": "A kind of memory is device, pinned_host or unpinned_host.",
     "program-format": "A program comes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`.",
     "saved-executable": "The bytes of a saved executable are whole, and of this version of hloom.",
+    "function": "What is to be compiled can be called.",
+    "host-callback": "A function that calls Python while it runs needs hloom as JAX's backend.",
+    "jax": "JAX is installed.",
+    "static-argument": "Static arguments are hashable.",
+    "tensorflow": "TensorFlow is installed, and writes HLO for the function.",
+    "torch": "PyTorch and torchax are installed, and can write the model as StableHLO.",
+    "traced": "JAX does not trace through a function of `hloom.jax.jit`.",
+    "conformance": "The checkout holds JAX's tests, of the version that is installed.",
 }
 """Rules that readers and commands hold to, beside those of the verifier."""
 

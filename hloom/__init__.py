@@ -68,8 +68,14 @@ __all__ = [
 ]
 
 
+# Modules for those who have the packages of these names.
+_DOORS = ("jax", "tensorflow", "torch")
+
+
 def __getattr__(name: str) -> object:
     """A public name, imported when it is first asked for, and remembered."""
+    if name in _DOORS:
+        return import_module(f"hloom.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'hloom' has no attribute {name!r}")
     value = getattr(import_module("hloom.api"), name)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         VerifyError,
     )
     from hloom.base.options import OPTIONS, Options
+    from hloom.codegen.llvm.machine import Machine
     from hloom.compiler import CacheReport, Executable, compile_module, why_cached
     from hloom.frontends.files import file_bytes, load_bytes, load_file, save
     from hloom.frontends.formats import FORMATS
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         MEMORY_KINDS,
         PJRT_QUESTIONS,
         Deployment,
+        ForeignExecutor,
         Reply,
         Spread,
         clear_pjrt_compiler,
@@ -95,6 +97,7 @@ _HOME = {
     "Explained": "targets.cpu.explain",
     "FORMATS": "frontends.formats",
     "FixedPoint": "passes.pipeline",
+    "ForeignExecutor": "runtime.pjrt",
     "HandlerCall": "runtime.ffi",
     "HandlerError": "runtime.ffi",
     "HloError": "base.diagnostics",
@@ -103,6 +106,7 @@ _HOME = {
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
     "MEMORY_KINDS": "runtime.pjrt",
+    "Machine": "codegen.llvm.machine",
     "MemoryUse": "plan.usage",
     "Module": "ir.module",
     "ModuleCost": "analysis.cost",
@@ -316,6 +320,7 @@ __all__ = [
     "Executable",
     "Explained",
     "FixedPoint",
+    "ForeignExecutor",
     "HandlerCall",
     "HandlerError",
     "HloError",
@@ -323,6 +328,7 @@ __all__ = [
     "LaterStages",
     "Literal",
     "Loaded",
+    "Machine",
     "MemoryUse",
     "Module",
     "ModuleCost",

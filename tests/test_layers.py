@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 NOUNS = "types ir program kernel plan"
-DOORS = "plugin aot tools web"
+DOORS = "plugin aot tools web jax torch tensorflow"
 
 # Each room may name only rooms above it, so the table cannot hold a cycle.
 MAY_IMPORT = {
@@ -45,9 +45,15 @@ FAMILIES = (
     "elementwise data dot conv reduce gather sort control random linalg fft collective async_"
     " host call"
 ).split()
-FOREIGN = {"jax", "jaxlib", "scipy", "torch", "tensorflow"}
+FOREIGN = {"jax", "jaxlib", "scipy", "torch", "torchax", "tensorflow"}
 # The front end to StableHLO reads it with jaxlib; the plugin lives inside JAX.
-MAY_IMPORT_FOREIGN = {"frontends": {"jaxlib"}, "plugin": {"jax", "jaxlib"}}
+MAY_IMPORT_FOREIGN = {
+    "frontends": {"jaxlib"},
+    "plugin": {"jax", "jaxlib"},
+    "jax": {"jax"},
+    "torch": {"torch", "torchax", "jax"},
+    "tensorflow": {"tensorflow"},
+}
 FOREIGN_HERE = {("frontends", "stablehlo", "bindings.py"): {"jaxlib"}}
 """The one file that takes what only an extra of the package installs, for all others."""
 VAGUE = {"utils", "helpers", "misc", "common", "manager"}
