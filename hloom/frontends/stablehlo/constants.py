@@ -20,6 +20,7 @@ from hloom.types.shape import Shape
 
 _VALUE = re.compile(r"dense<(.*)> : ", re.S)
 _BLOB = re.compile(r"dense_resource<([^>]*)>")
+_RESOURCE = re.compile(r'([\w.$-]+)"?: "0x([0-9A-Fa-f]*)"')
 _NUMBER = re.compile(r"[^\[\](),\s]+")
 _IN_NUMPY = frozenset("pred s8 s16 s32 s64 u8 u16 u32 u64 f16 f32 f64".split())
 _ALIGNMENT_DIGITS = 8
@@ -49,13 +50,15 @@ def literal_of_text(text: str, shape_: Shape) -> Literal:
     return Literal(shape_, array.reshape(shape_.dims))
 
 
-def literal_of_blob(module_text: str, name: str, shape_: Shape) -> Literal | None:
-    """The literal of `dense_resource<name>`, whose bytes stand at the end of the module's text."""
+def blobs_of(module_text: str) -> dict[str, str]:
+    """The hexadecimal digits of every resource, which stand at the end of a module's text."""
     start = module_text.rfind("{-#")
-    blob = re.search(rf'\b{re.escape(name)}: "0x([0-9A-Fa-f]*)"', module_text[max(start, 0) :])
-    if blob is None:
-        return None
-    return Literal(shape_, from_raw(bytes.fromhex(blob[1][_ALIGNMENT_DIGITS:]), shape_))
+    return dict(_RESOURCE.findall(module_text, start)) if start >= 0 else {}
+
+
+def literal_of_blob(digits: str, shape_: Shape) -> Literal:
+    """The literal of a resource."""
+    return Literal(shape_, from_raw(bytes.fromhex(digits[_ALIGNMENT_DIGITS:]), shape_))
 
 
 def blob_name(text: str) -> str | None:

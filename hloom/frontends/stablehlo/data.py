@@ -40,14 +40,14 @@ def _literal(scope: Scope, attribute: Any, made_shape: Shape) -> Literal:
     name = blob_name(text)
     if name is None:
         return literal_of(attribute, made_shape)
-    found = literal_of_blob(str(scope.program.mlir), name, made_shape)
-    if found is None:
+    digits = scope.program.blobs.get(name.strip('"'))
+    if digits is None:
         raise scope.error(
             f"the bytes of the resource {name} are not in the file",
             rule="resource",
             hint="write the program with its resources, not elided",
         )
-    return found
+    return literal_of_blob(digits, made_shape)
 
 
 @IMPORT.of("stablehlo.iota")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from hloom.base.collection import paused_collection
@@ -17,6 +17,7 @@ from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
 from hloom.base.registry import load_room
 from hloom.frontends.stablehlo.attributes import word
 from hloom.frontends.stablehlo.bindings import ir
+from hloom.frontends.stablehlo.constants import blobs_of
 from hloom.frontends.stablehlo.metadata import Locations, place_in
 from hloom.frontends.stablehlo.module_attributes import argument_attributes, module_attributes
 from hloom.frontends.stablehlo.registry import IMPORT, REFUSED, Importer
@@ -71,6 +72,11 @@ class Program:
         """The functions that are being read: one of them called is a recursion."""
         self.shardings = Shardings(self)
         self.module = Module(_name_of(mlir_module))
+
+    @cached_property
+    def blobs(self) -> dict[str, str]:
+        """The resources of the module, which the bindings hand out as text only."""
+        return blobs_of(self.mlir.operation.get_asm())
 
     # -- the whole
 

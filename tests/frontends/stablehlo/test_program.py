@@ -212,3 +212,32 @@ def test_custom_calls_keep_all_that_is_said_of_them():
         assert call.shape.text == "(f32[2,3]{0,1}, s32[])"
         assert call.backend_config.raw == "{n = 3 : i64}"
         assert dict(call.frontend_attributes) == {"k": "v"}
+
+
+RESOURCES = """func.func @main() -> (tensor<3xf32>, tensor<2x2xbf16>) {
+  %a = stablehlo.constant dense_resource<blob1> : tensor<3xf32>
+  %b = stablehlo.constant dense_resource<other_2> : tensor<2x2xbf16>
+  return %a, %b : tensor<3xf32>, tensor<2x2xbf16>
+}
+{-#
+  dialect_resources: {
+    builtin: {
+      blob1: "0x040000000000803F0000004000004040",
+      other_2: "0x02000000803F00400000BFBF"
+    }
+  }
+#-}
+"""
+
+
+def test_constants_in_resources():
+    module = module_of_text(RESOURCES)
+    a, b = hloom.evaluate(module).elements
+    assert a.array.tolist() == [1, 2, 3]
+    assert b.array.tolist() == [[1, 2], [0, -1.4921875]]
+
+
+def test_constants_in_resources_that_are_not_there():
+    with pytest.raises(hloom.HloError, match="not in the file") as caught:
+        module_of_text(RESOURCES[: RESOURCES.index("{-#")])
+    assert caught.value.rule == "resource"
