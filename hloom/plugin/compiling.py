@@ -12,6 +12,7 @@ from hloom.api import (
     Deployment,
     Executable,
     HloError,
+    Machine,
     Module,
     Reply,
     Spread,
@@ -25,6 +26,7 @@ from hloom.plugin.manual import Region, without_regions
 from hloom.plugin.memories import memory_kinds
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.sharded import as_one, propagated, spreads
+from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.wire import bytes_field, fields, number_field
 
 HOST_PROGRAM_SHAPE = 4
@@ -35,7 +37,7 @@ HOST_PROGRAM_SHAPE = 4
 class Compiled:
     """A program that JAX holds."""
 
-    executable: Executable
+    executable: Executable | ForeignExecutable
     deployment: Deployment
     options: bytes
     module: Callable[[], Module]
@@ -44,26 +46,29 @@ class Compiled:
     """Code of one device, which it calls by number (`manual.py`)."""
 
 
-def compiled(code: bytes, form: str, options: bytes) -> Compiled:
-    """A program in one of PJRT's formats, compiled as the serialized options say."""
+def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> Compiled:
+    """A program in one of PJRT's formats, compiled as the serialized options say.
+
+    `topology` is a saved one: it says for which machine.
+    """
     request = request_of(options)
     fingerprint = sha256(b"\0".join((__version__.encode(), code, options))).hexdigest()
     arguments: tuple[Spread, ...] = ()
     results: tuple[Spread, ...] = ()
     regions: tuple[Compiled, ...] = ()
+    machine = machine_of(topology)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
     if request.partitions > 1:
         if form == "mlir":
             code, found = without_regions(propagated(code), request.partitions)
-            regions = tuple([_region(each, request) for each in found])
+            regions = tuple([_region(each, request, machine) for each in found])
         module = read_program(code, form)
         arguments, results = spreads(module, request.partitions)
         as_one(module)
     else:
         module = read_program(code, form)
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
-    have_handlers(module)
-    executable = compile_module(module, None, request.options)
+    executable = _executable(module, request, machine)
     deployment = Deployment(
         fingerprint,
         donated_parameters(module),
@@ -84,12 +89,21 @@ def _in_memories(spreads: tuple[Spread, ...], kinds: tuple[int, ...]) -> tuple[S
     )
 
 
-def _region(region: Region, request: CompileRequest) -> Compiled:
+def _executable(
+    module: Module, request: CompileRequest, machine: Machine | None
+) -> Executable | ForeignExecutable:
+    """A module compiled for a machine, None being this one."""
+    if machine is not None:
+        return compiled_for(module, machine, request.options)
+    have_handlers(module)
+    return compile_module(module, None, request.options)
+
+
+def _region(region: Region, request: CompileRequest, machine: Machine | None) -> Compiled:
     """The code of one device, compiled."""
     module = module_of_bytes(region.code)
     as_one(module)
-    have_handlers(module)
-    executable = compile_module(module, None, request.options)
+    executable = _executable(module, request, machine)
     deployment = Deployment(
         "", partitions=region.places, arguments=region.arguments, results=region.results
     )

@@ -36,7 +36,7 @@ def _on_compile(code: bytes, form: str, options: bytes, topology: bytes, reply: 
     def answer() -> None:
         from hloom.plugin.compiling import compiled
 
-        _give(reply, compiled(code, form, options))
+        _give(reply, compiled(code, form, options, topology))
 
     _answering(reply, answer)
 

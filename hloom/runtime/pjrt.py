@@ -13,8 +13,9 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_voi
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.runtime.executor import Executor
-from hloom.runtime.native import library
+from hloom.program.program import Program
+from hloom.runtime.executor import Executor, Parts
+from hloom.runtime.native import Pool, RandomState, library
 from hloom.types.shape import Shape
 
 TYPES = {
@@ -156,6 +157,25 @@ class Deployment:
     results: tuple[Spread, ...] = ()
 
 
+class ForeignExecutor:
+    """Stands for the executor of a program that this machine cannot run: a run is an error."""
+
+    def __init__(self, program: Program, triple: str) -> None:
+        self.program = program
+        self.size_bytes = sum(map(len, program.objects))
+        self.loaded = self
+        self.triple = triple
+        self._pool, self._random = Pool.shared(), RandomState()
+        self._fixed = (c_void_p * max(len(program.allocations), 1))()
+
+    def parts(self) -> Parts:
+        entry = ctypes.cast(library().hl_pjrt_foreign_program, c_void_p).value or 0
+        return Parts(entry, self._pool.handle, self._random.handle, 0, 0, 0, 0, self._fixed)
+
+
+AnyExecutor = Executor | ForeignExecutor
+
+
 class Reply:
     """An answer to the native side; it is copied at once."""
 
@@ -164,10 +184,10 @@ class Reply:
 
     def program(
         self,
-        executor: Executor,
+        executor: AnyExecutor,
         handle: int,
         deployment: Deployment,
-        regions: Sequence[tuple[Executor, Deployment]] = (),
+        regions: Sequence[tuple[AnyExecutor, Deployment]] = (),
     ) -> None:
         """`regions` are the programs of one device that this one calls, by number."""
         raw, _alive = described(executor, handle, deployment)
@@ -189,7 +209,7 @@ class Reply:
 
 
 def described(
-    executor: Executor, handle: int, deployment: Deployment
+    executor: AnyExecutor, handle: int, deployment: Deployment
 ) -> tuple[RawProgram, list[Any]]:
     """The struct for a program that is loaded, and what must live while it is read."""
     program, parts = executor.program, executor.parts()
@@ -245,7 +265,10 @@ def described(
 
 
 def _arguments(
-    executor: Executor, donated: frozenset[int], written: set[int], alive: list[Any]
+    executor: AnyExecutor,
+    donated: frozenset[int],
+    written: set[int],
+    alive: list[Any],
 ) -> list[_Array]:
     """One for each leaf of the parameters; of a token, which is no argument elsewhere, too."""
     made = []
@@ -262,7 +285,7 @@ def _arguments(
     return made
 
 
-def _results(executor: Executor, alive: list[Any]) -> list[_Array]:
+def _results(executor: AnyExecutor, alive: list[Any]) -> list[_Array]:
     made = []
     for r in executor.program.results:
         at, offset = (-1, 0) if r.slice is None else (r.slice.allocation.index, r.slice.offset)

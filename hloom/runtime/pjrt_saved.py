@@ -22,9 +22,8 @@ from hloom.program.program import Program
 from hloom.program.saved import places_of
 from hloom.runtime.call_frame import ARRAY, DICTIONARY, SCALAR, STRING, Attribute, Typed
 from hloom.runtime.call_sites import attributes_of
-from hloom.runtime.executor import Executor
 from hloom.runtime.library import ABI_VERSION
-from hloom.runtime.pjrt import Deployment, Spread, described
+from hloom.runtime.pjrt import AnyExecutor, Deployment, Spread, described
 
 VERSION = 1
 
@@ -51,7 +50,7 @@ class _Writer:
 
 
 def native_part(
-    executor: Executor,
+    executor: AnyExecutor,
     deployment: Deployment,
     saved_program: bytes,
     features: Sequence[str],

@@ -172,8 +172,9 @@ PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& pro
                       "buffer that argument %zu donates) [donation]",
                       program.name.c_str(), k, other);
   return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                  "%s: argument %zu has been deleted or donated [deleted-buffer]",
-                  program.name.c_str(), k);
+                  "Invalid buffer passed to Execute() as argument %zu of %s: Buffer has been "
+                  "deleted or donated [deleted-buffer]",
+                  k, program.name.c_str());
 }
 
 }  // namespace

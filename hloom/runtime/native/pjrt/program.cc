@@ -208,3 +208,10 @@ HL_API int64_t hl_pjrt_take_released(int64_t* handles, int64_t most) {
   }
   return count;
 }
+
+// Stands where the main function of a program for another machine would.
+HL_API int32_t hl_pjrt_foreign_program(hl_context* context, void**) {
+  return hl_set_error(context, HL_FAILED_PRECONDITION,
+                      "the program is compiled for a machine that this one cannot stand for: run it "
+                      "there, or compile it without a topology [machine]");
+}
