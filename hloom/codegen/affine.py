@@ -22,9 +22,10 @@ class Symbol:
     `low` and `high` are its least and greatest values. `axis` is that of the tile for a lane
     symbol, whose values are 0, 1, 2 ...; `value` is the kernel value of others, or None until a
     quotient or remainder (`origin`) is first needed. `axes` are the tile axes it varies along.
+    All its values are multiples of `step`.
     """
 
-    __slots__ = ("axes", "axis", "high", "low", "number", "origin", "rank", "value")
+    __slots__ = ("axes", "axis", "high", "low", "number", "origin", "rank", "step", "value")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Symbol:
         axes: frozenset[int] = frozenset(),
         origin: tuple[str, Affine, int] | None = None,
         rank: int = 0,
+        step: int = 1,
     ) -> None:
         self.number = number
         self.low = low
@@ -45,6 +47,7 @@ class Symbol:
         self.axes = axes
         self.origin = origin
         self.rank = rank
+        self.step = step
 
     def __repr__(self) -> str:
         kind = "lane" if self.axis is not None else self.origin[0] if self.origin else "s"
@@ -139,6 +142,12 @@ def _sorted_terms(terms: dict[Symbol, int]) -> tuple[tuple[Symbol, int], ...]:
     return tuple(sorted([t for t in terms.items() if t[1]], key=lambda t: t[0].number))
 
 
+def _is_exact(origin: tuple[str, Affine, int]) -> bool:
+    """Whether a division leaves no remainder."""
+    _, x, by = origin
+    return len(x.terms) == 1 and not x.const and x.terms[0][0].step * x.terms[0][1] % by == 0
+
+
 def _joined(const: int, terms: dict[Symbol, int]) -> Affine:
     """The sum of terms, with quotient and remainder of one division put together again."""
     while True:
@@ -147,6 +156,9 @@ def _joined(const: int, terms: dict[Symbol, int]) -> Affine:
             origin = symbol.origin
             if origin is None or origin[0] != "div" or not coefficient:
                 continue
+            if _is_exact(origin) and coefficient % origin[2] == 0:
+                found = (symbol, symbol, coefficient // origin[2], origin[1])
+                break
             for other, factor in terms.items():
                 o = other.origin
                 if (
@@ -163,7 +175,8 @@ def _joined(const: int, terms: dict[Symbol, int]) -> Affine:
         if not found:
             return Affine(const, _sorted_terms(terms))
         quotient, remainder, factor, whole = found
-        del terms[quotient], terms[remainder]
+        del terms[quotient]
+        terms.pop(remainder, None)
         const += whole.const * factor
         for s, c in whole.terms:
             terms[s] = terms.get(s, 0) + c * factor
@@ -184,11 +197,12 @@ class Indices:
         self.count += 1
         return self.count
 
-    def scalar(self, value: Value, low: int, high: int) -> Affine:
-        """A scalar of the kernel whose range is known."""
+    def scalar(self, value: Value, low: int, high: int, step: int = 1) -> Affine:
+        """A scalar of the kernel whose range is known, and that all its values are multiples."""
         if low == high:
             return constant(low)
-        return Affine(0, ((Symbol(self._number(), low, high, value=value), 1),))
+        symbol = Symbol(self._number(), low, high, value=value, step=step)
+        return Affine(0, ((symbol, 1),))
 
     def lane(self, axis: int, size: int, rank: int) -> Affine:
         """0, 1, 2 ... along an axis of a tile of this rank; a constant if the axis has size 1."""
@@ -204,18 +218,23 @@ class Indices:
         return Affine(0, ((Symbol(self._number(), low, high, value, None, axes, None, rank), 1),))
 
     def _split(self, x: Affine, by: int) -> tuple[Affine, Affine]:
-        """`x = by * first + second`, with in `first` all that divides without remainder."""
+        """`x = by * first + second`, with in `first` all that divides without remainder: a loop in
+        steps of 64 divides by 4 once per step, and what is left are numbers known beforehand."""
         whole: list[tuple[Symbol, int]] = []
         rest: list[tuple[Symbol, int]] = []
         for s, c in x.terms:
             if c % by == 0:
                 whole.append((s, c // by))
+            elif s.step * c % by == 0:
+                low, high = sorted((s.low * c // by, s.high * c // by))
+                whole += self._symbol("div", Affine(0, ((s, c),)), by, low, high).terms
             elif c > by or -c > by:
                 whole.append((s, c // by))
                 rest.append((s, c % by))
             else:
                 rest.append((s, c))
         q, r = divmod(x.const, by)
+        whole.sort(key=lambda term: term[0].number)
         return Affine(q, tuple(whole)), Affine(r, tuple(rest))
 
     def _symbol(self, kind: str, x: Affine, by: int, low: int, high: int) -> Affine:

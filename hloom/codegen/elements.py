@@ -317,7 +317,8 @@ class Elements:
             return tuple(body(Affine(lower), *init))
 
         def write(k: Value, *carried: Value) -> Sequence[Value]:
-            index = self.indices.scalar(k, lower, lower + (count - 1) * step)
+            apart = step if lower % step == 0 else 1
+            index = self.indices.scalar(k, lower, lower + (count - 1) * step, apart)
             return body(index, *carried)
 
         return self.for_(lower, extent, step, init, write)

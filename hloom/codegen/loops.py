@@ -212,7 +212,7 @@ class LoopWriter:
         upper = end if full % block == 0 else b.binary("minimum", end, b.index(full))
 
         def body(k: Value) -> tuple[Value, ...]:
-            return self._tile(outer, e.indices.scalar(k, 0, full - lanes), lanes)
+            return self._tile(outer, e.indices.scalar(k, 0, full - lanes, lanes), lanes)
 
         e.for_(start, upper, lanes, (), body)
         if full < length:

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from hloom.codegen.affine import ZERO, Affine, Indices, Symbol, linear
+from hloom.kernel.kernel import S64, TileType, Value
 
 
 def value_of(x: Affine, known: dict[Symbol, int]) -> int:
@@ -62,3 +63,21 @@ def test_bounds() -> None:
     x = indices.lane(0, 8, 1).times(-3).plus(5)
     assert x.bounds() == (-16, 5)
     assert indices.quotient(x, 4).bounds() == (-4, 1)
+
+
+def test_quotients_of_steps_leave_known_remainders() -> None:
+    """A loop in steps of 64: what is left of a division by 4 is that of the lanes alone."""
+    indices = Indices()
+    k = indices.scalar(Value(TileType(S64, ())), 0, 640, 64)
+    lane = indices.lane(0, 64, 1)
+    x = k.plus(lane)
+    assert indices.remainder(x, 4) == indices.remainder(lane, 4)
+    assert indices.remainder(k.plus(3), 4) == Affine(3)
+    assert indices.quotient(x, 4).bounds() == (0, 160 + 15)
+    assert linear(indices.digits(x, (44, 4, 4)), (16, 4, 1)) == x
+    [(symbol, _)] = k.terms
+    for number in (0, 64, 128, 640):
+        for by in (2, 4, 48, 128):
+            known = {symbol: number, lane.terms[0][0]: 37}
+            assert value_of(indices.quotient(x, by), known) == (number + 37) // by
+            assert value_of(indices.remainder(x, by), known) == (number + 37) % by

@@ -263,3 +263,16 @@ ENTRY e {
     agree(text)
     executable = hloom.compile(hloom.parse("HloModule m\n" + text))
     assert "grid(%0: 50)" in executable.as_text("kernels")
+
+
+@pytest.mark.parametrize("t", ["f32", "bf16", "u8", "c64"])
+@pytest.mark.parametrize("by,length", [(4, 1024), (3, 100), (2, 33), (7, 65)])
+def test_repeated_elements(t: str, by: int, length: int) -> None:
+    agree(
+        f"""
+ENTRY e {{
+  x = {t}[5,{length}] parameter(0)
+  b = {t}[5,{length},{by}] broadcast(x), dimensions={{0,1}}
+  ROOT r = {t}[5,{length * by}] reshape(b)
+}}"""
+    )

@@ -253,3 +253,35 @@ def test_every_part_of_a_grid(grid: tuple[int, ...]) -> None:
             if grid:
                 np.testing.assert_array_equal(made[begin:end], expected[begin:end])
                 assert not made[:begin].any() and not made[end:].any()
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_offsets_of_known_distances(machine: str) -> None:
+    """Repeated, reversed in groups, and too far apart; from a place that is known at run time."""
+    kernels = []
+    for name in SOME:
+        for lanes, by, factor in ((16, 4, 1), (33, 3, 1), (12, 5, 2), (16, 2, 9)):
+            b = KernelBuilder(f"known_{name}_{lanes}_{by}_{factor}", (3,))
+            [step] = b.grid_indices
+            x = b.param("x", BY_NAME[name], 400, "in")
+            out = b.param("out", BY_NAME[name], 3 * lanes, "out")
+            lane = b.iota(S32, (lanes,), 0)
+            group = b.binary("divide", lane, b.constant(S32, by, (lanes,)))
+            apart = b.binary("multiply", group, b.constant(S32, factor, (lanes,)))
+            rest = b.binary("remainder", lane, b.constant(S32, 2, (lanes,)))
+            start = b.broadcast(b.convert(b.binary("multiply", step, b.index(7)), S32), (lanes,))
+            offsets = b.binary("add", b.binary("add", start, apart), rest)
+            b.store(out, b.binary("multiply", step, b.index(lanes)), b.gather(x, offsets), (1,))
+            kernels.append(b.finish())
+    check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+def test_repeated_elements_are_one_load() -> None:
+    b = KernelBuilder("repeated", ())
+    x, out = b.param("x", F32, 4, "in"), b.param("out", F32, 16, "out")
+    by = b.constant(S32, 4, (16,))
+    offsets = b.binary("divide", b.iota(S32, (16,), 0), by)
+    b.store(out, b.index(0), b.gather(x, offsets), (1,))
+    text = lower_kernel(b.finish(), machines()["host"])
+    assert str(text).count("load float") == 0
+    assert str(text).count("load <4 x float>") == 1
