@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from jax import lax
 from jax.experimental import io_callback, serialize_executable
@@ -113,6 +114,18 @@ def case_narrow_types():
         )
         assert ours.dtype == theirs.dtype
         assert np.array_equal(np.asarray(ours), np.asarray(theirs)), name
+
+
+def case_every_type_goes_in_and_out():
+    names = """bool int2 int4 int8 int16 int32 uint2 uint4 uint8 uint16 uint32 float4_e2m1fn
+    float8_e3m4 float8_e4m3 float8_e4m3fn float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
+    float8_e8m0fnu bfloat16 float16 float32 complex64"""
+    for name in names.split():
+        given = np.array([1, 1, 0.5, 1, 2]).astype(getattr(ml_dtypes, name, name))
+        there = jax.device_put(given, HLOOM[0])
+        doubled = jax.jit(lambda x: jnp.concatenate([x, x[::-1]]))(there)
+        for got, want in ((there, given), (doubled, np.concatenate([given, given[::-1]]))):
+            assert got.dtype == want.dtype and np.asarray(got).tobytes() == want.tobytes(), name
 
 
 def case_training():

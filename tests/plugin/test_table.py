@@ -2,12 +2,14 @@
 
 import ctypes
 import platform
+import re
 
 import pytest
 
 import hloom
 from hloom.plugin.serving import serve
-from tests.plugin.pjrt_table import Failed, Table, names
+from hloom.runtime.pjrt import TYPES
+from tests.plugin.pjrt_table import HEADER, Failed, Table, names
 
 PROGRAM = "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] add(x, x)\n}\n"
 OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
@@ -37,6 +39,11 @@ def topology_of(table, **options):
 def test_no_entry_is_null(table):
     assert len(names()) > 130
     assert [n for n in names() if not table.pointer(n)] == []
+
+
+def test_types_have_the_numbers_of_the_abi():
+    listed = re.findall(r"PJRT_Buffer_Type_(\w+) = (\d+)", HEADER.read_text())
+    assert {name.lower(): int(number) for name, number in listed} == TYPES
 
 
 def test_what_is_not_written_says_so(table):
