@@ -118,8 +118,8 @@ def case_narrow_types():
 
 def case_every_type_goes_in_and_out():
     names = """bool int2 int4 int8 int16 int32 uint2 uint4 uint8 uint16 uint32 float4_e2m1fn
-    float8_e3m4 float8_e4m3 float8_e4m3fn float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
-    float8_e8m0fnu bfloat16 float16 float32 complex64"""
+    float8_e3m4 float8_e4m3 float8_e4m3fn float8_e4m3b11fnuz float8_e4m3fnuz
+    float8_e5m2 float8_e5m2fnuz float8_e8m0fnu bfloat16 float16 float32 complex64"""
     for name in names.split():
         given = np.array([1, 1, 0.5, 1, 2]).astype(getattr(ml_dtypes, name, name))
         there = jax.device_put(given, HLOOM[0])
