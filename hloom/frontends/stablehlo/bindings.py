@@ -22,9 +22,21 @@ except ImportError as error:
         hint="pip install 'hloom[stablehlo]'",
     ) from None
 
-__all__ = ["PassManager", "chlo", "func", "ir", "mhlo", "new_context", "sdy", "stablehlo", "viewed"]
+__all__ = [
+    "PassManager",
+    "chlo",
+    "func",
+    "inlined_func_call",
+    "ir",
+    "mhlo",
+    "new_context",
+    "sdy",
+    "stablehlo",
+    "viewed",
+]
 
 _stablehlo.register_stablehlo_passes()
+inlined_func_call = _jax_mlir_ext.inlined_func_call
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 

@@ -11,7 +11,13 @@ from typing import Any
 from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, text
 from hloom.frontends.stablehlo.bindings import ir, viewed
 from hloom.frontends.stablehlo.collective import channel, groups
-from hloom.frontends.stablehlo.dynamic import constant_of, is_constant
+from hloom.frontends.stablehlo.dynamic import (
+    constant_of,
+    dynamic_reduce_window,
+    dynamic_rng_bit_generator,
+    is_constant,
+)
+from hloom.frontends.stablehlo.refine_calls import RANDOM_BITS, REDUCE_WINDOW
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -239,6 +245,8 @@ def approx_top_k(scope: Scope, op: Any) -> list[Instruction]:
 SPECIAL: dict[str, Any] = {
     "ApproxTopK": approx_top_k,
     "shape_assertion": shape_assertion,
+    REDUCE_WINDOW: dynamic_reduce_window,
+    RANDOM_BITS: dynamic_rng_bit_generator,
     "mhlo.topk": topk,
     "ragged_all_to_all": ragged_all_to_all,
     **{

@@ -9,15 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import integer, ints
+from hloom.frontends.stablehlo.bindings import viewed
 from hloom.frontends.stablehlo.constants import literal_of
 from hloom.frontends.stablehlo.conv import convolved
 from hloom.frontends.stablehlo.data import broadcast_to
 from hloom.frontends.stablehlo.gather import gathered
+from hloom.frontends.stablehlo.random import ALGORITHMS
+from hloom.frontends.stablehlo.refine_calls import window_of
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.padding import Padding
 from hloom.ir.values.slices import Slices
+from hloom.ir.values.window import Window
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape, shape
 
@@ -122,6 +126,29 @@ def real_dynamic_slice(scope: Scope, op: Any) -> Instruction:
     return scope.emit(
         "dynamic-slice", (scope.value(x), *begin), result, dynamic_slice_sizes=result.dims
     )
+
+
+def dynamic_reduce_window(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    """The custom call that JAX makes of a window of open sizes."""
+    window = window_of(op)
+    if window is None:
+        raise scope.error("the window is not known", rule="dynamic")
+    fold = scope.program.function(op.attributes["called_computations"][0].value, scope)
+    operands = tuple([scope.value(x) for x in list(op.operands)[:-5]])
+    made = scope.emit(
+        "reduce-window", operands, scope.tuple_or_one(op), (fold,), window=Window(window)
+    )
+    return scope.elements(made, len(op.results))
+
+
+def dynamic_rng_bit_generator(scope: Scope, op: Any) -> list[Instruction]:
+    """The custom call that JAX makes of random bits of an open size."""
+    word = viewed(op.attributes["rng_algorithm"], "RngAlgorithmAttr").value
+    state = scope.value(op.operands[0])
+    made = scope.emit(
+        "rng-bit-generator", (state,), scope.tuple_or_one(op), algorithm=ALGORITHMS[word]
+    )
+    return [scope.element(made, k) for k in range(2)]
 
 
 def is_constant(value: Any) -> bool:

@@ -9,7 +9,7 @@ from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
 
-_ALGORITHMS = {
+ALGORITHMS = {
     "DEFAULT": "rng_default",
     "THREE_FRY": "rng_three_fry",
     "PHILOX": "rng_philox",
@@ -35,6 +35,6 @@ def rng_bit_generator(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         "rng-bit-generator",
         scope.operands(op),
         scope.tuple_or_one(op),
-        algorithm=_ALGORITHMS[word],
+        algorithm=ALGORITHMS[word],
     )
     return scope.elements(made, 2)

@@ -11,6 +11,7 @@ from typing import Any
 
 from hloom.base.diagnostics import UsageError
 from hloom.frontends.stablehlo.bindings import DYNAMIC, PassManager, ir
+from hloom.frontends.stablehlo.refine_calls import inline_calls, settle_calls
 from hloom.frontends.stablehlo.types import MLIR_NAMES
 from hloom.types.shape import Shape
 
@@ -22,21 +23,28 @@ def refined(mlir_module: Any, shapes: Sequence[Shape]) -> Any:
     copy = ir.Module.parse(str(mlir_module), mlir_module.context)
     entry = _entry(copy)
     types = [argument.type for argument in entry.regions[0].blocks[0].arguments]
-    passes = [*PASSES]
     if shapes:
         if len(shapes) != len(types):
             raise UsageError(
                 f"{len(shapes)} shapes are given for {len(types)} arguments", rule="dynamic"
             )
         wanted = [_checked(k, t, s) for k, (t, s) in enumerate(zip(types, shapes))]
-        passes.insert(0, f"stablehlo-refine-arguments{{types={','.join(wanted)}}}")
+        inline_calls(copy)
+        _run(copy, f"stablehlo-refine-arguments{{types={','.join(wanted)}}}", *PASSES)
+    else:
+        _run(copy, *PASSES)
+    while settle_calls(copy):
+        _run(copy, *PASSES)
+    return copy
+
+
+def _run(mlir_module: Any, *passes: str) -> None:
     pipeline = f"builtin.module({','.join(passes)})"
     try:
-        PassManager.parse(pipeline, copy.context).run(copy.operation)
+        PassManager.parse(pipeline, mlir_module.context).run(mlir_module.operation)
     except ir.MLIRError as error:
         said = "; ".join(d.message for d in error.error_diagnostics) or str(error)
         raise UsageError(f"the shapes do not fit the program: {said}", rule="dynamic") from None
-    return copy
 
 
 def _entry(mlir_module: Any) -> Any:

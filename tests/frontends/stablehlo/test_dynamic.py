@@ -7,7 +7,7 @@ pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
 
 import hloom
 from hloom.frontends.stablehlo.files import shapes_of_text
-from hloom.frontends.stablehlo.read import module_of_text
+from hloom.frontends.stablehlo.read import module_of_bytes, module_of_text
 
 OPEN = """
 func.func @main(%x: tensor<?x3xf32>, %y: tensor<3xf32>) -> tensor<?x3xf32> {
@@ -89,15 +89,57 @@ def test_a_shape_that_stays_open_inside_of_a_bounded_program():
     assert found.array.tolist() == [0, 1]
 
 
-def test_programs_of_jax_with_symbolic_sizes():
+def programs():
+    """Functions in JAX of an array of two open sizes; made when JAX is there."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    return {
+        "reshape": lambda x: (x.reshape(-1) * 2).sum() + x.shape[0],
+        "window of an open size": lambda x: jnp.cumsum(x, axis=0),
+        "sort": lambda x: jnp.sort(x, axis=1),
+        "concatenate and slice": lambda x: jnp.concatenate([x, x * 2], 0)[1:],
+        "pad": lambda x: jnp.pad(x, ((1, 2), (0, x.shape[0]))),
+        "functions of several shapes": lambda x: x + jax.random.uniform(jax.random.key(0), x.shape),
+        "random bits": lambda x: lax.rng_bit_generator(jnp.zeros(4, jnp.uint32), x.shape)[1],
+        "loop": lambda x: lax.fori_loop(0, x.shape[0], lambda i, s: s + x[i].sum(), 0.0),
+        "branch": lambda x: lax.cond(x.sum() > 0, lambda y: y * 2, lambda y: y - 1, x),
+        "dot and iota": lambda x: x @ x.T + jnp.arange(x.shape[0]),
+    }
+
+
+NAMES = [
+    *("reshape", "window of an open size", "sort", "concatenate and slice", "pad", "random bits"),
+    *("functions of several shapes", "loop", "branch", "dot and iota"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_programs_of_jax_with_symbolic_sizes(name):
     jax = pytest.importorskip("jax", reason="the program is written in JAX")
     from jax import export
 
+    function = programs()[name]
     a, b = export.symbolic_shape("a, b")
     given = jax.ShapeDtypeStruct((a, b), "float32")
-    exported = export.export(jax.jit(lambda x: (x.reshape(-1) * 2).sum() + x.shape[0]))(given)
-    data = exported.mlir_module_serialized
-    from hloom.frontends.stablehlo.read import module_of_bytes
-
+    data = export.export(jax.jit(function))(given).mlir_module_serialized
     module = module_of_bytes(data, shapes=shapes_of_text("f32[3,5]"))
-    assert float(hloom.evaluate(module, np.ones((3, 5), np.float32)).array) == 33
+    hloom.verify(module)
+    x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    found, wanted = hloom.evaluate(module, x).array, np.asarray(jax.jit(function)(x))
+    assert np.allclose(found, wanted, 1e-5, 1e-5)
+
+
+def test_recursion_is_refused():
+    text = """func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = func.call @f(%x) : (tensor<?xf32>) -> tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }
+    func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = func.call @f(%x) : (tensor<?xf32>) -> tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }"""
+    with pytest.raises(hloom.HloError) as caught:
+        module_of_text(text, shapes=shapes_of_text("f32[4]"))
+    assert caught.value.rule == "recursion"
