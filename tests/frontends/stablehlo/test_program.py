@@ -1,5 +1,6 @@
 """What is said of a whole program: functions, aliasing, donation, shardings, places, layouts."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
@@ -7,6 +8,7 @@ pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
 import hloom
 from hloom.frontends.stablehlo.read import module_of_text
 from hloom.frontends.stablehlo.write import text_of_module
+from tests.frontends.stablehlo.round_trip import lost
 
 TWICE = """
 module @program attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 1 : i32} {
@@ -241,3 +243,52 @@ def test_constants_in_resources_that_are_not_there():
     with pytest.raises(hloom.HloError, match="not in the file") as caught:
         module_of_text(RESOURCES[: RESOURCES.index("{-#")])
     assert caught.value.rule == "resource"
+
+
+HOST = """func.func @main(%a: tensor<4xf32>, %t: !stablehlo.token)
+    -> (tensor<4xf32>, !stablehlo.token) {
+  %0:2 = "stablehlo.infeed"(%t) {infeed_config = "f", layout = [[0]]}
+    : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+  %1 = stablehlo.add %a, %0#0 : tensor<4xf32>
+  %2 = "stablehlo.outfeed"(%1, %0#1) {outfeed_config = "o"}
+    : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+  %3 = "stablehlo.send"(%1, %2) {is_host_transfer = true,
+    channel_handle = #stablehlo.channel_handle<handle = 5, type = 2>}
+    : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+  %4:2 = "stablehlo.recv"(%3) {is_host_transfer = true,
+    channel_handle = #stablehlo.channel_handle<handle = 6, type = 3>}
+    : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+  return %4#0, %4#1 : tensor<4xf32>, !stablehlo.token
+}"""
+
+
+def test_transfers_are_pairs_with_a_token():
+    module = module_of_text(HOST)
+    hloom.verify(module)
+    found = [i.opcode for i in module.entry if i.opcode not in ("get-tuple-element", "parameter")]
+    assert found == "infeed add tuple outfeed send send-done recv recv-done".split()
+    send, recv = (next(i for i in module.entry if i.opcode == o) for o in ("send", "recv"))
+    assert (send.attrs.channel_id, recv.attrs.channel_id) == (5, 6)
+    assert send.attrs.is_host_transfer
+    assert recv.attrs.is_host_transfer
+    assert module.entry.root.opcode == "recv-done"
+    assert not lost(module)
+
+
+COLLECTIVES = """func.func @main(%x: tensor<4x8xf32>) -> tensor<16x2xf32> {
+  %0 = "stablehlo.all_to_all"(%x) {split_dimension = 1 : i64, concat_dimension = 0 : i64,
+    split_count = 4 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}
+    : (tensor<4x8xf32>) -> tensor<16x2xf32>
+  return %0 : tensor<16x2xf32>
+}"""
+
+
+def test_all_to_all_along_two_dimensions():
+    module = module_of_text("module attributes {mhlo.num_replicas = 4 : i32} {" + COLLECTIVES + "}")
+    hloom.verify(module)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal((4, 8)).astype(np.float32) for _ in range(4)]
+    found = hloom.evaluate_lockstep(module, [[x] for x in given])
+    for device, result in enumerate(found):
+        parts = [x[:, 2 * device : 2 * device + 2] for x in given]
+        assert np.array_equal(result.array, np.concatenate(parts, 0))
