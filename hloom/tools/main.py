@@ -8,6 +8,7 @@ import typer
 
 from hloom import __version__
 from hloom.tools.cache import cache
+from hloom.tools.conformance import conformance
 from hloom.tools.convert import convert
 from hloom.tools.evaluate import evaluate
 from hloom.tools.explain import explain
@@ -56,6 +57,7 @@ app.command("run", cls=OptionsCommand)(run)
 app.command("explain")(explain)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
+app.command("conformance")(conformance)
 app.add_typer(cache)
 
 
