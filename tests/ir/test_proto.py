@@ -65,6 +65,23 @@ def test_schedule_keeps_its_order(training):
     assert names == ["t", "all", "r", "zero", "d", "w", "x"]
 
 
+def test_what_a_reduce_applies_is_scheduled():
+    """XLA refuses a schedule that has no order of a computation that is no fusion."""
+    text = """
+HloModule m, is_scheduled=true
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add(x, y) }
+ENTRY e {
+  p = f32[4] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(p, zero), dimensions={0}, to_apply=add
+}"""
+    module = parse_module(text)
+    module.schedule = {module.entry: list(module.schedule[module.entry])}
+    message = module_to_proto(module)
+    orders = {c.name: message.schedule.sequences[c.id] for c in message.computations}
+    assert {name: len(x.instruction_ids) for name, x in orders.items()} == {"add": 3, "e": 3}
+
+
 def test_ids_are_kept():
     module = module_from_proto(_small())
     assert [i.id for i in module.instructions()] == [7 << 32, 7 << 32 | 5, 7 << 32 | 9]

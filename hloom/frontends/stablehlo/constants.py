@@ -14,7 +14,7 @@ import numpy as np
 
 from hloom.frontends.stablehlo.bindings import ir
 from hloom.types.convert import converted
-from hloom.types.dtype import F64, S64, DType
+from hloom.types.dtype import S64, DType
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
@@ -107,9 +107,9 @@ def _numbers(words: list[str], dtype: DType) -> np.ndarray:
         return converted(wide, S64, dtype)
     bits = [k for k, word in enumerate(words) if word.startswith(("0x", "-0x"))]
     values = np.array([0.0 if "0x" in word else float(word) for word in words], np.float64)
-    array = converted(values, F64, dtype)
+    with np.errstate(over="ignore"):
+        array = values.astype(dtype.numpy)  # what is below the normal numbers stays, unlike in HLO
     if bits:
-        array = array.copy()
         raw = array.view(np.dtype(f"u{dtype.numpy.itemsize}"))
         for k in bits:
             raw[k] = int(words[k], 16)

@@ -66,7 +66,7 @@ class ModuleWriter:
             ProgramShape(shape.parameters, names, shape.result), message.host_program_shape
         )
         if module.schedule is not None:
-            self.write_schedule(module.schedule)
+            self.write_schedule(module.schedule, orders)
         write_module_fields(module, message)
         if self.note:
             write_note(self.note, message)
@@ -150,10 +150,16 @@ class ModuleWriter:
         names[name] = 0
         return name
 
-    def write_schedule(self, schedule: dict[Computation, list[Instruction]]) -> None:
+    def write_schedule(
+        self,
+        schedule: dict[Computation, list[Instruction]],
+        orders: dict[Computation, list[Instruction]],
+    ) -> None:
+        """XLA's readers want an order of all that is no fusion, of what a reduce applies too."""
         self.message.schedule.SetInParent()
-        for c, order in schedule.items():
-            if c not in self.computation_ids:
+        for c, in_order in orders.items():
+            if c not in schedule and c.is_fusion:
                 continue
+            order = schedule.get(c, in_order)
             sequence = self.message.schedule.sequences[self.computation_ids[c]]
             sequence.instruction_ids.extend([self.ids[i] for i in order])
