@@ -32,7 +32,7 @@ from hloom.ir.values.frontend import FrontendAttributes
 from hloom.types.shape import ProgramShape, Shape
 from hloom.types.text import shape_from_text
 
-_PLAIN = re.compile(r"[A-Za-z_][\w.\-]*")
+_PLAIN = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 ROOM = "hloom.frontends.stablehlo"
 LARGEST_SHARED = 12
 """Computations of more instructions are not compared with others."""
@@ -174,8 +174,7 @@ class Program:
         return {k: self.shape_of_text(text) for k, text in texts.items()}
 
     def new_computation(self, name: str) -> Computation:
-        wanted = name if _PLAIN.fullmatch(name) else re.sub(r"[^\w.\-]", "_", name) or "region"
-        return self.module.add_computation(wanted)
+        return self.module.add_computation(plain_name(name))
 
     def shared(self, made: Computation) -> Computation:
         """The computation of a region, or an equal one that was there before.
@@ -271,8 +270,16 @@ class Program:
 
 def _name_of(mlir_module: Any) -> str:
     if "sym_name" in mlir_module.operation.attributes:
-        return word(mlir_module.operation.attributes["sym_name"])
+        return plain_name(word(mlir_module.operation.attributes["sym_name"]))
     return "module"
+
+
+def plain_name(name: str) -> str:
+    """A symbol as a name of HLO."""
+    if _PLAIN.fullmatch(name):
+        return name
+    made = re.sub(r"[^\w.\-]", "_", name, flags=re.ASCII)
+    return made if _PLAIN.fullmatch(made) else f"_{made}"
 
 
 def is_private(op: Any) -> bool:

@@ -37,6 +37,14 @@ def test_a_function_called_twice_is_one_computation():
     assert len(module.computations) == 2
 
 
+def test_names_of_any_letters_become_names_of_hlo():
+    text = TWICE.replace("@program", '@"1 ä b"').replace("@f", '@"f (x)"')
+    module = module_of_text(text)
+    assert module.name == "_1___b"
+    assert {c.name for c in module.computations} == {"f__x_", "main"}
+    assert hloom.parse(hloom.show(module)).name == module.name
+
+
 def test_combiners_that_are_equal_are_one_computation():
     reduce = """%{r} = "stablehlo.reduce"(%x, %z) ({{
       ^bb0(%a: tensor<f32>, %b: tensor<f32>):
