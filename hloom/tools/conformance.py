@@ -78,15 +78,16 @@ def conformance(
         "devices": DEVICES,
         "results": str(place),
     }
+    told = conformance_page.as_data(results, about, left_out)
+    text = conformance_page.page(results, about, left_out)
     if output is not None:
-        output.write_text(conformance_page.page(results, about, left_out), encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
+        typer.echo(f"wrote {output}", err=True)
     if as_json:
-        write_json(conformance_page.as_data(results, about, left_out))
+        write_json(told)
     elif output is None:
-        write_text(conformance_page.page(results, about, left_out))
-    else:
-        typer.echo(f"wrote {output}")
-    if conformance_page.failed_here(results):
+        write_text(text)
+    if told["failed_here"]:
         raise typer.Exit(WRONG_INPUT)
 
 

@@ -21,7 +21,7 @@ class Recorder:
     """The hooks; `settings` are `results` (a file), `done`, and what a `Choice` is made of."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._file = Path(settings["results"]).open("a", buffering=1, encoding="utf-8")
+        self._file = Path(settings["results"]).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115 (to the end)
         self._done = frozenset(settings["done"])
         self._choice = Choice(settings["sample"], settings["seed"], settings["exclusions"])
         self._worst: tuple[str, str] = ("passed", "")
