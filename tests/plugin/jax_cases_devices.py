@@ -225,3 +225,13 @@ def case_several_devices_regions_serialized():
     )
     a = spread(GRID, mesh(4), "x")
     np.testing.assert_array_equal(np.asarray(again(a)), GRID.reshape(4, 2, 8).sum(0))
+
+
+def case_several_devices_sort_and_say_nothing():
+    """Shardy's constants stay outside of comparators; a program may have no results at all."""
+    a, seen = spread(-GRID, mesh(2, 2), "x", "y"), []
+    np.testing.assert_array_equal(np.asarray(jnp.sort(a, 1)), np.sort(-GRID, 1))
+    tell = jax.jit(lambda x: jax.debug.callback(lambda v: seen.append(np.asarray(v).sum()), x))
+    assert tell(a) is None
+    jax.effects_barrier()
+    assert seen and seen[0] == -GRID.sum()

@@ -27,7 +27,7 @@ _REMADE = frozenset(
     f"stablehlo.{name}"
     for name in "constant iota broadcast_in_dim reshape convert bitcast_convert create_token "
     "add subtract multiply divide negate minimum maximum compare select and or not xor".split()
-)
+) | {"sdy.constant"}
 """What is made again inside a region when it is made of constants alone."""
 MOST_REMADE = 40
 """No more than so many operations are repeated for one value."""

@@ -106,7 +106,8 @@ PJRT_Error* output_shardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args
   const Program& program = *a->executable->program;
   fill_shardings(a->executable, 1, program.results);
   a->num_outputs = program.results.size();
-  a->shardings = program.partitions > 1 ? a->executable->shardings[1].data() : nullptr;
+  bool said = program.partitions > 1 && !program.results.empty();  // jaxlib wants none of nothing
+  a->shardings = said ? a->executable->shardings[1].data() : nullptr;
   a->sharding_sizes = a->executable->sharding_sizes[1].data();
   return nullptr;
 }
