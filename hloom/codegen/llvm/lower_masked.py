@@ -1,12 +1,14 @@
 """Loads and stores of which a mask says the elements; what it excludes is not touched.
 
 Rows of stride 1 use LLVM's masked instructions, as do reads of stride 2 to 4 that shuffles then
-join; others use gathers and scatters. LLVM writes those as branches per lane where the machine has
-no such instruction, or does better without it: 16 lanes of a window took 30 ms to compile.
+join, where the machine has such instructions. Other reads go lane by lane, and those that the mask
+excludes read the first element of the buffer: LLVM would write a branch for each lane, which took
+six times as long to compile. Stores have branches.
 """
 
 from __future__ import annotations
 
+from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import (
     Lowering,
     Rows,
@@ -17,7 +19,7 @@ from hloom.codegen.llvm.lower_state import (
 )
 from hloom.codegen.llvm.lower_storage import from_storage, to_storage
 from hloom.codegen.llvm.values import V
-from hloom.kernel.kernel import Op
+from hloom.kernel.kernel import Op, Value
 from hloom.types.dtype import DType
 
 WIDEST_STRIDE = 4
@@ -37,28 +39,55 @@ def load_masked(low: Lowering, op: Op, base: V) -> Rows:
     stride = strides[-1] if lanes_of(shape) > 1 else 1
     masks, others = low.of(mask), low.of(other)
     count = len(masks)
+    home = None
+    if first_is_there(low, op.operands[0]):
+        (offset,) = low.of(op.operands[1])
+        home = e.mul(e.sext(offset, "i64"), e.const("i64", -size))
     rows: Rows = []
     for plane in range(planes):
         start = e.gep(base, plane * size // planes)
         for i, at in enumerate(row_offsets(shape, strides)):
             instead = others[plane * count + i]
-            rows.append(_masked_row(low, start, at, stride, masks[i], instead, dtype))
+            rows.append(_masked_row(low, start, at, stride, masks[i], instead, dtype, home))
     return rows
 
 
-def _masked_row(low: Lowering, base: V, at: int, stride: int, mask: V, other: V, dtype: DType) -> V:
+def _masked_row(
+    low: Lowering,
+    base: V,
+    at: int,
+    stride: int,
+    mask: V,
+    other: V,
+    dtype: DType,
+    home: V | None,
+) -> V:
+    """One row; `home` is how many bytes from the base the first element of the buffer lies."""
     e, size, lanes = low.e, dtype.size_bytes, mask.lanes
     blank = e.const(storage_of(dtype), 0, lanes)
     if lanes == 1:
         # A vector of one lane is what the masked intrinsics take; two are never split worse.
         found = masked_scalar(low, e.gep(base, at * size), mask, blank)
-    elif stride == 1 and not dtype.is_complex:
+    elif stride == 1 and not dtype.is_complex and (home is None or _has_masks(low, size)):
         found = e.masked_load(e.gep(base, at * size), mask, blank)
     elif 2 <= stride <= WIDEST_STRIDE and not dtype.is_complex and _has_masks(low, size):
         found = _masked_apart(low, base, at, stride, mask, blank, size)
+    elif home is not None:
+        # Excluded lanes read the first element, as those of gathers do.
+        apart = e.vector("i64", [(at + i * stride) * size for i in range(lanes)])
+        apart = e.select(mask, apart, e.splat(home, lanes))
+        places = [e.gep(base, lane(low, apart, i)) for i in range(lanes)]
+        found = e.concat([e.load(place, storage_of(dtype)) for place in places])
     else:
         found = e.gather(places_of(low, base, at, lanes, stride, size), mask, blank)
     return e.select(mask, from_storage(e, found, dtype), other)
+
+
+def first_is_there(low: Lowering, buffer: Value) -> bool:
+    """Whether a buffer has a first element, which may then be read whatever a mask says."""
+    if buffer.op is not None:
+        return buffer.op.opcode == "alloc" and buffer.op.attrs["size"] > 0
+    return any(p.value is buffer and p.size > 0 for p in low.kernel.params)
 
 
 def _has_masks(low: Lowering, size: int) -> bool:
