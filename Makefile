@@ -89,7 +89,7 @@ proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the pac
 
 docs: $(STAMP) ## write the generated pages of docs/, and the outputs that others show
 	@$(BIN)/python docs/make_pages.py
-	@$(BIN)/python -m tests.docs.pages README.md docs/hlo.md docs/from-hlo-to-machine-code.md
+	@$(BIN)/python -m tests.docs.pages README.md docs/hlo.md docs/from-hlo-to-machine-code.md docs/jax.md
 
 examples: peer ## write the examples that JAX makes
 	@$(BIN)/python examples/make_examples.py

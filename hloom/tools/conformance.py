@@ -8,13 +8,14 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hloom import __version__, api
 from hloom.tools import conformance_page
 from hloom.tools.conformance_choice import EXCLUSIONS, Choice, read_exclusions
+from hloom.tools.conformance_page import Results
 from hloom.tools.conformance_run import BACKENDS, DEVICES, Ended, Settings, run_file
 from hloom.tools.terminal import WRONG_INPUT, AsJson, guarded, write_json, write_text
 
@@ -59,25 +60,7 @@ def conformance(
 
       hloom conformance --jax ~/jax --files lax_test.py --json
     """
-    version = checked_version(jax)
-    try:
-        exclusions = tuple(read_exclusions(exclude))
-    except (OSError, ValueError) as error:
-        raise api.UsageError(f"cannot read the exclusions: {error}", rule="conformance") from None
-    chosen, left_out = chosen_files(jax, files, Choice(sample, seed, exclusions))
-    check_tools(jax, chosen)
-    root = folder or Path(".cache/conformance") / f"jax-{version}-hloom-{__version__}"
-    place = root.resolve() / f"sample-{sample:g}-seed-{seed}"
-    settings = Settings(jax.resolve(), place, sample, seed, timeout, exclusions)
-    results = run_all(settings, chosen, jobs)
-    about = {
-        "hloom": __version__,
-        "jax": version,
-        "sample": f"{100 * sample:g} % of the tests, seed {seed}",
-        "files": f"{len(chosen)} run, {len(left_out)} left out",
-        "devices": DEVICES,
-        "results": str(place),
-    }
+    results, about, left_out = ran(jax, sample, seed, files, timeout, jobs, folder, exclude)
     told = conformance_page.as_data(results, about, left_out)
     text = conformance_page.page(results, about, left_out)
     if output is not None:
@@ -89,6 +72,39 @@ def conformance(
         write_text(text)
     if told["failed_here"]:
         raise typer.Exit(WRONG_INPUT)
+
+
+def ran(
+    checkout: Path,
+    sample: float,
+    seed: int,
+    files: str,
+    timeout: float,
+    jobs: int,
+    folder: Path | None,
+    exclude: Path,
+) -> tuple[Results, dict[str, Any], dict[str, str]]:
+    """The results, what they are of, and the files that were left out with the reason."""
+    version = checked_version(checkout)
+    try:
+        exclusions = tuple(read_exclusions(exclude))
+    except (OSError, ValueError) as error:
+        raise api.UsageError(f"cannot read the exclusions: {error}", rule="conformance") from None
+    chosen, left_out = chosen_files(checkout, files, Choice(sample, seed, exclusions))
+    check_tools(checkout, chosen)
+    root = folder or Path(".cache/conformance") / f"jax-{version}-hloom-{__version__}"
+    place = root.resolve() / f"sample-{sample:g}-seed-{seed}"
+    settings = Settings(checkout.resolve(), place, sample, seed, timeout, exclusions)
+    results = run_all(settings, chosen, jobs)
+    about = {
+        "hloom": __version__,
+        "jax": version,
+        "sample": f"{100 * sample:g} % of the tests, seed {seed}",
+        "files": f"{len(chosen)} run, {len(left_out)} left out",
+        "devices": DEVICES,
+        "results": str(place),
+    }
+    return results, about, left_out
 
 
 def checked_version(checkout: Path) -> str:
@@ -160,9 +176,7 @@ def check_tools(checkout: Path, files: list[str]) -> None:
         )
 
 
-def run_all(
-    settings: Settings, files: list[str], jobs: int
-) -> dict[str, dict[str, dict[str, Ended]]]:
+def run_all(settings: Settings, files: list[str], jobs: int) -> Results:
     """Every file on both backends; a line for each on standard error."""
     results: dict[str, dict[str, dict[str, Ended]]] = {backend: {} for backend in BACKENDS}
     work = [(file, backend) for file in files for backend in BACKENDS]

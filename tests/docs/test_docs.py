@@ -10,7 +10,7 @@ import pytest
 from tests.docs.pages import ROOT, Page, as_pattern, wrong_outputs
 
 MACHINE_CODE = ROOT / "docs" / "from-hlo-to-machine-code.md"
-WRITTEN = [ROOT / "README.md", ROOT / "docs" / "hlo.md", MACHINE_CODE]
+WRITTEN = [ROOT / "README.md", ROOT / "docs" / "hlo.md", MACHINE_CODE, ROOT / "docs" / "jax.md"]
 ALL = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "hloom").rglob("*.md")})
 
 
