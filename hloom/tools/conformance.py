@@ -95,6 +95,7 @@ def ran(
     root = folder or Path(".cache/conformance") / f"jax-{version}-hloom-{__version__}"
     place = root.resolve() / f"sample-{sample:g}-seed-{seed}"
     settings = Settings(checkout.resolve(), place, sample, seed, timeout, exclusions)
+    typer.echo(f"results are kept in {place}", err=True)
     results = run_all(settings, chosen, jobs)
     about = {
         "hloom": __version__,
@@ -102,7 +103,6 @@ def ran(
         "sample": f"{100 * sample:g} % of the tests, seed {seed}",
         "files": f"{len(chosen)} run, {len(left_out)} left out",
         "devices": DEVICES,
-        "results": str(place),
     }
     return results, about, left_out
 

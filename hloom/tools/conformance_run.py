@@ -57,7 +57,7 @@ class Ended:
 
 def environment(backend: str) -> dict[str, str]:
     """That of a child: 8 devices of the backend."""
-    made = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    made = dict(os.environ)
     flags = re.sub(rf"{_XLA_DEVICES}=\d+", "", made.get("XLA_FLAGS", "")).strip()
     if backend == "hloom":
         made.update(JAX_PLATFORMS="hloom", HLOOM_NUM_CPU_DEVICES=str(DEVICES))
