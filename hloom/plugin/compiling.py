@@ -22,6 +22,7 @@ from hloom.api import (
     module_of_bytes,
 )
 from hloom.plugin.handlers import have_handlers
+from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import Region, without_regions
 from hloom.plugin.memories import memory_kinds
 from hloom.plugin.options import CompileRequest, request_of
@@ -63,6 +64,7 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
             code, found = without_regions(propagated(code), request.partitions)
             regions = tuple([_region(each, request, machine) for each in found])
         module = read_program(code, form)
+        tell_shardings(module)
         arguments, results = spreads(module, request.partitions)
         as_one(module)
     else:

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from hloom.api import HloError, Spread
-from hloom.plugin.sharded import parsed, written
+from hloom.plugin.sharded import parsed, walked, written
 
 REGION_TARGET = "hloom_manual_region"
 COLLECTIVE_TARGET = "hloom_collective"
@@ -88,19 +88,10 @@ def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
         return written(module), regions
 
 
-def _walk(op: Any) -> Iterator[Any]:
-    """Every operation inside, outer ones first."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inside in block.operations:
-                yield inside.operation
-                yield from _walk(inside.operation)
-
-
 def _innermost(root: Any) -> Any:
     """A manual computation without another one inside; None: there is none at all."""
     found = None
-    for op in _walk(root):
+    for op in walked(root):
         if op.name == MANUAL and (found is None or _is_inside(op, found)):
             found = op
     return found
@@ -271,7 +262,7 @@ def _keep(module: Any, name: str, without: list[str] | None = None) -> None:
 
 def _collectives(root: Any) -> Iterator[Any]:
     names = {f"stablehlo.{kind}" for kind in KINDS}
-    return (op for op in _walk(root) if op.name in names)
+    return (op for op in walked(root) if op.name in names)
 
 
 def _devices(chain: list[Places]) -> list[int]:

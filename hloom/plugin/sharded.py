@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hloom.api import HloError, Module, Spread, sharding_bytes
+from hloom.plugin.inspection import name_functions
 
 # Operations and custom calls that only code for one device has.
 OF_ONE_DEVICE = frozenset(
@@ -59,7 +60,18 @@ def propagated(code: bytes) -> bytes:
 
     with parsed(code) as module:
         PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
+        calls = [op for op in walked(module.operation) if op.name == "stablehlo.custom_call"]
+        name_functions(calls)
         return written(module)
+
+
+def walked(op: Any) -> Iterator[Any]:
+    """Every operation inside one of MLIR, outer ones first."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inside in block.operations:
+                yield inside.operation
+                yield from walked(inside.operation)
 
 
 def spreads(module: Module, partitions: int) -> tuple[tuple[Spread, ...], tuple[Spread, ...]]:

@@ -235,3 +235,18 @@ def case_several_devices_sort_and_say_nothing():
     assert tell(a) is None
     jax.effects_barrier()
     assert seen and seen[0] == -GRID.sum()
+
+
+def case_several_devices_inspected():
+    seen: list[Any] = []
+    a = spread(GRID, mesh(2, 2), "x", "y")
+
+    @jax.jit
+    def f(a):
+        b = a * 2
+        jax.debug.inspect_array_sharding(b, callback=seen.append)
+        return b.sum()
+
+    assert float(f(a)) == GRID.sum() * 2
+    (found,) = seen
+    assert found.is_equivalent_to(a.sharding, 2)
