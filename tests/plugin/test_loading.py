@@ -1,0 +1,76 @@
+"""Saved executables that the native side loads by itself, for several devices."""
+
+import importlib.util
+
+import pytest
+
+from tests.plugin.child import run_python
+
+if importlib.util.find_spec("jax") is None:
+    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+pytestmark = pytest.mark.slow
+
+SAVE = """
+import jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((4,), ("i",))
+x = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("i")))
+def region(x):
+    return x + jax.lax.psum(x.sum(), "i")
+manual = jax.jit(jax.shard_map(region, mesh=mesh, in_specs=P("i"), out_specs=P("i")))
+whole = jax.jit(lambda x: x[::-1] + 2 * x)
+for name, f in (("manual", manual), ("whole", whole)):
+    compiled = f.lower(x).compile()
+    open(f"{FOLDER}/{name}", "wb").write(compiled.runtime_executable().serialize())
+    parts = [np.asarray(s.data) for s in compiled(x).addressable_shards]
+    print(name, *np.concatenate(parts))
+"""
+RUN = """
+import ctypes, sys
+import numpy as np
+from tests.plugin.pjrt_table import Table
+table = Table()
+raw, count = table.options(cpu_device_count=4)
+client = table.call("Client_Create", create_options=raw, num_options=count)("client")
+devices = table.call("Client_AddressableDevices", client=client)("addressable_devices")
+devices = (ctypes.c_uint64 * 4).from_address(devices)
+def pointers(*values):
+    made = (ctypes.c_uint64 * len(values))(*values)
+    table.held.append(made)
+    return made
+for name in ("manual", "whole"):
+    data = open(f"{FOLDER}/{name}", "rb").read()
+    executable = table.call("Executable_DeserializeAndLoad", client=client,
+        serialized_executable=data, serialized_executable_size=len(data))("loaded_executable")
+    buffers = []
+    for k in range(4):
+        part = np.arange(2 * k, 2 * k + 2, dtype=np.float32)
+        made = table.call("Client_BufferFromHostBuffer", client=client, data=part.ctypes.data,
+            type=11, dims=pointers(2), num_dims=1, host_buffer_semantics=0, device=devices[k])
+        buffers.append(made("buffer"))
+    lists = pointers(*[ctypes.addressof(pointers(b)) for b in buffers])
+    outputs = [pointers(0) for _ in range(4)]
+    options = (ctypes.c_char * 256)()
+    ctypes.c_size_t.from_buffer(options).value = 80
+    table.call("LoadedExecutable_Execute", executable=executable, options=options,
+        argument_lists=lists, num_devices=4, num_args=1,
+        output_lists=pointers(*map(ctypes.addressof, outputs)))
+    found = []
+    for (out,) in outputs:
+        part = np.zeros(2, np.float32)
+        event = table.call("Buffer_ToHostBuffer", src=out, dst=part.ctypes.data, dst_size=8)
+        table.call("Event_Await", event=event("event"))
+        found.extend(part)
+    print(name, *found)
+    table.call("LoadedExecutable_Destroy", executable=executable)
+print("compiler" if "hloom.plugin.serving" in sys.modules else "no compiler")
+"""
+
+
+def test_programs_of_several_devices_need_no_compiler(tmp_path):
+    saved = run_python(f"FOLDER = {str(tmp_path)!r}\n{SAVE}", devices=4)
+    assert saved.returncode == 0, saved.stderr
+    loaded = run_python(f"FOLDER = {str(tmp_path)!r}\n{RUN}")
+    assert loaded.returncode == 0, loaded.stderr
+    assert loaded.stdout == saved.stdout + "no compiler\n"
+    assert saved.stdout.splitlines()[0] == "manual " + " ".join(f"{k + 28}.0" for k in range(8))
