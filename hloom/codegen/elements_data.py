@@ -6,7 +6,7 @@ from hloom.base.diagnostics import HloError
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import ELEMENT, Elements, Index, common_shape
 from hloom.ir.instruction import Instruction
-from hloom.kernel.kernel import PRED, S64, Value
+from hloom.kernel.kernel import PRED, S32, S64, Value
 from hloom.types.dtype import dtype
 from hloom.types.shape import Shape
 
@@ -239,9 +239,12 @@ def clamped(e: Elements, x: Value, high: int) -> Affine:
         bound = b.constant(x.dtype, high, x.shape)
         x = b.convert(b.binary("minimum", x, bound), S64)
     else:
-        x = b.convert(x, S64)
-        x = b.binary("minimum", x, b.constant(S64, high, x.shape))
-        x = b.binary("maximum", x, b.constant(S64, 0, x.shape))
+        # Tiles stay narrow where all that the numbers may be is: half as many registers.
+        bits = x.dtype.bits + (0 if x.dtype.is_signed_int else 1)
+        kind = S32 if x.shape and bits <= 32 and high < 2**31 else S64
+        x = b.convert(x, kind)
+        x = b.binary("minimum", x, b.constant(kind, high, x.shape))
+        x = b.binary("maximum", x, b.constant(kind, 0, x.shape))
     if not x.shape:
         return e.indices.scalar(x, 0, high)
     axes = frozenset([a for a, n in enumerate(x.shape) if n != 1])

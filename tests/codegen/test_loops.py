@@ -42,8 +42,9 @@ def agree(text: str) -> None:
     for x, y in zip(found, wanted):
         assert x.dtype == y.dtype
         assert x.shape == y.shape
-        if y.dtype.kind in "fV":
-            a, b = x.astype(np.float64), y.astype(np.float64)
+        if y.dtype.kind in "fVc":
+            wide = np.complex128 if y.dtype.kind == "c" else np.float64
+            a, b = x.astype(wide), y.astype(wide)
             close = 2e-2 if y.dtype.itemsize == 2 else 2e-5
             scale = np.abs(b).mean() if b.size else 0.0
             np.testing.assert_allclose(a, b, rtol=close, atol=close * scale)
@@ -274,5 +275,32 @@ ENTRY e {{
   x = {t}[5,{length}] parameter(0)
   b = {t}[5,{length},{by}] broadcast(x), dimensions={{0,1}}
   ROOT r = {t}[5,{length * by}] reshape(b)
+}}"""
+    )
+
+
+@pytest.mark.parametrize("t", ["f32", "bf16", "s32", "c64"])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_many_tiny_matrices_times_vectors(t: str, size: int) -> None:
+    agree(
+        f"""
+ENTRY e {{
+  a = {t}[2001,{size},{size}] parameter(0)
+  b = {t}[2001,{size}] parameter(1)
+  ROOT r = {t}[2001,{size}] dot(a, b), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+}}"""
+    )
+
+
+@pytest.mark.parametrize("t", ["s8", "u16", "s32", "u32", "s64", "u64"])
+def test_indices_of_every_type(t: str) -> None:
+    agree(
+        f"""
+ENTRY e {{
+  x = f32[1000] parameter(0)
+  i = {t}[333] parameter(1)
+  ROOT r = f32[333] gather(x, i), offset_dims={{}}, collapsed_slice_dims={{0}},
+    start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1}}
 }}"""
     )
