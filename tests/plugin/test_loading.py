@@ -74,3 +74,41 @@ def test_programs_of_several_devices_need_no_compiler(tmp_path):
     assert loaded.returncode == 0, loaded.stderr
     assert loaded.stdout == saved.stdout + "no compiler\n"
     assert saved.stdout.splitlines()[0] == "manual " + " ".join(f"{k + 28}.0" for k in range(8))
+
+
+DAMAGE = """
+import random, struct, zlib
+from tests.plugin.pjrt_table import Failed, Table
+table = Table()
+raw, count = table.options(cpu_device_count=4)
+client = table.call("Client_Create", create_options=raw, num_options=count)("client")
+outcomes = {True: 0, False: 0}
+for name in ("manual", "whole"):
+    data = open(f"{FOLDER}/{name}", "rb").read()
+    data = data[data.find(b"hloomjax"):]
+    native = len(data) - struct.unpack_from("<6Q", data, 8)[5]
+    draw = random.Random(0)
+    for _ in range(400):
+        made = bytearray(data)
+        for _ in range(draw.choice((1, 1, 3))):
+            made[draw.randrange(native + 24, len(made))] = draw.choice((0, 1, 127, 128, 255))
+        # The checksum is right again: what is read must be bounded by itself.
+        made[native + 16:native + 24] = struct.pack("<q", zlib.crc32(bytes(made[native + 24:])))
+        try:
+            executable = table.call("Executable_DeserializeAndLoad", client=client,
+                serialized_executable=bytes(made),
+                serialized_executable_size=len(made))("loaded_executable")
+            table.call("LoadedExecutable_Destroy", executable=executable)
+            outcomes[True] += 1
+        except (Failed, UnicodeDecodeError):
+            outcomes[False] += 1
+        table.held.clear()
+print(outcomes[True] > 20, outcomes[False] > 100)
+"""
+
+
+def test_damaged_numbers_crash_nothing(tmp_path):
+    saved = run_python(f"FOLDER = {str(tmp_path)!r}\n{SAVE}", devices=4)
+    assert saved.returncode == 0, saved.stderr
+    done = run_python(f"FOLDER = {str(tmp_path)!r}\n{DAMAGE}")
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr

@@ -359,6 +359,18 @@ struct Facts {
   hl_pjrt_program raw{};
 };
 
+// Whether everything of the program stands in one of its allocations, or, where it may, in none.
+bool stand_somewhere(const Facts& facts, const Loaded& held) {
+  auto fits = [&](int64_t index) { return index >= -1 && index < facts.raw.allocation_count; };
+  bool all = true;
+  for (const auto& b : facts.blocks) all &= b.allocation >= 0 && fits(b.allocation) && b.size_bytes >= 0;
+  for (const auto& a : facts.arguments) all &= fits(a.allocation);
+  for (const auto& r : facts.results) all &= fits(r.allocation) && r.offset >= 0;
+  for (const auto& buffers : held.buffers)
+    for (const auto& b : buffers) all &= fits(b.allocation) && b.offset >= 0;
+  return all;
+}
+
 PJRT_Error* read_facts(Reader* in, std::string_view program, Loaded* held, Facts* facts) {
   hl_pjrt_program& raw = facts->raw;
   facts->name = in->text();
@@ -384,8 +396,13 @@ PJRT_Error* read_facts(Reader* in, std::string_view program, Loaded* held, Facts
   raw.code_bytes = in->number();
   raw.temporary_bytes = in->number();
   raw.alias_bytes = in->number();
+  constexpr int64_t kMost = 4096;
+  if (raw.replica_count < 1 || raw.replica_count > kMost || raw.partition_count < 1 ||
+      raw.partition_count > kMost)
+    in->is_whole = false;
+  if (!in->is_whole) return malformed("a saved executable is malformed");
   if (PJRT_Error* error = load_sites(in, held)) return error;
-  bool fits = fit_devices(facts->arguments, *held, raw.partition_count) &&
+  bool fits = stand_somewhere(*facts, *held) && fit_devices(facts->arguments, *held, raw.partition_count) &&
               fit_devices(facts->results, *held, raw.partition_count);
   return in->is_whole && fits ? nullptr : malformed("a saved executable is malformed");
 }
