@@ -280,6 +280,55 @@ def _windows() -> dict[str, str]:
     return found
 
 
+def _losses() -> dict[str, str]:
+    """What lost to XLA:CPU once, or still does."""
+    found = {}
+    for size in (2, 3, 4, 8):
+        found[f"10000 of {size}x{size} times a vector"] = _program(
+            "matvec",
+            f"""  a = f32[10000,{size},{size}] parameter(0)
+  b = f32[10000,{size}] parameter(1)
+  ROOT r = f32[10000,{size}] dot(a, b), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}""",
+        )
+    found["repeat 2x2 NCHW f32[8,64,56,56]"] = _program(
+        "repeated",
+        """  x = f32[8,64,56,56] parameter(0)
+  b = f32[8,64,56,2,56,2] broadcast(x), dimensions={0,1,2,4}
+  ROOT r = f32[8,64,112,112] reshape(b)""",
+    )
+    for kind in ("add_f", "max_f"):
+        text = "f32[8,256,7,7] reduce-window(x, z), "
+        text += "window={size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1}"
+        found[f"pool NCHW 3x3 of 14x14 {kind}"] = _unary(
+            "pool", "f32[8,256,14,14]", f"{text}, to_apply={kind}"
+        )
+    found["softmax 256x32000 and its maximum"] = _program(
+        "softmax",
+        """  x = f32[256,32000] parameter(0)
+  low = f32[] constant(-inf)
+  top = f32[256] reduce(x, low), dimensions={1}, to_apply=max_f
+  lows = f32[256] broadcast(low), dimensions={}
+  most = f32[256] maximum(top, lows)
+  rows = f32[256,32000] broadcast(most), dimensions={0}
+  away = f32[256,32000] subtract(x, rows)
+  e = f32[256,32000] exponential(away)
+  ROOT r = (f32[256], f32[256,32000]) tuple(top, e)""",
+    )
+    found["int8 256x512 times 512x256"] = _program(
+        "product",
+        """  a = s8[256,512] parameter(0)
+  b = s8[512,256] parameter(1)
+  ROOT r = s32[256,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+    )
+    found["real spectrum of 512 rows of 1024"] = _program(
+        "spectrum",
+        """  x = f32[512,1024] parameter(0)
+  ROOT r = c64[512,513] fft(x), fft_type=RFFT, fft_length={1024}""",
+    )
+    return found
+
+
 def _loops() -> dict[str, str]:
     scan = _program(
         "scan",
@@ -302,5 +351,6 @@ PROGRAMS: dict[str, str] = {
     **_points(),
     **_gathers(),
     **_windows(),
+    **_losses(),
     **_loops(),
 }
