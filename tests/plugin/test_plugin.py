@@ -86,3 +86,22 @@ jax.jit(lambda a: jax.debug.print("last {}", a[0, 0]))(y[-1])
 """
     done = run_python(code)
     assert done.returncode == 0 and "last" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_control_c_ends_waiting_for_a_program():
+    code = """
+import os, signal, threading
+import jax, jax.numpy as jnp, numpy as np
+f = jax.jit(lambda x: jax.lax.fori_loop(0, 3000, lambda i, a: jnp.tanh(a @ x), x))
+x = np.full((200, 200), 0.01, np.float32)
+wanted = np.asarray(f(x))
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        f(x).block_until_ready()
+except KeyboardInterrupt:
+    print("interrupted", (np.asarray(f(x)) == wanted).all())
+"""
+    done = run_python(code)
+    assert done.stdout.split() == ["interrupted", "True"], done.stderr
