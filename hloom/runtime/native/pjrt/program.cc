@@ -146,7 +146,11 @@ void put_back(Program* program, hl_context* context) {
 Compiler::Compiler() {
   std::lock_guard<std::mutex> guard(compiler_mutex);
   table_ = compiler;
+  fegetenv(&callers_);
+  fesetenv(FE_DFL_ENV);
 }
+
+Compiler::~Compiler() { fesetenv(&callers_); }
 
 bool compiler_has_ended() {
   std::lock_guard<std::mutex> guard(compiler_mutex);

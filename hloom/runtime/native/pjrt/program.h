@@ -2,6 +2,8 @@
 #ifndef HLOOM_RUNTIME_PJRT_PROGRAM_H
 #define HLOOM_RUNTIME_PJRT_PROGRAM_H
 
+#include <fenv.h>
+
 #include "../context.h"
 #include "compiler.h"
 #include "objects.h"
@@ -119,15 +121,21 @@ void release(Program* program);
 hl_context* context_for(Program* program);
 void put_back(Program* program, hl_context* context);
 
-// The compiler; null at the end of a process, when there is none any more.
+// The compiler; null at the end of a process, when there is none any more. While it is at work this
+// thread rounds as C says: jaxlib calls with numbers below the normal ones taken for zero, which
+// would change what constants are and what is folded.
 class Compiler {
  public:
   Compiler();
+  ~Compiler();
+  Compiler(const Compiler&) = delete;
+  Compiler& operator=(const Compiler&) = delete;
   const hl_pjrt_compiler* operator->() const { return table_; }
   explicit operator bool() const { return table_ != nullptr; }
 
  private:
   const hl_pjrt_compiler* table_;
+  fenv_t callers_;
 };
 
 void set_platform_version(const char* text);
