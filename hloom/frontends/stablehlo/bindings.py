@@ -6,6 +6,7 @@ here. A context is made for each program: nothing is shared between two of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hloom.base.diagnostics import UsageError
@@ -26,8 +27,12 @@ __all__ = [
     "PassManager",
     "chlo",
     "func",
-    "inlined_func_call",
     "ir",
+    "is_call_site",
+    "is_file_place",
+    "is_fused",
+    "is_name",
+    "is_stablehlo",
     "mhlo",
     "new_context",
     "sdy",
@@ -47,6 +52,24 @@ def viewed(attribute: Any, kind: str) -> Any:
         if view is not None and view.isinstance(attribute):
             return view(attribute)
     raise UsageError(f"{attribute} is no {kind}", rule="mlir-attribute")
+
+
+def is_stablehlo(thing: Any, kind: str) -> bool:
+    """Whether an attribute or type is of a class of StableHLO, which older jaxlibs may lack."""
+    known = getattr(stablehlo, kind, None)
+    return known is not None and known.isinstance(thing)
+
+
+def _location_test(class_name: str, method: str) -> Callable[[Any], bool]:
+    """Whether a location is of a kind: a class of its own, in jaxlib 0.9 a method of all."""
+    kind = getattr(ir, class_name, None)
+    return (lambda x: getattr(x, method)()) if kind is None else (lambda x: isinstance(x, kind))
+
+
+is_name = _location_test("NameLoc", "is_a_name")
+is_fused = _location_test("FusedLoc", "is_a_fused")
+is_call_site = _location_test("CallSiteLoc", "is_a_callsite")
+is_file_place = _location_test("FileLineColLoc", "is_a_file")
 
 
 def new_context() -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from hloom.frontends.stablehlo.bindings import ir
+from hloom.frontends.stablehlo.bindings import is_call_site, is_file_place, is_fused, is_name
 from hloom.ir.values.metadata import OpMetadata
 from hloom.ir.values.stack_frames import FileLocation, StackFrame, StackFrameIndex
 
@@ -78,16 +78,16 @@ class Locations:
 
     def _read(self, location: Any) -> tuple[str, str, list[Source]]:
         """Name, type and places (innermost first) of a location."""
-        if isinstance(location, ir.NameLoc):
+        if is_name(location):
             name, child = location.name_str, location.child_loc
             if name.endswith(":"):  # how the type of an operation is written
                 inner, _, chain = self._read(child)
                 return inner, name[:-1], chain
             kind = ""
-            if isinstance(child, ir.NameLoc) and child.name_str.endswith(":"):
+            if is_name(child) and child.name_str.endswith(":"):
                 kind, child = child.name_str[:-1], child.child_loc
             return name, kind, self._chain(child)
-        if isinstance(location, ir.FusedLoc):
+        if is_fused(location):
             parts = [self._read(part) for part in location.locations]
             name = next((n for n, _, _ in parts if n), "")
             kind = next((k for _, k, _ in parts if k), "")
@@ -100,16 +100,16 @@ class Locations:
         stack = [location]
         while stack:
             place = stack.pop()
-            if isinstance(place, ir.CallSiteLoc):
+            if is_call_site(place):
                 stack += [place.caller, place.callee]
-            elif isinstance(place, ir.NameLoc):
+            elif is_name(place):
                 inner = self._chain(place.child_loc)
                 if inner and not inner[0].function:
                     inner[0] = inner[0]._replace(function=place.name_str)
                 chain += inner
-            elif isinstance(place, ir.FusedLoc):
+            elif is_fused(place):
                 stack += place.locations[:1]
-            elif isinstance(place, ir.FileLineColLoc) and (made := self._place(place)):
+            elif is_file_place(place) and (made := self._place(place)):
                 chain.append(made)
         return chain
 

@@ -16,7 +16,7 @@ from hloom.base.collection import paused_collection
 from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
 from hloom.base.registry import load_room
 from hloom.frontends.stablehlo.attributes import word
-from hloom.frontends.stablehlo.bindings import ir
+from hloom.frontends.stablehlo.bindings import ir, is_name
 from hloom.frontends.stablehlo.constants import blobs_of
 from hloom.frontends.stablehlo.metadata import Locations, place_in
 from hloom.frontends.stablehlo.module_attributes import argument_attributes, module_attributes
@@ -196,7 +196,7 @@ class Program:
     def argument_name(self, argument: Any, number: int) -> str:
         """The name in its location where that is one, else `Arg_0`."""
         location = argument.location
-        if isinstance(location, ir.NameLoc) and _PLAIN.fullmatch(location.name_str):
+        if is_name(location) and _PLAIN.fullmatch(location.name_str):
             return location.name_str
         return f"Arg_{number}"
 

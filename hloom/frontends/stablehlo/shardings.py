@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import ParseError
 from hloom.frontends.stablehlo.attributes import plain_ints, word
-from hloom.frontends.stablehlo.bindings import sdy, stablehlo
+from hloom.frontends.stablehlo.bindings import is_stablehlo, sdy, stablehlo
 from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.mesh import AxisRef, Mesh
 from hloom.ir.values.sharding import REPLICATED, Sharding, parse_sharding
@@ -40,7 +40,7 @@ class Shardings:
 
     def mesh(self, reference: Any) -> Mesh:
         """The mesh that an attribute names or is."""
-        if sdy.MeshAttr.isinstance(reference) or stablehlo.MeshAttr.isinstance(reference):
+        if sdy.MeshAttr.isinstance(reference) or is_stablehlo(reference, "MeshAttr"):
             return mesh_of(reference)
         name = str(reference).removeprefix("@").strip('"')
         if name not in self.meshes:
@@ -144,7 +144,7 @@ class Shardings:
 
 def mesh_of(attribute: Any) -> Mesh:
     """`#sdy.mesh<["x"=2, "y"=4], device_ids=[...]>`."""
-    dialect: Any = stablehlo if stablehlo.MeshAttr.isinstance(attribute) else sdy
+    dialect: Any = stablehlo if is_stablehlo(attribute, "MeshAttr") else sdy
     given = dialect.MeshAttr(attribute)
     axes = tuple((a.name, a.size) for a in map(dialect.MeshAxisAttr, given.axes))
     ids = plain_ints(given.device_ids) if given.device_ids is not None else ()
@@ -153,7 +153,7 @@ def mesh_of(attribute: Any) -> Mesh:
 
 def axis_of(attribute: Any, mesh: Mesh) -> AxisRef:
     """`"x"`, or the part `"x":(1)2` of it."""
-    dialect: Any = stablehlo if stablehlo.AxisRefAttr.isinstance(attribute) else sdy
+    dialect: Any = stablehlo if is_stablehlo(attribute, "AxisRefAttr") else sdy
     given = dialect.AxisRefAttr(attribute)
     index = next(k for k, (name, _) in enumerate(mesh.axes) if name == given.name)
     if given.sub_axis_info is None:
