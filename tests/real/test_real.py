@@ -26,8 +26,9 @@ PROGRAMS = {
     "numpyro_nuts": (("numpyro",), 1e-4),
     "keras_mobilenet": (("keras",), 2e-3),
 }
-# Results that only agree as far as a chain of this length knows them.
-LOOSE = {"['posterior']": 0.05}
+# Results that rounding moves further: means of a short chain; weights behind batch norms over four
+# values each, where a second epoch's loss already was 6 % apart.
+LOOSE = {"['posterior']": 0.05, "['after']": 0.05}
 
 
 def computed(name: str, platform: str) -> dict:
