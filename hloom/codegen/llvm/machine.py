@@ -44,6 +44,8 @@ _ISAS: tuple[tuple[str, str, str], ...] = (
         " avx10.1-256 avx10.1-512 avx10.2 avx10.2-256 avx10.2-512",
     ),
 )
+# What processors of one maker or of later years have beside the sets above, and code is chosen by.
+_BESIDE = frozenset("gfni sse4a xop fma4 tbm sha sha512 sm3 sm4".split())
 _NO_GATHER = ("prefer-no-gather", "prefer-no-scatter")
 
 _PROBE = """
@@ -187,7 +189,8 @@ class Machine:
         gone = [f for f in self.enabled if f in newer]
         if not gone:
             return self
-        enabled = [f for f in self.enabled if f not in newer]
+        gone += [f for f in self.enabled if f in _BESIDE]
+        enabled = [f for f in self.enabled if f not in gone]
         if not any(f.startswith("avx512") for f in enabled):
             enabled = [f for f in enabled if f not in _NO_GATHER]
         disabled = {*self.disabled, *gone}

@@ -83,6 +83,8 @@ def test_a_cap_takes_newer_features():
     assert capped.vector_bytes == 32
     assert full.capped("avx512_vnni").disabled == ("avx512bf16",)
     assert full.capped("SSE4_2").enabled == ("sse4.2",)
+    beside = Machine.of(X86, "znver4", "+avx2,+avx512f,+gfni,+sse4a")
+    assert beside.capped("AVX2").disabled == ("avx512f", "gfni", "sse4a")
     # The name stays if nothing went.
     assert full.capped("AMX") is full and capped.capped("AVX512") is capped
     with pytest.raises(HloError, match="AVX9") as caught:
