@@ -60,6 +60,20 @@ def minimum(x: Array, y: Array) -> Array:
     return np.where(zero & (x == y), -(-x - y), smaller) if np.any(zero) else smaller
 
 
+def zeros_ordered(opcode: str, made: Array, x: Array, any_of: Callable[[Array], Array]) -> Array:
+    """What numpy made of `x` by folding with maximum or minimum, which take either of 0 and -0
+    there; other opcodes and types as they are. `any_of` folds truth values in the same way."""
+    if opcode not in ("maximum", "minimum") or made.dtype.kind != "f":
+        return made
+    zero = made == 0
+    if not np.any(zero):
+        return made
+    negative_wins = opcode == "minimum"
+    winner_is_there = any_of((x == 0) & (np.signbit(x) == negative_wins))
+    signed = np.where(winner_is_there == negative_wins, made.dtype.type(-0.0), made.dtype.type(0))
+    return np.where(zero, signed, made)
+
+
 EXACT_UNARY: dict[str, Callable[[Array], Array]] = {
     "abs": np.abs,
     "ceil": np.ceil,

@@ -58,7 +58,8 @@ def scatter(i: Instruction, frame: Frame, *values: Array) -> Value:
         a.scatter_indices_batching_dims,
         a.index_vector_dim,
     )
-    inside = np.ones(batch, np.bool_)
+    fits = all(d in starts or sizes[d] <= full[d] for d in range(len(full)))
+    inside = np.full(batch, fits, np.bool_)
     for d, start in starts.items():
         inside &= (start >= 0) & (start <= full[d] - sizes[d])
     keep = inside.reshape(-1)

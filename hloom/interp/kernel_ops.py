@@ -135,23 +135,29 @@ def _folded(op: Op) -> tuple[np.ufunc, Callable[[Array], Array], Callable[[Array
 
 
 def _reduce(op: Op) -> Run:
-    axis = op.attrs["axis"] + 1
+    axis, kind = op.attrs["axis"] + 1, op.attrs["kind"]
     ufunc, enter, leave = _folded(op)
 
     def run(x: Array) -> Array:
         wide = enter(x)
-        return leave(ufunc.reduce(wide, axis, dtype=wide.dtype))
+        made = ufunc.reduce(wide, axis, dtype=wide.dtype)
+        return leave(
+            of_real.zeros_ordered(kind, made, wide, lambda p: np.logical_or.reduce(p, axis))
+        )
 
     return run
 
 
 def _scan(op: Op) -> Run:
-    axis, reverse = op.attrs["axis"] + 1, op.attrs["reverse"]
+    axis, kind, reverse = op.attrs["axis"] + 1, op.attrs["kind"], op.attrs["reverse"]
     ufunc, enter, leave = _folded(op)
 
     def run(x: Array) -> Array:
         wide = enter(np.flip(x, axis) if reverse else x)
-        made = leave(ufunc.accumulate(wide, axis, dtype=wide.dtype))
+        made = ufunc.accumulate(wide, axis, dtype=wide.dtype)
+        made = leave(
+            of_real.zeros_ordered(kind, made, wide, lambda p: np.logical_or.accumulate(p, axis))
+        )
         return np.flip(made, axis) if reverse else made
 
     return run

@@ -7,7 +7,7 @@ from hloom.ir.instruction import Instruction
 from hloom.passes.expand.dynamic_rules import RULES, again, several, values
 from hloom.passes.expand.dynamic_values import Masks, Sized
 from hloom.passes.expand.expansion import refuse
-from hloom.types.dtype import PRED
+from hloom.types.dtype import PRED, S32, S64
 from hloom.types.shape import shape
 
 
@@ -49,16 +49,24 @@ def behind(m: Masks, less: Computation, count: int) -> Computation:
     return c
 
 
-def _limits(m: Masks, x: Sized, index_map, sizes, indices: Instruction, vector_dim: int):
-    """For each component of the index vectors the last start that lies inside, spread over the
-    indices."""
+def _wide(m: Masks, indices: Instruction) -> Instruction:
+    """Index vectors in a type that holds every size, and one outside of all."""
+    dtype = indices.shape.dtype
+    if dtype.bits < 32 or dtype is S32:
+        return m.b.converted(indices, S32)
+    return m.b.converted(indices, S64)
+
+
+def _last_starts(m: Masks, x: Sized, dims, sizes) -> list[Instruction]:
+    """For each of some dimensions the last start of a window that lies inside; -1, or less, where
+    the window is larger than the run-time size."""
+    return [m.b.subtract(m.size(x, d), m.number(sizes[d])) for d in dims]
+
+
+def _for_each(m: Masks, numbers: list[Instruction], indices: Instruction, vector_dim: int):
+    """One number for each component of the index vectors, spread over the indices."""
     b, dtype = m.b, indices.shape.dtype
-    parts = []
-    for d in index_map:
-        last = b.subtract(m.size(x, d), m.number(sizes[d]))
-        last = b.maximum(last, m.number(0))
-        parts.append(b.reshaped(b.converted(last, dtype), (1,)))
-    row = b.joined(parts, 0)
+    row = b.joined([b.reshaped(b.converted(n, dtype), (1,)) for n in numbers], 0)
     if vector_dim == indices.shape.rank:
         return b.spread(b.reshaped(row, ()), indices.shape.dims)
     return b.spread(row, indices.shape.dims, (vector_dim,))
@@ -72,8 +80,11 @@ def gather(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
         raise refuse(i, "batching dimensions of run-time size are not supported", "dynamic-shape")
     at = indices.value
     if any(d in x.sizes for d in a.start_index_map):
-        limit = _limits(m, x, a.start_index_map, a.slice_sizes, at, a.index_vector_dim)
-        at = b.minimum(at, limit)
+        if at.shape.dtype.bits < 32:
+            at = _wide(m, at)
+        last = _last_starts(m, x, a.start_index_map, a.slice_sizes)
+        last = [b.maximum(n, m.number(0)) for n in last]
+        at = b.minimum(at, _for_each(m, last, at, a.index_vector_dim))
     sizes = {}
     batch = [d for d in range(i.shape.rank) if d not in a.offset_dims]
     rows = [d for d in range(indices.value.shape.rank) if d != a.index_vector_dim]
@@ -96,10 +107,9 @@ def scatter(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     window = set(a.update_window_dims)
     if any(d in window for u in updates for d in u.sizes) or a.input_batching_dims:
         raise refuse(i, "windows of run-time size are not supported", "dynamic-shape")
-    at, full = indices.value, indices.value.shape.dims
-    dtype = at.shape.dtype
-    outside = b.full(-1 if dtype.is_signed_int else (1 << dtype.bits) - 1, dtype, full)
-    rows = [d for d in range(indices.value.shape.rank) if d != a.index_vector_dim]
+    at = _wide(m, indices.value)
+    outside = b.full(-1, at.shape.dtype, at.shape.dims)
+    rows = [d for d in range(at.shape.rank) if d != a.index_vector_dim]
     places = [d for d in range(updates[0].value.shape.rank) if d not in window]
     sizes = dict(indices.sizes)
     for d, place in zip(rows, places, strict=True):
@@ -108,13 +118,16 @@ def scatter(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     valid = m.valid(Sized(at, sizes))
     if valid is not None:
         at = b.select(valid, at, outside)
-    x = inputs[0]
-    index_map = a.scatter_dims_to_operand_dims
+    x, index_map = inputs[0], a.scatter_dims_to_operand_dims
+    widths = iter(updates[0].value.shape.dims[d] for d in a.update_window_dims)
+    inserted = {*a.inserted_window_dims}
+    wide = [1 if d in inserted else next(widths) for d in range(x.value.shape.rank)]
     if any(d in x.sizes for d in index_map):
-        missing = {*a.inserted_window_dims, *a.input_batching_dims}
-        widths = iter(updates[0].value.shape.dims[d] for d in a.update_window_dims)
-        wide = [1 if d in missing else next(widths) for d in range(x.value.shape.rank)]
-        limit = _limits(m, x, index_map, wide, at, a.index_vector_dim)
-        at = b.select(b.compared(at, limit, "LE"), at, outside)
+        last = _for_each(m, _last_starts(m, x, index_map, wide), at, a.index_vector_dim)
+        at = b.select(b.compared(at, last, "LE"), at, outside)
+    for d in x.sizes:
+        if d not in index_map and wide[d] > 0:  # its windows start at 0
+            fits = b.compared(x.sizes[d], m.number(wide[d]), "GE")
+            at = b.select(b.spread(fits, at.shape.dims), at, outside)
     made = again(m, i, *values(inputs), at, *values(updates))
     return several(m, made, dict(x.sizes))
