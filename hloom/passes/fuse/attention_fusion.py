@@ -2,8 +2,8 @@
 
 The code generator computes the softmax as the scores come and never keeps them, which pays when
 there are many: it saves the passes over them and their memory, and packs keys and values again for
-every chunk of rows. The fusion is `kCustom`, with `{"fusion_config":{"kind":"attention"}}`; its body
-is the pattern as it was (`analysis/attention.py` finds the parts again from the second dot).
+every chunk of rows. The fusion is `kCustom`, with `{"fusion_config":{"kind":"attention"}}`; its
+body is the pattern as it was (`analysis/attention.py` finds the parts again from the second dot).
 """
 
 from __future__ import annotations
