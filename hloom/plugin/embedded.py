@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Being the compiler of the native library, for JAX or for a program that only knows the library.
 
 Programs in C, Rust and others open it without any Python; when they compile, it starts one by

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Handlers of custom calls that jaxlib and its users have registered, for hloom's own registry.
 
 hloom's own handlers (LAPACK among them) come first; what is left is looked for where jaxlib keeps

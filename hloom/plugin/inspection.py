@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """`jax.debug.inspect_array_sharding` in programs of several devices: JAX is told while compiling.
 
 The program holds a custom call whose config is a C function and its argument; the function takes a

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Code that is written for one device (`shard_map`, `pmap`), taken out of its program.
 
 A manual computation becomes a custom call of the program that computes the whole: its operands and

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """What JAX says about a compilation: devices, and options by name.
 
 The options come as a serialized CompileOptionsProto, which jaxlib reads for us.

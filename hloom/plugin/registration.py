@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Making the backend known to JAX, and what its clients are made with.
 
 JAX asks every plugin that is installed, so one that was not asked for must not get in the way: it

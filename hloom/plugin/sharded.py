@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Programs of several devices: each computes nothing alone, the whole is computed once.
 
 All devices of hloom are one machine, so a program whose arrays are spread over them can be run once

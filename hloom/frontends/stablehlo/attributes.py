@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Attributes of MLIR as plain Python values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """jaxlib's MLIR bindings: the one thing here that is not installed with hloom.
 
 Importing this file without jaxlib is one `UsageError`. Every other file takes the bindings from

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Calls out of the program, and composites: named operations with a function that says them.
 
 A composite whose name is that of an operation of CHLO is read as that operation; any other is a

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """The values of `dense<...>` attributes.
 
 The bindings hand out the bytes of types that numpy itself has. The others (bf16, the small

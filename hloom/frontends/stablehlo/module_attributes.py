@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """What is said of the whole program: counts of devices, aliasing, donation, layouts, shardings."""
 
 from __future__ import annotations

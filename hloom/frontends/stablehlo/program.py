@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """A module of MLIR becoming a module of HLO: functions, the entry, what is said of the whole.
 
 A function becomes a computation when it is first called, and every call of it calls that one.

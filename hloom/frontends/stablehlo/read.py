@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """From text, bytecode or a portable artifact of StableHLO to our graph.
 
 What is not well formed is refused by MLIR's own parser and verifier, whose messages come out as

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Dimensions without a size, worked out from the shapes of the arguments.
 
 StableHLO's own passes do it: the arguments get their shapes, sizes flow through the program, and

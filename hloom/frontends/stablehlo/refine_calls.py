@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """What StableHLO's own refinement leaves to do: functions that are called with several shapes, and
 the custom calls in which JAX hides operations whose parameters are open too.
 """

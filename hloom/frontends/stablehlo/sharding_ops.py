@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """What Shardy adds to a program: constraints, barriers, groups, and regions written per device.
 
 A value keeps its global shape; where it must be placed in a certain way stands a custom call

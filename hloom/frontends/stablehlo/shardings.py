@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Shardings: those of HLO as text (`mhlo.sharding`), and those of Shardy by names of mesh axes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """MLIR types as shapes. Each type is looked at once for each program."""
 
 from __future__ import annotations

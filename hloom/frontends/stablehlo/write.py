@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Our graph as StableHLO: text, bytecode, or an artifact that other versions read.
 
 What is written goes through MLIR's own parser and verifier, so that nothing wrong comes out.
