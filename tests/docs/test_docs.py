@@ -27,6 +27,8 @@ def make_pages():
 def test_outputs_are_those_shown(path: Path):
     if path == MACHINE_CODE and platform.machine() != "x86_64":
         pytest.skip("it shows code for x86-64")
+    if path.name == "jax.md":
+        pytest.importorskip("jax", reason="it shows what is done with JAX")
     wrong = wrong_outputs(path)
     assert not wrong, "\n\n".join(map(str, wrong))
 

@@ -1,6 +1,7 @@
 """The plugin as any host of PJRT meets it, without JAX: entries, topologies, other machines."""
 
 import ctypes
+import importlib.util
 import platform
 import re
 
@@ -10,6 +11,10 @@ import hloom
 from hloom.plugin.serving import serve
 from hloom.runtime.pjrt import TYPES
 from tests.plugin.pjrt_table import HEADER, Failed, Table, names
+
+NEEDS_JAXLIB = pytest.mark.skipif(
+    importlib.util.find_spec("jaxlib") is None, reason="jaxlib, which reads StableHLO, is not here"
+)
 
 PROGRAM = "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] add(x, x)\n}\n"
 OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
@@ -81,6 +86,7 @@ def test_topologies_are_saved_and_make_clients(table):
         client_of(table, topology="something else")
 
 
+@NEEDS_JAXLIB
 def test_programs_compile_without_a_client(table):
     topology = topology_of(table)
     made = table.call("Compile", topology=topology, program=hlo(table))("executable")
@@ -90,6 +96,7 @@ def test_programs_compile_without_a_client(table):
     assert run(table, client, loaded) == [2.0] * 8
 
 
+@NEEDS_JAXLIB
 def test_features_of_a_topology_are_compiled_for(table):
     """What this machine has anyway runs; what it lacks, or another machine, does not."""
     features = "+sse4.2" if OTHER == "aarch64" else "+neon"
@@ -100,6 +107,7 @@ def test_features_of_a_topology_are_compiled_for(table):
     assert run(table, client, loaded) == [2.0] * 8
 
 
+@NEEDS_JAXLIB
 def test_programs_for_another_machine_compile_and_do_not_run(table):
     client = client_of(table, cpu_device_count=3, triple=f"{OTHER}-unknown-linux-gnu")
     assert table.call("Client_Devices", client=client)("num_devices") == 3

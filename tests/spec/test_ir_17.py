@@ -98,6 +98,7 @@ def test_configs_compare_by_meaning():
 def test_no_entry_point_takes_several_modules():
     import hloom.api as api
 
+    pytest.importorskip("jaxlib", reason="some names of the API stand behind jaxlib")
     for name in api.__all__:
         value = getattr(api, name)
         if inspect.isfunction(value):

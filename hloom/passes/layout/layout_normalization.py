@@ -227,7 +227,7 @@ class _Normalizer:
             sources = self.elements(x) if x.opcode == "tuple" or x.shape is not wanted else []
             parts = [self.as_laid_out(p, w) for p, w in zip(sources, wanted.elements)]
             if x.opcode == "tuple" and tuple(parts) == x.operands:
-                made = tuple_shape([p.shape for p in parts])
+                made = tuple_shape([_claimed(e, p.shape) for e, p in zip(x.shape.elements, parts)])
                 if x.shape is not made:
                     x.shape = made
                     self.fired["layouts"] += 1
@@ -238,6 +238,11 @@ class _Normalizer:
         if _differs(wanted):
             x = self.turned(x, physical_order(wanted))
         return self.append("bitcast", x, wanted)
+
+
+def _claimed(said: Shape, now: Shape) -> Shape:
+    """What a tuple says of an element: its new shape, unless the tuple says more of its sizes."""
+    return said if said.is_array and said.is_dynamic and not now.is_dynamic else now
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

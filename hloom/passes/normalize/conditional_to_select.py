@@ -47,6 +47,8 @@ class ConditionalToSelect(Expander):
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         if not all(s.is_array and s.is_static for s in i.shape.leaves()):
             return None
+        if any(s.is_dynamic for x in i.operands for s in x.shape.leaves() if s.is_array):
+            return None
         if not self.is_cheap(i):
             return None
         selector, inputs = i.operands[0], i.operands[1:]
@@ -63,9 +65,11 @@ class ConditionalToSelect(Expander):
             for j in c.instructions:
                 if j.opcode not in CHEAP or j.has_control_edges:
                     return False
+                if any(s.is_dynamic for s in j.shape.leaves() if s.is_array):
+                    return False
                 if j.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):
                     continue
-                if j.shape.is_dynamic or j.shape.size > self.most_elements:
+                if j.shape.size > self.most_elements:
                     return False
                 count += 1
         leaves = sum(s.size > self.most_elements for s in i.shape.leaves())
