@@ -47,28 +47,14 @@ PJRT_Error* Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args* a) {
   return nullptr;
 }
 
-PJRT_Error* Buffer_ElementType(PJRT_Buffer_ElementType_Args* a) {
-  a->type = a->buffer->type;
-  return nullptr;
-}
-
-PJRT_Error* Buffer_Dimensions(PJRT_Buffer_Dimensions_Args* a) {
-  a->dims = a->buffer->dims;
-  a->num_dims = a->buffer->rank;
-  return nullptr;
-}
-
-PJRT_Error* Buffer_UnpaddedDimensions(PJRT_Buffer_UnpaddedDimensions_Args* a) {
-  a->unpadded_dims = a->buffer->dims;
-  a->num_dims = a->buffer->rank;
-  return nullptr;
-}
-
-PJRT_Error* Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_Args* a) {
-  a->dynamic_dim_indices = nullptr;
-  a->num_dynamic_dims = 0;
-  return nullptr;
-}
+HL_ANSWERS(Buffer_ElementType, a->type = a->buffer->type)
+HL_ANSWERS(Buffer_Dimensions, a->dims = a->buffer->dims; a->num_dims = a->buffer->rank)
+HL_ANSWERS(Buffer_UnpaddedDimensions,
+           a->unpadded_dims = a->buffer->dims;
+           a->num_dims = a->buffer->rank)
+HL_ANSWERS(Buffer_DynamicDimensionIndices,
+           a->dynamic_dim_indices = nullptr;
+           a->num_dynamic_dims = 0)
 
 PJRT_Error* Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args* a) {
   memset(&a->layout, 0, sizeof(a->layout));
@@ -80,25 +66,11 @@ PJRT_Error* Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args* a) {
   return nullptr;
 }
 
-PJRT_Error* Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args* a) {
-  a->on_device_size_in_bytes = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
-  return nullptr;
-}
-
-PJRT_Error* Buffer_Device(PJRT_Buffer_Device_Args* a) {
-  a->device = a->buffer->device;
-  return nullptr;
-}
-
-PJRT_Error* Buffer_Memory(PJRT_Buffer_Memory_Args* a) {
-  a->memory = a->buffer->memory;
-  return nullptr;
-}
-
-PJRT_Error* Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args* a) {
-  a->is_on_cpu = true;
-  return nullptr;
-}
+HL_ANSWERS(Buffer_OnDeviceSizeInBytes,
+           a->on_device_size_in_bytes = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank))
+HL_ANSWERS(Buffer_Device, a->device = a->buffer->device)
+HL_ANSWERS(Buffer_Memory, a->memory = a->buffer->memory)
+HL_ANSWERS(Buffer_IsOnCpu, a->is_on_cpu = true)
 
 static PJRT_Error* deleted() {
   return failure(PJRT_Error_Code_INVALID_ARGUMENT,

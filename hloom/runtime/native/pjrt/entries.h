@@ -11,6 +11,20 @@ namespace hl::pjrt {
 PJRT_TABLE(HL_DECLARE)
 #undef HL_DECLARE
 
+// Defines a function of the table that cannot fail by what it fills in.
+#define HL_ANSWERS(name, ...)               \
+  PJRT_Error* name(PJRT_##name##_Args* a) { \
+    __VA_ARGS__;                            \
+    return nullptr;                         \
+  }
+
+// Where a text or a list stands, and how long it is; it outlives the answer.
+template <typename List, typename First>
+void tell(const List& list, First* first, size_t* count) {
+  *first = list.data();
+  *count = list.size();
+}
+
 void Error_Destroy(PJRT_Error_Destroy_Args* arguments);
 void Error_Message(PJRT_Error_Message_Args* arguments);
 

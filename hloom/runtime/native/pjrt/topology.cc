@@ -1,0 +1,140 @@
+// Topologies: which devices there are, and of which machine.
+#include <stdlib.h>
+
+#include "client.h"
+
+namespace hl::pjrt {
+
+namespace {
+
+std::unique_ptr<PJRT_TopologyDescription> new_topology(int64_t device_count, int process) {
+  auto made = std::make_unique<PJRT_TopologyDescription>();
+  for (int64_t k = 0; k < device_count; ++k) {
+    auto device = std::make_unique<PJRT_DeviceDescription>();
+    device->id = static_cast<int>(k);
+    device->process = process;
+    device->text = "CpuDevice(id=" + std::to_string(k) + ")";
+    device->debug_text = "HLOOM_CPU_" + std::to_string(k);
+    made->listed.push_back(device.get());
+    made->devices.push_back(std::move(device));
+  }
+  return made;
+}
+
+// The saved form: lines of a name and what it is.
+std::string topology_text(const PJRT_TopologyDescription& topology) {
+  return "hloom topology 1\ndevices " + std::to_string(topology.devices.size()) + "\ntriple " +
+         topology.triple + "\nfeatures " + topology.features + "\n";
+}
+
+// Null, with an error: the text is no topology.
+std::unique_ptr<PJRT_TopologyDescription> topology_of(const std::string& text, PJRT_Error** error) {
+  std::unordered_map<std::string, std::string> lines;
+  size_t at = 0;
+  while (at < text.size()) {
+    size_t end = text.find('\n', at);
+    if (end == std::string::npos) end = text.size();
+    std::string line = text.substr(at, end - at);
+    size_t space = line.find(' ');
+    if (space != std::string::npos) lines[line.substr(0, space)] = line.substr(space + 1);
+    at = end + 1;
+  }
+  long count = strtol(lines["devices"].c_str(), nullptr, 10);
+  if (lines["hloom"] != "topology 1" || count < 1 || count > 4096) {
+    *error = failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                     "these bytes are no topology of hloom [topology]");
+    return nullptr;
+  }
+  auto made = new_topology(count, 0);
+  made->triple = lines["triple"];
+  made->features = lines["features"];
+  return made;
+}
+
+}  // namespace
+
+const PJRT_NamedValue* option(const PJRT_NamedValue* options, size_t count, const char* name,
+                              PJRT_NamedValue_Type type) {
+  for (size_t k = 0; k < count; ++k)
+    if (std::string(options[k].name, options[k].name_size) == name && options[k].type == type)
+      return options + k;
+  return nullptr;
+}
+
+std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* options,
+                                                        size_t count, PJRT_Error** error) {
+  if (auto* saved = option(options, count, "topology", PJRT_NamedValue_kString))
+    return topology_of(std::string(saved->string_value, saved->value_size), error);
+  int64_t device_count = 1;
+  if (auto* given = option(options, count, "cpu_device_count", PJRT_NamedValue_kInt64))
+    device_count = given->int64_value;
+  int64_t process = 0;
+  if (auto* given = option(options, count, "process_id", PJRT_NamedValue_kInt64))
+    process = given->int64_value;
+  if (device_count < 1 || device_count > 4096) {
+    *error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "cpu_device_count is %lld; 1 to 4096 can be [device-count]",
+                      static_cast<long long>(device_count));
+    return nullptr;
+  }
+  auto made = new_topology(device_count, static_cast<int>(process));
+  if (auto* given = option(options, count, "triple", PJRT_NamedValue_kString))
+    made->triple.assign(given->string_value, given->value_size);
+  if (auto* given = option(options, count, "features", PJRT_NamedValue_kString))
+    made->features.assign(given->string_value, given->value_size);
+  return made;
+}
+
+PJRT_Error* TopologyDescription_Create(PJRT_TopologyDescription_Create_Args* a) {
+  PJRT_Error* error = nullptr;
+  a->topology = topology_from(a->create_options, a->num_options, &error).release();
+  return error;
+}
+
+PJRT_Error* TopologyDescription_Destroy(PJRT_TopologyDescription_Destroy_Args* a) {
+  delete a->topology;
+  return nullptr;
+}
+
+HL_ANSWERS(TopologyDescription_PlatformName,
+           tell(kPlatform, &a->platform_name, &a->platform_name_size))
+HL_ANSWERS(TopologyDescription_PlatformVersion,
+           tell(platform_version, &a->platform_version, &a->platform_version_size))
+HL_ANSWERS(TopologyDescription_GetDeviceDescriptions,
+           tell(a->topology->listed, &a->descriptions, &a->num_descriptions))
+HL_ANSWERS(TopologyDescription_Attributes, a->attributes = nullptr; a->num_attributes = 0)
+
+PJRT_Error* TopologyDescription_Serialize(PJRT_TopologyDescription_Serialize_Args* a) {
+  auto* text = new std::string(topology_text(*a->topology));
+  a->serialized_bytes = text->data();
+  a->serialized_bytes_size = text->size();
+  a->serialized_topology = reinterpret_cast<PJRT_SerializedTopology*>(text);
+  a->serialized_topology_deleter = [](PJRT_SerializedTopology* held) {
+    delete reinterpret_cast<std::string*>(held);
+  };
+  return nullptr;
+}
+
+PJRT_Error* TopologyDescription_Deserialize(PJRT_TopologyDescription_Deserialize_Args* a) {
+  PJRT_Error* error = nullptr;
+  std::string text(a->serialized_topology, a->serialized_topology_size);
+  a->topology = topology_of(text, &error).release();
+  return error;
+}
+
+PJRT_Error* TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args* a) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (char c : topology_text(*a->topology)) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  a->fingerprint = hash;
+  return nullptr;
+}
+
+PJRT_Error* TopologyDescription_GetMemorySpaceKindIds(
+    PJRT_TopologyDescription_GetMemorySpaceKindIds_Args* a) {
+  static const int ids[kMemoryKinds] = {0, 1, 2};
+  a->memory_space_kind_ids = ids;
+  a->num_memory_space_kind_ids = kMemoryKinds;
+  return nullptr;
+}
+
+}  // namespace hl::pjrt
