@@ -171,9 +171,20 @@ def _tell_options(asked: Compiled, reply: Reply) -> None:
     reply.bytes(asked.options)
 
 
+def _tell_steps(asked: Compiled, reply: Reply) -> None:
+    """Addresses of kernels, for profiles, by the names of the instructions that run them."""
+    for each in (asked, *asked.regions):
+        if isinstance(each.executable, ForeignExecutable):
+            continue  # it cannot run here
+        for address, names in each.executable._executor.kernels().items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            reply.number(names[0] + more, address)
+
+
 ANSWERS: dict[str, Callable[[Compiled, Reply], None]] = {
     "program": _tell_program,
     "cost": _tell_cost,
     "saved": _tell_saved,
     "options": _tell_options,
+    "steps": _tell_steps,
 }

@@ -21,6 +21,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
 from hloom.program.slice import data_bytes
+from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import walk
 from hloom.runtime.arguments import (
@@ -267,6 +268,14 @@ class Executor:
             sites.count,
             self._fixed,
         )
+
+    def kernels(self) -> dict[int, list[str]]:
+        """By a kernel's address, the names of the instructions that run it."""
+        found: dict[str, list[str]] = {}
+        for thunk in walk(self.program.thunks):
+            if isinstance(thunk, Kernel):
+                found.setdefault(thunk.symbol, []).append(thunk.name)
+        return {self.loaded.symbol(symbol): names for symbol, names in found.items()}
 
     def _context(self) -> Context:
         """A new context for runs of this program."""

@@ -31,7 +31,7 @@ TYPES = {
 """Numbers of element types in the ABI of PJRT, by their names in HLO."""
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 DONATED, WRITTEN = 1, 2
-PJRT_QUESTIONS = ("program", "cost", "saved", "options")
+PJRT_QUESTIONS = ("program", "cost", "saved", "options", "steps")
 """What is asked about a program, by number."""
 HOST_TARGETS = ("callback",)
 """Custom calls whose target has one of these in its name may wait for Python."""

@@ -52,8 +52,9 @@ def run_cases(names: list[str], devices: int = 1) -> dict[str, str]:
 def main(names: list[str]) -> None:
     import jax_cases
     import jax_cases_devices
+    import jax_cases_profile
 
-    cases = {**vars(jax_cases), **vars(jax_cases_devices)}
+    cases = {**vars(jax_cases), **vars(jax_cases_devices), **vars(jax_cases_profile)}
     for name in names:
         try:
             cases[name]()

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "context.h"
+#include "steps.h"
 
 HL_API int32_t hl_xla_ffi_call(hl_context* context, const hl_call_frame* frame);
 HL_API void hl_xla_ffi_state_free(void** state);
@@ -96,6 +97,7 @@ HL_API int32_t hl_call_site_run(hl_context* context, int64_t index, void** point
   if (index < 0 || index >= inner->call_site_count)
     return hl_set_error(context, HL_INTERNAL, "custom call %lld of %lld", static_cast<long long>(index),
                         static_cast<long long>(inner->call_site_count));
+  hl::StepSpan step(context, nullptr, inner->call_sites[index].name);
   return run_at(context, inner->call_sites + index, HL_STAGE_EXECUTE,
                 [&](int64_t k, const hl_call_buffer&) { return pointers[k]; });
 }

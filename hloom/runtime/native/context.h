@@ -16,6 +16,8 @@ struct UserData {
   void* data;
 };
 
+struct Steps;
+
 struct UserDataList {
   int64_t count;
   const UserData* entries;
@@ -37,6 +39,7 @@ struct Context : hl_context {
   int64_t call_site_count;
   int64_t run_id;  // of the execution, where there are custom calls
   const UserDataList* user_data;  // null: none
+  Steps* steps;  // null: nobody watches
   char message[2048];
 };
 

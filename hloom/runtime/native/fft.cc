@@ -9,6 +9,7 @@
 
 #include "fft_plan.h"
 #include "scratch.h"
+#include "steps.h"
 
 namespace hloom {
 namespace {
@@ -356,6 +357,7 @@ bool transform(hl_context* ctx, int64_t kind, int64_t rank, const int64_t* lengt
 
 HL_API int32_t hl_fft(hl_context* ctx, int64_t kind, int64_t is_double, int64_t rank, const int64_t* lengths, int64_t batch,
                       const void* in, void* out) {
+  hl::StepSpan step(ctx, nullptr, "fft");
   if (rank < 1 || rank > 3 || kind < 0 || kind > 3)
     return hl_set_error(ctx, HL_INVALID_ARGUMENT, "fft: kind %lld over %lld dimensions; kinds 0 to 3 over 1 to 3", (long long)kind, (long long)rank);
   int64_t points = batch;

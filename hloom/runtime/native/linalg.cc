@@ -6,6 +6,7 @@
 
 #include "linalg_batch.h"
 #include "sort_keys.h"
+#include "steps.h"
 
 namespace hloom {
 namespace {
@@ -55,6 +56,7 @@ int32_t no_type(hl_context* ctx, const char* what, int64_t dtype) {
 }  // namespace hloom
 
 HL_API int32_t hl_cholesky(hl_context* ctx, int64_t dtype, int64_t batch, int64_t n, int64_t lower, const void* in, void* out) {
+  hl::StepSpan step(ctx, nullptr, "cholesky");
   using namespace hloom;
   if (n == 0) return HL_OK;
   switch (dtype) {
@@ -68,6 +70,7 @@ HL_API int32_t hl_cholesky(hl_context* ctx, int64_t dtype, int64_t batch, int64_
 
 HL_API int32_t hl_triangular_solve(hl_context* ctx, int64_t dtype, int64_t batch, int64_t m, int64_t n, int64_t left, int64_t lower,
                                    int64_t trans, int64_t unit, const void* a, const void* b, void* out) {
+  hl::StepSpan step(ctx, nullptr, "triangular-solve");
   using namespace hloom;
   if (m == 0 || n == 0) return HL_OK;
   int t = (int)trans;

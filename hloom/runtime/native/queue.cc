@@ -7,6 +7,7 @@
 #include <new>
 
 #include "context.h"
+#include "steps.h"
 
 namespace {
 
@@ -210,6 +211,7 @@ HL_API int64_t hl_queue_next_sizes(hl_queue* queue, int64_t* sizes, int64_t most
 
 // For programs: the next item of the infeed, into these buffers.
 HL_API int32_t hl_infeed(hl_context* context, void** buffers, const int64_t* sizes, int64_t count) {
+  hl::StepSpan step(context, nullptr, "infeed");
   hl::Context* inner = hl::of(context);
   if (inner->infeed == nullptr)
     return hl_set_error(context, HL_FAILED_PRECONDITION, "infeed: the context has no infeed");
@@ -221,6 +223,7 @@ HL_API int32_t hl_infeed(hl_context* context, void** buffers, const int64_t* siz
 // For programs: puts an item into the outfeed.
 HL_API int32_t hl_outfeed(hl_context* context, void** buffers, const int64_t* sizes,
                           int64_t count) {
+  hl::StepSpan step(context, nullptr, "outfeed");
   hl::Context* inner = hl::of(context);
   if (inner->outfeed == nullptr)
     return hl_set_error(context, HL_FAILED_PRECONDITION, "outfeed: the context has no outfeed");

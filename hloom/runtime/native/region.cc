@@ -1,6 +1,7 @@
 // Regions: hl_parallel_for, as programs call it.
 #include "context.h"
 #include "pool.h"
+#include "steps.h"
 
 namespace hl {
 namespace {
@@ -49,6 +50,7 @@ HL_API void hl_parallel_for_ns(hl_context* context, hl_range_function fn, void* 
                                int64_t grain, int64_t serial_ns) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
+  hl::StepSpan step(context, reinterpret_cast<const void*>(fn), nullptr);
   if (n <= grain) {
     fn(args, 0, n);
     return;

@@ -10,6 +10,7 @@
 #include "scratch.h"
 #include "sort_keys.h"
 #include "sort_values.h"
+#include "steps.h"
 
 namespace hloom {
 namespace {
@@ -446,6 +447,7 @@ int32_t run(Sort& s) {
 HL_API int32_t hl_sort_keys(hl_context* ctx, int64_t outer, int64_t n, int64_t inner, int64_t count,
                             const void* const* in, void* const* out, const int64_t* sizes,
                             int64_t key_count, const int64_t* keys, int64_t is_stable) {
+  hl::StepSpan step(ctx, nullptr, "sort");
   using namespace hloom;
   if (key_count < 1 || key_count > 16)
     return hl_set_error(ctx, HL_UNIMPLEMENTED, "sort: %lld keys; 1 to 16", (long long)key_count);
@@ -470,6 +472,7 @@ HL_API int32_t hl_sort_keys(hl_context* ctx, int64_t outer, int64_t n, int64_t i
 HL_API int32_t hl_sort_compare(hl_context* ctx, int64_t outer, int64_t n, int64_t inner, int64_t count,
                                const void* const* in, void* const* out, const int64_t* sizes, hl_less less,
                                int64_t is_stable) {
+  hl::StepSpan step(ctx, nullptr, "sort");
   using namespace hloom;
   Sort s{ctx, outer, n, inner, count, in, out, sizes, nullptr, 0, less, nullptr, false, HL_OK};
   return run(s);

@@ -11,6 +11,7 @@
 #include "scratch.h"
 #include "sort_keys.h"
 #include "sort_values.h"
+#include "steps.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HLOOM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -192,6 +193,7 @@ int32_t run(Topk& t) {
 
 HL_API int32_t hl_topk(hl_context* ctx, int64_t rows, int64_t n, int64_t k, int64_t dtype, int64_t flags,
                        const void* in, void* values, int32_t* indices) {
+  hl::StepSpan step(ctx, nullptr, "topk");
   using namespace hloom;
   if (k < 0 || k > n || n >= (int64_t)1 << 31)
     return hl_set_error(ctx, HL_INVALID_ARGUMENT, "topk: cannot take %lld elements of rows of %lld", (long long)k, (long long)n);

@@ -78,7 +78,8 @@ typedef struct hl_pjrt_program {
 
 typedef struct hl_pjrt_reply hl_pjrt_reply;
 
-enum { HL_PJRT_ASK_PROGRAM = 0, HL_PJRT_ASK_COST = 1, HL_PJRT_ASK_SAVED = 2, HL_PJRT_ASK_OPTIONS = 3 };
+enum { HL_PJRT_ASK_PROGRAM = 0, HL_PJRT_ASK_COST = 1, HL_PJRT_ASK_SAVED = 2, HL_PJRT_ASK_OPTIONS = 3,
+       HL_PJRT_ASK_STEPS = 4 };
 
 typedef struct {
   void (*compile)(const char* code, int64_t code_size, const char* format, int64_t format_size,

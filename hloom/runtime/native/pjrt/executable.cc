@@ -5,6 +5,7 @@
 
 #include "entries.h"
 #include "loading.h"
+#include "profiler.h"
 
 namespace hl::pjrt {
 namespace {
@@ -28,9 +29,11 @@ PJRT_Error* compiled(const PJRT_Program* code, const char* options, size_t optio
   if (PJRT_Error* error = have_compiler()) return error;
   Compiler compiler;
   if (!compiler) return nobody();
+  Span span("Compile");
   hl_pjrt_reply reply;
   compiler->compile(code->code, code->code_size, code->format, code->format_size, options,
                     options_size, topology.data(), topology.size(), &reply);
+  span.name(reply.program);
   return program_of(reply, program);
 }
 
@@ -125,10 +128,12 @@ PJRT_Error* Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Arg
   if (PJRT_Error* error = have_compiler()) return error;
   Compiler compiler;
   if (!compiler) return nobody();
+  Span span("Load");
   hl_pjrt_reply reply;
   compiler->load(a->serialized_executable, a->serialized_executable_size,
                  a->overridden_serialized_compile_options,
                  a->overridden_serialized_compile_options_size, &reply);
+  span.name(reply.program);
   if (PJRT_Error* error = program_of(reply, &program)) return error;
   return loaded(a->client, program, &a->loaded_executable);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "entries.h"
+#include "profiler.h"
 #include "program.h"
 #include "workers.h"
 
@@ -114,6 +115,7 @@ int execute(Run* run, std::string* message) {
     context->device = run->meeting != nullptr ? run->ordinal : run->device->description->id;
     context->user = run;
     hl::of(context)->user_data = &run->user_data;
+    RunSpan span(*run, context);
     int64_t begin = hl::now_ns();
     code = hl_execute(context, program.entry, table);
     int64_t took = hl::now_ns() - begin, before = program.run_ns.load(std::memory_order_relaxed);

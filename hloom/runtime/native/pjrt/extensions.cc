@@ -4,6 +4,7 @@
 #include "../custom_call.h"
 #include "../xla_ffi.h"
 #include "entries.h"
+#include "profiler.h"
 #include "program.h"
 
 HL_API int32_t hl_xla_ffi_call(hl_context* context, const hl_call_frame* frame);
@@ -192,6 +193,9 @@ PJRT_Extension_Base* made() {
   ffi.type_register = type_register;
   ffi.user_data_add = user_data_add;
   ffi.register_handler = register_handler;
+  static PJRT_Profiler_Extension profiler;
+  begin(&profiler, PJRT_Extension_Type_Profiler, &chain);
+  profiler.profiler_api = profiler_api();
   return chain;
 }
 

@@ -47,6 +47,9 @@ struct Result : Array {
   int64_t argument;  // kWritten: its number
 };
 
+// Names of kernels by address.
+using StepNames = std::unordered_map<const void*, std::string>;
+
 // Counted: executables and runs under way hold it.
 struct Program {
   std::atomic<int32_t> references{1};
@@ -75,6 +78,7 @@ struct Program {
   // Contexts that no run uses now.
   Spin lock;
   std::vector<hl_context*> contexts;
+  std::unique_ptr<StepNames> step_names;  // null: nobody has asked yet (profiler.cc)
 };
 
 class Meeting;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "entries.h"
+#include "profiler.h"
 
 namespace hl::pjrt {
 namespace {
@@ -42,6 +43,7 @@ void copy_when_ready(Value* from, char* to, int64_t offset, int64_t size, PJRT_E
   retained(from);
   retained(copied);
   when_finished(from->ready, [=](int code, const std::string& message) {
+    Span span("BufferToHost", size);
     if (code == 0 && size > 0) memcpy(to, static_cast<char*>(from->data) + offset, size);
     finish(copied, code, message);
     release(copied);
@@ -56,6 +58,7 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   if (PJRT_Error* error = checked(a->type, a->num_dims)) return error;
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t item = element_bytes(a->type), size = bytes_of(a->type, a->dims, rank);
+  Span span("BufferFromHost", size);
   bool dense = a->num_byte_strides == 0 || is_row_major(a->byte_strides, a->dims, rank, item);
   bool may_share = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                    a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
@@ -162,6 +165,7 @@ PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
     std::vector<int64_t> dims(buffer->dims, buffer->dims + buffer->rank);
     auto* to = static_cast<char*>(a->dst);
     when_finished(value->ready, [=](int code, const std::string& message) {
+      Span span("BufferToHost", value->size);
       if (code == 0 && value->size > 0) {
         int64_t rank = static_cast<int64_t>(dims.size());
         std::vector<int64_t> own = row_major_strides(dims.data(), rank, item);
@@ -204,12 +208,14 @@ static PJRT_Error* copied_to(PJRT_Buffer* buffer, PJRT_Memory* memory, PJRT_Buff
     return no_memory(size);
   }
   if (from->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone) {
+    Span span("CopyBuffer", to->size);
     if (to->size > 0) memcpy(to->data, from->data, to->size);
   } else {
     to->ready = new PJRT_Event;
     retained(to);  // its memory must be there when the copy comes
     retained(from);
     when_finished(from->ready, [=](int code, const std::string& message) {
+      Span span("CopyBuffer", to->size);
       if (code == 0 && to->size > 0) memcpy(to->data, from->data, to->size);
       finish(to->ready, code, message);
       release(to);

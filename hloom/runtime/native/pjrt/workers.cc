@@ -42,7 +42,7 @@ struct Queue {
 
 namespace {
 
-bool start_thread(void* (*body)(void*), void* argument) {
+bool start_thread(const char* name, void* (*body)(void*), void* argument) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -50,6 +50,7 @@ bool start_thread(void* (*body)(void*), void* argument) {
   pthread_t thread;
   int failed = pthread_create(&thread, &attributes, body, argument);
   pthread_attr_destroy(&attributes);
+  if (failed == 0) pthread_setname_np(thread, name);
   return failed == 0;
 }
 
@@ -71,7 +72,7 @@ void push(Queue* queue, std::function<void()> job) {
       static_cast<Queue*>(q)->run();
       return nullptr;
     };
-    if (!start_thread(body, queue)) {
+    if (!start_thread("hloom device", body, queue)) {
       // No thread is to be had: the caller does the work.
       queue->is_started = false;
       std::function<void()> own = std::move(queue->jobs.back());
@@ -134,7 +135,7 @@ Member* idle_member() {
     static_cast<Member*>(m)->run();
     return nullptr;
   };
-  if (start_thread(body, member)) return member;
+  if (start_thread("hloom member", body, member)) return member;
   delete member;
   return nullptr;
 }
