@@ -76,7 +76,7 @@ class Drawing:
     def operation(self, pattern: Pattern, wanted: Shape) -> Instruction:
         assert pattern.opcodes
         opcode = self.rng.choice(sorted(pattern.opcodes))
-        if opcode.startswith("shift-") and not wanted.dtype.is_integral:
+        if opcode.startswith(("shift-", "mulhi")) and not wanted.dtype.is_integral:
             raise CannotDraw
         if opcode == "tuple":
             return self.tuple_of_one(wanted)
