@@ -95,6 +95,8 @@ def add_constants(b: RuleBuilder, x, c, d, inner):
     """(x + c) + d  =>  x + (c + d)    integers, c and d constants"""
     if len(inner.users) > 1:
         return Declined(f"{inner!r} is read elsewhere")
+    if x.opcode == "constant":
+        return Declined("three constants, which any order would turn round for ever")
     return b.add(x, b.add(c, d))
 
 
@@ -103,6 +105,8 @@ def multiply_constants(b: RuleBuilder, x, c, d, inner):
     """(x * c) * d  =>  x * (c * d)    integers, c and d constants"""
     if len(inner.users) > 1:
         return Declined(f"{inner!r} is read elsewhere")
+    if x.opcode == "constant":
+        return Declined("three constants, which any order would turn round for ever")
     return b.multiply(x, b.multiply(c, d))
 
 
