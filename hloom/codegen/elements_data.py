@@ -330,6 +330,8 @@ def bitcast_convert(e: Elements, i: Instruction, index: Index, mask: Value | Non
     x = i.operands[0]
     b = e.builder
     old, new = x.shape.dtype, i.shape.dtype
+    if old is new:
+        return e.value(x, index, mask)
     if old.bits == new.bits:
         return b.unary("bitcast-convert", e.value(x, index, mask), new)
     if old.bits > new.bits:
