@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hloom.api import Options
 from hloom.plugin.wire import fields, varints
+from hloom.plugin.xla_options import option_words
 
 
 @dataclass(frozen=True)
@@ -31,18 +32,13 @@ def request_of(options: bytes) -> CompileRequest:
     given = CompileOptions.ParseFromString(options) if options else CompileOptions()
     build = given.executable_build_options
     assignment = build.device_assignment
-    words = [f"--{name}={_word(value)}" for name, value in given.env_option_overrides]
     return CompileRequest(
         max(build.num_replicas, 1),
         max(build.num_partitions, 1),
         () if assignment is None else devices_of(assignment.serialize()),
         bool(given.compile_portable_executable),
-        Options.parsed(words),
+        Options.parsed(option_words(given.env_option_overrides)),
     )
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def devices_of(message: bytes) -> tuple[int, ...]:

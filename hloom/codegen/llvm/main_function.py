@@ -150,7 +150,7 @@ class MainFunction:
         self.declared.setdefault(t.symbol, f"void @{t.symbol}(ptr, i64, i64)")
         array = self._array([self._pointer(s) for s in t.arguments])
         serial_ns = t.steps * t.cost_ns
-        if t.steps == 1 or serial_ns < SERIAL_NS:
+        if serial_ns < SERIAL_NS:  # a long one of one step cannot be cut, but profiles show it
             self._line(f"call void @{t.symbol}(ptr {array}, i64 0, i64 {t.steps})")
             return
         grain = max(1, min(int(CHUNK_NS / max(t.cost_ns, 0.001)), -(-t.steps // 2)))

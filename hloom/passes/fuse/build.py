@@ -87,6 +87,7 @@ def _appended(
     name = f"{roots[0].name}.fusion" if len(roots) == 1 else "multi_output.fusion"
     fusion = c.append("fusion", attrs, tuple(inputs), body.root.shape, name, (body,))
     fusion.metadata = roots[0].metadata
+    fusion.frontend_attributes = roots[0].frontend_attributes
     fusion.sharding = roots[0].sharding if len(roots) == 1 else None
     fusion.backend_config = config
     return fusion
@@ -103,6 +104,7 @@ def _fill(
             operands = tuple([inside[x] for x in p.operands])
             copy = body.append(p.opcode, p.attrs, operands, p.shape, p.opcode, p.called)
             copy.metadata = p.metadata
+            copy.frontend_attributes = p.frontend_attributes
         else:
             number = len(inputs)
             attrs = OPS["parameter"].attrs(number=number)

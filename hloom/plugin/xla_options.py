@@ -1,0 +1,107 @@
+"""Options by name as JAX hands them over: checked as XLA checks its own.
+
+Programs that JAX compiles are given options of XLA, most of which speak of its inner life. One that
+XLA does not know, or whose value is not of its type, is an error, in the words that XLA has for it,
+since programs look for them. Of one that only XLA acts on the log says that it does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import cache
+from pathlib import Path
+
+from hloom.api import OPTIONS, HloError, UsageError
+
+PREFIX = "xla_"
+LOG = logging.getLogger("hloom")
+_TOLD: set[str] = set()
+"""Options without effect are told of once."""
+
+_BITS = {"int32": 31, "int64": 63}
+_INTEGER, _FLOAT = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@cache
+def types() -> dict[str, str]:
+    """The type of every option of XLA, by name."""
+    found: dict[str, str] = {}
+    kind = ""
+    for line in (Path(__file__).parent / "xla_options.txt").read_text().splitlines():
+        if line.startswith("["):
+            kind = line[1:-1]
+        elif not line.startswith("#"):
+            found |= dict.fromkeys(line.split(), kind)
+    return found
+
+
+def option_words(given: list[tuple[str, object]]) -> list[str]:
+    """Those of the options that hloom acts on, as words of a command line."""
+    words = []
+    for name, value in given:
+        kind = types().get(name)
+        is_ours = name.startswith(PREFIX) and name.removeprefix(PREFIX) in OPTIONS
+        if kind is None and not is_ours:
+            raise UsageError(f"No such compile option: {name!r}", rule="option")
+        if kind is not None and not _fits(value, kind):
+            raise _wrong(name, value, kind)
+        if is_ours:
+            try:
+                OPTIONS[name.removeprefix(PREFIX)].value(_text(value).strip())
+            except HloError:
+                raise _wrong(name, value, kind or "hloom") from None
+            words.append(f"--{name}={_text(value)}")
+        elif name not in _TOLD:
+            _TOLD.add(name)
+            LOG.info("the compile option %s is XLA's own and does nothing here", name)
+    return words
+
+
+def _wrong(name: str, value: object, kind: str) -> UsageError:
+    shown = int(value) if isinstance(value, bool) else value
+    if isinstance(shown, float):
+        shown = f"{shown:g}"
+    kind = kind.removeprefix("repeated ").split(" ")[0]
+    words = f"While setting option {name}, '{shown}' is not a valid {kind} value."
+    return UsageError(words, rule="option")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Whether XLA takes a value for an option of this type."""
+    first, *rest = kind.split(" ", 2)
+    if first == "repeated":
+        return _fits_each(value, *rest)
+    match first:
+        case "bool":
+            return isinstance(value, bool) or value in ("True", "False")
+        case "int32" | "int64":
+            if isinstance(value, bool) or not isinstance(value, int | str):
+                return False
+            text = str(value).strip()
+            bound = 1 << _BITS[first]
+            return _INTEGER.fullmatch(text) is not None and -bound <= int(text) < bound
+        case "float":
+            if isinstance(value, str):
+                return _FLOAT.fullmatch(value.strip()) is not None
+            return isinstance(value, float) and value != 0
+        case "string":
+            return isinstance(value, str)
+        case "enum":
+            return _fits(value, "int32") or value in (rest[0].split("|") if rest else ())
+    return value == ""
+
+
+def _fits_each(value: object, kind: str, names: str = "") -> bool:
+    """The same for lists, written with commas."""
+    if kind == "enum" and not names:
+        return isinstance(value, str) or _fits(value, "int32")
+    if not isinstance(value, str):
+        return kind != "string" and _fits(value, f"{kind} {names}".strip())
+    return kind == "string" or all(
+        _fits(each, f"{kind} {names}".strip()) for each in value.split(",") if each
+    )
