@@ -145,6 +145,13 @@ def test_every_exclusion_has_a_reason(tmp_path):
         read_exclusions(tmp_path / "bad")
 
 
+def test_kernels_in_interpret_mode_are_not_left_out():
+    choice = Choice(1.0, 0, read_exclusions(EXCLUSIONS))
+    for node in ("tests/pallas/any_test.py", "tests/mosaic/any_gpu_test.py", "tests/any_test.py"):
+        assert choice.why_excluded(node) is None
+    assert choice.why_excluded("tests/multiprocess/any_test.py") is not None
+
+
 def test_brackets_in_patterns_stand_for_themselves():
     choice = Choice(1.0, 0, [("tests/a_test.py::test[1]", "why")])
     assert choice.why_excluded("tests/a_test.py::test[1]") == "why"
