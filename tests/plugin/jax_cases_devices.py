@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import serialize_executable
+from jax.experimental import io_callback, serialize_executable
 from jax_cases import BUILT_IN, HLOOM, VECTOR
 
 
@@ -250,3 +250,58 @@ def case_several_devices_inspected():
     assert float(f(a)) == GRID.sum() * 2
     (found,) = seen
     assert found.is_equivalent_to(a.sharding, 2)
+
+
+def case_several_devices_groups_of_several_sizes():
+    """Groups that are filled up; elements that are narrower than a byte or floats of one."""
+    over, x = mesh(4), GRID[:4]
+    groups = [[0, 2, 3], [1]]
+    got = per_device(
+        lambda a: lax.psum(a, "x", axis_index_groups=groups),
+        over,
+        P("x"),
+        P("x"),
+        check_vma=False,
+    )(x)
+    np.testing.assert_array_equal(np.asarray(got)[[0, 2, 3]], np.tile(x[[0, 2, 3]].sum(0), (3, 1)))
+    np.testing.assert_array_equal(np.asarray(got)[1], x[1])
+    for name, wanted in (("float8_e4m3fn", [6, 10]), ("int4", [6, -6]), ("uint4", [6, 10])):
+        given = jnp.asarray([[0, 1], [1, 2], [2, 3], [3, 4]], name)
+        got = per_device(lambda a: lax.psum(a, "x"), over, P("x"), P())(given)
+        assert got.dtype == name and got.astype(int).tolist() == [wanted]
+
+
+def case_several_devices_regions_in_regions_meet():
+    """A collective of an inner region along an axis of the outer one, again in a loop."""
+    over = mesh(2, 2)
+
+    def inner(y):
+        loop = lax.fori_loop(0, 3, lambda _, c: c + lax.psum(c, "x"), y)
+        return loop + lax.ppermute(y, ("x", "y"), [(k, (k + 1) % 4) for k in range(4)])
+
+    def outer(x):
+        return jax.shard_map(
+            inner, in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"}, check_vma=False
+        )(x)
+
+    got = per_device(outer, over, P("x"), P("x"), axis_names={"x"}, check_vma=False)(GRID)
+    want = GRID.reshape(2, 4, 8)
+    turned = np.roll(GRID.reshape(2, 4, 2, 4).swapaxes(1, 2).reshape(4, 4, 4), 1, 0)
+    turned = turned.reshape(2, 2, 4, 4).swapaxes(1, 2).reshape(2, 4, 8)
+    for _ in range(3):
+        want = want + want.sum(0)
+    np.testing.assert_array_equal(np.asarray(got), (want + turned).reshape(8, 8))
+
+
+def case_several_devices_ordered_callbacks_in_regions():
+    seen: list[float] = []
+
+    def f(a):
+        for k in range(2):
+            io_callback(lambda v, k=k: seen.append(k), None, a, ordered=True)
+        return a * 2
+
+    got = per_device(f, mesh(4), P("x"), P("x"))(GRID)
+    jax.effects_barrier()
+    np.testing.assert_array_equal(np.asarray(got), GRID * 2)
+    assert sorted(seen) == [0] * 4 + [1] * 4

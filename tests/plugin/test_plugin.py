@@ -107,3 +107,30 @@ except KeyboardInterrupt:
 """
     done = run_python(code)
     assert done.stdout.split() == ["interrupted", "True"], done.stderr
+
+
+@pytest.mark.slow
+def test_who_waits_in_vain_says_for_whom():
+    code = """
+import time, jax, numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+def slow_on_two(a):
+    if a[0] == 2:
+        time.sleep(4)
+    return a
+def f(a):
+    a = jax.pure_callback(slow_on_two, jax.ShapeDtypeStruct((1,), np.float32), a)
+    return lax.psum(a, "x")
+over = Mesh(np.array(jax.devices()), ("x",))
+g = jax.jit(jax.shard_map(f, mesh=over, in_specs=P("x"), out_specs=P(), check_vma=False))
+try:
+    print(g(np.arange(4, dtype=np.float32)))
+except jax.errors.JaxRuntimeError as error:
+    print(error)
+print(float(g(np.ones(4, np.float32))[0]))
+"""
+    done = run_python(code, 4, HLOOM_RENDEZVOUS_S="1")
+    told, again = done.stdout.strip().splitlines()
+    assert "waits for devices 2, which have not come in 1 s [rendezvous]" in told, done.stderr
+    assert again == "4.0"

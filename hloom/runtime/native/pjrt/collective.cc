@@ -264,51 +264,78 @@ std::vector<int64_t> numbers(const hl_call_frame* frame, const char* name) {
   return {};
 }
 
+// The seat that meets others in a region `levels` around the run's own: which of the places of all
+// regions from there inwards, how many each device there has, how many there are.
+struct Seat {
+  Run* around;
+  int64_t number, inside = 1, count;
+};
+
+Seat seat_in(Run* run, int64_t levels) {
+  Seat place{run, run->ordinal, 1, run->program->partitions};
+  for (int64_t k = 0; k < levels && place.around->outer != nullptr; ++k) {
+    place.inside = place.count;
+    place.around = place.around->outer;
+    place.number += place.around->ordinal * place.count;
+    place.count *= place.around->program->partitions;
+  }
+  return place;
+}
+
+// The group of `place`, as its `size` numbers stand in a row; -1 fills a group that is smaller.
+std::vector<int64_t> group_with(int64_t place, const std::vector<int64_t>& groups, size_t size) {
+  for (size_t k = 0; k + size <= groups.size(); k += size) {
+    auto begin = groups.begin() + static_cast<int64_t>(k), end = begin + static_cast<int64_t>(size);
+    if (std::find(begin, end, place) == end) continue;
+    return std::vector<int64_t>(begin, std::find(begin, end, -1));
+  }
+  return {};
+}
+
+int32_t tell_number(hl_context* context, const hl_call_frame* frame, int64_t kind, const Run& run,
+                    std::vector<int64_t> of_places) {
+  if (kind == kReplicaId) of_places.assign(run.path + 1, 0);
+  if (run.path >= static_cast<int64_t>(of_places.size()))
+    return hl_set_error(context, HL_UNIMPLEMENTED,
+                        "partition-id in a function that several regions call [region]");
+  *static_cast<uint32_t*>(frame->results[0].data) = static_cast<uint32_t>(of_places[run.path]);
+  return HL_OK;
+}
+
 }  // namespace
 
 int32_t run_collective(hl_context* context, const hl_call_frame* frame) {
   auto* run = static_cast<Run*>(context->user);
   if (run == nullptr || run->meeting == nullptr)
     return hl_set_error(context, HL_FAILED_PRECONDITION, "a collective outside of a region [region]");
-  int64_t kind = attribute_number(frame, "kind", -1), device = run->ordinal;
+  int64_t kind = attribute_number(frame, "kind", -1);
   Call call{frame, nullptr, 0, 0, attribute_number(frame, "dimension", 0), attribute_number(frame, "split", 0),
             attribute_number(frame, "reduction", 0), -1};
   std::vector<int64_t> groups = numbers(frame, "groups"), members;
-  if (kind == kReplicaId) groups.assign(run->path + 1, 0);
-  if (kind == kPartitionId || kind == kReplicaId) {  // groups: one device for each place
-    if (run->path >= static_cast<int64_t>(groups.size()))
-      return hl_set_error(context, HL_UNIMPLEMENTED,
-                          "partition-id in a function that several regions call [region]");
-    *static_cast<uint32_t*>(frame->results[0].data) = static_cast<uint32_t>(groups[run->path]);
-    return HL_OK;
-  }
-  int64_t size = attribute_number(frame, "group_size", 1);
+  if (kind == kPartitionId || kind == kReplicaId)  // groups: one device for each place
+    return tell_number(context, frame, kind, *run, std::move(groups));
+  Seat place = seat_in(run, attribute_number(frame, "levels", 0));
   if (kind == kPermute) {
-    for (int64_t d = 0; d < run->program->partitions; ++d) members.push_back(d);
+    for (int64_t p = 0; p < place.count; ++p) members.push_back(p);
     for (size_t k = 0; k + 1 < groups.size(); k += 2)
-      if (groups[k + 1] == device) call.source = groups[k];
+      if (groups[k + 1] == place.number) call.source = groups[k];
   } else {
-    for (size_t k = 0; k < groups.size(); k += size) {
-      auto begin = groups.begin() + static_cast<int64_t>(k);
-      if (std::find(begin, begin + size, device) != begin + size) members.assign(begin, begin + size);
-    }
+    members = group_with(place.number, groups, attribute_number(frame, "group_size", 1));
   }
-  auto own = std::find(members.begin(), members.end(), device);
-  if (own == members.end()) {  // a device of no group: a broadcast gives it zeros
+  if (members.empty()) {  // a device of no group: a broadcast gives it zeros
     for (int64_t k = 0; k < frame->result_count; ++k)
       memset(frame->results[k].data, 0, count_of(frame->results[k]) * item_bytes(frame->results[k].dtype));
     return HL_OK;
   }
-  call.own = static_cast<size_t>(own - members.begin());
+  call.own = std::find(members.begin(), members.end(), place.number) - members.begin();
   call.members = members.size();
-  Meeting::Key key{frame->state, run->visits[frame->state]++, members[0]};
-  call.table = run->meeting->arrive(key, members, call.own, frame);
-  if (call.table == nullptr) return hl_set_error(context, run->meeting->code(), "%s", run->meeting->message().c_str());
+  Meeting& meeting = *place.around->meeting;
+  Table* table = meeting.arrive(frame->state, members, call.own, frame, place.inside);
+  if (table == nullptr) return hl_set_error(context, meeting.code(), "%s", meeting.message().c_str());
+  call.table = table;
   int32_t status = compute(context, call, kind);
-  if (status != HL_OK) return status;
-  if (!run->meeting->depart(key, const_cast<Table*>(call.table)))
-    return hl_set_error(context, run->meeting->code(), "%s", run->meeting->message().c_str());
-  return HL_OK;
+  meeting.depart(table);
+  return status;
 }
 
 }  // namespace hl::pjrt

@@ -35,7 +35,7 @@ Value* shard_of(const Array& array, size_t device, void* whole) {
   return value;
 }
 
-int run_device(Program* body, const Run& outer, Meeting* meeting, int ordinal,
+int run_device(Program* body, Run& outer, Meeting* meeting, int ordinal,
                const hl_call_frame* frame, std::string* message) {
   std::vector<Value*> inputs, outputs;
   bool fits = true;
@@ -55,6 +55,7 @@ int run_device(Program* body, const Run& outer, Meeting* meeting, int ordinal,
   Run run{body, outer.device, inputs.data(), outputs.data(), outer.user_data, {}, {}};
   run.meeting = meeting;
   run.ordinal = ordinal;
+  run.outer = outer.meeting != nullptr ? &outer : nullptr;
   run.path = outer.path * body->partitions + ordinal;
   run.root = outer.root != nullptr ? outer.root : outer.program;
   int code = execute(&run, message);

@@ -1,13 +1,22 @@
 // Devices wait for one another here. Whoever waits in vain says for whom.
 #include "meeting.h"
 
+#include <stdlib.h>
+
 #include <chrono>
 
 namespace hl::pjrt {
 namespace {
 
 // Devices compute between two meetings, on processors that they share.
-constexpr std::chrono::seconds kPatience{600};
+std::chrono::seconds patience() {
+  static const std::chrono::seconds given = [] {
+    const char* text = getenv("HLOOM_RENDEZVOUS_S");
+    long seconds = text == nullptr ? 0 : strtol(text, nullptr, 10);
+    return std::chrono::seconds(seconds > 0 ? seconds : 600);
+  }();
+  return given;
+}
 
 }  // namespace
 
@@ -30,52 +39,52 @@ void Meeting::leave(int device) {
   changed_.notify_all();
 }
 
-bool Meeting::wait(std::unique_lock<std::mutex>* lock, const Key& key,
-                   const std::vector<int64_t>* members, const std::function<bool()>& ready) {
-  auto cannot = [&] {
-    if (members == nullptr) return false;
-    const Table& table = *tables_[key];
-    for (size_t k = 0; k < members->size(); ++k)
-      if (table.frames[k] == nullptr && left_[(*members)[k]]) return true;
+// Whether everybody has come to a table. Where all have, they go on, whatever failed elsewhere: each
+// reads what the others have put down.
+bool Meeting::all_come(std::unique_lock<std::mutex>* lock, const std::vector<int64_t>& members,
+                       int64_t inside, const Table& table) {
+  auto is_complete = [&] { return table.arrived == members.size(); };
+  auto is_vain = [&] {
+    for (size_t k = 0; k < members.size(); ++k)
+      if (table.frames[k] == nullptr && left_[members[k] / inside]) return true;
     return false;
   };
-  bool in_time = changed_.wait_for(*lock, kPatience,
-                                   [&] { return code_ != 0 || ready() || cannot(); });
+  bool in_time = changed_.wait_for(*lock, patience(),
+                                   [&] { return is_complete() || code_ != 0 || is_vain(); });
+  if (is_complete()) return true;
   if (code_ != 0) return false;
-  if (ready()) return true;
   std::string missing;
-  if (members != nullptr) {
-    const Table& table = *tables_[key];
-    for (size_t k = 0; k < members->size(); ++k)
-      if (table.frames[k] == nullptr) missing += " " + std::to_string((*members)[k]);
-  }
+  for (size_t k = 0; k < members.size(); ++k)
+    if (table.frames[k] == nullptr) missing += " " + std::to_string(members[k]);
+  std::string time = std::to_string(patience().count()) + " s";
   fail_locked(PJRT_Error_Code_DEADLINE_EXCEEDED,
-              std::string("a collective waits for devices") + missing +
-                  (in_time ? ", which have ended without it" : ", which have not come in 600 s") +
+              "a collective waits for devices" + missing +
+                  (in_time ? ", which have ended without it" : ", which have not come in " + time) +
                   " [rendezvous]");
   return false;
 }
 
-Table* Meeting::arrive(const Key& key, const std::vector<int64_t>& members, size_t own,
-                       const hl_call_frame* frame) {
+Table* Meeting::arrive(const void* call, const std::vector<int64_t>& members, size_t own,
+                       const hl_call_frame* frame, int64_t inside) {
   std::unique_lock<std::mutex> lock(mutex_);
+  if (code_ != 0) return nullptr;  // others that wait here have given up, or will
+  Key key{call, visits_[{call, members[own]}]++, members[0]};
   auto& slot = tables_[key];
-  if (slot == nullptr) slot = std::make_unique<Table>(members.size());
+  if (slot == nullptr) slot = std::make_unique<Table>(key, members.size());
   Table* table = slot.get();
   table->frames[own] = frame;
   if (++table->arrived == members.size()) changed_.notify_all();
-  bool all = wait(&lock, key, &members, [&] { return table->arrived == members.size(); });
-  return all ? table : nullptr;
+  return all_come(&lock, members, inside, *table) ? table : nullptr;
 }
 
-bool Meeting::depart(const Key& key, Table* table) {
+void Meeting::depart(Table* table) {
   std::unique_lock<std::mutex> lock(mutex_);
   size_t members = table->frames.size();
   if (++table->done == members) changed_.notify_all();
-  bool all = wait(&lock, key, nullptr, [&] { return table->done >= members; });
+  // All are here and none waits for anything else before it departs.
+  changed_.wait(lock, [&] { return table->done >= members; });
   // The last to see it takes it away.
-  if (all && ++table->done == 2 * members) tables_.erase(key);
-  return all;
+  if (++table->done == 2 * members) tables_.erase(table->key);
 }
 
 }  // namespace hl::pjrt

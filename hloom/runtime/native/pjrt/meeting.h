@@ -10,25 +10,28 @@
 
 namespace hl::pjrt {
 
+// Which meeting: the call, how often its devices have been there, the first device of the group.
+using Key = std::tuple<const void*, int64_t, int64_t>;
+
 // What the members of a group have put down: their operands, and where their results go.
 struct Table {
-  explicit Table(size_t members) : frames(members, nullptr) {}
+  Table(const Key& key, size_t members) : key(key), frames(members, nullptr) {}
+  const Key key;
   std::vector<const hl_call_frame*> frames;
   size_t arrived = 0, done = 0;
 };
 
+// Members are numbered by their places: where a region has regions inside, those that meet here may
+// be places of the inner ones, `inside` of them in each device of this.
 class Meeting {
  public:
   explicit Meeting(int devices) : left_(devices, false) {}
 
-  // Which meeting: the call, how often its devices have been there, the first device of the group.
-  using Key = std::tuple<const void*, int64_t, int64_t>;
-
   // Puts a frame down and waits for all members; null if the meeting cannot take place any more.
-  Table* arrive(const Key& key, const std::vector<int64_t>& members, size_t own,
-                const hl_call_frame* frame);
+  Table* arrive(const void* call, const std::vector<int64_t>& members, size_t own,
+                const hl_call_frame* frame, int64_t inside);
   // Waits until all members have read what they need of the others.
-  bool depart(const Key& key, Table* table);
+  void depart(Table* table);
   void fail(int code, const std::string& message);
   // This device does not come any more.
   void leave(int device);
@@ -36,13 +39,14 @@ class Meeting {
   const std::string& message() const { return message_; }
 
  private:
-  bool wait(std::unique_lock<std::mutex>* lock, const Key& key,
-            const std::vector<int64_t>* members, const std::function<bool()>& ready);
+  bool all_come(std::unique_lock<std::mutex>* lock, const std::vector<int64_t>& members,
+                int64_t inside, const Table& table);
   void fail_locked(int code, const std::string& message);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, std::unique_ptr<Table>> tables_;
+  std::map<std::pair<const void*, int64_t>, int64_t> visits_;  // of a call, by a member
   std::vector<bool> left_;
   int code_ = 0;
   std::string message_;

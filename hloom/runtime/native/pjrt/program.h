@@ -92,12 +92,12 @@ struct Run {
   hl::UserDataList user_data;
   std::vector<Value*> own;
   std::vector<hl::UserData> own_user_data;
-  // Of the code of one device: where it meets the others, which one it is, and how often it was there.
+  // Of the code of one device: where it meets the others, which one it is, whose region it is.
   Meeting* meeting = nullptr;
   int ordinal = 0;
+  Run* outer = nullptr;  // null: that of a program of whole arrays
   int64_t path = 0;  // its number among the places of all regions it is in
   Program* root = nullptr;  // whose regions it calls; null: its own
-  std::unordered_map<const void*, int64_t> visits = {};
 };
 
 // Another device before `device` that has the same part; `device` itself: none has.
@@ -112,6 +112,11 @@ int execute(Run* run, std::string* message);
 // Takes hold of the arguments' values; those donated leave their buffers.
 PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
                         PJRT_Buffer* const* arguments, Value** inputs);
+// Copies what is in the host's memory, if it is not much: who calls with it may change it once the
+// call has returned, and some do so before the run has begun.
+void own_small(Value** inputs, size_t count);
+// An error of the call, and not of its results, if an array is larger than the machine's memory.
+PJRT_Error* fits_memory(const Program& program);
 // Where a run is done.
 enum class Place { kHere, kPrograms, kCallers };
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready);
