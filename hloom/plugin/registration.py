@@ -26,14 +26,13 @@ LOG = logging.getLogger("hloom")
 
 def register() -> None:
     """Register the backend; where that cannot be, say why and leave JAX as it is."""
-    import jax
     from jax._src import xla_bridge
     from jax.version import __version__ as jax_version
     from jaxlib import xla_client
     from jaxlib.version import __version__ as jaxlib_version
 
-    asked = [name.strip() for name in (_configured("jax_platforms") or "").split(",")]
-    if (any(asked) and NAME not in asked) or xla_client.pjrt_plugin_loaded(NAME):
+    asked = asked_for()
+    if (asked and NAME not in asked) or xla_client.pjrt_plugin_loaded(NAME):
         return
     if (why := unsupported({"jax": jax_version, "jaxlib": jaxlib_version})) is not None:
         LOG.warning(why)
@@ -45,13 +44,32 @@ def register() -> None:
             raise
         LOG.warning("the JAX backend hloom is not available: %s", error)
         return
-    if NAME in asked and "cpu" not in asked:
-        # JAX itself puts the arguments of callbacks, and constants of tracing, on devices("cpu").
-        jax.config.update("jax_platforms", ",".join([*asked, "cpu"]))
     start()
     if isinstance(known := getattr(xla_bridge, "_nonexperimental_plugins", None), set):
         known.add(NAME)  # no warning at every start
-    xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path, options=client_options)
+    xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path, factory=made_client)
+
+
+def made_client() -> Any:
+    """A client of hloom, with the settings of this moment; JAX asks again if it drops them all.
+
+    JAX puts the arguments of callbacks, and constants of tracing, on devices("cpu"): the built-in
+    backend must be there even where JAX_PLATFORMS names hloom alone. Adding it to that setting
+    would be seen: tests of JAX fail when a setting is another one after them.
+    """
+    from jax._src import xla_bridge
+
+    client = xla_bridge.make_pjrt_c_api_client(NAME, client_options())
+    if (asked := asked_for()) and "cpu" not in asked:
+        xla_bridge._backends["cpu"] = xla_bridge._init_backend("cpu")
+    return client
+
+
+def asked_for() -> list[str]:
+    """The backends that JAX_PLATFORMS names; none if it is not set."""
+    return [
+        name.strip() for name in (_configured("jax_platforms") or "").split(",") if name.strip()
+    ]
 
 
 def client_options() -> dict[str, Any]:

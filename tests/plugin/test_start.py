@@ -1,0 +1,43 @@
+"""What a process sees as hloom starts in it: no warnings, no changed settings, no output."""
+
+import importlib.util
+
+import pytest
+
+from tests.plugin.child import run_python
+
+if importlib.util.find_spec("jax") is None:
+    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+
+COUNTS = 'print(len(jax.devices("hloom")), len(jax.devices("cpu")), jax.devices()[0])'
+
+
+@pytest.mark.slow
+def test_settings_stay_and_nothing_is_said():
+    code = f"""
+import warnings
+warnings.simplefilter("error")
+import jax
+before = dict(jax.config.values)
+print(jax.jit(lambda x: x + 1)(1))
+{COUNTS}
+assert jax.config.values == before
+from jax.extend.backend import clear_backends
+clear_backends()
+jax.config.update("jax_num_cpu_devices", 3)
+{COUNTS}
+print(jax.jit(lambda x: jax.pure_callback(lambda a: a, x, x))(1))
+"""
+    done = run_python(code, HLOOM_NUM_CPU_DEVICES="", PYTHONWARNINGS="error")
+    told = ["2", "1 1 HLOOM_CPU_0", "3 3 HLOOM_CPU_0", "1"]
+    assert (done.stdout.splitlines(), done.stderr) == (told, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("platforms", "told"),
+    [("hloom,cpu", "2 1 HLOOM_CPU_0"), ("cpu,hloom", "2 1 cpu:0"), (" ", "2 1 cpu:0")],
+)
+def test_platforms_that_are_asked_for(platforms, told):
+    done = run_python(f"import jax; {COUNTS}", 2, JAX_PLATFORMS=platforms.strip())
+    assert done.stdout.strip() == told, done.stderr
