@@ -24,7 +24,7 @@ from hloom.api import (
 from hloom.plugin.handlers import have_handlers
 from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import Region, without_regions
-from hloom.plugin.memories import memory_kinds
+from hloom.plugin.memories import memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.sharded import as_one, propagated, spreads
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
@@ -69,6 +69,7 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         as_one(module)
     else:
         module = read_program(code, form)
+    refuse_tiles(module)
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     executable = _executable(module, request, machine)
     deployment = Deployment(

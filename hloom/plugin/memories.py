@@ -1,4 +1,4 @@
-"""Kinds of memory that a program's arguments and results are asked to be in.
+"""Kinds of memory that a program's arguments and results are asked to be in, and layouts.
 
 All of them are the host's memory here, so a kind is a name that arrays carry, and moving an array
 from one to another is a copy.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.api import MEMORY_KINDS, HloError
+from hloom.api import MEMORY_KINDS, HloError, Module
 
 ATTRIBUTE = "mhlo.memory_kind"
 
@@ -48,3 +48,18 @@ def _number(attributes: Any) -> int:
             hint=f"kinds: {', '.join(MEMORY_KINDS)}",
         )
     return MEMORY_KINDS.index(kind)
+
+
+def refuse_tiles(module: Module) -> None:
+    """Arrays lie in any order of their dimensions, and without tiles."""
+    shape = module.entry_layout
+    leaves = (
+        [leaf for s in (*shape.parameters, shape.result) for leaf in s.leaves()] if shape else []
+    )
+    for leaf in leaves:
+        if leaf.is_array and leaf.layout is not None and leaf.layout.tiles:
+            raise HloError(
+                f"{module.name} has an argument or result in tiles: {leaf}",
+                rule="unimplemented",
+                hint="ask for an order of the dimensions alone, as in Layout((1, 0))",
+            )

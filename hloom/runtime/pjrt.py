@@ -16,6 +16,7 @@ from typing import Any
 from hloom.program.program import Program
 from hloom.runtime.executor import Executor, Parts
 from hloom.runtime.native import Pool, RandomState, library
+from hloom.types.layout import default_layout
 from hloom.types.shape import Shape
 
 TYPES = {
@@ -51,6 +52,7 @@ class _Array(ctypes.Structure):
         ("sharding_size", c_int64),
         ("whole", POINTER(c_int64)),
         ("offsets", POINTER(c_int64)),
+        ("layout", c_char_p),
     ]
 
 
@@ -311,8 +313,13 @@ def _array(shape: Shape, allocation: int, flags_or_offset: int, alive: list[Any]
     if shape.is_token:
         return _Array(-1, 0, TYPES["token"], 0, _held(_integers(()), alive))
     dims = _held(_integers(shape.dims), alive)
-    number = TYPES[shape.dtype.name]
-    return _Array(allocation, flags_or_offset, number, shape.rank, dims)
+    dtype, layout = shape.dtype, shape.layout
+    array = _Array(allocation, flags_or_offset, TYPES[dtype.name], shape.rank, dims)
+    if dtype.is_sub_byte and (layout is None or not layout.element_size_in_bits):
+        layout = (layout or default_layout(shape.rank)).replace(element_size_in_bits=dtype.bits)
+    if layout is not None and not layout.is_default:
+        array.layout = layout.text.encode()
+    return array
 
 
 def _cut(array: _Array, spread: Spread, alive: list[Any]) -> None:

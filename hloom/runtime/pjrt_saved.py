@@ -25,7 +25,7 @@ from hloom.runtime.call_sites import attributes_of
 from hloom.runtime.library import ABI_VERSION
 from hloom.runtime.pjrt import AnyExecutor, Deployment, Spread, described
 
-VERSION = 1
+VERSION = 2
 
 
 class _Writer:
@@ -97,6 +97,7 @@ def _write_arrays(to: _Writer, arrays: Sequence[Any], spreads: Sequence[Spread])
         to.text(spread.sharding)
         to.numbers(array.whole[: array.rank] if spread.offsets else ())
         to.numbers([x for place in spread.offsets for x in place])
+        to.text(array.layout or b"")
 
 
 def _write_sites(to: _Writer, program: Program) -> None:

@@ -5,6 +5,7 @@ JAX keeps its backends for the whole process, so the tests themselves must not i
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -50,11 +51,8 @@ def run_cases(names: list[str], devices: int = 1) -> dict[str, str]:
 
 
 def main(names: list[str]) -> None:
-    import jax_cases
-    import jax_cases_devices
-    import jax_cases_profile
-
-    cases = {**vars(jax_cases), **vars(jax_cases_devices), **vars(jax_cases_profile)}
+    files = sorted(HERE.glob("jax_cases*.py"))
+    cases = {k: v for f in files for k, v in vars(importlib.import_module(f.stem)).items()}
     for name in names:
         try:
             cases[name]()

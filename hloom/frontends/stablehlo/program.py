@@ -19,6 +19,7 @@ from hloom.base.registry import load_room
 from hloom.frontends.stablehlo.attributes import word
 from hloom.frontends.stablehlo.bindings import ir, is_name
 from hloom.frontends.stablehlo.constants import blobs_of
+from hloom.frontends.stablehlo.layout_modes import layout_modes
 from hloom.frontends.stablehlo.metadata import Locations, place_in
 from hloom.frontends.stablehlo.module_attributes import argument_attributes, module_attributes
 from hloom.frontends.stablehlo.registry import IMPORT, REFUSED, Importer
@@ -99,6 +100,7 @@ class Program:
         module.entry_layout = ProgramShape(shape.parameters, (), shape.result)
         module_attributes(self, self.mlir.operation)
         argument_attributes(self, self.functions[entry])
+        layout_modes(module, self.functions[entry])
         module.stack_frames = self.locations.index
         self._order()
         return module

@@ -4,8 +4,9 @@
 #include "entries.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
-                         int64_t rank, hl::pjrt::Value* value)
-    : value(value), device(hl::pjrt::of(memory)->device), memory(memory), type(type), rank(rank) {
+                         const hl::pjrt::Layout* layout, hl::pjrt::Value* value)
+    : value(value), device(hl::pjrt::of(memory)->device), memory(memory), type(type),
+      rank(static_cast<int64_t>(layout->minor_to_major.size())), layout(layout) {
   int64_t* own = rank <= kSmallRank ? small : new int64_t[rank];
   for (int64_t d = 0; d < rank; ++d) own[d] = dims[d];
   this->dims = own;
@@ -61,7 +62,7 @@ PJRT_Error* Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args* a) {
   a->layout.struct_size = sizeof(a->layout);
   a->layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
   a->layout.tiled.struct_size = sizeof(a->layout.tiled);
-  a->layout.tiled.minor_to_major = descending(a->buffer->rank);
+  a->layout.tiled.minor_to_major = a->buffer->layout->minor_to_major.data();
   a->layout.tiled.minor_to_major_size = a->buffer->rank;
   return nullptr;
 }
@@ -141,9 +142,13 @@ PJRT_Error* Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* a) {
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "a buffer of %lld bytes cannot be seen as one of %lld [bitcast]",
                     static_cast<long long>(there), static_cast<long long>(wanted));
+  const Layout* layout = nullptr;
+  if (PJRT_Error* error =
+          read_layout(a->device_layout, a->dims, rank, element_bytes(a->element_type), &layout))
+    return error;
   Value* value = held_value(a->buffer);
   if (value == nullptr) return deleted();
-  a->out_buffer = new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, rank, value);
+  a->out_buffer = new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, layout, value);
   return nullptr;
 }
 

@@ -23,6 +23,7 @@ typedef struct {
   int64_t sharding_size;
   const int64_t* whole;    // sizes of the whole array where `dims` are those of a shard, else null
   const int64_t* offsets;  // then: where the shard of each device begins, device by device
+  const char* layout;  // {0,1}; null: row-major
 } hl_pjrt_argument;
 
 typedef struct {
@@ -36,6 +37,7 @@ typedef struct {
   int64_t sharding_size;
   const int64_t* whole;
   const int64_t* offsets;
+  const char* layout;
 } hl_pjrt_result;
 
 typedef struct {

@@ -197,6 +197,15 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
                        "%s: argument %zu has %lld bytes, the program reads %lld [argument-size]",
                        program.name.c_str(), k, static_cast<long long>(inputs[k]->size),
                        static_cast<long long>(array.size));
+    } else if (arguments[k]->layout->bare != array.layout->bare &&
+               arguments[k]->rank == static_cast<int64_t>(array.dims.size())) {
+      inputs[k] = relaid(inputs[k], element_bytes(array.type), arguments[k]->dims,
+                         arguments[k]->layout, array.layout);
+      if (inputs[k] == nullptr)
+        error = failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+                         "no memory for argument %zu of %s in the layout it is read in "
+                         "[out-of-memory]",
+                         k, program.name.c_str());
     }
   }
   if (error != nullptr)
@@ -237,8 +246,7 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
     run.outputs[k] = new Value;
     run.outputs[k]->size = result.size;
     results[k] = new PJRT_Buffer(device->listed[result.memory_kind], result.type,
-                                 result.dims.data(), static_cast<int64_t>(result.dims.size()),
-                                 run.outputs[k]);
+                                 result.dims.data(), result.layout, run.outputs[k]);
   }
   Place place = place_of(*program, device, are_ready);
   if (place == Place::kHere && are_ready) {

@@ -11,9 +11,8 @@ HL_API int32_t hl_xla_ffi_call(hl_context* context, const hl_call_frame* frame);
 HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, void* id,
                                         const void* info);
 
-// Layouts are row-major, always; the text of a layout is what stands for it.
 struct PJRT_Layouts_MemoryLayout {
-  std::string text;
+  const hl::pjrt::Layout* layout;
 };
 
 struct PJRT_MemoryDescription {
@@ -26,39 +25,31 @@ namespace {
 
 // -- layouts
 
-PJRT_Layouts_MemoryLayout* row_major(int64_t rank) {
-  auto* made = new PJRT_Layouts_MemoryLayout;
-  made->text = "{";
-  for (int64_t d = rank - 1; d >= 0; --d) made->text += std::to_string(d) + (d > 0 ? "," : "");
-  made->text += "}";
-  return made;
-}
-
 PJRT_Error* layout_destroy(PJRT_Layouts_MemoryLayout_Destroy_Args* a) {
   delete a->layout;
   return nullptr;
 }
 
 PJRT_Error* layout_serialize(PJRT_Layouts_MemoryLayout_Serialize_Args* a) {
-  a->serialized_bytes = a->layout->text.data();
-  a->serialized_bytes_size = a->layout->text.size();
+  a->serialized_bytes = a->layout->layout->text.data();
+  a->serialized_bytes_size = a->layout->layout->text.size();
   a->serialized_layout = nullptr;
   a->serialized_layout_deleter = [](PJRT_Layouts_SerializedLayout*) {};
   return nullptr;
 }
 
 PJRT_Error* default_layout(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args* a) {
-  a->layout = row_major(static_cast<int64_t>(a->num_dims));
+  a->layout = new PJRT_Layouts_MemoryLayout{row_major(static_cast<int64_t>(a->num_dims))};
   return nullptr;
 }
 
 PJRT_Error* topology_layout(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args* a) {
-  a->layout = row_major(static_cast<int64_t>(a->num_dims));
+  a->layout = new PJRT_Layouts_MemoryLayout{row_major(static_cast<int64_t>(a->num_dims))};
   return nullptr;
 }
 
 PJRT_Error* buffer_layout(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args* a) {
-  a->layout = row_major(a->buffer->rank);
+  a->layout = new PJRT_Layouts_MemoryLayout{a->buffer->layout};
   return nullptr;
 }
 
@@ -66,7 +57,7 @@ template <typename Arrays>
 PJRT_Layouts_MemoryLayout** layouts_of(const Arrays& arrays, size_t* count) {
   auto** made = new PJRT_Layouts_MemoryLayout*[arrays.size() + 1];
   for (size_t k = 0; k < arrays.size(); ++k)
-    made[k] = row_major(static_cast<int64_t>(arrays[k].dims.size()));
+    made[k] = new PJRT_Layouts_MemoryLayout{arrays[k].layout};
   *count = arrays.size();
   return made;
 }

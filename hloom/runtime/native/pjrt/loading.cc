@@ -35,7 +35,7 @@ namespace hl::pjrt {
 namespace {
 
 constexpr std::string_view kMagic = "hloomjax";
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 constexpr int64_t kFeedCapacity = 1 << 16;
 constexpr int64_t kMostAllocations = 1 << 24;
 constexpr int kParts = 6;
@@ -317,6 +317,10 @@ std::vector<To> read_arrays(Reader* in, Loaded* held, int64_t To::*second) {
       array.offsets = offsets.data();
       if (whole.size() != dims.size()) in->is_whole = false;
     }
+    const std::string& layout = held->keep(in->text());
+    if (!layout.empty()) array.layout = layout.c_str();
+    if (dims.size() > static_cast<size_t>(kMostRank)) in->is_whole = false;
+    if (!layout.empty() && layout_of(layout, array.rank) == nullptr) in->is_whole = false;
     made.push_back(array);
   }
   return made;

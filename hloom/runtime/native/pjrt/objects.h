@@ -70,7 +70,23 @@ inline bool is_finished(const PJRT_Event* event) {
 
 enum class Owner : uint8_t { kNobody, kArena, kHost, kForeign };
 
-// The bytes of an array, row by row. `ready` says when they may be read.
+// How the elements of an array lie in memory. Interned, and never freed: equal ones are one object.
+struct Layout {
+  std::vector<int64_t> minor_to_major;
+  std::string text;    // {1,0:E(4)}: what follows the order is a name that changes nothing here
+  const Layout* bare;  // the order alone
+  bool is_row_major;
+};
+
+const Layout* row_major(int64_t rank);
+// Null: the text is no layout of that many dimensions.
+const Layout* layout_of(const std::string& text, int64_t rank);
+// The layout that the ABI states, null being row-major; an error for one that leaves gaps.
+PJRT_Error* read_layout(const PJRT_Buffer_MemoryLayout* given, const int64_t* dims, int64_t rank,
+                        int64_t item, const Layout** found);
+std::vector<int64_t> strides_of(const Layout* layout, const int64_t* dims, int64_t item);
+
+// The bytes of an array. `ready` says when they may be read.
 struct Value {
   std::atomic<int32_t> references{1};
   Owner owner = Owner::kNobody;
@@ -178,10 +194,11 @@ struct PJRT_Buffer {
   PJRT_Buffer_Type type;
   int64_t rank;
   const int64_t* dims;
+  const hl::pjrt::Layout* layout;
   int64_t small[kSmallRank];
 
-  PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims, int64_t rank,
-              hl::pjrt::Value* value);
+  PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
+              const hl::pjrt::Layout* layout, hl::pjrt::Value* value);
   ~PJRT_Buffer();
 };
 
@@ -202,16 +219,15 @@ Value* taken_value(PJRT_Buffer* buffer);
 // Bytes of an element in memory (types narrower than a byte take one); 0: no such type.
 int64_t element_bytes(PJRT_Buffer_Type type);
 int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank);
-bool is_row_major(const int64_t* strides, const int64_t* dims, int64_t rank, int64_t item);
-// Copies between row-major memory and memory with strides in bytes.
+// Whether elements stand where this layout, without gaps, has them.
+bool lie_as(const Layout* layout, const int64_t* strides, const int64_t* dims, int64_t item);
+// Copies between memories with strides in bytes.
 void copy_strided(char* to, const int64_t* to_strides, const char* from,
                   const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item);
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item);
-// The strides of a layout as the ABI states it; row-major for null.
-std::vector<int64_t> strides_of(const PJRT_Buffer_MemoryLayout* layout, const int64_t* dims,
-                                int64_t rank, int64_t item);
-// minor_to_major of row-major arrays: rank - 1 ... 0.
-const int64_t* descending(int64_t rank);
+// The value in another layout, when it is there; the one given is released. Null: there is no memory.
+Value* relaid(Value* from, int64_t item, const int64_t* dims, const Layout* before,
+              const Layout* after);
 constexpr int64_t kMostRank = 64;
 
 // Views, aliases and arguments of programs are aligned to this at least (CPU-14).

@@ -40,6 +40,8 @@ void fill(Array* to, const From& from, int64_t devices) {
   to->type = static_cast<PJRT_Buffer_Type>(from.type);
   to->dims.assign(from.dims, from.dims + from.rank);
   to->size = bytes_of(to->type, from.dims, from.rank);
+  to->layout = from.layout == nullptr ? nullptr : layout_of(from.layout, from.rank);
+  if (to->layout == nullptr) to->layout = row_major(from.rank);
   to->memory_kind = static_cast<int>(from.memory_kind);
   if (from.sharding != nullptr) to->sharding.assign(from.sharding, from.sharding_size);
   if (from.whole == nullptr) return;

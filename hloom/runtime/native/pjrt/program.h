@@ -23,6 +23,7 @@ struct Array {
   int64_t size;  // bytes of what a device has
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
+  const Layout* layout;  // of a shard as of the whole
   int memory_kind;
   std::string sharding;
   // Where a device has a shard only: sizes of the whole, its bytes, and where each shard begins.

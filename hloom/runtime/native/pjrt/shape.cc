@@ -1,5 +1,8 @@
 // Types, sizes and strides.
+#include <stdlib.h>
 #include <string.h>
+
+#include <algorithm>
 
 #include "objects.h"
 
@@ -32,39 +35,17 @@ int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank) {
 }
 
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item) {
-  std::vector<int64_t> strides(rank);
-  for (int64_t d = rank - 1; d >= 0; --d) {
-    strides[d] = item;
-    item *= dims[d];
-  }
-  return strides;
+  return strides_of(row_major(rank), dims, item);
 }
 
-bool is_row_major(const int64_t* strides, const int64_t* dims, int64_t rank, int64_t item) {
-  for (int64_t d = 0; d < rank; ++d)
+bool lie_as(const Layout* layout, const int64_t* strides, const int64_t* dims, int64_t item) {
+  bool alike = true;
+  for (int64_t d : layout->minor_to_major) {
     if (dims[d] == 0) return true;
-  for (int64_t d = rank - 1; d >= 0; --d) {
-    if (dims[d] != 1 && strides[d] != item) return false;
+    alike = alike && (dims[d] == 1 || strides[d] == item);
     item *= dims[d];
   }
-  return true;
-}
-
-std::vector<int64_t> strides_of(const PJRT_Buffer_MemoryLayout* layout, const int64_t* dims,
-                                int64_t rank, int64_t item) {
-  std::vector<int64_t> strides = row_major_strides(dims, rank, item);
-  if (layout == nullptr) return strides;
-  if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
-    for (int64_t d = 0; d < rank && d < static_cast<int64_t>(layout->strides.num_byte_strides); ++d)
-      strides[d] = layout->strides.byte_strides[d];
-    return strides;
-  }
-  for (int64_t k = 0; k < static_cast<int64_t>(layout->tiled.minor_to_major_size); ++k) {
-    int64_t d = layout->tiled.minor_to_major[k];
-    strides[d] = item;
-    item *= dims[d];
-  }
-  return strides;
+  return alike;
 }
 
 namespace {
@@ -79,43 +60,55 @@ struct Wide {
   char bytes[16];
 };
 
+// A dimension of two memories.
+struct Walk {
+  int64_t size, to, from;
+};
+
+// Along the last dimension, for every place of those before it.
+void copy_rows(char* to, const char* from, const Walk* walk, const Walk* last, int64_t item) {
+  if (walk != last) {
+    for (int64_t k = 0; k < walk->size; ++k)
+      copy_rows(to + k * walk->to, from + k * walk->from, walk + 1, last, item);
+    return;
+  }
+  if (walk->to == item && walk->from == item) {
+    memcpy(to, from, walk->size * item);
+    return;
+  }
+  switch (item) {
+    case 1: return copy_row<int8_t>(to, walk->to, from, walk->from, walk->size);
+    case 2: return copy_row<int16_t>(to, walk->to, from, walk->from, walk->size);
+    case 4: return copy_row<int32_t>(to, walk->to, from, walk->from, walk->size);
+    case 8: return copy_row<int64_t>(to, walk->to, from, walk->from, walk->size);
+    default: return copy_row<Wide>(to, walk->to, from, walk->from, walk->size);
+  }
+}
+
 }  // namespace
 
 void copy_strided(char* to, const int64_t* to_strides, const char* from,
                   const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item) {
-  if (rank == 0) {
-    memcpy(to, from, item);
-    return;
+  std::vector<Walk> walks;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (dims[d] == 0) return;
+    if (dims[d] > 1) walks.push_back({dims[d], to_strides[d], from_strides[d]});
   }
-  if (is_row_major(to_strides, dims, rank, item) && is_row_major(from_strides, dims, rank, item)) {
-    for (int64_t d = 0; d < rank; ++d) item *= dims[d];
-    memcpy(to, from, item);
-    return;
+  // Outermost what lies farthest apart where it is written; what follows on becomes one.
+  std::stable_sort(walks.begin(), walks.end(), [](const Walk& a, const Walk& b) {
+    return std::abs(a.to) > std::abs(b.to);
+  });
+  std::vector<Walk> merged;
+  for (const Walk& walk : walks) {
+    Walk* outer = merged.empty() ? nullptr : &merged.back();
+    if (outer != nullptr && outer->to == walk.to * walk.size &&
+        outer->from == walk.from * walk.size)
+      *outer = {outer->size * walk.size, walk.to, walk.from};
+    else
+      merged.push_back(walk);
   }
-  if (rank > 1) {
-    for (int64_t k = 0; k < dims[0]; ++k)
-      copy_strided(to + k * to_strides[0], to_strides + 1, from + k * from_strides[0],
-                   from_strides + 1, dims + 1, rank - 1, item);
-    return;
-  }
-  switch (item) {
-    case 1: return copy_row<int8_t>(to, to_strides[0], from, from_strides[0], dims[0]);
-    case 2: return copy_row<int16_t>(to, to_strides[0], from, from_strides[0], dims[0]);
-    case 4: return copy_row<int32_t>(to, to_strides[0], from, from_strides[0], dims[0]);
-    case 8: return copy_row<int64_t>(to, to_strides[0], from, from_strides[0], dims[0]);
-    default: return copy_row<Wide>(to, to_strides[0], from, from_strides[0], dims[0]);
-  }
-}
-
-const int64_t* descending(int64_t rank) {
-  static const auto numbers = [] {
-    struct {
-      int64_t at[kMostRank];
-    } made{};
-    for (int64_t k = 0; k < kMostRank; ++k) made.at[k] = kMostRank - 1 - k;
-    return made;
-  }();
-  return numbers.at + kMostRank - rank;
+  if (merged.empty()) merged.push_back({1, item, item});
+  copy_rows(to, from, merged.data(), &merged.back(), item);
 }
 
 }  // namespace hl::pjrt

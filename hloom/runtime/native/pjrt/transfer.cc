@@ -53,13 +53,41 @@ void copy_when_ready(Value* from, char* to, int64_t offset, int64_t size, PJRT_E
 
 }  // namespace
 
+Value* relaid(Value* from, int64_t item, const int64_t* dims, const Layout* before,
+              const Layout* after) {
+  int64_t rank = static_cast<int64_t>(before->minor_to_major.size());
+  Value* to = new_value(from->size);
+  if (to == nullptr) {
+    release(from);
+    return nullptr;
+  }
+  std::vector<int64_t> sizes(dims, dims + rank);
+  std::vector<int64_t> old = strides_of(before, dims, item), own = strides_of(after, dims, item);
+  PJRT_Event* done = new PJRT_Event;
+  to->ready = retained(done);
+  retained(to);  // its memory must be there when the copy comes
+  when_finished(from->ready, [=](int code, const std::string& message) {
+    if (code == 0 && to->size > 0)
+      copy_strided(static_cast<char*>(to->data), own.data(), static_cast<char*>(from->data),
+                   old.data(), sizes.data(), rank, item);
+    finish(done, code, message);
+    release(done);
+    release(to);
+    release(from);
+  });
+  return to;
+}
+
 PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a) {
   int64_t rank = static_cast<int64_t>(a->num_dims);
   if (PJRT_Error* error = checked(a->type, a->num_dims)) return error;
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t item = element_bytes(a->type), size = bytes_of(a->type, a->dims, rank);
+  const Layout* layout = nullptr;
+  if (PJRT_Error* error = read_layout(a->device_layout, a->dims, rank, item, &layout)) return error;
+  bool dense = a->num_byte_strides == 0 ? layout->is_row_major
+                                        : lie_as(layout, a->byte_strides, a->dims, item);
   Span span("BufferFromHost", size);
-  bool dense = a->num_byte_strides == 0 || is_row_major(a->byte_strides, a->dims, rank, item);
   bool may_share = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                    a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
   Value* value;
@@ -73,18 +101,18 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   } else {
     value = new_value(size);
     if (value == nullptr) return no_memory(size);
-    if (size > 0) {
-      if (dense) {
-        memcpy(value->data, a->data, size);
-      } else {
-        std::vector<int64_t> strides = row_major_strides(a->dims, rank, item);
-        copy_strided(static_cast<char*>(value->data), strides.data(),
-                     static_cast<const char*>(a->data), a->byte_strides, a->dims, rank, item);
-      }
+    if (dense) {
+      if (size > 0) memcpy(value->data, a->data, size);
+    } else {
+      std::vector<int64_t> own = strides_of(layout, a->dims, item);
+      std::vector<int64_t> given = row_major_strides(a->dims, rank, item);
+      if (a->num_byte_strides != 0) given.assign(a->byte_strides, a->byte_strides + rank);
+      copy_strided(static_cast<char*>(value->data), own.data(), static_cast<const char*>(a->data),
+                   given.data(), a->dims, rank, item);
     }
     a->done_with_host_buffer = done_event();
   }
-  a->buffer = new PJRT_Buffer(memory, a->type, a->dims, rank, value);
+  a->buffer = new PJRT_Buffer(memory, a->type, a->dims, layout, value);
   return nullptr;
 }
 
@@ -93,9 +121,10 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
   if (PJRT_Error* error = checked(a->element_type, a->num_dims)) return error;
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t item = element_bytes(a->element_type), size = bytes_of(a->element_type, a->dims, rank);
-  std::vector<int64_t> strides = strides_of(a->layout, a->dims, rank, item);
+  const Layout* layout = nullptr;
+  if (PJRT_Error* error = read_layout(a->layout, a->dims, rank, item, &layout)) return error;
   Value* value;
-  if (is_row_major(strides.data(), a->dims, rank, item) && is_aligned(a->device_buffer_ptr)) {
+  if (is_aligned(a->device_buffer_ptr)) {
     value = new Value;
     value->owner = Owner::kForeign;
     value->data = a->device_buffer_ptr;
@@ -105,15 +134,11 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
   } else {
     value = new_value(size);
     if (value == nullptr) return no_memory(size);
-    std::vector<int64_t> own = row_major_strides(a->dims, rank, item);
-    if (size > 0)
-      copy_strided(static_cast<char*>(value->data), own.data(),
-                   static_cast<const char*>(a->device_buffer_ptr), strides.data(), a->dims, rank,
-                   item);
+    if (size > 0) memcpy(value->data, a->device_buffer_ptr, size);
     if (a->on_delete_callback != nullptr)
       a->on_delete_callback(a->device_buffer_ptr, a->on_delete_callback_arg);
   }
-  a->buffer = new PJRT_Buffer(memory, a->element_type, a->dims, rank, value);
+  a->buffer = new PJRT_Buffer(memory, a->element_type, a->dims, layout, value);
   return nullptr;
 }
 
@@ -121,20 +146,29 @@ PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuff
   int64_t rank = static_cast<int64_t>(a->shape_num_dims);
   if (PJRT_Error* error = checked(a->shape_element_type, a->shape_num_dims)) return error;
   int64_t size = bytes_of(a->shape_element_type, a->shape_dims, rank);
+  const Layout* layout = nullptr;
+  if (PJRT_Error* error = read_layout(a->shape_layout, a->shape_dims, rank,
+                                      element_bytes(a->shape_element_type), &layout))
+    return error;
   Value* value = new_value(size);
   if (value == nullptr) return no_memory(size);
   a->buffer = new PJRT_Buffer(memory_of(a->memory, a->device, a->client), a->shape_element_type,
-                              a->shape_dims, rank, value);
+                              a->shape_dims, layout, value);
   return nullptr;
 }
 
 PJRT_Error* Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* a) {
+  int64_t rank = static_cast<int64_t>(a->shape_num_dims);
   if (PJRT_Error* error = checked(a->shape_element_type, a->shape_num_dims)) return error;
+  const Layout* layout = nullptr;
+  if (PJRT_Error* error = read_layout(a->shape_layout, a->shape_dims, rank,
+                                      element_bytes(a->shape_element_type), &layout))
+    return error;
   auto* value = new Value;
-  value->size = bytes_of(a->shape_element_type, a->shape_dims, a->shape_num_dims);
+  value->size = bytes_of(a->shape_element_type, a->shape_dims, rank);
   value->ready = failed_event(a->error_code, std::string(a->error_message, a->error_message_size));
   a->buffer = new PJRT_Buffer(memory_of(a->memory, nullptr, a->client), a->shape_element_type,
-                              a->shape_dims, static_cast<int64_t>(a->shape_num_dims), value);
+                              a->shape_dims, layout, value);
   return nullptr;
 }
 
@@ -152,31 +186,19 @@ PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "an array of %lld bytes does not fit into %zu [host-buffer]",
                     static_cast<long long>(size), a->dst_size);
+  const Layout* wanted = buffer->layout;
+  if (a->host_layout != nullptr) {
+    PJRT_Error* error = read_layout(a->host_layout, buffer->dims, buffer->rank, item, &wanted);
+    if (error != nullptr) return error;
+  }
   Value* value = held_value(buffer);
   if (value == nullptr) return deleted();
-  std::vector<int64_t> strides = strides_of(a->host_layout, buffer->dims, buffer->rank, item);
-  auto* copied = new PJRT_Event;
-  a->event = copied;
-  if (is_row_major(strides.data(), buffer->dims, buffer->rank, item)) {
-    copy_when_ready(value, static_cast<char*>(a->dst), 0, size, copied);
-  } else {
-    retained(value);
-    retained(copied);
-    std::vector<int64_t> dims(buffer->dims, buffer->dims + buffer->rank);
-    auto* to = static_cast<char*>(a->dst);
-    when_finished(value->ready, [=](int code, const std::string& message) {
-      Span span("BufferToHost", value->size);
-      if (code == 0 && value->size > 0) {
-        int64_t rank = static_cast<int64_t>(dims.size());
-        std::vector<int64_t> own = row_major_strides(dims.data(), rank, item);
-        copy_strided(to, strides.data(), static_cast<char*>(value->data), own.data(), dims.data(),
-                     rank, item);
-      }
-      finish(copied, code, message);
-      release(copied);
-      release(value);
-    });
+  if (wanted->bare != buffer->layout->bare) {
+    value = relaid(value, item, buffer->dims, buffer->layout, wanted);
+    if (value == nullptr) return no_memory(size);
   }
+  a->event = new PJRT_Event;
+  copy_when_ready(value, static_cast<char*>(a->dst), 0, size, a->event);
   release(value);
   return nullptr;
 }
@@ -223,7 +245,7 @@ static PJRT_Error* copied_to(PJRT_Buffer* buffer, PJRT_Memory* memory, PJRT_Buff
     });
   }
   release(from);
-  *made = new PJRT_Buffer(memory, buffer->type, buffer->dims, buffer->rank, to);
+  *made = new PJRT_Buffer(memory, buffer->type, buffer->dims, buffer->layout, to);
   return nullptr;
 }
 

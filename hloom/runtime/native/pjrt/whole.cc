@@ -20,8 +20,8 @@ size_t first_with(const Array& array, size_t device) {
 
 void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole) {
   int64_t rank = static_cast<int64_t>(array.dims.size()), item = element_bytes(array.type);
-  std::vector<int64_t> of_whole = row_major_strides(array.whole.data(), rank, item);
-  std::vector<int64_t> of_shard = row_major_strides(array.dims.data(), rank, item);
+  std::vector<int64_t> of_whole = strides_of(array.layout, array.whole.data(), item);
+  std::vector<int64_t> of_shard = strides_of(array.layout, array.dims.data(), item);
   for (int64_t d = 0; d < rank; ++d) whole += array.begin(device)[d] * of_whole[d];
   if (array.size == 0) return;
   if (into_whole)
@@ -139,8 +139,7 @@ void make_results(WholeRun* run, const PJRT_LoadedExecutable& executable, PJRT_E
       }
       run->outputs.push_back(value);
       lists[d][k] = new PJRT_Buffer(executable.devices[d]->listed[result.memory_kind], result.type,
-                                    result.dims.data(), static_cast<int64_t>(result.dims.size()),
-                                    retained(value));
+                                    result.dims.data(), result.layout, retained(value));
     }
   }
 }

@@ -1,0 +1,27 @@
+"""Layouts on hloom: every case of jax_cases_layouts.py, in a child process."""
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.child import run_cases
+
+if importlib.util.find_spec("jax") is None:
+    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+
+CASES = Path(__file__).with_name("jax_cases_layouts.py").read_text()
+NAMES = re.findall(r"^def (case_\w+)", CASES, re.M)
+
+
+@cache
+def ended() -> dict[str, str]:
+    return run_cases(NAMES, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*NAMES, "exit"])
+def test_case(name):
+    assert not (told := ended()[name]), told
