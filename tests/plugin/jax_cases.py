@@ -185,8 +185,8 @@ def case_donation():
     y = step(x)
     assert x.is_deleted() and y.unsafe_buffer_pointer() == place
     view = np.asarray(y)
-    z = step(y)  # its memory is seen elsewhere, so the program works on a copy
-    assert y.is_deleted() and z.unsafe_buffer_pointer() != place
+    z = step(y)  # its memory is seen elsewhere, so it stays, and the program works on a copy
+    assert not y.is_deleted() and z.unsafe_buffer_pointer() != place
     assert (view == 2).all() and (np.asarray(z) == 3).all()
     given = np.zeros(1024, np.float32)
     step(jax.device_put(given))
@@ -267,7 +267,7 @@ def case_options():
     lowered = jax.jit(lambda a: a + 1).lower(VECTOR)
     fast = lowered.compile(compiler_options={"xla_cpu_enable_fast_math": True})
     assert np.array_equal(np.asarray(fast(VECTOR)), VECTOR + 1)
-    with np.testing.assert_raises_regex(Exception, "no option --nonsense"):
+    with np.testing.assert_raises_regex(Exception, "No such compile option: .nonsense."):
         lowered.compile(compiler_options={"nonsense": 1})
 
 

@@ -13,11 +13,11 @@ if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
 
 HERE = Path(__file__).parent
-FILES = ("jax_cases.py", "jax_cases_devices.py", "jax_cases_profile.py")
-NARROW, WIDE, PROFILE = (
+FILES = ("jax_cases.py", "jax_cases_devices.py", "jax_cases_profile.py", "jax_cases_api.py")
+NARROW, WIDE, PROFILE, API = (
     re.findall(r"^def (case_\w+)", (HERE / file).read_text(), re.M) for file in FILES
 )
-NAMES = [*NARROW, *WIDE, *PROFILE]
+NAMES = [*NARROW, *WIDE, *PROFILE, *API]
 GROUP = 8
 
 
@@ -30,8 +30,9 @@ def group_of(name: str) -> tuple[tuple[str, ...], int]:
     """The cases that share a child process, and its devices."""
     if name in WIDE:
         return tuple(WIDE), 4
-    if name in PROFILE:
-        return tuple(PROFILE), 1
+    for cases in (PROFILE, API):
+        if name in cases:
+            return tuple(cases), 1
     first = NARROW.index(name) // GROUP * GROUP
     return tuple(NARROW[first : first + GROUP]), 1
 

@@ -4,6 +4,9 @@
 // than it takes. How long it takes is what earlier runs took.
 #include <alloca.h>
 #include <string.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
 
 #include "entries.h"
 #include "profiler.h"
@@ -20,6 +23,8 @@ constexpr int64_t kWorthAThreadNs = 100'000;
 // Calls of the host are not waited for by anything else meanwhile, and come in the caller's order.
 constexpr int64_t kWorthAThreadForCallersNs = 2'000'000;
 constexpr size_t kFewAllocations = 256;
+// A copy of this takes less than a run that is worth a thread.
+constexpr int64_t kMostToCopy = 1 << 18;
 
 // The argument's memory, which the program writes: its own if nobody else holds it, else a copy.
 bool make_writable(Value** input) {
@@ -166,12 +171,21 @@ bool is_donatable(const PJRT_ExecuteOptions* options, size_t argument) {
   return true;
 }
 
-PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& program) {
+// Somebody looks at its memory, for as long as they like: it stays as it is, and is not given away.
+bool is_viewed(PJRT_Buffer* buffer) {
+  std::lock_guard<Spin> guard(buffer->lock);
+  return buffer->external_count > 0;
+}
+
+PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& program,
+                     bool donated) {
   for (size_t other = 0; other < k; ++other)
     if (arguments[other] == arguments[k])
       return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                      "Attempt to donate the same buffer twice in Execute() (%s: argument %zu is the "
-                      "buffer that argument %zu donates) [donation]",
+                      "Attempt to %s in Execute() (%s: argument %zu is the buffer that argument "
+                      "%zu donates) [donation]",
+                      donated ? "donate the same buffer twice"
+                              : "use a buffer that was previously donated in the same call",
                       program.name.c_str(), k, other);
   return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                   "Invalid buffer passed to Execute() as argument %zu of %s: Buffer has been "
@@ -188,10 +202,17 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
   size_t k = 0;
   for (; k < count && error == nullptr; ++k) {
     const Array& array = program.arguments[k];
-    bool donated = (array.flags & HL_PJRT_DONATED) && is_donatable(options, k);
+    bool donated = (array.flags & HL_PJRT_DONATED) && is_donatable(options, k) &&
+                   !is_viewed(arguments[k]);
     inputs[k] = donated ? taken_value(arguments[k]) : held_value(arguments[k]);
     if (inputs[k] == nullptr) {
-      error = unusable(arguments, k, program);
+      error = unusable(arguments, k, program, donated);
+    } else if (donated && inputs[k]->references.load(std::memory_order_acquire) > 1 &&
+               std::find(arguments, arguments + k, arguments[k]) != arguments + k) {
+      error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                       "Attempt to donate a buffer which is also used by the same call to Execute() "
+                       "(%s: argument %zu is given before, too) [donation]",
+                       program.name.c_str(), k);
     } else if (inputs[k]->size < array.size) {
       error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                        "%s: argument %zu has %lld bytes, the program reads %lld [argument-size]",
@@ -211,6 +232,31 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
   if (error != nullptr)
     for (size_t held = 0; held < k; ++held) release(inputs[held]);
   return error;
+}
+
+void own_small(Value** inputs, size_t count) {
+  for (size_t k = 0; k < count; ++k) {
+    Value* value = inputs[k];
+    if (value == nullptr || value->owner != Owner::kHost || value->size > kMostToCopy) continue;
+    Value* copy = new_value(value->size);
+    if (copy == nullptr) continue;
+    memcpy(copy->data, value->data, value->size);
+    release(value);
+    inputs[k] = copy;
+  }
+}
+
+PJRT_Error* fits_memory(const Program& program) {
+  if (program.run_ns.load(std::memory_order_relaxed) >= 0) return nullptr;
+  struct sysinfo machine;
+  if (sysinfo(&machine) != 0) return nullptr;
+  uint64_t there = (machine.totalram + machine.totalswap) * machine.mem_unit;
+  for (const hl_pjrt_block& block : program.blocks)
+    if (static_cast<uint64_t>(block.size_bytes) > there)
+      return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+                      "Out of memory allocating %lld bytes for a run of %s [out-of-memory]",
+                      static_cast<long long>(block.size_bytes), program.name.c_str());
+  return nullptr;
 }
 
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready) {
@@ -249,6 +295,7 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
                                  result.dims.data(), result.layout, run.outputs[k]);
   }
   Place place = place_of(*program, device, are_ready);
+  if (place != Place::kHere) own_small(values, argument_count);
   if (place == Place::kHere && are_ready) {
     std::string message;
     int code = execute(&run, &message);
@@ -297,6 +344,7 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "%s runs on %zu devices, arguments for %zu were given [device-count]",
                     program->name.c_str(), wanted, a->num_devices);
+  if (PJRT_Error* error = fits_memory(*program)) return error;
   if (program->is_whole()) return launch_whole(a);
   for (size_t d = 0; d < wanted; ++d) {
     PJRT_Device* device = a->execute_device != nullptr ? a->execute_device

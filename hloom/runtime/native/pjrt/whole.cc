@@ -171,7 +171,9 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
   make_results(run, executable, done, a->output_lists);
   for (size_t d = 0; d < run->devices && a->device_complete_events != nullptr; ++d)
     a->device_complete_events[d] = retained(done);
-  switch (place_of(*run->program, run->device, are_ready)) {
+  Place place = place_of(*run->program, run->device, are_ready);
+  if (place != Place::kHere) own_small(run->inputs.data(), run->inputs.size());
+  switch (place) {
     case Place::kHere: finish_whole(run, done); break;
     case Place::kCallers: push(run->device->callers, [=] { finish_whole(run, done); }); break;
     case Place::kPrograms: push(run->device->programs, [=] { finish_whole(run, done); }); break;
