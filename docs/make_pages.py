@@ -347,6 +347,7 @@ OTHER_RULES = {
     "unpartitioned": "A program that is spread over devices is partitioned before it is compiled.",
     "wire": "Bytes are a whole message of the kind expected.",
     "inspect-sharding": "The function that is told a sharding can be called, and fails not.",
+    "custom-partitioning": "custom_partitioning has code for one device, on even parts.",
     "jax-version": "jax and jaxlib are of versions that hloom works with.",
     "memory-kind": "A kind of memory is device, pinned_host or unpinned_host.",
     "program-format": "A program comes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`.",

@@ -15,7 +15,9 @@ import numpy as np
 
 from hloom.api import HandlerCall, HandlerError, is_handled, register_handler
 
-TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+PARTITIONED = "xla_ffi_partitioned_python_cpu_callback"
+"""Called with what each device has, by one that has arrays on several."""
+TARGETS = ("xla_ffi_python_cpu_callback", PARTITIONED)
 USER_DATA_TYPE = 7357244197867843242
 """The number of the type of JAX's user data."""
 

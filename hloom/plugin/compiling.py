@@ -26,6 +26,7 @@ from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import Region, without_regions
 from hloom.plugin.memories import memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
+from hloom.plugin.partitioning import with_partitions
 from hloom.plugin.sharded import as_one, propagated, spreads
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.wire import bytes_field, fields, number_field
@@ -57,14 +58,16 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     arguments: tuple[Spread, ...] = ()
     results: tuple[Spread, ...] = ()
     regions: tuple[Compiled, ...] = ()
+    found: list[Region] = []
     machine = machine_of(topology)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
     if request.partitions > 1:
         if form == "mlir":
             code, found = without_regions(propagated(code), request.partitions)
-            regions = tuple([_region(each, request, machine) for each in found])
         module = read_program(code, form)
         tell_shardings(module)
+        found += with_partitions(module, request.partitions, len(found))
+        regions = tuple([_region(each, request, machine) for each in found])
         arguments, results = spreads(module, request.partitions)
         as_one(module)
     else:

@@ -60,10 +60,39 @@ def propagated(code: bytes) -> bytes:
     from jaxlib.mlir.passmanager import PassManager
 
     with parsed(code) as module:
+        for op in [op for op in walked(module.operation) if op.name == "stablehlo.composite"]:
+            _without_composite(op)
         PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
         calls = [op for op in walked(module.operation) if op.name == "stablehlo.custom_call"]
         name_functions(calls)
         return written(module)
+
+
+def _without_composite(op: Any) -> None:
+    """Put what Shardy knows in place of a composite: its own top_k, or a call of the function."""
+    from jaxlib.mlir import ir
+
+    given, attributes = op.attributes, {}
+    if ir.StringAttr(given["name"]).value == "chlo.top_k":
+        name = "stablehlo.custom_call"
+        attributes["call_target_name"] = ir.StringAttr.get("mhlo.topk")
+        attributes["mhlo.attributes"] = ir.DictAttr.get(
+            {"largest": ir.BoolAttr.get(True), "k": given["composite_attributes"]["k"]}
+        )
+    else:
+        name = "func.call"
+        attributes["callee"] = given["decomposition"]
+    made = ir.Operation.create(
+        name,
+        results=[r.type for r in op.results],
+        operands=list(op.operands),
+        attributes=attributes,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for old, new in zip(op.results, made.results):
+        old.replace_all_uses_with(new)
+    op.erase()
 
 
 def walked(op: Any) -> Iterator[Any]:

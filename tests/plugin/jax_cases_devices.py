@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import io_callback, serialize_executable
+from jax.experimental.custom_partitioning import custom_partitioning
 from jax_cases import BUILT_IN, HLOOM, VECTOR
 
 
@@ -305,3 +306,60 @@ def case_several_devices_ordered_callbacks_in_regions():
     jax.effects_barrier()
     np.testing.assert_array_equal(np.asarray(got), GRID * 2)
     assert sorted(seen) == [0] * 4 + [1] * 4
+
+
+def case_several_devices_custom_partitioning():
+    """The code that `def_partition` writes runs on shards as it wants them, and meets."""
+    over, asked = mesh(2, 2), []
+
+    @custom_partitioning
+    def multiply(a, b):
+        return a @ b
+
+    def partition(over, given, result):
+        asked.append([given[0].sharding.spec, given[1].sharding.spec, result.sharding.spec])
+        place = [jax.sharding.NamedSharding(over, p) for p in (P("x", "y"), P("y"), P("x", None))]
+
+        def of_one(a, b):
+            assert a.shape == (4, 4) and b.shape == (4, 8)
+            return lax.psum(a @ b, "y") + 1
+
+        return over, of_one, place[2], tuple(place[:2])
+
+    multiply.def_partition(partition, sharding_rule="i k, k j -> i j", reduction_factors=("k",))
+    a, b = spread(GRID, over, "x", "y"), spread(GRID.T.copy(), over, "y")
+    with over:
+        got = jax.jit(lambda a, b: multiply(a, b) * 2)(a, b)
+    assert asked == [[P("x", "y"), P("y", None), P("x", None)]]
+    np.testing.assert_allclose(np.asarray(got), (GRID @ GRID.T + 1) * 2, rtol=1e-5)
+
+    def no_code(*given):
+        raise ValueError("not today")
+
+    multiply.def_partition(no_code, sharding_rule="i k, k j -> i j", reduction_factors=("k",))
+    with over, np.testing.assert_raises_regex(jax.errors.JaxRuntimeError, "not today"):
+        jax.jit(multiply)(a, b)
+
+
+def case_several_devices_callbacks_of_parts():
+    seen: list[Any] = []
+
+    @jax.jit
+    def f(a):
+        jax.debug.callback(lambda v: seen.append(np.asarray(v)), a, partitioned=True)
+        return a + 1
+
+    f(spread(GRID, mesh(2, 2), "x", "y")).block_until_ready()
+    jax.effects_barrier()
+    assert sorted(v.sum() for v in seen) == sorted(GRID.reshape(2, 4, 2, 4).sum((1, 3)).ravel())
+
+
+def case_several_devices_top_k_and_composites_keep_shardings():
+    a = spread(GRID, mesh(2, 2), "x", "y")
+    values, indices = jax.jit(lambda a: lax.top_k(a, 3))(a)
+    assert values.sharding.spec == indices.sharding.spec == P("x")
+    np.testing.assert_array_equal(np.asarray(values), GRID[:, :-4:-1])
+    own = lax.composite(lambda x: jnp.sin(x) * 2, "mine.double_sine")
+    got = jax.jit(own)(a)
+    assert got.sharding == a.sharding
+    np.testing.assert_allclose(np.asarray(got), np.sin(GRID) * 2, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,173 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+"""Operations whose code for one device somebody else writes: `custom_partitioning`.
+
+JAX leaves a custom call for such an operation. Once Shardy has said how its operands and results
+stand, the function that was given to `def_partition` is asked for the code of one device, and how
+that wants them. The call becomes one of a region (`manual.py`): operands are cut so, the code runs
+for all devices at the same time, results are joined. A callback that wants the part of each device
+(`debug.callback(..., partitioned=True)`) is such a region, too: itself, on shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hloom.api import HloError, Instruction, Module, Spread, sharding_bytes
+from hloom.plugin.callbacks import PARTITIONED
+from hloom.plugin.collectives import Places, as_call, collectives
+from hloom.plugin.manual import REGION_TARGET, Region
+from hloom.plugin.sharded import parsed, written
+
+TARGET = "CustomSPMDPartitioning"
+
+
+def with_partitions(module: Module, partitions: int, first: int) -> list[Region]:
+    """Regions in place of such calls, of which the first has the number `first`."""
+    regions: list[Region] = []
+    for c in module.computations_in_order():
+        for i in c.instructions:
+            make = _MAKERS.get(i.attrs.custom_call_target) if i.opcode == "custom-call" else None
+            # A callback that returns something is one of the whole: nobody says how to join it.
+            if make is not None and (make is _asked or not _arrays(i.shape)):
+                regions.append(make(i, partitions))
+                _call_region(i, first + len(regions) - 1)
+    return regions
+
+
+def _call_region(i: Instruction, number: int) -> None:
+    """Make a custom call one of a region."""
+    i.attrs = replace(
+        i.attrs,
+        custom_call_target=REGION_TARGET,
+        custom_call_has_side_effect=True,
+        api_version="API_VERSION_TYPED_FFI",
+    )
+    i.backend_config = replace(i.backend_config, raw=f"{{region = {number} : i64}}")
+
+
+def _asked(i: Instruction, partitions: int) -> Region:
+    """The code of one device for this operation, as whoever registered it writes it."""
+    from jax._src import custom_partitioning as registered
+    from jaxlib import xla_client as xc
+
+    key = (i.backend_config.raw if i.backend_config is not None else "").encode()
+    if key not in registered._sharding_callbacks:
+        raise HloError(
+            "who registered this custom_partitioning is gone",
+            instruction=f"%{i.name} ({i.opcode})",
+            rule="custom-partitioning",
+            hint="compile in the process that lowered the function",
+        )
+    given = [_hlo_sharding(x.sharding) for x in i.operands]
+    shapes = [_shape(x.shape) for x in i.operands]
+    results = _arrays(i.shape)
+    wanted = [None] * len(results) if i.sharding is None else i.sharding.elements or [i.sharding]
+    made = [_hlo_sharding(s) for s in wanted]
+    shape = _shape(results[0])
+    sharding = made[0]
+    if i.shape.is_tuple:
+        shape = xc.Shape.tuple_shape([_shape(s) for s in results])
+        sharding = xc.HloSharding.tuple_sharding(shape, made)
+    code, into, out = registered._custom_partitioning_partition(shapes, given, shape, sharding, key)
+    outs = out.tuple_elements() if i.shape.is_tuple else [out]
+    return Region(
+        _code_of_one(code, partitions),
+        partitions,
+        tuple([_spread(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]),
+        tuple([_spread(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
+    )
+
+
+def _arrays(shape: Any) -> list[Any]:
+    return [s for _, s in shape.subshapes() if not s.is_tuple]
+
+
+def _code_of_one(code: bytes, partitions: int) -> bytes:
+    """The program of one device, in which collectives meet those of the others."""
+    numbers = range(partitions)
+    axis = {d: {"": d} for d in numbers}
+    places = Places({d: d for d in numbers}, axis, tuple(axis.values()), {"": partitions})
+    with parsed(code) as module:
+        for op in list(collectives(module.operation)):
+            as_call(op, [places])
+        return written(module)
+
+
+def _shape(shape: Any) -> Any:
+    """One of hloom as one of jaxlib."""
+    from jaxlib import xla_client as xc
+
+    return xc.Shape.array_shape(shape.dtype.numpy, shape.dims)
+
+
+def _hlo_sharding(sharding: Any) -> Any:
+    """The same; whole on every device where there is none."""
+    from jaxlib import xla_client as xc
+
+    if sharding is None or sharding.tiled().kind not in ("tiled", "replicated", "maximal"):
+        return xc.HloSharding.replicate()
+    message = xc.OpSharding()
+    message.ParseFromString(sharding_bytes(sharding.tiled()))
+    return xc.HloSharding.from_proto(message)
+
+
+def _spread(sharding: Any, shape: Any, partitions: int, i: Instruction) -> Spread:
+    """Where the part of each device begins; `HloError` where parts have several sizes."""
+    from jax._src.op_shardings import op_sharding_to_indices
+
+    if sharding.is_replicated():
+        return Spread()
+    sizes = tuple(sharding.tile(_shape(shape)).dimensions())
+    if any(n % size for n, size in zip(shape.dims, sizes)):
+        raise HloError(
+            f"{list(shape.dims)} cannot be cut into parts of {list(sizes)}",
+            instruction=f"%{i.name} ({i.opcode})",
+            rule="custom-partitioning",
+            hint="give arrays whose sizes the devices along their axes divide",
+        )
+    indices = op_sharding_to_indices(sharding, shape.dims, partitions)
+    offsets = tuple([tuple([s.start or 0 for s in at]) for at in indices])
+    return Spread(sizes, offsets, whole=tuple(shape.dims))
+
+
+def _callback(i: Instruction, partitions: int) -> Region:
+    """A callback on what each device has of the operands."""
+    spreads = [
+        _spread(_hlo_sharding(x.sharding), x.shape, partitions, i) if x.shape.is_array else Spread()
+        for x in i.operands
+    ]
+    kinds = [
+        _mlir_type(x.shape, s.dims if s.offsets else x.shape.dims)
+        for x, s in zip(i.operands, spreads)
+    ]
+    names = [f"%x{k}" for k in range(len(kinds))]
+    raw = "" if i.backend_config is None else i.backend_config.raw
+    parameters = ", ".join(f"{n}: {kind}" for n, kind in zip(names, kinds))
+    text = f"""
+        func.func public @main({parameters}) {{
+          stablehlo.custom_call @{PARTITIONED}({", ".join(names)}) {{
+            has_side_effect = true, backend_config = "", mhlo.backend_config = {raw}
+          }} : ({", ".join(kinds)}) -> ()
+          return
+        }}"""
+    return Region(text.encode(), partitions, tuple(spreads), ())
+
+
+def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:
+    """A tensor of StableHLO."""
+    name = shape.dtype.name
+    if name == "pred":
+        name = "i1"
+    elif name[0] in "su" and name[1:].isdigit():
+        name = ("i" if name[0] == "s" else "ui") + name[1:]
+    elif name in ("c64", "c128"):
+        name = "complex<f32>" if name == "c64" else "complex<f64>"
+    return f"tensor<{''.join(f'{n}x' for n in dims)}{name}>"
+
+
+_MAKERS: dict[str, Callable[[Instruction, int], Region]] = {
+    TARGET: _asked,
+    PARTITIONED: _callback,
+}
