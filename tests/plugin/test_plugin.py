@@ -13,11 +13,12 @@ if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
 
 HERE = Path(__file__).parent
-FILES = ("jax_cases.py", "jax_cases_devices.py", "jax_cases_profile.py", "jax_cases_api.py")
-NARROW, WIDE, PROFILE, API = (
-    re.findall(r"^def (case_\w+)", (HERE / file).read_text(), re.M) for file in FILES
+FILES = ["", "_devices", "_profile", "_api", "_library"]
+NARROW, WIDE, PROFILE, API, LIBRARY = (
+    re.findall(r"^def (case_\w+)", (HERE / f"jax_cases{file}.py").read_text(), re.M)
+    for file in FILES
 )
-NAMES = [*NARROW, *WIDE, *PROFILE, *API]
+NAMES = [*NARROW, *WIDE, *PROFILE, *API, *LIBRARY]
 GROUP = 8
 
 
@@ -30,7 +31,7 @@ def group_of(name: str) -> tuple[tuple[str, ...], int]:
     """The cases that share a child process, and its devices."""
     if name in WIDE:
         return tuple(WIDE), 4
-    for cases in (PROFILE, API):
+    for cases in (PROFILE, API, LIBRARY):
         if name in cases:
             return tuple(cases), 1
     first = NARROW.index(name) // GROUP * GROUP

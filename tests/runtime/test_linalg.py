@@ -346,3 +346,22 @@ def test_what_is_wrong_is_said(call: NativeCall):
     call.context = call._fresh()
     with pytest.raises(RuntimeError, match="cholesky: type 4"):
         call("hl_cholesky", 4, 1, 3, 1, a, a)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 17])
+def test_where_a_lapack_is_there_signs_are_its_own(call, n):
+    if call.library.hl_lapack_find(b"dsyevd", None) == 0:
+        pytest.skip("no LAPACK here")
+    a = drawn("f8", BATCH, n, n)
+    a = a + adjoint(a)
+    eigh = Matrices(call, "syevd", "f8", mode=letter("V"), uplo=letter("L"))
+    vectors, values, _ = eigh([a], [(a.shape, "f8"), (a.shape[:2], "f8"), ((BATCH,), "i4")])
+    wanted = np.linalg.eigh(a)
+    np.testing.assert_allclose(values, wanted.eigenvalues, atol=1e-12)
+    np.testing.assert_allclose(vectors, wanted.eigenvectors, atol=1e-9)
+    svd = Matrices(call, "gesdd", "f8", mode=letter("A"))
+    shapes = [(a.shape, "f8"), (a.shape[:2], "f8"), (a.shape, "f8"), (a.shape, "f8")]
+    _, _, u, vt, _ = svd([a], [*shapes, ((BATCH,), "i4")])
+    told = np.linalg.svd(a)
+    np.testing.assert_allclose(u, told.U, atol=1e-9)
+    np.testing.assert_allclose(vt, told.Vh, atol=1e-9)

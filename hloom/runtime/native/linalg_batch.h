@@ -64,9 +64,9 @@ struct Batch {
 constexpr int64_t kOwnThreads = 1 << 30;
 
 // body(i, work) for each matrix of a batch, `bytes` of work for each thread; HL_OK or no memory.
-// `alone`: the routine called is LAPACK's, which may bring its own threads.
+// `alone`: the routine called is LAPACK's and has much to do; it, and what else `has_threads`, may bring its own.
 template <class F>
-int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, bool alone, const F& body) {
+int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, bool alone, const F& body, bool has_threads = false) {
   Batch<F> b{ctx, &body, bytes, false};
   auto run = [](void* args, int64_t begin, int64_t end) {
     auto& b = *(Batch<F>*)args;
@@ -77,7 +77,7 @@ int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, b
     }
     for (int64_t i = begin; i < end; i++) (*b.body)(i, (void*)work.get());
   };
-  LapackThreads threads(alone && (ctx->threads == 1 || batch > 1 || points < kOwnThreads));
+  LapackThreads threads((alone || has_threads) && (ctx->threads == 1 || batch > 1 || points < kOwnThreads));
   if (alone && batch == 1) run(&b, 0, batch);
   else if (alone) hl_parallel_for(ctx, run, &b, batch, 1);
   else hl_parallel_for(ctx, run, &b, batch, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, points)));

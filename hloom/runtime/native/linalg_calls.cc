@@ -243,6 +243,9 @@ int32_t hetrd(hl_context* ctx, const hl_call_frame* frame) {
 }
 
 // -- eigenvalues and singular values ------------------------------------------------------------
+// Signs and orders are free here. A LAPACK that was found is asked at all sizes: then they are those
+// of everybody else who asks it. From kThreads on it might use threads of its own.
+constexpr int64_t kThreads = 16;
 
 template <class T>
 int32_t heevd(hl_context* ctx, const hl_call_frame* frame) {
@@ -252,10 +255,10 @@ int32_t heevd(hl_context* ctx, const hl_call_frame* frame) {
   if (c.wrong) return c.refuse();
   int64_t n = c.rows;
   c.copy(0, 0, c.batch * n * n * sizeof(T));
-  Fortran f = lapack<T>(kIsComplex<T> ? "heevd" : "syevd", n);
+  Fortran f = lapack<T>(kIsComplex<T> ? "heevd" : "syevd", n, 1);
   int64_t room = f ? 2 * n * n + 6 * n + 64 * n + 64 : n * n + 2 * n, reals = 2 * n * n + 5 * n + 64, places = 5 * n + 64;
   int64_t bytes = room * sizeof(T) + reals * sizeof(R) + places * 8;
-  return batched(ctx, c.batch, n * n * n, bytes, (bool)f, [&](int64_t i, void* work) {
+  return batched(ctx, c.batch, n * n * n, bytes, n >= kLarge && f, [&](int64_t i, void* work) {
     T* a = c.out<T>(0) + i * n * n;
     R *w = c.out<R>(1) + i * n, *r = (R*)((T*)work + room);
     int64_t info = 0;
@@ -266,7 +269,7 @@ int32_t heevd(hl_context* ctx, const hl_call_frame* frame) {
     else if constexpr (kIsComplex<T>) f(&j, &u, &n, a, &n, w, work, &room, r, &reals, whole, &many, &info);
     else f(&j, &u, &n, a, &n, w, work, &room, whole, &many, &info);
     c.out<int32_t>(2)[i] = (int32_t)info_of(info);
-  });
+  }, n >= kThreads && f);
 }
 
 // Our own singular value decomposition of one matrix, which is transposed first if it is wide.
@@ -307,13 +310,13 @@ int32_t gesdd(hl_context* ctx, const hl_call_frame* frame) {
   if (c.wrong) return c.refuse();
   int64_t m = c.rows, n = c.columns, k = std::min(m, n), large = std::max(m, n);
   c.copy(0, 0, c.batch * m * n * sizeof(T));
-  Fortran f = lapack<T>(QR ? "gesvd" : "gesdd", k, 16);
+  Fortran f = lapack<T>(QR ? "gesvd" : "gesdd", k, 1);
   const hl_buffer &ub = frame->results[2], &vb = frame->results[3];
   int64_t us = ub.dims[ub.rank - 2] * ub.dims[ub.rank - 1], vs = vb.dims[vb.rank - 2] * vb.dims[vb.rank - 1];
   int64_t ldu = at_least_one(ub.dims[ub.rank - 2]), ldv = at_least_one(vb.dims[vb.rank - 2]);
   int64_t room = f ? 5 * k * k + 10 * k + 80 * large + 4 * k * large + 64 : m * n + large * large + k * k + (k * k + large * large + 2 * k + large + 64);
   int64_t reals = 5 * k * k + 7 * k + 2 * large * k + 64, bytes = room * sizeof(T) + reals * sizeof(R) + 8 * (8 * k + 8);
-  return batched(ctx, c.batch, m * n * k * 4, bytes, (bool)f, [&](int64_t i, void* work) {
+  return batched(ctx, c.batch, m * n * k * 4, bytes, k >= kThreads && f, [&](int64_t i, void* work) {
     T *a = c.out<T>(0) + i * m * n, *u = c.out<T>(2) + i * us, *v = c.out<T>(3) + i * vs;
     R *s = c.out<R>(1) + i * k, *r = (R*)((T*)work + room);
     int64_t info = 0;
@@ -325,7 +328,7 @@ int32_t gesdd(hl_context* ctx, const hl_call_frame* frame) {
     else if constexpr (kIsComplex<T>) f(&j, &m, &n, a, &m, s, u, &ldu, v, &ldv, work, &room, r, whole, &info);
     else f(&j, &m, &n, a, &m, s, u, &ldu, v, &ldv, work, &room, whole, &info);
     c.out<int32_t>(4)[i] = (int32_t)info_of(info);
-  });
+  }, k >= kThreads && f);
 }
 
 // Columns of LAPACK's real eigenvectors, a pair for two conjugate values, to complex ones.
@@ -382,7 +385,7 @@ int32_t geev(hl_context* ctx, const hl_call_frame* frame) {
     if (!left) memset((void*)vl, 0, size * sizeof(C));
     if (!right) memset((void*)vr, 0, size * sizeof(C));
     c.out<int32_t>(first + 2)[i] = (int32_t)info_of(info);
-  });
+  }, n >= kThreads && f);
 }
 
 template <class T>
@@ -396,8 +399,8 @@ int32_t gees(hl_context* ctx, const hl_call_frame* frame) {
   if (c.wrong) return c.refuse();
   int64_t n = c.rows, size = n * n, room = 70 * n + 64;
   c.copy(0, 0, c.batch * size * sizeof(T));
-  Fortran f = lapack<T>("gees", n);
-  return batched(ctx, c.batch, n * n * n * 8, room * sizeof(T) + n * (sizeof(C) + sizeof(R)), (bool)f, [&](int64_t i, void* work) {
+  Fortran f = lapack<T>("gees", n, 1);
+  return batched(ctx, c.batch, n * n * n * 8, room * sizeof(T) + n * (sizeof(C) + sizeof(R)), n >= kLarge && f, [&](int64_t i, void* work) {
     T *a = c.out<T>(0) + i * size, *z = c.out<T>(1) + i * size, *w = (T*)work;
     C* values = (C*)(w + room);
     R *wr = c.out<R>(2) + i * n, *wi = kIsComplex<T> ? nullptr : c.out<R>(3) + i * n;
@@ -416,7 +419,7 @@ int32_t gees(hl_context* ctx, const hl_call_frame* frame) {
     }
     c.out<int32_t>(last)[i] = 0;
     c.out<int32_t>(last + 1)[i] = (int32_t)info_of(info);
-  });
+  }, n >= kThreads && f);
 }
 
 using C64 = Complex<float>;

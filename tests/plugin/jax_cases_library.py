@@ -1,0 +1,71 @@
+"""What JAX's libraries must be able to do on hloom (see jax_cases.py)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax_cases import SQUARE, same
+
+# -- linear algebra
+
+
+def case_signs_of_decompositions_are_those_of_the_built_in_backend():
+    symmetric = SQUARE + SQUARE.T
+    for function, argument in (
+        (jnp.linalg.eigh, symmetric),
+        (jnp.linalg.svd, SQUARE),
+        (functools.partial(jnp.linalg.svd, full_matrices=False), SQUARE[:, :4]),
+        (jnp.linalg.eig, SQUARE),
+        (lax.linalg.schur, SQUARE),
+        (lax.linalg.hessenberg, SQUARE),
+        (lax.linalg.tridiagonal, symmetric),
+        (jnp.linalg.qr, SQUARE[:, :4]),
+    ):
+        same(function, argument, tolerance=2e-4)
+        same(jax.vmap(function), np.stack([argument, 2 * argument]), tolerance=4e-4)
+
+
+# -- kernels in interpret mode
+
+
+def product(interpret: Any) -> Any:
+    def kernel(a, b, out, sums):
+        @pl.when(pl.program_id(2) == 0)
+        def _():
+            sums[...] = jnp.zeros_like(sums)
+
+        sums[...] += jnp.dot(a[...], b[...], preferred_element_type=jnp.float32)
+
+        @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+        def _():
+            out[...] = sums[...]
+
+    return pl.pallas_call(
+        kernel,
+        out_shape=jax.ShapeDtypeStruct((16, 256), jnp.float32),
+        grid=(2, 2, 2),
+        in_specs=[
+            pl.BlockSpec((8, 128), lambda i, j, k: (i, k)),
+            pl.BlockSpec((128, 128), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((8, 128), lambda i, j, k: (i, j)),
+        scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)],
+        interpret=interpret,
+    )
+
+
+def case_a_kernel_over_a_grid():
+    random = np.random.default_rng(0)
+    a = random.standard_normal((16, 256)).astype(np.float32)
+    b = random.standard_normal((256, 256)).astype(np.float32)
+    for interpret in (True, pltpu.InterpretParams()):
+        found = np.asarray(jax.jit(product(interpret))(a, b))
+        np.testing.assert_allclose(found, a @ b, 1e-4, 1e-4)
+    pltpu.reset_tpu_interpret_mode_state()
