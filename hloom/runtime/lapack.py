@@ -1,5 +1,5 @@
-"""A LAPACK for large matrices, eigenvalues and singular values: the OpenBLAS that scipy or numpy bring
-along, or the system's.
+"""A LAPACK for large matrices, eigenvalues and singular values: the OpenBLAS that scipy or numpy
+bring along, or the system's.
 
 Why at run time: hloom is built against none, and runs without one (its own code is then used at all
 sizes). The trick: OpenBLAS in their wheels exports every LAPACK routine under names with a prefix
@@ -40,7 +40,7 @@ def candidates() -> Iterator[str]:
         yield from () if named == "none" else (named,)
         return
     packages = Path(np.__file__).parent.parent
-    # scipy's first: it is the one that jaxlib calls, and JAX's numbers should not depend on who asks.
+    # scipy's first: jaxlib calls it, and JAX's numbers should not depend on who asks.
     for folder in ("scipy.libs", "numpy.libs", "scipy/.dylibs", "numpy/.dylibs"):
         yield from map(str, sorted((packages / folder).glob("*openblas*")))
     for name in ("openblas", "lapack"):
