@@ -35,7 +35,8 @@ Operations (`OPCODES` lists them with operand and block counts):
 | yield | values... | | ends a block |
 
 Complex tiles are tiles of c64 or c128. Narrow floats are computed in f32; with `excess_precision`
-only stores, bitcasts and explicit converts round to the narrow type, without it every op does.
+only stores, bitcasts and explicit converts round to types of 16 bits, and all but dots, folds and
+what blocks yield to narrower ones; without it every op does.
 """
 
 from __future__ import annotations

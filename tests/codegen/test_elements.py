@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -24,3 +25,28 @@ def agree(text: str) -> None:
 @pytest.mark.parametrize("t", ["c64", "c128", "pred", "f8e4m3fn"])
 def test_bits_of_the_same_type(t: str) -> None:
     agree(f"ENTRY e {{ x = {t}[3,5] parameter(0) ROOT r = {t}[3,5] bitcast-convert(x) }}")
+
+
+@pytest.mark.parametrize("t", ["f8e5m2", "f8e4m3fn", "f8e3m4", "f4e2m1fn"])
+def test_narrow_numbers_are_rounded_by_every_operation(t: str) -> None:
+    agree(f"""
+ENTRY e {{
+  x = {t}[300] parameter(0)
+  c = {t}[] constant(6)
+  b = {t}[300] broadcast(c), dimensions={{}}
+  s = {t}[300] add(x, b)
+  d = {t}[300] subtract(s, b)
+  ROOT r = {t}[300] multiply(d, x)
+}}""")
+
+
+def test_sums_of_narrow_numbers_are_rounded_once() -> None:
+    module = hloom.parse("""HloModule m
+f { a = f8e5m2[] parameter(0) b = f8e5m2[] parameter(1) ROOT r = f8e5m2[] add(a, b) }
+ENTRY e {
+  x = f8e5m2[512,512] parameter(0)
+  z = f8e5m2[] constant(0)
+  ROOT r = f8e5m2[512] reduce(x, z), dimensions={1}, to_apply=f
+}""")
+    x = np.full((512, 512), 0.25, ml_dtypes.float8_e5m2)
+    assert (np.asarray(compile_module(module)(x)).astype(np.float32) == 128).all()

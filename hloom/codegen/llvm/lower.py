@@ -45,7 +45,7 @@ def lower_function(
     args, begin, end = e.args
     for number, param in enumerate(kernel.params):
         low.rows[param.value] = [e.load(e.gep(args, 8 * number), "ptr", invariant=True)]
-    _find_deferred(low)
+    _look_ahead(low)
     with _steps(e, kernel.grid, begin, end) as indices:
         for value, index in zip(kernel.body.arguments, indices):
             low.rows[value] = [index]
@@ -73,8 +73,8 @@ def lower_block(low: Lowering, block: Block) -> tuple[Value, ...]:
     return ()
 
 
-def _find_deferred(low: Lowering) -> None:
-    """Looks in every block for loads that dots emit themselves."""
+def _look_ahead(low: Lowering) -> None:
+    """Looks in every block for loads that dots emit themselves, and for what it yields."""
     uses: dict[Value, int] = {}
     blocks: set[Block] = set()
     for block in _blocks(low.kernel.body):
@@ -83,6 +83,8 @@ def _find_deferred(low: Lowering) -> None:
                 uses[x] = uses.get(x, 0) + 1
             if op.opcode == "dot":
                 blocks.add(block)
+            elif op.opcode == "yield":
+                low.yielded.update(op.operands)
     for block in blocks:
         low.deferred.update(find_deferred(block, uses))
 

@@ -14,9 +14,9 @@ from hloom.codegen.llvm.lower_convert import bitcast_row, convert_rows
 from hloom.codegen.llvm.lower_integer import INTEGER, PRED_FUNCTIONS
 from hloom.codegen.llvm.lower_real import REAL, compare, reduce_precision
 from hloom.codegen.llvm.lower_shape import splatted
-from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows
+from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, rounded_through
 from hloom.codegen.llvm.values import V
-from hloom.kernel.kernel import BINARY, UNARY, Op
+from hloom.kernel.kernel import BINARY, UNARY, Op, Value
 from hloom.types.dtype import F8E8M0FNU, DType
 
 Item = tuple[V, ...]
@@ -68,10 +68,28 @@ def elementwise(low: Lowering, op: Op) -> Rows:
     if dtype.is_complex:
         return _elementwise_complex(low, op)
     apply = row_function(low, opcode, dtype)
+    if _is_rounded(low, op.result):
+        apply = _rounding(apply)
     columns = [low.rows[x] for x in operands]
     if low.widths(columns[0][0].lanes):
         return [low.each(lambda *x: apply(low, dtype, *x), *row) for row in zip(*columns)]
     return [apply(low, dtype, *row) for row in zip(*columns)]
+
+
+def _is_rounded(low: Lowering, made: Value) -> bool:
+    """Whether a result is rounded although the kernel allows excess precision."""
+    dtype = made.dtype
+    narrow = dtype.is_floating and dtype.bits <= 8
+    return narrow and low.kernel.excess_precision and made not in low.yielded
+
+
+def _rounding(apply: Callable[..., V]) -> Callable[..., V]:
+    """The function, rounded to the type: with three bits, excess makes other numbers of them."""
+
+    def rounded(low: Lowering, dtype: DType, *x: V) -> V:
+        return rounded_through(low.e, apply(low, dtype, *x), dtype)
+
+    return rounded
 
 
 def _elementwise_complex(low: Lowering, op: Op) -> Rows:

@@ -66,6 +66,7 @@ class Lowering:
         "nontemporal",
         "rows",
         "stack",
+        "yielded",
     )
 
     def __init__(self, kernel: Kernel, machine: Machine, e: Emit, freedom: Freedom) -> None:
@@ -73,6 +74,8 @@ class Lowering:
         self.rows: dict[Value, Rows] = {}
         self.deferred: dict[Value, Op] = {}
         """Loads that are emitted where the one dot that uses them is."""
+        self.yielded: set[Value] = set()
+        """What blocks yield: sums that loops carry, which keep their excess precision."""
         self.known_widths: dict[int, tuple[int, ...]] = {}
         self.stack = 0
         self.nontemporal = False
