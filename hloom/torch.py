@@ -11,89 +11,193 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hloom import api
 from hloom.api import Executable, Module, UsageError
 
+INSTALL = "pip install 'torch>=2.9,<2.13' torchax 'hloom[jax]'"
+"""torchax 0.0.13, the newest, names operations that PyTorch 2.13 has dropped."""
 
-def lower(model: Any, *arguments: Any) -> Module:
+
+def lower(model: Any, *arguments: Any, keywords: Mapping[str, Any] | None = None) -> Module:
     """The graph of a `torch.nn.Module`, of an `ExportedProgram`, for tensors like these."""
-    return _captured(model, arguments)[0]
+    return _captured(model, arguments, keywords or {}).module
 
 
 def compile(
     model: Any,
     *arguments: Any,
+    keywords: Mapping[str, Any] | None = None,
     threads: int | None = None,
     options: Mapping[str, Any] | Iterable[str] | None = None,
 ) -> Compiled:
-    """The model with its present weights, compiled by hloom for tensors like these."""
-    module, state, inputs, out_tree = _captured(model, arguments)
-    executable = api.compile(module, threads=threads, options=options)
-    return Compiled(executable, tuple(state), inputs, out_tree)
+    """The model with its present weights, compiled by hloom for tensors like these.
+
+    Arguments that are no tensors (numbers, None) are part of the program, as torch.export has it.
+    """
+    captured = _captured(model, arguments, keywords or {})
+    executable = api.compile(captured.module, threads=threads, options=options)
+    return Compiled(executable, captured)
 
 
 @dataclass(frozen=True)
+class _Captured:
+    """A model's graph, and how tensors go in and come out."""
+
+    module: Module
+    state: tuple[np.ndarray, ...]
+    """Parameters and buffers, as they are now."""
+    inputs: tuple[Any, ...]
+    """Sizes and type of each leaf of the arguments; what it is, where it is no tensor."""
+    in_tree: Any
+    outputs: tuple[Any, ...]
+    """The leaves of the result: None where the program computes it, else what it is."""
+    out_tree: Any
+
+
 class Compiled:
     """A model to be called with tensors; gives tensors. It has no gradients."""
 
-    executable: Executable
-    state: tuple[np.ndarray, ...]
-    """Parameters and buffers, as they were when it was compiled."""
-    inputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
-    """Sizes and types of the arguments' leaves."""
-    out_tree: Any
+    def __init__(self, executable: Executable, captured: _Captured) -> None:
+        self.executable = executable
+        self._captured = captured
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         torch, pytree = _torch()
-        leaves = [_array(x) for x in pytree.tree_leaves(arguments)]
-        given = tuple((x.shape, x.dtype) for x in leaves)
-        if given != self.inputs:
+        leaves, tree = pytree.tree_flatten((arguments, keywords))
+        given, made = tuple(map(_kind, leaves)), self._captured
+        if given != made.inputs or tree != made.in_tree:
             raise UsageError(
-                f"a model compiled for {_text(self.inputs)} is given {_text(given)}",
+                f"a model compiled for {_text(made.inputs)} is given {_text(given)}",
                 rule="torch",
-                hint="compile it for these tensors too",
+                hint="compile it for these arguments too",
             )
-        # What is 64 bits wide in PyTorch is 32 in JAX, unless jax_enable_x64 is set.
-        wanted = [p.shape.dtype.numpy for p in self.executable.program.parameters]
-        taken = [x.astype(t, copy=False) for x, t in zip((*self.state, *leaves), wanted)]
-        found = self.executable(*taken)
-        results = found if isinstance(found, tuple) else (found,)
-        return pytree.tree_unflatten([torch.from_dlpack(r) for r in results], self.out_tree)
+        taken = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
+        found = self.executable(*made.state, *taken)
+        results = iter(found if isinstance(found, tuple) else (found,))
+        whole = [_tensor(next(results)) if x is None else x.value for x in made.outputs]
+        return pytree.tree_unflatten(whole, made.out_tree)
 
 
-def _captured(model: Any, arguments: tuple[Any, ...]) -> tuple[Module, list[np.ndarray], Any, Any]:
-    """The graph, the model's state, what its inputs are, how its outputs are nested."""
+def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Captured:
+    """The graph of a model for arguments like these."""
     torch, pytree = _torch()
     jax, to_jax = _exporter()
-    exported = model
-    if not isinstance(model, torch.export.ExportedProgram):
-        if not isinstance(model, torch.nn.Module):
-            raise UsageError(f"a {type(model).__name__} is no torch.nn.Module", rule="torch")
-        with _told("torch.export cannot capture the model"):
-            exported = torch.export.export(model, arguments)
-    exported = exported.run_decompositions()  # only now is it known which buffers change
-    if exported.graph_signature.buffers_to_mutate:
-        raise UsageError(
-            "the model changes its buffers: " + ", ".join(_changed(exported)),
-            rule="torch",
-            hint="call model.eval() first",
-        )
-    with _told("torchax cannot write the model in JAX"):
+    leaves, in_tree = pytree.tree_flatten((arguments, dict(keywords)))
+    captured, exported = _exported(torch, model, arguments, keywords)
+    told = _results(torch, captured)
+    # Only with x64 are PyTorch's types of 64 bits JAX's too.
+    with _told("torchax cannot write the model in JAX"), jax.enable_x64(True):
         _, tensors, function = to_jax(exported, export_raw=True)
         state = [_array(t) for t in tensors]
-        leaves = [_array(x) for x in pytree.tree_leaves(arguments)]
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*state, *leaves)]
+        inputs = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*state, *inputs)]
 
         def flat(*values: Any) -> Any:
-            return function(list(values[: len(state)]), tuple(values[len(state) :]))
+            own = iter(values[len(state) :])
+            given = [next(own) if isinstance(x, torch.Tensor) else x for x in leaves]
+            made = function(list(values[: len(state)]), tuple(given))
+            return [_as_told(r, t) for r, t in zip(made, told, strict=True) if t.is_tensor]
 
         lowered = jax.jit(flat, keep_unused=True).trace(*shapes).lower(lowering_platforms=("cpu",))
     module = api.module_of(lowered)
     assert module is not None
-    inputs = tuple((x.shape, x.dtype) for x in leaves)
-    return module, state, inputs, exported.call_spec.out_spec
+    outputs = tuple(None if t.is_tensor else t for t in told)
+    kinds = tuple(map(_kind, leaves))
+    return _Captured(module, tuple(state), kinds, in_tree, outputs, captured.call_spec.out_spec)
+
+
+def _exported(
+    torch: Any, model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """The model as torch.export captures it, and taken apart into core operations."""
+    if isinstance(model, torch.export.ExportedProgram):
+        with _told("torch.export cannot take the model apart"):
+            captured, exported = model, model.run_decompositions()
+    elif isinstance(model, torch.nn.Module):
+        # Attention in matrix products: PyTorch's kernel for it and what stands for that in a graph
+        # differ in strides, on which the views that follow depend.
+        attention = torch.nn.attention
+        with (
+            _told("torch.export cannot capture the model"),
+            attention.sdpa_kernel(attention.SDPBackend.MATH),
+        ):
+            captured = torch.export.export(_held(torch, model), arguments, dict(keywords))
+            exported = captured.run_decompositions()
+    else:
+        raise UsageError(f"a {type(model).__name__} is no torch.nn.Module", rule="torch")
+    signature = exported.graph_signature  # only now is it known which buffers change
+    if signature.buffers_to_mutate:
+        changed = ", ".join(sorted(signature.buffers_to_mutate.values()))
+        raise UsageError(
+            f"the model changes its buffers: {changed}",
+            rule="torch",
+            hint="call model.eval() first",
+        )
+    if signature.user_inputs_to_mutate:
+        changed = ", ".join(sorted(signature.user_inputs_to_mutate.values()))
+        raise UsageError(
+            f"the model changes its arguments: {changed}",
+            rule="torch",
+            hint="let it return what it computes",
+        )
+    return captured, exported
+
+
+def _held(torch: Any, model: Any) -> Any:
+    """A module around the model: alone, torch.export refuses LSTMs, which list their weights."""
+
+    class Holder(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *arguments: Any, **keywords: Any) -> Any:
+            return self.model(*arguments, **keywords)
+
+    return Holder()
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What the captured model says of one result: a tensor's sizes and type, or its value."""
+
+    value: Any = None
+    dims: tuple[int, ...] | None = None
+    """None: they depend on those of the arguments."""
+    dtype: np.dtype[Any] | None = None
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.dtype is not None
+
+
+def _results(torch: Any, captured: Any) -> list[_Result]:
+    (output,) = captured.graph.find_nodes(op="output")
+    told = []
+    for spec, node in zip(captured.graph_signature.output_specs, output.args[0], strict=True):
+        if spec.kind is not torch.export.graph_signature.OutputKind.USER_OUTPUT:
+            continue
+        value = node.meta["val"] if isinstance(node, torch.fx.Node) else node
+        if isinstance(value, torch.Tensor):
+            is_fixed = all(isinstance(d, int) for d in value.shape)
+            dims = tuple(value.shape) if is_fixed else None
+            told.append(_Result(None, dims, _dtype(value.dtype)))
+        else:
+            told.append(_Result(value))
+    return told
+
+
+def _as_told(made: Any, told: _Result) -> Any:
+    """A result with the model's type: torchax counts some indices in 32 bits."""
+    if told.dims is not None and made.shape != told.dims:
+        raise UsageError(
+            f"PyTorch says a result is {list(told.dims)}, torchax makes it {list(made.shape)}",
+            rule="torch",
+        )
+    return made.astype(told.dtype)
 
 
 class _told:
@@ -113,25 +217,52 @@ class _told:
             ) from error
 
 
-def _changed(exported: Any) -> list[str]:
-    return sorted(exported.graph_signature.buffers_to_mutate.values())
-
-
-def _text(kinds: Iterable[tuple[tuple[int, ...], np.dtype[Any]]]) -> str:
-    return ", ".join(f"{dtype}[{','.join(map(str, dims))}]" for dims, dtype in kinds)
-
-
-def _array(value: Any) -> np.ndarray:
-    """A tensor (or a number) as an array, which shares its memory where numpy has its type."""
+def _kind(leaf: Any) -> Any:
+    """Sizes and type of a tensor; what is no tensor itself, with its type (1 is not True)."""
     torch, _ = _torch()
-    if not isinstance(value, torch.Tensor):
-        return np.asarray(value)
-    tensor = value.detach().cpu().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        import ml_dtypes
+    if isinstance(leaf, torch.Tensor):
+        return tuple(leaf.shape), _dtype(leaf.dtype)
+    return type(leaf), leaf
 
-        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+def _dtype(of: Any) -> np.dtype[Any]:
+    """Numpy's type for one of PyTorch's."""
+    torch, _ = _torch()
+    return _array(torch.empty(0, dtype=of)).dtype
+
+
+def _text(kinds: Iterable[tuple[Any, Any]]) -> str:
+    return ", ".join(
+        f"{of}[{','.join(map(str, what))}]" if isinstance(what, tuple) else repr(of)
+        for what, of in kinds
+    )
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """A tensor as an array, which shares its memory where it can."""
+    torch, _ = _torch()
+    tensor = tensor.detach().cpu().contiguous()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if tensor.is_quantized:
+        raise UsageError(
+            f"tensors of PyTorch's {name} carry scales, and have no type here",
+            rule="torch",
+            hint="dequantize() them",
+        )
+    if name == "bfloat16" or name.startswith("float8"):  # which numpy has not
+        words = torch.int16 if name == "bfloat16" else torch.uint8
+        return tensor.view(words).numpy().view(getattr(ml_dtypes, name))
     return tensor.numpy()
+
+
+def _tensor(result: Any) -> Any:
+    """A result as a tensor; a copy only of types that DLPack has not."""
+    torch, _ = _torch()
+    array = np.asarray(result)
+    if array.dtype.isbuiltin == 1 and array.dtype.kind in "iufc":
+        return torch.from_dlpack(result)
+    words = np.uint16 if array.dtype.itemsize == 2 else np.uint8
+    return torch.from_numpy(array.copy().view(words)).view(getattr(torch, array.dtype.name))
 
 
 def _torch() -> tuple[Any, Any]:
@@ -143,7 +274,7 @@ def _torch() -> tuple[Any, Any]:
         raise UsageError(
             f"hloom.torch needs PyTorch, which cannot be imported: {error}",
             rule="torch",
-            hint="pip install torch torchax 'hloom[jax]'",
+            hint=INSTALL,
         ) from None
     return torch, pytree
 
@@ -161,6 +292,6 @@ def _exporter() -> tuple[Any, Callable[..., Any]]:
             f"PyTorch's programs become StableHLO by torchax, which cannot be imported: "
             f"{type(error).__name__}: {error}",
             rule="torch",
-            hint="pip install torchax 'hloom[jax]', and a torch that this torchax supports",
+            hint=INSTALL,
         ) from error
     return jax, exported_program_to_jax

@@ -41,3 +41,46 @@ def test_other_sizes_are_refused():
     compiled = hloom.torch.compile(torch.nn.Linear(3, 2), torch.randn(4, 3))
     with pytest.raises(hloom.HloError, match=r"float32\[5,3\]"):
         compiled(torch.randn(5, 3))
+
+
+class Mixed(torch.nn.Module):
+    def forward(self, x, times, flag=None, scale=2.0):
+        return {"y": x.double() * times * scale, "flag": flag, "times": times} | {
+            str(t): x.to(t) for t in (torch.bool, torch.float16, torch.bfloat16, torch.int64)
+        }
+
+
+def test_types_are_kept_and_what_is_no_tensor_is_part_of_the_program():
+    x = torch.linspace(-2, 2, 6)
+    compiled = hloom.torch.compile(Mixed(), x, 3, None, keywords={"scale": 0.5})
+    found, wanted = compiled(x, 3, None, scale=0.5), Mixed()(x, 3, None, 0.5)
+    assert list(found) == list(wanted)
+    for name, value in wanted.items():
+        assert type(found[name]) is type(value)
+        if isinstance(value, torch.Tensor):
+            torch.testing.assert_close(found[name], value)
+    with pytest.raises(hloom.HloError, match="3"):
+        compiled(x, 4, None, scale=0.5)
+
+
+def test_recurrent_networks_and_attention_on_their_own():
+    x = torch.randn(2, 5, 8)
+    lstm = torch.nn.LSTM(8, 4, num_layers=2, batch_first=True, bidirectional=True).eval()
+    torch.testing.assert_close(hloom.torch.compile(lstm, x)(x)[0], lstm(x)[0].detach())
+
+    class Heads(torch.nn.Module):
+        def forward(self, x):
+            q = x.view(2, 5, 2, 4).transpose(1, 2)
+            y = torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+            return y.transpose(1, 2).reshape(10, 8)
+
+    torch.testing.assert_close(hloom.torch.compile(Heads(), x)(x), Heads()(x))
+
+
+def test_arguments_that_change_are_refused():
+    class Adds(torch.nn.Module):
+        def forward(self, x):
+            return x.add_(1) * 2
+
+    with pytest.raises(hloom.HloError, match="changes its arguments"):
+        hloom.torch.lower(Adds(), torch.randn(3))
