@@ -365,3 +365,25 @@ def test_where_a_lapack_is_there_signs_are_its_own(call, n):
     told = np.linalg.svd(a)
     np.testing.assert_allclose(u, told.U, atol=1e-9)
     np.testing.assert_allclose(vt, told.Vh, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [7, 20, 64])
+@pytest.mark.parametrize("finder", [lapack.register, lapack.unregister])
+def test_a_batch_gives_what_each_matrix_gives_alone(finder, n):
+    a = drawn("f4", 32, n, n)
+    with native(2) as opened:
+        finder(opened.library)
+        svd = Matrices(opened, "gesdd", "f4", mode=letter("A"))
+
+        def of(x: np.ndarray) -> list[np.ndarray]:
+            square, row = (x.shape, "f4"), (x.shape[:2], "f4")
+            return svd([x], [square, row, square, square, (x.shape[:1], "i4")])
+
+        whole = of(a)
+        for _ in range(5):
+            for told, each in zip(of(a), whole):
+                np.testing.assert_array_equal(told, each)
+        for k in range(len(a)):
+            for told, each in zip(of(a[k : k + 1]), whole):
+                np.testing.assert_array_equal(told[0], each[k])
+        lapack.unregister(opened.library)
