@@ -363,3 +363,11 @@ def case_several_devices_top_k_and_composites_keep_shardings():
     got = jax.jit(own)(a)
     assert got.sharding == a.sharding
     np.testing.assert_allclose(np.asarray(got), np.sin(GRID) * 2, rtol=1e-5, atol=1e-6)
+
+
+def case_several_devices_executables_tell():
+    a = spread(GRID, mesh(2, 2), "x", "y")
+    compiled = jax.jit(lambda a: (a * 2, a.sum(0)), donate_argnums=0).lower(a).compile()
+    assert compiled.memory_analysis().alias_size_in_bytes == 64  # of one device
+    place, _ = compiled.runtime_executable().get_output_shardings()
+    assert list(place.iota_reshape_dims) == [4]

@@ -1,5 +1,6 @@
 """Shardings to and from `OpSharding`, in both its styles: tile assignments and named axes."""
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -128,7 +129,9 @@ def write_sharding(value: Sharding, message: Any) -> None:
 
 
 def sharding_bytes(value: Sharding) -> bytes:
-    """A sharding as a serialized OpSharding."""
+    """A sharding as a serialized OpSharding, devices in the short form where they have one."""
+    if value.kind == "tiled" and not isinstance(value.devices, IotaDevices):
+        value = replace(value, devices=IotaDevices.of_numbers(value.devices) or value.devices)
     message = schema.OpSharding()
     write_sharding(value, message)
     return message.SerializeToString()

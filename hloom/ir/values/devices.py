@@ -6,6 +6,7 @@ it is and only expanded on demand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -48,6 +49,31 @@ class IotaDevices:
         place = {run: source for source, run in enumerate(by_source)}
         dims = tuple(prod(reshape_dims[p] for p in runs[i]) for i in by_source)
         return cls(dims, tuple(place[i] for i in range(len(runs))))
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[int]) -> IotaDevices | None:
+        """The order in which these numbers stand; None: nested loops do not count so."""
+        loops: list[tuple[int, int]] = []
+        """Steps and lengths of loops, innermost first, that count as the numbers do."""
+        inside = 1
+        while inside < len(numbers):
+            step = numbers[inside] - numbers[0]
+            length = 1
+            while (
+                length * inside < len(numbers)
+                and numbers[length * inside] - numbers[0] == length * step
+            ):
+                length += 1
+            loops.append((step, length))
+            inside *= length
+        outer_first = loops[::-1]
+        by_step = sorted(range(len(loops)), key=lambda k: -outer_first[k][0])
+        dims = tuple([outer_first[k][1] for k in by_step]) or (1,)
+        permutation = tuple([by_step.index(k) for k in range(len(loops))]) or (0,)
+        if prod(dims) != len(numbers):
+            return None
+        found = cls.of(dims, permutation)
+        return found if found.array().reshape(-1).tolist() == list(numbers) else None
 
     @property
     def count(self) -> int:

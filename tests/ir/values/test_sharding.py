@@ -1,5 +1,7 @@
 """Shardings: text and back, normal form, and what each device holds, against brute force."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -242,3 +244,15 @@ def test_large_iota_stays_short():
     assert isinstance(s.devices, IotaDevices)
     assert s.device_count == 65536
     assert s.tile_index(1) == (1, 0)
+
+
+@pytest.mark.parametrize("dims", [(8,), (2, 4), (2, 2, 2), (3, 2, 4), (2, 3, 2, 2), (1,)])
+def test_orders_of_devices_are_found_again(dims):
+    for order in permutations(range(len(dims))):
+        made = IotaDevices.of(dims, order)
+        assert IotaDevices.of_numbers(made.array().reshape(-1).tolist()) == made
+
+
+@pytest.mark.parametrize("numbers", [[1, 0], [0, 2, 1, 3, 5, 4], [0, 1, 3, 2], [4, 5, 6, 7]])
+def test_other_orders_of_devices_stay_numbers(numbers):
+    assert IotaDevices.of_numbers(numbers) is None

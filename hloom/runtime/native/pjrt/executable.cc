@@ -313,13 +313,34 @@ PJRT_Error* Executable_OutputMemoryKinds(PJRT_Executable_OutputMemoryKinds_Args*
   return nullptr;
 }
 
+namespace {
+
+// Bytes that one device gives up as arguments and gets as results of the same shape.
+int64_t aliased_bytes(const Program& program) {
+  if (!program.is_whole()) return program.alias_bytes;
+  std::vector<bool> is_taken(program.results.size(), false);
+  int64_t bytes = 0;
+  for (const Array& given : program.arguments) {
+    for (size_t k = 0; k < program.results.size() && (given.flags & HL_PJRT_DONATED); ++k) {
+      const Result& made = program.results[k];
+      if (is_taken[k] || made.type != given.type || made.dims != given.dims) continue;
+      is_taken[k] = true;
+      bytes += given.size;
+      break;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
 PJRT_Error* Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
   const Program& program = *a->executable->program;
   a->generated_code_size_in_bytes = program.code_bytes;
   a->argument_size_in_bytes = a->output_size_in_bytes = 0;
   for (const Array& array : program.arguments) a->argument_size_in_bytes += array.size;
   for (const Array& array : program.results) a->output_size_in_bytes += array.size;
-  a->alias_size_in_bytes = program.alias_bytes;
+  a->alias_size_in_bytes = aliased_bytes(program);
   a->temp_size_in_bytes = program.temporary_bytes;
   a->host_generated_code_size_in_bytes = a->host_argument_size_in_bytes = 0;
   a->host_output_size_in_bytes = a->host_alias_size_in_bytes = a->host_temp_size_in_bytes = 0;
