@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from hloom.api import HloError
@@ -79,8 +80,8 @@ def _devices(chain: list[Places]) -> list[int]:
     return [first[at] for at in product(*[range(len(level.axes)) for level in chain])]
 
 
-def as_call(op: Any, chain: list[Places]) -> None:
-    """A custom call in place of a collective."""
+def as_call(op: Any, chain: list[Places], meshes: dict[str, Any]) -> None:
+    """A custom call in place of a collective; `meshes` are Shardy's by name."""
     from jaxlib.mlir import ir
 
     places = chain[-1]
@@ -95,9 +96,9 @@ def as_call(op: Any, chain: list[Places]) -> None:
     if kind == "partition_id":
         groups = [_devices(chain)]
     elif kind == "collective_permute":
-        groups = _table(given["source_target_pairs"])
+        groups = table_of(given["source_target_pairs"], meshes)
     elif "replica_groups" in given:
-        groups = _table(given["replica_groups"]) or [list(places.of_device)]
+        groups = table_of(given["replica_groups"], meshes) or [list(places.of_device)]
     if groups:
         if kind != "partition_id":
             levels, groups = _groups(groups, chain)
@@ -177,10 +178,51 @@ def _converted(before: Any, value: Any, kind: Any) -> Any:
         return stablehlo.ConvertOp(kind, value).result
 
 
-def _table(attribute: Any) -> list[list[int]]:
+def table_of(attribute: Any, meshes: dict[str, Any]) -> list[list[int]]:
+    """Groups of devices: written as a table, or, with JAX 0.11, by axes of a mesh."""
     import numpy as np
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import sdy, stablehlo
 
-    return np.array(attribute).tolist()
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return np.array(attribute).tolist()
+    given: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
+    if isinstance(given.mesh, ir.FlatSymbolRefAttr):
+        mesh: Any = sdy.MeshAttr(meshes[given.mesh.value])
+        axes, ids = map(sdy.MeshAxisAttr, mesh.axes), list(mesh.device_ids)
+    else:
+        mesh = stablehlo.MeshAttr(given.mesh)
+        axes = map(stablehlo.MeshAxisAttr, mesh.axes)
+        ids = [] if mesh.device_ids is None else list(mesh.device_ids)
+    sizes = {a.name: a.size for a in axes}
+    wanted = [_part(stablehlo.AxisRefAttr(a), sizes) for a in given.axes]
+    # An axis of which a part is named is several: what is before the part, the part, the rest.
+    borders = {name: {1, size} for name, size in sizes.items()}
+    for name, before, size in wanted:
+        borders[name] |= {before, before * size}
+    pieces = [(name, at) for name, found in borders.items() for at in sorted(found)[:-1]]
+    ends = {(n, at): min(e for e in borders[n] if e > at) for n, at in pieces}
+    used = [
+        k
+        for name, before, size in wanted
+        for k, (n, at) in enumerate(pieces)
+        if n == name and before <= at < before * size
+    ]
+    rest = [k for k in range(len(pieces)) if k not in used]
+    devices = np.array(ids or range(prod(sizes.values())))
+    devices = devices.reshape([ends[piece] // piece[1] for piece in pieces])
+    count = prod(size for _, _, size in wanted)
+    return devices.transpose(rest + used).reshape(-1, count).tolist()
+
+
+def _part(axis: Any, sizes: dict[str, int]) -> tuple[str, int, int]:
+    """An axis, how many places are before the part of it that is named, and its size."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    if axis.sub_axis_info is None:
+        return axis.name, 1, sizes[axis.name]
+    part = stablehlo.SubAxisInfoAttr(axis.sub_axis_info)
+    return axis.name, part.pre_size, part.size
 
 
 def _reduction(op: Any) -> str:

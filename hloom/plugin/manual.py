@@ -57,7 +57,7 @@ def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
             body = ir.Module.parse(written(module), module.context)
             _keep(body, name)
             for op in list(collectives(body.operation)):
-                as_call(op, chain)
+                as_call(op, chain, meshes)
             regions.append(Region(written(body), len(chain[-1].axes), arguments, results))
         _keep(module, "main", bodies)
         return written(module), regions
