@@ -21,6 +21,7 @@ from hloom.api import (
     load_bytes,
     module_of_bytes,
 )
+from hloom.plugin.donation import donated_parameters
 from hloom.plugin.handlers import have_handlers
 from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import Region, without_regions
@@ -77,7 +78,7 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     executable = _executable(module, request, machine)
     deployment = Deployment(
         fingerprint,
-        donated_parameters(module),
+        donated_parameters(module, arguments, results),
         request.replicas,
         request.partitions,
         request.devices,
@@ -127,16 +128,6 @@ def read_program(code: bytes, form: str) -> Module:
         rule="program-format",
         hint="mlir (StableHLO), hlo and hlo_with_config can",
     )
-
-
-def donated_parameters(module: Module) -> frozenset[int]:
-    """Numbers of the parameters that the caller gives up."""
-    found: set[int] = set()
-    if module.input_output_alias is not None:
-        found |= {e.parameter_number for e in module.input_output_alias.entries}
-    if module.buffer_donors is not None:
-        found |= {number for number, _ in module.buffer_donors.entries}
-    return frozenset(found)
 
 
 # -- answers to questions

@@ -182,15 +182,42 @@ PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& pro
   for (size_t other = 0; other < k; ++other)
     if (arguments[other] == arguments[k])
       return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                      "Attempt to %s in Execute() (%s: argument %zu is the buffer that argument "
+                      "Attempt to %s Execute() (%s: argument %zu is the buffer that argument "
                       "%zu donates) [donation]",
-                      donated ? "donate the same buffer twice"
-                              : "use a buffer that was previously donated in the same call",
+                      donated ? "donate the same buffer twice in"
+                              : "use a buffer that was previously donated in the same call to",
                       program.name.c_str(), k, other);
   return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                   "Invalid buffer passed to Execute() as argument %zu of %s: Buffer has been "
                   "deleted or donated [deleted-buffer]",
                   k, program.name.c_str());
+}
+
+// What a run that fails to begin had taken: the buffer has its value again. False: it has one.
+bool give_back(PJRT_Buffer* buffer, Value* value) {
+  std::lock_guard<Spin> guard(buffer->lock);
+  if (buffer->value != nullptr) return false;
+  buffer->value = value;
+  return true;
+}
+
+// Arguments in the layouts that the program reads; on an error, none is held any more.
+PJRT_Error* lay_out(const Program& program, PJRT_Buffer* const* arguments, Value** inputs) {
+  size_t count = program.arguments.size();
+  for (size_t k = 0; k < count; ++k) {
+    const Array& array = program.arguments[k];
+    const PJRT_Buffer& given = *arguments[k];
+    if (given.layout->bare == array.layout->bare ||
+        given.rank != static_cast<int64_t>(array.dims.size()))
+      continue;
+    inputs[k] = relaid(inputs[k], element_bytes(array.type), given.dims, given.layout, array.layout);
+    if (inputs[k] != nullptr) continue;
+    for (size_t held = 0; held < count; ++held) release(inputs[held]);
+    return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+                    "no memory for argument %zu of %s in the layout it is read in [out-of-memory]",
+                    k, program.name.c_str());
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -200,6 +227,7 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
   size_t count = program.arguments.size();
   PJRT_Error* error = nullptr;
   size_t k = 0;
+  bool taken = false;
   for (; k < count && error == nullptr; ++k) {
     const Array& array = program.arguments[k];
     bool donated = (array.flags & HL_PJRT_DONATED) && is_donatable(options, k) &&
@@ -218,19 +246,15 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
                        "%s: argument %zu has %lld bytes, the program reads %lld [argument-size]",
                        program.name.c_str(), k, static_cast<long long>(inputs[k]->size),
                        static_cast<long long>(array.size));
-    } else if (arguments[k]->layout->bare != array.layout->bare &&
-               arguments[k]->rank == static_cast<int64_t>(array.dims.size())) {
-      inputs[k] = relaid(inputs[k], element_bytes(array.type), arguments[k]->dims,
-                         arguments[k]->layout, array.layout);
-      if (inputs[k] == nullptr)
-        error = failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-                         "no memory for argument %zu of %s in the layout it is read in "
-                         "[out-of-memory]",
-                         k, program.name.c_str());
     }
+    taken |= donated;
   }
-  if (error != nullptr)
-    for (size_t held = 0; held < k; ++held) release(inputs[held]);
+  if (error == nullptr) return lay_out(program, arguments, inputs);
+  for (size_t held = 0; held < k; ++held) {
+    if (inputs[held] == nullptr) continue;
+    bool donated = taken && (program.arguments[held].flags & HL_PJRT_DONATED);
+    if (!donated || !give_back(arguments[held], inputs[held])) release(inputs[held]);
+  }
   return error;
 }
 

@@ -1,4 +1,4 @@
-"""Layouts on hloom: every case of jax_cases_layouts.py, in a child process."""
+"""Arrays on hloom: how they lie in memory, and who gives them up; cases in a child process."""
 
 import importlib.util
 import re
@@ -12,8 +12,12 @@ from tests.plugin.child import run_cases
 if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
 
-CASES = Path(__file__).with_name("jax_cases_layouts.py").read_text()
-NAMES = re.findall(r"^def (case_\w+)", CASES, re.M)
+FILES = ("jax_cases_layouts.py", "jax_cases_donation.py")
+NAMES = [
+    name
+    for file in FILES
+    for name in re.findall(r"^def (case_\w+)", Path(__file__).with_name(file).read_text(), re.M)
+]
 
 
 @cache

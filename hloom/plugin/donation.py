@@ -1,0 +1,49 @@
+"""Which arguments the caller gives up.
+
+JAX names the result that an argument becomes, or says only that an argument may become any of
+them. Such a donor is given up where there is a result of its size that no other argument becomes,
+and stays the caller's where there is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+
+from hloom.api import Module, Shape, Spread
+
+
+def donated_parameters(
+    module: Module, arguments: Sequence[Spread] = (), results: Sequence[Spread] = ()
+) -> frozenset[int]:
+    """Numbers of the parameters that the caller gives up."""
+    aliases = module.input_output_alias.entries if module.input_output_alias is not None else ()
+    found = {e.parameter_number for e in aliases}
+    if module.buffer_donors is None:
+        return frozenset(found)
+    taken = {e.output_shape_index for e in aliases}
+    free = Counter(
+        _bytes(leaf, results, k)
+        for k, (index, leaf) in enumerate(_leaves(module.entry.root.shape))
+        if index not in taken and leaf.is_array
+    )
+    for number, _ in sorted(module.buffer_donors.entries):
+        shape = module.entry.parameters[number].shape
+        size = _bytes(shape, arguments, number) if shape.is_array else -1
+        if number in found or (size >= 0 and not free[size]):
+            continue
+        free[size] -= 1
+        found.add(number)
+    return frozenset(found)
+
+
+def _leaves(result: Shape) -> list[tuple[tuple[int, ...], Shape]]:
+    return [(index, s) for index, s in result.subshapes() if not s.is_tuple]
+
+
+def _bytes(shape: Shape, spreads: Sequence[Spread], number: int) -> int:
+    """The size of what one device has of an array."""
+    spread = spreads[number] if number < len(spreads) else Spread()
+    dims = spread.dims if spread.offsets else shape.dims
+    return prod(dims) * max(shape.dtype.bits // 8, 1)
