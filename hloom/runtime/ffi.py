@@ -294,10 +294,10 @@ def register_bundle(name: str, addresses: Mapping[str, int]) -> None:
         status = runtime.hl_xla_ffi_metadata(
             ctypes.c_void_p(address), ctypes.byref(major), ctypes.byref(minor), ctypes.byref(traits)
         )
-        if status or major.value != 0 or minor.value > 3:
+        if status or major.value != 0 or minor.value > 5:
             raise UsageError(
                 f"the handler {name!r} was built for XLA FFI {major.value}.{minor.value}; hloom"
-                " calls 0.3 and older"
+                " calls 0.5 and older"
             )
         bundle[STAGES.index(stage)] = address
         bits |= 1 << STAGES.index(stage)

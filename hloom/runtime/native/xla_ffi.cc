@@ -60,7 +60,11 @@ Types& types() {
 Error* failed(int32_t code, const char* message) { return new Error{code, message}; }
 
 Error* error_create(ErrorCreate* a) { return failed(a->code, a->message ? a->message : ""); }
-void error_get_message(ErrorGetMessage* a) { a->message = a->error->message.c_str(); }
+void error_get_message(ErrorGetMessage* a) {
+  a->message = a->error->message.c_str();
+  size_t end = (char*)(&a->code + 1) - (char*)a;
+  if (a->struct_size >= end) a->code = a->error->code;
+}
 void error_destroy(ErrorDestroy* a) { delete a->error; }
 Error* handler_register(Head*) { return failed(HL_UNIMPLEMENTED, "handlers are registered from Python, with hloom.runtime.ffi"); }
 Error* stream_get(StreamGet*) { return failed(HL_UNIMPLEMENTED, "a CPU has no stream"); }
@@ -158,11 +162,23 @@ Error* device_ordinal_get(DeviceOrdinalGet* a) {
   return nullptr;
 }
 
+// There are none: what they are is agreed upon by a handler and who calls programs through XLA.
+Error* extension_find(ExtensionFind* a) {
+  a->found = nullptr;
+  return nullptr;
+}
+
+Error* options_get(OptionsGet* a) {
+  static const Attributes none = {sizeof(Attributes), nullptr, 0, nullptr, nullptr, nullptr};
+  a->options = &none;
+  return nullptr;
+}
+
 const Api& api() {
-  static const Api table = {sizeof(Api), nullptr, {sizeof(Version), nullptr, 0, 3}, nullptr, error_create, error_get_message,
+  static const Api table = {sizeof(Api), nullptr, {sizeof(Version), nullptr, 0, 5}, nullptr, error_create, error_get_message,
                             error_destroy, handler_register, stream_get, type_register, context_get, state_set, state_get,
                             memory_allocate, memory_free, schedule, num_threads, future_create, future_set_available,
-                            future_set_error, run_id_get, device_ordinal_get};
+                            future_set_error, run_id_get, device_ordinal_get, extension_find, options_get};
   return table;
 }
 

@@ -33,7 +33,7 @@ struct MetadataExtension { Extension base; Metadata* metadata; };
 // Arguments of the functions of the table; each begins with these two.
 struct Head { size_t struct_size; Extension* extension; };
 struct ErrorCreate : Head { const char* message; int32_t code; };
-struct ErrorGetMessage : Head { Error* error; const char* message; };
+struct ErrorGetMessage : Head { Error* error; const char* message; int32_t code; };  // code: since 0.4
 struct ErrorDestroy : Head { Error* error; };
 struct TypeInfo : Head { void (*deleter)(void*); };
 struct TypeRegister : Head { Span name; TypeId* id; const TypeInfo* info; };
@@ -49,6 +49,8 @@ struct FutureSetAvailable : Head { Future* future; };
 struct FutureSetError : Head { Future* future; Error* error; };
 struct RunIdGet : Head { Context* context; int64_t run_id; };
 struct DeviceOrdinalGet : Head { Context* context; int32_t ordinal; };
+struct ExtensionFind : Head { Context* context; int64_t type; const void* found; };
+struct OptionsGet : Head { Context* context; const Attributes* options; };
 
 struct Api {
   size_t struct_size;
@@ -73,6 +75,8 @@ struct Api {
   Error* (*future_set_error)(FutureSetError*);
   Error* (*run_id_get)(RunIdGet*);
   Error* (*device_ordinal_get)(DeviceOrdinalGet*);
+  Error* (*extension_find)(ExtensionFind*);  // since 0.4
+  Error* (*options_get)(OptionsGet*);        // since 0.5
 };
 
 }  // namespace ffi
