@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hloom.base.diagnostics import ParseError
+from hloom.base.diagnostics import ParseError, Place
 from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, word
 from hloom.frontends.stablehlo.bindings import ir
 from hloom.ir.values.aliasing import AliasEntry, BufferDonors, InputOutputAlias
@@ -72,6 +72,12 @@ def argument_attributes(program: Program, function: Any) -> None:
     for number, given in enumerate(function.attributes["arg_attrs"]):
         if "tf.aliasing_output" in given:
             output = int(given["tf.aliasing_output"].value)
+            if not is_tuple and output != 0:
+                raise ParseError(
+                    f"tf.aliasing_output: argument {number} is for result {output} of one",
+                    place=Place(program.file),
+                    rule="aliasing",
+                )
             index = (output,) if is_tuple else ()
             aliases.append(AliasEntry(index, number, (), "may-alias"))
         if "jax.buffer_donor" in given and given["jax.buffer_donor"].value:
@@ -85,6 +91,8 @@ def argument_attributes(program: Program, function: Any) -> None:
         module.input_output_alias = InputOutputAlias(tuple(aliases))
         shape = module.entry.program_shape
         if wrong := module.input_output_alias.check(shape.parameters, shape.result):
-            raise ParseError(f"tf.aliasing_output: {wrong}", rule="aliasing")
+            raise ParseError(
+                f"tf.aliasing_output: {wrong}", place=Place(program.file), rule="aliasing"
+            )
     if donors:
         module.buffer_donors = BufferDonors(tuple(donors))

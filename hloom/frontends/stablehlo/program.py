@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from hloom.base.collection import paused_collection
-from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
+from hloom.base.diagnostics import HloError, ParseError, Place
 from hloom.base.registry import load_room
 from hloom.frontends.stablehlo.attributes import word
 from hloom.frontends.stablehlo.bindings import ir, is_name
@@ -112,8 +112,9 @@ class Program:
         public = [name for name, op in self.functions.items() if not is_private(op)]
         if len(public) == 1:
             return public[0]
-        raise UsageError(
+        raise ParseError(
             "there is no function main" + (f" among {', '.join(public)}" if public else ""),
+            place=Place(self.file),
             rule="entry",
             hint="name the function that runs @main, or make the others private",
         )

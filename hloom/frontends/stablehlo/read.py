@@ -114,14 +114,17 @@ def _refused(error: Any, text: str, file: str | None) -> ParseError:
         return ParseError(str(error.message), place=Place(file), rule="mlir")
     first = found[0]
     message, hint = first.message.strip(), None
+    place = _place(str(first.location), text, file)
+    notes = [n.message.strip() for n in first.notes]
     if '"quant"' in message or "quant." in message:
         message = "quantised types are not read: HLO has none"
         hint = "run stablehlo-legalize-quant-to-math on the program first"
-    elif (notes := [n.message for n in first.notes]) and "Available dialects" not in notes[0]:
-        message += f" ({notes[0].strip()})"
-    return ParseError(
-        message, place=_place(str(first.location), text, file), rule="mlir", hint=hint
-    )
+    elif "unregistered dialect" in message:
+        message = "the operation is of a dialect that is not read"
+        hint = "programs are of stablehlo, chlo, mhlo, sdy, func and what JAX writes beside them"
+    elif notes and "Available dialects" not in notes[0] and place.source is None:
+        message += f" ({notes[0].splitlines()[0]})"
+    return ParseError(message, place=place, rule="mlir", hint=hint)
 
 
 def _place(location: str, text: str, file: str | None) -> Place:

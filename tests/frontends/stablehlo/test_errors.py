@@ -83,6 +83,22 @@ WRONG = {
     ),
 }
 
+WRONG |= {
+    "dialect": (
+        MAIN.format('%0 = "tosa.add"(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>'),
+        "mlir",
+        2,
+        "dialect that is not read",
+    ),
+    "mesh": (
+        "func.func @main(%x: tensor<2xf32> {sdy.sharding = #sdy.sharding<@m, [{}]>}) "
+        "-> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}",
+        "mlir",
+        1,
+        "unknown mesh",
+    ),
+}
+
 
 @pytest.mark.parametrize("case", WRONG)
 def test_one_message_with_a_place(case):
@@ -95,6 +111,7 @@ def test_one_message_with_a_place(case):
     assert error.place.line == line
     assert error.place.column
     assert words in error.message
+    assert "\n" not in error.message
     assert error.place.quoted()
 
 
@@ -120,6 +137,16 @@ def test_a_composite_without_what_it_needs():
     }"""
     with pytest.raises(hloom.HloError, match="attribute k is missing"):
         module_of_text(text)
+
+
+def test_an_alias_of_a_result_that_is_not_there():
+    text = (
+        "func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 7 : i32}) -> tensor<2xf32> {\n"
+        "  return %x : tensor<2xf32>\n}"
+    )
+    with pytest.raises(hloom.HloError, match="result 7 of one") as caught:
+        module_of_text(text, "model.mlir")
+    assert caught.value.rule == "aliasing"
 
 
 def test_a_program_without_an_entry():
