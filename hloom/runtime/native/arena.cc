@@ -294,6 +294,13 @@ HL_API void hl_arena_set_limits(hl_arena* arena, int64_t limit_bytes, int64_t ca
   arena->settle();
 }
 
+// From here on the peak is counted anew.
+HL_API void hl_arena_clear_peak(hl_arena* arena) {
+  arena = or_process(arena);
+  Guard guard(&arena->mutex);
+  arena->peak = arena->in_use;
+}
+
 // Writes 8 numbers: bytes in use, their peak, bytes cached, blocks in use, allocations so far, those
 // served from the cache, the limit, the limit of the cache.
 HL_API void hl_arena_statistics(hl_arena* arena, int64_t* out) {

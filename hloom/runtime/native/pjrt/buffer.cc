@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "entries.h"
+#include "transfer.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
                          const hl::pjrt::Layout* layout, hl::pjrt::Value* value)
@@ -72,11 +73,6 @@ HL_ANSWERS(Buffer_OnDeviceSizeInBytes,
 HL_ANSWERS(Buffer_Device, a->device = a->buffer->device)
 HL_ANSWERS(Buffer_Memory, a->memory = a->buffer->memory)
 HL_ANSWERS(Buffer_IsOnCpu, a->is_on_cpu = true)
-
-static PJRT_Error* deleted() {
-  return failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                 "Buffer has been deleted or donated [deleted-buffer]");
-}
 
 PJRT_Error* Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* a) {
   Value* value = held_value(a->buffer);

@@ -158,8 +158,8 @@ void execute_later(Run* run, PJRT_Event* done) {
   if (code == 0) code = execute(run, &message);
   else
     for (size_t k = 0; k < count; ++k) release(run->inputs[k]);
-  finish(done, code, message);
   for (size_t k = 0; k < run->program->results.size(); ++k) release(run->outputs[k]);
+  finish(done, code, message);  // from here on only buffers hold the results
   release(done);
   release(run->program);
   delete run;

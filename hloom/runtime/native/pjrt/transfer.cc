@@ -3,9 +3,9 @@
 
 #include "entries.h"
 #include "profiler.h"
+#include "transfer.h"
 
 namespace hl::pjrt {
-namespace {
 
 PJRT_Error* no_memory(int64_t bytes) {
   return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
@@ -18,7 +18,8 @@ PJRT_Error* deleted() {
                  "Buffer has been deleted or donated [deleted-buffer]");
 }
 
-PJRT_Error* checked(PJRT_Buffer_Type type, size_t rank) {
+PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
+                    const PJRT_Buffer_MemoryLayout* given, const Layout** layout) {
   if (rank > kMostRank)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "an array of %zu dimensions; %lld can be [rank]", rank,
@@ -26,16 +27,7 @@ PJRT_Error* checked(PJRT_Buffer_Type type, size_t rank) {
   if (element_bytes(type) == 0 && type != PJRT_Buffer_Type_TOKEN)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT, "no element type has number %d [dtype]",
                     static_cast<int>(type));
-  return nullptr;
-}
-
-PJRT_Memory* memory_of(PJRT_Memory* memory, PJRT_Device* device, PJRT_Client* client) {
-  if (memory != nullptr) return memory;
-  return (device != nullptr ? device : client->listed[0])->listed[0];
-}
-
-bool is_aligned(const void* data) {
-  return reinterpret_cast<uintptr_t>(data) % kArgumentAlignment == 0;
+  return read_layout(given, dims, static_cast<int64_t>(rank), element_bytes(type), layout);
 }
 
 // Copies bytes when the source is there; `to` is finished then.
@@ -49,6 +41,17 @@ void copy_when_ready(Value* from, char* to, int64_t offset, int64_t size, PJRT_E
     release(copied);
     release(from);
   });
+}
+
+namespace {
+
+PJRT_Memory* memory_of(PJRT_Memory* memory, PJRT_Device* device, PJRT_Client* client) {
+  if (memory != nullptr) return memory;
+  return (device != nullptr ? device : client->listed[0])->listed[0];
+}
+
+bool is_aligned(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % kArgumentAlignment == 0;
 }
 
 }  // namespace
@@ -80,11 +83,11 @@ Value* relaid(Value* from, int64_t item, const int64_t* dims, const Layout* befo
 
 PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a) {
   int64_t rank = static_cast<int64_t>(a->num_dims);
-  if (PJRT_Error* error = checked(a->type, a->num_dims)) return error;
+  const Layout* layout = nullptr;
+  PJRT_Error* error = checked(a->type, a->dims, a->num_dims, a->device_layout, &layout);
+  if (error != nullptr) return error;
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t item = element_bytes(a->type), size = bytes_of(a->type, a->dims, rank);
-  const Layout* layout = nullptr;
-  if (PJRT_Error* error = read_layout(a->device_layout, a->dims, rank, item, &layout)) return error;
   bool dense = a->num_byte_strides == 0 ? layout->is_row_major
                                         : lie_as(layout, a->byte_strides, a->dims, item);
   Span span("BufferFromHost", size);
@@ -118,11 +121,11 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
 
 PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args* a) {
   int64_t rank = static_cast<int64_t>(a->num_dims);
-  if (PJRT_Error* error = checked(a->element_type, a->num_dims)) return error;
-  PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
-  int64_t item = element_bytes(a->element_type), size = bytes_of(a->element_type, a->dims, rank);
   const Layout* layout = nullptr;
-  if (PJRT_Error* error = read_layout(a->layout, a->dims, rank, item, &layout)) return error;
+  PJRT_Error* error = checked(a->element_type, a->dims, a->num_dims, a->layout, &layout);
+  if (error != nullptr) return error;
+  PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
+  int64_t size = bytes_of(a->element_type, a->dims, rank);
   Value* value;
   if (is_aligned(a->device_buffer_ptr)) {
     value = new Value;
@@ -144,12 +147,11 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
 
 PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args* a) {
   int64_t rank = static_cast<int64_t>(a->shape_num_dims);
-  if (PJRT_Error* error = checked(a->shape_element_type, a->shape_num_dims)) return error;
-  int64_t size = bytes_of(a->shape_element_type, a->shape_dims, rank);
   const Layout* layout = nullptr;
-  if (PJRT_Error* error = read_layout(a->shape_layout, a->shape_dims, rank,
-                                      element_bytes(a->shape_element_type), &layout))
-    return error;
+  PJRT_Error* error = checked(a->shape_element_type, a->shape_dims, a->shape_num_dims,
+                              a->shape_layout, &layout);
+  if (error != nullptr) return error;
+  int64_t size = bytes_of(a->shape_element_type, a->shape_dims, rank);
   Value* value = new_value(size);
   if (value == nullptr) return no_memory(size);
   a->buffer = new PJRT_Buffer(memory_of(a->memory, a->device, a->client), a->shape_element_type,
@@ -159,11 +161,10 @@ PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuff
 
 PJRT_Error* Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* a) {
   int64_t rank = static_cast<int64_t>(a->shape_num_dims);
-  if (PJRT_Error* error = checked(a->shape_element_type, a->shape_num_dims)) return error;
   const Layout* layout = nullptr;
-  if (PJRT_Error* error = read_layout(a->shape_layout, a->shape_dims, rank,
-                                      element_bytes(a->shape_element_type), &layout))
-    return error;
+  PJRT_Error* error = checked(a->shape_element_type, a->shape_dims, a->shape_num_dims,
+                              a->shape_layout, &layout);
+  if (error != nullptr) return error;
   auto* value = new Value;
   value->size = bytes_of(a->shape_element_type, a->shape_dims, rank);
   value->ready = failed_event(a->error_code, std::string(a->error_message, a->error_message_size));

@@ -117,8 +117,8 @@ void finish_whole(WholeRun* run, PJRT_Event* done) {
   int code = wait_for(run->inputs.data(), run->inputs.size(), &message);
   if (code == 0) code = run_whole(run, &message);
   for (Value* value : run->inputs) release(value);
-  finish(done, code, message);
   for (Value* value : run->outputs) release(value);
+  finish(done, code, message);
   release(done);
   release(run->program);
   delete run;

@@ -1,0 +1,19 @@
+// What functions that make and fill buffers share.
+#ifndef HLOOM_RUNTIME_PJRT_TRANSFER_H
+#define HLOOM_RUNTIME_PJRT_TRANSFER_H
+
+#include "objects.h"
+
+namespace hl::pjrt {
+
+PJRT_Error* no_memory(int64_t bytes);
+PJRT_Error* deleted();
+// The layout of an array that is to be made; an error for types, ranks and layouts that none has.
+PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
+                    const PJRT_Buffer_MemoryLayout* given, const Layout** layout);
+// Copies bytes when the source is there; `copied` is finished then.
+void copy_when_ready(Value* from, char* to, int64_t offset, int64_t size, PJRT_Event* copied);
+
+}  // namespace hl::pjrt
+
+#endif
