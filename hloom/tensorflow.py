@@ -1,25 +1,30 @@
 """hloom for TensorFlow functions: `hloom.tensorflow.lower(f, *args)`, `hloom.tensorflow.jit(f)`.
 
-TensorFlow's bridge writes HLO (`f.experimental_get_compiler_ir`), which needs a `tf.function` with
-`jit_compile=True`; a plain Python function is made one. Variables that the function reads are
-further parameters, behind its arguments; one that assigns to variables is refused.
+TensorFlow's bridge writes HLO (`f.experimental_get_compiler_ir`) of a `tf.function` of the tensors
+among the arguments; what else they are (True, None, texts) is part of the program. Variables that
+the function reads are further parameters, behind its arguments; one that assigns to variables is
+refused.
+
+Some tensors must be known when TensorFlow writes HLO, such as the end of a `tf.range` that a loop
+runs over: they are constants of the program, which is then compiled anew for other values.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hloom import api
-from hloom.api import Module, UsageError
+from hloom.api import Executable, Module, UsageError
 
 
-def lower(function: Callable[..., Any], *arguments: Any) -> Module:
+def lower(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Module:
     """The graph of a function for tensors like these (or `tf.TensorSpec`s)."""
-    return _lowered(_as_function(function), arguments)[1]
+    return _lowered(function, _split(arguments, keywords)).module
 
 
 def jit(
@@ -30,45 +35,123 @@ def jit(
 ) -> Callable[..., Any]:
     """The function compiled by hloom, once for each kind of arguments; tensors in, tensors out."""
     tf = _tensorflow()
-    traced = _as_function(function)
-    known: dict[Any, tuple[Any, Any]] = {}
+    _checked(function)
+    kinds: dict[Any, tuple[int, ...]] = {}
+    """By kind of arguments: the tensors that are constants of the program."""
+    known: dict[Any, tuple[_Lowered, Executable]] = {}
     lock = threading.Lock()
 
-    def call(*arguments: Any) -> Any:
-        leaves = [tf.convert_to_tensor(a) for a in tf.nest.flatten(arguments)]
-        packed = tf.nest.pack_sequence_as(arguments, leaves)
-        key = (repr(_structure(tf, arguments)), tuple((x.dtype, tuple(x.shape)) for x in leaves))
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        given = _split(arguments, keywords)
+        given = replace(given, tensors=[tf.convert_to_tensor(x) for x in given.tensors])
+        kind = (*given.fixed, *((x.dtype, tuple(x.shape)) for x in given.tensors))
         with lock:
+            key = kind, _values(given, kinds.get(kind, ()))
             if key not in known:
-                concrete, module = _lowered(traced, packed)
-                executable = api.compile(module, threads=threads, options=options)
-                known[key] = concrete, executable
-        concrete, executable = known[key]
-        read = [v.read_value() if hasattr(v, "read_value") else v for v in _captured(tf, concrete)]
-        found = executable(*[x.numpy() for x in (*leaves, *read)])
+                lowered = _lowered(function, given)
+                executable = api.compile(lowered.module, threads=threads, options=options)
+                kinds[kind] = lowered.constants
+                key = kind, _values(given, lowered.constants)
+                known[key] = lowered, executable
+            lowered, executable = known[key]
+        own = [x for k, x in enumerate(given.tensors) if k not in lowered.constants]
+        found = executable(*[x.numpy() for x in (*own, *_captured(lowered.concrete))])
         results = found if isinstance(found, tuple) else (found,)
-        made = [tf.convert_to_tensor(np.asarray(r)) for r in results]
-        return tf.nest.pack_sequence_as(concrete.structured_outputs, made)
+        made = iter([tf.convert_to_tensor(np.asarray(r)) for r in results])
+        told = lowered.concrete.structured_outputs
+        leaves = [None if x is None else next(made) for x in tf.nest.flatten(told)]
+        return tf.nest.pack_sequence_as(told, leaves)
 
     return call
 
 
-def _lowered(traced: Any, arguments: tuple[Any, ...]) -> tuple[Any, Module]:
-    """The concrete function, and its graph."""
+@dataclass(frozen=True)
+class _Given:
+    """Arguments: their tensors, and what else they are."""
+
+    tensors: Sequence[Any]
+    whole: Any
+    """Positions and keywords, in which each tensor is its number."""
+    fixed: tuple[Any, ...]
+    """What programs for other arguments differ by: nesting, and what is no tensor."""
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Where a tensor stands among arguments."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    concrete: Any
+    module: Module
+    constants: tuple[int, ...]
+    """The tensors whose values are part of the program."""
+
+
+def _split(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Given:
     tf = _tensorflow()
-    name = getattr(traced, "__name__", "function")
+    whole = (arguments, dict(sorted(keywords.items())))
+    tensors: list[Any] = []
+    leaves: list[Any] = []
+    for leaf in tf.nest.flatten(whole):
+        _refuse_what_is_no_numbers(tf, leaf, "an argument")
+        if leaf is None or isinstance(leaf, bool | str):
+            leaves.append(leaf)
+        else:
+            leaves.append(_Slot(len(tensors)))
+            tensors.append(leaf)
+    packed = tf.nest.pack_sequence_as(whole, leaves)
+    return _Given(tensors, packed, (repr(packed),))
+
+
+def _refuse_what_is_no_numbers(tf: Any, value: Any, what: str) -> None:
+    if isinstance(value, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
+        raise UsageError(
+            f"{what} is a {type(value).__name__}, whose rows have sizes of their own",
+            rule="tensorflow",
+            hint="pass and return tensors, such as .to_tensor() or .flat_values and .row_splits",
+        )
+    if getattr(value, "dtype", None) == tf.string:
+        raise UsageError(
+            f"{what} is a tensor of strings, and programs compute with numbers only",
+            rule="tensorflow",
+            hint="look them up before, as with tf.keras.layers.StringLookup",
+        )
+
+
+def _values(given: _Given, constants: tuple[int, ...]) -> tuple[bytes, ...]:
+    return tuple(given.tensors[k].numpy().tobytes() for k in constants)
+
+
+def _lowered(function: Any, given: _Given) -> _Lowered:
+    """The graph of a function for these arguments."""
+    tf = _tensorflow()
+    name = getattr(_checked(function), "__name__", "function")
+
+    def flat(*tensors: Any) -> Any:
+        slots = [tensors[x.number] if isinstance(x, _Slot) else x for x in whole]
+        positions, keywords = tf.nest.pack_sequence_as(given.whole, slots)
+        return function(*positions, **keywords)
+
+    whole = tf.nest.flatten(given.whole)
+    traced = tf.function(flat, jit_compile=True)
     try:
-        concrete = traced.get_concrete_function(*arguments)
-        code = traced.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized")
+        concrete = traced.get_concrete_function(*given.tensors)
+        for leaf in tf.nest.flatten(concrete.structured_outputs):
+            _refuse_what_is_no_numbers(tf, leaf, f"a result of {name}")
+        code = _code(traced, given.tensors, "hlo_serialized")
     except (ValueError, TypeError, NotImplementedError, tf.errors.OpError) as error:
         raise UsageError(
-            f"TensorFlow writes no HLO for {name}: {str(error).strip().splitlines()[0]}",
+            f"TensorFlow writes no HLO for {name}: {_reason(error)}",
             rule="tensorflow",
-            hint="XLA compiles functions of static shapes, with jit_compile=True",
+            hint="XLA compiles functions of tensors of numbers, whose sizes are known",
         ) from error
     module = api.load_bytes(code).module
-    wanted = len(tf.nest.flatten(concrete.structured_outputs))
     shape = module.entry.root.shape
+    wanted = sum(x is not None for x in tf.nest.flatten(concrete.structured_outputs))
     made = len(shape.elements) if shape.is_tuple else 1
     if made != wanted:
         raise UsageError(
@@ -76,26 +159,61 @@ def _lowered(traced: Any, arguments: tuple[Any, ...]) -> tuple[Any, Module]:
             rule="tensorflow",
             hint="return what is to be assigned",
         )
-    return concrete, module
+    taken = len(module.entry.parameters) - len(concrete.captured_inputs)
+    constants = _constants(tf, traced, given.tensors, len(given.tensors) - taken, name)
+    return _Lowered(concrete, module, constants)
 
 
-def _captured(tf: Any, concrete: Any) -> list[Any]:
-    """What the program takes behind its arguments: variables, and tensors from outside."""
+def _code(traced: Any, tensors: Sequence[Any], stage: str) -> Any:
+    """The program as bytes, or as text, which is the same each time."""
+    return traced.experimental_get_compiler_ir(*tensors)(stage=stage)
+
+
+def _reason(error: Exception) -> str:
+    """What TensorFlow says, in one line: the last, where the first is that of a traceback."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [""]
+    return lines[-1] if lines[0].startswith("in user code") else lines[0]
+
+
+def _constants(
+    tf: Any, traced: Any, tensors: Sequence[Any], count: int, name: str
+) -> tuple[int, ...]:
+    """The tensors, `count` of them, that are no parameters: with other values, other programs."""
+    if count == 0:
+        return ()
+    code, found = _code(traced, tensors, "hlo"), []
+    for k, tensor in enumerate(tensors):
+        if not (tf.is_tensor(tensor) and tensor.dtype.is_integer):
+            continue
+        others = [*tensors]
+        others[k] = tensor + 1
+        try:
+            is_same = _code(traced, others, "hlo") == code
+        except (ValueError, TypeError, NotImplementedError, tf.errors.OpError):
+            is_same = False
+        if not is_same:
+            found.append(k)
+    if len(found) != count:
+        raise UsageError(
+            f"the program of {name} takes {len(tensors) - count} of its {len(tensors)} tensors, "
+            "and which of them are constants of it cannot be told",
+            rule="tensorflow",
+            hint="let the function take sizes and counts from outside, as numbers of Python",
+        )
+    return tuple(found)
+
+
+def _captured(concrete: Any) -> list[Any]:
+    """What the program takes behind its arguments: variables as they are now, other tensors."""
     handles = {id(v.handle): v for v in concrete.graph.variables}
-    return [handles.get(id(x), x) for x in concrete.captured_inputs]
+    found = [handles.get(id(x), x) for x in concrete.captured_inputs]
+    return [x.read_value() if hasattr(x, "read_value") else x for x in found]
 
 
-def _structure(tf: Any, arguments: Any) -> Any:
-    return tf.nest.map_structure(lambda _: 0, arguments)
-
-
-def _as_function(function: Any) -> Any:
-    tf = _tensorflow()
-    if hasattr(function, "experimental_get_compiler_ir"):
-        return function
+def _checked(function: Any) -> Any:
     if not callable(function):
         raise UsageError(f"a {type(function).__name__} cannot be called", rule="function")
-    return tf.function(function, jit_compile=True)
+    return function
 
 
 def _tensorflow() -> Any:

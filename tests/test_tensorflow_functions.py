@@ -35,4 +35,52 @@ def test_assigning_is_refused():
 
 def test_what_xla_cannot_compile_is_refused():
     with pytest.raises(hloom.HloError, match="writes no HLO"):
-        hloom.tensorflow.lower(tf.strings.as_string, tf.constant(2.0))
+        hloom.tensorflow.lower(lambda x: tf.numpy_function(np.sin, [x], tf.float32), 2.0)
+
+
+REFUSED = {
+    "strings": (lambda x: tf.strings.length(x), tf.constant(["a"])),
+    "a result of .* strings": (tf.strings.as_string, tf.constant(2.0)),
+    "RaggedTensor": (lambda x: x + 1.0, tf.ragged.constant([[1.0], [2.0, 3.0]])),
+    "a result of .* RaggedTensor": (
+        lambda x: tf.RaggedTensor.from_row_lengths(x, [1, 2]),
+        tf.ones(3),
+    ),
+    "SparseTensor": (tf.sparse.reduce_sum, tf.sparse.from_dense([[1.0, 0.0]])),
+    "Dimensions must be equal": (lambda x: x @ x, tf.ones((2, 3))),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_is_no_numbers_is_refused(words):
+    function, given = REFUSED[words]
+    with pytest.raises(hloom.HloError, match=words) as caught:
+        hloom.tensorflow.jit(function)(given)
+    assert caught.value.rule == "tensorflow"
+
+
+def test_control_flow_and_values_that_are_part_of_the_program():
+    @tf.function
+    def f(x, times, scale):
+        y = tf.zeros_like(x)
+        for k in tf.range(times):
+            y = y - 1.0 if tf.reduce_sum(y) > 10.0 else y + x * tf.cast(k, tf.float32)
+        while tf.reduce_max(y) > 2.0:
+            y = y / 2.0
+        return y * tf.cast(scale, tf.float32)
+
+    compiled, x = hloom.tensorflow.jit(f), tf.constant([1.0, 2.0, 3.0])
+    for times, scale in ((3, 2), (7, 2), (3, 5)):
+        given = x, tf.constant(times), tf.constant(scale)
+        np.testing.assert_allclose(compiled(*given), f(*given), 1e-6)
+
+
+def test_keywords_and_what_is_no_tensor():
+    def f(x, training=False, name="a", *, shift=1.0):
+        return (x if training else x * 2.0) + shift, None
+
+    compiled, x = hloom.tensorflow.jit(f), tf.ones(2)
+    for training in (False, True):
+        found = compiled(x, training, shift=tf.constant(3.0))
+        np.testing.assert_array_equal(found[0], f(x, training, shift=3.0)[0])
+        assert found[1] is None
