@@ -67,6 +67,17 @@ def refused(what: str) -> HloError:
     )
 
 
+def meshes_of(module: Any) -> dict[str, Any]:
+    """Shardy's meshes of a module by name."""
+    from jaxlib.mlir import ir
+
+    return {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.attributes["mesh"]
+        for op in module.body.operations
+        if op.operation.name == "sdy.mesh"
+    }
+
+
 def collectives(root: Any) -> Iterator[Any]:
     names = {f"stablehlo.{kind}" for kind in KINDS}
     return (op for op in walked(root) if op.name in names)

@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from hloom.api import Spread
-from hloom.plugin.collectives import Places, as_call, collectives, custom_call, refused
+from hloom.plugin.collectives import Places, as_call, collectives, custom_call, meshes_of, refused
 from hloom.plugin.sharded import parsed, walked, written
 
 REGION_TARGET = "hloom_manual_region"
@@ -41,11 +41,7 @@ def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
     from jaxlib.mlir import ir
 
     with parsed(code) as module:
-        meshes = {
-            ir.StringAttr(op.attributes["sym_name"]).value: op.attributes["mesh"]
-            for op in module.body.operations
-            if op.operation.name == "sdy.mesh"
-        }
+        meshes = meshes_of(module)
         outlined = []
         while (found := _innermost(module.operation)) is not None:
             outlined.append(_outline(module, found, len(outlined), meshes, partitions))

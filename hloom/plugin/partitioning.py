@@ -16,7 +16,7 @@ from typing import Any
 
 from hloom.api import HloError, Instruction, Module, Spread, sharding_bytes
 from hloom.plugin.callbacks import PARTITIONED
-from hloom.plugin.collectives import Places, as_call, collectives
+from hloom.plugin.collectives import Places, as_call, collectives, meshes_of
 from hloom.plugin.manual import REGION_TARGET, Region
 from hloom.plugin.sharded import parsed, written
 
@@ -90,8 +90,9 @@ def _code_of_one(code: bytes, partitions: int) -> bytes:
     axis = {d: {"": d} for d in numbers}
     places = Places({d: d for d in numbers}, axis, tuple(axis.values()), {"": partitions})
     with parsed(code) as module:
+        meshes = meshes_of(module)
         for op in list(collectives(module.operation)):
-            as_call(op, [places])
+            as_call(op, [places], meshes)
         return written(module)
 
 

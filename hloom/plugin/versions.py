@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-FIRST, PAST = (0, 10), (0, 12)
+FIRST, PAST = (0, 10), (0, 13)
 """The first minor version, and the first that is too new; pyproject.toml asks for the same.
 
 With 0.9.2 programs of one device work, but its Shardy crashes on some of several.

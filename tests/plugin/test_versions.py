@@ -10,12 +10,12 @@ from hloom.plugin.versions import FIRST, PAST, unsupported
 from tests.plugin.child import run_python
 
 
-@pytest.mark.parametrize("version", ["0.10.0", "0.10.2", "0.11.0.dev20260101"])
+@pytest.mark.parametrize("version", ["0.10.0", "0.10.2", "0.11.2", "0.12.0.1", "0.12.1.dev20260101"])
 def test_supported(version):
     assert unsupported({"jax": version, "jaxlib": version}) is None
 
 
-@pytest.mark.parametrize("version", ["0.8.3", "0.9.2", "0.12.0", "1.0.0", "unknown"])
+@pytest.mark.parametrize("version", ["0.8.3", "0.9.2", "0.13.0", "1.0.0", "unknown"])
 def test_unsupported_in_one_line(version):
     words = unsupported({"jax": version, "jaxlib": "0.10.2"})
     assert words is not None and f"jax {version}" in words
