@@ -10,7 +10,7 @@ import pytest
 from tests.plugin.child import run_cases, run_python
 
 if importlib.util.find_spec("jax") is None:
-    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+    pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
 HERE = Path(__file__).parent
 FILES = ["", "_devices", "_profile", "_api", "_library"]
@@ -136,3 +136,29 @@ print(float(g(np.ones(4, np.float32))[0]))
     told, again = done.stdout.strip().splitlines()
     assert "waits for devices 2, which have not come in 1 s [rendezvous]" in told, done.stderr
     assert again == "4.0"
+
+
+@pytest.mark.slow
+def test_a_process_may_end_while_threads_go_on_running_programs():
+    """Python kills such threads when they come back; and a queue that they fill never empties."""
+    code = """
+import threading, time, jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+over = Mesh(np.array(jax.devices()), ("x",))
+body = lambda i, c: jnp.tanh(c + lax.psum(c, "x") / 9)
+many = lambda b: lax.fori_loop(0, 200, body, b)
+f = jax.jit(jax.shard_map(many, mesh=over, in_specs=P("x"), out_specs=P("x")))
+g = jax.jit(lambda v: lax.fori_loop(0, 50, lambda i, c: jnp.tanh(c @ c), v))
+a = np.ones((128, 128), np.float32)
+f(a).block_until_ready(); g(a).block_until_ready()
+def go_on():
+    while True:
+        f(a), g(a)
+for _ in range(6):
+    threading.Thread(target=go_on, daemon=True).start()
+time.sleep(0.5)
+print("end")
+"""
+    done = run_python(code, 4, timeout_s=100)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr

@@ -179,6 +179,7 @@ HL_API void hl_pjrt_set_versions(const char* platform, int64_t major, int64_t mi
 }
 
 HL_API void hl_pjrt_drain() {
+  hl::pjrt::end_of_python();
   std::vector<hl::pjrt::Queue*> all;
   {
     std::lock_guard<std::mutex> guard(hl::pjrt::queues_mutex);

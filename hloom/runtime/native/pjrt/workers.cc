@@ -1,7 +1,11 @@
 // Threads of devices. They are never joined: at the end of a process the system takes them.
 #include "workers.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
 
 #include <condition_variable>
 #include <deque>
@@ -19,7 +23,8 @@ struct Queue {
   std::mutex mutex;
   std::condition_variable filled, emptied;
   std::deque<std::function<void()>> jobs;
-  bool is_started = false, is_running = false;
+  int64_t pushed = 0, finished = 0;
+  bool is_started = false;
 
   void run() {
     is_worker = true;
@@ -29,12 +34,11 @@ struct Queue {
       {
         std::function<void()> job = std::move(jobs.front());
         jobs.pop_front();
-        is_running = true;
         lock.unlock();
         job();
       }
       lock.lock();
-      is_running = false;
+      ++finished;
       emptied.notify_all();
     }
   }
@@ -60,11 +64,47 @@ Queue* new_queue(int64_t most) { return new Queue(most); }
 
 bool in_queue() { return is_worker; }
 
+// -- the end of Python
+
+namespace {
+
+std::atomic<bool> is_ending{false};
+pthread_t ending_thread;
+
+// Whether this is one of Python's threads that is not the one which ends it. Such a thread is killed
+// when it asks for Python's lock, and the frames of jaxlib on its stack turn that into an abort.
+bool has_to_stay() {
+  if (!is_ending.load(std::memory_order_acquire) || is_worker) return false;
+  if (pthread_equal(pthread_self(), ending_thread)) return false;
+  static auto state = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+  return state != nullptr && state() != nullptr;
+}
+
+[[noreturn]] void stay() {
+  for (;;) pause();
+}
+
+}  // namespace
+
+void end_of_python() {
+  ending_thread = pthread_self();
+  is_ending.store(true, std::memory_order_release);
+}
+
+void stay_at_the_end() {
+  if (has_to_stay()) stay();
+}
+
 void push(Queue* queue, std::function<void()> job) {
   std::unique_lock<std::mutex> lock(queue->mutex);
   if (!is_worker)
     queue->emptied.wait(lock,
                         [&] { return static_cast<int64_t>(queue->jobs.size()) < queue->most; });
+  if (has_to_stay()) {
+    lock.unlock();
+    stay();
+  }
+  ++queue->pushed;
   queue->jobs.push_back(std::move(job));
   if (!queue->is_started) {
     queue->is_started = true;
@@ -80,6 +120,7 @@ void push(Queue* queue, std::function<void()> job) {
       lock.unlock();
       own();
       lock.lock();
+      ++queue->finished;
     }
   }
   queue->filled.notify_one();
@@ -88,7 +129,7 @@ void push(Queue* queue, std::function<void()> job) {
 void drain(Queue* queue) {
   if (is_worker) return;
   std::unique_lock<std::mutex> lock(queue->mutex);
-  queue->emptied.wait(lock, [&] { return queue->jobs.empty() && !queue->is_running; });
+  queue->emptied.wait(lock, [queue, all = queue->pushed] { return queue->finished >= all; });
 }
 
 // -- teams

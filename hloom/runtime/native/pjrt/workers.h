@@ -15,6 +15,10 @@ void push(Queue* queue, std::function<void()> job);
 void drain(Queue* queue);
 // Whether this is the thread of a queue: it must not wait for what stands behind it.
 bool in_queue();
+// The calling thread ends Python: others of Python's threads stay in the library from here on.
+void end_of_python();
+// Does not return in one of those.
+void stay_at_the_end();
 // Calls it with 0 ... count - 1 at the same time, each in a thread of its own, 0 in this one. False:
 // there are not so many threads to be had, and nothing was called.
 bool run_team(int count, const std::function<void(int)>& body);
