@@ -1,17 +1,48 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Handlers of custom calls that jaxlib and its users have registered, for hloom's own registry.
 
-hloom's own handlers (LAPACK among them) come first; what is left is looked for where jaxlib keeps
-the handlers of the CPU.
+hloom's own handlers (LAPACK among them) come first; what is left is what users have registered, of
+which hloom is told, and then what jaxlib keeps for the CPU itself.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from hloom.api import Module, is_handled, register_capsule
 from hloom.plugin.callbacks import TARGETS as CALLBACKS
 from hloom.plugin.callbacks import have_callbacks
 
 _LAPACK_STARTED: list[bool] = []
+_REGISTERED: dict[str, tuple[Any, int]] = {}
+"""Capsules, or capsules by stage, and the version of the API, by target."""
+_PLATFORM = "Host"
+"""How jaxlib calls the CPU."""
+
+
+def listen() -> None:
+    """Be told of handlers and types for the CPU that users register from here on, or have before.
+
+    jaxlib, which has one listener for each platform, is told as well: of a target it tells no more
+    than one function later, neither its stages nor its API.
+    """
+    from jaxlib import _jax, xla_client
+
+    told = xla_client._custom_callback_handler.pop(_PLATFORM, _jax.register_custom_call_target)
+    told_type = xla_client._custom_type_id_handler.pop(_PLATFORM, _jax.register_custom_type)
+
+    def on_handler(
+        name: str, function: Any, platform: str, api_version: int = 0, traits: Any = 0
+    ) -> None:
+        told(name, function, platform, api_version, traits)
+        _REGISTERED[name] = (function, api_version)
+
+    def on_type(name: str, registration: Any) -> None:
+        told_type(name, registration)
+        register_capsule(name, registration)
+
+    xla_client.register_custom_call_handler("cpu", on_handler)
+    xla_client.register_custom_type_handler("cpu", on_type)
 
 
 def have_handlers(module: Module) -> None:
@@ -40,7 +71,8 @@ def have_handlers_for(wanted: set[str]) -> None:
 
         _lapack.initialize()
         _LAPACK_STARTED.append(True)
-    there = dict(xla_client.custom_call_targets("Host"))
+    there = {name: (c, 1) for name, c in xla_client.custom_call_targets(_PLATFORM).items()}
     for target in missing:
-        if target not in CALLBACKS and (capsule := there.get(target)) is not None:
-            register_capsule(target, capsule)
+        found = _REGISTERED.get(target) or there.get(target)
+        if target not in CALLBACKS and found is not None:
+            register_capsule(target, *found)

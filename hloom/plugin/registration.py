@@ -14,6 +14,7 @@ from typing import Any
 
 from hloom.api import HloError, library_path
 from hloom.plugin.embedded import start
+from hloom.plugin.handlers import listen
 from hloom.plugin.versions import unsupported
 
 NAME = "hloom"
@@ -45,6 +46,7 @@ def register() -> None:
         LOG.warning("the JAX backend hloom is not available: %s", error)
         return
     start()
+    listen()
     if isinstance(known := getattr(xla_bridge, "_nonexperimental_plugins", None), set):
         known.add(NAME)  # no warning at every start
     xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path, factory=made_client)

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from hloom.plugin.compiling import Compiled
 
 # Statuses, as absl::StatusCode numbers them.
-CANCELLED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 1, 3, 8, 12, 13
-STATUS_OF_RULE = {"out-of-memory": RESOURCE_EXHAUSTED, "unimplemented": UNIMPLEMENTED}
+CANCELLED, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED = 1, 3, 5, 8
+UNIMPLEMENTED, INTERNAL = 12, 13
+STATUS_OF_RULE = {
+    "custom-call-handler": NOT_FOUND,
+    "out-of-memory": RESOURCE_EXHAUSTED,
+    "unimplemented": UNIMPLEMENTED,
+}
 
 _HELD: dict[int, Compiled] = {}
 """By handle: the native side says when it needs one no more."""

@@ -66,7 +66,7 @@ class CallSites:
         if any(s.target.startswith("lapack_") for s in sites):
             have_lapack()
         handlers = [ffi.find(s.target) for s in sites]
-        missing = [s for s, h in zip(sites, handlers) if h is None]
+        missing = [s for s, h in zip(sites, handlers) if not _answers(h, s)]
         if missing:
             raise _missing(missing)
         self.count = len(sites)
@@ -116,6 +116,16 @@ class CallSites:
             raise ExecutionError(words, status) from raised
 
 
+def _answers(handler: ctypes.c_void_p | None, site: CallSite) -> bool:
+    """Whether it does: those of XLA's FFI take typed calls only, and the older kinds none."""
+    if handler is None:
+        return False
+    native = library()
+    older = (native.hl_status_custom_call, native.hl_original_custom_call)
+    refusing = older if site.is_typed else (native.hl_xla_ffi_call,)
+    return not any(native.hl_custom_call_uses(handler, each) for each in refusing)
+
+
 def _end(raw: Any, count: int) -> None:
     """Free what handlers keep for the sites."""
     library().hl_call_sites_end(ctypes.byref(raw), ctypes.c_int64(count))
@@ -131,11 +141,16 @@ def attributes_of(site: CallSite) -> dict[str, Attribute]:
 
 
 def _missing(sites: Sequence[CallSite]) -> MissingHandlerError:
-    targets = ", ".join(sorted({repr(s.target) for s in sites}))
+    targets = ", ".join(sorted({s.target for s in sites}))
     first = sites[0]
     more = f" (and {len(sites) - 1} more calls)" if len(sites) > 1 else ""
+    missing = (
+        f"No FFI handler registered for {targets} on a platform Host"
+        if first.is_typed
+        else f"No registered implementation for untyped custom call to {targets} for Host"
+    )
     return MissingHandlerError(
-        f"no handler is registered for custom calls to {targets}",
+        missing,
         instruction=f"%{first.name}{more}",
         rule="custom-call-handler",
         hint=f"before compiling, hloom.runtime.ffi.register({first.target!r}, function) takes a"

@@ -262,7 +262,13 @@ def register_pointer(name: str, address: int, api: str = "xla") -> None:
 
 
 def register_capsule(name: str, capsule: Any, api_version: int = 1) -> None:
-    """A handler as jax.ffi has it: a PyCapsule, or capsules by stage. api_version 1: XLA FFI."""
+    """A handler as jax.ffi has it: a PyCapsule, or capsules by stage. api_version 1: XLA FFI.
+
+    Or a type of its states, as `register_type` takes it.
+    """
+    if isinstance(capsule, Mapping) and "type_id" in capsule:
+        register_type(name, capsule)
+        return
     if api_version not in (0, 1):
         raise UsageError(
             f"api_version={api_version} of {name!r}: 1 is the typed FFI, 0 the old one"
@@ -272,7 +278,7 @@ def register_capsule(name: str, capsule: Any, api_version: int = 1) -> None:
             raise UsageError(f"handlers of {name!r} by stage need api_version=1 and `execute`")
         register_bundle(name, {stage: _address(c) for stage, c in capsule.items()})
     else:
-        register_pointer(name, _address(capsule), "xla" if api_version else "original")
+        register_pointer(name, _address(capsule), "xla" if api_version else "status")
 
 
 def _address(capsule: Any) -> int:

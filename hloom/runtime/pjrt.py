@@ -13,6 +13,7 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_voi
 from dataclasses import dataclass
 from typing import Any
 
+from hloom.program.expected import expected_ns
 from hloom.program.program import Program
 from hloom.runtime.executor import Executor, Parts
 from hloom.runtime.native import Pool, RandomState, library
@@ -88,6 +89,7 @@ class RawProgram(ctypes.Structure):
         ("partition_count", c_int64),
         ("device_count", c_int64),
         ("devices", POINTER(c_int64)),
+        ("expected_ns", c_int64),
         ("calls_host", c_int64),
         ("is_portable", c_int64),
         ("code_bytes", c_int64),
@@ -196,6 +198,7 @@ class Reply:
         inner = [described(part, 0, where) for part, where in regions]
         array = (RawProgram * max(len(inner), 1))(*[found for found, _ in inner])
         raw.region_count, raw.regions = len(inner), ctypes.addressof(array)
+        raw.expected_ns = -1 if inner else raw.expected_ns
         raw.calls_host |= any(found.calls_host for found, _ in inner)
         library().hl_pjrt_reply_program(self._handle, ctypes.byref(raw))
 
@@ -257,6 +260,7 @@ def described(
         partition_count=deployment.partitions,
         device_count=len(deployment.devices),
         devices=_held(_integers(deployment.devices), alive),
+        expected_ns=int(min(expected_ns(program.thunks), 1e18)),
         calls_host=_calls_host(targets) or bool(program.infeeds or program.outfeeds),
         is_portable=deployment.is_portable,
         code_bytes=executor.loaded.size_bytes,

@@ -273,7 +273,7 @@ def case_options():
 
 def case_error_of_the_compiler():
     with np.testing.assert_raises_regex(
-        jax.errors.JaxRuntimeError, "no handler is registered.*'nobody'"
+        jax.errors.JaxRuntimeError, "NOT_FOUND.* registered for nobody"
     ):
         jax.jit(lambda x: jax.ffi.ffi_call("nobody", jax.ShapeDtypeStruct((), x.dtype))(x))(VECTOR)
 

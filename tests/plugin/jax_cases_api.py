@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,3 +76,97 @@ def case_options_of_xla():
     assert "No such compile option: 'invalid_key'" in error_of(lambda: compiled(invalid_key=True))
     told = error_of(lambda: compiled(xla_embed_ir_in_executable="maybe"))
     assert "xla_embed_ir_in_executable, 'maybe' is not a valid bool value" in told
+
+
+HANDLERS = r"""
+#include <memory>
+#include "xla/ffi/api/c_api.h"
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+
+struct Counter {
+  static ffi::TypeId id;
+  static ffi::TypeInfo info;
+  int count = 100;
+};
+ffi::TypeId Counter::id = {};
+ffi::TypeInfo Counter::info = ffi::MakeTypeInfo<Counter>();
+
+static ffi::ErrorOr<std::unique_ptr<Counter>> made() { return std::make_unique<Counter>(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Made, made, ffi::Ffi::BindInstantiate());
+
+static ffi::Error next(Counter* counter, ffi::ResultBufferR0<ffi::S32> out) {
+  *out->typed_data() = ++counter->count;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    Next, next,
+    ffi::Ffi::Bind().Ctx<ffi::State<Counter>>().Ret<ffi::BufferR0<ffi::S32>>());
+
+static ffi::Error fails(ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) {
+  return ffi::Error(ffi::ErrorCode::kResourceExhausted, "enough");
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    Fails, fails, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
+
+extern "C" void twice(void* out, const void** in) {
+  *static_cast<float*>(out) = 2 * *static_cast<const float*>(in[0]);
+}
+extern "C" void* counter_id() { return &Counter::id; }
+extern "C" void* counter_info() { return &Counter::info; }
+"""
+
+
+@cache
+def handlers() -> ctypes.CDLL:
+    """Handlers that are written with jaxlib's headers, registered as programs do it."""
+    folder = Path(tempfile.mkdtemp())
+    source, library = folder / "handlers.cc", folder / "handlers.so"
+    source.write_text(HANDLERS)
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{jax.ffi.include_dir()}"]
+    subprocess.run(["c++", *flags, str(source), "-o", str(library)], check=True)
+    made = ctypes.CDLL(str(library))
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype = ctypes.py_object
+    capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    made.counter_id.restype = made.counter_info.restype = ctypes.c_void_p
+    kind = {
+        "type_id": capsule(made.counter_id(), None, None),
+        "type_info": capsule(made.counter_info(), None, None),
+    }
+    jax.ffi.register_ffi_type("case_counter", kind, platform="cpu")
+    stages = {"instantiate": jax.ffi.pycapsule(made.Made), "execute": jax.ffi.pycapsule(made.Next)}
+    jax.ffi.register_ffi_target("case_next", stages, platform="cpu")
+    jax.ffi.register_ffi_target("case_fails", jax.ffi.pycapsule(made.Fails), platform="cpu")
+    old = jax.ffi.pycapsule(made.twice)
+    jax.ffi.register_ffi_target("case_twice", old, platform="cpu", api_version=0)
+    return made
+
+
+def case_handlers_keep_state():
+    assert handlers()
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+
+    def following():
+        return jax.jit(lambda: jax.ffi.ffi_call("case_next", number)())
+
+    one, other = following(), following()
+    assert [int(f()) for f in (one, one, other, one, other)] == [101, 102, 101, 103, 102]
+
+
+def case_handlers_fail_at_the_call():
+    assert handlers()
+    like = jax.ShapeDtypeStruct((3,), jnp.float32)
+    told = error_of(jax.jit(lambda x: jax.ffi.ffi_call("case_fails", like)(x)), jnp.ones(3))
+    assert told.startswith("RESOURCE_EXHAUSTED") and "enough" in told
+
+
+def case_handlers_of_the_older_kind():
+    assert handlers()
+    like = jax.ShapeDtypeStruct((), jnp.float32)
+    call = jax.ffi.ffi_call("case_twice", like, custom_call_api_version=2)
+    assert float(jax.jit(call)(jnp.float32(4))) == 8
+    for target, version in (("case_nobody", 4), ("case_fails", 1), ("case_twice", 4)):
+        call = jax.ffi.ffi_call(target, like, custom_call_api_version=version)
+        told = error_of(jax.jit(call), jnp.float32(4))
+        assert told.startswith("NOT_FOUND: ") and target in told

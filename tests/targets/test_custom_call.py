@@ -84,7 +84,7 @@ def test_wrong_attributes_are_told_when_compiling():
 
 
 def test_a_missing_handler_is_named_with_the_way_to_register_one():
-    with pytest.raises(MissingHandlerError, match=r"custom calls to 'test\.none'") as told:
+    with pytest.raises(MissingHandlerError, match=r"untyped custom call to test\.none") as told:
         built('ROOT c = f32[] custom-call(), custom_call_target="test.none"')
     assert "ffi.register('test.none', function)" in str(told.value)
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,9 +48,11 @@ struct Type {
   void (*deleter)(void*);
 };
 
+// By number: those that jaxlib gives are anything, ours are counted.
 struct Types {
   std::mutex mutex;
-  std::vector<Type> all;
+  std::map<int64_t, Type> all;
+  int64_t last = 0;
 };
 
 Types& types() {
@@ -74,15 +77,19 @@ Error* type_register(TypeRegister* a) {
   std::lock_guard<std::mutex> lock(t.mutex);
   std::string name(a->name.data, a->name.size);
   auto* deleter = a->info ? a->info->deleter : nullptr;
-  for (size_t i = 0; i < t.all.size(); i++)
-    if (t.all[i].name == name) {
-      if (!a->id->id) a->id->id = (int64_t)i + 1;
-      if (!t.all[i].deleter) t.all[i].deleter = deleter;
-      return a->id->id == (int64_t)i + 1 ? nullptr : failed(HL_INVALID_ARGUMENT, "a type is registered under two numbers");
+  for (auto& [id, type] : t.all)
+    if (type.name == name) {
+      if (!a->id->id) a->id->id = id;
+      if (!type.deleter) type.deleter = deleter;
+      return a->id->id == id ? nullptr : failed(HL_INVALID_ARGUMENT, "a type is registered under two numbers");
     }
-  if (a->id->id && a->id->id != (int64_t)t.all.size() + 1) return failed(HL_INVALID_ARGUMENT, "a number of a type that hloom did not give");
-  t.all.push_back({name, deleter});
-  a->id->id = (int64_t)t.all.size();
+  if (!a->id->id) {
+    do t.last++;
+    while (t.all.count(t.last));
+    a->id->id = t.last;
+  }
+  if (!t.all.try_emplace(a->id->id, Type{name, deleter}).second)
+    return failed(HL_INVALID_ARGUMENT, "the number of another type");
   return nullptr;
 }
 
@@ -325,11 +332,12 @@ HL_API void hl_xla_ffi_state_free(void** state) {
   if (!states) return;
   for (int stage = 0; stage < 3; stage++) {
     int64_t id = states->type[stage].id;
-    if (!states->of[stage] || id < 1) continue;
+    if (!states->of[stage]) continue;
     void (*deleter)(void*) = nullptr;
     {
       std::lock_guard<std::mutex> lock(types().mutex);
-      if (id <= (int64_t)types().all.size()) deleter = types().all[id - 1].deleter;
+      auto found = types().all.find(id);
+      if (found != types().all.end()) deleter = found->second.deleter;
     }
     if (deleter) deleter(states->of[stage]);
   }

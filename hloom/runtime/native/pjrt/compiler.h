@@ -71,6 +71,7 @@ typedef struct hl_pjrt_program {
   int64_t replica_count, partition_count;
   int64_t device_count;
   const int64_t* devices;  // replica by replica; none: wherever the caller says
+  int64_t expected_ns;     // how long a run takes on one thread, by a guess; -1: who knows
   int64_t calls_host;      // a run may call Python, or block
   int64_t is_portable;
   int64_t code_bytes, temporary_bytes, alias_bytes;

@@ -1,7 +1,8 @@
 // Running programs: here and now, or in the thread of their device.
 //
 // Short programs whose arguments are there run in the caller's thread: handing one over costs more
-// than it takes. How long it takes is what earlier runs took.
+// than it takes. How long it takes is what earlier runs took, or
+// a guess of the compiler's.
 #include <alloca.h>
 #include <string.h>
 #include <sys/sysinfo.h>
@@ -286,6 +287,7 @@ PJRT_Error* fits_memory(const Program& program) {
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready) {
   if (in_queue() || !device->client->asynchronous) return Place::kHere;
   int64_t took = program.run_ns.load(std::memory_order_relaxed);
+  if (took < 0) took = program.expected_ns;
   if (program.calls_host)
     return are_ready && took < kWorthAThreadForCallersNs ? Place::kHere : Place::kCallers;
   return are_ready && took >= 0 && took < kWorthAThreadNs ? Place::kHere : Place::kPrograms;

@@ -395,6 +395,7 @@ PJRT_Error* read_facts(Reader* in, std::string_view program, Loaded* held, Facts
   raw.replica_count = in->number();
   raw.partition_count = in->number();
   facts->devices = in->numbers();
+  raw.expected_ns = -1;
   raw.calls_host = in->number();
   raw.is_portable = in->number();
   raw.code_bytes = in->number();

@@ -97,6 +97,7 @@ Program* made(const hl_pjrt_program& from) {
   program->replicas = from.replica_count;
   program->partitions = from.partition_count;
   program->devices.assign(from.devices, from.devices + from.device_count);
+  program->expected_ns = from.expected_ns;
   program->calls_host = from.calls_host != 0;
   program->is_portable = from.is_portable != 0;
   program->code_bytes = from.code_bytes;

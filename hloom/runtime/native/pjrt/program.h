@@ -73,7 +73,9 @@ struct Program {
   int64_t code_bytes, temporary_bytes, alias_bytes;
   std::vector<Program*> regions;
 
-  // How long a run takes, remembered: short ones are not worth another thread.
+  // How long a run takes, remembered: short ones are not worth another thread. Before the first run
+  // there is a guess, or -1.
+  int64_t expected_ns = -1;
   std::atomic<int64_t> run_ns{-1};
 
   // Contexts that no run uses now.

@@ -37,6 +37,13 @@ def steps_at_once(i: Instruction) -> int | None:
     return max(16, min(1 << 20, int(LONG_NS / one_ns))) if is_bounded else 16
 
 
+def loop_ns(i: Instruction) -> float:
+    """A guess of what one call of the kernel takes, which returns after LONG_NS at the latest."""
+    one_ns, is_bounded = _step_ns(i.called)
+    trips = trip_count(i).count
+    return LONG_NS if trips is None or not is_bounded else min(trips * one_ns, LONG_NS)
+
+
 def _step_ns(computations: Sequence[Computation]) -> tuple[float, bool]:
     """A guess of the nanoseconds of one step, and whether loops within have known ends."""
     total, is_bounded = 1.0, True

@@ -27,7 +27,7 @@ from hloom.program.slice import BufferSlice
 from hloom.program.thunks.control import While
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
-from hloom.targets.cpu.lower.loop_steps import LOOPS, count, fits_register, steps_at_once
+from hloom.targets.cpu.lower.loop_steps import LOOPS, count, fits_register, loop_ns, steps_at_once
 from hloom.targets.cpu.lowering import Lowering
 from hloom.types.dtype import PRED, DType
 from hloom.types.shape import Shape
@@ -76,7 +76,7 @@ def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice
     except Decline:
         return None
     kernel = writer.builder.finish()
-    kernel.cost_ns = 1000.0
+    kernel.cost_ns = loop_ns(i)
     used = {x for op in kernel.ops() for x in op.operands}
     kernel.params = [p for p in kernel.params if p.value in used]
     symbol = cpu.shared(kernel, i.name)
