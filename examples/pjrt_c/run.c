@@ -81,7 +81,9 @@ static PJRT_Buffer* result_of(PJRT_LoadedExecutable* executable, PJRT_Buffer** a
 }
 
 int main(int count, char** words) {
-  if (count != 4) return fprintf(stderr, "run PLUGIN.so saved|compile FILE\n"), 2;
+  int is_saved = count == 4 && strcmp(words[2], "saved") == 0;
+  if (count != 4 || (!is_saved && strcmp(words[2], "compile") != 0))
+    return fprintf(stderr, "run PLUGIN.so saved|compile FILE\n"), 2;
   void* library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return fprintf(stderr, "%s\n", dlerror()), 1;
   const PJRT_Api* (*get)(void) = (const PJRT_Api* (*)(void))dlsym(library, "GetPjrtApi");
@@ -94,8 +96,7 @@ int main(int count, char** words) {
 
   size_t size;
   char* bytes = contents(words[3], &size);
-  PJRT_LoadedExecutable* executable =
-      (strcmp(words[2], "saved") ? compiled : saved)(client, bytes, size);
+  PJRT_LoadedExecutable* executable = (is_saved ? saved : compiled)(client, bytes, size);
   free(bytes);
 
   float x[ROWS * DEPTH], w[DEPTH * COLUMNS], y[ROWS * COLUMNS];

@@ -12,6 +12,7 @@ from hloom.frontends.stablehlo.bindings import ir, stablehlo, viewed
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.frontends.stablehlo.shardings import axis_of
+from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.groups import NO_GROUPS, AnyGroups, MeshReplicaGroups, ReplicaGroups
 from hloom.types.dtype import U32
@@ -40,10 +41,6 @@ def groups(scope: Scope, op: Any) -> AnyGroups:
     return MeshReplicaGroups(mesh, tuple(axis_of(a, mesh) for a in axes.axes))
 
 
-def several(scope: Scope, made: Instruction, op: Any) -> Instruction | list[Instruction]:
-    return scope.elements(made, len(op.results))
-
-
 def common(scope: Scope, op: Any, *, has_global: bool = True) -> dict[str, Any]:
     """What all collectives say of who takes part."""
     fields: dict[str, Any] = {"replica_groups": groups(scope, op), "channel_id": channel(op)}
@@ -52,25 +49,28 @@ def common(scope: Scope, op: Any, *, has_global: bool = True) -> dict[str, Any]:
     return fields
 
 
+def _exchanged(
+    scope: Scope,
+    op: Any,
+    opcode: str,
+    called: tuple[Computation, ...] = (),
+    **fields: Any,
+) -> Instruction | list[Instruction]:
+    """A collective of all operands at once: a result for each."""
+    made = scope.emit(opcode, scope.operands(op), scope.tuple_or_one(op), called, **fields)
+    return scope.elements(made, len(op.results))
+
+
 @IMPORT.of("stablehlo.all_gather")
 def all_gather(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    made = scope.emit(
-        "all-gather",
-        scope.operands(op),
-        scope.tuple_or_one(op),
-        dimensions=(integer(op, "all_gather_dim"),),
-        **common(scope, op),
-    )
-    return several(scope, made, op)
+    dimension = integer(op, "all_gather_dim")
+    return _exchanged(scope, op, "all-gather", dimensions=(dimension,), **common(scope, op))
 
 
 @IMPORT.of("stablehlo.all_reduce")
 def all_reduce(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     fold = scope.computation_of(op.regions[0])
-    made = scope.emit(
-        "all-reduce", scope.operands(op), scope.tuple_or_one(op), (fold,), **common(scope, op)
-    )
-    return several(scope, made, op)
+    return _exchanged(scope, op, "all-reduce", (fold,), **common(scope, op))
 
 
 @IMPORT.of("stablehlo.cross-replica-sum")
@@ -106,10 +106,7 @@ def all_to_all(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     count = integer(op, "split_count")
     fields = common(scope, op, has_global=False)
     if split == concat:
-        made = scope.emit(
-            "all-to-all", operands, scope.tuple_or_one(op), dimensions=(split,), **fields
-        )
-        return several(scope, made, op)
+        return _exchanged(scope, op, "all-to-all", dimensions=(split,), **fields)
     made_all = []
     for x, result in zip(operands, op.results, strict=True):
         parts = _parted(scope, x, split, count)
@@ -136,25 +133,15 @@ def _joined(scope: Scope, parts: Instruction, split: int, concat: int, result: A
 
 @IMPORT.of("stablehlo.collective_permute")
 def collective_permute(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    made = scope.emit(
-        "collective-permute",
-        scope.operands(op),
-        scope.tuple_or_one(op),
-        source_target_pairs=table(op, "source_target_pairs"),
-        channel_id=channel(op),
+    pairs = table(op, "source_target_pairs")
+    return _exchanged(
+        scope, op, "collective-permute", source_target_pairs=pairs, channel_id=channel(op)
     )
-    return several(scope, made, op)
 
 
 @IMPORT.of("stablehlo.collective_broadcast")
 def collective_broadcast(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    made = scope.emit(
-        "collective-broadcast",
-        scope.operands(op),
-        scope.tuple_or_one(op),
-        **common(scope, op, has_global=False),
-    )
-    return several(scope, made, op)
+    return _exchanged(scope, op, "collective-broadcast", **common(scope, op, has_global=False))
 
 
 @IMPORT.of("stablehlo.replica_id")

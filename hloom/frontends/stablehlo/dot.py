@@ -55,6 +55,16 @@ def algorithm(scope: Scope, op: Any) -> str | None:
     )
 
 
+def _paired(numbers: Any) -> dict[str, Any]:
+    """Which dimensions of both sides go together, and which of them are summed over."""
+    return {
+        "lhs_batch_dims": tuple(numbers.lhs_batching_dimensions),
+        "lhs_contracting_dims": tuple(numbers.lhs_contracting_dimensions),
+        "rhs_batch_dims": tuple(numbers.rhs_batching_dimensions),
+        "rhs_contracting_dims": tuple(numbers.rhs_contracting_dimensions),
+    }
+
+
 @IMPORT.of("stablehlo.dot_general")
 def dot_general(scope: Scope, op: Any) -> Instruction:
     numbers = viewed(op.attributes["dot_dimension_numbers"], "DotDimensionNumbers")
@@ -62,10 +72,7 @@ def dot_general(scope: Scope, op: Any) -> Instruction:
         "dot",
         scope.operands(op),
         scope.result_shape(op),
-        lhs_batch_dims=tuple(numbers.lhs_batching_dimensions),
-        lhs_contracting_dims=tuple(numbers.lhs_contracting_dimensions),
-        rhs_batch_dims=tuple(numbers.rhs_batching_dimensions),
-        rhs_contracting_dims=tuple(numbers.rhs_contracting_dimensions),
+        **_paired(numbers),
         operand_precision=precisions(op),
         algorithm=algorithm(scope, op),
     )
@@ -92,10 +99,7 @@ def ragged_dot(scope: Scope, op: Any) -> Instruction:
         "ragged-dot",
         scope.operands(op),
         scope.result_shape(op),
-        lhs_batch_dims=tuple(numbers.lhs_batching_dimensions),
-        lhs_contracting_dims=tuple(numbers.lhs_contracting_dimensions),
-        rhs_batch_dims=tuple(numbers.rhs_batching_dimensions),
-        rhs_contracting_dims=tuple(numbers.rhs_contracting_dimensions),
+        **_paired(numbers),
         lhs_ragged_dims=tuple(numbers.lhs_ragged_dimensions),
         rhs_group_dims=tuple(numbers.rhs_group_dimensions),
         operand_precision=precisions(op),
