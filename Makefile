@@ -18,7 +18,7 @@ TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peer demo tour test check format bench fuzz docs examples proto stub lock tsan clean
+.PHONY: help setup demo tour test check format bench fuzz docs examples proto stub lock tsan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,9 +30,6 @@ $(STAMP): pyproject.toml $(LOCK)
 	@echo "== installing hloom and its tools into $(VENV)"
 	@$(PIP) install $(if $(LOCK),-c $(LOCK)) -e '.[dev]'
 	@touch $@
-
-peer: $(STAMP) ## add jax, jaxlib and scipy, to compare with
-	@$(PIP) install $(if $(wildcard requirements/peer.txt),-c requirements/peer.txt) -e '.[peer]'
 
 demo: $(STAMP) ## compile and run ResNet-50 and a transformer: stages, times, memory
 	@$(BIN)/python -m bench.demo
@@ -91,7 +88,7 @@ docs: $(STAMP) ## write the generated pages of docs/, and the outputs that other
 	@$(BIN)/python docs/make_pages.py
 	@$(BIN)/python -m tests.docs.pages README.md docs/hlo.md docs/from-hlo-to-machine-code.md docs/jax.md
 
-examples: peer ## write the examples that JAX makes
+examples: $(STAMP) ## write the examples that JAX makes
 	@$(BIN)/python examples/make_examples.py
 
 stub: $(STAMP) ## write the builder's type stub from the op declarations

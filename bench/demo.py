@@ -2,7 +2,7 @@
 
     python -m bench.demo [FILE.hlo ...]
 
-The interpreter runs beside it, and XLA:CPU where jaxlib is installed (`make peer`).
+The interpreter runs beside it, and XLA:CPU where jaxlib is installed (`make setup`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def show_times(path: Path, module: hloom.Module, exe: hloom.Executable, argument
         print(f"   {name:14} {seconds * 1e3:10.2f} ms   {seconds / native_s:8.2f} x hloom")
     print(f"   the largest difference from the interpreter's result is {apart:.2g}")
     if xla is None:
-        print("   (make peer installs jaxlib, to compare with)\n")
+        print("   (make setup installs jaxlib, to compare with)\n")
     else:
         print(f"   XLA compiled it in {xla[1]:.2f} s\n")
 

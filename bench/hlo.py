@@ -1,7 +1,7 @@
 """Contests of the HLO library: reading, printing, checking, rewriting, memory, start-up.
 
 Every goal is one the project has set itself; peers are measured when they are installed
-(`make peer`) and their rows are only for orientation: XLA's parser is C++.
+(`make setup`) and their rows are only for orientation: XLA's parser is C++.
 """
 
 import subprocess

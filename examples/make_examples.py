@@ -1,4 +1,4 @@
-"""Writes the examples that JAX makes: `python examples/make_examples.py` (needs jax; `make peer`).
+"""Writes the examples that JAX makes: `python examples/make_examples.py` (needs jax; `make setup`).
 
 The files are kept in the repository, so reading them needs no JAX. Each shows one thing:
 

@@ -10,7 +10,7 @@ import pytest
 from tests.plugin.child import run_cases
 
 if importlib.util.find_spec("jax") is None:
-    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+    pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
 FILES = ("jax_cases_layouts.py", "jax_cases_donation.py")
 NAMES = [

@@ -13,7 +13,7 @@ from hloom.api import library_path
 from tests.plugin.child import run_python
 
 if importlib.util.find_spec("jax") is None:
-    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+    pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 if (COMPILER := shutil.which("cc")) is None:
     pytest.skip("there is no C compiler (cc)", allow_module_level=True)
 

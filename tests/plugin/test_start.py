@@ -7,7 +7,7 @@ import pytest
 from tests.plugin.child import run_python
 
 if importlib.util.find_spec("jax") is None:
-    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+    pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
 COUNTS = 'print(len(jax.devices("hloom")), len(jax.devices("cpu")), jax.devices()[0])'
 

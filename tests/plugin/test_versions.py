@@ -10,7 +10,9 @@ from hloom.plugin.versions import FIRST, PAST, unsupported
 from tests.plugin.child import run_python
 
 
-@pytest.mark.parametrize("version", ["0.10.0", "0.10.2", "0.11.2", "0.12.0.1", "0.12.1.dev20260101"])
+@pytest.mark.parametrize(
+    "version", ["0.10.0", "0.10.2", "0.11.2", "0.12.0.1", "0.12.1.dev20260101"]
+)
 def test_supported(version):
     assert unsupported({"jax": version, "jaxlib": version}) is None
 
@@ -35,7 +37,7 @@ def test_the_package_asks_for_the_same():
 @pytest.mark.slow
 def test_the_plugin_says_so():
     if importlib.util.find_spec("jax") is None:
-        pytest.skip("JAX is not installed (make peer)")
+        pytest.skip("JAX is not installed (make setup)")
     code = """
 import jax
 jax.version.__version__ = "0.13.1"

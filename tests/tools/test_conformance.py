@@ -11,7 +11,7 @@ from hloom.tools.conformance_choice import EXCLUSIONS, Choice, read_exclusions
 from hloom.tools.main import app
 
 if importlib.util.find_spec("jax") is None:
-    pytest.skip("JAX is not installed (make peer)", allow_module_level=True)
+    pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
 VERSION = importlib.metadata.version("jax")
 GOOD = """
