@@ -8,7 +8,7 @@ import pytest
 
 import hloom
 
-jax = pytest.importorskip("jax", reason="JAX is not installed (make peer)")
+jax = pytest.importorskip("jax", reason="JAX is not installed (make setup)")
 import jax.numpy as jnp  # noqa: E402
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -35,11 +35,17 @@ def test_static_arguments(settings):
     assert f.compiled_count == 3
 
 
-def test_numbers_are_what_jax_takes_them_for():
+@pytest.mark.parametrize("wide", [False, True])
+def test_numbers_are_what_jax_takes_them_for(wide):
+    with jax.enable_x64(wide):  # which other tests of the same process may have left otherwise
+        check_numbers(*(np.float64, np.int64) if wide else (np.float32, np.int32))
+
+
+def check_numbers(real, integer):
     f = hloom.jax.jit(lambda x, n: (x * n, n))
     product, n = f(X, 2)
-    assert product.dtype == np.float32 and n.dtype == np.int32 and n == 2
-    assert f(np.arange(3), 2.5)[0].dtype == np.float32
+    assert product.dtype == np.float32 and n.dtype == integer and n == 2
+    assert f(np.arange(3), 2.5)[0].dtype == real
 
 
 def test_donated_arrays_are_gone():

@@ -252,7 +252,7 @@ def test_a_million_updates_take_no_minutes():
     rng = np.random.default_rng(0)
     i = rng.integers(0, 3, count).astype(np.int32)
     u = rng.integers(-9, 9, count).astype(np.int32)
-    begin = time.perf_counter()
+    begin = time.process_time()
     (found,) = arrays(scatter_into_one("s32", "add", count), np.zeros(3, np.int32), i, u)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     assert found.tolist() == np.bincount(i, u, 3).astype(int).tolist()

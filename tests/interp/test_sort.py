@@ -306,9 +306,9 @@ def test_topk_of_every_type(t, largest):
 @pytest.mark.parametrize("body", ["ROOT r = pred[] compare(a0, b0), direction=LT", CLEANED])
 def test_a_million_floats(body):
     x = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
-    begin = time.perf_counter()
+    begin = time.process_time()
     (found,) = arrays(module(body, ["f32"], x.shape), x)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     np.testing.assert_array_equal(found, np.sort(x))
 
 

@@ -289,9 +289,9 @@ def chain(count: int) -> Module:
 def test_large_modules_are_verified_without_a_message(monkeypatch):
     module = chain(100_000)
     monkeypatch.setattr("hloom.ir.verify.rules.VerifyError", None)
-    start = time.perf_counter()
+    start = time.process_time()
     verify(module)
-    assert time.perf_counter() - start < 15
+    assert time.process_time() - start < 15
 
 
 def test_deep_nesting_does_not_recurse():

@@ -164,8 +164,8 @@ def test_printing_is_fast():
     for k in range(20_000):
         x = b.binary("add", x, b.index(k % 7))
     kernel = b.finish()
-    start = time.perf_counter()
+    start = time.process_time()
     text = show_kernel(kernel)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert text.count("\n") == 20_000 + 7 + 2
     assert S64.name in text

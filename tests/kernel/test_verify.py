@@ -226,9 +226,9 @@ def test_verifying_is_fast():
     for k in range(20_000):
         x = b.binary("add", x, b.index(k % 7))
     kernel = b.finish()
-    start = time.perf_counter()
+    start = time.process_time()
     verify_kernel(kernel)
-    assert time.perf_counter() - start < 0.7
+    assert time.process_time() - start < 0.7
 
 
 @pytest.mark.parametrize("before, after", [((16,), ()), ((2,), (2, 3)), ((3, 1), (4, 5))])

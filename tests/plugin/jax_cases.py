@@ -232,7 +232,11 @@ def case_memory_is_given_back():
     x = jax.jit(lambda: jnp.ones((1 << 20,)))().block_until_ready()
     assert device.memory_stats()["bytes_in_use"] >= before + (4 << 20)
     x.delete()
-    assert device.memory_stats()["bytes_in_use"] < before + (4 << 20)
+    # The thread that ran the program may hold its result for a moment more.
+    until = time.monotonic() + 60
+    while device.memory_stats()["bytes_in_use"] >= before + (4 << 20):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 # -- executables

@@ -92,6 +92,6 @@ def test_a_correct_program_costs_no_message(count, monkeypatch):
 
     monkeypatch.setattr(diagnostics.HloError, "__init__", refuse)
     monkeypatch.setattr(op.ShapeError, "__init__", refuse)
-    start = time.perf_counter()
+    start = time.process_time()
     hloom.verify(module)
-    assert time.perf_counter() - start < 6
+    assert time.process_time() - start < 6

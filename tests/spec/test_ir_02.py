@@ -106,9 +106,9 @@ def test_a_fingerprint_takes_linear_time():
     lines += [" p0 = f32[] parameter(0)"]
     lines += [f" p{k + 1} = f32[] call(p{k}), to_apply=c0" for k in range(20_000)]
     long = hloom.parse("\n".join([*lines, " ROOT n = f32[] negate(p20000)\n}"]))
-    start = time.perf_counter()
+    start = time.process_time()
     assert hloom.fingerprint(doubling) != hloom.fingerprint(long)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     with pytest.raises(hloom.HloError, match="too deeply"):
         hloom.show(doubling, "canonical")
 

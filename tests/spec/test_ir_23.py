@@ -34,21 +34,21 @@ def deep() -> hloom.Module:
 @pytest.mark.parametrize("name", sorted(hloom.PASSES))
 def test_passes_over_a_deep_chain_of_calls(deep, name):
     module = hloom.copy_module(deep)
-    start = time.perf_counter()
+    start = time.process_time()
     hloom.pass_named(name).run(module)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     hloom.verify(module)
 
 
 def test_everything_else_over_a_deep_chain_of_calls(deep):
     from hloom.api import file_bytes, load_bytes
 
-    start = time.perf_counter()
+    start = time.process_time()
     hloom.verify(deep)
     assert hloom.difference(deep, hloom.parse(hloom.show(deep))) is None
     assert hloom.difference(deep, load_bytes(file_bytes(deep, "pb")).module) is None
     hloom.fingerprint(deep)
-    assert time.perf_counter() - start < 40
+    assert time.process_time() - start < 40
 
 
 def test_replacing_a_computation_with_many_callers():
@@ -63,14 +63,14 @@ def test_replacing_a_computation_with_many_callers():
     lines += [" w = f32[] while(z), condition=c, body=d", " ROOT s = f32[] add(w, r99999)\n}"]
     module = hloom.parse("\n".join(lines))
     a, b = module["a"], module["b"]
-    start = time.perf_counter()
+    start = time.process_time()
     module.replace_computations({a: b})
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert not a.callers and len(b.callers) == 100_001
     assert {i.opcode for i in b.callers} == {"reduce", "call"}
-    start = time.perf_counter()
+    start = time.process_time()
     assert hloom.pass_named("dce").run(module).changed
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
     assert "a" not in {c.name for c in module.computations} and len(b.callers) == 2
     hloom.verify(module)
 
@@ -83,9 +83,9 @@ def test_dead_computations_go_in_one_sweep():
         )
     lines.append("ENTRY e {\n p = f32[] parameter(0)\n ROOT r = f32[] negate(p)\n}")
     module = hloom.parse("\n".join(lines))
-    start = time.perf_counter()
+    start = time.process_time()
     result = hloom.pass_named("dce").run(module)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert result.fired["computations"] == 20_000 and len(module.computations) == 1
 
 
@@ -96,9 +96,9 @@ def test_merging_what_a_wide_tuple_reads():
     shape, operands = ", ".join(["f32[]"] * count), ", ".join(f"n{k}" for k in range(count))
     lines.append(f" ROOT t = ({shape}) tuple({operands})\n}}")
     module = hloom.parse("\n".join(lines))
-    start = time.perf_counter()
+    start = time.process_time()
     assert hloom.pass_named("cse").run(module).fired["merged"] == count - 1
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     hloom.verify(module)
 
 
@@ -110,9 +110,9 @@ def test_inlining_many_calls_of_a_scheduled_module():
     ]
     lines += [f" p{k + 1} = f32[] call(p{k}), to_apply=f" for k in range(count)]
     module = hloom.parse("\n".join([*lines, f" ROOT n = f32[] negate(p{count})\n}}"]))
-    start = time.perf_counter()
+    start = time.process_time()
     assert hloom.pass_named("call-inliner").run(module).fired["inlined"] == count
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     hloom.verify(module)
 
 

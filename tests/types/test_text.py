@@ -185,11 +185,11 @@ def test_program_shapes():
 def test_speed():
     text = "f32[128,256]{1,0:T(8,128)} " * 50_000
     parse_shape(text)
-    begin, position = time.perf_counter(), 0
+    begin, position = time.process_time(), 0
     for _ in range(50_000):
         _, end = parse_shape(text, position)
         position = end + 1
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 @st.composite

@@ -111,9 +111,9 @@ def test_the_work_is_linear():
             y = b.dot(y, w, lhs_contracting_dims=(1,), rhs_contracting_dims=(0,))
             y = b.reshape(y, shape="f32[8,8]")
         module = b.build(y)
-        start = time.perf_counter()
+        start = time.process_time()
         WHOLE.run(module)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     seconds(200)
     short, long = min(seconds(1000) for _ in range(3)), seconds(8000)
