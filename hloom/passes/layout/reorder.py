@@ -17,7 +17,15 @@ from hloom.ir.op import OPS
 from hloom.ir.values.padding import Padding
 from hloom.ir.values.slices import Slices
 from hloom.ir.values.window import Window
-from hloom.passes.layout.dimension_orders import Order, identity, inverse, mapped, without_ones
+from hloom.passes.layout.dimension_orders import (
+    Order,
+    differs,
+    identity,
+    inverse,
+    large,
+    mapped,
+    without_ones,
+)
 from hloom.passes.layout.order_graph import FIXED, OrderGraph
 from hloom.passes.layout.order_rules import RULES, alike, pointwise
 from hloom.passes.layout.order_rules import dynamic_slice as slice_rule
@@ -193,12 +201,16 @@ class _Reorderer:
 
     def reshape(self, i: Instruction) -> None:
         (x,) = i.operands
-        back = without_ones(i.shape.dims, x.shape.dims) if self.is_leaf(x) else None
+        # `x` has its new shape already.
+        was = self.g.dims[self.g.first[x]]
+        back = without_ones(i.shape.dims, was) if self.is_leaf(x) else None
         if back is None or self.g.kind[self.g.first[i]] == FIXED or i.shape.rank < 2:
             self.as_it_was(i)
             return
-        order = self.order_of(i)
-        self.read(i, [self.held(x, mapped(order, back, x.shape.rank))])
+        order, now = self.order_of(i), self.order_of(x)
+        wanted = mapped(order, back, x.shape.rank)
+        # Where dimensions of one element stand is all the same to a reshape.
+        self.read(i, [self.held(x, wanted if differs(now, wanted, large(was)) else now)])
         self.take(i, order)
 
     def reduce(self, i: Instruction) -> None:
