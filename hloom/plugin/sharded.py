@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hloom.api import HloError, Module, Spread, sharding_bytes
+from hloom.plugin.inlining import inline_calls
 from hloom.plugin.inspection import name_functions
 
 # Operations and custom calls that only code for one device has.
@@ -62,6 +63,7 @@ def propagated(code: bytes) -> bytes:
     with parsed(code) as module:
         for op in [op for op in walked(module.operation) if op.name == "stablehlo.composite"]:
             _without_composite(op)
+        inline_calls(module)
         PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)
         calls = [op for op in walked(module.operation) if op.name == "stablehlo.custom_call"]
         name_functions(calls)

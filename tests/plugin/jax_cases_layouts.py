@@ -135,3 +135,25 @@ def case_tiles_are_refused():
         assert "result in tiles: f32[4,3]{1,0:T(2,2)}" in str(error), error
     else:
         raise AssertionError("tiles were taken")
+
+
+def case_calls_do_not_hide_shardings():
+    mesh = jax.make_mesh((2, 2), ("i", "j"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    spread = NamedSharding(mesh, P("i", "j"))
+    x = jax.device_put(np.arange(32, dtype=np.float32).reshape(8, 4) / 32, spread)
+
+    def loss(x):
+        return jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=3)[0].sum()
+
+    gradient = jax.jit(jax.grad(loss))(x)
+    assert gradient.sharding.is_equivalent_to(spread, 2), gradient.sharding
+    a, b, c = x, jnp.sin(x), jnp.sin(jnp.sin(x))
+    assert np.allclose(gradient, jnp.cos(a) * jnp.cos(b) * jnp.cos(c), atol=1e-6)
+
+    # What a function says of its own arguments and results holds where it is called.
+    turned = NamedSharding(mesh, P("j", "i"))
+    inner = jax.jit(lambda x: x * 2, in_shardings=turned, out_shardings=turned)
+    outer = jax.jit(lambda x: (inner(x), inner(x + 1)))
+    for made, wanted in zip(outer(x), (x * 2, (x + 1) * 2)):
+        assert made.sharding.is_equivalent_to(turned, 2), made.sharding
+        assert np.array_equal(made, wanted)

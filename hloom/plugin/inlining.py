@@ -1,0 +1,92 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+"""Functions put where they are called, as Shardy does not look through a call.
+
+What a function says of the shardings of its arguments and results becomes constraints there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHARDING = "sdy.sharding"
+
+
+def inline_calls(module: Any) -> None:
+    """Put a copy of its function in place of every call; functions themselves stay."""
+    functions = {
+        str(op.attributes["sym_name"]).strip('"'): op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+    }
+    done: set[str] = set()
+    for name in functions:
+        _inline_into(name, functions, done)
+
+
+def _inline_into(name: str, functions: dict[str, Any], done: set[str]) -> None:
+    """Callees first, so that what is copied has no calls any more."""
+    if name in done:
+        return
+    done.add(name)
+    for call in _calls(functions[name]):
+        callee = _callee(call)
+        if callee in functions and functions[callee].regions[0].blocks:
+            _inline_into(callee, functions, done)
+            _put(call, functions[callee])
+
+
+def _calls(op: Any) -> list[Any]:
+    found = []
+    for region in op.regions:
+        for block in region.blocks:
+            for inside in block.operations:
+                if inside.operation.name == "func.call":
+                    found.append(inside.operation)
+                elif inside.operation.regions:
+                    found.extend(_calls(inside.operation))
+    return found
+
+
+def _callee(call: Any) -> str:
+    return str(call.attributes["callee"]).removeprefix("@").strip('"')
+
+
+def _put(call: Any, function: Any) -> None:
+    """A copy of the function's body instead of one call."""
+    copy = function.clone()
+    try:
+        block = copy.regions[0].blocks[0]
+        given = _constrained(call, list(call.operands), copy, "arg_attrs")
+        for argument, value in zip(block.arguments, given, strict=True):
+            argument.replace_all_uses_with(value)
+        *body, end = list(block.operations)
+        for op in body:
+            op.operation.move_before(call)
+        results = _constrained(call, list(end.operands), copy, "res_attrs")
+        for old, new in zip(call.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        call.erase()
+    finally:
+        copy.erase()
+
+
+def _constrained(call: Any, values: list[Any], function: Any, name: str) -> list[Any]:
+    """The values with the shardings that the function states."""
+    from jaxlib.mlir import ir
+
+    if name not in function.attributes:
+        return values
+    made = []
+    for value, attributes in zip(values, function.attributes[name], strict=True):
+        if SHARDING in attributes:
+            constraint = ir.Operation.create(
+                "sdy.sharding_constraint",
+                results=[value.type],
+                operands=[value],
+                attributes={"sharding": attributes[SHARDING]},
+                loc=call.location,
+                ip=ir.InsertionPoint(call),
+            )
+            value = constraint.result
+        made.append(value)
+    return made
