@@ -85,7 +85,7 @@ class Table:
                 self.held.append(text)
                 entry[4:] = [0, ctypes.addressof(text), len(value)]
             else:
-                entry[5] = value
+                entry[4:6] = [4 if isinstance(value, bool) else 1, value]
             raw[7 * k : 7 * k + 7] = entry
         return raw, len(values)
 

@@ -143,3 +143,24 @@ def run(table, client, executable):
     copied = table.call("Buffer_ToHostBuffer", src=results[0] or 0, dst=out, dst_size=32)("event")
     table.call("Event_Await", event=copied)
     return list(out)
+
+
+WRONG_OPTIONS = {
+    "no option max_transpose_threads": {"max_transpose_threads": 8},
+    "cpu_device_count is a whole number, text was given": {"cpu_device_count": "3"},
+    "collectives of the kind gloo": {"collectives": "gloo"},
+    "devices of one process; there are 2": {"node_id": 0, "num_nodes": 2},
+}
+
+
+@pytest.mark.parametrize("words", WRONG_OPTIONS)
+def test_options_that_mean_nothing_are_refused(table, words):
+    with pytest.raises(Failed, match=words):
+        client_of(table, **WRONG_OPTIONS[words])
+    with pytest.raises(Failed, match=words):
+        topology_of(table, **WRONG_OPTIONS[words])
+
+
+def test_the_options_that_there_are_make_a_client(table):
+    client = client_of(table, collectives="in-process", node_id=3, num_nodes=1, asynchronous=False)
+    assert table.call("Client_ProcessIndex", client=client)("process_index") == 3

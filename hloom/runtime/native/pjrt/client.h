@@ -13,6 +13,8 @@ extern std::string platform_version;
 // The option of this name and type; null: it is not given.
 const PJRT_NamedValue* option(const PJRT_NamedValue* options, size_t count, const char* name,
                               PJRT_NamedValue_Type type);
+// Why these options of clients and topologies cannot be; null: they can.
+PJRT_Error* wrong_option(const PJRT_NamedValue* options, size_t count);
 // A topology as options ask for it: `topology` is a saved one, else the parts one by one. Null, with
 // an error: there is no such topology.
 std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* options,

@@ -53,24 +53,18 @@ std::unique_ptr<PJRT_TopologyDescription> topology_of(const std::string& text, P
 
 }  // namespace
 
-const PJRT_NamedValue* option(const PJRT_NamedValue* options, size_t count, const char* name,
-                              PJRT_NamedValue_Type type) {
-  for (size_t k = 0; k < count; ++k)
-    if (std::string(options[k].name, options[k].name_size) == name && options[k].type == type)
-      return options + k;
-  return nullptr;
-}
-
 std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* options,
                                                         size_t count, PJRT_Error** error) {
+  if ((*error = wrong_option(options, count)) != nullptr) return nullptr;
   if (auto* saved = option(options, count, "topology", PJRT_NamedValue_kString))
     return topology_of(std::string(saved->string_value, saved->value_size), error);
   int64_t device_count = 1;
   if (auto* given = option(options, count, "cpu_device_count", PJRT_NamedValue_kInt64))
     device_count = given->int64_value;
   int64_t process = 0;
-  if (auto* given = option(options, count, "process_id", PJRT_NamedValue_kInt64))
-    process = given->int64_value;
+  for (const char* name : {"node_id", "process_id"})
+    if (auto* given = option(options, count, name, PJRT_NamedValue_kInt64))
+      process = given->int64_value;
   if (device_count < 1 || device_count > 4096) {
     *error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                       "cpu_device_count is %lld; 1 to 4096 can be [device-count]",
