@@ -23,6 +23,7 @@ from hloom.api import (
 )
 from hloom.plugin.donation import donated_parameters
 from hloom.plugin.handlers import have_handlers
+from hloom.plugin.dumping import AFTER, BEFORE, Dumps
 from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import Region, without_regions
 from hloom.plugin.memories import memory_kinds, refuse_tiles
@@ -103,7 +104,12 @@ def _executable(
     if machine is not None:
         return compiled_for(module, machine, request.options)
     have_handlers(module)
-    return compile_module(module, None, request.options)
+    dumps = Dumps(request.options, module.name)
+    dumps.write(BEFORE, module)
+    executable = compile_module(module, None, request.options)
+    if dumps.is_on:
+        dumps.write(AFTER, executable.stages.module)
+    return executable
 
 
 def _region(region: Region, request: CompileRequest, machine: Machine | None) -> Compiled:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hloom.api import Options
 from hloom.plugin.wire import fields, varints
-from hloom.plugin.xla_options import option_words
+from hloom.plugin.xla_options import flag_words, option_words
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def request_of(options: bytes) -> CompileRequest:
         max(build.num_partitions, 1),
         () if assignment is None else devices_of(assignment.serialize()),
         bool(given.compile_portable_executable),
-        Options.parsed(option_words(given.env_option_overrides)),
+        Options.parsed([*flag_words(), *option_words(given.env_option_overrides)]),
     )
 
 

@@ -8,13 +8,19 @@ since programs look for them. Of one that only XLA acts on the log says that it 
 from __future__ import annotations
 
 import logging
+import os
 import re
+import shlex
 from functools import cache
 from pathlib import Path
 
-from hloom.api import OPTIONS, HloError, UsageError
+from hloom.api import COMPILE_OPTIONS, OPTIONS, HloError, UsageError
+from hloom.plugin.dumping import OPTIONS_READ
 
 PREFIX = "xla_"
+ACTED_ON = COMPILE_OPTIONS | set(OPTIONS_READ)
+ELSEWHERE = ("xla_force_host_platform_device_count",)
+"""Flags that have been read before anything is compiled."""
 LOG = logging.getLogger("hloom")
 _TOLD: set[str] = set()
 """Options without effect are told of once."""
@@ -52,10 +58,39 @@ def option_words(given: list[tuple[str, object]]) -> list[str]:
             except HloError:
                 raise _wrong(name, value, kind or "hloom") from None
             words.append(f"--{name}={_text(value)}")
-        elif name not in _TOLD:
-            _TOLD.add(name)
-            LOG.info("the compile option %s is XLA's own and does nothing here", name)
+        if not (is_ours and name.removeprefix(PREFIX) in ACTED_ON):
+            _tell(name)
     return words
+
+
+def flag_words() -> list[str]:
+    """Those of XLA_FLAGS that hloom acts on; jaxlib itself refuses what is wrong among them."""
+    words = []
+    try:
+        flags = shlex.split(os.environ.get("XLA_FLAGS", ""))
+    except ValueError:
+        return []
+    for flag in flags:
+        if not flag.startswith("--"):
+            continue  # the name of a file of flags, which only jaxlib reads
+        name, equals, text = flag.removeprefix("--").partition("=")
+        option = OPTIONS.get(name.removeprefix(PREFIX))
+        if option is None or option.name not in ACTED_ON:
+            if name not in ELSEWHERE:
+                _tell(name)
+            continue
+        try:
+            option.value(text if equals else None)
+            words.append(flag)
+        except HloError as error:
+            LOG.warning("XLA_FLAGS: %s", error.message)
+    return words
+
+
+def _tell(name: str) -> None:
+    if name not in _TOLD:
+        _TOLD.add(name)
+        LOG.info("the compile option %s is XLA's own and does nothing here", name)
 
 
 def _wrong(name: str, value: object, kind: str) -> UsageError:

@@ -170,3 +170,27 @@ def case_handlers_of_the_older_kind():
         call = jax.ffi.ffi_call(target, like, custom_call_api_version=version)
         told = error_of(jax.jit(call), jnp.float32(4))
         assert told.startswith("NOT_FOUND: ") and target in told
+
+
+def case_dumps():
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"xla_dump_to": folder, "xla_dump_hlo_as_proto": True}
+        options |= {"xla_dump_hlo_as_text": True, "xla_dump_hlo_module_re": "cube"}
+
+        def cube(x):
+            return x * x * x
+
+        def square(x):
+            return x * x
+
+        for function in (cube, square):
+            jax.jit(function, compiler_options=options)(jnp.ones(3))
+        names = sorted(path.name.split(".", 1)[1] for path in Path(folder).iterdir())
+        assert names == [
+            "jit_cube.before_optimizations.hlo.pb",
+            "jit_cube.before_optimizations.txt",
+            "jit_cube.cpu_after_optimizations.hlo.pb",
+            "jit_cube.cpu_after_optimizations.txt",
+        ]
+        after = next(Path(folder).glob("*after*.txt")).read_text()
+        assert after.startswith("HloModule jit_cube") and "fusion" in after

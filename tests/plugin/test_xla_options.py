@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from hloom.api import UsageError
-from hloom.plugin.xla_options import option_words, types
+from hloom.plugin.xla_options import flag_words, option_words, types
 
 
 def refusal(name: str, value: object) -> str:
@@ -29,6 +29,19 @@ def test_what_hloom_acts_on_becomes_words():
         "--xla_disable_hlo_passes=algsimp,dce",
     ]
     assert not any("embed_ir" in word for word in words)
+
+
+def test_flags_of_the_environment(monkeypatch, caplog):
+    flags = "--xla_cpu_enable_fast_math --xla_dump_to=/tmp/x --xla_gpu_autotune_level=0 --xla_foo"
+    monkeypatch.setenv("XLA_FLAGS", f"{flags} --xla_force_host_platform_device_count=8")
+    with caplog.at_level(logging.INFO, "hloom"):
+        assert flag_words() == ["--xla_cpu_enable_fast_math", "--xla_dump_to=/tmp/x"]
+    told = [r.getMessage().split(" ")[3] for r in caplog.records]
+    assert told == ["xla_gpu_autotune_level", "xla_foo"]
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=maybe")
+    assert flag_words() == []
+    monkeypatch.setenv("XLA_FLAGS", "/a/file")
+    assert flag_words() == []
 
 
 def test_what_does_nothing_is_told_once(caplog):
