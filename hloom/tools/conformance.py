@@ -7,6 +7,7 @@ import importlib.util
 import re
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,15 @@ from hloom import __version__, api
 from hloom.tools import conformance_page
 from hloom.tools.conformance_choice import EXCLUSIONS, Choice, read_exclusions
 from hloom.tools.conformance_page import Results
-from hloom.tools.conformance_run import BACKENDS, DEVICES, Ended, Settings, run_file
+from hloom.tools.conformance_run import (
+    BACKENDS,
+    DEVICES,
+    Ended,
+    Settings,
+    forget_failures,
+    run_file,
+    settings_of_tests,
+)
 from hloom.tools.terminal import WRONG_INPUT, AsJson, guarded, write_json, write_text
 
 TOOLS = {"absl": "absl-py", "hypothesis": "hypothesis"}
@@ -40,6 +49,9 @@ def conformance(
     folder: Annotated[
         Path | None, typer.Option(help="Where results are kept, so that a run can go on later.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run again what did not pass on hloom before.")
+    ] = False,
     exclude: Annotated[
         Path, typer.Option(help="Patterns of tests to leave out, each with its reason.")
     ] = EXCLUSIONS,
@@ -51,8 +63,10 @@ def conformance(
     """Run JAX's own tests on hloom and on JAX's built-in backend, with 8 devices each.
 
     Nothing is fetched: the checkout must be there, of the version of JAX that is installed. A run
-    that is interrupted goes on when it is started again with the same settings. Exit code 1: tests
-    that the built-in backend passes do not pass on hloom.
+    that is interrupted goes on when it is started again with the same settings, those of JAX in the
+    environment (JAX_ENABLE_X64, JAX_NUM_GENERATED_CASES) among them; --again runs once more what
+    did not pass on hloom, of which the page then tells the last outcome. Exit code 1: tests that
+    the built-in backend passes do not pass on hloom.
 
     [bold]Examples[/bold]
 
@@ -60,7 +74,7 @@ def conformance(
 
       hloom conformance --jax ~/jax --files lax_test.py --json
     """
-    results, about, left_out = ran(jax, sample, seed, files, timeout, jobs, folder, exclude)
+    results, about, left_out = ran(jax, sample, seed, files, timeout, jobs, folder, exclude, again)
     told = conformance_page.as_data(results, about, left_out)
     text = conformance_page.page(results, about, left_out)
     if output is not None:
@@ -83,6 +97,7 @@ def ran(
     jobs: int,
     folder: Path | None,
     exclude: Path,
+    again: bool,
 ) -> tuple[Results, dict[str, Any], dict[str, str]]:
     """The results, what they are of, and the files that were left out with the reason."""
     version = checked_version(checkout)
@@ -93,9 +108,14 @@ def ran(
     chosen, left_out = chosen_files(checkout, files, Choice(sample, seed, exclusions))
     check_tools(checkout, chosen)
     root = folder or Path(".cache/conformance") / f"jax-{version}-hloom-{__version__}"
-    place = root.resolve() / f"sample-{sample:g}-seed-{seed}"
+    told = settings_of_tests()
+    digest = f"-{sha256(repr(told).encode()).hexdigest()[:8]}" if told else ""
+    place = root.resolve() / f"sample-{sample:g}-seed-{seed}{digest}"
     settings = Settings(checkout.resolve(), place, sample, seed, timeout, exclusions)
     typer.echo(f"results are kept in {place}", err=True)
+    if again:
+        for file in chosen:
+            forget_failures(settings, "hloom", file)
     results = run_all(settings, chosen, jobs)
     about = {
         "hloom": __version__,
@@ -103,6 +123,7 @@ def ran(
         "sample": f"{100 * sample:g} % of the tests, seed {seed}",
         "files": f"{len(chosen)} run, {len(left_out)} left out",
         "devices": DEVICES,
+        **({"settings": ", ".join(f"{k}={v}" for k, v in told.items())} if told else {}),
     }
     return results, about, left_out
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,12 @@ class Ended:
 
 
 def environment(backend: str) -> dict[str, str]:
-    """That of a child: 8 devices of the backend."""
-    made = dict(os.environ)
+    """That of a child: 8 devices of the backend, and the same names of tests each time.
+
+    What the tests start themselves does not import the checkout's jax/ either, which has no jaxlib.
+    """
+    made = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    made.update(PYTHONSAFEPATH="1", PYTHONHASHSEED=made.get("PYTHONHASHSEED", "0"))
     flags = re.sub(rf"{_XLA_DEVICES}=\d+", "", made.get("XLA_FLAGS", "")).strip()
     if backend == "hloom":
         made.update(JAX_PLATFORMS="hloom", HLOOM_NUM_CPU_DEVICES=str(DEVICES))
@@ -66,6 +70,15 @@ def environment(backend: str) -> dict[str, str]:
         flags = f"{flags} {_XLA_DEVICES}={DEVICES}".strip()
     made["XLA_FLAGS"] = flags
     return made
+
+
+def settings_of_tests() -> dict[str, str]:
+    """What the environment says to JAX's tests, beside which backend: they are other tests then."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if (name.startswith("JAX_") or name == "XLA_FLAGS") and name != "JAX_PLATFORMS" and value
+    }
 
 
 class State:
@@ -123,6 +136,20 @@ def run_file(settings: Settings, backend: str, file: str) -> dict[str, Ended]:
     return state.ended
 
 
+def forget_failures(settings: Settings, backend: str, file: str) -> None:
+    """Leave of a file's lines only the tests that need not run again: passed, skipped, excluded."""
+    path = settings.results(backend, file)
+    kept = {
+        test: ended
+        for test, ended in State(path).ended.items()
+        if ended.outcome in ("passed", "skipped", "excluded")
+    }
+    if len(kept) == len(State(path).ended):
+        return
+    lines = [json.dumps({"id": test, **asdict(ended)}) for test, ended in kept.items()]
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
 def _add(path: Path, **told: Any) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(told) + "\n")
@@ -146,10 +173,10 @@ def _run_once(
         "seed": settings.seed,
         "exclusions": settings.exclusions,
     }
-    # -P: neither the checkout's own jax/ nor its tests/ stand before what is installed.
-    command = [sys.executable, "-P", "-m", "pytest", file, f"--rootdir={settings.checkout}"]
+    command = [sys.executable, "-m", "pytest", file, f"--rootdir={settings.checkout}"]
     command += ["-p", "hloom.tools.conformance_child", "-p", "no:cacheprovider", "-q", "--tb=short"]
     command += ["--import-mode=append", "--continue-on-collection-errors", "-p", "no:xdist"]
+    command += ["--override-ini=addopts="]  # such as -n auto; filters of warnings stay
     env: Mapping[str, str] = {**environment(backend), "HLOOM_CONFORMANCE": json.dumps(told)}
     with path.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(

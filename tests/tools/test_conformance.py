@@ -15,11 +15,20 @@ if importlib.util.find_spec("jax") is None:
 
 VERSION = importlib.metadata.version("jax")
 GOOD = """
+import subprocess, sys
 import jax, pytest
 OURS = "hloom" in jax.devices()[0].client.platform_version
 
 def test_devices():
     assert len(jax.devices()) == 8
+
+def test_children_import_what_is_installed():
+    code = "import jax; print(len(jax.devices()))"
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"8"
+
+@pytest.mark.parametrize("name", {"a", "b[c]", "d::e"})
+def test_odd_names_in_any_order(name):
+    pass
 
 @pytest.mark.parametrize("n", range(6))
 def test_sum(n):
@@ -61,6 +70,13 @@ def test_after():
 """
 
 
+SETTINGS = """
+[tool.pytest.ini_options]
+filterwarnings = ["error"]
+addopts = "-n 4 --import-mode=importlib"
+"""
+
+
 @pytest.fixture
 def checkout(tmp_path):
     root = tmp_path / "jax-checkout"
@@ -68,6 +84,7 @@ def checkout(tmp_path):
     (root / "jax" / "__init__.py").write_text("raise ImportError('not the installed JAX')")
     (root / "jax" / "version.py").write_text(f'_version = "{VERSION}"\n')
     (root / "tests" / "gpu").mkdir(parents=True)
+    (root / "pyproject.toml").write_text(SETTINGS)
     (root / "tests" / "good_test.py").write_text(GOOD)
     (root / "tests" / "crashing_test.py").write_text(CRASHING)
     (root / "tests" / "broken_test.py").write_text("import nothing_of_this_name\n")
@@ -92,12 +109,12 @@ def test_outcomes_of_both_backends(checkout):
     told = json.loads(done.stdout)
     files = told["files"]
     assert files["tests/good_test.py"]["hloom"] == {
-        "passed": 7,
+        "passed": 11,
         "failed": 2,
         "skipped": 1,
         "excluded": 1,
     }
-    assert files["tests/good_test.py"]["builtin"]["passed"] == 8
+    assert files["tests/good_test.py"]["builtin"]["passed"] == 12
     crashing = files["tests/crashing_test.py"]
     assert crashing["hloom"] == {"passed": 3, "crashed": 1, "timeout": 1}
     assert crashing["builtin"] == {"passed": 5}
@@ -106,15 +123,15 @@ def test_outcomes_of_both_backends(checkout):
     assert set(wrong) == {"test_wrong_here", "test_crashes_here", "test_hangs_here"}
     assert "SIGSEGV" in wrong["test_crashes_here"]["why"]
     assert "only on hloom" in wrong["test_wrong_here"]["why"]
-    assert (told["passed"], told["of"], told["crashed"]) == (10, 13, 1)
+    assert (told["passed"], told["of"], told["crashed"]) == (14, 17, 1)
     assert told["excluded_files"] == {"tests/gpu/kernels_test.py": "needs a GPU"}
     text = page.read_text()
     assert text.index("test_wrong_here") < text.index("## By file")
-    assert "76.92 %" in text and "of no interest" in text
+    assert "82.35 %" in text and "of no interest" in text
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_where_it_was(checkout):
+def test_a_run_goes_on_where_it_was(checkout, monkeypatch):
     words = ["--files", "good_test.py", "--json"]
     first = json.loads(run(checkout, *words).stdout)
     # As if it had been interrupted in the last test.
@@ -127,6 +144,16 @@ def test_a_run_goes_on_where_it_was(checkout):
     counts = second["files"]["tests/good_test.py"]
     assert counts["builtin"] == first["files"]["tests/good_test.py"]["builtin"]
     assert counts["hloom"]["passed"] == first["files"]["tests/good_test.py"]["hloom"]["passed"] + 1
+    # What has failed is run again where that is asked for; under other settings, everything is.
+    mended = GOOD.replace("assert not OURS", "assert OURS or True").replace("range(6)", "range(9)")
+    (checkout / "tests" / "good_test.py").write_text(mended)
+    again = json.loads(run(checkout, *words, "--again").stdout)
+    assert not again["failed_here"] and "settings" not in again
+    monkeypatch.setenv("JAX_NUM_GENERATED_CASES", "3")
+    counts = again["files"]["tests/good_test.py"]
+    other = json.loads(run(checkout, *words).stdout)
+    assert other["settings"] == "JAX_NUM_GENERATED_CASES=3"
+    assert other["files"]["tests/good_test.py"]["builtin"]["passed"] > counts["builtin"]["passed"]
 
 
 def test_a_sample_is_the_same_each_time_and_of_its_size():
