@@ -4,8 +4,7 @@
     hloom.verify(module)
     result = hloom.evaluate(module, *arguments)
 
-Each name is imported from its home when it is first asked for (PEP 562): printing a file needs
-neither the interpreter nor the passes, whose import takes longer than the printing.
+Each name is imported from its home when it is first asked for (PEP 562): importing takes time.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from hloom.interp.sample import random_arguments
     from hloom.ir.builder import Builder
     from hloom.ir.computation import Computation
-    from hloom.ir.copy import copy_module, difference
+    from hloom.ir.copy import copy_computation, copy_module, difference
     from hloom.ir.fusion import permute_fusion_operands, permute_parameters
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
@@ -135,6 +134,7 @@ _HOME = {
     "VerifyOptions": "ir.verify",
     "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
+    "copy_computation": "ir.copy",
     "copy_module": "ir.copy",
     "cpu_target": "targets.cpu.options",
     "difference": "ir.copy",
@@ -354,6 +354,7 @@ __all__ = [
     "clear_pjrt_compiler",
     "compile",
     "compile_module",
+    "copy_computation",
     "copy_module",
     "cpu_target",
     "difference",

@@ -19,17 +19,19 @@ from hloom.api import (
     compile_module,
     file_bytes,
     load_bytes,
+    module_cost,
     module_of_bytes,
 )
 from hloom.plugin.donation import donated_parameters
-from hloom.plugin.handlers import have_handlers
 from hloom.plugin.dumping import AFTER, BEFORE, Dumps
+from hloom.plugin.handlers import have_handlers
 from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import Region, without_regions
 from hloom.plugin.memories import memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.partitioning import with_partitions
 from hloom.plugin.sharded import as_one, propagated, spreads
+from hloom.plugin.telling import with_regions
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.wire import bytes_field, fields, number_field
 
@@ -120,7 +122,7 @@ def _region(region: Region, request: CompileRequest, machine: Machine | None) ->
     deployment = Deployment(
         "", partitions=region.places, arguments=region.arguments, results=region.results
     )
-    return Compiled(executable, deployment, b"", lambda: module)
+    return Compiled(executable, deployment, b"", lambda: module_of_bytes(region.source))
 
 
 def read_program(code: bytes, form: str) -> Module:
@@ -140,7 +142,10 @@ def read_program(code: bytes, form: str) -> Module:
 
 
 def _tell_program(asked: Compiled, reply: Reply) -> None:
-    reply.bytes(with_config(file_bytes(asked.executable.stages.module, "proto"), asked.deployment))
+    module = asked.executable.stages.module
+    if asked.regions:
+        module = with_regions(module, [region.module() for region in asked.regions])
+    reply.bytes(with_config(file_bytes(module, "proto"), asked.deployment))
 
 
 def with_config(module: bytes, deployment: Deployment) -> bytes:
@@ -156,10 +161,10 @@ def with_config(module: bytes, deployment: Deployment) -> bytes:
 
 
 def _tell_cost(asked: Compiled, reply: Reply) -> None:
-    cost = asked.executable.cost
-    reply.number("flops", cost.flops)
-    reply.number("transcendentals", cost.transcendentals)
-    reply.number("bytes accessed", cost.bytes)
+    costs = [asked.executable.cost, *[module_cost(r.module()).total for r in asked.regions]]
+    reply.number("flops", sum(cost.flops for cost in costs))
+    reply.number("transcendentals", sum(cost.transcendentals for cost in costs))
+    reply.number("bytes accessed", sum(cost.bytes for cost in costs))
 
 
 def _tell_saved(asked: Compiled, reply: Reply) -> None:

@@ -34,6 +34,8 @@ class Region:
     places: int
     arguments: tuple[Spread, ...]
     results: tuple[Spread, ...]
+    source: bytes
+    """The code before its collectives became custom calls."""
 
 
 def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
@@ -52,9 +54,11 @@ def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
         for name, (chain, arguments, results) in zip(bodies, outlined):
             body = ir.Module.parse(written(module), module.context)
             _keep(body, name)
+            source = written(body)
             for op in list(collectives(body.operation)):
                 as_call(op, chain, meshes)
-            regions.append(Region(written(body), len(chain[-1].axes), arguments, results))
+            places = len(chain[-1].axes)
+            regions.append(Region(written(body), places, arguments, results, source))
         _keep(module, "main", bodies)
         return written(module), regions
 

@@ -77,6 +77,7 @@ def _asked(i: Instruction, partitions: int) -> Region:
         partitions,
         tuple([_spread(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]),
         tuple([_spread(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
+        code,
     )
 
 
@@ -153,7 +154,7 @@ def _callback(i: Instruction, partitions: int) -> Region:
           }} : ({", ".join(kinds)}) -> ()
           return
         }}"""
-    return Region(text.encode(), partitions, tuple(spreads), ())
+    return Region(text.encode(), partitions, tuple(spreads), (), text.encode())
 
 
 def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:

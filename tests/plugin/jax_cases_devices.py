@@ -371,3 +371,30 @@ def case_several_devices_executables_tell():
     assert compiled.memory_analysis().alias_size_in_bytes == 64  # of one device
     place, _ = compiled.runtime_executable().get_output_shardings()
     assert list(place.iota_reshape_dims) == [4]
+
+
+def case_several_devices_regions_tell():
+    """The text has what one device runs, nested regions included; so has it once loaded."""
+    over = mesh(2, 2)
+
+    def outer(x):
+        inner = jax.shard_map(
+            lambda y: lax.all_gather(jnp.sin(y), "y", axis=1, tiled=True),
+            in_specs=P(None, "y"),
+            out_specs=P(),
+            axis_names={"y"},
+            check_vma=False,
+        )
+        return lax.psum(inner(x), "x")
+
+    compiled = (
+        per_device(outer, over, P("x"), P(), axis_names={"x"}, check_vma=False)
+        .lower(GRID)
+        .compile()
+    )
+    saved = serialize_executable.serialize(compiled)
+    load = serialize_executable.deserialize_and_load
+    for each in (compiled, load(*saved, execution_devices=list(HLOOM))):
+        text = each.as_text()
+        assert text.count(" all-gather(") == text.count(" all-reduce(") == 1, text
+        assert each.cost_analysis()["transcendentals"] > 0

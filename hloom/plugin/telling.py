@@ -1,0 +1,42 @@
+"""The HLO of a compiled program, for those who ask for its text.
+
+What one device runs (`shard_map`, `pmap`, `custom_partitioning`) is compiled by itself; it is told
+as a computation that the call of its region has, with the collectives it was written with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hloom.api import Computation, Module, copy_computation, copy_module
+
+_REGION = re.compile(r"\{region = (\d+) : i64\}")
+
+
+def with_regions(module: Module, regions: Sequence[Module]) -> Module:
+    """A copy of the module in which each call of a region names its computation."""
+    made = copy_module(module)
+    entries = [_added(made, region, k) for k, region in enumerate(regions)]
+    for i in [i for c in made.computations for i in c.instructions]:
+        if i.opcode != "custom-call" or i.backend_config is None or i.called:
+            continue
+        found = _REGION.fullmatch(i.backend_config.raw)
+        if found is not None and int(found[1]) < len(entries):
+            i.set_called((entries[int(found[1])],))
+    return made
+
+
+def _added(into: Module, region: Module, number: int) -> Computation:
+    """The entry of another module, copied with all it calls; its stack frames mean nothing here."""
+    copies: dict[Computation, Computation] = {}
+    for c in region.computations_in_order():
+        name = f"device_{number}" if c is region.entry else c.name
+        copies[c], _ = copy_computation(c, into, name, copies)
+        for i in copies[c].instructions:
+            if i.metadata is not None:
+                i.metadata = replace(i.metadata, stack_frame_id=0)
+        if into.schedule is not None:
+            into.schedule[copies[c]] = copies[c].in_order()
+    return copies[region.entry]
