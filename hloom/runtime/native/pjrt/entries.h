@@ -20,7 +20,7 @@ PJRT_TABLE(HL_DECLARE)
 
 // Where a text or a list stands, and how long it is; it outlives the answer.
 template <typename List, typename First>
-void tell(const List& list, First* first, size_t* count) {
+void tell(List& list, First* first, size_t* count) {
   *first = list.data();
   *count = list.size();
 }

@@ -146,33 +146,15 @@ PJRT_Error* LoadedExecutable_Destroy(PJRT_LoadedExecutable_Destroy_Args* a) {
   return nullptr;
 }
 
-PJRT_Error* LoadedExecutable_Delete(PJRT_LoadedExecutable_Delete_Args* a) {
-  a->executable->is_deleted = true;
-  return nullptr;
-}
-
-PJRT_Error* LoadedExecutable_IsDeleted(PJRT_LoadedExecutable_IsDeleted_Args* a) {
-  a->is_deleted = a->executable->is_deleted;
-  return nullptr;
-}
-
-PJRT_Error* LoadedExecutable_GetExecutable(PJRT_LoadedExecutable_GetExecutable_Args* a) {
-  a->executable = new PJRT_Executable(retained(a->loaded_executable->program));
-  return nullptr;
-}
-
-PJRT_Error* LoadedExecutable_AddressableDevices(PJRT_LoadedExecutable_AddressableDevices_Args* a) {
-  a->addressable_devices = a->executable->devices.data();
-  a->num_addressable_devices = a->executable->devices.size();
-  return nullptr;
-}
-
-PJRT_Error* LoadedExecutable_AddressableDeviceLogicalIds(
-    PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args* a) {
-  a->addressable_device_logical_ids = a->executable->logical.data();
-  a->num_addressable_device_logical_ids = a->executable->logical.size();
-  return nullptr;
-}
+HL_ANSWERS(LoadedExecutable_Delete, a->executable->is_deleted = true)
+HL_ANSWERS(LoadedExecutable_IsDeleted, a->is_deleted = a->executable->is_deleted)
+HL_ANSWERS(LoadedExecutable_GetExecutable,
+           a->executable = new PJRT_Executable(retained(a->loaded_executable->program)))
+HL_ANSWERS(LoadedExecutable_AddressableDevices,
+           tell(a->executable->devices, &a->addressable_devices, &a->num_addressable_devices))
+HL_ANSWERS(LoadedExecutable_AddressableDeviceLogicalIds,
+           tell(a->executable->logical, &a->addressable_device_logical_ids,
+                &a->num_addressable_device_logical_ids))
 
 static void append_varint(std::string* to, uint64_t value) {
   while (value >= 0x80) {
@@ -213,11 +195,9 @@ PJRT_Error* LoadedExecutable_GetDeviceAssignment(
   return nullptr;
 }
 
-PJRT_Error* LoadedExecutable_Fingerprint(PJRT_LoadedExecutable_Fingerprint_Args* a) {
-  a->executable_fingerprint = a->executable->program->fingerprint.data();
-  a->executable_fingerprint_size = a->executable->program->fingerprint.size();
-  return nullptr;
-}
+HL_ANSWERS(LoadedExecutable_Fingerprint,
+           tell(a->executable->program->fingerprint, &a->executable_fingerprint,
+                &a->executable_fingerprint_size))
 
 // -- executables
 
@@ -227,38 +207,16 @@ PJRT_Error* Executable_Destroy(PJRT_Executable_Destroy_Args* a) {
   return nullptr;
 }
 
-PJRT_Error* Executable_Name(PJRT_Executable_Name_Args* a) {
-  a->executable_name = a->executable->program->name.data();
-  a->executable_name_size = a->executable->program->name.size();
-  return nullptr;
-}
-
-PJRT_Error* Executable_NumReplicas(PJRT_Executable_NumReplicas_Args* a) {
-  a->num_replicas = a->executable->program->replicas;
-  return nullptr;
-}
-
-PJRT_Error* Executable_NumPartitions(PJRT_Executable_NumPartitions_Args* a) {
-  a->num_partitions = a->executable->program->partitions;
-  return nullptr;
-}
-
-PJRT_Error* Executable_NumOutputs(PJRT_Executable_NumOutputs_Args* a) {
-  a->num_outputs = a->executable->program->results.size();
-  return nullptr;
-}
-
-PJRT_Error* Executable_SizeOfGeneratedCodeInBytes(
-    PJRT_Executable_SizeOfGeneratedCodeInBytes_Args* a) {
-  a->size_in_bytes = a->executable->program->code_bytes;
-  return nullptr;
-}
-
-PJRT_Error* Executable_Fingerprint(PJRT_Executable_Fingerprint_Args* a) {
-  a->executable_fingerprint = a->executable->program->fingerprint.data();
-  a->executable_fingerprint_size = a->executable->program->fingerprint.size();
-  return nullptr;
-}
+HL_ANSWERS(Executable_Name,
+           tell(a->executable->program->name, &a->executable_name, &a->executable_name_size))
+HL_ANSWERS(Executable_NumReplicas, a->num_replicas = a->executable->program->replicas)
+HL_ANSWERS(Executable_NumPartitions, a->num_partitions = a->executable->program->partitions)
+HL_ANSWERS(Executable_NumOutputs, a->num_outputs = a->executable->program->results.size())
+HL_ANSWERS(Executable_SizeOfGeneratedCodeInBytes,
+           a->size_in_bytes = a->executable->program->code_bytes)
+HL_ANSWERS(Executable_Fingerprint,
+           tell(a->executable->program->fingerprint, &a->executable_fingerprint,
+                &a->executable_fingerprint_size))
 
 PJRT_Error* Executable_OutputElementTypes(PJRT_Executable_OutputElementTypes_Args* a) {
   std::lock_guard<std::mutex> guard(a->executable->mutex);
