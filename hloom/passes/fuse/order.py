@@ -4,11 +4,12 @@ Nodes are groups and the instructions that stand alone; every node has a number,
 reads has a lower one. Two nodes may become one when nothing runs between them: a search from the
 lower one, among nodes numbered between the two, must not come to the higher one. After a merge
 only the nodes between are numbered anew (Pearce and Kelly, A dynamic topological sort algorithm,
-2006). Searches are bounded, so that merging never costs more than linear time in practice.
+2006). The search that asks is bounded; the other one is made for merges only.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from hloom.ir.instruction import Instruction
@@ -66,7 +67,9 @@ class Order:
         found = self._search(low, high, forward=True)
         return found if isinstance(found, str) else None
 
-    def _search(self, start: Node, end: Node, forward: bool) -> set[Node] | str:
+    def _search(
+        self, start: Node, end: Node, forward: bool, budget: float = BUDGET
+    ) -> set[Node] | str:
         """Nodes numbered between that can be reached; why not, when `end` is met through one."""
         number = self.number
         step = self.after if forward else self.before
@@ -84,7 +87,7 @@ class Order:
                     continue
                 seen.add(x)
                 stack.append(x)
-                if len(seen) > BUDGET:
+                if len(seen) > budget:
                     return FAR
         seen.discard(start)
         return seen
@@ -94,7 +97,8 @@ class Order:
         number = self.number
         low, high = (a, b) if number[a] < number[b] else (b, a)
         later = self._search(low, high, forward=True)
-        sooner = self._search(high, low, forward=False)
+        # Only the search forward was bounded when the merge was allowed.
+        sooner = self._search(high, low, forward=False, budget=math.inf)
         assert isinstance(later, set) and isinstance(sooner, set)
         moved = sorted(sooner, key=number.__getitem__)
         rest = sorted(later - sooner, key=number.__getitem__)

@@ -104,3 +104,24 @@ def test_a_chain_that_is_too_long_for_a_product_ends_where_one_array_is_read():
     assert (chain.opcode, w.opcode) == ("fusion", "parameter")
     assert chain.called[0].root.opcode == "subtract"
     assert all(x.opcode == "parameter" for x in chain.operands)
+
+
+def test_kernels_merge_where_much_is_read_between_them():
+    # Between both kernels, in the text's order, runs a long chain which only the second one reads.
+    chain = "".join(
+        f'  x{k} = f32[5] custom-call(x{k - 1}), custom_call_target="x"\n' for k in range(1, 201)
+    )
+    module = parse_module(f"""HloModule m
+ENTRY e {{
+  p = f32[5] parameter(0)
+  x0 = f32[5] parameter(1)
+  a = f32[5] exponential(p)
+  b = f32[5] negate(a)
+{chain}  c = f32[5] multiply(a, x200)
+  ROOT t = (f32[5], f32[5], f32[5]) tuple(a, b, c)
+}}""")
+    pass_named("fusion").run(module)
+    made = [c for c in module.computations if c.is_fusion]
+    assert [sorted(i.opcode for i in c.instructions if i.opcode != "parameter") for c in made] == [
+        ["exponential", "multiply", "negate", "tuple"]
+    ]
