@@ -25,6 +25,14 @@ PROGRAMS = {
     "diffrax_solvers": (("diffrax",), 1e-3),
     "numpyro_nuts": (("numpyro",), 1e-4),
     "keras_mobilenet": (("keras",), 2e-3),
+    "sequence_models": (("optax",), 1e-3),
+    "policy_gradient": (("optax",), 1e-3),
+    "flax_diffusion": (("flax", "optax"), 1e-3),
+    "haiku_jraph": (("haiku", "jraph", "optax"), 2e-3),
+    "solvers": (("jaxopt", "optimistix", "lineax"), 2e-3),
+    "processes_and_transport": (("tinygp", "ott", "optax"), 1e-3),
+    "blackjax_chains": (("blackjax",), 2e-3),
+    "orbax_checkpoints": (("orbax", "optax"), 1e-5),
 }
 # Results that rounding moves further: means of a short chain; weights behind batch norms over four
 # values each, where a second epoch's loss already was 6 % apart.
