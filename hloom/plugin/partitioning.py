@@ -117,12 +117,13 @@ def _hlo_sharding(sharding: Any) -> Any:
 
 def _spread(sharding: Any, shape: Any, partitions: int, i: Instruction) -> Spread:
     """Where the part of each device begins; `HloError` where parts have several sizes."""
-    from jax._src.op_shardings import op_sharding_to_indices
+    from jax._src.op_shardings import get_num_ways_dim_sharded, op_sharding_to_indices
 
     if sharding.is_replicated():
         return Spread()
     sizes = tuple(sharding.tile(_shape(shape)).dimensions())
-    if any(n % size for n, size in zip(shape.dims, sizes)):
+    counts, _ = get_num_ways_dim_sharded(sharding)
+    if any(n != count * size for n, count, size in zip(shape.dims, counts, sizes)):
         raise HloError(
             f"{list(shape.dims)} cannot be cut into parts of {list(sizes)}",
             instruction=f"%{i.name} ({i.opcode})",
