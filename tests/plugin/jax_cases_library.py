@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import threading
+import time
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import io_callback
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax_cases import SQUARE, same
@@ -69,3 +72,30 @@ def case_a_kernel_over_a_grid():
         found = np.asarray(jax.jit(product(interpret))(a, b))
         np.testing.assert_allclose(found, a @ b, 1e-4, 1e-4)
     pltpu.reset_tpu_interpret_mode_state()
+
+
+# -- calls of Python
+
+
+def case_calls_of_python_are_done_when_a_program_returns():
+    done: list[float] = []
+
+    def slow(x: Any) -> None:
+        time.sleep(0.02)
+        done.append(float(x))
+
+    program = jax.jit(lambda x: io_callback(slow, None, x)).lower(1.0).compile()
+    for k in range(4):  # a program that has been slow before is no exception
+        program(float(k))
+        assert done == [float(x) for x in range(k + 1)]
+    # A call may wait for a thread that runs such a program.
+    thread_map = jax.jit(lambda: io_callback(in_a_thread, None, ordered=True))
+
+    def in_a_thread() -> None:
+        thread = threading.Thread(target=program, args=(9.0,))
+        thread.start()
+        thread.join(60)
+
+    thread_map()
+    jax.effects_barrier()
+    assert done[-1] == 9.0

@@ -51,10 +51,7 @@ PJRT_Error* Client_Create(PJRT_Client_Create_Args* a) {
 
 // Its devices stay: buffers and programs may outlive it at the end of a process.
 PJRT_Error* Client_Destroy(PJRT_Client_Destroy_Args* a) {
-  for (auto& device : a->client->devices) {
-    drain(device->programs);
-    drain(device->callers);
-  }
+  for (auto& device : a->client->devices) drain(device->programs);
   return nullptr;
 }
 

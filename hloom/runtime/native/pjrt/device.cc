@@ -59,9 +59,7 @@ std::unique_ptr<PJRT_Device> new_device(PJRT_Client* client, PJRT_DeviceDescript
   device->client = client;
   device->description = description;
   device->programs = new_queue(client->most_in_flight);
-  device->callers = new_queue(client->most_in_flight);
   remember_queue(device->programs);
-  remember_queue(device->callers);
   for (int k = 0; k < kMemoryKinds; ++k) {
     device->memories[k] = new_memory(device.get(), k);
     device->listed[k] = device->memories[k].get();

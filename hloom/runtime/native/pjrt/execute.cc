@@ -21,8 +21,6 @@ namespace hl::pjrt {
 namespace {
 
 constexpr int64_t kWorthAThreadNs = 100'000;
-// Calls of the host are not waited for by anything else meanwhile, and come in the caller's order.
-constexpr int64_t kWorthAThreadForCallersNs = 2'000'000;
 constexpr size_t kFewAllocations = 256;
 // A copy of this takes less than a run that is worth a thread.
 constexpr int64_t kMostToCopy = 1 << 18;
@@ -285,11 +283,12 @@ PJRT_Error* fits_memory(const Program& program) {
 }
 
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready) {
+  // Who calls such a program may count on its calls of the host when it returns: nothing else tells
+  // when they are done, if there are no results.
+  if (program.calls_host) return Place::kHere;
   if (in_queue() || !device->client->asynchronous) return Place::kHere;
   int64_t took = program.run_ns.load(std::memory_order_relaxed);
   if (took < 0) took = program.expected_ns;
-  if (program.calls_host)
-    return are_ready && took < kWorthAThreadForCallersNs ? Place::kHere : Place::kCallers;
   return are_ready && took >= 0 && took < kWorthAThreadNs ? Place::kHere : Place::kPrograms;
 }
 
@@ -346,8 +345,7 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
   if (place == Place::kHere)
     execute_later(later, event);
   else
-    push(place == Place::kCallers ? device->callers : device->programs,
-         [later, event] { execute_later(later, event); });
+    push(device->programs, [later, event] { execute_later(later, event); });
   return nullptr;
 }
 

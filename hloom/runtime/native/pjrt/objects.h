@@ -167,10 +167,8 @@ struct PJRT_Device {
   PJRT_DeviceDescription* description = nullptr;
   std::unique_ptr<hl::pjrt::MemorySpace> memories[hl::pjrt::kMemoryKinds];
   PJRT_Memory* listed[hl::pjrt::kMemoryKinds] = {};
-  // Programs run one after another; those that call the host in a queue of their own, as a call may
-  // itself wait for programs.
+  // Programs run one after another; those that call the host do so where they are called.
   hl::pjrt::Queue* programs = nullptr;
-  hl::pjrt::Queue* callers = nullptr;
 };
 
 struct PJRT_Client {

@@ -121,7 +121,7 @@ void own_small(Value** inputs, size_t count);
 // An error of the call, and not of its results, if an array is larger than the machine's memory.
 PJRT_Error* fits_memory(const Program& program);
 // Where a run is done.
-enum class Place { kHere, kPrograms, kCallers };
+enum class Place { kHere, kPrograms };
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready);
 // Waits for values; the code and message of one that failed.
 int wait_for(Value* const* values, size_t count, std::string* message);

@@ -174,11 +174,8 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
     a->device_complete_events[d] = retained(done);
   Place place = place_of(*run->program, run->device, are_ready);
   if (place != Place::kHere) own_small(run->inputs.data(), run->inputs.size());
-  switch (place) {
-    case Place::kHere: finish_whole(run, done); break;
-    case Place::kCallers: push(run->device->callers, [=] { finish_whole(run, done); }); break;
-    case Place::kPrograms: push(run->device->programs, [=] { finish_whole(run, done); }); break;
-  }
+  if (place == Place::kHere) finish_whole(run, done);
+  else push(run->device->programs, [=] { finish_whole(run, done); });
   return nullptr;
 }
 
