@@ -27,7 +27,7 @@ from hloom.plugin.dumping import AFTER, BEFORE, Dumps
 from hloom.plugin.handlers import have_handlers
 from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import Region, without_regions
-from hloom.plugin.memories import memory_kinds, refuse_tiles
+from hloom.plugin.memories import in_memories, memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.partitioning import with_partitions
 from hloom.plugin.sharded import as_one, propagated, spreads
@@ -145,6 +145,7 @@ def _tell_program(asked: Compiled, reply: Reply) -> None:
     module = asked.executable.stages.module
     if asked.regions:
         module = with_regions(module, [region.module() for region in asked.regions])
+    module = in_memories(module, asked.deployment)
     reply.bytes(with_config(file_bytes(module, "proto"), asked.deployment))
 
 

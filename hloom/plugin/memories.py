@@ -6,9 +6,10 @@ from one to another is a copy.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
-from hloom.api import MEMORY_KINDS, HloError, Module
+from hloom.api import MEMORY_KINDS, Deployment, HloError, Module
 
 ATTRIBUTE = "mhlo.memory_kind"
 
@@ -63,3 +64,13 @@ def refuse_tiles(module: Module) -> None:
                 rule="unimplemented",
                 hint="ask for an order of the dimensions alone, as in Layout((1, 0))",
             )
+
+
+def in_memories(module: Module, deployment: Deployment) -> Module:
+    """The module whose entry says in which memory spaces arguments and results are."""
+    old = module.entry_layout
+    if old is None or not any(s.memory_kind for s in (*deployment.arguments, *deployment.results)):
+        return module
+    said = copy(module)
+    said.entry_layout = deployment.placed(old)
+    return said

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_void_p
-from dataclasses import dataclass
 from typing import Any
 
 from hloom.program.expected import expected_ns
 from hloom.program.program import Program
+from hloom.runtime.deployment import MEMORY_KINDS as MEMORY_KINDS
+from hloom.runtime.deployment import Deployment, Spread
 from hloom.runtime.executor import Executor, Parts
 from hloom.runtime.native import Pool, RandomState, library
 from hloom.types.layout import default_layout
@@ -31,7 +32,6 @@ TYPES = {
     )
 }
 """Numbers of element types in the ABI of PJRT, by their names in HLO."""
-MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 DONATED, WRITTEN = 1, 2
 PJRT_QUESTIONS = ("program", "cost", "saved", "options", "steps")
 """What is asked about a program, by number."""
@@ -123,42 +123,6 @@ class _Compiler(ctypes.Structure):
         ("call_soon", c_void_p),
         ("released", _PENDING),
     ]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How an array stands on the devices: without offsets, each has the whole.
-
-    `whole` is given where the program computes a shard, and not the whole.
-    """
-
-    dims: tuple[int, ...] = ()
-    """Of a shard."""
-    offsets: tuple[tuple[int, ...], ...] = ()
-    """Where the shard of each device begins."""
-    sharding: bytes = b""
-    """The same as a serialized OpSharding."""
-    whole: tuple[int, ...] = ()
-    memory_kind: int = 0
-    """Its number in MEMORY_KINDS."""
-
-
-@dataclass(frozen=True)
-class Deployment:
-    """Where a program runs, and what its caller gives up: nothing of it changes its code."""
-
-    fingerprint: str
-    donated: frozenset[int] = frozenset()
-    """Arguments whose buffers are gone afterwards."""
-    replicas: int = 1
-    partitions: int = 1
-    devices: tuple[int, ...] = ()
-    """Ids, replica by replica; none where the caller says it at each run."""
-    is_portable: bool = False
-    arguments: tuple[Spread, ...] = ()
-    """Nothing where all are whole and in the devices' memory. A program of several partitions is
-    run once on whole arrays."""
-    results: tuple[Spread, ...] = ()
 
 
 class ForeignExecutor:

@@ -157,3 +157,13 @@ def case_calls_do_not_hide_shardings():
     for made, wanted in zip(outer(x), (x * 2, (x + 1) * 2)):
         assert made.sharding.is_equivalent_to(turned, 2), made.sharding
         assert np.array_equal(made, wanted)
+
+
+def case_programs_say_in_which_memory_arrays_are():
+    pinned, unpinned = (DEVICE.with_memory_kind(k) for k in ("pinned_host", "unpinned_host"))
+    given, made = (DEVICE, unpinned), (pinned, DEVICE)
+    f = jax.jit(lambda a, b: (a * 2, b + 1), in_shardings=given, out_shardings=made)
+    compiled = f.lower(X, X).compile()
+    wanted = "(f32[4,3]{1,0}, f32[4,3]{1,0:S(6)})->(f32[4,3]{1,0:S(5)}, f32[4,3]{1,0})"
+    assert wanted in (compiled.as_text() or "")
+    assert [x.sharding.memory_kind for x in compiled(X, X)] == ["pinned_host", "device"]

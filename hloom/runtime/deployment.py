@@ -1,0 +1,68 @@
+"""Where a program of the plugin runs, and how its arrays stand on the devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hloom.types.shape import ProgramShape, Shape, tuple_shape
+
+MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
+MEMORY_SPACES = (0, 5, 6)
+"""Numbers of the same in layouts."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How an array stands on the devices: without offsets, each has the whole.
+
+    `whole` is given where the program computes a shard, and not the whole.
+    """
+
+    dims: tuple[int, ...] = ()
+    """Of a shard."""
+    offsets: tuple[tuple[int, ...], ...] = ()
+    """Where the shard of each device begins."""
+    sharding: bytes = b""
+    """The same as a serialized OpSharding."""
+    whole: tuple[int, ...] = ()
+    memory_kind: int = 0
+    """Its number in MEMORY_KINDS."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where a program runs, and what its caller gives up: nothing of it changes its code."""
+
+    fingerprint: str
+    donated: frozenset[int] = frozenset()
+    """Arguments whose buffers are gone afterwards."""
+    replicas: int = 1
+    partitions: int = 1
+    devices: tuple[int, ...] = ()
+    """Ids, replica by replica; none where the caller says it at each run."""
+    is_portable: bool = False
+    arguments: tuple[Spread, ...] = ()
+    """Nothing where all are whole and in the devices' memory. A program of several partitions is
+    run once on whole arrays."""
+    results: tuple[Spread, ...] = ()
+
+    def placed(self, shape: ProgramShape) -> ProgramShape:
+        """The shape of the program with the memory spaces of arguments and results."""
+        parameters = _placed(shape.parameters, self.arguments)
+        result = shape.result
+        if result.is_tuple:
+            result = tuple_shape(_placed(result.elements, self.results))
+        else:
+            (result,) = _placed((result,), self.results)
+        return replace(shape, parameters=parameters, result=result)
+
+
+def _placed(shapes: Sequence[Shape], spreads: Sequence[Spread]) -> tuple[Shape, ...]:
+    made = list(shapes)
+    for k, spread in enumerate(spreads[: len(made)]):
+        layout = made[k].layout if made[k].is_array else None
+        if spread.memory_kind and layout is not None:
+            space = layout.replace(memory_space=MEMORY_SPACES[spread.memory_kind])
+            made[k] = made[k].with_layout(space)
+    return tuple(made)
