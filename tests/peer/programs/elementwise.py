@@ -169,7 +169,9 @@ def conversions() -> None:
     pairs = [("float32", "int32"), ("float32", "uint16"), ("uint8", "float64"), ("int16", "uint32")]
     pairs += [("bfloat16", "uint16"), ("float16", "int8"), ("float64", "uint32"), ("int8", "uint8")]
     for of, to in pairs:
-        dims = (3, 16)
+        # Widening takes a last dimension of as many elements as make one.
+        ratio = jnp.dtype(to).itemsize // jnp.dtype(of).itemsize
+        dims = (3, 16, ratio) if ratio > 1 else (3, 16)
         function = lambda x, to=to: lax.bitcast_convert_type(x, to)  # noqa: E731
         add(
             f"elementwise/bitcast-{of}-{to}-raw",
