@@ -14,11 +14,27 @@ from hloom.api import HloError, clear_pjrt_compiler, set_pjrt_versions
 from hloom.plugin.serving import serve
 
 
+_is_on = False
+
+
 def start() -> None:
-    """Compile what the native library asks for, until the process ends."""
+    """Compile what the native library asks for, until the process ends.
+
+    Again after an end that was none: tests run the functions of `atexit` by hand.
+    """
+    global _is_on
+    if _is_on:
+        return
+    _is_on = True
     set_pjrt_versions(f"hloom {__version__}", stablehlo_version())
     serve()
-    atexit.register(clear_pjrt_compiler)
+    atexit.register(_end)
+
+
+def _end() -> None:
+    global _is_on
+    _is_on = False
+    clear_pjrt_compiler()
 
 
 def stablehlo_version() -> tuple[int, int, int]:

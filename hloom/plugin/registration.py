@@ -61,6 +61,7 @@ def made_client() -> Any:
     """
     from jax._src import xla_bridge
 
+    start()
     client = xla_bridge.make_pjrt_c_api_client(NAME, client_options())
     if (asked := asked_for()) and "cpu" not in asked:
         xla_bridge._backends["cpu"] = xla_bridge._init_backend("cpu")

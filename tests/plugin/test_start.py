@@ -41,3 +41,17 @@ print(jax.jit(lambda x: jax.pure_callback(lambda a: a, x, x))(1))
 def test_platforms_that_are_asked_for(platforms, told):
     done = run_python(f"import jax; {COUNTS}", 2, JAX_PLATFORMS=platforms.strip())
     assert done.stdout.strip() == told, done.stderr
+
+
+@pytest.mark.slow
+def test_functions_of_the_exit_run_by_hand():
+    code = """
+import atexit
+import jax
+f = jax.jit(lambda x: x * 2)
+x = f(1)
+atexit._run_exitfuncs()
+print(f(x), jax.jit(lambda x: x * 3)(1), x)
+"""
+    done = run_python(code)
+    assert (done.stdout, done.stderr) == ("4 3 2\n", "")

@@ -170,6 +170,7 @@ void remember_queue(Queue* queue) {
 HL_API void hl_pjrt_set_compiler(const hl_pjrt_compiler* given) {
   std::lock_guard<std::mutex> guard(hl::pjrt::compiler_mutex);
   hl::pjrt::has_ended = given == nullptr;
+  if (given != nullptr) hl::pjrt::python_goes_on();
   hl::pjrt::compiler = given;
 }
 

@@ -91,6 +91,8 @@ void end_of_python() {
   is_ending.store(true, std::memory_order_release);
 }
 
+void python_goes_on() { is_ending.store(false, std::memory_order_release); }
+
 void stay_at_the_end() {
   if (has_to_stay()) stay();
 }

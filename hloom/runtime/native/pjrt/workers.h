@@ -17,7 +17,9 @@ void drain(Queue* queue);
 bool in_queue();
 // The calling thread ends Python: others of Python's threads stay in the library from here on.
 void end_of_python();
-// Does not return in one of those.
+// That was no end: somebody ran the functions of Python's exit by hand.
+void python_goes_on();
+// Does not return where the end came and the calling thread is one of those.
 void stay_at_the_end();
 // Calls it with 0 ... count - 1 at the same time, each in a thread of its own, 0 in this one. False:
 // there are not so many threads to be had, and nothing was called.
