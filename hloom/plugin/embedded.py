@@ -13,7 +13,6 @@ from hloom import __version__
 from hloom.api import HloError, clear_pjrt_compiler, set_pjrt_versions
 from hloom.plugin.serving import serve
 
-
 _is_on = False
 
 
