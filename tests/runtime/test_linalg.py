@@ -387,3 +387,11 @@ def test_a_batch_gives_what_each_matrix_gives_alone(finder, n):
             for told, each in zip(of(a[k : k + 1]), whole):
                 np.testing.assert_array_equal(told[0], each[k])
         lapack.unregister(opened.library)
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_column_that_starts_with_zero_has_the_sign_of_that_zero(call: NativeCall, zero):
+    a = np.arange(9.0).reshape(1, 3, 3)
+    a[0, 0, 0] = zero
+    made, _ = Matrices(call, "geqrf", "f8")([a], [(a.shape, "f8"), ((1, 3), "f8")])
+    np.testing.assert_allclose(np.triu(made[0]), np.linalg.qr(a[0]).R, atol=1e-12)
