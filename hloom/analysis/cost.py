@@ -1,7 +1,8 @@
 """What a program does: arithmetic, transcendental functions, bytes read and written.
 
 Counts follow from shapes alone. A multiply-add is two operations; every elementwise operation
-counts one an element, whatever its type, and the transcendental ones are counted apart. Bytes are
+counts one an element, whatever its type, and the transcendental ones are counted apart; products
+with a convolution's padding count nothing. Bytes are
 those of operands and results, a fusion's inner values being free; slices and gathers read what they
 take and not all they take it from. A loop counts as often as it runs (`trip_count.py`), once where
 that is unknown, and the unknown loops are named; of branches the dearest counts.
@@ -10,7 +11,7 @@ that is unknown, and the unknown loops are named; of branches the dearest counts
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log2, prod
+from math import gcd, log2, prod
 
 from hloom.analysis.shared_window import shared_parts
 from hloom.analysis.trip_count import TripCount, trip_count
@@ -18,6 +19,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.ir.values.window import WindowDimension
 from hloom.types.shape import UNBOUNDED, Shape
 
 FREE = frozenset(
@@ -162,7 +164,8 @@ def arithmetic(i: Instruction, inner: Cost) -> tuple[float, float]:
     if opcode in ("dot", "ragged-dot", "scaled-dot"):
         return 2 * out * _contracted(i), 0
     if opcode == "convolution":
-        return 2 * out * _kernel_size(i), 0
+        inside, all_ = _products_inside(i)
+        return 2 * out * _kernel_size(i) * inside / all_, 0
     times = _applications(i)
     if times is not None:
         return times * inner.flops, times * inner.transcendentals
@@ -213,3 +216,33 @@ def _kernel_size(i: Instruction) -> float:
     spatial = prod(kernel[k] for k in d.kernel_spatial_dimensions if k < len(kernel))
     inputs = kernel[d.kernel_input_feature_dimension] if kernel else 1
     return spatial * inputs / shared_parts(i)
+
+
+def _products_inside(i: Instruction) -> tuple[int, int]:
+    """Of how many of a convolution's products both factors are elements, not padding or holes."""
+    labels, window = i.attrs.dim_labels, i.attrs.window.dimensions
+    inside, all_ = 1, 1
+    spatial = zip(window, labels.input_spatial_dimensions, labels.output_spatial_dimensions)
+    for d, input_dim, output_dim in spatial:
+        size, count = i.operands[0].shape.dims[input_dim], i.shape.dims[output_dim]
+        if i.shape.is_dynamic or i.operands[0].shape.is_dynamic or not (size and count and d.size):
+            return 1, 1
+        inside *= sum(_steps_inside(d, k, size, count) for k in range(d.size))
+        all_ *= count * d.size
+    return inside, all_
+
+
+def _steps_inside(d: WindowDimension, k: int, size: int, count: int) -> int:
+    """At how many of `count` steps element `k` of the window meets one of `size` elements."""
+    at = k * d.window_dilation - d.padding_low
+    last = (size - 1) * d.base_dilation
+    first_step = max(0, -(at // d.stride))
+    last_step = min(count - 1, (last - at) // d.stride)
+    steps = range(first_step, last_step + 1)
+    if d.base_dilation == 1:
+        return len(steps)
+    period = d.base_dilation // gcd(d.stride, d.base_dilation)
+    for first in steps[:period]:
+        if (at + first * d.stride) % d.base_dilation == 0:
+            return len(range(first, last_step + 1, period))
+    return 0

@@ -15,6 +15,7 @@ from typing import Any
 from hloom.api import HloError, library_path
 from hloom.plugin.embedded import start
 from hloom.plugin.handlers import listen
+from hloom.plugin.lowered_cost import answer_for_lowerings
 from hloom.plugin.versions import unsupported
 
 NAME = "hloom"
@@ -47,6 +48,7 @@ def register() -> None:
         return
     start()
     listen()
+    answer_for_lowerings()
     if isinstance(known := getattr(xla_bridge, "_nonexperimental_plugins", None), set):
         known.add(NAME)  # no warning at every start
     xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path, factory=made_client)

@@ -50,6 +50,15 @@ def cost_of(line: str, *parameters: str, before: str = ADD):
             4 * (128 + 90 + 180),
         ),
         (
+            # Along each dimension windows meet 2, 3, 3, 2 elements, and with holes 1, 2, 1, 2, 1.
+            "f32[1,4,5,1] convolution(%p0, %p1), window={size=3x3 pad=1_1x1_1 lhs_dilate=1x2}, "
+            "dim_labels=b01f_01io->b01f",
+            ["f32[1,4,3,1]", "f32[3,3,1,1]"],
+            2 * (2 + 3 + 3 + 2) * (1 + 2 + 1 + 2 + 1),
+            0,
+            4 * (12 + 9 + 20),
+        ),
+        (
             "f32[4] reduce(%p0, %p1), dimensions={1}, to_apply=%add",
             ["f32[4,8]", "f32[]"],
             4 * 7,

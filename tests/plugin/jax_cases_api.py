@@ -194,3 +194,13 @@ def case_dumps():
         ]
         after = next(Path(folder).glob("*after*.txt")).read_text()
         assert after.startswith("HloModule jit_cube") and "fusion" in after
+
+
+def case_costs_before_compiling():
+    x = jnp.ones((8, 8))
+    lowered = jax.jit(lambda x: jnp.sin(x @ x)).lower(x)
+    told = lowered.cost_analysis()
+    assert (told["flops"], told["transcendentals"]) == (1024, 64)
+    assert told["bytes accessed"] == 4 * (3 * 64 + 2 * 64)
+    on_cpu = jax.jit(lambda x: x @ x).lower(jax.device_put(x, jax.devices("cpu")[0]))
+    assert on_cpu.cost_analysis()["flops"] == 1024
