@@ -176,6 +176,7 @@ pool, loaded = Pool(2), regions()
 context = Context(pool)
 run = context.execute
 context.__class__.execute = lambda self, main, buffers: run(main, buffers, interruptible=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have ignored it
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 started = time.monotonic()
 try:
@@ -194,6 +195,7 @@ def main(context, buffers):
     time.sleep(1)
     ended.append(True)
     return 0
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have ignored it
 for wait in 0.2, 0.4, 0.6:
     threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
 address = ctypes.cast(main, ctypes.c_void_p).value
