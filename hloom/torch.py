@@ -129,20 +129,13 @@ def _exported(
     else:
         raise UsageError(f"a {type(model).__name__} is no torch.nn.Module", rule="torch")
     signature = exported.graph_signature  # only now is it known which buffers change
-    if signature.buffers_to_mutate:
-        changed = ", ".join(sorted(signature.buffers_to_mutate.values()))
-        raise UsageError(
-            f"the model changes its buffers: {changed}",
-            rule="torch",
-            hint="call model.eval() first",
-        )
-    if signature.user_inputs_to_mutate:
-        changed = ", ".join(sorted(signature.user_inputs_to_mutate.values()))
-        raise UsageError(
-            f"the model changes its arguments: {changed}",
-            rule="torch",
-            hint="let it return what it computes",
-        )
+    for kind, changed, hint in (
+        ("buffers", signature.buffers_to_mutate, "call model.eval() first"),
+        ("arguments", signature.user_inputs_to_mutate, "let it return what it computes"),
+    ):
+        if changed:
+            names = ", ".join(sorted(changed.values()))
+            raise UsageError(f"the model changes its {kind}: {names}", rule="torch", hint=hint)
     return captured, exported
 
 

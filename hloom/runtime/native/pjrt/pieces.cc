@@ -289,15 +289,8 @@ PJRT_Error* Buffer_DonateWithControlDependency(PJRT_Buffer_DonateWithControlDepe
 }
 
 PJRT_Error* Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args* a) {
-  int64_t size = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
-  if (a->offset < 0 || a->transfer_size < 0 || a->transfer_size > size - a->offset)
-    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                    "bytes %lld to %lld of a buffer of %lld [raw-copy]",
-                    static_cast<long long>(a->offset),
-                    static_cast<long long>(a->offset + a->transfer_size),
-                    static_cast<long long>(size));
-  Value* value = held_value(a->buffer);
-  if (value == nullptr) return deleted();
+  Value* value = nullptr;
+  if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &value)) return wrong;
   a->event = new PJRT_Event;
   a->callback_data = new RawCopy{value, a->offset, a->transfer_size, retained(a->event)};
   a->future_ready_callback = destination_known;

@@ -204,16 +204,20 @@ PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
   return nullptr;
 }
 
-PJRT_Error* Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* a) {
-  int64_t size = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
-  if (a->offset < 0 || a->transfer_size < 0 || a->transfer_size > size - a->offset)
+PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Value** held) {
+  int64_t size = bytes_of(buffer->type, buffer->dims, buffer->rank);
+  if (offset < 0 || count < 0 || count > size - offset)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "bytes %lld to %lld of a buffer of %lld [raw-copy]",
-                    static_cast<long long>(a->offset),
-                    static_cast<long long>(a->offset + a->transfer_size),
+                    static_cast<long long>(offset), static_cast<long long>(offset + count),
                     static_cast<long long>(size));
-  Value* value = held_value(a->buffer);
-  if (value == nullptr) return deleted();
+  *held = held_value(buffer);
+  return *held == nullptr ? deleted() : nullptr;
+}
+
+PJRT_Error* Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* a) {
+  Value* value = nullptr;
+  if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &value)) return wrong;
   a->event = new PJRT_Event;
   copy_when_ready(value, static_cast<char*>(a->dst), a->offset, a->transfer_size, a->event);
   release(value);

@@ -8,6 +8,8 @@ namespace hl::pjrt {
 
 PJRT_Error* no_memory(int64_t bytes);
 PJRT_Error* deleted();
+// The buffer's value, held for a copy of `count` of its bytes from `offset`; what is wrong otherwise.
+PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Value** held);
 // The layout of an array that is to be made; an error for types, ranks and layouts that none has.
 PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
                     const PJRT_Buffer_MemoryLayout* given, const Layout** layout);
