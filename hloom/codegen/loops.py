@@ -209,7 +209,8 @@ class LoopWriter:
         full = length - length % lanes
         start = b.binary("multiply", number, b.index(block))
         end = b.binary("add", start, b.index(block))
-        upper = end if full % block == 0 else b.binary("minimum", end, b.index(full))
+        # Only where the last block is full does no block reach past the row.
+        upper = end if length % block == 0 else b.binary("minimum", end, b.index(full))
 
         def body(k: Value) -> tuple[Value, ...]:
             return self._tile(outer, e.indices.scalar(k, 0, full - lanes, lanes), lanes)

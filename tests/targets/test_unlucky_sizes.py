@@ -1,0 +1,31 @@
+"""Lengths around multiples of a kernel's block: no step writes outside of its buffers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.codegen.walk import BLOCK
+
+SIZES = [k * BLOCK + d for k in (1, 2, 3) for d in (-65, -1, 0, 1, 3, 17, 63, 64, 65, 129)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_elementwise_stays_inside(size: int) -> None:
+    module = hloom.parse(
+        f"HloModule m\nENTRY e {{ x = f32[{size}] parameter(0) ROOT r = f32[{size}] add(x, x) }}"
+    )
+    x = np.arange(size, dtype=np.float32)
+    run = hloom.compile(module, threads=1).debug(x, nan=False, bounds=True)
+    assert np.array_equal(np.asarray(run.result), x + x)
+
+
+def test_pad_of_long_rows_stays_inside() -> None:
+    module = hloom.parse(
+        "HloModule m\nENTRY e { x = f32[2048,2] parameter(0) z = f32[] constant(0) "
+        "ROOT r = f32[2050,4] pad(x, z), padding=1_1x1_1 }"
+    )
+    x = np.ones((2048, 2), np.float32)
+    run = hloom.compile(module, threads=1).debug(x, nan=False, bounds=True)
+    assert np.array_equal(np.asarray(run.result), np.pad(x, 1))
