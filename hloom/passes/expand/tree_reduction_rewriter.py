@@ -45,7 +45,8 @@ class TreeReductionRewriter(Expander):
     opcodes = frozenset(["reduce"])
 
     def wants(self, i: Instruction) -> bool:
-        return len(i.operands) == 2 and i.operands[0].shape.size_bytes >= LEAST_BYTES
+        large = len(i.operands) == 2 and i.operands[0].shape.size_bytes >= LEAST_BYTES
+        return large and bool(i.attrs.dimensions)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, initial = i.operands
@@ -59,6 +60,7 @@ class TreeReductionRewriter(Expander):
         dims = list(x.shape.dims)
         at, behind = _run(dims, folded)
         run = dims[at:behind]
+        ones = [d for d in folded if d < at]
         if FEWEST <= run[0] <= MOST and prod([dims[d] for d in folded]) > run[0]:
             inner, left = x, [d for d in folded if d != at]
         else:
@@ -66,7 +68,7 @@ class TreeReductionRewriter(Expander):
             if parts is None:
                 return None
             inner = b.reshaped(x, [*dims[:at], parts, prod(run) // parts, *dims[behind:]])
-            left = [at + 1, *[d + 2 - len(run) for d in folded if d >= behind]]
+            left = [*ones, at + 1, *[d + 2 - len(run) for d in folded if d >= behind]]
         start = b.scalar(neutral, x.shape.dtype)
         sizes = [n for d, n in enumerate(inner.shape.dims) if d not in left]
         partial = b.emit(
@@ -77,8 +79,9 @@ class TreeReductionRewriter(Expander):
             called=(i.called[0],),
             shape=shape(x.shape.dtype, sizes),
         )
+        rest = (at - len(ones),)
         return b.emit(
-            "reduce", partial, initial, dimensions=(at,), called=(i.called[0],), shape=i.shape
+            "reduce", partial, initial, dimensions=rest, called=(i.called[0],), shape=i.shape
         )
 
 
@@ -120,7 +123,10 @@ def _is_narrow(dims: Sequence[int], folded: Sequence[int], element: int) -> bool
 
 
 def _run(dims: Sequence[int], folded: Sequence[int]) -> tuple[int, int]:
-    """The first folded dimensions that are neighbours: where they begin and end."""
+    """The first folded dimensions that are neighbours: where they begin and end.
+
+    Those before them have size 1.
+    """
     large = [d for d in folded if dims[d] != 1] or list(folded)
     at = behind = large[0]
     while behind in folded:
