@@ -23,6 +23,9 @@ from hloom.analysis.indexing import (
 from hloom.ir.instruction import Instruction
 
 BATCH, ROW, KEY = range(3)
+MOST_WIDE = 1024
+"""Elements of a key and a value together: a kernel keeps some of each, and what it saves (scores
+in memory) is little beside longer products."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,16 @@ class AttentionForm:
     floor: float
     """The least maximum: what the fold of the maximum begins with."""
 
+    @property
+    def depth(self) -> int:
+        """Elements of a query or key."""
+        return _depth(self.of)
+
+    @property
+    def columns(self) -> int:
+        """Elements of a value."""
+        return _columns(self.of)
+
 
 def attention_form(found: Attention) -> AttentionForm | str:
     """The form of an attention; a text says why there is none."""
@@ -59,6 +72,8 @@ def attention_form(found: Attention) -> AttentionForm | str:
     sizes = (prod(batches), weights.dims[p_free[0]], weights.dims[contracted])
     if min(sizes[ROW:]) < 2:
         return "one row or one key"
+    if _depth(found) + _columns(found) > MOST_WIDE:
+        return "keys and values are long: products take most of the time"
     space = Space()
     whole = [_whole(space, n, k) for k, n in enumerate(sizes)]
     at: list[Expression] = [()] * len(weights.dims)
@@ -88,6 +103,16 @@ def attention_form(found: Attention) -> AttentionForm | str:
         maps[found.masked],
         floor,
     )
+
+
+def _depth(found: Attention) -> int:
+    scores = found.scores
+    return scores.operands[0].shape.dims[_contracted(scores, 0)]
+
+
+def _columns(found: Attention) -> int:
+    side = found.values_side
+    return found.output.operands[side].shape.dims[_free(found.output, side)[0]]
 
 
 def _whole(space: Space, size: int, number: int) -> Expression:

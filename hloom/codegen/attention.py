@@ -29,7 +29,7 @@ from hloom.codegen.gemm_pack import Packer, Part
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product, dot_product
 from hloom.codegen.tile import Body, Emitted, Frame
-from hloom.kernel.kernel import Value
+from hloom.kernel.kernel import STACK_LIMIT, Value
 from hloom.types.dtype import dtype
 
 F32 = dtype("f32")
@@ -38,6 +38,8 @@ BLOCK_KEYS = 256
 # Rows of a step: few enough for all threads to have steps, enough to pay for the packing.
 MOST_ROWS, LEAST_ROWS = 192, 48
 WANTED_STEPS = 8
+# All scratch of a step, with room for rounding up each of its parts.
+SCRATCH_BYTES = STACK_LIMIT - 4096
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,26 @@ class AttentionPlan:
         wanted = -(-WANTED_STEPS // form.batch)
         per_step = min(max(-(-form.rows // wanted), LEAST_ROWS), MOST_ROWS)
         row_tiles = min(tiles, -(-per_step // height))
-        chunks = -(-tiles // row_tiles)
         panels = max(1, min(BLOCK_KEYS, form.keys) // (vectors * lanes))
-        return AttentionPlan(height, lanes, vectors, panels, -(-tiles // chunks), chunks)
+        while True:
+            chunks = -(-tiles // row_tiles)
+            row_tiles = -(-tiles // chunks)
+            plan = AttentionPlan(height, lanes, vectors, panels, row_tiles, chunks)
+            if plan.scratch_bytes(form) <= SCRATCH_BYTES:
+                return plan
+            if row_tiles * height > plan.block:
+                row_tiles = row_tiles * 3 // 4
+            else:
+                panels = max(panels // 2, 1)
+
+    def scratch_bytes(self, form: AttentionForm) -> int:
+        """What the buffers of a step take, or a little less than this."""
+        rows, width = self.row_tiles * self.height, self.width
+        column_tiles = -(-form.columns // width)
+        kept = rows * (form.depth + column_tiles * width + 2)
+        scores = self.height * (2 * width + self.block + 1)
+        packed = self.panels * (form.depth + 1) + column_tiles * (min(self.block, form.keys) + 1)
+        return 4 * (kept + scores + packed * width)
 
     @property
     def width(self) -> int:

@@ -10,6 +10,11 @@ from hloom.ir.instruction import Instruction
 
 # What a step packs should stay close.
 SCRATCH_BYTES = 160 * 1024
+# What the rows of the input for one row of results may take: a window that is spread over many long
+# rows is no depthwise kernel.
+MOST_SCRATCH_BYTES = 512 * 1024
+# Of a vector of channels, on any machine.
+VECTOR_BYTES = 64
 # Steps wanted, so that threads can share the work.
 STEPS = 8
 # Weights or sums kept in registers.
@@ -93,7 +98,9 @@ def geometry(i: Instruction) -> Geometry | None:
         _pair(padding, 0),
         parts,
     )
-    return found if found.columns <= MOST_COLUMNS else None
+    least_bytes = found.rows(1) * found.columns * VECTOR_BYTES
+    fits = found.columns <= MOST_COLUMNS and least_bytes <= MOST_SCRATCH_BYTES
+    return found if fits else None
 
 
 def _pair(values: tuple[int, ...], filler: int) -> tuple[int, int]:

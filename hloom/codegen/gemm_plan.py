@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.product import Product
+from hloom.kernel.kernel import STACK_LIMIT
 
 # What a step packs of B at once should stay in half of a second-level cache.
 PANEL_BYTES = 576 * 1024
@@ -19,6 +20,10 @@ PANEL_BYTES = 576 * 1024
 ACROSS_BYTES = 384 * 1024
 # The scratch for partial sums of a step.
 PARTIAL_BYTES = 192 * 1024
+# The sums of a step of the direct form.
+SUMS_BYTES = 256 * 1024
+# All scratch of a step: what a kernel may take, with room for rounding up each of its parts.
+SCRATCH_BYTES = STACK_LIMIT - 4096
 # The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
 LEAST_DEPTH = 256
 # The most rows that are multiplied by a B that stays where it stands: lying along the columns,
@@ -62,6 +67,20 @@ class Plan:
         """Columns of a tile."""
         return self.vectors * self.lanes
 
+    def scratch_bytes(self, p: Product) -> int:
+        """What the buffers of a step take, or a little less than this."""
+        size, tile = max(p.of.size_bytes, 1), self.height * self.width
+        if self.form == "along-k":
+            return tile * size
+        if self.form == "direct":
+            return -(-p.rows // self.height) * tile * self.panels * size
+        depth = self.piece * prod(p.depths[self.split + 1 :])
+        packed = self.panels * (depth + 1) * self.width
+        if p.direct_a is None:
+            packed += self.height * (depth + self.lanes)
+        partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
+        return (packed + partial) * size
+
     @staticmethod
     def of(p: Product, vector_bytes: int) -> Plan:
         """The plan for a product on a machine with such vectors."""
@@ -93,6 +112,8 @@ def _direct(p: Product, lanes: int) -> Plan:
     least = -(-DIRECT_COLUMNS // (vectors * lanes))
     wanted = -(-_steps(p) // p.batch)
     panels = min(tiles, max(-(-tiles // wanted), least if tiles >= 4 * least else 1))
+    sums = -(-p.rows // height) * height * vectors * lanes * max(p.of.size_bytes, 1)
+    panels = min(panels, max(1, SUMS_BYTES // sums))
     return Plan("direct", height, lanes, vectors, panels, -(-tiles // panels))
 
 
@@ -125,17 +146,29 @@ def _packed(p: Product, lanes: int, registers: int) -> Plan:
             if least is None or cost < least:
                 best, least = (panels, chunks), cost
     panels, chunks = best
-    total = p.row_groups * rows
-    per_chunk = -(-total // chunks)
+    per_chunk = -(-p.row_groups * rows // chunks)
     deepest = max(PANEL_BYTES // (panels * width * element), 16)
     if p.a_lanes == "m" and len(p.depths) == 1:
         deepest = min(deepest, max(ACROSS_BYTES // (per_chunk * height * element), LEAST_DEPTH))
+    while True:
+        plan = _with_depth(p, height, lanes, vectors, panels, per_chunk, deepest)
+        if plan.scratch_bytes(p) <= SCRATCH_BYTES:
+            return plan
+        # What is packed of A counts too, and where K is cut a part may be a little deeper.
+        deepest = min(deepest, p.depth) * 3 // 4
+
+
+def _with_depth(
+    p: Product, height: int, lanes: int, vectors: int, panels: int, per_chunk: int, deepest: int
+) -> Plan:
+    """A plan of such tiles, with at most about so many elements of K packed at a time."""
+    width, total = vectors * lanes, p.row_groups * -(-p.rows // height)
     split, piece, parts = _cut(p, deepest, lanes)
     if parts > 1:
-        room = max(1, PARTIAL_BYTES // (panels * width * height * element))
+        room = max(1, PARTIAL_BYTES // (panels * width * height * max(p.of.size_bytes, 1)))
         per_chunk = -(-total // -(-total // min(per_chunk, room)))
     chunks = -(-total // per_chunk)
-    blocks = -(-tiles // panels)
+    blocks = -(-p.columns // width // panels)
     return Plan("packed", height, lanes, vectors, panels, blocks, per_chunk, chunks, split, piece)
 
 

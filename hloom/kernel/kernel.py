@@ -51,6 +51,9 @@ S64 = dtype("s64")
 S32 = dtype("s32")
 PRED = dtype("pred")
 
+STACK_LIMIT = 1 << 20
+"""Bytes that the `alloc`s of one kernel may take together: they stand on a thread's stack."""
+
 
 class TileType(NamedTuple):
     """The type of a tile; rank 0 is a scalar."""

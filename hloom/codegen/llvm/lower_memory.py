@@ -12,7 +12,6 @@ from __future__ import annotations
 from hloom.codegen.llvm.lower_masked import WIDEST_STRIDE, load_masked, store_masked
 from hloom.codegen.llvm.lower_shape import lane, splatted, turned_matrix
 from hloom.codegen.llvm.lower_state import (
-    STACK_LIMIT,
     Handler,
     Lowering,
     Rows,
@@ -22,7 +21,7 @@ from hloom.codegen.llvm.lower_state import (
 )
 from hloom.codegen.llvm.lower_storage import address, from_storage, to_storage
 from hloom.codegen.llvm.values import BITS, V
-from hloom.kernel.kernel import Op
+from hloom.kernel.kernel import STACK_LIMIT, Op
 from hloom.types.dtype import DType
 
 

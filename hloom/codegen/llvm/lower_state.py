@@ -19,9 +19,6 @@ from hloom.codegen.llvm.values import V, type_text
 from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.types.dtype import DType
 
-STACK_LIMIT = 1 << 20
-"""Bytes that the `alloc`s of one kernel may take together."""
-
 Rows = list[V]
 Handler = Callable[["Lowering", Op], Any]
 
