@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 NATIVE := hloom/runtime/native
 TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
-  $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
+  $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo tour test check format bench fuzz docs examples proto stub lock tsan clean

@@ -17,7 +17,7 @@ from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
-from hloom.runtime.executor import Executor
+from hloom.runtime.guarded import executor_of
 from hloom.targets.cpu.cache_key import differences, is_cacheable, key_parts, other_parts
 from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.shown import SHOWN
@@ -58,7 +58,7 @@ class Executable:
         self.program = stages.program
         self._target_of = target or (lambda: cpu_target(Options()))
         self.seconds: dict[str, float] = {}
-        self._executor = Executor(self.program, threads)
+        self._executor = executor_of(self.program, threads)
         self._shapes = self.program.argument_shapes
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hloom.base.guarding import GUARDING
+from hloom.runtime.library import library
 from tests.filecheck import CheckFailed
 from tests.pass_case import CaseFailed, cases, pass_from_text, product, run_case
 
@@ -15,6 +17,12 @@ from tests.pass_case import CaseFailed, cases, pass_from_text, product, run_case
 os.environ["HLOOM_CACHE"] = "0"
 
 CASES = Path(__file__).parent / "passes"
+
+
+def pytest_configure(config):
+    """What a guard says is seen, although pytest keeps what a test writes, and the test dies."""
+    if GUARDING:
+        library().hl_guard_report_to(os.dup(2))
 
 
 def pytest_collect_file(file_path, parent):

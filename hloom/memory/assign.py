@@ -40,6 +40,8 @@ class AssignOptions:
     alignment: int = ALIGNMENT
     share_operands: bool = True
     """Whether results may overwrite operands that they need not."""
+    apart: bool = False
+    """Whether each temporary buffer is an allocation of its own, which a guard can stand behind."""
 
 
 def assign_buffers(module: Module, options: AssignOptions | None = None) -> Places:
@@ -171,6 +173,10 @@ class _Assignment:
                 left[id(g)] = g
         if not left:
             return 0
+        if self.options.apart:
+            for key, g in left.items():
+                self.home[key] = self._allocate(g.bytes, "temp"), 0
+            return sum(g.bytes for g in left.values())
         blocks = [Block(g.bytes, _merged_intervals(g)) for g in left.values()]
         packing = HEAPS[self.options.heap](blocks, self.options.alignment)
         temp = self._allocate(packing.total_bytes, "temp")

@@ -31,7 +31,7 @@ class Allocation:
       unless `is_donated`; the output at `output_index`, if not None, is returned in it.
     * `constant`: read only, its bytes are `data`, used where they stand.
     * `output`: a fresh buffer handed to the caller as the part of the result at `shape_index`.
-    * `temp`: the arena of everything else; there is at most one.
+    * `temp`: the arena of everything else; one, if any. Under guard every buffer has its own.
     """
 
     index: int

@@ -26,7 +26,7 @@ class Block:
     def __init__(self, size_bytes: int) -> None:
         native = library()
         self._free = native.hl_arena_free
-        address = native.hl_arena_alloc(None, max(size_bytes, 1))
+        address = native.hl_arena_alloc(None, size_bytes)
         if not address:
             raise OutOfMemoryError(
                 f"no memory for a buffer of {size_bytes:,} bytes",

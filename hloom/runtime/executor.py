@@ -20,7 +20,7 @@ from numpy import ndarray
 from hloom.base.diagnostics import UsageError
 from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
-from hloom.program.slice import data_bytes
+from hloom.program.slice import Allocation, data_bytes
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import walk
@@ -69,7 +69,7 @@ class Executor:
         self._entry = self.loaded.symbol(program.entry)
         self._pool = Pool.shared(threads)
         self._constants = {
-            a.index: _in_place(a.data) for a in program.allocations if a.data is not None
+            a.index: self._constant(a) for a in program.allocations if a.data is not None
         }
         self._random = RandomState()
         self.feeds = Feeds(program.infeeds, program.outfeeds)
@@ -98,6 +98,11 @@ class Executor:
         self._plain = [self._as_plain(p) for p in program.parameters]
         self.graph_place = published(program)
         """Where the registered renderer has put the picture of the execution graph."""
+
+    def _constant(self, a: Allocation) -> tuple[int, Any]:
+        """Where a constant stands, and what keeps it."""
+        assert a.data is not None
+        return _in_place(a.data)
 
     def _as_plain(self, p: Parameter) -> tuple[int, Any, tuple[int, ...], Shape] | None:
         """Allocation, type, sizes and shape of what is used as it stands, if it is row-major."""

@@ -1,4 +1,8 @@
-"""Copies of a step's buffers with guards around them, to catch what is out of bounds."""
+"""Copies of a step's buffers in guarded memory (native/guard.cc), to catch what is out of bounds.
+
+A margin on each side may be written: the step is then named by an error. What goes further ends the
+process with a message, as all that is out of bounds does under HLOOM_GUARD (`guarded.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,10 @@ import numpy as np
 
 from hloom.program.slice import ALIGNMENT, BufferSlice
 from hloom.program.thunks.thunk import Thunk
+from hloom.runtime.library import allocated, library
 
 GUARD_BYTES = 256
 """On each side: more than the widest vector."""
-FILLING = 0xFF
-"""In every float type a NaN, so that what is read out of bounds is seen, too."""
 
 
 class Region:
@@ -25,10 +28,9 @@ class Region:
         end = max(s.end for s, _ in uses)
         self.allocation, self.start, self.size = uses[0][0].allocation.index, first, end - first
         self.original = address
-        space = np.full(self.size + 2 * GUARD_BYTES + ALIGNMENT, FILLING, np.uint8)
-        skew = -space.ctypes.data % ALIGNMENT
-        self._space = space[skew : skew + self.size + 2 * GUARD_BYTES]
-        self.bytes = self._space[GUARD_BYTES : GUARD_BYTES + self.size]
+        made = library().hl_guard_alloc(self.size, ALIGNMENT, GUARD_BYTES)
+        self._address = allocated(made, "a guarded copy of a buffer")
+        self.bytes = _bytes(self._address, self.size)
         self._original = _bytes(address, self.size)
         self.bytes[:] = self._original
         # What is only read may not change, not even within bounds.
@@ -37,6 +39,10 @@ class Region:
             if writes:
                 self._writable[s.offset - first : s.end - first] = True
 
+    def __del__(self) -> None:
+        if address := getattr(self, "_address", 0):
+            library().hl_guard_free(address)
+
     def holds(self, s: BufferSlice) -> bool:
         """Whether a slice is part of it."""
         inside = self.start <= s.offset and s.end <= self.start + self.size
@@ -44,16 +50,16 @@ class Region:
 
     def address_of(self, s: BufferSlice) -> int:
         """Where the copy of a slice stands."""
-        return self.bytes.ctypes.data + s.offset - self.start
+        return self._address + s.offset - self.start
 
     def finish(self) -> str | None:
         """Copy back what was written; a sentence if something else was."""
         where = f"allocation {self.allocation}"
-        before, after = self._space[:GUARD_BYTES], self._space[GUARD_BYTES + self.size :]
-        if (at := np.flatnonzero(before != FILLING)).size:
-            return f"wrote {GUARD_BYTES - int(at[0])} bytes before {where} offset {self.start}"
-        if (at := np.flatnonzero(after != FILLING)).size:
-            return f"wrote {int(at[-1]) + 1} bytes behind {where} offset {self.start + self.size}"
+        stray = library().hl_guard_stray(self._address)
+        if stray < 0:
+            return f"wrote {-stray} bytes before {where} offset {self.start}"
+        if stray > 0:
+            return f"wrote {stray} bytes behind {where} offset {self.start + self.size}"
         changed = (self.bytes != self._original) & ~self._writable
         if changed.any():
             at = int(np.flatnonzero(changed)[0])
@@ -64,7 +70,12 @@ class Region:
 
 def regions_of(t: Thunk, address_of: Callable[[BufferSlice], int]) -> list[Region]:
     """The regions of what a step uses; slices that overlap are in one."""
-    uses = [(u.slice, u.writes) for u in t.uses() if u.slice.size_bytes]
+    # A loop as one kernel says that it writes all of its state, arguments that never change too.
+    uses = [
+        (u.slice, u.writes and not u.slice.allocation.is_read_only)
+        for u in t.uses()
+        if u.slice.size_bytes
+    ]
     uses.sort(key=lambda u: (u[0].allocation.index, u[0].offset))
     groups: list[list[tuple[BufferSlice, bool]]] = []
     end = 0

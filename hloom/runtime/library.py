@@ -15,7 +15,7 @@ from pathlib import Path
 from hloom.base.diagnostics import HloError
 from hloom.runtime.build import LIBRARY, BuildError, build, is_checkout, is_stale
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 # Statuses by number, as absl::StatusCode has them.
 STATUS_NAMES = {
@@ -53,6 +53,14 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_arena_trim": (None, [c_void_p, c_int64]),
     "hl_arena_set_limits": (None, [c_void_p, c_int64, c_int64]),
     "hl_arena_statistics": (None, [c_void_p, _sizes]),
+    "hl_guard_alloc": (c_void_p, [c_int64, c_int64, c_int64]),
+    "hl_guard_free": (c_int32, [c_void_p]),
+    "hl_guard_size": (c_int64, [c_void_p]),
+    "hl_guard_stray": (c_int64, [c_void_p]),
+    "hl_guard_name": (None, [c_void_p, c_char_p]),
+    "hl_guard_report_to": (None, [c_int32]),
+    "hl_guard_read_only": (None, [c_void_p, c_int32]),
+    "hl_guard_check": (None, [_addresses, c_int64]),
     "hl_context_new": (c_void_p, [c_void_p, c_void_p]),
     "hl_context_free": (None, [c_void_p]),
     "hl_context_message": (c_char_p, [c_void_p]),

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_void_p
 from typing import Any
 
+from hloom.base.guarding import GUARDING
 from hloom.program.expected import expected_ns
 from hloom.program.program import Program
 from hloom.runtime.deployment import MEMORY_KINDS as MEMORY_KINDS
 from hloom.runtime.deployment import Deployment, Spread
 from hloom.runtime.executor import Executor, Parts
+from hloom.runtime.guarded import block_names
 from hloom.runtime.native import Pool, RandomState, library
 from hloom.types.layout import default_layout
 from hloom.types.shape import Shape
@@ -95,6 +97,7 @@ class RawProgram(ctypes.Structure):
         ("code_bytes", c_int64),
         ("temporary_bytes", c_int64),
         ("alias_bytes", c_int64),
+        ("block_names", POINTER(c_char_p)),
         ("region_count", c_int64),
         ("regions", c_void_p),
     ]
@@ -198,6 +201,7 @@ def described(
         for a in program.allocations
         if a.kind in ("temp", "output")
     ]
+    names = [n.encode() for n in block_names(program)] if GUARDING else []
     returned = {r.slice.allocation.index for r in program.results if r.slice is not None}
     aliased = [a.size_bytes for a in program.allocations if a.index in written & returned]
     targets = [c.target for c in program.call_sites]
@@ -230,6 +234,7 @@ def described(
         code_bytes=executor.loaded.size_bytes,
         temporary_bytes=program.temp_bytes,
         alias_bytes=sum(aliased),
+        block_names=_held((c_char_p * len(names))(*names), alive) if names else None,
     )
     return raw, alive
 
@@ -350,7 +355,11 @@ def clear_pjrt_compiler() -> None:
 
 
 def set_pjrt_versions(platform: str, stablehlo: tuple[int, int, int]) -> None:
-    """What clients say they are, and the newest StableHLO that `compile` reads."""
+    """What clients say they are, and the newest StableHLO that `compile` reads.
+
+    JAX keeps programs by what they say, so those planned for a guard say so.
+    """
+    platform += " under guard" if GUARDING else ""
     library().hl_pjrt_set_versions(platform.encode(), *map(c_int64, stablehlo))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from hloom.base.diagnostics import HloError
+from hloom.base.guarding import GUARDING
 from hloom.compiler import Executable, compile_module
 from hloom.interp import random_arguments
 from hloom.ir.text import parse_module
@@ -255,7 +256,7 @@ def made_and_dropped(count: int) -> tuple[int, int, int, int]:
 def test_programs_that_come_and_go_leave_nothing():
     files, maps, blocks, grown = made_and_dropped(60)
     assert files == 0
-    assert maps <= 3
+    assert maps <= 3 or GUARDING  # freed blocks stay forbidden for a while
     assert blocks == 0
     assert grown < 8_000_000
 

@@ -16,6 +16,7 @@
 #include <new>
 
 #include "fork.h"
+#include "guard.h"
 #include "hl.h"
 
 namespace {
@@ -188,6 +189,12 @@ struct hl_arena {
     }
   }
 
+  void count(int64_t size) {
+    in_use += size;
+    if (in_use > peak) peak = in_use;
+    ++blocks;
+  }
+
   Header* allocate(int64_t size) {
     ++allocations;
     if (Header* header = find(size)) {
@@ -244,27 +251,66 @@ HL_API int32_t hl_arena_delete(hl_arena* arena) {
   return HL_OK;
 }
 
+namespace {
+
+// Under HLOOM_GUARD a block has pages of its own, and none is cached; it is counted as ever.
+void* guarded(hl_arena* arena, int64_t size_bytes, int64_t alignment) {
+  int64_t size = rounded(size_bytes);
+  void* block = hl_guard_alloc(size_bytes, alignment, 0);
+  {
+    Guard guard(&arena->mutex);
+    ++arena->allocations;
+    if (block != nullptr && size <= arena->limit - arena->in_use) {
+      arena->count(size);
+      return block;
+    }
+  }
+  hl_guard_free(block);
+  return nullptr;
+}
+
+int32_t free_guarded(hl_arena* arena, void* memory) {
+  int64_t size = hl_guard_size(memory);
+  if (size < 0) return HL_INVALID_ARGUMENT;
+  hl_guard_check(&memory, 1);
+  hl_guard_free(memory);
+  Guard guard(&arena->mutex);
+  arena->in_use -= rounded(size);
+  --arena->blocks;
+  return HL_OK;
+}
+
+}  // namespace
+
 // size_bytes bytes, aligned to 64, or to 2 MiB from 2 MiB on; not cleared. Null: out of memory, over
-// the limit, or a negative size. 0 bytes give a block of its own, too.
+// the limit, or a negative size. 0 bytes give a block of its own, too. Under HLOOM_GUARD aligned as
+// the size allows, so that the block ends with its page: enough for arrays.
 HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes) {
   if (size_bytes < 0 || size_bytes > kMostBytes) return nullptr;
   arena = or_process(arena);
+  if (hl::guarding) return guarded(arena, size_bytes, 0);
   int64_t size = rounded(size_bytes);
   Guard guard(&arena->mutex);
   Header* header = arena->allocate(size);
   if (header == nullptr) return nullptr;
   header->mark = kInUse;
   header->arena = arena;
-  arena->in_use += header->size;
-  if (arena->in_use > arena->peak) arena->peak = arena->in_use;
-  ++arena->blocks;
+  arena->count(header->size);
   return header + 1;
+}
+
+// The same for working memory: aligned to 64 under HLOOM_GUARD, too.
+HL_API void* hl_arena_alloc_aligned(hl_arena* arena, int64_t size_bytes) {
+  if (!hl::guarding || size_bytes < 0 || size_bytes > kMostBytes)
+    return hl_arena_alloc(arena, size_bytes);
+  return guarded(or_process(arena), size_bytes, kAlignment);
 }
 
 // Null is fine. HL_INVALID_ARGUMENT, and nothing done, for what is no block in use of this arena
 // (told by its header: only for addresses that may be read at all).
 HL_API int32_t hl_arena_free(hl_arena* arena, void* memory) {
   if (memory == nullptr) return HL_OK;
+  if (hl::guarding) return free_guarded(or_process(arena), memory);
   if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) return HL_INVALID_ARGUMENT;
   arena = or_process(arena);
   Header* header = static_cast<Header*>(memory) - 1;

@@ -11,7 +11,7 @@
 #include "float_mode.h"
 
 // The version of the ABI; changed when a signature or an offset changes.
-HL_API int32_t hl_abi_version() { return 2; }
+HL_API int32_t hl_abi_version() { return 3; }
 
 // A context for programs on this pool (null: one thread) and this arena (null: that of the
 // process). Null: out of memory. A context runs one program at a time.
@@ -128,11 +128,11 @@ HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffe
 }
 
 // Memory for programs and routines (see hl.h); a null arena is that of the process.
-HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes);
+HL_API void* hl_arena_alloc_aligned(hl_arena* arena, int64_t size_bytes);
 HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);
 
 HL_API void* hl_alloc(hl_context* context, int64_t size_bytes) {
-  void* memory = hl_arena_alloc(context->arena, size_bytes);
+  void* memory = hl_arena_alloc_aligned(context->arena, size_bytes);
   if (memory == nullptr)
     hl_set_error(context, HL_RESOURCE_EXHAUSTED, "out of memory: %lld bytes asked for",
                  static_cast<long long>(size_bytes));

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "guard.h"
 #include "linker.h"
 
 namespace hl {
@@ -57,6 +58,7 @@ HL_API hl_loaded* hl_load_objects(const void* const* objects, const int64_t* siz
       given.push_back({external_names[i], reinterpret_cast<uint64_t>(external_addresses[i]),
                        external_is_data != nullptr && external_is_data[i] != 0});
     loaded = hl::link(&parsed, wanted, given, &problems);
+    if (loaded != nullptr && hl::guarding) hl::remember_code(loaded);
   }
   if (message != nullptr && message_size > 0)
     snprintf(message, message_size, "%s",
@@ -76,6 +78,7 @@ HL_API int64_t hl_loaded_size(const hl_loaded* loaded) { return loaded->size; }
 // Nothing of it may be running.
 HL_API void hl_unload(hl_loaded* loaded) {
   if (loaded == nullptr) return;
+  if (hl::guarding) hl::forget_code(loaded);
   munmap(loaded->base, loaded->size);
   delete loaded;
 }

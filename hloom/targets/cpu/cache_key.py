@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hloom.base.guarding import GUARDING
 from hloom.base.options import Options
 from hloom.runtime.processor_identity import processor_identity
 from hloom.targets.cpu.options import KEPT_OPTIONS
@@ -38,6 +39,7 @@ def other_parts(options: Options) -> dict[str, str]:
         "processor": processor_identity() or _features(),
         "hloom": hloom_version(),
         "llvm": installed_version("llvmlite"),
+        "guard": "on" if GUARDING else "off",
     }
 
 

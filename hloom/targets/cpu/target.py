@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hloom.base.clock import StageClock
+from hloom.base.guarding import GUARDING
 from hloom.base.registry import load_room
 from hloom.codegen.llvm.compile import CodeCompiler
 from hloom.codegen.llvm.machine import Machine
@@ -119,7 +120,7 @@ class CpuTarget:
         with stage("copies"):
             insert_copies(module, CopyOptions(can_share=share))
         with stage("buffers"):
-            places = assign_buffers(module, AssignOptions(can_share=share))
+            places = assign_buffers(module, AssignOptions(can_share=share, apart=GUARDING))
         return module, places, records
 
     def functions(self, lowering: Lowering, thunks: tuple[Thunk, ...]) -> Iterator[tuple[str, str]]:

@@ -75,6 +75,7 @@ typedef struct hl_pjrt_program {
   int64_t calls_host;      // a run may call Python, or block
   int64_t is_portable;
   int64_t code_bytes, temporary_bytes, alias_bytes;
+  const char* const* block_names;  // by allocation, for messages under HLOOM_GUARD; null: none
   int64_t region_count;
   const struct hl_pjrt_program* regions;  // code of one device, which this program calls (manual.cc)
 } hl_pjrt_program;

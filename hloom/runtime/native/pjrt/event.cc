@@ -167,7 +167,7 @@ PJRT_Error* Event_Set(PJRT_Event_Set_Args* a) {
 // -- values
 
 Value* new_value(int64_t size_bytes) {
-  void* block = hl_arena_alloc(nullptr, size_bytes < 1 ? 1 : size_bytes);
+  void* block = hl_arena_alloc(nullptr, size_bytes);
   if (block == nullptr) return nullptr;
   auto* value = new Value;
   value->owner = Owner::kArena;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "../guard.h"
 #include "entries.h"
 #include "profiler.h"
 #include "program.h"
@@ -25,17 +26,37 @@ constexpr size_t kFewAllocations = 256;
 // A copy of this takes less than a run that is worth a thread.
 constexpr int64_t kMostToCopy = 1 << 18;
 
-// The argument's memory, which the program writes: its own if nobody else holds it, else a copy.
-bool make_writable(Value** input) {
+// The argument in memory of its own. False: there is none.
+bool copy_input(Value** input) {
   Value* value = *input;
-  if (value->owner == Owner::kArena && value->references.load(std::memory_order_acquire) == 1)
-    return true;
   Value* copy = new_value(value->size);
   if (copy == nullptr) return false;
   if (value->size > 0) memcpy(copy->data, value->data, value->size);
   release(value);
   *input = copy;
   return true;
+}
+
+// The argument's memory, which the program writes: its own if nobody else holds it, else a copy.
+bool make_writable(Value** input) {
+  Value* value = *input;
+  if (value->owner == Owner::kArena && value->references.load(std::memory_order_acquire) == 1)
+    return true;
+  return copy_input(input);
+}
+
+// Under HLOOM_GUARD what is only read stands between protected pages, too, and may not be written.
+bool make_read_only(Value** input) {
+  if (!copy_input(input)) return false;
+  hl_guard_read_only((*input)->base, 1);
+  return true;
+}
+
+void name_blocks(const Program& program, void* const* table) {
+  for (size_t k = 0; k < program.fixed.size(); ++k) {
+    std::string name = k < program.block_names.size() ? program.block_names[k] : program.name;
+    hl_guard_name(table[k], name.c_str());
+  }
 }
 
 int out_of_memory(const Program& program, std::string* message) {
@@ -51,6 +72,8 @@ bool fill_table(Run* run, void** table, size_t* blocks_made) {
     const Array& array = program.arguments[k];
     if (array.allocation < 0) continue;
     if ((array.flags & HL_PJRT_WRITTEN) && !make_writable(run->inputs + k)) return false;
+    if (hl::guarding && !(array.flags & HL_PJRT_WRITTEN) && !make_read_only(run->inputs + k))
+      return false;
     table[array.allocation] = run->inputs[k]->data;
   }
   for (const hl_pjrt_block& block : program.blocks) {
@@ -69,7 +92,7 @@ bool hand_out(Run* run, void** table) {
     const Result& result = program.results[k];
     Value* value = run->outputs[k];
     if (result.source != Source::kCopy) continue;
-    value->base = hl_arena_alloc(nullptr, value->size < 1 ? 1 : value->size);
+    value->base = hl_arena_alloc(nullptr, value->size);
     if (value->base == nullptr) return false;
     char* data = static_cast<char*>(table[result.allocation]) + result.offset;
     if (value->size > 0) memcpy(value->base, data, value->size);
@@ -120,10 +143,12 @@ int execute(Run* run, std::string* message) {
     context->user = run;
     hl::of(context)->user_data = &run->user_data;
     RunSpan span(*run, context);
+    if (hl::guarding) name_blocks(program, table);
     int64_t begin = hl::now_ns();
     code = hl_execute(context, program.entry, table);
     int64_t took = hl::now_ns() - begin, before = program.run_ns.load(std::memory_order_relaxed);
     program.run_ns.store(before < 0 ? took : (3 * before + took) / 4, std::memory_order_relaxed);
+    if (hl::guarding) hl_guard_check(table, static_cast<int64_t>(program.fixed.size()));
     if (code != 0) *message = hl_context_message(context);
   }
   bool whole = code == 0 && hand_out(run, table);

@@ -80,6 +80,8 @@ Program* made(const hl_pjrt_program& from) {
   program->sites = from.sites;
   program->site_count = from.site_count;
   program->fixed.assign(from.fixed, from.fixed + from.allocation_count);
+  if (from.block_names != nullptr)
+    program->block_names.assign(from.block_names, from.block_names + from.allocation_count);
   program->blocks.assign(from.blocks, from.blocks + from.block_count);
   for (int64_t k = 0; k < from.argument_count; ++k) {
     Array array{};

@@ -64,6 +64,7 @@ struct Program {
   int64_t site_count;
   std::vector<void*> fixed;
   std::vector<hl_pjrt_block> blocks;
+  std::vector<std::string> block_names;  // by allocation, under HLOOM_GUARD
   std::vector<Array> arguments;
   std::vector<Result> results;
   int64_t replicas, partitions;

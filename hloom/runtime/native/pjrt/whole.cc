@@ -66,7 +66,7 @@ bool cut(WholeRun* run, size_t k, Value* whole) {
   for (size_t d = 0; d < run->devices; ++d) {
     if (first_with(array, d) != d) continue;
     Value* value = run->outputs[d * count + k];
-    value->base = hl_arena_alloc(nullptr, array.size < 1 ? 1 : array.size);
+    value->base = hl_arena_alloc(nullptr, array.size);
     if (value->base == nullptr) return false;
     value->data = value->base;
     value->owner = Owner::kArena;
