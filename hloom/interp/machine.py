@@ -24,7 +24,9 @@ from hloom.interp.registry import MEANING, load_meanings
 from hloom.interp.values import Value, nesting_limit, normalised, refused, to_literal
 from hloom.interp.vectorised import VectorPlan, run_vectorised, vector_planned
 from hloom.ir.computation import Computation
+from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
+from hloom.ir.mixed_precision import is_mixed, uniform, unify
 from hloom.ir.module import Module
 from hloom.types.literal import Literal
 
@@ -55,12 +57,23 @@ def evaluate(
 
 
 def target(which: Module | Computation) -> tuple[Module | None, Computation]:
-    """The module, if any, and the computation to run; `EvalError` when there is no entry."""
-    if isinstance(which, Computation):
-        return which.module, which
-    if which.entry_or_none is None:
-        raise EvalError(f"module {which.name} has no entry computation")
-    return which, which.entry_or_none
+    """The module, if any, and the computation to run; `EvalError` when there is no entry.
+
+    Where an instruction mixes floats of different precision these are copies with converts.
+    """
+    if isinstance(which, Module):
+        module, computation = which, which.entry_or_none
+        if computation is None:
+            raise EvalError(f"module {which.name} has no entry computation")
+    else:
+        module, computation = which.module, which
+    if module is None or not is_mixed(module):
+        return module, computation
+    number = list(module.computations).index(computation)
+    module = copy_module(module)
+    computation = list(module.computations)[number]
+    unify(module)
+    return module, computation
 
 
 class Machine:
@@ -192,6 +205,12 @@ class Machine:
 
 def evaluate_step(i: Instruction, values: Sequence[Value], frame: Frame) -> Value:
     """The value of one instruction on these operand values."""
+    if uniform(i) is not None:
+        raise EvalError(
+            f"{i.opcode} mixes floats of different precision",
+            instruction=f"%{i.name}",
+            hint="run the pass mixed-precision-removal first",
+        )
     machine = frame.machine
     step = Step(i, MEANING.get(i.opcode) or unknown, False, tuple(range(len(values))), 0, ())
     step = step._replace(waits=isgeneratorfunction(step.meaning))

@@ -17,6 +17,7 @@ from collections import Counter
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.mixed_precision import unify
 from hloom.ir.module import Module
 from hloom.passes.computation_pass import settle
 from hloom.passes.control.call_inliner import CallInliner
@@ -371,6 +372,7 @@ class DynamicPadder(Pass):
     ) -> PassResult:
         if not any(is_dynamic(i) and not at_boundary(i) for i in module.instructions()):
             return PassResult()
+        unify(module, threads)
         FlattenCallGraph().run(module, threads=threads)
         CallInliner().run(module, threads=threads)
         for i in module.instructions():

@@ -6,12 +6,16 @@ of an array, so the body is written once more with the map's sizes in all shapes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.mixed_precision import unify
+from hloom.ir.module import Module
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
-from hloom.passes.pass_ import register
+from hloom.passes.pass_ import ALL_THREADS, PassResult, register
+from hloom.rewrite.driver import Trace
 from hloom.types.shape import shape
 
 ELEMENTWISE = frozenset(
@@ -104,3 +108,12 @@ class MapInliner(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         return inlined(b, i, i.called[0], i.operands)
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        unified = 0
+        if any(i.opcode == "map" for i in module.instructions()):
+            unified = unify(module, threads)  # a body may take and give other types than the arrays
+        result = super().run(module, trace=trace, threads=threads)
+        return PassResult.of(result.fired + Counter(unified=unified))

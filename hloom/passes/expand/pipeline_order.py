@@ -25,6 +25,7 @@ from hloom.passes.expand.dot_decomposer import DotDecomposer
 from hloom.passes.expand.dynamic_padder import DynamicPadder
 from hloom.passes.expand.linalg_upcaster import LinalgUpcaster
 from hloom.passes.expand.map_inliner import MapInliner
+from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
 from hloom.passes.expand.ragged_dot_expander import RaggedDotExpander
 from hloom.passes.expand.rng_bit_generator_expander import RngBitGeneratorExpander
@@ -52,6 +53,7 @@ from hloom.passes.simplify.module_dce import ModuleDeadCodeElimination
 from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
 
 EXPANSION: tuple[Pass, ...] = (
+    MixedPrecisionRemoval(),  # every other pass relies on operands of one type
     ShardingRemover(),  # says nothing on one device, and stands between what belongs together
     DegenerateCollectiveElimination(),  # as above; also ids, which may be trip counts
     AsyncSimplifier(),  # leaves calls, so before the inliner

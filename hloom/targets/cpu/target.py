@@ -13,16 +13,19 @@ from hloom.codegen.llvm.compile import CodeCompiler
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
+from hloom.ir.meaning import check_meaning
+from hloom.ir.mixed_precision import uniform
 from hloom.ir.module import Module
 from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
+from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.pipeline import PassRecord, PipelineOptions
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_module
-from hloom.targets.cpu.lowering import Lowering
+from hloom.targets.cpu.lowering import Lowering, unsupported
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.share import CpuShare
 from hloom.targets.cpu.stages import Stages
@@ -110,10 +113,12 @@ class CpuTarget:
     ) -> tuple[Module, Places, list[PassRecord]]:
         """All that is decided about a graph, which is changed, before code is written."""
         stage = (clock or StageClock()).stage
+        check_meaning(module)
         with stage("passes"):
             module.schedule = None  # of another compiler's kernels; passes leave what is in order
             result, records = cpu_pipeline().run_recorded(module, self.passes)
             module = result.module or module
+            check_one_precision(module)
         with stage("schedule"):
             schedule_module(module)
         share = CpuShare()
@@ -133,6 +138,14 @@ class CpuTarget:
             yield symbol, kernel_function(kernel, self.machine, option).text()
         yield from lowering.functions.items()
         yield ENTRY, main_text(ENTRY, thunks)
+
+
+def check_one_precision(module: Module) -> None:
+    """Refuse what no kernel can be written for; a pass sees to it, unless it was left out."""
+    for i in module.instructions():
+        if uniform(i) is not None:
+            hint = f"let the pass {MixedPrecisionRemoval.name} run"
+            raise unsupported(i, "mixes floats of different precision", hint)
 
 
 def parameters_of(module: Module, places: Places) -> list[Parameter]:

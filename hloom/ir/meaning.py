@@ -1,0 +1,71 @@
+"""What obeys the rules of the language, which are XLA's, and still means nothing.
+
+The verifier admits these, so that it says what XLA's says; compilers refuse them, and the
+interpreter refuses their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloom.base.diagnostics import HloError
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.types.shape import Shape
+
+
+def check_meaning(module: Module) -> None:
+    """Raise `HloError` for the first instruction that means nothing."""
+    for i in module.instructions():
+        if (error := without_meaning(i)) is not None:
+            raise error
+
+
+def without_meaning(i: Instruction) -> HloError | None:
+    """Why an instruction that verifies means nothing; None for all others."""
+    check = _CHECKS.get(i.opcode)
+    why = check(i) if check is not None else None
+    if why is None:
+        return None
+    return HloError(why, instruction=f"{i.parent.name}/%{i.name}", rule="no-meaning")
+
+
+def _bitcast(i: Instruction) -> str | None:
+    """It must not read more than is there. Padding of tiles is not counted."""
+    x, given = i.operands[0].shape, i.shape
+    if not (x.is_array and given.is_array) or _is_tiled(x) or _is_tiled(given):
+        return None
+    there, needed = (s.size * _stored_bits(s) for s in (x, given))
+    if needed <= there:
+        return None
+    return f"a bitcast to {given.text} reads {needed} bits, but {x.text} has {there}"
+
+
+def _is_tiled(x: Shape) -> bool:
+    return x.layout is not None and bool(x.layout.tiles)
+
+
+def _stored_bits(x: Shape) -> int:
+    """Bits from one element to the next; fewer than a byte only where the layout says so."""
+    packed = x.layout.element_size_in_bits if x.layout is not None else 0
+    return packed or 8 * x.dtype.size_bytes
+
+
+def _ragged_dot(i: Instruction) -> str | None:
+    sizes = i.operands[2].shape
+    if not sizes.dtype.is_complex:
+        return None
+    return f"the group sizes of ragged-dot are complex: {sizes.text_without_layout}"
+
+
+def _stochastic_convert(i: Instruction) -> str | None:
+    if i.shape.dtype.is_floating or i.shape.dtype.is_integral:
+        return None
+    return f"stochastic-convert makes floats or integers, not {i.shape.text_without_layout}"
+
+
+_CHECKS: dict[str, Callable[[Instruction], str | None]] = {
+    "bitcast": _bitcast,
+    "ragged-dot": _ragged_dot,
+    "stochastic-convert": _stochastic_convert,
+}
