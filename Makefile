@@ -78,6 +78,8 @@ fuzz: $(STAMP) ## broken programs for the readers, random ones for the compiler 
 	@$(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
 	@echo "== random programs, compiled and interpreted"
 	@$(BIN)/python -m tests.fuzz.run_native --minutes $(MINUTES)
+	@echo "== the same at the sizes people use"
+	@$(BIN)/python -m tests.fuzz.run_sizes --minutes $(MINUTES)
 
 proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the package loads
 	@$(BIN)/python -m grpc_tools.protoc -I hloom/ir/schema --include_imports \

@@ -32,6 +32,8 @@ INDEX_MAPS = frozenset(
 )
 RENAMES = frozenset(("bitcast", "reshape"))
 """No-ops on memory where all layouts are row-major."""
+MOST_CONSTANT_ELEMENTS = 1 << 20
+"""A larger constant is not looked at, though it may be one value everywhere."""
 NOT_POINTWISE = frozenset(("stochastic-convert",))
 
 
@@ -111,7 +113,7 @@ def is_small_constant(i: Instruction) -> bool:
     """A constant that stands in the code and not in memory: a scalar, or one value everywhere."""
     if not i.shape.dims:
         return not i.attrs.literal.is_elided
-    if i.attrs.literal.is_elided or i.shape.size > 1 << 20:
+    if i.attrs.literal.is_elided or i.shape.size > MOST_CONSTANT_ELEMENTS:
         return False
     return i.attrs.literal.is_all_equal
 

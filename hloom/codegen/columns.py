@@ -22,6 +22,8 @@ from hloom.kernel.kernel import Value
 
 # Columns of one step, in bytes of one accumulator, where they are kept in memory.
 BLOCK_BYTES = 8192
+# More vectors than this, in not more than two blocks, are cut in halves.
+HALVED_VECTORS = 32
 # At most as many vectors are accumulated in registers.
 REGISTERS = 8
 # Rows that are added together, by the work of an element.
@@ -127,7 +129,7 @@ def column_kernel(body: Body, form: ColumnForm, vector_bytes: int) -> Emitted:
     block = min(max(BLOCK_BYTES // width // accumulators, lanes) // lanes * lanes, columns)
     if -(-columns // lanes) * accumulators <= REGISTERS:
         block = columns
-    elif 32 * lanes < columns <= 2 * block:
+    elif HALVED_VECTORS * lanes < columns <= 2 * block:
         # Two halves, so that both threads have one.
         block = -(-columns // 2 // lanes) * lanes
     blocks = -(-columns // block)

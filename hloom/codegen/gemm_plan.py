@@ -32,12 +32,16 @@ DIRECT_ROWS = 32
 ALONG_K_ROWS = 12
 ALONG_LONG_K_ROWS = 48
 LONG_K = 1024
+# With so few rows the direct form is best for any number of columns.
+FEW_DIRECT_ROWS = 8
 # Columns of a step of the direct form: whole pages of B are read in a row.
 DIRECT_COLUMNS = 1024
 # Multiply-adds that are worth a step of their own.
 STEP_WORK = 200_000
 # Machine cycles per element packed, in vectors: copied as it lies, turned, or picked up by im2col.
 COPIED, TURNED, GATHERED = 3.0, 8.0, 5.0
+# Fewer sums side by side wait for one another.
+LEAST_TILE = 8
 # How much slower tiles of so many vectors are than those of three, measured.
 SHAPE_COST = {1: 1.0, 2: 1.06, 3: 1.0, 4: 1.02}
 
@@ -90,7 +94,7 @@ class Plan:
                 return _along_k(p)
         if p.row_groups == 1 and p.b_lanes == "n" and p.columns >= lanes:
             # More rows than a tile has pay only where B is far larger than the caches.
-            if p.rows <= 8 or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
+            if p.rows <= FEW_DIRECT_ROWS or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
                 return _direct(p, lanes)
         return _packed(p, lanes, 24 if vector_bytes != 32 else 12)
 
@@ -213,7 +217,9 @@ def _tile(p: Product, lanes: int, registers: int) -> tuple[int, int]:
         height = -(-p.rows // -(-p.rows // most))
         area = -(-p.rows // height) * height * -(-p.columns // (vectors * lanes)) * vectors
         loads = (height + vectors) / (height * vectors)
-        cost = area * (1.0 + max(0.0, loads - 0.45)) * (1.0 if height * vectors >= 8 else 1.2)
+        cost = (
+            area * (1.0 + max(0.0, loads - 0.45)) * (1.0 if height * vectors >= LEAST_TILE else 1.2)
+        )
         cost *= SHAPE_COST[vectors]
         if least is None or cost < least * 0.99:
             best, least = (height, vectors), cost

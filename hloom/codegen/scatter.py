@@ -20,6 +20,8 @@ from hloom.codegen.work import step_ns
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import PRED, S64, Value
 
+# Shorter rows that fill no vectors go element by element.
+LEAST_ROW = 8
 LANES_OF_WINDOW = 4
 
 
@@ -172,7 +174,7 @@ def select_and_scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     width = max(compute_bytes(x.shape.dtype), 4)
     lanes = min(max(vector_bytes // width, 1), length)
     if length % lanes:
-        lanes = 1 if length < 8 else lanes
+        lanes = 1 if length < LEAST_ROW else lanes
     grid_dims = [d for d in plain if d != minor]
     tiles = -(-length // lanes)
     body = Body(i.name, False, [(x, 0), (source, 1), (init, 2)], [(i, ())], [i])

@@ -226,8 +226,10 @@ def tried(module: Module, trial: Trial) -> str:
         return ""
 
 
-def keep(module: Module, trial: Trial, what: str) -> Path:
-    """Make a find smaller and write it."""
+def keep(
+    module: Module, trial: Trial, what: str, tried: Callable[[Module, Trial], str] = tried
+) -> Path:
+    """Make a find smaller and write it; `tried` says what is wrong with a candidate."""
     kind = kind_of(what).split(" ")[0] if what.startswith("result") else kind_of(what)
 
     def still(candidate: Module, how: Trial = trial) -> bool:

@@ -35,6 +35,12 @@ MOST_PRODUCTS = 1 << 22
 class ChainSketch(ProgramSketch):
     """A program in the making; its steps are those of a model."""
 
+    most_elements = MOST_ELEMENTS
+    most_products = MOST_PRODUCTS
+    images = (5, 8, 9, 14, 16, 17, 28)
+    features = (1, 2, 3, 4, 8, 16, 17)
+    counts = (1, 2, 5, 8, 16, 33)
+
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__(rng, integral=True)
         self.budget = self.pick((300, 3000, 3000, 20_000, 100_000))
@@ -99,7 +105,7 @@ class ChainSketch(ProgramSketch):
         contracted = order[:count]
         batch = order[count : count + self.integer(0, min(2, rank - count))]
         depth = prod(x.shape.dims[d] for d in contracted)
-        room = min(self.budget, MOST_PRODUCTS // max(1, x.shape.size))
+        room = min(self.budget, self.most_products // max(1, x.shape.size))
         kept = max(1, prod(x.shape.dims[d] for d in batch))
         room = min(room, self.budget // max(1, x.shape.size // max(1, depth)), self.budget // kept)
         free = self.sizes(self.integer(0, 2), max(1, room))
@@ -117,14 +123,14 @@ class ChainSketch(ProgramSketch):
 
     def convolved(self) -> Instruction:
         rank = self.integer(1, 2)
-        batch, features = self.integer(1, 3), self.pick((1, 2, 3, 4, 8, 16, 17))
+        batch, features = self.integer(1, 3), self.pick(self.features)
         groups = self.pick((1, 1, 1, features))
         each = features // groups
         outputs = groups * self.pick((1, 1, 2, 3, 8, 16, 17) if groups < 9 else (1, 2))
         dims, rows = [], []
         for _ in range(rank):
             size = self.pick((1, 2, 3, 3, 5))
-            n = self.pick((5, 8, 9, 14, 16, 17, 28))
+            n = self.pick(self.images)
             apart, between = (2 if self.chance(0.15) else 1 for _ in range(2))
             low, high = self.integers(2, 0, size - 1)
             rows.append(WindowDimension(size, self.pick((1, 1, 2)), low, high, apart, between))
@@ -284,7 +290,7 @@ class ChainSketch(ProgramSketch):
         dims = [self.pick((1, 2, 3, 8, 17)) for _ in range(rank)]
         for d, n in zip(at, x.shape.dims):
             dims[d] = n
-        if prod(dims) > min(4 * self.budget, MOST_ELEMENTS):
+        if prod(dims) > min(4 * self.budget, self.most_elements):
             return self.moved() if x.shape.rank else x
         return self.add("broadcast", x, shape=shape(x.shape.dtype, dims), dimensions=at)
 
@@ -303,7 +309,7 @@ class ChainSketch(ProgramSketch):
         """Rows by a list, or a slice by a number; read or written."""
         x = self.value(1)
         n, rest = x.shape.dims[0], x.shape.dims[1:]
-        dtype, count = x.shape.dtype, self.pick((1, 2, 5, 8, 16, 33))
+        dtype, count = x.shape.dtype, self.pick(self.counts)
         if self.chance(0.4):
             size = self.integer(1, n)
             start = self.parameter(shape(S32))

@@ -20,6 +20,11 @@ KERNEL_NS = 150.0
 LARGE_BYTES = 1 << 16
 """More than this is not taken for granted in the nearest cache."""
 
+TINY_ELEMENTS = 16
+"""One vector or less."""
+LEAST_PACKED = 32
+"""A product with as many rows, columns and terms packs its operands."""
+
 WEIGHTS: dict[str, float] = {
     **dict.fromkeys(
         "exponential exponential-minus-one log log-plus-one logistic tanh erf cosine sine cosh "
@@ -120,7 +125,7 @@ def is_cheap_twice(i: Instruction, times: int, most: float) -> bool:
 
 def is_tiny(i: Instruction) -> bool:
     """Whether a cheap operation gives one vector or less."""
-    return weight(i) <= 1 and i.shape.size <= 16
+    return weight(i) <= 1 and i.shape.size <= TINY_ELEMENTS
 
 
 def reads_no_more(i: Instruction) -> bool:
@@ -143,7 +148,7 @@ def prologue_limit(hero: Instruction, side: int) -> float:
     depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
     batch = prod(left.dims[d] for d in a.lhs_batch_dims)
     free = [max(1, s.size // (depth * batch)) for s in (left, right)]
-    if min(*free, depth) >= 32:
+    if min(*free, depth) >= LEAST_PACKED:
         return 60.0
     return 4.0 if free[side] >= free[1 - side] else 1.0
 

@@ -24,6 +24,8 @@ class Limits:
     """Of all operands and results, one row: replayed from the second cache."""
     row_parallel: int = 1 << 16
     """A single row longer than this many elements is reduced and read in kernels of their own."""
+    least_rows: int = 8
+    """Fewer such rows are too few for threads to share."""
     copies: int = 4
     """In how many kernels one value may be computed."""
     plain_copies: int = 16
@@ -126,7 +128,7 @@ class Group:
             return None
         if columns * 8 > limits.row_bytes:
             return "its rows do not fit the cache"
-        if columns > limits.row_parallel // 4 and p.shape.size < 8:
+        if columns > limits.row_parallel // 4 and p.shape.size < limits.least_rows:
             return "too few rows for threads"
         return None
 

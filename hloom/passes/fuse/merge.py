@@ -215,7 +215,7 @@ class Merger:
             if len(sizes) == form.outer or form.waiting or not self._apart(a, b):
                 if columns * 8 > limits.row_bytes:
                     return "its rows do not fit the cache"
-                if columns > limits.row_parallel // 4 and rows < 8:
+                if columns > limits.row_parallel // 4 and rows < limits.least_rows:
                     return "too few rows for threads"
         spent = 0.0
         for p in form.members:

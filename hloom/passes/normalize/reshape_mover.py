@@ -19,6 +19,8 @@ from hloom.passes.expand.map_inliner import ELEMENTWISE
 from hloom.passes.pass_ import register
 from hloom.types.shape import shape
 
+MOST_CONSTANT_ELEMENTS = 64
+"""Larger constants are not looked at."""
 MOST_RESHAPES = 8
 """One behind the other that are looked through."""
 Dims = tuple[int, ...]
@@ -28,7 +30,7 @@ def _is_fill(x: Instruction) -> bool:
     """Whether all elements are one: a broadcast of a scalar or a constant that repeats."""
     if x.opcode == "broadcast":
         return x.operands[0].shape.rank == 0
-    if x.opcode != "constant" or x.shape.size > 64:
+    if x.opcode != "constant" or x.shape.size > MOST_CONSTANT_ELEMENTS:
         return False
     literal = x.attrs.literal
     return not literal.is_elided and x.shape.size > 0 and literal.is_all_equal

@@ -30,6 +30,8 @@ NEVER = frozenset(
     "all-gather-done collective-permute-start collective-permute-done call copy".split()
 )
 """Operations whose identity matters, that have effects, or that another pass owns."""
+MOST_CONSTANT_ELEMENTS = 1 << 24
+"""Larger constants are not compared."""
 LONG = frozenset(("while", "conditional"))
 """Operations whose called computations may be as long as a program."""
 
@@ -134,7 +136,11 @@ class CommonSubexpressionElimination(Pass):
         for i in c.in_order():
             if not kept_for.keys().isdisjoint(i.operands):
                 i.set_operands(tuple([kept_for.get(x, x) for x in i.operands]))
-            if i.opcode == "constant" and i.shape.is_array and i.shape.size > 2**24:
+            if (
+                i.opcode == "constant"
+                and i.shape.is_array
+                and i.shape.size > MOST_CONSTANT_ELEMENTS
+            ):
                 continue
             if i.opcode in LONG:
                 early = alike.setdefault((i.opcode, i.operands, i.shape), i)

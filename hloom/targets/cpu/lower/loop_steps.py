@@ -20,6 +20,8 @@ from hloom.types.shape import Shape
 
 # Kernels return after about so long, to be called again.
 LONG_NS = 2e7
+# So many steps at least and at most, whatever they are thought to take.
+LEAST_STEPS, MOST_STEPS = 16, 1 << 20
 # The opcodes that are written in line like fusions.
 LOOPS = SIMPLE | (MOVES - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "map", "fusion"}
 LOOPS |= {"dot", "reduce-window"}
@@ -34,7 +36,9 @@ def steps_at_once(i: Instruction) -> int | None:
     trips = trip_count(i).count
     if is_bounded and trips is not None and trips * one_ns <= LONG_NS:
         return None
-    return max(16, min(1 << 20, int(LONG_NS / one_ns))) if is_bounded else 16
+    if not is_bounded:
+        return LEAST_STEPS
+    return max(LEAST_STEPS, min(MOST_STEPS, int(LONG_NS / one_ns)))
 
 
 def loop_ns(i: Instruction) -> float:

@@ -1,0 +1,275 @@
+"""`python -m tests.fuzz.run_sizes --minutes 60`: programs at the sizes people use.
+
+Each is drawn from one number and tried in a process of its own: compiled, run, and compared with
+the interpreter, or with XLA:CPU where jax is installed and the interpreter would take too long.
+What differs or crashes is named by its seed, made smaller and kept as run_native's finds are. What
+takes ten times as long as moving its arguments and results through memory (and computing what it
+computes) is listed, with its slowest kernel. In the end: what of the compiler was reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import HloError
+from hloom.compiler import Executable
+from hloom.interp import EvalOptions, evaluate
+from hloom.ir.module import Module
+from hloom.ir.text import PrintOptions, show_module
+from hloom.ir.verify import verify
+from tests.fuzz.check_native import (
+    NotJudged,
+    Trial,
+    arguments_of,
+    compiled,
+    different,
+    leaves,
+    literal_leaves,
+)
+from tests.fuzz.reached import FAMILIES, watch
+from tests.fuzz.run_native import in_child, keep, kind_of
+from tests.fuzz.sketch_sizes import drawn_near, drawn_sizes
+from tests.fuzz.thresholds import thresholds
+
+SECONDS = 240
+"""What one program may take, the judges included."""
+INTERPRETER_SECONDS = 20
+MEMORY_BYTES = 1 << 31
+SLOWER = 10
+"""Times the floor, from which on a program is slow."""
+LEAST_SLOW_S = 2e-3
+OPERATIONS_PER_S = 2e10
+FUNCTIONS_PER_S = 5e8
+"""Of one busy core: what arithmetic and functions may take on top of memory."""
+FLOAT_TOLERANCE = 2e-3
+"""Between two compilers, of the largest value: sums in other orders."""
+
+
+def drawn(number: int) -> tuple[Module, Trial]:
+    """The program of a number, and how it is tried."""
+    rng = random.Random(number)
+    machine = rng.choice(("host", "host", "host", "avx2", "sse"))
+    module = _near(rng, number) if rng.random() < 0.3 else drawn_sizes(number)
+    return module, Trial("integral", rng.randrange(4), machine, rng.choice((1, 2)))
+
+
+def _near(rng: random.Random, number: int) -> Module:
+    return drawn_near(rng.choice(thresholds()), rng.choice((-1, 0, 1)), number)
+
+
+class TooLong(Exception):
+    """The interpreter was stopped."""
+
+
+def _stop(*_: object) -> None:
+    raise TooLong
+
+
+def judged(module: Module, arguments: list[Any], given: list[Any]) -> list[Any]:
+    """What the program computes, by the interpreter or by XLA; raises `NotJudged`."""
+    options = EvalOptions(while_iteration_limit=300, memory_limit_bytes=MEMORY_BYTES)
+    signal.signal(signal.SIGALRM, _stop)
+    signal.alarm(INTERPRETER_SECONDS)
+    try:
+        made = literal_leaves(evaluate(module, *arguments, options=options))
+        signal.alarm(0)
+        return made
+    except (HloError, TooLong, MemoryError):
+        signal.alarm(0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(SECONDS)
+    return _by_xla(module, given)
+
+
+def _by_xla(module: Module, given: list[Any]) -> list[Any]:
+    try:
+        import jax
+
+        from bench.native import xla_program
+    except ImportError:
+        raise NotJudged("the interpreter takes too long, and there is no jax") from None
+    text = show_module(module, PrintOptions(large_constants=True, metadata=False))
+    try:
+        run, _ = xla_program(text)
+        made = run.execute([jax.device_put(x) for x in given])
+    except Exception as error:
+        raise NotJudged(f"XLA: {error}"[:200]) from error
+    return [np.asarray(x) for x in made]
+
+
+def differs(got: Any, want: Any) -> str:
+    """What differs between results, '' if they agree; `want` is the interpreter's or XLA's."""
+    trial = Trial("integral")
+    if not isinstance(want, np.ndarray):
+        return different(got, want, trial, 2e-4)
+    if got.shape != want.shape:
+        return f"{got.shape}, not {want.shape}"
+    if got.dtype.kind in "biu":
+        return "" if np.array_equal(got, want) else "integers differ from XLA's"
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    scale = np.abs(b[np.isfinite(b)]).max(initial=1e-30)
+    tolerance = FLOAT_TOLERANCE if got.dtype.itemsize >= 4 else 5e-2
+    same = np.isclose(a, b, rtol=0, atol=tolerance * scale, equal_nan=True)
+    return "" if same.all() else f"{int((~same).sum())} of {b.size} differ from XLA's"
+
+
+def difference(module: Module, trial: Trial, report: dict[str, Any] | None = None) -> str:
+    """What is wrong, one line, empty if nothing is; how long it takes goes into the report."""
+    try:
+        arguments = arguments_of(module, trial)
+    except HloError as error:
+        raise NotJudged(str(error)) from error
+    given = [leaf.array for a in arguments for leaf in literal_leaves(a)]
+    start = time.perf_counter()
+    try:
+        exe = compiled(module, trial)
+    except HloError as error:
+        return f"refused: {type(error).__name__}: {error}"[:300]
+    except Exception as error:
+        return f"compile: {type(error).__name__}: {error}"[:300]
+    compile_s = time.perf_counter() - start
+    arrays = [np.array(x.numpy()) for x in leaves(exe(*given))]
+    if report is not None:
+        report.update(_timed(exe, given, arrays), compile_s=round(compile_s, 2))
+    with np.errstate(all="ignore"):
+        wanted = judged(module, arguments, given)
+        for k, (got, want) in enumerate(zip(arrays, wanted, strict=True)):
+            if what := differs(got, want):
+                return f"result {k} {got.dtype.name}[{list(got.shape)}]: {what}"
+    return ""
+
+
+def _timed(exe: Executable, given: list[Any], arrays: list[Any]) -> dict[str, Any]:
+    """The run's time, its floor, and its slowest step where it is far above."""
+    moved = sum(x.nbytes for x in (*given, *arrays))
+    floor = moved / _bytes_per_s() + exe.cost.flops / OPERATIONS_PER_S
+    floor += exe.cost.transcendentals / FUNCTIONS_PER_S
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        exe(*given)
+        times.append(time.perf_counter() - start)
+        if times[-1] > 1 or times[-1] < LEAST_SLOW_S:
+            break
+    found = {"run_s": min(times), "floor_s": floor}
+    if min(times) > max(SLOWER * floor, LEAST_SLOW_S):
+        steps = sorted(exe.profile(*given), key=lambda s: -s.seconds)
+        if steps:
+            found["step"] = (
+                f"{steps[0].thunk.kind} {steps[0].thunk.name} {steps[0].seconds * 1e3:.1f} ms"
+            )
+    return found
+
+
+def _bytes_per_s() -> float:
+    """What memory moves now: bytes read and written by a copy of 32 MiB, the best of some."""
+    source = np.ones(1 << 25, np.uint8)
+    target = np.empty_like(source)
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        np.copyto(target, source)
+        times.append(time.perf_counter() - start)
+    return 2 * source.nbytes / min(times)
+
+
+def attempt(number: int) -> str:
+    """JSON: the verdict on one number, what was reached, how long it took."""
+    resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+    signal.alarm(SECONDS)
+    report: dict[str, Any] = {}
+    counted: Counter[str] = Counter()
+    try:
+        module, trial = drawn(number)
+        verify(module)
+    except HloError as error:
+        return json.dumps({"verdict": f"draw: {error}"[:300]})
+    watch(counted)
+    try:
+        verdict = difference(module, trial, report) or "ok"
+    except NotJudged as error:
+        verdict = "not judged"
+        report["why"] = str(error)[:200]
+    return json.dumps({"verdict": verdict, "reached": counted, **report})
+
+
+def tried(module: Module, trial: Trial) -> str:
+    """For shrinking: what is wrong with a program, '' when nothing is or nobody can say."""
+    try:
+        verify(module)
+        return difference(module, trial)
+    except (HloError, NotJudged):
+        return ""
+
+
+def main() -> int:
+    """Fuzz until time or numbers are used up; the exit status says whether something was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()) * 1000)
+    parser.add_argument("--count", type=int, default=1 << 60)
+    parser.add_argument("--only-print", action="store_true", help="do not shrink and keep finds")
+    options = parser.parse_args()
+    verdicts: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    slow: list[tuple[float, str]] = []
+    start = said = time.monotonic()
+    for number in range(options.seed, options.seed + options.count):
+        if time.monotonic() - start > 60 * options.minutes:
+            break
+        text = in_child(attempt, number, seconds=SECONDS)
+        made = {"verdict": text} if not text.startswith("{") else json.loads(text)
+        what = made["verdict"]
+        verdicts[what if what in ("ok", "not judged") else "found"] += 1
+        reached.update(made.get("reached", {}))
+        run_s, floor_s = made.get("run_s", 0.0), made.get("floor_s", 0.0)
+        if run_s > max(SLOWER * floor_s, LEAST_SLOW_S):
+            line = f"--seed {number}: {run_s * 1e3:.1f} ms, {run_s / floor_s:.0f} times its floor"
+            slow.append((run_s / floor_s, f"{line}; {made.get('step', '')}"))
+            print(f"SLOW {slow[-1][1]}", flush=True)
+        if what not in ("ok", "not judged"):
+            found[kind_of(what)] += 1
+            print(f"FOUND --seed {number} --count 1: {what}", flush=True)
+            is_new = found[kind_of(what)] == 1 and not what.startswith("draw")
+            if is_new and not options.only_print:
+                print(f"  -> {keep(*drawn(number), what, tried)}", flush=True)
+        if time.monotonic() - said > 60:
+            said = time.monotonic()
+            print(f"{said - start:5.0f} s: {dict(verdicts)}", flush=True)
+    _summary(verdicts, found, reached, slow)
+    return 1 if found else 0
+
+
+def _summary(
+    verdicts: Counter[str],
+    found: Counter[str],
+    reached: Counter[str],
+    slow: list[tuple[float, str]],
+) -> None:
+    print(f"done: {dict(verdicts)}; {len(found)} kinds of finds; {len(thresholds())} thresholds")
+    for kind, count in found.most_common():
+        print(f"{count:5} {kind}")
+    print("reached")
+    for name in FAMILIES:
+        print(f"{reached[name]:7} {name}{'' if reached[name] else '  NEVER REACHED'}")
+    for name, count in reached.most_common():
+        if name not in FAMILIES:
+            print(f"{count:7} {name}")
+    print(f"{len(slow)} slower than {SLOWER} times their floor")
+    for _, line in sorted(slow, reverse=True)[:40]:
+        print(f"  {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Programs at the sizes people use: the fuzzer's drawer, judge and book of what was reached."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.ir.text import show_module
+from hloom.ir.verify import verify
+from tests.fuzz import run_sizes
+from tests.fuzz.check_native import Trial
+from tests.fuzz.reached import FAMILIES
+from tests.fuzz.run_native import in_child
+from tests.fuzz.run_sizes import attempt, difference, differs, drawn
+from tests.fuzz.sketch_sizes import drawn_sizes
+
+SUM = """HloModule sum
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[DIMS] parameter(0)
+  z = f32[] constant(0)
+  ROOT r = f32[] reduce(x, z), dimensions={ALL}, to_apply=add
+}
+"""
+
+
+@pytest.mark.parametrize("dims", ["1,1024,768", "1024,1,768", "1024,768,1", "1,1,786432", "786433"])
+def test_sums_of_everything(dims: str) -> None:
+    every = ",".join(str(k) for k in range(dims.count(",") + 1))
+    module = hloom.parse(SUM.replace("DIMS", dims).replace("ALL", every))
+    assert difference(module, Trial("integral")) == ""
+
+
+def test_programs_are_valid_and_the_same_every_time() -> None:
+    ones = largest = 0
+    for number in range(25):
+        module = drawn_sizes(number)
+        verify(module)
+        assert show_module(module) == show_module(drawn_sizes(number))
+        shapes = [p.shape for p in module.entry.parameters if p.shape.is_array]
+        ones += any(1 in s.dims for s in shapes)
+        largest = max([largest, *[s.size for s in shapes]])
+    assert ones > 5
+    assert largest > 1 << 18
+
+
+def test_one_is_tried_in_a_child() -> None:
+    number = next(n for n in range(100) if _elements(n) < 1 << 14)
+    made = json.loads(in_child(attempt, number, seconds=100))
+    assert made["verdict"] == "ok"
+    assert sum(Counter(made["reached"]).values()) > 0
+    assert made["floor_s"] > 0
+
+
+def _elements(number: int) -> int:
+    return sum(i.shape.size for i in drawn(number)[0].instructions() if i.shape.is_array)
+
+
+def test_a_wrong_result_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = hloom.parse(SUM.replace("DIMS", "3,5").replace("ALL", "0,1"))
+    real = run_sizes.judged
+    monkeypatch.setattr(
+        run_sizes, "judged", lambda m, a, g: [np.asarray(real(m, a, g)[0].array) + 1]
+    )
+    assert "differ" in difference(module, Trial("integral"))
+
+
+def test_results_of_another_compiler() -> None:
+    x = np.array([1.0, 100.0], np.float32)
+    assert differs(x, x + np.float32(0.01)) == ""
+    assert "1 of 2" in differs(x, x + np.array([1, 0], np.float32))
+    assert differs(np.arange(3), np.arange(3)) == ""
+    assert differs(np.arange(3), np.arange(3) + 1)
+
+
+def test_families_have_names_of_their_own() -> None:
+    assert len(set(FAMILIES)) == len(FAMILIES)

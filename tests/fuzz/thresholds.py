@@ -1,0 +1,156 @@
+"""The sizes at which the compiler changes its mind, as tests see them.
+
+Each is a named value of the code that decides by it. `unit` says what is compared with it, so that
+a program can be drawn just below, at and above: `elements` of an array or of a row, `bytes` of an
+array, a `dimension`, `flops` of a product. A test holds this list to the code
+(`test_thresholds.py`): a new value stands here, or in `NO_SIZES` with what it is instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+NO_SIZES: dict[str, str] = {
+    "analysis.alias_tree": "FOREVER",
+    "analysis.alias_values": "NEST_LIMIT",
+    "analysis.attention": "MOST",
+    "analysis.fusion_form": "MAX_MAPS",
+    "analysis.trip_count": "MOST_STEPS",
+    "codegen.attention": "WANTED_STEPS",
+    "codegen.columns": "REGISTERS MODERATE",
+    "codegen.depthwise_shape": "SCRATCH_BYTES MOST_SCRATCH_BYTES VECTOR_BYTES STEPS MOST_TAPS",
+    "codegen.gemm_plan": "TURNED GATHERED LEAST_TILE",
+    "codegen.product": "REGISTER_BYTES",
+    "codegen.walk": "WIDE_WORK",
+    "passes.expand.scan_expander": "MOST_STEPS",
+    "passes.expand.stochastic_convert_decomposer": "_BIAS _MANTISSA",
+    "passes.expand.weight_gradient_splitter": "MOST_PARTS",
+    "passes.expand.zero_sized_hlo_elimination": "MOST_BESIDE_ZERO",
+    "passes.expand.random_bits": "PHILOX_ROUNDS THREEFRY_PARITY THREEFRY_ROUNDS",
+    "passes.expand.rng_bit_generator_expander": "MOST_STATE_WORDS",
+    "passes.expand.rng_expander": "SEED _WORDS",
+    "passes.expand.tree_reduction_rewriter": "WANTED",
+    "passes.fuse.cost": "KERNEL_NS",
+    "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN SEQUENCE_WEIGHT",
+    "passes.fuse.order": "BUDGET",
+    "passes.layout.order_choice": "SWEEPS",
+    "passes.layout.order_graph": "TRIPS",
+    "passes.layout.order_rules": "PACKED",
+    "passes.normalize.reshape_mover": "MOST_RESHAPES",
+    "passes.normalize.while_loop_invariant_code_motion": "FEW",
+    "passes.normalize.while_loop_unroller": "FEW",
+    "targets.cpu.lower.loop_steps": "LONG_NS LEAST_STEPS MOST_STEPS",
+    "targets.cpu.lower.whole_loop": "MOST_NS MOST_INSTRUCTIONS",
+}
+"""Numbers that are no sizes of arrays: times, counts of instructions or steps, bits, rates."""
+
+_SIZES: dict[str, dict[str, str]] = {
+    "analysis.attention_form": {"MOST_WIDE": "dimension"},
+    "analysis.fusible": {"MOST_CONSTANT_ELEMENTS": "elements"},
+    "analysis.fusion_form": {"SMALL_DOT_FLOPS": "flops"},
+    "codegen.attention": {
+        "BLOCK_KEYS": "dimension",
+        "LEAST_ROWS": "dimension",
+        "MOST_ROWS": "dimension",
+    },
+    "codegen.columns": {
+        "BLOCK_BYTES": "bytes",
+        "HALVED_VECTORS": "dimension",
+        "MANY_ROWS": "dimension",
+    },
+    "codegen.crosswise": {
+        "BLOCK_BYTES": "bytes",
+        "HUGE_BYTES": "bytes",
+        "SMALL_BYTES": "bytes",
+        "TILE": "dimension",
+    },
+    "codegen.depthwise_shape": {"LEAST_CHANNELS": "dimension", "MOST_COLUMNS": "dimension"},
+    "codegen.elements_fold": {"SHORT_ROW": "dimension"},
+    "codegen.gemm_pack": {"SQUARE": "dimension"},
+    "codegen.gemm_plan": {
+        "ACROSS_BYTES": "bytes",
+        "ALONG_K_ROWS": "dimension",
+        "ALONG_LONG_K_ROWS": "dimension",
+        "DIRECT_COLUMNS": "dimension",
+        "DIRECT_ROWS": "dimension",
+        "FEW_DIRECT_ROWS": "dimension",
+        "LEAST_DEPTH": "dimension",
+        "LONG_K": "dimension",
+        "PANEL_BYTES": "bytes",
+        "PARTIAL_BYTES": "bytes",
+        "STEP_WORK": "flops",
+        "SUMS_BYTES": "bytes",
+    },
+    "codegen.gemm_skinny": {"DEEP": "dimension"},
+    "codegen.pieces": {"FEW_ROWS": "dimension", "MANY_ELEMENTS": "elements"},
+    "codegen.product": {"FEW_COLUMNS": "dimension"},
+    "codegen.product_convolution": {"FEW_ROWS": "dimension", "LEAST_OUTPUTS": "dimension"},
+    "codegen.scatter": {"LEAST_ROW": "dimension"},
+    "codegen.walk": {"BLOCK": "elements"},
+    "codegen.loops": {"SINGLE_TILE": "elements"},
+    "codegen.llvm.main_function": {"INLINE_COPY_BYTES": "bytes"},
+    "passes.expand.split_k_rewriter": {
+        "LEAST_DEPTH": "dimension",
+        "MOST_NARROW": "dimension",
+        "MOST_RESULTS": "elements",
+    },
+    "passes.expand.tree_reduction_rewriter": {
+        "BLOCK_BYTES": "bytes",
+        "ENOUGH_STEPS": "dimension",
+        "LEAST_BYTES": "bytes",
+        "LEAST_COLUMNS_BYTES": "bytes",
+        "LEAST_ROW": "elements",
+        "MOST": "dimension",
+    },
+    "passes.expand.weight_gradient_splitter": {"MOST_CHANNELS": "dimension"},
+    "passes.fuse.cost": {
+        "LARGE_BYTES": "bytes",
+        "LEAST_PACKED": "dimension",
+        "TINY_ELEMENTS": "elements",
+    },
+    "passes.normalize.reshape_mover": {"MOST_CONSTANT_ELEMENTS": "elements"},
+    "passes.simplify.cse": {"MOST_CONSTANT_ELEMENTS": "elements"},
+    "targets.cpu.lower.dot": {"SMALL_FLOPS": "flops", "TINY_SIZE": "dimension"},
+}
+
+_FIELDS: dict[str, dict[str, str]] = {
+    "passes.fuse.attention_fusion:AttentionFusion": {
+        "min_rows": "dimension",
+        "min_scores": "elements",
+    },
+    "passes.fuse.group:Limits": {
+        "least_rows": "dimension",
+        "row_bytes": "bytes",
+        "row_parallel": "elements",
+        "sequence_elements": "elements",
+    },
+}
+"""Options of passes that are sizes."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One size: where it stands, its value, and what is compared with it."""
+
+    name: str
+    value: int
+    unit: str
+
+    def elements(self, element_bytes: int) -> int:
+        """How many elements reach it."""
+        return max(1, self.value // element_bytes if self.unit == "bytes" else self.value)
+
+
+def thresholds() -> list[Threshold]:
+    """All of them."""
+    found = []
+    for room, names in _SIZES.items():
+        module = import_module(f"hloom.{room}")
+        found += [Threshold(f"{room}.{n}", getattr(module, n), u) for n, u in names.items()]
+    for place, names in _FIELDS.items():
+        room, _, owner = place.partition(":")
+        made: Any = getattr(import_module(f"hloom.{room}"), owner)()
+        found += [Threshold(f"{room}.{n}", getattr(made, n), u) for n, u in names.items()]
+    return found
