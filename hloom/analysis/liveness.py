@@ -2,14 +2,15 @@
 
 What a side effect reads and what the entry returns is live; so is what a live part is made of.
 Tuples, calls, loops and conditionals are followed index by index, through shared callees too: a
-parameter that is live in the callee makes that operand live at every call site.
+parameter that is live in the callee makes that operand live at every call site. A loop, choice or
+call that has side effects runs even where nobody reads it: what decides how often is live.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import Instruction, effect_free_opcodes
 from hloom.ir.module import Module
 
 Index = tuple[int, ...]
@@ -25,10 +26,14 @@ class Liveness:
         self._mark_all(module.entry.root)
         for c in module.computations:
             for i in c.instructions:
-                if i.opcode not in CONTROL and i.has_side_effect:
-                    self._mark_all(i)
-                    for x in i.operands:
-                        self._mark_all(x)
+                if i.opcode in effect_free_opcodes() or not i.has_side_effect:
+                    continue
+                if i.opcode in CONTROL:
+                    self._mark(i, ())
+                    continue
+                self._mark_all(i)
+                for x in i.operands:
+                    self._mark_all(x)
         while self._work:
             self._follow(*self._work.popleft())
 
@@ -71,7 +76,7 @@ class Liveness:
         elif opcode in ("opt-barrier", "domain"):
             self._mark(i.operands[0], index)
         else:
-            for x in (*i.operands, *i.control_predecessors):
+            for x in (*i.operands, *i.control_predecessors, *(c.root for c in i.called)):
                 self._mark_all(x)
 
     def _follow_while(self, i: Instruction, index: Index) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import ClassVar, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
+import numpy as np
+
+from hloom.base.diagnostics import UsageError
 from hloom.base.registry import Registry
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
@@ -40,12 +43,23 @@ class PassResult:
 
 @dataclass(frozen=True)
 class Pass(ABC):
-    """Fields are the options of the pass; `run` changes the module and says what it did."""
+    """Fields are the options of the pass; `run` changes the module and says what it did.
+
+    An option of the wrong type is a `UsageError`: the text "false" would count as true, and a
+    name for a set of names would be searched for parts of it.
+    """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[Fact, ...]] = ()
     gives: ClassVar[tuple[Fact, ...]] = ()
     breaks: ClassVar[tuple[Fact, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            given = getattr(self, option.name)
+            if given is not option.default and option.default is not MISSING:
+                checked = checked_option(option.name, given, option.default)
+                object.__setattr__(self, option.name, checked)
 
     @abstractmethod
     def run(
@@ -57,6 +71,27 @@ class Pass(ABC):
     def summary(self) -> str:
         """The first line of the docstring."""
         return (type(self).__doc__ or "").strip().split("\n")[0]
+
+
+def checked_option(name: str, given: Any, default: Any) -> Any:
+    """The value of an option whose default is of its type; None stands for no function."""
+    if isinstance(default, bool | int):
+        if isinstance(given, bool | np.bool_) == isinstance(default, bool):
+            if isinstance(given, bool | np.bool_ | int | np.integer):
+                return type(default)(given)
+        wanted = "True or False" if isinstance(default, bool) else "a whole number"
+    elif isinstance(default, frozenset):
+        names = [given] if isinstance(given, str) else given
+        if isinstance(names, Collection) and all(isinstance(x, str) for x in names):
+            return frozenset(names)
+        wanted = "names"
+    elif default is None:
+        if given is None or callable(given):
+            return given
+        wanted = "a function"
+    else:
+        return given
+    raise UsageError(f"{name} is {wanted}, not {given!r}", rule="pass-option")
 
 
 def on_threads(module: Module, threads: frozenset[str]) -> Iterator[Computation]:

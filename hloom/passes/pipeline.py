@@ -15,7 +15,7 @@ from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.show import show_module
 from hloom.passes.facts import Fact
-from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, checked_option
 from hloom.rewrite.driver import Trace
 
 
@@ -45,6 +45,9 @@ class PipelineOptions:
     threads: frozenset[str] = ALL_THREADS
 
     def __post_init__(self) -> None:
+        for name in ("disable_hlo_passes", "enable_hlo_passes_only", "threads"):
+            names = checked_option(name, getattr(self, name), frozenset())
+            object.__setattr__(self, name, names)
         if self.disable_hlo_passes and self.enable_hlo_passes_only:
             raise UsageError(
                 "disable_hlo_passes and enable_hlo_passes_only exclude each other",

@@ -188,7 +188,7 @@ def is_removable(i: Instruction) -> bool:
     """Whether an unread instruction may be erased: no parameter, no effect, no order to keep."""
     if i.opcode == "parameter" or i.control_predecessors or i.control_successors:
         return False
-    if i.opcode in _ENDS_A_CHAIN and _returns_open_chain(i):
+    if i.opcode in _ENDS_A_CHAIN and _chain_stays(i):
         return False
     return i.opcode in effect_free_opcodes() or not i.has_side_effect
 
@@ -196,13 +196,14 @@ def is_removable(i: Instruction) -> bool:
 _ENDS_A_CHAIN = frozenset("async-update async-done copy-done".split())
 
 
-def _returns_open_chain(i: Instruction) -> bool:
-    """Whether the computation returns the unfinished value that `i` goes on with: a start and an
-    update need their one user, even where nobody reads it."""
+def _chain_stays(i: Instruction) -> bool:
+    """Whether the start of an asynchronous chain that `i` goes on with stays, because the
+    computation returns it unfinished or it has effects: a start and an update need their one user,
+    even where nobody reads it."""
     before = i.operands[0]
     while not before.is_root and before.opcode == "async-update":
         before = before.operands[0]
-    return before.is_root
+    return before.is_root or before.has_side_effect
 
 
 def apply_rules(

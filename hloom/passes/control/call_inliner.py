@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from hloom.base.diagnostics import UsageError
 from hloom.ir.computation import Computation
@@ -18,7 +18,9 @@ from hloom.ir.values.stack_frames import FrameJoiner
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 
-Answer = Literal["allow", "prohibit", "allow ignoring attributes"]
+Answer = Literal["allow", "prohibit", "allow ignoring attributes"] | bool
+ANSWERS: dict[Any, str] = {True: "allow", False: "prohibit"}
+ANSWERS |= {x: x for x in ("allow", "prohibit", "allow ignoring attributes")}
 FUSE_ATTRIBUTES = ("MUST_FUSE", "MAXIMAL_FUSE", "FUSE_LIMIT")
 NOT_FUSIBLE = frozenset(
     "parameter constant tuple get-tuple-element call while conditional custom-call infeed outfeed "
@@ -164,7 +166,7 @@ class CallInliner(Pass):
     """Keep calls to shard_map bodies, which Shardy needs."""
     propagate_metadata: bool = True
     allow: Callable[[Instruction], Answer] | None = None
-    """Asked for every call."""
+    """Asked for every call; True and False are "allow" and "prohibit"."""
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
@@ -197,10 +199,24 @@ class CallInliner(Pass):
         left = {old: new for old, new in left.items() if new in new.parent.instructions}
         return PassResult.of(fired), left
 
+    def answer(self, call: Instruction) -> str:
+        """What `allow` says of a call; `UsageError` for what is no answer."""
+        if self.allow is None:
+            return "allow"
+        given = self.allow(call)
+        found = ANSWERS.get(given) if isinstance(given, bool | str) else None
+        if found is None:
+            raise UsageError(
+                f"allow answers {given!r} for %{call.name}",
+                rule="pass-option",
+                hint="answer True, False, 'allow', 'prohibit' or 'allow ignoring attributes'",
+            )
+        return found
+
     def is_inlined(self, call: Instruction) -> bool:
         """Whether this call is to be inlined (the list in PS-03)."""
         attributes = call.frontend_attributes or {}
-        answer = self.allow(call) if self.allow else "allow"
+        answer = self.answer(call)
         if answer == "prohibit" or call.backend_config is not None:
             return False
         if answer == "allow ignoring attributes":
