@@ -28,7 +28,8 @@ Array = np.ndarray[Any, Any]
 @MEANING.of("bitcast")
 def bitcast(i: Instruction, frame: Frame, x: Array) -> Array:
     before, after = i.operands[0].shape, i.shape
-    if _plain(before) and _plain(after) and before.dtype is after.dtype:
+    same_count = prod(before.dims) == prod(after.dims)
+    if same_count and _plain(before) and _plain(after) and before.dtype is after.dtype:
         return reshape(i, frame, x)
     memory = _physical(x, before)
     width = _stored_bits(before)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hloom.interp.elementwise_number import Array
+from hloom.types.dtype import from_numpy
 
 
 def error_function(x: Array) -> Array:
@@ -63,15 +64,26 @@ def minimum(x: Array, y: Array) -> Array:
 def zeros_ordered(opcode: str, made: Array, x: Array, any_of: Callable[[Array], Array]) -> Array:
     """What numpy made of `x` by folding with maximum or minimum, which take either of 0 and -0
     there; other opcodes and types as they are. `any_of` folds truth values in the same way."""
-    if opcode not in ("maximum", "minimum") or made.dtype.kind != "f":
+    if opcode not in ("maximum", "minimum") or not is_float(made):
         return made
     zero = made == 0
     if not np.any(zero):
         return made
-    negative_wins = opcode == "minimum"
-    winner_is_there = any_of((x == 0) & (np.signbit(x) == negative_wins))
-    signed = np.where(winner_is_there == negative_wins, made.dtype.type(-0.0), made.dtype.type(0))
+    winner_is_there = any_of(winning_zeros(opcode, x))
+    signed = np.where(
+        winner_is_there == (opcode == "minimum"), made.dtype.type(-0.0), made.dtype.type(0)
+    )
     return np.where(zero, signed, made)
+
+
+def winning_zeros(opcode: str, x: Array) -> Array:
+    """Where there is the zero that the other one gives way to: 0 for maximum, -0 for minimum."""
+    return (x == 0) & (np.signbit(x) == (opcode == "minimum"))
+
+
+def is_float(x: Array) -> bool:
+    """Whether an array holds real floats, those of ml_dtypes among them."""
+    return x.dtype.kind == "f" or (x.dtype.kind == "V" and from_numpy(x.dtype).is_floating)
 
 
 EXACT_UNARY: dict[str, Callable[[Array], Array]] = {

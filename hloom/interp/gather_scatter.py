@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hloom.interp.elementwise_real import is_float, winning_zeros, zeros_ordered
 from hloom.interp.frame import Frame
 from hloom.interp.gather import (
     element_numbers,
@@ -124,14 +125,28 @@ def apply_updates(
     known = frame.known_combiner(combiner) if len(arrays) == 1 else None
     ordered = types[0].is_complex and known in ("maximum", "minimum")
     if known is not None and not ordered and updates[0].dtype == arrays[0].dtype:
-        _UFUNCS[known][types[0].is_pred].at(arrays[0], places, updates[0])
-        return arrays
+        return (_folded(known, types[0].is_pred, arrays[0], places, updates[0]),)
     for chosen in rounds(places):
         at = places[chosen]
         result = frame.vectorised(combiner, *(x[at] for x in arrays), *(u[chosen] for u in updates))
         for x, new in zip(arrays, result if isinstance(result, tuple) else (result,)):
             x[at] = new
     return arrays
+
+
+def _folded(opcode: str, is_pred: bool, x: Array, places: Array, updates: Array) -> Array:
+    """Updates folded into their places by an operation that numpy knows, zeros in their order."""
+    is_choice = opcode in ("maximum", "minimum") and is_float(x)
+    before = x.copy() if is_choice else x
+    _UFUNCS[opcode][is_pred].at(x, places, updates)
+    if not is_choice:
+        return x
+
+    def either(winners: Array) -> Array:
+        np.logical_or.at(winners, places, winning_zeros(opcode, updates))
+        return winners
+
+    return zeros_ordered(opcode, x, before, either)
 
 
 def rounds(places: Array) -> list[Array]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hloom.interp.elementwise_real import is_float, winning_zeros, zeros_ordered
 from hloom.interp.frame import Frame
-from hloom.interp.reduce_fold import as_result, fold_of, fold_rows, result_types
+from hloom.interp.reduce_fold import Fold, as_result, fold_of, fold_rows, result_types
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value
 from hloom.ir.instruction import Instruction
@@ -21,6 +22,16 @@ def map_(i: Instruction, frame: Frame, *inputs: Array) -> Value:
     return frame.vectorised(i.called[0], *inputs)
 
 
+def _with_zeros_ordered(
+    fold: Fold, total: Array, x: Array, start: Array, axes: tuple[int, ...]
+) -> Array:
+    opcode = fold.opcode or ""
+    if opcode not in ("maximum", "minimum") or not is_float(total):
+        return total
+    first = winning_zeros(opcode, start)
+    return zeros_ordered(opcode, total, x, lambda p: np.logical_or.reduce(p, axis=axes) | first)
+
+
 @MEANING.of("reduce")
 def reduce(i: Instruction, frame: Frame, *values: Array) -> Value:
     count = len(values) // 2
@@ -31,6 +42,7 @@ def reduce(i: Instruction, frame: Frame, *values: Array) -> Value:
         start = fold.enter(initial)[0]
         x = inputs[0] if inputs[0].dtype.kind in "fciub" else fold.enter(inputs)[0]
         total = fold.ufunc.reduce(x, axis=axes, dtype=fold.wide, initial=start[()])
+        total = _with_zeros_ordered(fold, np.asarray(total), x, start, axes)
         return as_result(i.shape, fold.leave((total,), types))
     rank = inputs[0].ndim
     kept = [k for k in range(rank) if k not in axes]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hloom.interp import elementwise_real as of_real
 from hloom.interp.elementwise_number import narrowed, widened
 from hloom.interp.frame import Frame
 from hloom.ir.computation import Computation
@@ -32,6 +33,8 @@ _UFUNCS: dict[str, np.ufunc] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
+_ORDERED = {"maximum": of_real.maximum, "minimum": of_real.minimum}
+"""What numpy leaves open, which of 0 and -0 is taken, is decided here."""
 _PRED_UFUNCS: dict[str, np.ufunc] = {
     "add": np.logical_or,
     "multiply": np.logical_and,
@@ -53,6 +56,7 @@ class Fold:
     combine: Callable[[Arrays, Arrays], Arrays]
     """(accumulators, elements) -> accumulators, on arrays of one shape."""
     ufunc: np.ufunc | None = None
+    """Folds much at once; whoever uses it orders zeros (`zeros_ordered`) afterwards."""
     opcode: str | None = None
     wide: np.dtype[Any] | None = None
     """The type a known combiner computes in."""
@@ -115,7 +119,8 @@ def known_fold(dtype: DType, opcode: str) -> Fold:
     """The fold of one of the known combiners on a type."""
     ufunc = (_PRED_UFUNCS if dtype.is_pred else _UFUNCS)[opcode]
     wide = _wide(dtype, opcode)
-    return Fold(1, (dtype,), lambda a, x: (ufunc(a[0], x[0]),), ufunc, opcode, wide)
+    one: Callable[..., Any] = (dtype.is_floating and _ORDERED.get(opcode)) or ufunc
+    return Fold(1, (dtype,), lambda a, x: (one(a[0], x[0]),), ufunc, opcode, wide)
 
 
 def _wide(dtype: DType, opcode: str) -> np.dtype[Any]:

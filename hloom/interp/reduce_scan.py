@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.elementwise_real import zeros_ordered
 from hloom.interp.frame import Frame
 from hloom.interp.plan import KNOWN_COMBINERS
 from hloom.interp.reduce_fold import Array, as_result, known_fold
@@ -70,6 +71,7 @@ def _accumulated(i: Instruction, opcode: str, axis: int, x: Array, carry: Array)
         x = np.flip(x, axis)
     row = np.concatenate([np.expand_dims(start, axis), x], axis=axis)
     totals = fold.ufunc.accumulate(row, axis=axis, dtype=fold.wide)
+    totals = zeros_ordered(opcode, totals, row, lambda p: np.logical_or.accumulate(p, axis=axis))
     before = (slice(None),) * axis
     last = totals[(*before, -1, ...)]
     totals = totals[(*before, slice(1, None))]

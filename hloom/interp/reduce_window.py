@@ -99,7 +99,7 @@ def _by_offset(
     out = tuple(v.copy() for v in start)
     for positions, elements in offsets(dimensions, inputs[0].shape, out[0].shape):
         now = tuple(v[positions] for v in out)
-        if fold.ufunc is not None:
+        if fold.ufunc is not None and fold.opcode not in ("maximum", "minimum"):
             fold.ufunc(now[0], inputs[0][elements], out=now[0])
             continue
         folded = fold.combine(now, tuple(x[elements] for x in inputs))

@@ -64,8 +64,27 @@ def _stochastic_convert(i: Instruction) -> str | None:
     return f"stochastic-convert makes floats or integers, not {i.shape.text_without_layout}"
 
 
+def _rng_bits(i: Instruction) -> str | None:
+    bits = i.shape.elements[1] if i.shape.is_tuple else i.shape
+    if not (bits.dtype.is_complex or bits.dtype.is_pred):
+        return None
+    return f"there are no random bits of type {bits.text_without_layout}"
+
+
+def _compare(i: Instruction) -> str | None:
+    x = i.operands[0].shape
+    if not x.dtype.is_complex or i.attrs.direction in ("EQ", "NE"):
+        return None
+    return (
+        f"complex numbers have no order: compare {i.attrs.direction} of {x.text_without_layout} "
+        "(EQ and NE are defined)"
+    )
+
+
 _CHECKS: dict[str, Callable[[Instruction], str | None]] = {
     "bitcast": _bitcast,
+    "compare": _compare,
+    "rng-bit-generator": _rng_bits,
     "ragged-dot": _ragged_dot,
     "stochastic-convert": _stochastic_convert,
 }

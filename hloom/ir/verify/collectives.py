@@ -48,6 +48,8 @@ def check_collectives(module: Module, options: VerifyOptions) -> Iterator[Verify
                             f"%{reference.name} and this all-reduce differ in constrain_layout",
                             i,
                         )
+            elif opcode == "collective-broadcast":
+                yield from _check_broadcast(i, module)
             elif opcode in PERMUTES:
                 yield from _check_pairs(i, module)
                 yield from _check_in_place(i)
@@ -74,6 +76,22 @@ def _check_grouped(i: Instruction, module: Module) -> Iterator[VerifyError]:
     if i.opcode == "all-reduce" and a.channel_id is not None and a.channel_id <= 0:
         yield broken("all-reduce", f"channel_id={a.channel_id} must be positive", i)
     yield from _check_shards(i, _subgroup_size(groups, mode, module))
+
+
+def _check_broadcast(i: Instruction, module: Module) -> Iterator[VerifyError]:
+    """Groups need not hold every device: those that are in none keep zeros."""
+    groups = i.attrs.replica_groups
+    mode = group_mode(i.attrs)
+    devices = 0 if mode is None else ids_in_mode(mode, module.replica_count, module.num_partitions)
+    seen: set[int] = set()
+    for d in (d for g in groups.groups for d in g):
+        wrong = f"id {d} is negative" if d < 0 else f"id {d} is repeated" if d in seen else None
+        if wrong is None and 1 < devices <= d:
+            wrong = f"id {d} is not one of {devices} devices"
+        if wrong:
+            yield broken("groups", f"replica_groups={groups.text}: {wrong}", i)
+            return
+        seen.add(d)
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,58 @@
+"""What verifies and means nothing is refused by the compiler, and has no value."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.base.diagnostics import HloError
+from hloom.ir.meaning import check_meaning
+from hloom.ir.text import parse_module
+from hloom.ir.verify import verify
+
+MEANINGLESS = {
+    "order of complex numbers": """x = c64[2] parameter(0)
+      ROOT r = pred[2] compare(x, x), direction=LT""",
+    "more bits than there are": """x = f32[3] parameter(0)
+      ROOT r = f32[4] bitcast(x)""",
+    "wider elements": """x = f32[3] parameter(0)
+      ROOT r = c64[3] bitcast(x)""",
+    "random truth values": """x = u64[2] parameter(0)
+      ROOT r = (u64[2], pred[4]) rng-bit-generator(x), algorithm=rng_default""",
+    "rounding to truth values": """x = f32[2] parameter(0)
+      y = u32[2] parameter(1)
+      ROOT r = pred[2] stochastic-convert(x, y)""",
+    "complex group sizes": """x = f32[3,5] parameter(0)
+      y = f32[2,5,4] parameter(1)
+      z = c64[2] parameter(2)
+      ROOT r = f32[3,4] ragged-dot(x, y, z), lhs_contracting_dims={1}, rhs_contracting_dims={1},
+        lhs_ragged_dims={0}, rhs_group_dims={0}""",
+}
+DEFINED = {
+    "equality of complex numbers": """x = c64[2] parameter(0)
+      ROOT r = pred[2] compare(x, x), direction=NE""",
+    "as many bits": "x = f32[4] parameter(0)\n ROOT r = c64[2] bitcast(x)",
+    "fewer bits": "x = f32[4] parameter(0)\n ROOT r = f32[1] bitcast(x)",
+    "packed": "x = s4[4]{0:E(4)} parameter(0)\n ROOT r = u4[4]{0:E(4)} bitcast(x)",
+    "nothing": "x = f32[0] parameter(0)\n ROOT r = s8[0,3] bitcast(x)",
+}
+
+
+@pytest.mark.parametrize("name", MEANINGLESS)
+def test_it_verifies_and_is_refused(name: str):
+    module = parse_module(f"ENTRY e {{ {MEANINGLESS[name]} }}")
+    verify(module)
+    with pytest.raises(HloError) as refused:
+        hloom.compile(module)
+    assert refused.value.rule == "no-meaning"
+    assert refused.value.instruction == "e/%r"
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_its_neighbours_are_not(name: str):
+    module = parse_module(f"ENTRY e {{ {DEFINED[name]} }}")
+    verify(module)
+    check_meaning(module)
+    (x,) = (np.zeros(p.shape.dims, p.shape.dtype.numpy) for p in module.entry.parameters)
+    want, got = hloom.evaluate(module, x).array, np.asarray(hloom.compile(module)(x))
+    assert got.shape == want.shape
+    assert got.tobytes() == want.tobytes()
