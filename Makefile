@@ -75,11 +75,11 @@ bench: $(STAMP) ## measure; results also go to bench/results/
 	@$(BIN)/python -m bench.run
 
 fuzz: $(STAMP) ## broken programs for the readers, random ones for the compiler (MINUTES=60 each)
-	@$(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
+	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
 	@echo "== random programs, compiled and interpreted"
-	@$(BIN)/python -m tests.fuzz.run_native --minutes $(MINUTES)
+	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_native --minutes $(MINUTES)
 	@echo "== the same at the sizes people use"
-	@$(BIN)/python -m tests.fuzz.run_sizes --minutes $(MINUTES)
+	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_sizes --minutes $(MINUTES)
 
 proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the package loads
 	@$(BIN)/python -m grpc_tools.protoc -I hloom/ir/schema --include_imports \

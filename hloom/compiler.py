@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,12 +14,14 @@ from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
 from hloom.base.diagnostics import HloError, UsageError
+from hloom.base.faults import CompilerFaultWarning, Fault
 from hloom.base.options import Options
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.guarded import executor_of
+from hloom.runtime.native import LoadError
 from hloom.targets.cpu.cache_key import differences, is_cacheable, key_parts, other_parts
 from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.shown import SHOWN
@@ -30,7 +34,6 @@ from hloom.types.shape import Shape
 # none of it, and starts in a fifth of the time.
 if TYPE_CHECKING:
     from hloom.analysis.cost import Cost
-    from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
     from hloom.passes.pipeline import PassRecord
     from hloom.plan.usage import MemoryUse
@@ -199,6 +202,11 @@ class Executable:
         return self.program.thunks
 
     @property
+    def faults(self) -> list[Fault]:
+        """Of hloom, in spite of which it was compiled, and what was done instead."""
+        return self.stages.faults
+
+    @property
     def pass_records(self) -> list[PassRecord]:
         """What each pass did, and when."""
         return self.stages.records
@@ -262,15 +270,17 @@ def compile_module(
     *,
     progress: Callable[[str], None] | None = None,
     cached: bool = True,
+    warn: Callable[[str], None] | None = None,
 ) -> Executable:
     """A native program for a module, which is not changed.
 
     `progress` is told the name of every stage as it begins. `cached` allows the program to come
     from the cache on disk, and to go there. Raises `HloError` for what is not
-    well formed or cannot run here. Interrupting it (Ctrl-C) leaves nothing behind.
+    well formed or cannot run here. Faults of hloom are gone around, with one warning
+    (`CompilerFaultWarning`, or what `warn` does). Interrupting it (Ctrl-C) leaves nothing behind.
     """
     source = Source.of_module(module)
-    return compile_source(source, threads, options, progress=progress, cached=cached)
+    return compile_source(source, threads, options, progress=progress, cached=cached, warn=warn)
 
 
 def compile_source(
@@ -280,6 +290,7 @@ def compile_source(
     *,
     progress: Callable[[str], None] | None = None,
     cached: bool = True,
+    warn: Callable[[str], None] | None = None,
 ) -> Executable:
     """As `compile_module`, of what need not be read where the program is in the cache."""
     options = options or Options()
@@ -294,13 +305,33 @@ def compile_source(
                 stages, parts = _kept(source, options, cache, target)
         if stages is None:
             stages = _compiled(source.module, target(), options, clock)
-            if cache is not None:
+            if cache is not None and not stages.faults:
                 with clock.stage("cache"):
                     cache.put(parts, stages.program)
-        with clock.stage("load"):
+        try:
+            with clock.stage("load"):
+                made = Executable(stages, threads, target=target)
+        except LoadError as error:
+            stages = _compiled(source.module, target(), options, clock, error)
             made = Executable(stages, threads, target=target)
+    if stages.faults:
+        from hloom.targets.cpu.fault_notice import notice
+
+        text = notice(source.module, options, stages.faults)
+        if warn is None:
+            warnings.warn(text, CompilerFaultWarning, stacklevel=_outside())
+        else:
+            warn(text)
     made.seconds = clock.seconds
     return made
+
+
+def _outside() -> int:
+    """How far up the stack the first caller is who is not hloom."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("hloom."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _kept(
@@ -332,10 +363,18 @@ def why_cached(cache: ProgramCache, module: Module, options: Options | None = No
     return CacheReport(answer, differences(answer.differs))
 
 
-def _compiled(module: Module, target: CpuTarget, options: Options, clock: StageClock) -> Stages:
-    """All stages of a module, which is verified first, and not changed."""
-    from hloom.ir.copy import copy_module
+def _compiled(
+    module: Module,
+    target: CpuTarget,
+    options: Options,
+    clock: StageClock,
+    fault: LoadError | None = None,
+) -> Stages:
+    """All stages of a module, which is verified first, and not changed. `fault`: why its code
+    could not be loaded, so that it is done without."""
     from hloom.ir.verify import verify
+    from hloom.targets.cpu.recovery import compiled
+    from hloom.targets.cpu.supported import check_supported
 
     alarm = slow_alarm(
         f"Compiling module {module.name} for CPU",
@@ -348,49 +387,9 @@ def _compiled(module: Module, target: CpuTarget, options: Options, clock: StageC
         with clock.stage("verify"):
             check_supported(module)
             verify(module)
-        with clock.stage("copy"):
-            copied = copy_module(module)
         try:
-            return target.compile(copied, clock)
+            return compiled(module, target, clock, fault)
         except HloError as error:
             if error.rule == "cpu-unsupported" and error.hint is None:
                 error.hint = "hloom eval runs every operation, in the interpreter"
             raise
-
-
-def check_supported(module: Module) -> None:
-    """Raise for programs that no single processor can run.
-
-    A program for several devices is compiled where none of it has to do with the others: each
-    computes the same function of its own arguments, partitioned or not, and this is one of them.
-    """
-    from hloom.passes.expand.degenerate_collective_elimination import needs_others
-
-    devices = module.replica_count * module.num_partitions
-    known: set[Shape] = set()
-    for i in module.instructions():
-        if devices > 1 and needs_others(i):
-            raise HloError(
-                f"{module.name} is a program for {devices} devices ({module.replica_count} "
-                f"replicas of {module.num_partitions} partitions), and {i.opcode} has to do with "
-                "the others",
-                instruction=f"%{i.parent.name}/%{i.name}",
-                rule="multi-device",
-                hint="hloom eval runs it on all of them in lockstep; native code is for one device",
-            )
-        shape = i.shape
-        if shape in known:
-            continue
-        known.add(shape)
-        if shape.is_unbounded:
-            raise _unbounded(i)
-
-
-def _unbounded(i: Instruction) -> HloError:
-    return HloError(
-        f"{i.shape.text_without_layout} has a dimension without a bound, so no memory can be "
-        "reserved for it",
-        instruction=f"%{i.parent.name}/%{i.name}",
-        rule="unbounded",
-        hint="give every dynamic dimension a bound (f32[<=8]), or compile for fixed sizes",
-    )

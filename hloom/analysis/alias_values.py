@@ -29,7 +29,7 @@ from hloom.analysis.alias_tree import (
     leaves,
     resolved,
 )
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import HloError, UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -108,7 +108,7 @@ class ValueFlow:
                 hint="run the pass flatten-call-graph, or hloom.memory.flat.flatten",
             )
         if self._depth >= NEST_LIMIT:
-            raise HloError(f"control flow nests more than {NEST_LIMIT} deep at %{c.name}")
+            raise UnsupportedError(f"control flow nests more than {NEST_LIMIT} deep at %{c.name}")
         self._depth += 1
         trees, steps, time_of = self.trees, self.steps, self.time_of
         special = _SPECIAL

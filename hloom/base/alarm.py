@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from hloom.base.clock import performance
 
 LOG = logging.getLogger("hloom")
 
@@ -61,11 +62,11 @@ def slow_alarm(
 
     timer = threading.Timer(threshold_s, ring)
     timer.daemon = True
-    start = time.perf_counter()
+    start = performance()
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         if shown:
-            write(f"[{title}] The operation took {time.perf_counter() - start:.1f} s.")
+            write(f"[{title}] The operation took {performance() - start:.1f} s.")

@@ -104,5 +104,9 @@ class UsageError(HloError):
     """A wrong use of an API or a command: unknown name, wrong option, unknown file type."""
 
 
+class UnsupportedError(HloError):
+    """A valid program with something in it that a target cannot run."""
+
+
 class GraphError(UsageError, ValueError):
     """An edit that would break a graph, or a question to a broken one: a cycle, no root."""

@@ -135,6 +135,11 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
     ("gpu_use_memcpy_local_p2p", False, "collective-permute by memory copy within a process"),
     ("hlo_pass_fix_detect_cycles", False, "detect cycles in fixed points by module hash"),
     ("slow_compile_alarm_seconds", 120, "compiling longer than this is reported; 0 is never"),
+    (
+        "strict_compilation",
+        False,
+        "a fault of the compiler is raised as it is, not gone around; HLOOM_STRICT=1 says the same",
+    ),
     ("syntax_sugar_async_ops", False, "dumps use the short form for async ops"),
     (
         "unsupported_crash_on_hlo_pass_fix_max_iterations",

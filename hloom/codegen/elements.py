@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.codegen.affine import Affine, Indices, Symbol, linear
 from hloom.ir.instruction import Instruction
@@ -125,7 +125,7 @@ class Elements:
             return self.elementwise(i, [self.value(x, index, mask) for x in i.operands])
         rule = ELEMENT.get(opcode)
         if rule is None:
-            raise HloError(
+            raise UnsupportedError(
                 f"%{i.name}: {opcode} cannot be computed element by element in a fusion",
                 rule="cpu-unsupported",
                 hint="leave it out of the fusion, or the kind out of its fusion_config",

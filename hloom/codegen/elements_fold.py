@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import UnsupportedError
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
 from hloom.codegen.elements_data import lanes_of
@@ -46,7 +46,7 @@ def apply(e: Elements, computation: Computation, arguments: Sequence[Value]) -> 
         elif opcode == "call":
             [known[i]] = apply(e, i.called[0], [known[x] for x in i.operands])
         elif opcode != "tuple":
-            raise HloError(
+            raise UnsupportedError(
                 f"%{computation.name}/%{i.name}: {opcode} in what combines or compares elements "
                 "has no code",
                 rule="cpu-unsupported",

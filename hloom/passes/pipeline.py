@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from hloom.base.clock import monotonic
 from hloom.base.diagnostics import HloError, UsageError
+from hloom.base.faults import Culprit, blame
 from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.show import show_module
@@ -30,6 +31,8 @@ class PipelineOptions:
     disable_hlo_passes: frozenset[str] = frozenset()
     enable_hlo_passes_only: frozenset[str] = frozenset()
     disable_all_hlo_passes: bool = False
+    left_out: frozenset[str] = frozenset()
+    """Passes that do not run whatever else is asked: they have a fault."""
     crash_on_noop_change: bool = False
     crash_on_silent_change: bool = False
     crash_on_fix_max_iterations: bool = False
@@ -57,7 +60,7 @@ class PipelineOptions:
 
     def runs(self, name: str) -> bool:
         """Whether a pass or pipeline of this name is to run."""
-        if self.disable_all_hlo_passes or name in self.disable_hlo_passes:
+        if self.disable_all_hlo_passes or name in self.disable_hlo_passes or name in self.left_out:
             return False
         return not self.enable_hlo_passes_only or name in self.enable_hlo_passes_only
 
@@ -167,12 +170,17 @@ class PipelineRun:
         options = self.options
         if options.disable_all_hlo_passes or p.title in options.disable_hlo_passes:
             return total
+        if p.title in options.left_out:
+            return total
         whole = p.title in options.enable_hlo_passes_only
         outer = self.path
         self.path = (*outer, p.title)
         self.check_invariants(module, f"before {p.title}")
         for step in p.passes:
-            if not isinstance(step, Pipeline) and not whole and not options.runs(title_of(step)):
+            name = title_of(step)
+            if name in options.left_out:
+                continue
+            if not isinstance(step, Pipeline) and not whole and not options.runs(name):
                 continue
             result = self.step(step, module)
             total.fired += result.fired
@@ -195,12 +203,16 @@ class PipelineRun:
             options.log(f"{name}: {count} instructions, hash {module_hash(module)[:16]}")
         dumped = self.matches(name)
         dumps = self.dump(f"before_{name}", module) if dumped and not self.dumps_all() else []
-        start = time.monotonic()
-        if isinstance(p, FixedPoint):
-            result = self.fixed_point(p, module)
-        else:
-            result = p.run(module, trace=self.trace, threads=options.threads)
-        end = time.monotonic()
+        start = monotonic()
+        try:
+            if isinstance(p, FixedPoint):
+                result = self.fixed_point(p, module)
+            else:
+                result = p.run(module, trace=self.trace, threads=options.threads)
+        except Exception as error:
+            blame(error, Culprit("pass", name))
+            raise
+        end = monotonic()
         after = result.module or module
         if watch:
             self.check_truth(name, result.changed, before != module_hash(after))

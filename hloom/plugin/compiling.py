@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -35,6 +36,7 @@ from hloom.plugin.telling import with_regions
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.wire import bytes_field, fields, number_field
 
+LOG = logging.getLogger("hloom")
 HOST_PROGRAM_SHAPE = 4
 """A field of HloModuleProto."""
 
@@ -108,7 +110,7 @@ def _executable(
     have_handlers(module)
     dumps = Dumps(request.options, module.name)
     dumps.write(BEFORE, module)
-    executable = compile_module(module, None, request.options)
+    executable = compile_module(module, None, request.options, warn=LOG.warning)
     if dumps.is_on:
         dumps.write(AFTER, executable.stages.module)
     return executable

@@ -18,13 +18,13 @@ import os
 import re
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from hloom.base.clock import wall
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.program.program import Program
 from hloom.program.saved import LABELS_AT, labels_of, program_from_bytes, program_to_bytes
@@ -214,7 +214,7 @@ class ProgramCache:
             for entry in found:
                 if entry.name.startswith(BESIDE):
                     with contextlib.suppress(OSError):
-                        if time.time() - entry.stat().st_mtime > _ABANDONED_S:
+                        if wall() - entry.stat().st_mtime > _ABANDONED_S:
                             os.unlink(entry.path)
 
     # -- files

@@ -16,13 +16,13 @@ rounding and errors are those of a real run.
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hloom.base.clock import performance
 from hloom.base.diagnostics import HloError
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.control import Call, Conditional, While
@@ -191,7 +191,7 @@ class DebugExecutor:
                     return region.address_of(s)
             return self._address(s)
 
-        now = time.perf_counter
+        now = performance
         if isinstance(t, Copy):
             target, source = place(t.target), place(t.source)
             start = now()
@@ -211,7 +211,7 @@ class DebugExecutor:
 
     def _kernel(self, t: Kernel, place: Callable[[BufferSlice], int]) -> tuple[int, float]:
         addresses = [place(s) for s in t.arguments]
-        now = time.perf_counter
+        now = performance
         if self.watch.replace is not None:
             arrays = [memory(a, s.size_bytes) for a, s in zip(addresses, t.arguments)]
             start = now()

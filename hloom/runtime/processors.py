@@ -7,10 +7,10 @@ spinning ones burn what the others need.
 from __future__ import annotations
 
 import os
-import time
 from functools import lru_cache
 from pathlib import Path
 
+from hloom.base.clock import monotonic
 from hloom.base.diagnostics import UsageError
 
 MOST = 1024
@@ -24,7 +24,7 @@ def granted_threads(root: Path | None = None) -> int:
     machine's own, the quota is read at most once a second, which takes half a millisecond.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    quota = _quota_lately(int(time.monotonic())) if root is None else cgroup_quota(root)
+    quota = _quota_lately(int(monotonic())) if root is None else cgroup_quota(root)
     return max(1, min(allowed or 1, int(quota) if quota is not None else 1 << 16))
 
 

@@ -28,6 +28,11 @@ def schedule_module(module: Module) -> dict[Computation, int]:
     return peaks
 
 
+def schedule_as_it_stands(module: Module) -> None:
+    """Give every computation that runs the order in which its instructions stand."""
+    module.schedule = {c: c.in_order() for c in _sequential(module)}
+
+
 def least_memory_order(
     c: Computation, peaks: dict[Computation, int] | None = None
 ) -> tuple[list[Instruction], int]:

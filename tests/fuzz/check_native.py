@@ -189,7 +189,7 @@ def difference(module: Module, trial: Trial) -> str:
         except Exception as error:
             return f"run: {type(error).__name__}: {_line(error)}"
         arrays = [np.array(x.numpy()) for x in made]
-        coarsest = _coarsest(module)
+        coarsest = coarsest_of(module)
         for k, (got, want) in enumerate(zip(arrays, wanted, strict=True)):
             if what := different(got, want, trial, coarsest):
                 return f"result {k} {want.shape.text_without_layout}: {what}"
@@ -221,7 +221,7 @@ def _line(error: Exception) -> str:
     return str(error).replace("\n", " ")[:300]
 
 
-def _coarsest(module: Module) -> float:
+def coarsest_of(module: Module) -> float:
     """The loosest tolerance that any value of the program calls for: rounding to bf16 in the
     middle shows in an f64 at the end."""
     found = 0.0

@@ -4,6 +4,9 @@ Functions are gathered into batches of about `BATCH_BYTES` of text: small ones s
 of an LLVM module (3 ms), and a big program makes enough batches to keep all processes busy. What
 is in which batch depends on the texts alone, so a program is the same bytes whoever compiles it.
 
+A batch that fails is compiled again, function by function and then without LLVM's selection of
+good code, unless faults are to be raised as they are. What crashed a worker stays in workers.
+
 A batch may be taken by a worker process as soon as it is full, while the caller still writes the
 next one; when the caller has written all, it compiles batches, too. A worker that dies costs its
 batch a second attempt; when workers cannot be had, the caller does everything itself.
@@ -11,29 +14,19 @@ batch a second attempt; when workers cannot be had, the caller does everything i
 
 from __future__ import annotations
 
-import atexit
-import heapq
-import json
-import logging
 import os
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
-from typing import IO, Any
 
 from hloom.base.diagnostics import HloError
+from hloom.base.faults import Culprit, Fault
+from hloom.codegen.llvm.interrupt import interruptibly
 from hloom.codegen.llvm.machine import Machine, object_bytes
-from hloom.codegen.llvm.worker import ANSWER, DONE, HELLO, REQUEST, read_exactly
+from hloom.codegen.llvm.workers import shared_workers
 
-LOG = logging.getLogger("hloom")
 BATCH_BYTES = 64 << 10
+INTERRUPTED_BYTES = 8 << 10
+"""Text from this size on may keep LLVM busy for longer than Ctrl-C should wait (0.05 s)."""
 MOST_WORKERS = 15
-ATTEMPTS = 2
-"""Workers that a batch may cost before it is taken for what kills them."""
 
 
 def module_text(machine: Machine, texts: Iterable[str], defined: Iterable[str] = ()) -> str:
@@ -60,6 +53,14 @@ def module_text(machine: Machine, texts: Iterable[str], defined: Iterable[str] =
     return "\n".join([*lines, "!0 = !{i32 1}", ""])
 
 
+class FailedFunctionError(HloError):
+    """LLVM makes no code of one function, whatever was tried."""
+
+    def __init__(self, symbol: str, error: Exception) -> None:
+        super().__init__(f"no code could be made of {symbol}: {error}", rule="llvm")
+        self.symbol = symbol
+
+
 class Batch:
     """Some functions to compile together: waiting, being compiled, or done (or failed)."""
 
@@ -73,12 +74,16 @@ class Batch:
         "opt_level",
         "owner",
         "text",
+        "texts",
     )
 
-    def __init__(self, owner: CodeCompiler, names: list[str], text: str, opt_level: int) -> None:
-        self.owner, self.names, self.text, self.opt_level = owner, names, text, opt_level
+    def __init__(
+        self, owner: CodeCompiler, names: list[str], texts: list[str], opt_level: int
+    ) -> None:
+        self.owner, self.names, self.texts, self.opt_level = owner, names, texts, opt_level
+        self.text = module_text(owner.machine, texts, names)
         self.object = b""
-        self.error: HloError | None = None
+        self.error: Exception | None = None
         self.is_done = False
         self.attempts = 0
         self.is_suspect = False
@@ -91,9 +96,15 @@ class Batch:
     def compile(self) -> None:
         """Compile it in this process."""
         try:
-            self.object = object_bytes(self.text, self.owner.machine, self.opt_level)
-        except HloError as error:
+            if len(self.text) < INTERRUPTED_BYTES:
+                self.object = object_bytes(self.text, self.owner.machine, self.opt_level)
+            else:
+                self.object = interruptibly(
+                    lambda: object_bytes(self.text, self.owner.machine, self.opt_level)
+                )
+        except Exception as error:
             self.error = error
+        self.is_done = True
 
     @property
     def what(self) -> str:
@@ -105,9 +116,13 @@ class Batch:
 class CodeCompiler:
     """One compilation: `add` functions, then take the `objects`."""
 
-    def __init__(self, machine: Machine, opt_level: int = 2, workers: int = 0) -> None:
+    def __init__(
+        self, machine: Machine, opt_level: int = 2, workers: int = 0, *, is_strict: bool = True
+    ) -> None:
         """`workers` is how many processes may help; 0 is none."""
-        self.machine, self.opt_level = machine, opt_level
+        self.machine, self.opt_level, self.is_strict = machine, opt_level, is_strict
+        self.faults: list[Fault] = []
+        """What failed and was compiled otherwise."""
         self.batches: list[Batch] = []
         self._pool = shared_workers(os.getpid()) if workers > 0 else None
         if self._pool is not None:
@@ -130,20 +145,53 @@ class CodeCompiler:
             self._hand_over()
 
     def objects(self) -> list[bytes]:
-        """The objects of all that was added, in order. Raises the first error there was."""
+        """The objects of all that was added, in order. Raises the first error there was; where
+        that is not asked for, `FailedFunctionError` if a function cannot be compiled at all."""
         if self._texts:
             self._hand_over()
         waiting = self._pool.help(self) if self._pool is not None else self.batches
         for batch in waiting:
             if not batch.is_done:
                 batch.compile()
-                batch.is_done = True
-            if batch.error is not None:
+            if batch.error is not None and self.is_strict:
                 break
+        found: list[bytes] = []
         for batch in self.batches:
-            if batch.error is not None:
+            if batch.error is None:
+                found.append(batch.object)
+            elif self.is_strict:
                 raise batch.error
-        return [batch.object for batch in self.batches]
+            else:
+                found += self._apart(batch, batch.error)
+        return found
+
+    def _apart(self, batch: Batch, error: Exception) -> list[bytes]:
+        """The objects of a batch that failed, one for each function."""
+        found: list[bytes] = []
+        guilty: list[str] = []
+        for name, text in zip(batch.names, batch.texts):
+            piece = Batch(self, [name], [text], batch.opt_level)
+            self._alone(piece, batch.is_suspect)
+            if piece.error is not None and piece.opt_level:
+                error = piece.error
+                guilty.append(name)
+                piece = Batch(self, [name], [text], 0)
+                self._alone(piece, batch.is_suspect)
+            if piece.error is not None:
+                raise FailedFunctionError(name, piece.error) from piece.error
+            found.append(piece.object)
+        culprit = Culprit("llvm", "code generation", ", ".join(guilty) or batch.what)
+        remedy = "compiled without optimisation" if guilty else "compiled one by one"
+        self.faults.append(Fault.of(error, culprit, remedy))
+        return found
+
+    def _alone(self, batch: Batch, is_suspect: bool) -> None:
+        """Compile a batch now; in a worker, if it may crash."""
+        if not is_suspect or self._pool is None:
+            batch.compile()
+            return
+        self._pool.put(batch)
+        self._pool.wait(batch)
 
     def close(self) -> None:
         """Take back what nobody has begun; what is being compiled is thrown away when done."""
@@ -157,222 +205,8 @@ class CodeCompiler:
         self.close()
 
     def _hand_over(self) -> None:
-        text = module_text(self.machine, self._texts, self._names)
-        batch = Batch(self, self._names, text, self._level)
+        batch = Batch(self, self._names, self._texts, self._level)
         self.batches.append(batch)
         self._names, self._texts, self._size = [], [], 0
         if self._pool is not None:
             self._pool.put(batch)
-
-
-class Workers:
-    """The worker processes of this process, and the batches that wait for them.
-
-    Each worker has a thread that feeds it. Workers live until this process ends.
-    """
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        """Guards all below; notified when a batch comes or is done, and when a worker goes."""
-        self.waiting: list[Batch] = []
-        """A heap."""
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.feeders = 0
-        self.is_broken = False
-        """Workers cannot be started here."""
-        self._pid = os.getpid()
-        atexit.register(self.close)
-
-    def start(self, count: int) -> None:
-        """See to it that there are `count` workers, without waiting for them."""
-        with self.changed:
-            if self.is_broken:
-                return
-            missing = count - self.feeders
-            self.feeders = max(self.feeders, count)
-        for _ in range(missing):
-            try:
-                threading.Thread(target=self._feed, name="hloom-worker", daemon=True).start()
-            except RuntimeError as error:  # no more threads can be had
-                LOG.info("no thread for a worker process: %s", error)
-                with self.changed:
-                    self.feeders -= 1
-
-    def put(self, batch: Batch) -> None:
-        """Let a worker have it as soon as one is free."""
-        with self.changed:
-            heapq.heappush(self.waiting, batch)
-            self.changed.notify_all()
-
-    def help(self, owner: CodeCompiler) -> Iterable[Batch]:
-        """Batches of the owner for the caller to compile, until all of them are done."""
-        left = list(owner.batches)
-        while left:
-            with self.changed:
-                mine = [b for b in self.waiting if b.owner is owner]
-                if self.feeders:
-                    mine = [b for b in mine if not b.is_suspect]
-                if mine:
-                    batch = min(mine)
-                    self.waiting.remove(batch)
-                    heapq.heapify(self.waiting)
-                else:
-                    left = [b for b in left if not b.is_done]
-                    if any(b.error for b in owner.batches) or not left:
-                        return
-                    self.changed.wait()
-                    continue
-            yield batch
-
-    def take_back(self, owner: CodeCompiler) -> None:
-        """Forget the owner's batches that nobody has begun."""
-        with self.changed:
-            self.waiting = [b for b in self.waiting if b.owner is not owner]
-            heapq.heapify(self.waiting)
-
-    def close(self) -> None:
-        """End all workers of this process; not those of the process it was forked from."""
-        if os.getpid() == self._pid:
-            self.is_broken = True
-            for process in list(self.processes.values()):
-                process.kill()
-                process.wait()
-
-    # -- feeding, each worker in a thread of its own
-
-    def _feed(self) -> None:
-        """Start a worker and give it batches; when it dies of one, start another."""
-        try:
-            while not self.is_broken:
-                try:
-                    process = _started()
-                except (OSError, EOFError, ValueError) as error:
-                    LOG.info("no worker process, code is generated in this one: %s", error)
-                    self.is_broken = True
-                    return
-                with self.changed:
-                    self.processes[process.pid] = process
-                try:
-                    self._serve(process)
-                finally:
-                    with self.changed:
-                        self.processes.pop(process.pid, None)
-                    process.kill()
-                    process.wait()
-        finally:
-            with self.changed:
-                self.feeders -= 1
-                self.changed.notify_all()
-
-    def _serve(self, process: subprocess.Popen[bytes]) -> None:
-        while True:
-            with self.changed:
-                while not self.waiting:
-                    self.changed.wait()
-                batch = heapq.heappop(self.waiting)
-            try:
-                batch.object, batch.error = _compiled(process, batch)
-            except (OSError, EOFError, ValueError):
-                # The pipe broke, ended, was closed, or held what is no answer: the worker is gone.
-                self._lost(process, batch)
-                return
-            except BaseException as error:
-                # A mistake of ours: who waits for the batch is told, and this thread ends with it.
-                batch.error = HloError(f"a code generator failed: {error!r}", rule="llvm-worker")
-                self._done(batch)
-                raise
-            self._done(batch)
-
-    def _done(self, batch: Batch) -> None:
-        """Tell who waits that the batch has its object or its error."""
-        with self.changed:
-            batch.is_done = True
-            self.changed.notify_all()
-
-    def _lost(self, process: subprocess.Popen[bytes], batch: Batch) -> None:
-        """A worker died while it compiled a batch: somebody else's turn, or an error."""
-        process.kill()
-        code = process.wait()
-        batch.attempts += 1
-        # Killed from outside, most likely, for the kernel's want of memory or by hand.
-        batch.is_suspect = code != -signal.SIGKILL
-        with self.changed:
-            if batch.is_suspect and batch.attempts >= ATTEMPTS:
-                batch.error = crash_error(batch.what, code)
-                batch.is_done = True
-            else:
-                heapq.heappush(self.waiting, batch)
-            self.changed.notify_all()
-
-
-def crash_error(what: str, code: int) -> HloError:
-    """The error for functions that LLVM does not survive."""
-    return HloError(
-        f"LLVM ended the worker process that compiled {what} ({_cause(code)})",
-        rule="llvm-crash",
-        hint="this is a bug: please report the program; hloom eval runs it",
-    )
-
-
-@cache
-def shared_workers(process_id: int) -> Workers:
-    """The workers of this process; a fork asks with another number and gets its own."""
-    return Workers()
-
-
-def _cause(code: int) -> str:
-    if code >= 0:
-        return f"exit status {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _started() -> subprocess.Popen[bytes]:
-    """A new worker that has said hello; `EOFError` or `ValueError` if it says something else."""
-    import llvmlite
-
-    if not sys.executable:
-        raise ValueError("it is not known which program is Python")
-    roots = [str(Path(__file__).parents[3]), str(Path(llvmlite.__file__).parents[1])]
-    inherited = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([*roots, *([inherited] if inherited else [])])
-    process = subprocess.Popen(
-        # -P: the folder we stand in is nobody's business.
-        [sys.executable, "-P", "-m", "hloom.codegen.llvm.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        bufsize=0,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    try:
-        said = read_exactly(_pipe(process.stdout), len(HELLO))
-        if said != HELLO:
-            raise ValueError(f"a worker said {said!r}")
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    return process
-
-
-def _pipe(stream: IO[bytes] | None) -> Any:
-    assert stream is not None
-    return stream
-
-
-def _compiled(process: subprocess.Popen[bytes], batch: Batch) -> tuple[bytes, HloError | None]:
-    """What a worker makes of a batch; `OSError` or `EOFError` if it dies."""
-    machine = batch.owner.machine.as_dict()
-    settings = json.dumps({**machine, "opt_level": batch.opt_level}).encode()
-    text = batch.text.encode()
-    requests, answers = _pipe(process.stdin), _pipe(process.stdout)
-    view = memoryview(REQUEST.pack(len(settings), len(text)) + settings + text)
-    while view:
-        view = view[requests.write(view) :]
-    status, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
-    result = read_exactly(answers, length)
-    if status == DONE:
-        return result, None
-    return b"", HloError(result.decode(), rule="llvm")

@@ -31,8 +31,11 @@ class Defuser(Expander):
     name = "defuser"
     opcodes = frozenset(["fusion"])
 
+    only: tuple[str, ...] = ()
+    """Names of fusions that are taken apart, whoever made them; none: all but ours."""
+
     def wants(self, i: Instruction) -> bool:
-        return not is_ours(i)
+        return i.name in self.only if self.only else not is_ours(i)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         (body,) = i.called

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -28,7 +28,7 @@ from hloom.types.literal import Literal
 from hloom.types.shape import Shape, shape
 
 
-class ExpandError(HloError):
+class ExpandError(UnsupportedError):
     """An operation in a form that cannot be written with simpler ones."""
 
 

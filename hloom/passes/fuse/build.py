@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hloom.analysis.fusion_form import OUTPUT
+from hloom.base.faults import blamed
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -33,10 +34,12 @@ def apply_plan(plan: Plan, module: Module) -> int:
         if g.dead:
             continue
         g.trim()
-        if len(g.members) < 2:
+        kind = group_kind(g)
+        if len(g.members) < 2 or kind in plan.limits.without:
             continue
         roots = list(g.roots)
-        made.append((roots, _fusion(c, module, g, roots)))
+        with blamed("fusion", kind):
+            made.append((roots, _fusion(c, module, g, roots)))
         gone.update(g.members)
     if not made:
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hloom.base.faults import blamed
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.passes.fuse.build import apply_plan, group_kind
@@ -12,6 +13,8 @@ from hloom.passes.fuse.merge import merged
 from hloom.passes.fuse.plan import Plan, is_loop_body, is_sequential, planned
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
+
+MERGE = "merge"
 
 
 @register
@@ -32,6 +35,8 @@ class Fusion(Pass):
     """A row that is read twice has at most so many, at 8 an element."""
     copies: int = 4
     """In how many kernels a value may be computed."""
+    without: tuple[str, ...] = ()
+    """Kinds that are not made: loop, row, column, output, sequence; merge: of several results."""
 
     def limits(self) -> Limits:
         """The limits that the options say."""
@@ -39,16 +44,18 @@ class Fusion(Pass):
             operands=self.max_operands,
             instructions=self.max_instructions,
             heroes=self.heroes,
-            sequence_elements=self.sequence_elements,
+            sequence_elements=0 if "sequence" in self.without else self.sequence_elements,
             row_bytes=self.row_bytes,
             copies=self.copies,
+            without=frozenset(self.without),
         )
 
     def plan(self, c: Computation) -> Plan:
         """What the pass would do to a computation; changes nothing."""
         plan = planned(c, self.limits())
-        if self.multi_output:
-            merged(plan, is_loop_body(c))
+        if self.multi_output and MERGE not in self.without:
+            with blamed("fusion", MERGE):
+                merged(plan, is_loop_body(c))
         return plan
 
     def run(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hloom.analysis.fusible import RENAMES, pointwise_opcodes
 from hloom.analysis.fusion_form import COLUMN, LOOP, OUTPUT, ROW, Form
+from hloom.base.faults import Culprit, blame
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.cost import Account
@@ -38,6 +39,8 @@ class Limits:
     """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
     heroes: bool = True
     """Whether dots and convolutions take operands and readers in."""
+    without: frozenset[str] = frozenset()
+    """Kinds of fusions that are not made."""
 
     def full(self, members: Collection[Instruction], more: int = 0) -> bool:
         """Whether a kernel of these and some more has too many instructions."""
@@ -50,6 +53,7 @@ class Limits:
 TOO_DEAR = "it would be computed again and again"
 TOO_MANY = "the kernel has as many instructions as it may"
 OPERANDS = "the kernel has as many operands as it may"
+LEFT_OUT = "fusions of this kind are left out"
 
 
 class Group:
@@ -82,6 +86,19 @@ class Group:
 
     def refuses(self, p: Instruction, limits: Limits) -> str | None:
         """Why a producer does not join; None: it may."""
+        if self.form.kind in limits.without or self.kind_with(p) in limits.without:
+            return LEFT_OUT
+        try:
+            return self._refusal(p, limits)
+        except Exception as error:
+            blame(error, Culprit("fusion", self.kind_with(p)))
+            raise
+
+    def kind_with(self, p: Instruction) -> str:
+        """What the kind may become when a producer joins."""
+        return ROW if p.opcode == "reduce" and self.form.kind == LOOP else self.form.kind
+
+    def _refusal(self, p: Instruction, limits: Limits) -> str | None:
         form = self.form
         why = form.refuses(p)
         if why is not None:
@@ -166,6 +183,13 @@ class Group:
 
     def admit(self, p: Instruction, copies: int) -> None:
         """Take in a producer that was not refused; `copies`: in how many kernels it will be."""
+        try:
+            self._admit(p, copies)
+        except Exception as error:
+            blame(error, Culprit("fusion", self.kind_with(p)))
+            raise
+
+    def _admit(self, p: Instruction, copies: int) -> None:
         form = self.form
         w = cost.weight(p)
         if p.opcode not in ("reduce", "dot", "convolution") and w:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -159,7 +159,7 @@ class _Normalizer:
         if row_major(before) is before and self.is_final(i):
             return
         if before.dtype is not after.dtype:
-            raise HloError(
+            raise UnsupportedError(
                 f"a bitcast from {before} to {after} changes type and layout at once",
                 instruction=f"%{i.name}",
                 rule="layout-normalization",

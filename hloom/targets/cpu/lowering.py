@@ -2,7 +2,10 @@
 
 A rule per opcode (`@CPU_LOWERS.of("sort")`, in `lower/<family>.py`) says which thunks run an
 instruction. Everything that is computed element by element needs no rule of its own: it becomes
-a tile kernel. Equal fusions share one kernel, whatever their names.
+tile kernels of one of the `FAMILIES`. Equal fusions share one kernel, whatever their names.
+
+A family that fails is left out at that body, and an instruction that no family or rule can do is
+evaluated by the interpreter (`lower/hosted.py`), unless faults are to be raised (`faults` None).
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from hloom.analysis.kernel_options import kernel_options
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import UnsupportedError as UnsupportedError
+from hloom.base.faults import Culprit, Fault, blame, culprit_of
 from hloom.base.registry import Registry
 from hloom.codegen.key import instruction_key
-from hloom.codegen.tile import Emitted
+from hloom.codegen.tile import Body, Emitted
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -26,6 +30,7 @@ from hloom.program.call_site import CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.families import FAMILIES, Family
 from hloom.types.shape import Shape
 
 Rule = Callable[["Lowering", Instruction], "list[Thunk]"]
@@ -33,13 +38,27 @@ Rule = Callable[["Lowering", Instruction], "list[Thunk]"]
 CPU_LOWERS: Registry[str, Rule] = Registry("CPU lowering")
 
 
-class UnsupportedError(HloError):
-    """The CPU target cannot run an instruction."""
+class LeftOut(Exception):
+    """All that could write a kernel has been left out, for faults that are known already."""
+
+
+class NeedsApart(Exception):
+    """A fusion has to be taken apart: no kernel can be written for it."""
+
+    def __init__(self, fusion: str, fault: Fault | None) -> None:
+        """`fault` None: it is known already."""
+        super().__init__(fusion)
+        self.fusion, self.fault = fusion, fault
 
 
 def unsupported(i: Instruction, why: str, hint: str | None = None) -> UnsupportedError:
     """The error for an instruction that cannot be run, and why."""
     return UnsupportedError(f"%{i.name}: {i.opcode} {why}", rule="cpu-unsupported", hint=hint)
+
+
+def admit_kernel(kernel: kernels.Kernel) -> None:
+    """Every kernel passes here, before LLVM text is made of it; raise for one that must not be
+    used, and its family is left out at that body, with the error's message as the reason."""
 
 
 @dataclass
@@ -49,15 +68,22 @@ class Lowering:
     module: Module
     places: Places
     vector_bytes: int
+    left_out: frozenset[Culprit] = frozenset()
+    faults: list[Fault] | None = None
+    """Gets what was gone around; None: a fault is raised as it is."""
+    whole: Module | None = None
+    """What the interpreter is to evaluate instead of code, where nothing else is left."""
     kernels: dict[str, kernels.Kernel] = field(default_factory=dict)
     options: dict[str, LlvmKernelOptions] = field(default_factory=dict)
     """Of the kernels whose instruction asks for some."""
+    families: dict[str, Culprit] = field(default_factory=dict)
+    """By symbol, the family of a kernel and the instruction that it was written for."""
     functions: dict[str, str] = field(default_factory=dict)
     """LLVM text of functions that are no kernels."""
     call_sites: list[CallSite] = field(default_factory=list)
     infeeds: list[Shape] = field(default_factory=list)
     outfeeds: list[Shape] = field(default_factory=list)
-    _by_key: dict[Hashable, tuple[str, Emitted]] = field(default_factory=dict)
+    _by_key: dict[Hashable, list[tuple[str, Emitted]]] = field(default_factory=dict)
     _by_size: dict[tuple[int, int], list[kernels.Kernel]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
@@ -70,30 +96,114 @@ class Lowering:
         thunks: list[Thunk] = []
         assert self.module.schedule is not None
         for i in self.module.schedule[c]:
-            rule = CPU_LOWERS.get(i.opcode)
-            if rule is None:
-                raise unsupported(i, "has no lowering for CPUs")
-            thunks += rule(self, i)
+            try:
+                rule = CPU_LOWERS.get(i.opcode)
+                if rule is None:
+                    raise unsupported(i, "has no lowering for CPUs")
+                thunks += rule(self, i)
+            except Exception as error:
+                blame(error, Culprit("step", "lowering", i.name))
+                thunks += self._instead(i, error)
         return tuple(thunks)
+
+    def _instead(self, i: Instruction, error: Exception) -> list[Thunk]:
+        """What runs an instruction whose own way failed; raises where there is none."""
+        # What cannot be run is the program's matter, unless a pass is missing that rewrites it.
+        is_ours = not isinstance(error, UnsupportedError) or bool(self.left_out)
+        if self.faults is None or not is_ours or isinstance(error, NeedsApart):
+            raise error
+        remedy = f"fusion {i.name} was taken apart"
+        if i.opcode == "fusion":
+            raise NeedsApart(i.name, _fault(error, remedy)) from error
+        from hloom.targets.cpu.lower.hosted import hosted
+
+        thunks = hosted(self, i)
+        if thunks is None:
+            raise error
+        if (fault := _fault(error, f"{i.opcode} {i.name} is evaluated by the interpreter")) is None:
+            fault = Fault(
+                Culprit("step", "lowering", i.name), f"{error}", "the interpreter evaluates it"
+            )
+        self.faults.append(fault)
+        return thunks
 
     # -- kernels
 
-    def kernel(
-        self, i: Instruction, write: Callable[[], Emitted], variant: Hashable = ()
-    ) -> list[Thunk]:
-        """The thunk that runs the kernel of an instruction; equal kernels are written once."""
+    def is_left_out(self, family: str, i: Instruction) -> bool:
+        """Whether a family is not to write the kernel of an instruction."""
+        left = self.left_out
+        return bool(left) and (
+            Culprit("kernel", family, i.name) in left or Culprit("kernel", family) in left
+        )
+
+    def body(self, i: Instruction, body: Body) -> list[Thunk]:
+        """The thunks that run the kernels of a body, in the first family that can write them;
+        equal kernels are written once."""
         options = kernel_options(i)
-        key = (instruction_key(i), variant, options)
+        key = (instruction_key(i), options)
         known = self._by_key.get(key)
         if known is None:
-            emitted = write()
-            symbol = self.symbol(i.name)
-            emitted.kernel.name = symbol
-            self.kernels[symbol] = emitted.kernel
-            if options is not None:
-                self.options[symbol] = options
-            known = self._by_key[key] = (symbol, emitted)
-        symbol, emitted = known
+            family, found = self._written(i, body)
+            known = [(self._kept(i, emitted, family.name, options), emitted) for emitted in found]
+            self._by_key[key] = known
+        return [self._thunk(i, symbol, emitted) for symbol, emitted in known]
+
+    def kernel(self, i: Instruction, write: Callable[[], Emitted], family: str) -> list[Thunk]:
+        """The thunk that runs the kernel of an instruction that only this family can write."""
+        options = kernel_options(i)
+        key = (instruction_key(i), options)
+        known = self._by_key.get(key)
+        if known is None:
+            if self.is_left_out(family, i):
+                raise LeftOut(family)
+            try:
+                emitted = write()
+                admit_kernel(emitted.kernel)
+            except Exception as error:
+                blame(error, Culprit("kernel", family, i.name))
+                raise
+            symbol = self._kept(i, emitted, family, options)
+            known = self._by_key[key] = [(symbol, emitted)]
+        return [self._thunk(i, symbol, emitted) for symbol, emitted in known]
+
+    def _written(self, i: Instruction, body: Body) -> tuple[Family, list[Emitted]]:
+        """The family that writes a body, and its kernels."""
+        for family in FAMILIES:
+            is_left_out = self.is_left_out(family.name, i)
+            if is_left_out and not family.is_alone:
+                continue
+            try:
+                form = family.form(body, self.vector_bytes)
+                if form is None:
+                    continue
+                if is_left_out:
+                    break
+                found = family.write(body, form, self.vector_bytes)
+                for emitted in found:
+                    admit_kernel(emitted.kernel)
+                return family, found
+            except Exception as error:
+                blame(error, Culprit("kernel", family.name, i.name))
+                is_last = family.is_alone or family is FAMILIES[-1]
+                if self.faults is None or is_last or isinstance(error, UnsupportedError):
+                    raise
+                remedy = f"{i.name} was left to the families behind it"
+                self.faults.append(Fault.of(error, Culprit("kernel", family.name, i.name), remedy))
+        raise LeftOut(i.name)
+
+    def _kept(
+        self, i: Instruction, emitted: Emitted, family: str, options: LlvmKernelOptions | None
+    ) -> str:
+        """The symbol of a new kernel."""
+        symbol = self.symbol(i.name)
+        emitted.kernel.name = symbol
+        self.kernels[symbol] = emitted.kernel
+        self.families[symbol] = Culprit("kernel", family, i.name)
+        if options is not None:
+            self.options[symbol] = options
+        return symbol
+
+    def _thunk(self, i: Instruction, symbol: str, emitted: Emitted) -> Thunk:
         arguments, writes = [], []
         for what, param in zip(emitted.arguments, emitted.kernel.params):
             is_operand = isinstance(what, int)
@@ -101,7 +211,7 @@ class Lowering:
             arguments.append(place)
             writes.append(not is_operand and param.role != "in")
         k = emitted.kernel
-        return [Kernel(i.name, symbol, tuple(arguments), tuple(writes), k.steps, k.cost_ns)]
+        return Kernel(i.name, symbol, tuple(arguments), tuple(writes), k.steps, k.cost_ns)
 
     def shared(self, kernel: kernels.Kernel, name: str) -> str:
         """The symbol of a kernel that no instruction's structure is the key of: that of an equal
@@ -118,6 +228,7 @@ class Lowering:
                 return symbol
         kernel.name = self.symbol(name)
         self.kernels[kernel.name] = kernel
+        self.families[kernel.name] = Culprit("kernel", "whole-loop", name)
         alike.append(kernel)
         return kernel.name
 
@@ -130,6 +241,13 @@ class Lowering:
             symbol = f"{base}_{number}"
         self._taken.add(symbol)
         return symbol
+
+
+def _fault(error: Exception, remedy: str) -> Fault | None:
+    """The fault that an exception shows; None for one that says that others are known."""
+    if isinstance(error, LeftOut | UnsupportedError):
+        return None
+    return Fault.of(error, culprit_of(error) or Culprit("step", "lowering"), remedy)
 
 
 def _plain(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.options import Options
@@ -33,10 +35,15 @@ COMPILE_OPTIONS = frozenset(
         "cpu_max_isa",
         "cpu_parallel_codegen_split_count",
         "slow_compile_alarm_seconds",
+        "strict_compilation",
     )
 )
 """The options that compilation acts on."""
-KEPT_OPTIONS = COMPILE_OPTIONS - {"cpu_parallel_codegen_split_count", "slow_compile_alarm_seconds"}
+KEPT_OPTIONS = COMPILE_OPTIONS - {
+    "cpu_parallel_codegen_split_count",
+    "slow_compile_alarm_seconds",
+    "strict_compilation",
+}
 """Those of them that the program depends on."""
 ALWAYS: dict[str, Any] = {
     "cpu_enable_fast_min_max": False,
@@ -50,6 +57,14 @@ def options_without_effect(options: Options) -> list[str]:
     given = options.given
     unread = options.unread(COMPILE_OPTIONS)
     return [name for name in unread if ALWAYS.get(name, ...) != given[name]]
+
+
+def is_strict(options: Options, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether faults of the compiler are raised: asked for, or a pass is to crash on some."""
+    if "strict_compilation" in options.given:
+        return options["strict_compilation"]
+    crashes = [name for name in PASS_OPTIONS if name.startswith("unsupported_crash")]
+    return environment.get("HLOOM_STRICT", "") in ("1", "true") or any(options[n] for n in crashes)
 
 
 def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
@@ -84,4 +99,5 @@ def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
             honor_functions=options["cpu_fast_math_honor_functions"],
         ),
         excess_precision=options["allow_excess_precision"],
+        is_strict=is_strict(options),
     )

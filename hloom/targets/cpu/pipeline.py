@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from hloom.base.faults import Culprit
+from hloom.passes.control.call_inliner import CallInliner
+from hloom.passes.expand.defuser import Defuser
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
 from hloom.passes.expand.split_k_rewriter import SplitKRewriter
 from hloom.passes.expand.tree_reduction_rewriter import TreeReductionRewriter
@@ -37,8 +40,11 @@ def simplification() -> Pass:
 
 
 @cache
-def cpu_pipeline() -> Pipeline:
-    """What runs between verification and scheduling."""
+def cpu_pipeline(left_out: frozenset[Culprit] = frozenset()) -> Pipeline:
+    """What runs between verification and scheduling, without kinds of fusions that are left out,
+    and with some fusions taken apart again."""
+    kinds = tuple(sorted(c.name for c in left_out if c.kind == "fusion"))
+    apart = tuple(sorted(c.name for c in left_out if c.kind == "fused"))
     return Pipeline(
         "cpu",
         (
@@ -51,11 +57,20 @@ def cpu_pipeline() -> Pipeline:
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
             AttentionFusion(),  # before its dots and reductions are cut in parts
+            *taken_apart(apart),  # so that its parts are fused otherwise
             SplitKRewriter(),  # once it is plain which dimension is K, and before anything is fused
             WeightGradientSplitter(),  # as above
             TreeReductionRewriter(),  # as above
             ReshapeToBitcast(),  # what only renames memory is no work
-            Fusion(),
+            Fusion(without=kinds),
+            *taken_apart(apart),
             DeadCodeElimination(),
         ),
     )
+
+
+def taken_apart(fusions: tuple[str, ...]) -> tuple[Pass, ...]:
+    """What takes the fusions of these names apart."""
+    if not fusions:
+        return ()
+    return (Defuser(only=fusions), CallInliner(), TupleSimplifier())

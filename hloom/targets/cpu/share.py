@@ -7,6 +7,7 @@ are stored at the end. So a larger root of a sequence may only overwrite what no
 
 from __future__ import annotations
 
+from hloom.base.faults import Culprit, blame
 from hloom.codegen.loops import is_single_tile
 from hloom.codegen.tile import is_update
 from hloom.codegen.walk import domain
@@ -32,6 +33,11 @@ def is_done_in_place(i: Instruction, operand: int, output: Index) -> bool:
     return operand == (1 if i.opcode == "triangular-solve" else 0)
 
 
+def never(i: Instruction, operand: int, output: Index) -> bool:
+    """The rule that lets nothing be overwritten."""
+    return False
+
+
 class CpuShare:
     """The rule, which remembers what it found out about fusions."""
 
@@ -40,6 +46,13 @@ class CpuShare:
         self._reads: dict[Instruction, list[set[int]] | None] = {}
 
     def __call__(self, i: Instruction, operand: int, output: Index) -> bool:
+        try:
+            return self._allows(i, operand, output)
+        except Exception as error:
+            blame(error, Culprit("step", "sharing"))
+            raise
+
+    def _allows(self, i: Instruction, operand: int, output: Index) -> bool:
         if i.opcode in ROUTINES:
             return is_done_in_place(i, operand, output)
         if i.opcode == "fusion" and self._stores_last(i, operand, output):

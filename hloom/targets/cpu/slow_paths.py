@@ -16,7 +16,7 @@ from hloom.plan.places import Places
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Function, Routine
 from hloom.program.thunks.thunk import walk
-from hloom.targets.cpu.lower.dot import hero_of, product_of
+from hloom.targets.cpu.lower.families import hero_of, product_of
 from hloom.targets.cpu.lowering import Lowering
 
 LARGE_FLOPS = 1 << 16

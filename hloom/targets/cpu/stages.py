@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hloom.base.faults import Fault
 from hloom.program.program import Program
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Stages:
     texts: dict[str, str] = field(default_factory=dict)
     records: list[PassRecord] = field(default_factory=list)
     """One for each pass that ran."""
+    faults: list[Fault] = field(default_factory=list)
+    """Of the compiler, and what was done instead; none in a program from a cache."""
 
 
 class LaterStages(Stages):
@@ -37,6 +40,7 @@ class LaterStages(Stages):
     ) -> None:
         """`module` gives what the program was made from, which is changed as stages are made."""
         self.program = program
+        self.faults = []
         self._module_of, self._target_of = module, target
 
     def __getattr__(self, name: str) -> Any:

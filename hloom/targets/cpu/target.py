@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hloom.base.clock import StageClock
+from hloom.base.faults import Culprit, Fault, blame, blamed
 from hloom.base.guarding import GUARDING
 from hloom.base.registry import load_room
-from hloom.codegen.llvm.compile import CodeCompiler
+from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
@@ -24,10 +25,10 @@ from hloom.plan.places import Places
 from hloom.program.program import Parameter, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.processors import granted_threads
-from hloom.schedule.least_memory import schedule_module
+from hloom.schedule.least_memory import schedule_as_it_stands, schedule_module
 from hloom.targets.cpu.lowering import Lowering, unsupported
 from hloom.targets.cpu.pipeline import cpu_pipeline
-from hloom.targets.cpu.share import CpuShare
+from hloom.targets.cpu.share import CpuShare, never
 from hloom.targets.cpu.stages import Stages
 
 load_room("hloom.targets.cpu.lower")
@@ -41,6 +42,7 @@ LONG_ENTRY_BYTES = 64 << 10
 faster, and takes four times as long to make."""
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
+CODE = Culprit("llvm", "code generation")
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,39 @@ class CpuTarget:
     kernels: KernelOptions = STRICT
     excess_precision: bool = True
     """Whether results of narrow floats may stay wider inside a kernel."""
+    is_strict: bool = True
+    """Whether a fault of ours is raised as it is; else what can be left out is (`recovery.py`)."""
+    left_out: frozenset[Culprit] = frozenset()
+    """What is not used, for its faults."""
 
-    def compile(self, module: Module, clock: StageClock | None = None) -> Stages:
-        """From a graph, which is changed, to a program; each line uses what those above made."""
+    def compile(
+        self, module: Module, clock: StageClock | None = None, whole: Module | None = None
+    ) -> Stages:
+        """From a graph, which is changed, to a program; each line uses what those above made.
+
+        `whole`: what the interpreter evaluates where the graph says so.
+        """
         clock = clock or StageClock()
         # Other processes start while the passes run here.
-        with CodeCompiler(self.machine, self.opt_level, self.workers(module)) as code:
-            made = self.written(module, clock, code)
+        with CodeCompiler(
+            self.machine, self.opt_level, self.workers(module), is_strict=self.is_strict
+        ) as code:
+            made = self.written(module, clock, code, whole)
             with clock.stage("machine code"):
-                made.program.objects = code.objects()
+                try:
+                    made.program.objects = code.objects()
+                except FailedFunctionError as error:
+                    blame(error, made.lowering.families.get(error.symbol, CODE))
+                    raise
+        made.faults += code.faults
         return made
 
     def written(
-        self, module: Module, clock: StageClock | None = None, code: CodeCompiler | None = None
+        self,
+        module: Module,
+        clock: StageClock | None = None,
+        code: CodeCompiler | None = None,
+        whole: Module | None = None,
     ) -> Stages:
         """All stages of a graph, which is changed, but the last: the program has no objects yet.
 
@@ -76,7 +98,15 @@ class CpuTarget:
         """
         clock = clock or StageClock()
         module, places, records = self.planned(module, clock)
-        lowering = Lowering(module, places, self.machine.vector_bytes)
+        faults: list[Fault] = []
+        lowering = Lowering(
+            module,
+            places,
+            self.machine.vector_bytes,
+            self.left_out,
+            None if self.is_strict else faults,
+            whole,
+        )
         with clock.stage("kernels"):
             thunks = lowering.sequence(module.entry)
         with clock.stage("llvm text"):
@@ -100,7 +130,7 @@ class CpuTarget:
             outfeeds=lowering.outfeeds,
             argument_shapes=[p.shape for p in module.entry.parameters],
         )
-        return Stages(module, places, lowering, program, texts, records)
+        return Stages(module, places, lowering, program, texts, records, faults)
 
     def workers(self, module: Module) -> int:
         """How many other processes are worth having for a program."""
@@ -114,19 +144,39 @@ class CpuTarget:
         """All that is decided about a graph, which is changed, before code is written."""
         stage = (clock or StageClock()).stage
         check_meaning(module)
-        with stage("passes"):
+        with stage("passes"), blamed("step", "passes"):
             module.schedule = None  # of another compiler's kernels; passes leave what is in order
-            result, records = cpu_pipeline().run_recorded(module, self.passes)
+            result, records = cpu_pipeline(self.left_out).run_recorded(module, self._passes())
             module = result.module or module
             check_one_precision(module)
-        with stage("schedule"):
-            schedule_module(module)
-        share = CpuShare()
-        with stage("copies"):
-            insert_copies(module, CopyOptions(can_share=share))
-        with stage("buffers"):
-            places = assign_buffers(module, AssignOptions(can_share=share, apart=GUARDING))
+        with stage("schedule"), blamed("step", "schedule"):
+            self._schedule(module)
+        simply = self.is_left_out("buffers")
+        share = never if self.is_left_out("sharing") or simply else CpuShare()
+        with stage("copies"), blamed("step", "buffers"):
+            insert_copies(module, CopyOptions(can_share=share, remove_existing=not simply))
+        with stage("buffers"), blamed("step", "buffers"):
+            heap = "first-fit" if simply else "best-fit"
+            options = AssignOptions(
+                can_share=share, heap=heap, share_operands=not simply, apart=GUARDING
+            )
+            places = assign_buffers(module, options)
         return module, places, records
+
+    def _passes(self) -> PipelineOptions:
+        """The switches of a run, with the passes that have faults left out."""
+        names = frozenset(c.name for c in self.left_out if c.kind == "pass")
+        return replace(self.passes, left_out=names) if names else self.passes
+
+    def _schedule(self, module: Module) -> None:
+        if self.is_left_out("schedule"):
+            schedule_as_it_stands(module)
+        else:
+            schedule_module(module)
+
+    def is_left_out(self, step: str) -> bool:
+        """Whether a step of compilation is to be done in its simplest way."""
+        return bool(self.left_out) and Culprit("step", step) in self.left_out
 
     def functions(self, lowering: Lowering, thunks: tuple[Thunk, ...]) -> Iterator[tuple[str, str]]:
         """Symbol and LLVM text of everything that a program calls; its entry is the last."""
@@ -135,9 +185,16 @@ class CpuTarget:
             option = self.kernels
             if asked := lowering.options.get(symbol):
                 option = option._replace(**asdict(asked))
-            yield symbol, kernel_function(kernel, self.machine, option).text()
+            try:
+                text = kernel_function(kernel, self.machine, option).text()
+            except Exception as error:
+                blame(error, lowering.families.get(symbol, CODE))
+                raise
+            yield symbol, text
         yield from lowering.functions.items()
-        yield ENTRY, main_text(ENTRY, thunks)
+        with blamed("step", "main function"):
+            text = main_text(ENTRY, thunks)
+        yield ENTRY, text
 
 
 def check_one_precision(module: Module) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm import compile as under_test
-from hloom.codegen.llvm.compile import CodeCompiler, Workers, module_text
+from hloom.codegen.llvm import workers
+from hloom.codegen.llvm.compile import CodeCompiler, module_text
 from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.workers import Workers
 
 HOST = Machine.host()
 # No symbol of the C library: what the linker gives is not what LLVM folds.
@@ -131,7 +133,7 @@ def test_what_crashes_llvm_is_an_error(small_batches, pool, monkeypatch):
     def popen(command, **options):
         return real([sys.executable, "-c", crash], **options)
 
-    monkeypatch.setattr(under_test.subprocess, "Popen", popen)
+    monkeypatch.setattr(workers.subprocess, "Popen", popen)
     pool.start(1)
     ready(pool)
     with CodeCompiler(HOST, 1, 1) as code:
@@ -146,7 +148,7 @@ def test_what_crashes_llvm_is_an_error(small_batches, pool, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_a_worker_thread_fails_with_is_an_error(small_batches, pool, monkeypatch):
     """A mistake in the thread that feeds a worker reaches whoever waits; later ones go on."""
-    real = under_test._compiled
+    real = workers._compiled
     mistakes = [RuntimeError("not foreseen")]
 
     def mistaken(process, batch):
@@ -154,7 +156,7 @@ def test_what_a_worker_thread_fails_with_is_an_error(small_batches, pool, monkey
             raise mistakes.pop()
         return real(process, batch)
 
-    monkeypatch.setattr(under_test, "_compiled", mistaken)
+    monkeypatch.setattr(workers, "_compiled", mistaken)
     pool.start(1)
     first = ready(pool)
     with CodeCompiler(HOST, 1, 1) as code:
@@ -208,7 +210,7 @@ def test_several_threads_compile_at_once(small_batches, pool):
 def test_workers_die_with_the_parent():
     """Even where it is killed and tidies nothing up."""
     program = (
-        "import time; from hloom.codegen.llvm.compile import shared_workers\n"
+        "import time; from hloom.codegen.llvm.workers import shared_workers\n"
         "w = shared_workers(0)\n"
         "w.start(1)\n"
         "while not w.processes: time.sleep(0.01)\n"

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from hloom.codegen.attention import attention_kernel, body_attention
 from hloom.codegen.tile import Body, is_update
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.program.thunks.control import Call
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
-from hloom.targets.cpu.lower.dot import hero_kernel, hero_of
-from hloom.targets.cpu.lower.elementwise import body_thunks
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
 @CPU_LOWERS.of("fusion")
 def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
     moved = moved_operands(cpu, i)
-    body = Body.of(i)
-    attention = body_attention(body)
-    if attention is not None:
-        return cpu.kernel(i, lambda: attention_kernel(body, attention, cpu.vector_bytes))
-    hero = hero_of(body)
-    if hero is not None:
-        return moved + cpu.kernel(i, lambda: hero_kernel(body, hero, cpu.vector_bytes))
-    return moved + body_thunks(cpu, i, body)
+    return moved + cpu.body(i, Body.of(i))
 
 
 def moved_operands(cpu: Lowering, i: Instruction) -> list[Thunk]:

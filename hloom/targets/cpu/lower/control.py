@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from hloom.analysis.trip_count import trip_count
+from hloom.base.faults import Culprit, Fault, blame
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.control import Conditional, While
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.whole_loop import whole_loop
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
+WHOLE_LOOP = "whole-loop"
+
 
 @CPU_LOWERS.of("while")
 def while_(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    whole = whole_loop(cpu, i)
+    whole = _in_one_kernel(cpu, i)
     if whole is not None:
         return whole
     condition, body = i.called
@@ -21,6 +24,21 @@ def while_(cpu: Lowering, i: Instruction) -> list[Thunk]:
     effects = any(x.has_side_effect for x in condition.instructions)
     count = None if effects else trip_count(i).count
     return [While(i.name, cpu.sequence(condition), pred, cpu.sequence(body), count)]
+
+
+def _in_one_kernel(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
+    """The loop as one kernel; None where it is none, or that family is left out."""
+    if cpu.is_left_out(WHOLE_LOOP, i):
+        return None
+    try:
+        return whole_loop(cpu, i)
+    except Exception as error:
+        culprit = Culprit("kernel", WHOLE_LOOP, i.name)
+        blame(error, culprit)
+        if cpu.faults is None:
+            raise
+        cpu.faults.append(Fault.of(error, culprit, f"loop {i.name} runs step by step"))
+        return None
 
 
 @CPU_LOWERS.of("conditional")

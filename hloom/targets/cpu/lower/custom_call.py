@@ -15,6 +15,7 @@ from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.routine import Numbers, Pointers, Routine
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.attributes import parsed_attributes
+from hloom.targets.cpu.lower.hosted import INTERPRETER, hosted_module
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 from hloom.types.shape import Shape
 
@@ -38,6 +39,8 @@ def custom_call(cpu: Lowering, i: Instruction) -> list[Thunk]:
         return []
     if target in SAME:
         return same(cpu, i)
+    if cpu.whole is not None and target == INTERPRETER:
+        return hosted_module(cpu, i, cpu.whole)
     if target == "PadToStatic":
         return pad_to_static(cpu, i)
     if target == "SliceToDynamic":

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.codegen.columns import column_form, column_kernel
-from hloom.codegen.crosswise import cross_form, cross_kernel
-from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVES
-from hloom.codegen.loops import loop_kernel
-from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.copy import Copy
@@ -24,28 +19,7 @@ from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
     "reduce-window",
 )
 def loops(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    return body_thunks(cpu, i, Body.of(i))
-
-
-def body_thunks(cpu: Lowering, i: Instruction, body: Body) -> list[Thunk]:
-    """The kernels of a body without a product in it."""
-    if len(body.instructions) == 1 and cumulative_dimension(body.roots[0][0]) is not None:
-        return cpu.kernel(i, lambda: cumulative_kernel(body, cpu.vector_bytes))
-    columns = column_form(body, cpu.vector_bytes)
-    if columns is not None:
-        return cpu.kernel(i, lambda: column_kernel(body, columns, cpu.vector_bytes))
-    cross = cross_form(body, cpu.vector_bytes)
-    if cross is not None:
-        return cpu.kernel(i, lambda: cross_kernel(body, cross, cpu.vector_bytes))
-    parts = concatenate_parts(body)
-    if parts is None:
-        return cpu.kernel(i, lambda: loop_kernel(body, cpu.vector_bytes))
-    thunks: list[Thunk] = []
-    for some in parts:
-        thunks += cpu.kernel(
-            i, lambda some=some: concatenate_kernel(body, some, cpu.vector_bytes), tuple(some)
-        )
-    return thunks
+    return cpu.body(i, Body.of(i))
 
 
 @CPU_LOWERS.of("copy")

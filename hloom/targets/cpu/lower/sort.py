@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
+from hloom.base.faults import Culprit, blame
 from hloom.codegen.elements_fold import is_applicable
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.tile import Body
@@ -16,7 +17,13 @@ from hloom.ir.instruction import Instruction
 from hloom.program.thunks.routine import Function, Numbers, Pointers, Routine
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.sort_keys import Key, sort_keys
-from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
+from hloom.targets.cpu.lowering import (
+    CPU_LOWERS,
+    LeftOut,
+    Lowering,
+    admit_kernel,
+    unsupported,
+)
 
 STABLE = 1
 
@@ -66,10 +73,18 @@ def comparator(cpu: Lowering, i: Instruction) -> str:
     c = i.called[0]
     if not is_applicable(c):
         raise unsupported(i, f"has a comparator, {c.name}, that is not made of scalar operations")
-    emitted = loop_kernel(Body.of_computation(c), cpu.vector_bytes)
+    if cpu.is_left_out("comparator", i):
+        raise LeftOut("comparator")
+    try:
+        emitted = loop_kernel(Body.of_computation(c), cpu.vector_bytes)
+        admit_kernel(emitted.kernel)
+    except Exception as error:
+        blame(error, Culprit("kernel", "comparator", i.name))
+        raise
     kernel = cpu.symbol(f"{i.name}.compare")
     emitted.kernel.name = kernel
     cpu.kernels[kernel] = emitted.kernel
+    cpu.families[kernel] = Culprit("kernel", "comparator", i.name)
     less = cpu.symbol(f"{i.name}.less")
     lines = [
         f"declare void @{kernel}(ptr, i64, i64)",

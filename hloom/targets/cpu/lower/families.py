@@ -1,0 +1,161 @@
+"""The families of kernels: who can write a body, the best first.
+
+    for family in FAMILIES: form = family.form(body, vector_bytes); kernels = family.write(...)
+
+A family says of a body whether it is for it (`form`, None: no), and writes kernels for it. The
+last, loops over elements, is for every body, so a family that fails at one, or whose kernel is
+refused, is left out there and the next is asked (`Lowering.body`). Attention stands alone: over a
+body like that, loops would compute every score again for every result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.codegen.attention import attention_kernel, body_attention
+from hloom.codegen.columns import column_form, column_kernel
+from hloom.codegen.crosswise import cross_form, cross_kernel
+from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
+from hloom.codegen.depthwise import depthwise_kernel
+from hloom.codegen.depthwise_shape import Geometry, geometry
+from hloom.codegen.epilogue import way
+from hloom.codegen.gemm import product_kernel
+from hloom.codegen.loops import loop_kernel
+from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
+from hloom.codegen.product import Product, dot_product, is_canonical_dot
+from hloom.codegen.product_convolution import convolution_product
+from hloom.codegen.tile import Body, Emitted
+from hloom.ir.instruction import Instruction
+
+# Smaller products are loops of fused multiply-adds.
+SMALL_FLOPS = 2048
+# So are many products of so small a matrix and a vector, where the matrix would have to be turned
+# for each: lanes go over the batch, too (4x4, 10,000 of them: a fifth of the time).
+TINY_DEPTH = 4
+TINY_SIZE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One way to write the kernels of a body.
+
+    `form` takes a body and the bytes of a vector; what it returns is handed to `write`, None means
+    that the family is not for this body. `is_alone`: no other family is for its bodies.
+    """
+
+    name: str
+    what: str
+    form: Callable[[Body, int], Any]
+    write: Callable[[Body, Any, int], list[Emitted]]
+    is_alone: bool = False
+
+
+# -- products
+
+
+def hero_of(body: Body) -> Instruction | None:
+    """The dot or convolution of a body that has exactly one, and one result."""
+    found = [x for x in body.instructions if x.opcode in ("dot", "convolution")]
+    if len(found) != 1 or len(body.roots) != 1:
+        return None
+    return found[0]
+
+
+def product_of(hero: Instruction, leaves: set[Instruction]) -> Product | None:
+    """The hero as a product of matrices; None where it is none."""
+    if hero.opcode == "convolution":
+        return convolution_product(hero, leaves)
+    return dot_product(hero, leaves) if is_canonical_dot(hero) else None
+
+
+def _depthwise_form(body: Body, vector_bytes: int) -> tuple[Instruction, Geometry] | None:
+    hero = hero_of(body)
+    if hero is None or hero.opcode != "convolution" or way(body, hero) is None:
+        return None
+    shape = geometry(hero)
+    return None if shape is None else (hero, shape)
+
+
+def _product_form(body: Body, vector_bytes: int) -> Product | None:
+    hero = hero_of(body)
+    if hero is None or way(body, hero) is None:
+        return None
+    p = product_of(hero, {x for x, _ in body.leaves})
+    if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or _is_tiny(p):
+        return None
+    return p
+
+
+def _is_tiny(p: Product) -> bool:
+    """Whether each product of a batch is one of a tiny matrix and a vector."""
+    rows = p.row_groups * p.rows
+    lanes = p.a_lanes if p.columns == 1 else p.b_lanes if rows == 1 else ""
+    size = p.depth * rows * p.columns
+    return p.batch > 1 and lanes == "k" and p.depth <= TINY_DEPTH and size <= TINY_SIZE
+
+
+# -- everything else; what has a product in it is loops where it is no product of matrices
+
+
+def _cumulative_form(body: Body, vector_bytes: int) -> tuple[int, bool] | None:
+    return cumulative_dimension(body.roots[0][0]) if len(body.instructions) == 1 else None
+
+
+def _without_product(find: Callable[[Body, int], Any]) -> Callable[[Body, int], Any]:
+    return lambda body, vector_bytes: find(body, vector_bytes) if hero_of(body) is None else None
+
+
+FAMILIES = (
+    Family(
+        "attention",
+        "dot, softmax, dot: scores of a block of keys at a time",
+        lambda body, _: body_attention(body),
+        lambda body, form, bytes_: [attention_kernel(body, form, bytes_)],
+        is_alone=True,
+    ),
+    Family(
+        "depthwise",
+        "a convolution that mixes no features",
+        _depthwise_form,
+        lambda body, form, bytes_: [depthwise_kernel(body, form[0], form[1], bytes_)],
+    ),
+    Family(
+        "product",
+        "a product of matrices: packed panels, or few rows",
+        _product_form,
+        lambda body, form, bytes_: [product_kernel(body, form, bytes_)],
+    ),
+    Family(
+        "cumulative",
+        "a window over everything before: each element is folded once",
+        _cumulative_form,
+        lambda body, _, bytes_: [cumulative_kernel(body, bytes_)],
+    ),
+    Family(
+        "columns",
+        "reductions that keep the fastest dimension: rows are read whole",
+        _without_product(column_form),
+        lambda body, form, bytes_: [column_kernel(body, form, bytes_)],
+    ),
+    Family(
+        "crosswise",
+        "transposes: tiles turned in registers",
+        _without_product(cross_form),
+        lambda body, form, bytes_: [cross_kernel(body, form, bytes_)],
+    ),
+    Family(
+        "pieces",
+        "a concatenation: each operand writes its own part",
+        _without_product(lambda body, _: concatenate_parts(body)),
+        lambda body, form, bytes_: [concatenate_kernel(body, some, bytes_) for some in form],
+    ),
+    Family(
+        "loops",
+        "loops over the elements of the results",
+        lambda body, _: True,
+        lambda body, _, bytes_: [loop_kernel(body, bytes_)],
+    ),
+)
+"""In the order in which they are asked."""

@@ -1,0 +1,45 @@
+"""What no single processor can run is refused before anything else is done."""
+
+from __future__ import annotations
+
+from hloom.base.diagnostics import HloError
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.passes.expand.degenerate_collective_elimination import needs_others
+from hloom.types.shape import Shape
+
+
+def check_supported(module: Module) -> None:
+    """Raise for programs that no single processor can run.
+
+    A program for several devices is compiled where none of it has to do with the others: each
+    computes the same function of its own arguments, partitioned or not, and this is one of them.
+    """
+    devices = module.replica_count * module.num_partitions
+    known: set[Shape] = set()
+    for i in module.instructions():
+        if devices > 1 and needs_others(i):
+            raise HloError(
+                f"{module.name} is a program for {devices} devices ({module.replica_count} "
+                f"replicas of {module.num_partitions} partitions), and {i.opcode} has to do with "
+                "the others",
+                instruction=f"%{i.parent.name}/%{i.name}",
+                rule="multi-device",
+                hint="hloom eval runs it on all of them in lockstep; native code is for one device",
+            )
+        shape = i.shape
+        if shape in known:
+            continue
+        known.add(shape)
+        if shape.is_unbounded:
+            raise _unbounded(i)
+
+
+def _unbounded(i: Instruction) -> HloError:
+    return HloError(
+        f"{i.shape.text_without_layout} has a dimension without a bound, so no memory can be "
+        "reserved for it",
+        instruction=f"%{i.parent.name}/%{i.name}",
+        rule="unbounded",
+        hint="give every dynamic dimension a bound (f32[<=8]), or compile for fixed sizes",
+    )
