@@ -17,7 +17,7 @@ from hloom.runtime.fault_reports import MOST_REPORTS, report_folder
 from hloom.runtime.native import LoadError
 from hloom.targets.cpu import lowering, recovery
 from hloom.targets.cpu import target as cpu_target
-from tests.fuzz.plant_faults import Planted, plants
+from tests.fuzz.planted import Planted, plants
 from tests.small_programs import ADD, LOOPS, NESTED, STEP
 
 COLUMNS = """HloModule columns
