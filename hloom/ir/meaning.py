@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hloom.base.diagnostics import HloError
+from hloom.base.diagnostics import HloError, UnsupportedError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.types.shape import Shape
@@ -27,7 +27,7 @@ def without_meaning(i: Instruction) -> HloError | None:
     why = check(i) if check is not None else None
     if why is None:
         return None
-    return HloError(why, instruction=f"{i.parent.name}/%{i.name}", rule="no-meaning")
+    return UnsupportedError(why, instruction=f"{i.parent.name}/%{i.name}", rule="no-meaning")
 
 
 def _bitcast(i: Instruction) -> str | None:
