@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
     from hloom.plan.usage import MemoryUse
-    from hloom.program.saved import program_from_bytes, program_to_bytes
+    from hloom.program.saved import program_from_bytes
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         set_pjrt_compiler,
         set_pjrt_versions,
     )
-    from hloom.runtime.pjrt_saved import native_part
+    from hloom.runtime.pjrt_saved import executable_sections, sealed_executable
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
     from hloom.targets.cpu.source import Source
@@ -141,6 +141,7 @@ _HOME = {
     "evaluate": "interp.machine",
     "evaluate_lockstep": "interp.lockstep",
     "evaluate_partially": "interp.partial",
+    "executable_sections": "runtime.pjrt_saved",
     "explained": "targets.cpu.explain",
     "file_bytes": "frontends.files",
     "fingerprint": "ir.text.digest",
@@ -154,18 +155,17 @@ _HOME = {
     "module_of": "frontends.stablehlo.files",
     "module_of_bytes": "frontends.stablehlo.read",
     "module_statistics": "analysis.statistics",
-    "native_part": "runtime.pjrt_saved",
     "options_without_effect": "targets.cpu.options",
     "pass_named": "passes",
     "permute_fusion_operands": "ir.fusion",
     "permute_parameters": "ir.fusion",
     "program_cache": "runtime.cache",
     "program_from_bytes": "program.saved",
-    "program_to_bytes": "program.saved",
     "random_arguments": "interp.sample",
     "register_capsule": "runtime.ffi",
     "register_handler": "runtime.ffi",
     "save": "frontends.files",
+    "sealed_executable": "runtime.pjrt_saved",
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
     "sharding_bytes": "ir.proto.sharding",
@@ -361,6 +361,7 @@ __all__ = [
     "evaluate",
     "evaluate_lockstep",
     "evaluate_partially",
+    "executable_sections",
     "explained",
     "file_bytes",
     "fingerprint",
@@ -375,7 +376,6 @@ __all__ = [
     "module_of",
     "module_of_bytes",
     "module_statistics",
-    "native_part",
     "options_without_effect",
     "parse",
     "pass_named",
@@ -383,11 +383,11 @@ __all__ = [
     "permute_parameters",
     "program_cache",
     "program_from_bytes",
-    "program_to_bytes",
     "random_arguments",
     "register_capsule",
     "register_handler",
     "save",
+    "sealed_executable",
     "set_pjrt_compiler",
     "set_pjrt_versions",
     "sharding_bytes",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 
-from hloom import __version__
 from hloom.api import HloError, clear_pjrt_compiler, set_pjrt_versions
 from hloom.plugin.serving import serve
 
@@ -25,7 +24,7 @@ def start() -> None:
     if _is_on:
         return
     _is_on = True
-    set_pjrt_versions(f"hloom {__version__}", stablehlo_version())
+    set_pjrt_versions(stablehlo_version())
     serve()
     atexit.register(_end)
 

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 # Statuses, as absl::StatusCode numbers them.
 CANCELLED, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED = 1, 3, 5, 8
-UNIMPLEMENTED, INTERNAL = 12, 13
+FAILED_PRECONDITION, UNIMPLEMENTED, INTERNAL = 9, 12, 13
 STATUS_OF_RULE = {
     "custom-call-handler": NOT_FOUND,
     "out-of-memory": RESOURCE_EXHAUSTED,
+    "processor": FAILED_PRECONDITION,
     "unimplemented": UNIMPLEMENTED,
 }
 

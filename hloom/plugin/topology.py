@@ -12,6 +12,7 @@ from typing import Any
 from hloom.api import (
     Executable,
     ForeignExecutor,
+    HloError,
     Machine,
     Module,
     Options,
@@ -44,12 +45,6 @@ def machine_of(topology: bytes) -> Machine | None:
     return Machine.of(triple or Machine.host().triple, features=features)
 
 
-def can_run(machine: Machine) -> bool:
-    """Whether this machine can do all that the other one can."""
-    host = Machine.host()
-    return machine.architecture == host.architecture and set(machine.enabled) <= set(host.enabled)
-
-
 def compiled_for(
     module: Module, machine: Machine, options: Options
 ) -> Executable | ForeignExecutable:
@@ -57,6 +52,9 @@ def compiled_for(
     verify(module)
     target = replace(cpu_target(options), machine=machine)
     stages = target.compile(copy_module(module))
-    if can_run(machine):
+    try:
         return Executable(stages, target=lambda: target)
+    except HloError as error:
+        if error.rule != "processor":
+            raise
     return ForeignExecutable(stages, target)

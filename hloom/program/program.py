@@ -8,6 +8,7 @@ pointer per allocation). The thunks are kept for those who look, time or step th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hloom.program.call_site import CallSite
 from hloom.program.slice import Allocation, BufferSlice
@@ -38,6 +39,21 @@ class Result:
     """None for tokens."""
 
 
+class Processor(NamedTuple):
+    """What the machine code of a program was made for."""
+
+    triple: str
+    cpu: str
+    """LLVM's name of it; empty for any of the architecture."""
+    features: tuple[str, ...]
+    """What it must have, by LLVM's names: a processor that lacks one may die of the code."""
+
+    @property
+    def architecture(self) -> str:
+        """The first word of the triple: `x86_64`, `aarch64`."""
+        return self.triple.split("-")[0]
+
+
 @dataclass
 class Program:
     """What a machine executes."""
@@ -58,6 +74,8 @@ class Program:
     """What each outfeed writes, by the number that its items begin with."""
     argument_shapes: list[Shape] = field(default_factory=list)
     """Of each parameter of the entry computation; `parameters` has the leaves of these."""
+    processor: Processor | None = None
+    """Whom the objects are for; None where there is nothing to know (no objects)."""
 
     @property
     def temp_bytes(self) -> int:

@@ -1,47 +1,50 @@
 """Programs as bytes, both ways: for the compile cache, and to run where no compiler is.
 
-    magic, version, lengths of the four parts, CRC-32 of the constants, SHA-256 of the rest
+A sealed container (container.py) of four sections:
+
     labels     JSON: what whoever saved it says about it (what it was made from)
-    header     JSON: allocations, thunks, parameters, results; slices, blobs and shapes by number
+    header     JSON: processor, allocations, thunks, parameters, results; slices and blobs by number
     blobs      one after another: objects, texts
     constants  each at a multiple of 64 bytes
 
 Labels can be read without the rest. Reading never runs anything and trusts nothing: bytes that are
-not exactly a saved program of this version are a `SavedProgramError`. Constants may be most of a
-file: they are not copied, and have the sum that is quick to take (3.3 GB a second, SHA-256 1.8).
+not exactly a saved program of this version are an `HloError`. Constants may be most of a file: they
+are not copied. Whether this processor can run it is asked when the program is loaded
+(runtime/processor_identity.py).
 """
 
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Mapping
-from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hloom.base.diagnostics import HloError
-from hloom.program.program import Parameter, Program, Result
+from hloom.program.container import (
+    ContainerKind,
+    container_places,
+    container_section,
+    container_sections,
+    sealed_container,
+)
+from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.saved_thunks import Reader, Writer
 from hloom.program.slice import ALIGNMENT, Allocation
 from hloom.types.shape import Shape
 from hloom.types.text import shape_from_text
 
-MAGIC = b"hloomprg"
-VERSION = 2
-_HEAD = struct.Struct("<8sIIQQQI32s")
-LABELS_AT = _HEAD.size
-
-
-class SavedProgramError(HloError):
-    """Bytes that are no saved program."""
+KIND: Final = ContainerKind(b"hloomprg", 3, 4, "saved program", "saved-program")
+_LABELS, _HEADER, _BLOBS, _CONSTANTS = range(KIND.sections)
+LABELS_AT = KIND.head_bytes
 
 
 def program_to_bytes(program: Program, labels: Mapping[str, str] | None = None) -> bytes:
     """The program, with labels that can be read without it."""
     writer = Writer()
+    processor = program.processor
     header = {
         "name": program.name,
+        "processor": None if processor is None else list(processor),
         "entry": program.entry,
         "allocations": [_allocation(a) for a in program.allocations],
         "thunks": writer.thunks(program.thunks),
@@ -59,54 +62,29 @@ def program_to_bytes(program: Program, labels: Mapping[str, str] | None = None) 
         "slices": writer.slices,
         "blobs": [len(b) for b in writer.blobs],
     }
-    parts = (_json(dict(labels or {})), _json(header), b"".join(writer.blobs))
     constants = _padded([a.data for a in program.allocations if a.data is not None])
-    lengths = [len(p) for p in parts]
-    size, crc = sum([len(c) for c in constants]), 0
-    for c in constants:
-        crc = zlib.crc32(c, crc)
-    head = _HEAD.pack(MAGIC, VERSION, *lengths, size, crc, _digest(parts))
-    gap = bytes(_constants_at(*lengths) - LABELS_AT - sum(lengths))
-    return b"".join([head, *parts, gap, *constants])
+    return sealed_container(
+        KIND, [[_json(dict(labels or {}))], [_json(header)], writer.blobs, constants]
+    )
 
 
 def program_from_bytes(data: bytes | memoryview) -> Program:
     """The program in these bytes, of which its constants are views."""
-    view = memoryview(data)
-    head = _head(view)
-    header_at = LABELS_AT + head.labels
-    blobs_at = header_at + head.header
-    constants_at = _constants_at(head.labels, head.header, head.blobs)
-    if constants_at + head.constants != len(data):
-        raise SavedProgramError(
-            f"a saved program of {constants_at + head.constants} bytes has {len(data)}",
-            rule="saved-program",
-            hint="the file was cut off, or is being written",
-        )
-    blobs_end = blobs_at + head.blobs
-    parts = (view[LABELS_AT:header_at], view[header_at:blobs_at], view[blobs_at:blobs_end])
-    constants = view[constants_at:]
-    is_whole = _digest(parts) == head.digest and zlib.crc32(constants) == head.crc
-    if not is_whole or any(view[blobs_end:constants_at]):
-        raise SavedProgramError("the checksum of a saved program is wrong", rule="saved-program")
+    sections = container_sections(KIND, data)
     try:
-        return _program(json.loads(bytes(parts[1])), parts[2], constants)
+        header = json.loads(bytes(sections[_HEADER]))
+        return _program(header, sections[_BLOBS], sections[_CONSTANTS])
     except (HloError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise SavedProgramError(
-            f"a saved program is malformed: {type(error).__name__}: {error}", rule="saved-program"
-        ) from None
+        raise KIND.error(f"a saved program is malformed: {type(error).__name__}: {error}") from None
 
 
 def labels_of(data: bytes) -> dict[str, str]:
     """The labels of a saved program, of which only the beginning needs to be given."""
-    size = _head(memoryview(data)).labels
     try:
-        labels = json.loads(data[LABELS_AT : LABELS_AT + size])
+        labels = json.loads(bytes(container_section(KIND, data, _LABELS)))
         return {str(k): str(v) for k, v in labels.items()}
     except (ValueError, AttributeError) as error:
-        raise SavedProgramError(
-            f"the labels of a saved program are malformed: {error}", rule="saved-program"
-        ) from None
+        raise KIND.error(f"the labels of a saved program are malformed: {error}") from None
 
 
 class Places(NamedTuple):
@@ -120,52 +98,20 @@ class Places(NamedTuple):
 
 def places_of(data: bytes) -> Places:
     """The places in bytes that `program_to_bytes` gave."""
-    view = memoryview(data)
-    head = _head(view)
-    header_at = LABELS_AT + head.labels
-    at = header_at + head.header
-    header = json.loads(bytes(view[header_at:at]))
+    found = container_places(KIND, data)
+    header = json.loads(bytes(container_section(KIND, data, _HEADER)))
     blobs: list[tuple[int, int]] = []
+    at = found[_BLOBS].at
     for size in header["blobs"]:
         blobs.append((at, size))
         at += size
-    at = _constants_at(head.labels, head.header, head.blobs)
+    at = found[_CONSTANTS].at
     constants: list[tuple[int, int, int]] = []
     for row in header["allocations"]:
         if (size := row[-1]) is not None:
             constants.append((row[0], at, size))
             at += _aligned(size)
     return Places([blobs[number] for number in header["objects"]], constants)
-
-
-class _Head(NamedTuple):
-    """Lengths of the four parts in bytes, and the sums of what they hold."""
-
-    labels: int
-    header: int
-    blobs: int
-    constants: int
-    crc: int
-    digest: bytes
-
-
-def _head(view: memoryview) -> _Head:
-    """What stands before the parts."""
-    if len(view) < _HEAD.size or bytes(view[:8]) != MAGIC:
-        raise SavedProgramError("these bytes are no saved program", rule="saved-program")
-    _, version, *rest = _HEAD.unpack_from(view)
-    if version != VERSION:
-        raise SavedProgramError(
-            f"a saved program has version {version}, this hloom reads {VERSION}",
-            rule="saved-program",
-            hint="compile it again",
-        )
-    return _Head(*rest)
-
-
-def _constants_at(labels: int, header: int, blobs: int) -> int:
-    """Where the constants begin, in a program whose other parts have these lengths."""
-    return _aligned(LABELS_AT + labels + header + blobs)
 
 
 def _aligned(size: int) -> int:
@@ -178,14 +124,6 @@ def _padded(constants: list[bytes | memoryview]) -> list[bytes | memoryview]:
     for data in constants:
         parts += (data, bytes(_aligned(len(data)) - len(data)))
     return parts
-
-
-def _digest(parts: tuple[bytes | memoryview, ...]) -> bytes:
-    digest = sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.digest()
 
 
 def _json(value: Any) -> bytes:
@@ -242,7 +180,15 @@ def _program(header: dict[str, Any], blobs: memoryview, constants: memoryview) -
         [_shape(s) for s in header["infeeds"]],
         [_shape(s) for s in header["outfeeds"]],
         [_shape(s) for s in header["arguments"]],
+        _processor(header["processor"]),
     )
+
+
+def _processor(row: list[Any] | None) -> Processor | None:
+    if row is None:
+        return None
+    triple, cpu, features = row
+    return Processor(str(triple), str(cpu), tuple([str(f) for f in features]))
 
 
 def _read_allocation(row: list[Any], data: memoryview | None) -> Allocation:

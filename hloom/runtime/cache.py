@@ -7,6 +7,9 @@ renaming, so any number of processes share a cache and none sees half an entry. 
 is removed and compiled again: the cache heals. When the cache outgrows its bound, the entries go
 whose last use is longest ago (their files' times say so). Nothing that goes wrong here is an
 error for the caller: the program is compiled as if there were no cache.
+
+Its code is run, so nobody else may write to it (docs/security.md): the folder has mode 0700, files
+0600, and one that others own or can write to is not used, which is said once.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from hloom.base.clock import wall
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.program.program import Program
 from hloom.program.saved import LABELS_AT, labels_of, program_from_bytes, program_to_bytes
+from hloom.runtime.private_folder import NotPrivate, checked_private, made_private, open_private
+from hloom.runtime.processor_identity import check_processor
 
 LOG = logging.getLogger("hloom")
 DEFAULT_LIMIT_BYTES = 2 << 30
@@ -35,6 +40,7 @@ SUFFIX = ".program"
 NAME_SUFFIX = ".name"
 BESIDE = "new-"
 _ABANDONED_S = 3600.0
+_KEY_CHARACTERS = 64
 _KEY = re.compile("[0-9a-f]{64}")
 _OFF = frozenset(("0", "off", "false", "no"))
 _LABELS_BYTES = 4096  # enough for the labels of every entry
@@ -84,6 +90,8 @@ class ProgramCache:
         self._lock = threading.Lock()
         self._until_trim = 0
         self._has_warned = False
+        self._known: tuple[int, ...] = ()
+        """The folder that was found to be private."""
 
     # -- programs
 
@@ -93,33 +101,37 @@ class ProgramCache:
 
     def get_named(self, parts: Mapping[str, str]) -> Program | None:
         """The program that these parts are another name of, or None, which is no miss yet."""
+        path = self.folder / (key_of(parts) + NAME_SUFFIX)
+        if not path.exists() or not self._is_private():
+            return None
         try:
-            key = (self.folder / (key_of(parts) + NAME_SUFFIX)).read_text("ascii", "replace")
-        except OSError:
+            with os.fdopen(open_private(path, os.O_RDONLY)) as file:
+                key = file.read(_KEY_CHARACTERS + 1)
+        except (OSError, NotPrivate, UnicodeDecodeError):
             return None
         return self._program(key, False) if _KEY.fullmatch(key) else None
 
     def name(self, parts: Mapping[str, str], names: Mapping[str, str]) -> None:
         """Let the program made from `parts` be found by `names`, too."""
-        try:
-            self._write(self.folder / (key_of(names) + NAME_SUFFIX), key_of(parts).encode())
-        except OSError as error:
-            self._warn("write", error)
+        self._write(self.folder / (key_of(names) + NAME_SUFFIX), key_of(parts).encode())
 
     def _program(self, key: str, is_asked_last: bool) -> Program | None:
         """The program of an entry; its absence counts as a miss where nobody looks further."""
         path = self.folder / (key + SUFFIX)
         try:
-            data = _contents(path)
+            data = _contents(path) if self._is_private() else None
         except FileNotFoundError:
+            data = None
             if is_asked_last:
                 self._count("misses")
-            return None
-        except OSError as error:
+        except (OSError, NotPrivate) as error:
+            data = None
             self._warn("read", error)
+        if data is None:
             return None
         try:
             program = program_from_bytes(data)
+            check_processor(program)
         except HloError as error:
             LOG.info("removing %s: %s", path, error.message)
             with contextlib.suppress(OSError):
@@ -137,10 +149,7 @@ class ProgramCache:
         data = program_to_bytes(program, {**parts, "name": program.name})
         if len(data) > self.limit_bytes // 4:
             return
-        try:
-            self._write(self._path(parts), data)
-        except OSError as error:
-            self._warn("write", error)
+        if not self._write(self._path(parts), data):
             return
         with self._lock:
             self._until_trim -= 1
@@ -232,8 +241,35 @@ class ProgramCache:
         except OSError:  # there is no such folder, or it is not ours to read
             return
 
-    def _write(self, path: Path, data: bytes) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def _is_private(self) -> bool:
+        """Whether nobody else can write to the folder; if somebody can, it is said once. A folder
+        that is not there is nobody's."""
+        try:
+            known = _identity(self.folder)
+            if known != self._known:
+                checked_private(self.folder)
+                self._known = _identity(self.folder)
+        except FileNotFoundError:
+            return True
+        except (OSError, NotPrivate) as error:
+            self._warn("use", error)
+            return False
+        return True
+
+    def _write(self, path: Path, data: bytes) -> bool:
+        """Whether the file is there now; trouble is reported once."""
+        try:
+            if not self.folder.exists():
+                made_private(self.folder)
+            if not self._is_private():
+                return False
+            self._replace(path, data)
+        except (OSError, NotPrivate) as error:
+            self._warn("write", error)
+            return False
+        return True
+
+    def _replace(self, path: Path, data: bytes) -> None:
         handle, beside = tempfile.mkstemp(dir=self.folder, prefix=BESIDE)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -253,13 +289,14 @@ class ProgramCache:
 
     def _count(self, what: str) -> None:
         """One more hit or miss: a byte more in a file, which needs no lock."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
-            with open(self.folder / what, "ab", buffering=0) as file:
+            with os.fdopen(open_private(self.folder / what, flags), "ab", buffering=0) as file:
                 file.write(b"+")
-        except OSError:
+        except (OSError, NotPrivate):
             return  # no folder yet, or one that is read only: the counts are not worth a word
 
-    def _warn(self, doing: str, error: OSError) -> None:
+    def _warn(self, doing: str, error: OSError | NotPrivate) -> None:
         with self._lock:
             has_warned, self._has_warned = self._has_warned, True
         if not has_warned:
@@ -268,7 +305,7 @@ class ProgramCache:
                 "puts it elsewhere)",
                 doing,
                 self.folder,
-                error.strerror or error,
+                getattr(error, "strerror", None) or error,
             )
 
 
@@ -277,10 +314,15 @@ def _contents(path: Path) -> bytes | memoryview:
 
     Nobody writes to an entry: one that is removed or replaced stays what it was for who has it.
     """
-    with path.open("rb") as file:
+    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
         if os.fstat(file.fileno()).st_size < _MAPPED_BYTES:
             return file.read()
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _identity(folder: Path) -> tuple[int, ...]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino, status.st_uid, status.st_mode
 
 
 def _size(path: Path) -> int:

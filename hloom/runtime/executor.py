@@ -35,6 +35,7 @@ from hloom.runtime.buffer import Block, Buffer, copied, in_layout
 from hloom.runtime.call_sites import CallSites, have_lapack
 from hloom.runtime.feeds import Feeds
 from hloom.runtime.native import Context, ExecutionError, LoadedObjects, Pool, RandomState
+from hloom.runtime.processor_identity import check_processor
 from hloom.types.shape import Shape
 
 # Routines that a LAPACK runs where there is one.
@@ -65,6 +66,7 @@ class Executor:
 
     def __init__(self, program: Program, threads: int | None = None) -> None:
         self.program = program
+        check_processor(program)
         self.loaded = LoadedObjects(program.objects)
         self._entry = self.loaded.symbol(program.entry)
         self._pool = Pool.shared(threads)

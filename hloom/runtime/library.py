@@ -38,6 +38,8 @@ _addresses, _sizes = POINTER(c_void_p), POINTER(c_int64)
 SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_abi_version": (c_int32, []),
     "hl_processor": (c_int32, [c_void_p, c_int32]),
+    "hl_missing_features": (c_int64, [c_char_p, c_char_p, c_char_p, c_int64]),
+    "hl_has_feature": (c_int32, [c_char_p]),
     "hl_pool_new": (c_void_p, [c_int32]),
     "hl_pool_free": (None, [c_void_p]),
     "hl_pool_threads": (c_int32, [c_void_p]),

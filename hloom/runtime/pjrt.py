@@ -13,6 +13,7 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_voi
 from typing import Any
 
 from hloom.base.guarding import GUARDING
+from hloom.base.installed import hloom_version, installed_version
 from hloom.program.expected import expected_ns
 from hloom.program.program import Program
 from hloom.runtime.deployment import MEMORY_KINDS as MEMORY_KINDS
@@ -20,6 +21,7 @@ from hloom.runtime.deployment import Deployment, Spread
 from hloom.runtime.executor import Executor, Parts
 from hloom.runtime.guarded import block_names
 from hloom.runtime.native import Pool, RandomState, library
+from hloom.runtime.processor_identity import processor_identity
 from hloom.types.layout import default_layout
 from hloom.types.shape import Shape
 
@@ -354,13 +356,20 @@ def clear_pjrt_compiler() -> None:
     native.hl_pjrt_set_compiler(None)
 
 
-def set_pjrt_versions(platform: str, stablehlo: tuple[int, int, int]) -> None:
-    """What clients say they are, and the newest StableHLO that `compile` reads.
+def set_pjrt_versions(stablehlo: tuple[int, int, int]) -> None:
+    """What clients say they are, and the newest StableHLO that `compile` reads."""
+    library().hl_pjrt_set_versions(platform_version().encode(), *map(c_int64, stablehlo))
 
-    JAX keeps programs by what they say, so those planned for a guard say so.
-    """
-    platform += " under guard" if GUARDING else ""
-    library().hl_pjrt_set_versions(platform.encode(), *map(c_int64, stablehlo))
+
+def platform_version() -> str:
+    """hloom's version, the code generator's, the processor: JAX's persistent cache keeps programs
+    under this, so whoever may not run another's program must differ in it. Those planned for a
+    guard say so."""
+    return (
+        f"hloom {hloom_version()}{' under guard' if GUARDING else ''}\n"
+        f"llvmlite {installed_version('llvmlite')}\n"
+        f"processor {processor_identity() or 'unknown'}"
+    )
 
 
 def library_path() -> str:

@@ -1,8 +1,17 @@
-"""What a saved executable says to the native side, which then needs no Python to run it.
+"""Saved executables: a program with all that JAX, and the native side without Python, ask of it.
 
-    version, the runtime's ABI, CRC-32 of what follows; all numbers are 64 bits, little endian
-    features of the processor it is for; name, fingerprint, entry
-    objects and constants: where they stand in the saved program, with their CRC-32
+A sealed container (hloom/program/container.py) of six sections:
+
+    facts     what JAX was told about it, and what it was made with (hloom/plugin/saved.py)
+    options   JAX's compile options, as they were given
+    program   the saved program: machine code, memory, constants (hloom/program/saved.py)
+    module    the HLO it was compiled from, for those who ask for text or cost
+    regions   code of one device that it calls: saved executables, one after another
+    native    what the native side needs to run it where there is no Python:
+
+    version, the runtime's ABI; all numbers are 64 bits, little endian
+    architecture and features of the processor it is for; name, fingerprint, entry
+    objects and constants: where they stand in the saved program
     blocks, arguments, results, where it runs, custom calls, lengths of its regions
 
 native/pjrt/loading.cc reads it. The program itself is not repeated: it stands in the same file.
@@ -10,22 +19,59 @@ native/pjrt/loading.cc reads it. The program itself is not repeated: it stands i
 
 from __future__ import annotations
 
+import platform
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from hloom.program.call_site import CallBuffer, CallSite
-from hloom.program.program import Program
-from hloom.program.saved import places_of
+from hloom.program.container import ContainerKind, container_sections, sealed_container
+from hloom.program.program import Processor, Program
+from hloom.program.saved import places_of, program_to_bytes
 from hloom.runtime.call_frame import ARRAY, DICTIONARY, SCALAR, STRING, Attribute, Typed
 from hloom.runtime.call_sites import attributes_of
 from hloom.runtime.library import ABI_VERSION
 from hloom.runtime.pjrt import AnyExecutor, Deployment, Spread, described
 
-VERSION = 2
+KIND: Final = ContainerKind(b"hloomjax", 2, 6, "saved executable", "saved-executable")
+NATIVE_VERSION = 3
+
+
+class Sections(NamedTuple):
+    """The sections of a saved executable."""
+
+    facts: memoryview
+    options: memoryview
+    program: memoryview
+    module: memoryview
+    regions: memoryview
+    native: memoryview
+
+
+def sealed_executable(
+    executor: AnyExecutor,
+    deployment: Deployment,
+    facts: bytes,
+    options: bytes,
+    module: bytes,
+    regions: Sequence[bytes],
+) -> bytes:
+    """The bytes of an executable; those of its regions were made so, too."""
+    program = program_to_bytes(executor.program, {"name": executor.program.name})
+    native = native_part(executor, deployment, program, [len(r) for r in regions])
+    nested = (Sections._fields.index("program"), Sections._fields.index("regions"))
+    sections = ([facts], [options], [program], [module], regions, [native])
+    return sealed_container(KIND, sections, nested)
+
+
+def executable_sections(data: bytes | memoryview) -> Sections:
+    """The sections of these bytes; `HloError` where they are no saved executable, or damaged.
+
+    Program and regions are checked when they are read: they are sealed themselves.
+    """
+    return Sections(*container_sections(KIND, data))
 
 
 class _Writer:
@@ -53,26 +99,25 @@ def native_part(
     executor: AnyExecutor,
     deployment: Deployment,
     saved_program: bytes,
-    features: Sequence[str],
     region_sizes: Sequence[int] = (),
 ) -> bytes:
     """The part for the native side; `saved_program` is what `program_to_bytes` gave."""
     program = executor.program
     raw, _alive = described(executor, 0, deployment)
     to = _Writer()
-    to.number(len(features))
-    for feature in features:
-        to.text(feature)
+    to.number(NATIVE_VERSION, ABI_VERSION)
+    processor = program.processor or Processor(platform.machine(), "", ())
+    to.text(processor.architecture)
+    to.text(",".join(processor.features))
     for text in (program.name, deployment.fingerprint, program.entry):
         to.text(text)
     places = places_of(saved_program)
-    view = memoryview(saved_program)
     to.number(len(places.objects))
     for at, size in places.objects:
-        to.number(at, size, zlib.crc32(view[at : at + size]))
+        to.number(at, size)
     to.number(len(program.allocations), len(places.constants))
     for index, at, size in places.constants:
-        to.number(index, at, size, zlib.crc32(view[at : at + size]))
+        to.number(index, at, size)
     to.number(raw.block_count)
     for block in raw.blocks[: raw.block_count]:
         to.number(block.allocation, block.size_bytes, block.is_temporary)
@@ -84,8 +129,7 @@ def native_part(
     to.number(raw.code_bytes, raw.temporary_bytes, raw.alias_bytes)
     _write_sites(to, program)
     to.numbers(region_sizes)
-    rest = to.bytes()
-    return struct.pack("<3q", VERSION, ABI_VERSION, zlib.crc32(rest)) + rest
+    return to.bytes()
 
 
 def _write_arrays(to: _Writer, arrays: Sequence[Any], spreads: Sequence[Spread]) -> None:

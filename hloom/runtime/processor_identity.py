@@ -1,4 +1,5 @@
-"""Which processor this is, without a compiler: what programs made for it are kept under.
+"""Which processor this is, without a compiler: what programs made for it are kept under, and
+whether a program that was made for another one may run here.
 
 LLVM asks the processor (x86: CPUID) or reads what the kernel says (ARM: /proc/cpuinfo); so does
 this, and says the same in every process for as long as the answers are the same.
@@ -12,12 +13,38 @@ import sys
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hloom.base.diagnostics import HloError
 from hloom.runtime.library import library
+
+if TYPE_CHECKING:
+    from hloom.program.program import Processor, Program
 
 _WORDS = 128
 _NAME_WORDS = 12
 _TOLD = ("Features", "CPU implementer", "CPU part", "CPU variant", "CPU architecture")
+
+
+@cache
+def missing_features(processor: Processor) -> str:
+    """What a program made for `processor` needs and this one lacks, in words; empty: nothing."""
+    architecture, features = processor.architecture.encode(), ",".join(processor.features).encode()
+    size = len(architecture) + len(features) * 2 + 18 * len(processor.features) + 64
+    text = ctypes.create_string_buffer(size)
+    library().hl_missing_features(architecture, features, text, size)
+    return text.value.decode(errors="replace")
+
+
+def check_processor(program: Program) -> None:
+    """Raise if this processor cannot run the program's machine code."""
+    if program.processor is None or not (missing := missing_features(program.processor)):
+        return
+    raise HloError(
+        f"{program.name} was compiled for processors with {missing}, which this one has not",
+        rule="processor",
+        hint="compile it again here, or there with cpu_max_isa for older processors",
+    )
 
 
 @cache

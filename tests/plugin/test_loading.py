@@ -77,33 +77,18 @@ def test_programs_of_several_devices_need_no_compiler(tmp_path):
 
 
 DAMAGE = """
-import random, struct, zlib
-from tests.plugin.pjrt_table import Failed, Table
-table = Table()
-raw, count = table.options(cpu_device_count=4)
-client = table.call("Client_Create", create_options=raw, num_options=count)("client")
+import random
+from tests.fuzz.check_saved import is_refused, loaded_natively, resealed
 outcomes = {True: 0, False: 0}
 for name in ("manual", "whole"):
     data = open(f"{FOLDER}/{name}", "rb").read()
     data = data[data.find(b"hloomjax"):]
-    native = len(data) - struct.unpack_from("<6Q", data, 8)[5]
+    loaded_natively(data)
     draw = random.Random(0)
     for _ in range(400):
-        made = bytearray(data)
-        for _ in range(draw.choice((1, 1, 3))):
-            made[draw.randrange(native + 24, len(made))] = draw.choice((0, 1, 127, 128, 255))
-        # The checksum is right again: what is read must be bounded by itself.
-        made[native + 16:native + 24] = struct.pack("<q", zlib.crc32(bytes(made[native + 24:])))
-        try:
-            executable = table.call("Executable_DeserializeAndLoad", client=client,
-                serialized_executable=bytes(made),
-                serialized_executable_size=len(made))("loaded_executable")
-            table.call("LoadedExecutable_Destroy", executable=executable)
-            outcomes[True] += 1
-        except (Failed, UnicodeDecodeError):
-            outcomes[False] += 1
-        table.held.clear()
-print(outcomes[True] > 20, outcomes[False] > 100)
+        # The checksums are right again: what is read must be bounded by itself.
+        outcomes[is_refused(loaded_natively, resealed(data, draw))] += 1
+print(outcomes[True] > 20, outcomes[False] > 20)
 """
 
 
@@ -112,3 +97,68 @@ def test_damaged_numbers_crash_nothing(tmp_path):
     assert saved.returncode == 0, saved.stderr
     done = run_python(f"FOLDER = {str(tmp_path)!r}\n{DAMAGE}")
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+
+
+CACHED = """
+import sys
+import jax, numpy as np
+from hloom.runtime import pjrt
+if len(sys.argv) > 1:  # another processor says who it is
+    pjrt.processor_identity = lambda: sys.argv[1]
+jax.config.update("jax_compilation_cache_dir", FOLDER)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+from jax._src import monitoring
+hits = []
+monitoring.register_event_listener(lambda name, **k: hits.append(name))
+print(jax.jit(lambda x: x * 3 + 1)(np.ones(4, np.float32)))
+print(sum("cache_hits" in name for name in hits) > 0)
+print(jax.devices()[0].client.platform_version.count("processor"))
+"""
+
+
+def cached_run(folder, *arguments):
+    code = f"import sys; sys.argv[1:] = {list(arguments)!r}\nFOLDER = {str(folder)!r}\n{CACHED}"
+    done = run_python(code, HLOOM_CACHE="0", PYTHONWARNINGS="default")
+    assert done.returncode == 0, done.stderr
+    result, is_hit, told = done.stdout.splitlines()
+    assert (result, told) == ("[4. 4. 4. 4.]", "1")
+    return is_hit == "True", done.stderr
+
+
+def test_the_persistent_cache_of_jax_is_kept_by_processor(tmp_path):
+    assert cached_run(tmp_path)[0] is False
+    assert cached_run(tmp_path)[0] is True
+    assert cached_run(tmp_path, "Elsewhere 0123")[0] is False
+    assert cached_run(tmp_path, "Elsewhere 0123")[0] is True
+
+
+FOREIGN = """
+import json
+from pathlib import Path
+from jax._src.compilation_cache import compress_executable, decompress_executable
+from hloom.program.container import container_sections, sealed_container
+from hloom.program.saved import KIND as PROGRAM
+from hloom.runtime.pjrt_saved import KIND as EXECUTABLE
+(path,) = [p for p in Path(FOLDER).glob("*-cache") if b"lambda" in p.name.encode()]
+whole = decompress_executable(path.read_bytes())
+at = whole.index(EXECUTABLE.magic)
+sections = [bytes(s) for s in container_sections(EXECUTABLE, whole[at:])]
+parts = [bytes(s) for s in container_sections(PROGRAM, sections[2])]
+header = json.loads(parts[1])
+header["processor"][2].append("of-the-future")
+parts[1] = json.dumps(header).encode()
+sections[2] = sealed_container(PROGRAM, [[p] for p in parts])
+changed = sealed_container(EXECUTABLE, [[s] for s in sections], nested=(2, 4))
+path.write_bytes(compress_executable(whole[:at] + changed))
+print("changed")
+"""
+
+
+def test_an_entry_of_that_cache_that_cannot_run_here_is_compiled_again(tmp_path):
+    cached_run(tmp_path)
+    done = run_python(f"FOLDER = {str(tmp_path)!r}\n{FOREIGN}")
+    assert done.returncode == 0 and done.stdout == "changed\n", done.stderr
+    is_hit, told = cached_run(tmp_path)
+    assert not is_hit
+    assert "of-the-future" in told and "which this one has not" in told

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.base.installed import installed_version, sources_digest
 from hloom.base.options import Options
 from hloom.codegen.llvm.machine import Machine
 from hloom.compiler import compile_module
@@ -18,7 +19,6 @@ from hloom.targets.cpu.cache_key import (
     differences,
     key_parts,
     program_digest,
-    sources_digest,
 )
 from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.stages import LaterStages
@@ -240,8 +240,8 @@ def test_a_cached_program_needs_no_compiler(folder, tmp_path_factory):
 
 
 def test_versions_are_those_that_are_installed():
-    assert cache_key.installed_version("llvmlite") == version("llvmlite")
-    assert cache_key.installed_version("no_such_package") == "unknown"
+    assert installed_version("llvmlite") == version("llvmlite")
+    assert installed_version("no_such_package") == "unknown"
 
 
 def test_sources_count_by_size_and_time(tmp_path):

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.required_features import is_known, required_features
 
 # Instruction sets in the order in which `cpu_max_isa` caps them, each with a processor that has it
 # and with the features it is the first to have.
@@ -133,6 +134,11 @@ class Machine:
         return self.triple.split("-")[0]
 
     @property
+    def required(self) -> tuple[str, ...]:
+        """The features without which a processor cannot run this machine's code, sorted."""
+        return required_features(self.architecture, self.cpu, self.enabled, self.disabled)
+
+    @property
     def is_x86(self) -> bool:
         """Whether it is an x86 of 64 bits."""
         return self.architecture in ("x86_64", "amd64")
@@ -240,7 +246,9 @@ def _host() -> tuple[str, str, str]:
 
 @lru_cache(maxsize=16)
 def _host_machine(max_isa: str) -> Machine:
-    found = Machine.of(*_host())
+    triple, cpu, features = _host()
+    unknown = [f"-{f}" for f in _parsed(features)[0] if not is_known(f)]
+    found = Machine.of(triple, cpu, ",".join([features, *unknown]))
     return found.capped(max_isa) if max_isa else found
 
 

@@ -5,6 +5,7 @@
 //
 // The mapping is code and stubs, then constants and the table of addresses (GOT), then data. It is
 // written first and given its rights afterwards, so that nothing is ever writable and executable.
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,7 +353,9 @@ class Linker {
     char path[64];
     snprintf(path, sizeof(path), "/tmp/perf-%d.map", static_cast<int>(getpid()));
     pthread_mutex_lock(&mutex);
-    if (FILE* file = fopen(path, "a")) {
+    // A folder of everybody's: another may have put a link there.
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (FILE* file = descriptor < 0 ? nullptr : fdopen(descriptor, "a")) {
       for (const Object& object : objects_)
         for (const Elf64_Sym& s : object.symbols) {
           if (ELF64_ST_TYPE(s.st_info) != STT_FUNC) continue;

@@ -2,22 +2,19 @@
 
 The program itself is its text without what changes nothing (metadata), with the bytes of every
 constant; names count, because kernels and messages carry them. A program that is read from bytes
-has a second, quicker key, of those. hloom counts by the sizes and times of its own files where it
-is a checkout, so that whoever works on it never runs old code. The processor counts as it
+has a second, quicker key, of those. The processor counts as it
 describes itself: LLVM makes of that which features it uses, and takes 50 ms to import.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.guarding import GUARDING
+from hloom.base.installed import hloom_version, installed_version
 from hloom.base.options import Options
 from hloom.runtime.processor_identity import processor_identity
 from hloom.targets.cpu.options import KEPT_OPTIONS
@@ -99,57 +96,6 @@ def _features() -> str:
     from hloom.codegen.llvm.machine import Machine
 
     return " ".join(Machine.host().as_dict().values())
-
-
-@cache
-def hloom_version() -> str:
-    """The version of hloom; of a checkout, a hash of its files' names, sizes and times."""
-    root = Path(__file__).parents[2]
-    if not (root.parent / ".git").exists():
-        return installed_version("hloom")
-    return f"checkout {sources_digest(root)}"
-
-
-def sources_digest(root: Path) -> str:
-    """A hash of the names, sizes and times of all Python and C++ files in a folder."""
-    digest = sha256()
-    folders = [str(root)]
-    while folders:
-        found = []
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name != "__pycache__":
-                        folders.append(entry.path)
-                elif entry.name.endswith((".py", ".cc", ".h")):
-                    status = entry.stat()
-                    found.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
-        folders.sort()
-        digest.update("\n".join(sorted(found)).encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()[:16]
-
-
-@cache
-def installed_version(package: str) -> str:
-    """The version of a package, which is not imported; `unknown` where there is none.
-
-    The folder that an installer puts beside a package has it in its name, and to list files is
-    ten times faster than to import what reads the rest of that folder.
-    """
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        return "unknown"
-    head, tail = f"{package}-", ".dist-info"
-    found = [n for n in os.listdir(Path(spec.origin).parents[1]) if n.startswith(head)]
-    versions = [n[len(head) : -len(tail)] for n in found if n.endswith(tail)]
-    if len(versions) == 1:
-        return versions[0]
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def differences(differs: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -22,7 +22,7 @@ from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.pipeline import PassRecord, PipelineOptions
 from hloom.plan.places import Places
-from hloom.program.program import Parameter, Program, Result
+from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_as_it_stands, schedule_module
@@ -129,6 +129,7 @@ class CpuTarget:
             infeeds=lowering.infeeds,
             outfeeds=lowering.outfeeds,
             argument_shapes=[p.shape for p in module.entry.parameters],
+            processor=Processor(self.machine.triple, self.machine.cpu, self.machine.required),
         )
         return Stages(module, places, lowering, program, texts, records, faults)
 

@@ -132,16 +132,16 @@ PJRT_Error* Buffer_DecreaseExternalReferenceCount(
 // The same memory under another type and other sizes.
 PJRT_Error* Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* a) {
   int64_t rank = static_cast<int64_t>(a->num_dims);
+  const Layout* layout = nullptr;
+  if (PJRT_Error* error =
+          checked(a->element_type, a->dims, a->num_dims, a->device_layout, &layout))
+    return error;
   int64_t wanted = bytes_of(a->element_type, a->dims, rank);
   int64_t there = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
   if (wanted != there)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "a buffer of %lld bytes cannot be seen as one of %lld [bitcast]",
                     static_cast<long long>(there), static_cast<long long>(wanted));
-  const Layout* layout = nullptr;
-  if (PJRT_Error* error =
-          read_layout(a->device_layout, a->dims, rank, element_bytes(a->element_type), &layout))
-    return error;
   Value* value = held_value(a->buffer);
   if (value == nullptr) return deleted();
   a->out_buffer = new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, layout, value);

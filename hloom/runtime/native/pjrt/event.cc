@@ -25,11 +25,34 @@ const PJRT_Error_FunctionTable kErrorFunctions = {
 
 }  // namespace
 
+// Bytes in the sequence of UTF-8 that begins at `at`; 0 where there is none.
+static size_t sequence_bytes(const std::string& text, size_t at) {
+  auto byte = [&](size_t k) { return k < text.size() ? static_cast<uint8_t>(text[k]) : 0; };
+  uint8_t first = byte(at);
+  if (first < 0x80) return 1;
+  size_t size = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  for (size_t k = 1; k < size; ++k)
+    if ((byte(at + k) & 0xC0) != 0x80) return 0;
+  bool too_long = (first == 0xE0 && byte(at + 1) < 0xA0) || (first == 0xF0 && byte(at + 1) < 0x90);
+  bool no_character = (first == 0xED && byte(at + 1) > 0x9F) || (first == 0xF4 && byte(at + 1) > 0x8F);
+  return too_long || no_character ? 0 : size;
+}
+
+// Messages hold names out of files, and may be cut: Python reads nothing but UTF-8.
+static std::string as_utf8(std::string text) {
+  for (size_t at = 0; at < text.size();) {
+    size_t size = sequence_bytes(text, at);
+    if (size == 0) text[at] = '?';
+    at += size == 0 ? 1 : size;
+  }
+  return text;
+}
+
 PJRT_Error* failure(int code, const std::string& message) {
   auto* made = new Failure;
   made->vtable = &kErrorFunctions;
   made->code = code == 0 ? PJRT_Error_Code_UNKNOWN : code;
-  made->message = message;
+  made->message = as_utf8(message);
   return made;
 }
 

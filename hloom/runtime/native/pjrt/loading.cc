@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <array>
 #include <deque>
 #include <string_view>
+
+#include "../container.h"
+#include "../processor.h"
 
 struct hl_loaded;
 HL_API hl_loaded* hl_load_objects(const void* const* objects, const int64_t* sizes,
@@ -35,38 +37,13 @@ namespace hl::pjrt {
 namespace {
 
 constexpr std::string_view kMagic = "hloomjax";
-constexpr int64_t kVersion = 2;
+constexpr int64_t kVersion = 3;
+// The parts, as hloom/plugin/saved.py and hloom/program/saved.py order and count them.
+constexpr ContainerKind kExecutable{kMagic, 2, 6, "saved executable"};
+constexpr ContainerKind kProgram{"hloomprg", 3, 4, "saved program"};
+constexpr size_t kProgramPart = 2, kRegionsPart = 4, kNativePart = 5;
 constexpr int64_t kFeedCapacity = 1 << 16;
 constexpr int64_t kMostAllocations = 1 << 24;
-constexpr int kParts = 6;
-constexpr size_t kHead = 8 + 8 * kParts;
-
-// The sum that zlib.crc32 takes, eight bytes at a time.
-uint32_t crc32(uint32_t crc, const char* data, size_t size) {
-  static const auto tables = [] {
-    std::array<std::array<uint32_t, 256>, 8> made{};
-    for (uint32_t k = 0; k < 256; ++k) {
-      uint32_t c = k;
-      for (int bit = 0; bit < 8; ++bit) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
-      made[0][k] = c;
-    }
-    for (int t = 1; t < 8; ++t)
-      for (int k = 0; k < 256; ++k)
-        made[t][k] = made[t - 1][k] >> 8 ^ made[0][made[t - 1][k] & 255];
-    return made;
-  }();
-  crc = ~crc;
-  for (; size >= 8; data += 8, size -= 8) {
-    uint64_t word;
-    memcpy(&word, data, 8);
-    word ^= crc;
-    crc = 0;
-    for (int t = 0; t < 8; ++t) crc ^= tables[7 - t][word >> 8 * t & 255];
-  }
-  for (; size > 0; ++data, --size)
-    crc = tables[0][(crc ^ static_cast<uint8_t>(*data)) & 255] ^ crc >> 8;
-  return ~crc;
-}
 
 // Reads numbers and texts; what is not there is 0 or empty, and makes `is_whole` false.
 struct Reader {
@@ -151,31 +128,8 @@ hl_pool* shared_pool() {
   return pool;
 }
 
-// The first of these features of a processor that this one lacks; those not known here are not asked.
-std::string missing_feature(Reader* in) {
-  std::string missing;
-  for (int64_t k = in->count(); k > 0; --k) {
-    std::string name = in->text();
-    bool is_there = true;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-#define HL_FEATURE(feature) if (name == feature) is_there = __builtin_cpu_supports(feature);
-    HL_FEATURE("sse3") HL_FEATURE("ssse3") HL_FEATURE("sse4.1") HL_FEATURE("sse4.2")
-    HL_FEATURE("popcnt") HL_FEATURE("avx") HL_FEATURE("avx2") HL_FEATURE("fma") HL_FEATURE("bmi")
-    HL_FEATURE("bmi2") HL_FEATURE("avx512f") HL_FEATURE("avx512bw") HL_FEATURE("avx512cd")
-    HL_FEATURE("avx512dq") HL_FEATURE("avx512vl") HL_FEATURE("avx512ifma")
-    HL_FEATURE("avx512vbmi") HL_FEATURE("avx512vbmi2") HL_FEATURE("avx512vnni")
-    HL_FEATURE("avx512bitalg") HL_FEATURE("avx512vpopcntdq") HL_FEATURE("avx512bf16")
-    HL_FEATURE("gfni") HL_FEATURE("vpclmulqdq")
-#undef HL_FEATURE
-#endif
-    if (!is_there && missing.empty()) missing = name;
-  }
-  return missing;
-}
-
-PJRT_Error* malformed(const char* what) {
-  return failuref(PJRT_Error_Code_INVALID_ARGUMENT, "%s [saved-executable]", what);
+PJRT_Error* malformed(const std::string& what) {
+  return failuref(PJRT_Error_Code_INVALID_ARGUMENT, "%s [saved-executable]", what.c_str());
 }
 
 PJRT_Error* no_memory() {
@@ -189,10 +143,8 @@ PJRT_Error* load_code(Reader* in, std::string_view program, Loaded* held) {
   std::vector<int64_t> sizes;
   for (int64_t k = in->count(); k > 0; --k) {
     int64_t at = in->number(), size = in->number();
-    auto sum = static_cast<uint32_t>(in->number());
     int64_t room = static_cast<int64_t>(program.size());
-    if (at < 0 || size < 0 || at > room || size > room - at ||
-        crc32(0, program.data() + at, size) != sum)
+    if (at < 0 || size < 0 || at > room || size > room - at)
       return malformed("the code of a saved executable is damaged");
     objects.push_back(program.data() + at);
     sizes.push_back(size);
@@ -211,10 +163,9 @@ PJRT_Error* load_constants(Reader* in, std::string_view program, Loaded* held,
                            std::vector<void*>* fixed) {
   for (int64_t k = in->count(); k > 0; --k) {
     int64_t index = in->number(), at = in->number(), size = in->number();
-    auto sum = static_cast<uint32_t>(in->number());
     int64_t room = static_cast<int64_t>(program.size());
     if (index < 0 || index >= static_cast<int64_t>(fixed->size()) || at < 0 || size < 0 ||
-        at > room || size > room - at || crc32(0, program.data() + at, size) != sum)
+        at > room || size > room - at || (*fixed)[index] != nullptr)
       return malformed("a constant of a saved executable is damaged");
     void* block = hl_arena_alloc(nullptr, size);
     if (block == nullptr) return no_memory();
@@ -319,7 +270,13 @@ std::vector<To> read_arrays(Reader* in, Loaded* held, int64_t To::*second) {
     }
     const std::string& layout = held->keep(in->text());
     if (!layout.empty()) array.layout = layout.c_str();
-    if (dims.size() > static_cast<size_t>(kMostRank)) in->is_whole = false;
+    auto type = static_cast<PJRT_Buffer_Type>(is_type(array.type) ? array.type : 0);
+    auto can_be = [&](const std::vector<int64_t>& sizes) {
+      return has_size(type, sizes.data(), static_cast<int64_t>(sizes.size()));
+    };
+    if (!is_type(array.type) || !can_be(dims) || !can_be(whole) || array.memory_kind < 0 ||
+        array.memory_kind >= kMemoryKinds || dims.size() > static_cast<size_t>(kMostRank))
+      in->is_whole = false;
     if (!layout.empty() && layout_of(layout, array.rank) == nullptr) in->is_whole = false;
     made.push_back(array);
   }
@@ -349,6 +306,7 @@ PJRT_Error* load_regions(Reader* in, std::string_view regions, std::vector<Progr
     made->push_back(region);
     regions.remove_prefix(size);
   }
+  if (!regions.empty()) return malformed("the regions of a saved executable are more than it says");
   return nullptr;
 }
 
@@ -363,13 +321,44 @@ struct Facts {
   hl_pjrt_program raw{};
 };
 
+int64_t bytes_of_result(const hl_pjrt_result& r) {
+  auto type = static_cast<PJRT_Buffer_Type>(r.type);
+  return r.whole != nullptr ? bytes_of(type, r.whole, r.rank) : bytes_of(type, r.dims, r.rank);
+}
+
+// Whether shards lie in their whole arrays.
+template <typename Given>
+bool lie_inside(const std::vector<Given>& arrays, int64_t devices) {
+  for (const Given& a : arrays)
+    for (int64_t k = 0; a.offsets != nullptr && k < a.rank * devices; ++k) {
+      int64_t d = k % a.rank, begin = a.offsets[k];
+      if (begin < 0 || begin > a.whole[d] || a.dims[d] > a.whole[d] - begin) return false;
+    }
+  return true;
+}
+
+// Whether the program can be run on the devices that it names: on as many as it is for.
+bool names_devices(const Facts& facts) {
+  int64_t named = static_cast<int64_t>(facts.devices.size());
+  bool all = named == facts.raw.replica_count * facts.raw.partition_count;
+  bool is_cut = false;
+  for (const auto& a : facts.arguments) is_cut |= a.offsets != nullptr;
+  for (const auto& r : facts.results) is_cut |= r.offsets != nullptr;
+  return (all || named == 0) && (!is_cut || facts.raw.partition_count > 1);
+}
+
 // Whether everything of the program stands in one of its allocations, or, where it may, in none.
 bool stand_somewhere(const Facts& facts, const Loaded& held) {
   auto fits = [&](int64_t index) { return index >= -1 && index < facts.raw.allocation_count; };
   bool all = true;
   for (const auto& b : facts.blocks) all &= b.allocation >= 0 && fits(b.allocation) && b.size_bytes >= 0;
   for (const auto& a : facts.arguments) all &= fits(a.allocation);
-  for (const auto& r : facts.results) all &= fits(r.allocation) && r.offset >= 0;
+  for (const auto& r : facts.results) {
+    all &= fits(r.allocation) && r.offset >= 0;
+    for (const auto& b : facts.blocks)
+      if (b.allocation == r.allocation && r.allocation >= 0)
+        all &= r.offset <= b.size_bytes && bytes_of_result(r) <= b.size_bytes - r.offset;
+  }
   for (const auto& buffers : held.buffers)
     for (const auto& b : buffers) all &= fits(b.allocation) && b.offset >= 0;
   return all;
@@ -408,7 +397,9 @@ PJRT_Error* read_facts(Reader* in, std::string_view program, Loaded* held, Facts
   if (!in->is_whole) return malformed("a saved executable is malformed");
   if (PJRT_Error* error = load_sites(in, held)) return error;
   bool fits = stand_somewhere(*facts, *held) && fit_devices(facts->arguments, *held, raw.partition_count) &&
-              fit_devices(facts->results, *held, raw.partition_count);
+              fit_devices(facts->results, *held, raw.partition_count) && names_devices(*facts) &&
+              lie_inside(facts->arguments, raw.partition_count) &&
+              lie_inside(facts->results, raw.partition_count);
   return in->is_whole && fits ? nullptr : malformed("a saved executable is malformed");
 }
 
@@ -438,28 +429,28 @@ Program* taken_over(Facts* facts, std::unique_ptr<Loaded> held) {
   return reply.program;
 }
 
-PJRT_Error* program_of(const std::string_view (&parts)[kParts], Program** program) {
-  Reader in{parts[5].data(), parts[5].data() + parts[5].size()};
+// A program whose parts are whole.
+PJRT_Error* program_of(const std::vector<std::string_view>& parts, Program** program) {
+  Reader in{parts[kNativePart].data(), parts[kNativePart].data() + parts[kNativePart].size()};
   int64_t version = in.number(), abi = in.number();
-  auto sum = static_cast<uint32_t>(in.number());
   if (!in.is_whole || version != kVersion || abi != hl_abi_version())
     return malformed("a saved executable is of another version of hloom; compile it again");
-  if (crc32(0, in.at, in.end - in.at) != sum)
-    return malformed("the checksum of a saved executable is wrong");
-  if (std::string missing = missing_feature(&in); !missing.empty())
+  std::string architecture = in.text(), features = in.text();
+  if (!in.is_whole) return malformed("a saved executable is malformed");
+  if (std::string missing = missing_features(architecture, features); !missing.empty())
     return failuref(PJRT_Error_Code_FAILED_PRECONDITION,
                     "a saved executable is for processors with %s, which this one has not; compile "
                     "it again, with cpu_max_isa for older ones [processor]",
                     missing.c_str());
   auto held = std::make_unique<Loaded>();
   Facts facts;
-  if (PJRT_Error* error = read_facts(&in, parts[2], held.get(), &facts)) return error;
+  if (PJRT_Error* error = read_facts(&in, parts[kProgramPart], held.get(), &facts)) return error;
   void* entry = hl_symbol(held->code, facts.entry.c_str());
   if (entry == nullptr) return malformed("a saved executable has no code to begin with");
   facts.raw.entry = reinterpret_cast<hl_main_function>(entry);
   if (shared_pool() == nullptr) return no_memory();
   std::vector<Program*> regions;
-  if (PJRT_Error* error = load_regions(&in, parts[4], &regions)) {
+  if (PJRT_Error* error = load_regions(&in, parts[kRegionsPart], &regions)) {
     for (Program* region : regions) release(region);
     return error;
   }
@@ -484,21 +475,10 @@ std::string_view without_message(std::string_view saved) {
 }  // namespace
 
 PJRT_Error* program_in(const char* given, size_t given_size, Program** program) {
-  std::string_view whole = without_message({given, given_size});
-  const char* saved = whole.data();
-  size_t size = whole.size();
-  if (size < kHead || !whole.starts_with(kMagic))
-    return malformed("these bytes are no saved executable");
-  std::string_view parts[kParts];
-  size_t at = kHead;
-  for (int k = 0; k < kParts; ++k) {
-    uint64_t length;
-    memcpy(&length, saved + 8 + 8 * k, 8);
-    if (length > size - at) return malformed("a saved executable is cut off");
-    parts[k] = {saved + at, static_cast<size_t>(length)};
-    at += length;
-  }
-  if (at != size) return malformed("a saved executable is longer than it says");
+  std::string problem;
+  auto parts = open_container(without_message({given, given_size}), kExecutable, &problem);
+  if (parts.empty()) return malformed(problem);
+  if (open_container(parts[kProgramPart], kProgram, &problem).empty()) return malformed(problem);
   return program_of(parts, program);
 }
 

@@ -217,6 +217,10 @@ Value* taken_value(PJRT_Buffer* buffer);
 // Bytes of an element in memory (types narrower than a byte take one); 0: no such type.
 int64_t element_bytes(PJRT_Buffer_Type type);
 int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank);
+// Whether there is an element type of this number.
+bool is_type(int64_t number);
+// Whether no dimension is below 0, and the bytes can be counted.
+bool has_size(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank);
 // Whether elements stand where this layout, without gaps, has them.
 bool lie_as(const Layout* layout, const int64_t* strides, const int64_t* dims, int64_t item);
 // Copies between memories with strides in bytes.
@@ -228,8 +232,11 @@ Value* relaid(Value* from, int64_t item, const int64_t* dims, const Layout* befo
               const Layout* after);
 constexpr int64_t kMostRank = 64;
 
-// Views, aliases and arguments of programs are aligned to this at least (CPU-14).
+// Views of memory and arguments of programs are aligned to this at least (CPU-14).
 constexpr uintptr_t kArgumentAlignment = 16;
+// Arrays of the host are used where they stand from this alignment on, as by the built-in backend:
+// numpy's own are seldom aligned so, and who refills such an array counts on its having been copied.
+constexpr uintptr_t kSharedAlignment = 64;
 
 }  // namespace hl::pjrt
 

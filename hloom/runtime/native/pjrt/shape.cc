@@ -34,6 +34,20 @@ int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank) {
   return bytes;
 }
 
+bool is_type(int64_t number) {
+  return number > PJRT_Buffer_Type_INVALID && number <= PJRT_Buffer_Type_U1;
+}
+
+bool has_size(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank) {
+  int64_t bytes = element_bytes(type);
+  for (int64_t d = 0; d < rank; ++d) {
+    if (dims[d] < 0) return false;
+    // Strides are made of all dimensions, so one of 0 does not make the others small.
+    if (dims[d] > 0 && __builtin_mul_overflow(bytes, dims[d], &bytes)) return false;
+  }
+  return true;
+}
+
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item) {
   return strides_of(row_major(rank), dims, item);
 }

@@ -3,6 +3,8 @@
 
 #include "client.h"
 
+HL_API int32_t hl_processor(uint32_t* words, int32_t count);
+
 namespace hl::pjrt {
 
 namespace {
@@ -117,8 +119,14 @@ PJRT_Error* TopologyDescription_Deserialize(PJRT_TopologyDescription_Deserialize
 }
 
 PJRT_Error* TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args* a) {
+  std::string text = topology_text(*a->topology);
+  if (a->topology->triple.empty() && a->topology->features.empty()) {  // this processor, then
+    uint32_t words[128];
+    int32_t count = hl_processor(words, 128);
+    text.append(reinterpret_cast<const char*>(words), (count < 128 ? count : 128) * sizeof(uint32_t));
+  }
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (char c : topology_text(*a->topology)) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  for (char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
   a->fingerprint = hash;
   return nullptr;
 }

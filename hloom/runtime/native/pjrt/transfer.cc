@@ -24,9 +24,12 @@ PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "an array of %zu dimensions; %lld can be [rank]", rank,
                     static_cast<long long>(kMostRank));
-  if (element_bytes(type) == 0 && type != PJRT_Buffer_Type_TOKEN)
+  if (!is_type(type))
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT, "no element type has number %d [dtype]",
                     static_cast<int>(type));
+  if (!has_size(type, dims, static_cast<int64_t>(rank)))
+    return failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                   "an array with a dimension below 0, or of more bytes than 2^63 [dimensions]");
   return read_layout(given, dims, static_cast<int64_t>(rank), element_bytes(type), layout);
 }
 
@@ -50,8 +53,8 @@ PJRT_Memory* memory_of(PJRT_Memory* memory, PJRT_Device* device, PJRT_Client* cl
   return (device != nullptr ? device : client->listed[0])->listed[0];
 }
 
-bool is_aligned(const void* data) {
-  return reinterpret_cast<uintptr_t>(data) % kArgumentAlignment == 0;
+bool is_aligned(const void* data, uintptr_t alignment) {
+  return reinterpret_cast<uintptr_t>(data) % alignment == 0;
 }
 
 }  // namespace
@@ -86,6 +89,10 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   const Layout* layout = nullptr;
   PJRT_Error* error = checked(a->type, a->dims, a->num_dims, a->device_layout, &layout);
   if (error != nullptr) return error;
+  if (a->num_byte_strides != 0 && a->num_byte_strides != a->num_dims)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "%zu strides for an array of %zu dimensions [strides]", a->num_byte_strides,
+                    a->num_dims);
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t item = element_bytes(a->type), size = bytes_of(a->type, a->dims, rank);
   bool dense = a->num_byte_strides == 0 ? layout->is_row_major
@@ -94,7 +101,7 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   bool may_share = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                    a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
   Value* value;
-  if (may_share && dense && size > 0 && is_aligned(a->data)) {
+  if (may_share && dense && size > 0 && is_aligned(a->data, kSharedAlignment)) {
     value = new Value;
     value->owner = Owner::kHost;
     value->data = const_cast<void*>(a->data);
@@ -127,7 +134,7 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t size = bytes_of(a->element_type, a->dims, rank);
   Value* value;
-  if (is_aligned(a->device_buffer_ptr)) {
+  if (is_aligned(a->device_buffer_ptr, kArgumentAlignment)) {
     value = new Value;
     value->owner = Owner::kForeign;
     value->data = a->device_buffer_ptr;

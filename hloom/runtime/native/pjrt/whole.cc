@@ -150,6 +150,12 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
   stay_at_the_end();
   PJRT_LoadedExecutable& executable = *a->executable;
   size_t count = executable.program->arguments.size();
+  if (executable.devices.size() != static_cast<size_t>(executable.program->partitions))
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "%s is for %lld devices, and is loaded for %zu [device-count]",
+                    executable.program->name.c_str(),
+                    static_cast<long long>(executable.program->partitions),
+                    executable.devices.size());
   auto* run = new WholeRun{executable.program, executable.devices[0], executable.devices.size(),
                            {}, {}, {}};
   run->inputs.resize(count * run->devices);

@@ -1,0 +1,189 @@
+"""Damaged saved programs and executables: what is done to them, and what loaders make of them.
+
+Damage that a disk or a network does leaves the checksums as they were: every single changed byte
+must be refused. Damage under right checksums cannot be told from what was meant, but may not take a
+loader out of bounds either: it is loaded and thrown away, and not run, for code is code.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from hloom.base.diagnostics import HloError
+from hloom.compiler import compile_module
+from hloom.ir.text import parse_module
+from hloom.program.container import ContainerKind, container_sections, sealed_container
+from hloom.program.saved import KIND as PROGRAM
+from hloom.program.saved import program_from_bytes, program_to_bytes
+from hloom.runtime.deployment import Deployment
+from hloom.runtime.executor import Executor
+from hloom.runtime.native import LoadedObjects
+from hloom.runtime.pjrt_saved import KIND as EXECUTABLE
+from hloom.runtime.pjrt_saved import executable_sections, sealed_executable
+from tests.plugin.pjrt_table import Failed, Table
+
+TEXTS = (
+    """HloModule elementwise
+ENTRY e {
+  p = f32[64] parameter(0)
+  c = f32[64] constant({NUMBERS})
+  ROOT r = f32[64] add(p, c)
+}""".replace("NUMBERS", ", ".join(map(str, range(64)))),
+    """HloModule several, input_output_alias={ {1}: (1, {}, may-alias) }
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT
+}
+ENTRY e {
+  p = f32[3,50] parameter(0)
+  q = f32[7] parameter(1)
+  s = f32[3,50] sort(p), dimensions={1}, to_apply=less
+  t = f32[50,3] transpose(s), dimensions={1,0}
+  n = f32[7] negate(q)
+  ROOT r = (f32[50,3], f32[7]) tuple(t, n)
+}""",
+    """HloModule loop
+body {
+  c = (s32[], f32[9]) parameter(0)
+  n = s32[] get-tuple-element(c), index=0
+  v = f32[9] get-tuple-element(c), index=1
+  one = s32[] constant(1)
+  m = s32[] subtract(n, one)
+  w = f32[9] custom-call(v), custom_call_target="Sharding"
+  d = f32[9] add(w, w)
+  ROOT r = (s32[], f32[9]) tuple(m, d)
+}
+condition {
+  c = (s32[], f32[9]) parameter(0)
+  n = s32[] get-tuple-element(c), index=0
+  z = s32[] constant(0)
+  ROOT p = pred[] compare(n, z), direction=GT
+}
+ENTRY e {
+  n = s32[] parameter(0)
+  v = f32[9] parameter(1)
+  t = (s32[], f32[9]) tuple(n, v)
+  ROOT w = (s32[], f32[9]) while(t), condition=condition, body=body
+}""",
+)
+NUMBERS = (0, 1, 2, 7, 8, 63, 64, 255, 4096, -1, -8, 1 << 31, 1 << 32, (1 << 63) - 1, -(1 << 63))
+
+
+@cache
+def programs() -> tuple[bytes, ...]:
+    """Saved programs."""
+    made = [compile_module(parse_module(text)).program for text in TEXTS]
+    return tuple([program_to_bytes(p, {"name": p.name}) for p in made])
+
+
+@cache
+def executables() -> tuple[bytes, ...]:
+    """Saved executables of them; the last has another as its region."""
+    made: list[bytes] = []
+    for data in programs():
+        executor = Executor(program_from_bytes(data), 1)
+        regions = made[:1] if len(made) + 1 == len(TEXTS) else []
+        deployment = Deployment("fingerprint", frozenset())
+        made.append(sealed_executable(executor, deployment, b"{}", b"", b"module", regions))
+    return tuple(made)
+
+
+def loaded_here(data: bytes) -> None:
+    """Load a saved program as the compile cache does, its code too."""
+    LoadedObjects(program_from_bytes(data).objects)
+
+
+@cache
+def _client() -> tuple[Table, int]:
+    table = Table()
+    raw, count = table.options(cpu_device_count=8)
+    client = table.call("Client_Create", create_options=raw, num_options=count)("client")
+    table.held.clear()
+    return table, client
+
+
+def loaded_natively(data: bytes) -> None:
+    """Load a saved executable where there is no compiler. Raises `HloError`."""
+    table, client = _client()
+    try:
+        made = table.call(
+            "Executable_DeserializeAndLoad",
+            client=client,
+            serialized_executable=data,
+            serialized_executable_size=len(data),
+        )("loaded_executable")
+    except Failed as error:
+        raise HloError(str(error), rule="saved-executable") from None
+    finally:
+        table.held.clear()
+    table.call("LoadedExecutable_Destroy", executable=made)
+
+
+def unpacked_here(data: bytes) -> None:
+    """Everything in a saved executable that Python reads of it but JAX's own words."""
+    sections = executable_sections(data)
+    program_from_bytes(sections.program)
+    if sections.regions:
+        unpacked_here(bytes(sections.regions))
+
+
+FORMS: dict[str, tuple[Callable[[], tuple[bytes, ...]], Callable[[bytes], None]]] = {
+    "program": (programs, loaded_here),
+    "executable": (executables, unpacked_here),
+    "native": (executables, loaded_natively),
+}
+"""What is damaged, and who loads it."""
+
+
+def changes(data: bytes, rng: random.Random) -> Iterator[bytes]:
+    """The same with one byte changed, anywhere; without end."""
+    wrong = bytearray(data)
+    while True:
+        at, was = rng.randrange(len(data)), 0
+        was = wrong[at]
+        wrong[at] = was ^ rng.randrange(1, 256)
+        yield bytes(wrong)
+        wrong[at] = was
+
+
+def is_refused(load: Callable[[bytes], None], data: bytes) -> bool:
+    """Whether a loader says that these bytes are not what it reads."""
+    try:
+        load(data)
+    except HloError:
+        return True
+    return False
+
+
+def resealed(data: bytes, rng: random.Random) -> bytes:
+    """The same with something else in it, and the right checksums of that."""
+    kind = PROGRAM if data.startswith(PROGRAM.magic) else EXECUTABLE
+    sections = [bytes(s) for s in container_sections(kind, data)]
+    at = rng.choice([k for k, s in enumerate(sections) if s])
+    sections[at] = _damaged_section(kind, sections[at], rng)
+    nested = [k for k, s in enumerate(sections) if s[:8] in (PROGRAM.magic, EXECUTABLE.magic)]
+    return sealed_container(kind, [[s] for s in sections], nested)
+
+
+def _damaged_section(kind: ContainerKind, section: bytes, rng: random.Random) -> bytes:
+    if section[:8] in (PROGRAM.magic, EXECUTABLE.magic) and rng.random() < 0.9:
+        return resealed(section, rng)
+    made = bytearray(section)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        place = rng.randrange(len(made))
+        how = rng.randrange(5)
+        if how == 0 and len(made) > 8:
+            place &= ~7  # numbers of 64 bits stand so in the native part
+            struct.pack_into("<q", made, min(place, len(made) - 8), rng.choice(NUMBERS))
+        elif how == 1:
+            del made[place : place + rng.choice((1, 8, 64, len(made)))]
+            made = made or bytearray(1)
+        elif how == 2:
+            made[place:place] = rng.randbytes(rng.choice((1, 8, 64)))
+        else:
+            made[place] = rng.choice((0, 1, 0x30, 0x39, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    return bytes(made)

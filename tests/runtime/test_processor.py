@@ -1,0 +1,101 @@
+"""Programs for other processors are refused by the names of what is missing, everywhere."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.machine import Machine
+from hloom.ir.copy import copy_module
+from hloom.program.program import Processor
+from hloom.program.saved import program_from_bytes, program_to_bytes
+from hloom.runtime.cache import ProgramCache
+from hloom.runtime.executor import Executor
+from hloom.runtime.processor_identity import missing_features
+from hloom.targets.cpu.options import cpu_target
+from hloom.targets.cpu.target import CpuTarget
+
+TEXT = """HloModule m
+ENTRY e {
+  p = f16[64] parameter(0)
+  ROOT r = f16[64] add(p, p)
+}
+"""
+HERE = Machine.host()
+
+
+def compiled_for(machine):
+    return CpuTarget(machine).compile(copy_module(hloom.parse(TEXT))).program
+
+
+def test_nothing_is_missing_here():
+    program = hloom.compile(hloom.parse(TEXT)).program
+    assert program.processor == Processor(HERE.triple, HERE.cpu, HERE.required)
+    assert missing_features(program.processor) == ""
+    assert program_from_bytes(program_to_bytes(program)).processor == program.processor
+
+
+def foreign_machines():
+    """Machines of this architecture with something that this one lacks."""
+    if not HERE.is_x86:
+        return [Machine.of("x86_64-unknown-linux-gnu", "x86-64-v3")]
+    found = []
+    for cpu in ("sapphirerapids", "graniterapids"):
+        machine = Machine.of(HERE.triple, cpu)
+        if missing_features(Processor(machine.triple, cpu, machine.required)):
+            found.append(machine)
+    if not HERE.has("sse4a"):
+        found.append(Machine.of(HERE.triple, "x86-64", "+sse4a"))
+    return [*found, Machine.of("aarch64-unknown-linux-gnu", "generic")]
+
+
+@pytest.mark.parametrize("machine", foreign_machines(), ids=lambda m: m.cpu)
+def test_a_program_for_more_than_there_is_is_refused_by_name(machine):
+    program = compiled_for(machine)
+    lacking = [
+        f for f in machine.required if missing_features(Processor(machine.triple, "", (f,)))
+    ] or ["architecture"]
+    assert lacking
+    for each in (program, program_from_bytes(program_to_bytes(program))):
+        with pytest.raises(HloError, match="was compiled for processors with") as told:
+            Executor(each, 1)
+        assert told.value.rule == "processor"
+        assert lacking[0] in told.value.message
+
+
+def test_features_of_another_time_are_refused():
+    processor = Processor(HERE.triple, "", (*HERE.required, "of-the-future"))
+    assert missing_features(processor) == "of-the-future (not known here)"
+    program = replace(hloom.compile(hloom.parse(TEXT)).program, processor=processor)
+    with pytest.raises(HloError, match="of-the-future"):
+        Executor(program, 1)
+
+
+def test_a_program_for_less_runs():
+    capped = HERE.capped("SSE4_2") if HERE.is_x86 else Machine.of(HERE.triple)
+    (found,) = Executor(compiled_for(capped), 1).run([np.ones(64, np.float16)])
+    assert (np.asarray(found) == 2).all()
+
+
+def test_the_cache_takes_a_wrong_processor_for_a_miss(tmp_path, caplog):
+    cache, parts = ProgramCache(tmp_path), {"program": "p"}
+    program = cpu_target(hloom.Options()).compile(copy_module(hloom.parse(TEXT))).program
+    assert program.processor is not None
+    wrong = program.processor._replace(features=("avx512fp16", "of-the-future"))
+    cache.put(parts, replace(program, processor=wrong))
+    with caplog.at_level(logging.INFO, "hloom"):
+        assert cache.get(parts) is None
+    assert "of-the-future" in caplog.text
+    assert cache.info().entries == 0
+    cache.put(parts, program)
+    assert cache.get(parts) == program
+
+
+def test_targets_say_what_they_are_for():
+    target = cpu_target(hloom.Options())
+    program = target.compile(copy_module(hloom.parse(TEXT))).program
+    assert program.processor is not None
+    assert program.processor.architecture == HERE.architecture
