@@ -321,9 +321,9 @@ struct Facts {
   hl_pjrt_program raw{};
 };
 
+// What a block holds at least: a region computes shards, other programs whole arrays.
 int64_t bytes_of_result(const hl_pjrt_result& r) {
-  auto type = static_cast<PJRT_Buffer_Type>(r.type);
-  return r.whole != nullptr ? bytes_of(type, r.whole, r.rank) : bytes_of(type, r.dims, r.rank);
+  return bytes_of(static_cast<PJRT_Buffer_Type>(r.type), r.dims, r.rank);
 }
 
 // Whether shards lie in their whole arrays.
