@@ -338,6 +338,7 @@ OTHER_RULES = {
     "scan": "A scan that becomes a loop has fewer than 2^31 steps.",
     "rng-type": "Random values are drawn of types that have them.",
     "root-shape": "A computation returns what its signature says.",
+    "processor": "This processor has every feature that a program's machine code was made for.",
     "saved-program": "The bytes of a saved program are whole, and of this version of hloom.",
     "scale": "A scale divides the dimensions of what it scales; one of rank 0 is 1.",
     "schedule": "A module is scheduled before its memory is planned.",

@@ -127,51 +127,6 @@ def address(table, buffer):
     return table.call("Buffer_UnsafePointer", buffer=buffer)("buffer_pointer", ctypes.c_uint64)
 
 
-@pytest.mark.parametrize("offset", [0, 4, 8, 16, 32, 48, 60])
-@pytest.mark.parametrize("semantics", [0, 1, 2, 3])
-def test_memory_of_the_host_is_shared_from_64_bytes_on(table, client, offset, semantics):
-    """Semantics 2 and 3 allow it; what is not shared is a copy, made before the call returns."""
-    given = placed(X, offset)
-    buffer = put(table, client, given, host_buffer_semantics=semantics)
-    is_shared = offset == 0 and semantics >= 2
-    assert (address(table, buffer) == given.ctypes.data) is is_shared
-    given += 1
-    assert np.array_equal(host(table, buffer), X + 1 if is_shared else X)
-    assert address(table, buffer) % 16 == 0
-
-
-def test_arrays_that_cannot_be_are_refused(table, client):
-    def made(dims, kind=F32, **more):
-        return table.call(
-            "Client_BufferFromHostBuffer",
-            client=client,
-            data=X.ctypes.data,
-            type=kind,
-            dims=longs(*dims),
-            num_dims=len(dims),
-            **more,
-        )("buffer")
-
-    for dims in ((-1,), (2, -2), (1 << 40, 1 << 40), (1 << 62, 2), (0, 1 << 40, 1 << 40)):
-        with pytest.raises(Failed, match=r"\[dimensions\]"):
-            made(dims)
-    for kind in (0, 32, 1000):
-        with pytest.raises(Failed, match=r"\[dtype\]"):
-            made((3,), kind)
-    with pytest.raises(Failed, match=r"1 strides for an array of 2 dimensions \[strides\]"):
-        made((3, 4), byte_strides=longs(4), num_byte_strides=1)
-    whole = made((3, 4))
-    for dims in ((1 << 62, 3), (-3, -4)):
-        with pytest.raises(Failed, match=r"\[dimensions\]"):
-            table.call(
-                "Buffer_Bitcast",
-                buffer=whole,
-                element_type=F32,
-                dims=longs(*dims),
-                num_dims=len(dims),
-            )
-
-
 def test_layouts_that_leave_gaps_or_repeat_are_refused(table, client):
     for layout in (tiled(table, 0, 0), tiled(table, 1), strided(table, 16, 8), strided(table, 4)):
         with pytest.raises(Failed, match=r"a buffer's layout .* \[layout\]"):
