@@ -16,7 +16,7 @@ from hloom.codegen.attention import attention_kernel, body_attention
 from hloom.codegen.tile import Body, Emitted
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import STACK_LIMIT
-from hloom.targets.cpu.lower.dot import hero_kernel
+from hloom.targets.cpu.lower.families import family_of
 from tests.codegen.products import agrees
 from tests.codegen.test_attention import module as attention_module
 from tests.codegen.test_gemm import module as dot_module
@@ -35,6 +35,14 @@ def scratch_bytes(emitted: Emitted) -> int:
     return sum(-(-n // 64) * 64 for n in sizes)
 
 
+def kernel_of(i: Instruction, vector_bytes: int) -> Emitted:
+    """The kernel of a product that stands alone."""
+    body = Body.of(i)
+    family, form = family_of(body, vector_bytes)
+    [emitted] = family.write(body, form, vector_bytes)
+    return emitted
+
+
 def hero(text: str) -> Instruction:
     return hloom.parse(text).entry.root
 
@@ -50,7 +58,7 @@ def test_products(number: int) -> None:
     batch = rng.choice(("", "", "1,", "3,"))
     i = hero(dot_module(m, k, n, order, of, batch))
     for vector_bytes in VECTORS:
-        taken = scratch_bytes(hero_kernel(Body.of(i), i, vector_bytes))
+        taken = scratch_bytes(kernel_of(i, vector_bytes))
         assert taken <= STACK_LIMIT, (m, k, n, order, of, batch, vector_bytes)
 
 
@@ -99,7 +107,7 @@ def test_depthwise(image: tuple[int, int], kernel: tuple[int, int], dilation: in
     )
     i = hero(text.replace("OUT", f"{out[0]},{out[1]}"))
     for vector_bytes in VECTORS:
-        assert scratch_bytes(hero_kernel(Body.of(i), i, vector_bytes)) <= STACK_LIMIT
+        assert scratch_bytes(kernel_of(i, vector_bytes)) <= STACK_LIMIT
 
 
 @pytest.mark.parametrize(

@@ -41,17 +41,17 @@ def watch(counted: Counter[str]) -> None:
         return lambda _, __: text
 
     rooms = "targets.cpu.lower"
-    around(f"{rooms}.elementwise", "column_kernel", plain("columns"))
-    around(f"{rooms}.elementwise", "cross_kernel", plain("crosswise"))
-    around(f"{rooms}.elementwise", "cumulative_kernel", plain("cumulative"))
-    around(f"{rooms}.elementwise", "concatenate_kernel", plain("concatenate"))
-    around(f"{rooms}.call", "attention_kernel", plain("attention"))
+    around(f"{rooms}.families", "column_kernel", plain("columns"))
+    around(f"{rooms}.families", "cross_kernel", plain("crosswise"))
+    around(f"{rooms}.families", "cumulative_kernel", plain("cumulative"))
+    around(f"{rooms}.families", "concatenate_kernel", plain("concatenate"))
+    around(f"{rooms}.families", "attention_kernel", plain("attention"))
     around(f"{rooms}.control", "whole_loop", lambda _, made: "whole loop" if made else "")
     around(f"{rooms}.gather", "scatter_kernel", plain("scatter"))
     around(f"{rooms}.gather", "select_and_scatter_kernel", plain("select-and-scatter"))
     around("codegen.loops", "sequence_kernel", plain("sequence"))
     around("codegen.loops", "one_nest", lambda _, made: made and _nest(made))
-    around(f"{rooms}.dot", "depthwise_kernel", lambda given, _: _depthwise(given[1]))
+    around(f"{rooms}.families", "depthwise_kernel", lambda given, _: _depthwise(given[1]))
     _watch_products(counted)
     _watch_decisions(counted)
 

@@ -112,7 +112,7 @@ _SIZES: dict[str, dict[str, str]] = {
     },
     "passes.normalize.reshape_mover": {"MOST_CONSTANT_ELEMENTS": "elements"},
     "passes.simplify.cse": {"MOST_CONSTANT_ELEMENTS": "elements"},
-    "targets.cpu.lower.dot": {"SMALL_FLOPS": "flops", "TINY_SIZE": "dimension"},
+    "targets.cpu.lower.families": {"SMALL_FLOPS": "flops", "TINY_SIZE": "dimension"},
 }
 
 _FIELDS: dict[str, dict[str, str]] = {

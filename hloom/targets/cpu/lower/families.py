@@ -159,3 +159,12 @@ FAMILIES = (
     ),
 )
 """In the order in which they are asked."""
+
+
+def family_of(body: Body, vector_bytes: int) -> tuple[Family, Any]:
+    """The first family that is for a body, and what it goes by."""
+    for family in FAMILIES:
+        form = family.form(body, vector_bytes)
+        if form is not None:
+            return family, form
+    raise AssertionError("loops are for every body")
