@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hloom.base.diagnostics import HloError
+from hloom.ir.async_chain import argument, async_start_of
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -208,12 +209,19 @@ class Dataflow:
                 if c is parameter.parent:
                     yield self.sets.get(caller.operands[k + 1], {})
         else:
-            yield self.sets.get(caller.operands[number], {})
+            yield self.sets.get(argument(caller, number), {})
 
     def _asynchronous(self, i: Instruction, of: list[Sets]) -> Sets:
         if i.opcode == "async-update":
-            return dict(of[0])
+            out = dict(of[0])
+            bound = len(i.operands[0].shape.elements[0].elements)
+            for k, sets in enumerate(of[1:]):
+                out |= {(0, bound + k, *p): s for p, s in sets.items()}
+            return out
         if i.opcode == "async-done":
+            start = async_start_of(i)
+            if self.through_calls and start is not None:
+                return dict(self.sets.get(start.called[0].root, {}))
             return _under(of[0], (1,))
         out = self._own(i)
         for k, sets in enumerate(of):

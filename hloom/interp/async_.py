@@ -1,7 +1,9 @@
 """Meanings of operations in two halves: the first half does the work, the second hands it on.
 
 An async-start runs its computation at once: the result is the same, since nobody may look at it
-before the done, and collectives and transfers inside meet the other devices there (IR-13).
+before the done, and collectives and transfers inside meet the other devices there (IR-13). Where
+updates bind the rest of its operands, the last of them runs it, or the done where the shape has no
+room for the result before.
 """
 
 from __future__ import annotations
@@ -13,14 +15,41 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.frame import Enter, Frame
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, zero
+from hloom.ir.computation import Computation
+from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
+from hloom.ir.async_chain import async_start_of
 
 
 @MEANING.of("async-start")
 def async_start(i: Instruction, frame: Frame, *inputs: Value) -> Generator[Enter, Any, Value]:
     """((inputs), result, contexts...)."""
-    result = yield Enter(i.called[0], inputs)
-    return (inputs, result, *contexts(i))
+    return (yield from _step(i, i.called[0], inputs, contexts(i)))
+
+
+def _step(
+    i: Instruction, body: Computation, inputs: tuple[Value, ...], rest: tuple[Value, ...]
+) -> Generator[Enter, Any, Value]:
+    """The value of a start or update: with the result once it can be had and has a place."""
+    if not has_result(i, body):
+        return (inputs, (), *rest)
+    result = yield Enter(body, inputs)
+    return (inputs, result, *rest)
+
+
+def has_result(i: Instruction, body: Computation) -> bool:
+    """Whether a start or update has bound all operands and its shape holds the whole result."""
+    bound, result = i.shape.elements[:2]
+    full = len(bound.elements) == len(body.parameters)
+    return full and compatible(result, body.root.shape)
+
+
+def body_of(i: Instruction) -> Computation:
+    """The computation that the start of an update's or done's chain calls."""
+    start = async_start_of(i)
+    if start is None:
+        raise EvalError("the operand is not the value of a start operation")
+    return start.called[0]
 
 
 def contexts(i: Instruction) -> tuple[Value, ...]:
@@ -29,12 +58,21 @@ def contexts(i: Instruction) -> tuple[Value, ...]:
 
 
 @MEANING.of("async-update")
-def async_update(i: Instruction, frame: Frame, x: Value) -> Value:
-    return x
+def async_update(
+    i: Instruction, frame: Frame, x: Value, *inputs: Value
+) -> Generator[Enter, Any, Value]:
+    """The value so far with further operands; with the result once that can be had."""
+    body = body_of(i)
+    if not isinstance(x, tuple) or len(x) < 2 or has_result(i.operands[0], body):
+        return x
+    return (yield from _step(i, body, (*x[0], *inputs), x[2:]))
 
 
 @MEANING.of("async-done")
-def async_done(i: Instruction, frame: Frame, x: Value) -> Value:
+def async_done(i: Instruction, frame: Frame, x: Value) -> Generator[Enter, Any, Value]:
+    body = body_of(i)
+    if isinstance(x, tuple) and len(x) > 1 and not has_result(i.operands[0], body):
+        return (yield Enter(body, x[0]))
     return started_result(x)
 
 

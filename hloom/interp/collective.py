@@ -161,12 +161,18 @@ def all_to_all(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
 
 @MEANING.of("collective-broadcast")
 def collective_broadcast(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
-    """Devices in no group get zeros."""
+    """Devices in no group get zeros. Of several roots that differ, each device reads its own."""
     group = members(i, frame)
+    data, roots = inputs, [0] * len(inputs)
+    if i.attrs.has_dynamic_root:
+        data, roots = inputs[:-1], inputs[-1].tolist()
     if group is None:
-        return _result(i, [np.zeros_like(x) for x in inputs])
+        return _result(i, [np.zeros_like(x) for x in data])
     given = yield Meet(i, i, group, inputs)
-    return _result(i, list(given[group[0]]))
+    for root in roots:
+        if not 0 <= root < len(group):
+            raise EvalError(f"root {root} is none of the {len(group)} devices of the group")
+    return _result(i, [given[group[root]][k] for k, root in enumerate(roots)])
 
 
 @MEANING.of("ragged-all-to-all")

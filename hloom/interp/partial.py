@@ -27,6 +27,7 @@ from hloom.interp.values import (
     to_literal,
     value_bytes,
 )
+from hloom.ir.async_chain import argument
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.types.literal import Literal
@@ -191,7 +192,7 @@ def caller_value(parameter: Instruction) -> Instruction:
     (caller,) = computation.callers
     number = parameter.attrs.number
     if caller.opcode in _CALLS:
-        return caller.operands[number]
+        return argument(caller, number)
     if caller.opcode == "conditional":
         return caller.operands[1 + caller.called.index(computation)]
     raise EvalError(

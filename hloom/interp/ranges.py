@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from hloom.base.registry import Registry
+from hloom.ir.async_chain import argument, async_start_of
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 
@@ -271,7 +272,8 @@ def _origins(i: Instruction, path: Path) -> list[Leaf]:
     if opcode in _CALLS:
         return [(i.called[0].root, path)]
     if opcode == "async-done":
-        return [(operands[0].called[0].root, path)] if operands[0].called else []
+        start = async_start_of(i)
+        return [(start.called[0].root, path)] if start is not None else []
     if opcode == "while":
         return [(operands[0], path)]
     if opcode == "conditional":
@@ -291,7 +293,9 @@ def _passed_in(parameter: Instruction) -> Iterator[Instruction]:
     """The operands of all callers that a parameter may stand for."""
     number = parameter.attrs.number
     for caller in parameter.parent.callers:
-        if caller.opcode in _CALLS and number < len(caller.operands):
+        if caller.opcode == "async-start":
+            yield argument(caller, number)
+        elif caller.opcode in _CALLS and number < len(caller.operands):
             yield caller.operands[number]
         elif caller.opcode == "while":
             yield caller.operands[0]

@@ -237,11 +237,11 @@ class Builder:
     def async_update(
         self,
         x: Instruction,
-        *,
+        *inputs: Instruction,
         shape: ShapeLike | None = ...,
         name: str | None = ...,
     ) -> Instruction:
-        """The same asynchronous operation, a step later."""
+        """The same asynchronous operation, a step later; inputs are further ones of its computation."""
         ...
     def atan2(
         self,
@@ -390,10 +390,11 @@ class Builder:
         *inputs: Instruction,
         channel_id: int | None = ...,
         replica_groups: ReplicaGroups = ...,
+        has_dynamic_root: bool = ...,
         shape: ShapeLike | None = ...,
         name: str | None = ...,
     ) -> Instruction:
-        """The input of the first device of the group."""
+        """The input of the first device of the group; with has_dynamic_root the last operand says for"""
         ...
     def collective_permute(
         self,

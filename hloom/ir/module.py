@@ -31,6 +31,8 @@ class Module:
         self.buffer_donors: Any = None
         self.alias_passthrough_parameters = False
         self.origin_recovery_table: str | None = None
+        self.debug_attributes: str | None = None
+        """What is logged of which values of the old program, as text."""
         self.replica_count = 1
         self.num_partitions = 1
         self.use_spmd_partitioning = False

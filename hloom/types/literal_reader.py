@@ -20,6 +20,8 @@ _TOKEN: Final = re.compile(
 _INTEGER: Final = re.compile(r"-?\d+(?![\w.])")
 _PRED: Final = re.compile(r"(?:true|false|-?\d+)(?![\w.])")
 _ELIDED: Final = re.compile(r"\{[ \t\r\n]*\.\.\.[ \t\r\n]*\}")
+LARGEST_SPLAT: Final = 1 << 31
+"""Bytes of a constant whose text is one number; memory must not be had for a few characters."""
 _TOKEN_VALUE: Final = re.compile(r"token(?:\[\])?")
 
 
@@ -88,7 +90,12 @@ class LiteralReader:
             self.position = match.end()
 
     def array(self, shape: Shape) -> np.ndarray[Any, Any]:
-        """The elements of an array shape, in numpy form."""
+        """The elements of an array shape, in numpy form.
+
+        One number without braces stands for an array of it, as newer XLA writes it.
+        """
+        if shape.dims and not self.text.startswith("{", self.skipped()):
+            return self.splat(shape)
         if shape.size > len(self.text) - self.position:
             # Checked before the memory is taken: a wrong size must not cost terabytes.
             raise self.error(f"{shape.size} elements are expected, more than the text can hold")
@@ -126,6 +133,16 @@ class LiteralReader:
                 found[count] = self.element(shape.dtype)
                 count += 1
 
+    def splat(self, shape: Shape) -> np.ndarray[Any, Any]:
+        """An array that has one number everywhere."""
+        size_bytes = shape.size * shape.dtype.numpy.itemsize
+        if size_bytes > LARGEST_SPLAT:
+            raise self.error(
+                f"a constant of {size_bytes} bytes is too large to be held; "
+                "broadcast a scalar constant instead"
+            )
+        return np.full(shape.dims, self.element(shape.dtype), shape.dtype.numpy)
+
     def count_one(self, filled: list[int], level: int, shape: Shape) -> None:
         if filled[level] == shape.dims[level]:
             raise self.error(f"dimension {level} has only {shape.dims[level]} elements")
@@ -158,6 +175,8 @@ class LiteralReader:
             return token == "true" or (token != "false" and token.strip("-0") != "")
         low, high = integer_range(dtype)
         value = int(token) if len(token) < 30 else high + 1
+        if dtype is U64 and -(1 << 63) <= value < 0:
+            value += 1 << 64  # XLA reads 64 bits of either sign: -1 is all ones
         if not low <= value <= high:
             raise self.error(f"{token[:40]} is out of the range {low}..{high} of {dtype.name}")
         wide, store = (np.uint64, U64) if dtype.is_unsigned_int else (np.int64, S64)

@@ -164,8 +164,8 @@ def _parse_leaf(reader: LiteralReader, shape: Shape) -> Literal:
         raise reader.error(f"a literal of {shape.text} has no known size")
     if shape.dims and reader.take_elided():
         return Literal.elided(shape)
-    if shape.size > _SMALL:
-        found = _read_at_once(reader.text, reader.skipped(), shape)
+    if shape.size > _SMALL and reader.text.startswith("{", reader.skipped()):
+        found = _read_at_once(reader.text, reader.position, shape)
         if found is not None:
             array, reader.position = found
             return Literal(shape, array)

@@ -141,7 +141,10 @@ def collective_permute(scope: Scope, op: Any) -> Instruction | list[Instruction]
 
 @IMPORT.of("stablehlo.collective_broadcast")
 def collective_broadcast(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    return _exchanged(scope, op, "collective-broadcast", **common(scope, op, has_global=False))
+    given = common(scope, op, has_global=False)
+    if "has_dynamic_root" in op.attributes:
+        given["has_dynamic_root"] = bool(op.attributes["has_dynamic_root"].value)
+    return _exchanged(scope, op, "collective-broadcast", **given)
 
 
 @IMPORT.of("stablehlo.replica_id")

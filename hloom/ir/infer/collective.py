@@ -15,6 +15,7 @@ from hloom.ir.infer.compare import (
     must_match,
 )
 from hloom.ir.op import ShapeError
+from hloom.types.dtype import S32
 from hloom.types.shape import UNBOUNDED, Shape, shape, tuple_shape
 
 
@@ -33,6 +34,18 @@ def _arrays(inputs: Sequence[Shape], what: str) -> None:
 def all_reduce(inputs: Sequence[Shape], what: str) -> Shape:
     _arrays(inputs, what)
     return bundle(inputs)
+
+
+def collective_broadcast(operands: Sequence[Shape], has_dynamic_root: bool) -> Shape:
+    """The inputs; without the last operand where that names the roots."""
+    if not has_dynamic_root:
+        return all_reduce(operands, "collective-broadcast")
+    if len(operands) < 2:
+        raise ShapeError("has_dynamic_root needs an input and, behind the inputs, their roots")
+    *inputs, roots = operands
+    if not compatible(roots, shape(S32, (len(inputs),))):
+        raise ShapeError(f"the roots must be s32[{len(inputs)}], not {roots.bare}")
+    return all_reduce(inputs, "collective-broadcast")
 
 
 def _one_dimension(dimensions: Sequence[int], x: Shape) -> int:

@@ -82,20 +82,66 @@ def add_dependency(x: Shape, token: Shape) -> Shape:
 def check_async_start(
     given: Shape, inputs: Sequence[Shape], called: Sequence[ProgramShape]
 ) -> None:
-    """The shape is ((operands), result, contexts...) of the wrapped computation."""
+    """The shape is ((operands), result, contexts...) of the wrapped computation, or the first few
+    of its operands and results."""
     expect_tuple(given, "the shape of async-start", 2)
     operands = given.elements[0]
     parameters = tuple_shape(p.bare for p in called[0].parameters)
-    if not compatible(operands, parameters):
+    if not operands.is_tuple or not begins(operands, parameters):
         raise ShapeError(
             f"the wrapped computation takes {parameters}, but the shape begins with {operands.bare}"
         )
-    if not compatible(given.elements[1], called[0].result):
+    if not begins(given.elements[1], called[0].result):
         raise ShapeError(
             f"the wrapped computation returns {called[0].result.bare}, but the second element "
             f"is {given.elements[1].bare}"
         )
-    check_arguments(called[0], inputs, "the wrapped computation")
+    _check_bound(operands.elements, inputs)
+
+
+def begins(part: Shape, whole: Shape) -> bool:
+    """Whether a shape is the whole one, or a tuple of the first few of its elements (or none)."""
+    if compatible(part, whole):
+        return True
+    if not part.is_tuple:
+        return False
+    few = whole.elements[: len(part.elements)]  # an array or token has none
+    return len(few) == len(part.elements) and all(map(compatible, part.elements, few))
+
+
+def _check_bound(shapes: Sequence[Shape], inputs: Sequence[Shape]) -> None:
+    """Raise unless the elements of a shape that stand for new operands are those."""
+    if len(shapes) != len(inputs):
+        raise ShapeError(f"the shape binds {len(shapes)} operands, but {len(inputs)} are given")
+    for k, (part, x) in enumerate(zip(shapes, inputs)):
+        if not compatible(part, x):
+            raise ShapeError(f"operand {k} is {x.bare}, but the shape has {part.bare} for it")
+
+
+def async_update(x: Shape, inputs: Sequence[Shape]) -> Shape:
+    expect_tuple(x, "the operand of async-update", 2)
+    bound = (*(p.bare for p in x.elements[0].elements), *(s.bare for s in inputs))
+    return tuple_shape((tuple_shape(bound), *(p.bare for p in x.elements[1:])))
+
+
+def check_async_update(given: Shape, x: Shape, inputs: Sequence[Shape]) -> None:
+    """What was bound and computed before stays; new operands follow."""
+    expect_tuple(x, "the operand of async-update", 2)
+    expect_tuple(given, "the shape of async-update", 2)
+    before, bound = x.elements[0], given.elements[0]
+    if not bound.is_tuple or not begins(before, bound):
+        raise ShapeError(f"the shape begins with {bound.bare}, but before it was {before.bare}")
+    _check_bound(bound.elements[len(before.elements) :], inputs)
+    if not begins(x.elements[1], given.elements[1]):
+        raise ShapeError(f"the result is {given.elements[1].bare} after {x.elements[1].bare}")
+    if not compatible(tuple_shape(given.elements[2:]), tuple_shape(x.elements[2:])):
+        raise ShapeError(f"the contexts of {given.bare} are not those of {x.bare}")
+
+
+def check_async_done(given: Shape, x: Shape) -> None:
+    expect_tuple(x, "the operand of async-done", 2)
+    if not begins(x.elements[1], given):
+        raise ShapeError(f"the shape is {given.bare} but must be {x.elements[1].bare}")
 
 
 def async_start(inputs: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape:

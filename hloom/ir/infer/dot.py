@@ -8,6 +8,7 @@ from hloom.ir.infer.compare import (
     expect_array,
     expect_dimensions,
     higher_precision,
+    same_sizes,
     sizes_fit,
 )
 from hloom.ir.op import ShapeError
@@ -50,8 +51,8 @@ def dot(dims: Any, lhs: Shape, rhs: Shape, rhs_group_dims: Sequence[int] = ()) -
 def ragged_dot(dims: Any, lhs: Shape, rhs: Shape, group_sizes: Shape) -> Shape:
     """The result of a ragged dot in the three modes: ragged m, ragged k, ragged batch."""
     expect_array(group_sizes, "group_sizes")
-    if group_sizes.rank != 1:
-        raise ShapeError(f"group_sizes must have one dimension, not {group_sizes.bare}")
+    if group_sizes.rank < 1:
+        raise ShapeError(f"group_sizes must have a dimension, not {group_sizes.bare}")
     groups = dims.rhs_group_dims
     result = dot(dims, lhs, rhs, groups)
     if len(dims.lhs_ragged_dims) != 1:
@@ -59,6 +60,7 @@ def ragged_dot(dims: Any, lhs: Shape, rhs: Shape, group_sizes: Shape) -> Shape:
     ragged = dims.lhs_ragged_dims[0]
     if not 0 <= ragged < lhs.rank:
         raise ShapeError(f"the ragged dimension {ragged} is not one of {lhs.bare}")
+    _check_group_sizes(dims, lhs, group_sizes)
     for d in groups:
         if not 0 <= d < rhs.rank:
             raise ShapeError(f"the group dimension {d} is not one of {rhs.bare}")
@@ -68,16 +70,42 @@ def ragged_dot(dims: Any, lhs: Shape, rhs: Shape, group_sizes: Shape) -> Shape:
         if groups:
             raise ShapeError("rhs has no group dimension when a batch or contracting one is ragged")
         if ragged in dims.lhs_contracting_dims:
-            dynamic = (group_sizes.is_dynamic_dim(0), *(result.dynamic or [False] * result.rank))
-            return shape(result.dtype, (group_sizes.dims[0], *result.dims), None, dynamic)
+            last = group_sizes.rank - 1
+            dynamic = (group_sizes.is_dynamic_dim(last), *(result.dynamic or [False] * result.rank))
+            return shape(result.dtype, (group_sizes.dims[last], *result.dims), None, dynamic)
         return result
     if len(groups) != 1:
         raise ShapeError("rhs needs exactly one group dimension when a free dimension is ragged")
-    if not sizes_fit(group_sizes.dims[0], rhs.dims[groups[0]]):
+    if not sizes_fit(group_sizes.dims[-1], rhs.dims[groups[0]]):
         raise ShapeError(
             f"group_sizes {group_sizes.bare} must name the {rhs.dims[groups[0]]} groups of rhs"
         )
     return result
+
+
+def group_prefix(dims: Any, rank: int) -> tuple[int, ...]:
+    """The dimensions of lhs by which the sizes of the groups may differ: batch dimensions, then
+    those before the ragged one in its role."""
+    ragged = dims.lhs_ragged_dims[0]
+    batch, contracting = tuple(dims.lhs_batch_dims), tuple(dims.lhs_contracting_dims)
+    if ragged in batch:
+        return batch[: batch.index(ragged)]
+    if ragged in contracting:
+        return (*batch, *contracting[: contracting.index(ragged)])
+    free = (d for d in range(rank) if d < ragged and d not in batch and d not in contracting)
+    return (*batch, *free)
+
+
+def _check_group_sizes(dims: Any, lhs: Shape, group_sizes: Shape) -> None:
+    """Raise unless the sizes are one list of groups, or one for each place of the prefix."""
+    if group_sizes.rank == 1:
+        return
+    wanted = tuple(lhs.dims[d] for d in group_prefix(dims, lhs.rank))
+    if not same_sizes(group_sizes.dims[:-1], wanted):
+        raise ShapeError(
+            f"group_sizes {group_sizes.bare} must have one dimension, or before it those of lhs "
+            f"that stand before the ragged one: {list(wanted)}"
+        )
 
 
 def scaled_dot(dims: Any, lhs: Shape, rhs: Shape, lhs_scale: Shape, rhs_scale: Shape) -> Shape:

@@ -9,7 +9,11 @@ from hloom.types.shape import Shape
 
 @op("async-start")
 class AsyncStart:
-    """Starts calls(inputs...); shape ((inputs), outputs, contexts...)."""
+    """Starts calls(inputs...); shape ((inputs), outputs, contexts...).
+
+    The inputs may be the first few of what the computation takes, and the outputs () or the first
+    few of its results: updates bind the rest.
+    """
 
     inputs: Operands
     output_to_operand_aliasing: Aliasing = None
@@ -26,13 +30,17 @@ class AsyncStart:
 
 @op("async-update")
 class AsyncUpdate:
-    """The same asynchronous operation, a step later."""
+    """The same asynchronous operation, a step later; inputs are further ones of its computation."""
 
     x: Operand
+    inputs: Operands
 
-    def shape(self, x: Shape) -> Shape:
-        """The shape of the start."""
-        return x.bare
+    def shape(self, x: Shape, *inputs: Shape) -> Shape:
+        """The shape of x, its first element followed by the inputs."""
+        return infer.async_update(x, inputs)
+
+    def check(self, given: Shape, x: Shape, *inputs: Shape) -> None:
+        infer.check_async_update(given, x, inputs)
 
 
 @op("async-done")
@@ -44,6 +52,9 @@ class AsyncDone:
     def shape(self, x: Shape) -> Shape:
         """The second element of the start's shape."""
         return infer.async_done(x)
+
+    def check(self, given: Shape, x: Shape) -> None:
+        infer.check_async_done(given, x)
 
 
 @op("copy-start")

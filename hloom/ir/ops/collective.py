@@ -185,15 +185,18 @@ class AllToAll:
 
 @op("collective-broadcast")
 class CollectiveBroadcast:
-    """The input of the first device of the group."""
+    """The input of the first device of the group; with has_dynamic_root the last operand says for
+    each input which device of the group gives it.
+    """
 
     inputs: Operands
     channel_id: Int = None
     replica_groups: Groups = NO_GROUPS
+    has_dynamic_root: Bool = False
 
     def shape(self, *inputs: Shape) -> Shape:
-        """The shape of the input; a tuple when there are several."""
-        return infer.all_reduce(inputs, "collective-broadcast")
+        """The shape of the input; a tuple when there are several. Roots are s32[inputs]."""
+        return infer.collective_broadcast(inputs, self.has_dynamic_root)
 
 
 @op("ragged-all-to-all")

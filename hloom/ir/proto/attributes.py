@@ -192,6 +192,7 @@ ATTRIBUTES: dict[str, Codec] = {
     "iota_dimension": Codec(_first_dimension, _write_first_dimension),
     "is_associative": Codec(_read_is_associative, _write_is_associative),
     "is_composite": scalar("is_composite"),
+    "has_dynamic_root": scalar("has_dynamic_root"),
     "is_host_transfer": scalar("is_host_transfer"),
     "is_reverse": scalar("is_reverse"),
     "is_stable": scalar("is_stable"),

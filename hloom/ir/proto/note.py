@@ -24,7 +24,7 @@ _FLAG_LISTS = (
     "allow_spmd_sharding_propagation_to_parameters",
     "allow_spmd_sharding_propagation_to_output",
 )
-_TEXTS = ("origin_recovery_table",)
+_TEXTS = ("origin_recovery_table", "debug_attributes")
 _BY_ID = ("names", "modes")
 
 

@@ -72,7 +72,7 @@ def check_follower(reader: InstructionReader, draft: Draft) -> None:
     """An update or done in the short form must follow a start of the same operation."""
     wrapped = draft.wrapped
     assert wrapped
-    start = draft.operands[0] if len(draft.operands) == 1 else None
+    start = draft.operands[0] if draft.operands else None
     while start is not None and start.opcode == "async-update" and start.operands:
         start = start.operands[0]
     if start is None or start.opcode != "async-start":
@@ -142,10 +142,3 @@ def same_wrapper(a: Computation, b: Computation) -> bool:
         and [c.name for c in x.called] == [c.name for c in y.called]
         and [p.shape for p in a.parameters] == [p.shape for p in b.parameters]
     )
-
-
-def async_start_of(i: Instruction) -> Instruction | None:
-    """The async-start at the head of a chain of updates and a done."""
-    while i.opcode in ("async-update", "async-done") and i.operands:
-        i = i.operands[0]
-    return i if i.opcode == "async-start" else None

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from hloom.ir.computation import Computation
 from hloom.ir.op import OPS
 from hloom.ir.text.annotations import ANNOTATIONS
-from hloom.ir.text.async_form import async_start_of
+from hloom.ir.async_chain import async_start_of
 from hloom.ir.text.draft import Draft
+from hloom.types.literal import Literal
 from hloom.types.literal_text import parse_literal
+from hloom.types.syntax import ShapeSyntaxError
 from hloom.types.text import parse_shape
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ _RAW = (
 )
 """The text of most attribute values: braces two deep, a string, or a word."""
 ATTRIBUTE = re.compile(rf"\s*,\s*([A-Za-z_][\w.\-]*)=({_RAW})?", re.S | re.A)
+DEEPEST_TUPLE = 60
 CALLEE = re.compile(r"\s*%?([A-Za-z_][\w.\-]*)", re.A)
 
 
@@ -85,11 +88,33 @@ class AttributeReader:
 
     def read_value(self, kind: Any) -> Any:
         cursor = self.cursor
-        if kind.name != "literal":
-            return kind.parse(cursor)
-        shape, cursor.position = parse_shape(cursor.text, cursor.skip(), default_layouts=True)
+        return self.read_literal() if kind.name == "literal" else kind.parse(cursor)
+
+    def read_literal(self, depth: int = 0) -> Literal:
+        """A shape and a literal, or literals of this kind between parentheses: a tuple."""
+        cursor = self.cursor
+        if depth > DEEPEST_TUPLE:
+            cursor.fail(f"tuples nested deeper than {DEEPEST_TUPLE}")
+        start = cursor.skip()
+        if cursor.at("(") and not self.is_tuple_shape():
+            cursor.expect("(")
+            parts: list[Literal] = []
+            while not cursor.eat(")"):
+                if parts:
+                    cursor.expect(",", "or ')' in a tuple literal")
+                parts.append(self.read_literal(depth + 1))
+            return Literal.tuple(parts)
+        shape, cursor.position = parse_shape(cursor.text, start, default_layouts=True)
         literal, cursor.position = parse_literal(cursor.text, cursor.skip(), shape)
         return literal
+
+    def is_tuple_shape(self) -> bool:
+        """Whether a tuple shape stands here, and not literals: its `)` is followed by a literal."""
+        try:
+            _, end = parse_shape(self.cursor.text, self.cursor.position)
+        except ShapeSyntaxError:
+            return False
+        return self.cursor.text[end:].lstrip()[:1] == "("
 
     def read_other(self, draft: Draft, name: str, at: int) -> None:
         """Control predecessors and called computations: what depends on more than its text."""

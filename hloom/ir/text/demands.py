@@ -89,9 +89,13 @@ def _check_async(draft: Draft) -> None:
                 f"{shape or 'none'}"
             )
         return
-    before = operands[0] if len(operands) == 1 else None
+    before = operands[0] if operands else None
     if before is None or before.opcode not in ("async-start", "async-update"):
         raise ShapeError(f"{name} takes one async operation")
+    if name == "async-done" and len(operands) != 1:
+        raise ShapeError(f"{name} takes one async operation and nothing else")
+    if name == "async-update" and not is_start_shape(shape):
+        raise ShapeError(f"{name} needs a shape ((operands), result, contexts...), not {shape}")
 
 
 def is_start_shape(shape: Shape | None) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from hloom.ir.op import Field
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.values.groups import MeshReplicaGroups
+from hloom.types.literal import Literal
 from hloom.types.literal_text import show_literal
 from hloom.types.shape import Shape
 
@@ -34,7 +35,7 @@ def fields_text(
             continue
         if name == "literal":
             if type(attrs).__name__ != "Constant":
-                out += f", literal={shape_text(value.shape)} {show_literal(value)}"
+                out += f", literal={_literal_text(value, shape_text)}"
             continue
         if value == field.default and name not in ALWAYS:
             continue
@@ -47,6 +48,13 @@ def fields_text(
         else:
             out += f", {name}={field.kind.show(value)}"
     return out
+
+
+def _literal_text(literal: Literal, shape_text: Callable[[Shape], str]) -> str:
+    """A shape and a literal; of a tuple the same of each element between parentheses."""
+    if not literal.is_tuple:
+        return f"{shape_text(literal.shape)} {show_literal(literal)}"
+    return "(" + ", ".join(_literal_text(x, shape_text) for x in literal.elements) + ")"
 
 
 def _groups_text(groups: Any, options: PrintOptions) -> str:

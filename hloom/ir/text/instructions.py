@@ -25,6 +25,7 @@ from hloom.ir.text.demands import (
     check_whole,
 )
 from hloom.ir.text.draft import Draft
+from hloom.ir.text.implied_layout import with_implied_layouts
 from hloom.ir.text.operands import OperandReader
 from hloom.types.literal_text import parse_literal
 from hloom.types.shape import Shape
@@ -316,9 +317,7 @@ class InstructionReader:
             shapes = tuple(x.shape for x in draft.operands)
             signatures = tuple(c.program_shape for c in callees)
             found = op.infer(attrs, shapes, signatures)
-            if draft.shape is not None and found.compatible(draft.shape):
-                return draft.shape
-            return found.with_default_layouts()
+            return with_implied_layouts(op.name, attrs, found, draft.operands, callees)
         except ShapeError as error:
             if draft.shape is not None and len(draft.operands) == len(op.operands):
                 return draft.shape

@@ -128,15 +128,20 @@ class OperandReader:
         operand = into.names.get(match[2])
         if operand is None:
             operand = self.unknown(into, match, written)
-        if written is not None and not fits(written, operand.shape):
+        found = operand
+        while text.startswith("#", cursor.position):
+            found = self.read_element(into, found)
+        # Before `%t#1` newer XLA writes the element's shape, older the tuple's.
+        if written is not None and not (
+            fits(written, found.shape) or (found is not operand and fits(written, operand.shape))
+        ):
+            what = text[match.start(2) : cursor.position]
             cursor.fail(
-                f"operand %{operand.name} is written {written} but its shape is {operand.shape}",
+                f"operand %{what} is written {written} but its shape is {found.shape}",
                 start,
                 rule="operand-shape",
             )
-        while text.startswith("#", cursor.position):
-            operand = self.read_element(into, operand)
-        return operand
+        return found
 
     def unknown(
         self, into: Computation, match: re.Match[str], written: Shape | None

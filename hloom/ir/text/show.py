@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hloom.base.diagnostics import UsageError
+from hloom.ir.async_chain import async_start_of
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.kinds import show_boolean
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.order import canonical_order
-from hloom.ir.text.async_form import async_start_of, is_async_wrapper
+from hloom.ir.text.async_form import is_async_wrapper
 from hloom.ir.text.cursor import RESERVED, escape
 from hloom.ir.text.fields import fields_text
 from hloom.ir.text.options import PrintOptions
@@ -105,6 +106,8 @@ class Printer:
             out.append(f"frontend_attributes={module.frontend_attributes.text}")
         if module.origin_recovery_table and options.original_value:
             out.append(f"origin_recovery_table={module.origin_recovery_table}")
+        if module.debug_attributes and options.original_value:
+            out.append(f"debug_attributes={module.debug_attributes}")
         return ", ".join(out)
 
     def program_shape_text(self, shape: ProgramShape) -> str:
@@ -233,20 +236,21 @@ class Printer:
             return with_index_comments(parts)
         return ", ".join(parts)
 
-    def shaped_operand(self, x: Instruction) -> str:
+    def shaped_operand(self, x: Instruction, shape: Shape | None = None) -> str:
+        """A name behind its shape, or behind that of the element of it that is meant."""
         parts = []
         if self.options.operand_shape:
-            parts.append(self.shape_text(x.shape))
+            parts.append(self.shape_text(shape or x.shape))
         if self.options.operand_names or self.options.canonical_names:
             parts.append(self.marked(self.name(x)))
         return " ".join(parts)
 
     def compact_name(self, x: Instruction) -> str:
-        path = ""
+        path, element = "", x
         while self.compacted((x,)):
             path = f"#{x.attrs.index}{path}"
             x = x.operands[0]
-        return self.shaped_operand(x) + path
+        return self.shaped_operand(x, element.shape) + path
 
     def constant_text(self, i: Instruction) -> str:
         options, literal = self.options, i.attrs.literal

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from hloom.base.diagnostics import VerifyError
+from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.dtype import PRED
-from hloom.types.shape import Shape
+from hloom.types.shape import Shape, tuple_shape
 
 HOST_MEMORY = 5
 ORDER_ONLY = {"minor_to_major_only": True}
@@ -102,11 +103,22 @@ def _of_async_start(i: Instruction) -> Iterator[Pair]:
     for part, p, x in zip(i.shape.elements[0].elements, body.parameters, i.operands):
         yield part, p.shape, {}
         yield part, x.shape, {}
-    yield i.shape.elements[1], body.root.shape, {}
+    if compatible(i.shape.elements[1], body.root.shape):
+        yield i.shape.elements[1], body.root.shape, {}
+
+
+def _of_async_update(i: Instruction) -> Iterator[Pair]:
+    before = i.operands[0].shape
+    bound = (*before.elements[0].elements, *(x.shape for x in i.operands[1:]))
+    for part, expected in zip(i.shape.elements[0].elements, bound):
+        yield part, expected, {}
+    yield tuple_shape(i.shape.elements[2:]), tuple_shape(before.elements[2:]), {}
 
 
 def _of_async_done(i: Instruction) -> Iterator[Pair]:
-    yield i.shape, i.operands[0].shape.elements[1], {}
+    given = i.operands[0].shape.elements[1]
+    if compatible(given, i.shape):  # else the result was left open until here
+        yield i.shape, given, {}
 
 
 def _of_copy_start(i: Instruction) -> Iterator[Pair]:
@@ -142,7 +154,7 @@ _PASSED_ON = {
     "get-tuple-element": _of_element,
     "tuple": _of_tuple,
     "opt-barrier": _of_operand,
-    "async-update": _of_operand,
+    "async-update": _of_async_update,
     "while": _of_while,
     "call": _of_call,
     "fusion": _of_call,

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from hloom.base.diagnostics import VerifyError
 from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible
+from hloom.ir.infer.control import begins
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.verify.rules import VerifyOptions, broken
+from hloom.types.shape import tuple_shape
 
 # For each opcode, what its only user may be.
 FOLLOWED_BY = {
@@ -85,22 +87,40 @@ def _check_follower(i: Instruction, followers: tuple[str, ...]) -> Iterator[Veri
 
 
 def _check_chain(start: Instruction) -> Iterator[VerifyError]:
-    """Every later step has the start's shape, and the done its second element."""
+    """Every step binds operands that the computation takes; before the done all are bound, and
+    the done has the computation's result."""
+    signature = start.called[0].program_shape
+    takes = tuple_shape(p.bare for p in signature.parameters)
+    if not (len(start.shape.elements) > 1 and begins(start.shape.elements[1], signature.result)):
+        return  # the rule of shapes says so
     i = start
     while len(i.users) == 1:
+        before = i
         (i,) = i.users
+        if not (before.shape.is_tuple and len(before.shape.elements) > 1):
+            return
+        bound, result = before.shape.elements[:2]
         if i.opcode == "async-update":
-            if not compatible(i.shape, start.shape):
+            made = i.shape.elements if i.shape.is_tuple else ()
+            wrong = len(made) < 2 or not begins(made[0], takes)
+            if wrong or not begins(made[1], signature.result):
                 yield broken(
-                    "async-shape", f"the start is {start.shape.bare} but this {i.shape.bare}", i
+                    "async-shape",
+                    f"the computation takes {takes} and makes {signature.result.bare}, "
+                    f"but this is {i.shape.bare}",
+                    i,
                 )
             continue
-        if i.opcode == "async-done" and start.shape.is_tuple and len(start.shape.elements) > 1:
-            result = start.shape.elements[1]
-            if not compatible(i.shape, result):
-                yield broken(
-                    "async-shape", f"the start makes {result.bare} but this is {i.shape.bare}", i
-                )
+        if i.opcode != "async-done":
+            return
+        if not compatible(bound, takes):
+            yield broken("async-shape", f"the done needs {takes}, but {bound.bare} is bound", i)
+        elif not compatible(i.shape, signature.result):
+            yield broken(
+                "async-shape",
+                f"the computation makes {signature.result.bare} but this is {i.shape.bare}",
+                i,
+            )
         return
 
 

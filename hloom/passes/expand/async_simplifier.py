@@ -6,6 +6,7 @@ start computed. A start whose chain leaves the computation is kept.
 
 from __future__ import annotations
 
+from hloom.ir.async_chain import bound_operands
 from hloom.ir.instruction import Instruction
 from hloom.ir.order import repair_schedules
 from hloom.passes.control.flatten_call_graph import clone
@@ -56,7 +57,7 @@ class AsyncSimplifier(Expander):
             elif body.execution_thread != wanted:
                 body = clone(body, b.module)  # others run it where they are
                 body.execution_thread = wanted
-            made = b.emit("call", *start.operands, called=(body,))
+            made = b.emit("call", *bound_operands(start), called=(body,))
         made.copy_annotations(start)
         for before in start.control_predecessors:
             made.add_control_predecessor(before)

@@ -106,7 +106,10 @@ class DegenerateCollectiveElimination(Expander):
             result = _shaped(b, i.operands, i.shape.elements[1])
             source = _shaped(b, i.operands, i.shape.elements[0])
             return b.tuple(source, result, *(_zeros(b, s) for s in i.shape.elements[2:]))
-        return _shaped(b, i.operands, i.shape)
+        data = i.operands
+        if i.opcode == "collective-broadcast" and i.attrs.has_dynamic_root:
+            data = data[:-1]
+        return _shaped(b, data, i.shape)
 
     def identity(self, b: Expansion, i: Instruction) -> Instruction | None:
         module = b.module

@@ -12,6 +12,7 @@ group; a ragged batch dimension changes nothing, and gives a plain dot.
 
 from __future__ import annotations
 
+from hloom.ir.infer.dot import group_prefix
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
@@ -41,30 +42,40 @@ def plain_dot(b: Expansion, i: Instruction, x, y, numbers: tuple[Dims, Dims, Dim
 
 
 class _Runs:
-    """Where each group begins and ends along the ragged dimension, as s32[groups]."""
+    """Where each group begins and ends along the ragged dimension: s32[prefix..., groups]."""
 
     def __init__(self, b: Expansion, sizes: Instruction, rows: int) -> None:
         self.b, self.rows = b, rows
-        self.count = sizes.shape.dims[0]
+        self.dims = sizes.shape.dims
+        self.count = self.dims[-1]
         wide = b.converted(sizes, S64)
-        limit = b.full(rows, S64, (self.count,))
+        limit = b.full(rows, S64, self.dims)
         ends = b.minimum(self.running(wide), limit)
         starts = b.minimum(b.subtract(self.running(wide), wide), limit)
         self.ends, self.starts = b.converted(ends, S32), b.converted(starts, S32)
 
     def running(self, x: Instruction) -> Instruction:
-        """Sums of the elements up to each, of a short vector: by comparing positions."""
-        b, square = self.b, (self.count, self.count)
-        upto = b.compared(b.iota(S32, square, 0), b.iota(S32, square, 1), "LE")
-        spread = b.spread(x, square, (0,))
-        return b.total(b.select(upto, spread, b.full(0, x.shape.dtype, square)), (0,))
+        """Sums of the elements up to each, along a short last dimension: by comparing positions."""
+        b, last = self.b, len(x.shape.dims) - 1
+        square = (*x.shape.dims, self.count)
+        upto = b.compared(b.iota(S32, square, last), b.iota(S32, square, last + 1), "LE")
+        spread = b.spread(x, square, tuple(range(last + 1)))
+        return b.total(b.select(upto, spread, b.full(0, x.shape.dtype, square)), (last,))
 
-    def mask(self, group: int, dims: Dims, axis: int) -> Instruction:
-        """Which positions along `axis` are in the run of a group."""
-        b = self.b
+    def mask(self, group: int, dims: Dims, axis: int, prefix: Dims) -> Instruction:
+        """Which positions along `axis` are in the run of a group; `prefix` are the dimensions
+        that the leading ones of the sizes stand for."""
+        b, last = self.b, len(self.dims) - 1
         position = b.iota(S32, dims, axis)
+        order = sorted(range(last), key=prefix.__getitem__)
         start, end = (
-            b.spread(b.reshaped(b.sliced(v, 0, group, group + 1), ()), dims)
+            b.spread(
+                b.transposed(
+                    b.reshaped(b.sliced(v, last, group, group + 1), self.dims[:-1]), order
+                ),
+                dims,
+                sorted(prefix[:last]),
+            )
             for v in (self.starts, self.ends)
         )
         return b.and_(b.compared(position, start, "GE"), b.compared(position, end, "LT"))
@@ -127,10 +138,8 @@ class RaggedDotExpander(Expander):
         if i.shape.is_dynamic or any(o.shape.is_dynamic for o in i.operands):
             return None
         a, (x, y, sizes) = i.attrs, i.operands
-        if len(a.lhs_ragged_dims) != 1 or sizes.shape.rank != 1:
-            raise refuse(
-                i, "it needs one ragged dimension and sizes of one dimension", "ragged-dot"
-            )
+        if len(a.lhs_ragged_dims) != 1:
+            raise refuse(i, "it needs one ragged dimension", "ragged-dot")
         ragged = a.lhs_ragged_dims[0]
         numbers = (
             tuple(a.lhs_batch_dims),
@@ -146,6 +155,7 @@ class RaggedDotExpander(Expander):
         x, y = b.converted(x, operands), b.converted(y, operands)
         matrices = not a.lhs_batch_dims and x.shape.rank == 2 and len(a.lhs_contracting_dims) == 1
         runs = _Runs(b, sizes, x.shape.dims[ragged])
+        matrices = matrices and sizes.shape.rank == 1
         if ragged in a.lhs_contracting_dims:
             tiled = matrices and y.shape.rank == 2
             form = self.tiled_terms if tiled else self.masked_terms
@@ -213,26 +223,32 @@ class RaggedDotExpander(Expander):
         batch, contracting = (tuple(d - (d > group_axis) for d in dims) for dims in rhs)
         numbers = (lhs_batch, lhs_contracting, batch, contracting)
         free = [d for d in range(x.shape.rank) if d not in (*lhs_batch, *lhs_contracting)]
-        axis = len(lhs_batch) + free.index(i.attrs.lhs_ragged_dims[0])
+        order = [*lhs_batch, *free]  # the dimensions of lhs as they stand in the result
+        axis = order.index(i.attrs.lhs_ragged_dims[0])
+        prefix = tuple(order.index(d) for d in group_prefix(i.attrs, x.shape.rank))
         sizes = [n for d, n in enumerate(y.shape.dims) if d != group_axis]
         made = b.full(0, dtype, i.shape.dims)
         for g in range(runs.count):
             matrix = b.reshaped(b.sliced(y, group_axis, g, g + 1), sizes)
             part = plain_dot(b, i, x, matrix, numbers, dtype)
-            made = b.select(runs.mask(g, i.shape.dims, axis), part, made)
+            made = b.select(runs.mask(g, i.shape.dims, axis, prefix), part, made)
         return made
 
     def masked_terms(self, b: Expansion, i: Instruction, x, y, runs: _Runs, numbers, dtype):
         """As `tiled_terms`, for any dimensions."""
         ragged = i.attrs.lhs_ragged_dims[0]
-        y_axis = numbers[3][numbers[1].index(ragged)]
+        at = numbers[1].index(ragged)
+        y_axis = numbers[3][at]
+        prefixes = (*numbers[0], *numbers[1][:at]), (*numbers[2], *numbers[3][:at])
         parts = []
         for g in range(runs.count):
             lhs, rhs = (
                 b.select(
-                    runs.mask(g, v.shape.dims, axis), v, b.full(0, v.shape.dtype, v.shape.dims)
+                    runs.mask(g, v.shape.dims, axis, prefix),
+                    v,
+                    b.full(0, v.shape.dtype, v.shape.dims),
                 )
-                for v, axis in ((x, ragged), (y, y_axis))
+                for v, axis, prefix in ((x, ragged, prefixes[0]), (y, y_axis, prefixes[1]))
             )
             part = plain_dot(b, i, lhs, rhs, numbers, dtype)
             parts.append(b.reshaped(part, (1, *part.shape.dims)))
