@@ -66,7 +66,7 @@ def empty(i: Instruction, frame: Frame, *inputs: Value) -> Value:
     return zero(i.shape)
 
 
-@TARGETS.of("xla.sdy.ShardingGroup", "xla.sdy.FunctionResultSharding")
+@TARGETS.of("xla.sdy.ShardingGroup", "xla.sdy.FunctionResultSharding", "control_dep")
 def annotation(i: Instruction, frame: Frame, *inputs: Value) -> Value:
     """Says something of its operand and has no value, or passes it on."""
     if i.shape.is_tuple and not i.shape.elements:

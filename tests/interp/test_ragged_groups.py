@@ -75,6 +75,7 @@ def test_groups_of_several_dimensions(name):
 def test_sizes_of_other_dimensions_are_refused():
     text = """ENTRY e { p0 = f32[7,5,3] parameter(0) p1 = f32[4,3,6] parameter(1)
       p2 = s64[5,4] parameter(2) ROOT r = f32[7,5,6] ragged-dot(p0, p1, p2),
-      lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={1}, rhs_group_dims={0} }"""
+      lhs_contracting_dims={2}, rhs_contracting_dims={1},
+      lhs_ragged_dims={1}, rhs_group_dims={0} }"""
     with pytest.raises(hloom.HloError, match=r"before it those of lhs .*\[7\]"):
         hloom.verify(hloom.parse(text))

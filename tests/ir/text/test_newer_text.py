@@ -17,7 +17,8 @@ CHAINS = {
         u = ((f32[4]), (), u32[]) async-update(s, x)
         v = ((f32[4], f32[4]), (), u32[]) async-update(u, y)
         ROOT d = f32[4] async-done(v) }""",
-    "all at the start, result at the update": """s = ((f32[4], f32[4]), ()) async-start(x, y), calls=f
+    "all at the start, result at the update": """
+        s = ((f32[4], f32[4]), ()) async-start(x, y), calls=f
         u = ((f32[4], f32[4]), f32[4]) async-update(s)
         ROOT d = f32[4] async-done(u) }""",
     "an update that binds nothing": """s = ((f32[4], f32[4]), f32[4]) async-start(x, y), calls=f
@@ -131,14 +132,11 @@ def test_a_root_chosen_at_run_time(tmp_path):
     module = both_ways(text, tmp_path)
     inputs = [[np.full(2, k, np.int32), np.int32(10 * k), np.array([1, 0])] for k in range(4)]
     inputs = [[p, q, r.astype(np.int32)] for p, q, r in inputs]
-    found = [[x.array.flatten()[0] for x in r.elements] for r in _results(module, inputs)]
+    results = hloom.evaluate_lockstep(module, inputs)
+    found = [[x.array.flatten()[0] for x in r.elements] for r in results]
     assert found == [[0, 10], [0, 10], [3, 20], [3, 20]]
     with pytest.raises(hloom.HloError, match=r"roots must be s32\[2\]"):
         hloom.verify(hloom.parse(text.replace("r = s32[2]", "r = s32[3]")))
-
-
-def _results(module, inputs):
-    return [r for r in hloom.evaluate_lockstep(module, inputs)]
 
 
 LAYOUTS = """HloModule m
