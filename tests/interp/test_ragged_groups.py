@@ -58,7 +58,8 @@ def by_hand(name, x, y, sizes):
 @pytest.mark.parametrize("name", CASES)
 def test_groups_of_several_dimensions(name):
     lhs, rhs, sizes, result, attributes = CASES[name]
-    shapes = [f"{t}[{','.join(map(str, d))}]" for t, d in zip(("f32", "f32", "s64"), (lhs, rhs, sizes))]  # fmt: skip
+    types = zip(("f32", "f32", "s64"), (lhs, rhs, sizes))
+    shapes = [f"{t}[{','.join(map(str, d))}]" for t, d in types]
     text = "\n".join(f"p{k} = {s} parameter({k})" for k, s in enumerate(shapes))
     module = hloom.parse(
         f"ENTRY e {{ {text} ROOT r = f32[{result}] ragged-dot(p0, p1, p2), {attributes} }}"
