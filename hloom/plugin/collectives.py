@@ -83,6 +83,26 @@ def collectives(root: Any) -> Iterator[Any]:
     return (op for op in walked(root) if op.name in names)
 
 
+def make_synchronous(root: Any) -> None:
+    """What starts is done at once: regions of `async_start` put where they stand. A custom call in
+    such a region would be refused, and places wait for one another at the start."""
+    for start in [op for op in walked(root) if op.name == "stablehlo.async_start"]:
+        dones = [use.owner.operation for use in start.results[0].uses]
+        if any(op.name != "stablehlo.async_done" for op in dones):
+            raise refused("an asynchronous operation whose end stands elsewhere")
+        block = start.regions[0].blocks[0]
+        for argument, value in zip(block.arguments, start.operands):
+            argument.replace_all_uses_with(value)
+        *inside, last = [op.operation for op in block.operations]
+        for op in inside:
+            op.move_before(start)
+        for done in dones:
+            for old, new in zip(done.results, last.operands):
+                old.replace_all_uses_with(new)
+            done.erase()
+        start.erase()
+
+
 def _devices(chain: list[Places]) -> list[int]:
     """For each place in a place in ... one device, which speaks for all."""
     first: dict[tuple[int, ...], int] = {}

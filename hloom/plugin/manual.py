@@ -18,7 +18,15 @@ from math import prod
 from typing import Any
 
 from hloom.api import Spread
-from hloom.plugin.collectives import Places, as_call, collectives, custom_call, meshes_of, refused
+from hloom.plugin.collectives import (
+    Places,
+    as_call,
+    collectives,
+    custom_call,
+    make_synchronous,
+    meshes_of,
+    refused,
+)
 from hloom.plugin.sharded import parsed, walked, written
 
 REGION_TARGET = "hloom_manual_region"
@@ -55,6 +63,7 @@ def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
             body = ir.Module.parse(written(module), module.context)
             _keep(body, name)
             source = written(body)
+            make_synchronous(body.operation)
             for op in list(collectives(body.operation)):
                 as_call(op, chain, meshes)
             places = len(chain[-1].axes)

@@ -12,8 +12,13 @@ from hloom.types.shape import tuple_shape
 
 @IMPORT.of("stablehlo.async_start")
 def async_start(scope: Scope, op: Any) -> Instruction:
-    """The region reads the operands themselves, which become the body's parameters."""
+    """The region reads the operands themselves, which become the body's parameters.
+
+    HLO wraps one operation; a region of several is done where it stands.
+    """
     operands = scope.operands(op)
+    if len(list(op.regions[0].blocks[0].operations)) > 2:
+        return _done_at_once(scope, op)
     inner = Scope(scope.program, scope.program.new_computation("async"), scope)
     block = op.regions[0].blocks[0]
     for k, (value, x) in enumerate(zip(op.operands, operands, strict=True)):
@@ -28,9 +33,22 @@ def async_start(scope: Scope, op: Any) -> Instruction:
     return scope.emit("async-start", operands, tuple_shape(parts), (body,))
 
 
+def _done_at_once(scope: Scope, op: Any) -> Instruction:
+    """What the region makes, as a tuple that the done takes apart."""
+    block = op.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, op.operands):
+        scope.values[argument] = scope.value(value)
+    before = scope.returned
+    scope.inside(op, block)
+    results, scope.returned = scope.returned, before
+    return scope.emit("tuple", tuple(results), tuple_shape([x.shape for x in results]))
+
+
 @IMPORT.of("stablehlo.async_done")
 def async_done(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     (start,) = scope.operands(op)
+    if start.opcode == "tuple":
+        return list(start.operands)
     if start.opcode != "async-start":
         raise scope.error(
             "what is waited for must be an async_start of the same function", rule="mlir"

@@ -6,6 +6,7 @@ from typing import Any
 
 from hloom.frontends.stablehlo.attributes import boolean, ints
 from hloom.frontends.stablehlo.bindings import viewed
+from hloom.frontends.stablehlo.captured import Elementwise
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -39,12 +40,16 @@ def gathered(
 @IMPORT.of("stablehlo.scatter")
 def scatter(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     numbers = viewed(op.attributes["scatter_dimension_numbers"], "ScatterDimensionNumbers")
-    update = scope.computation_of(op.regions[0])
+    update = Elementwise(scope, op.regions[0])
+    operands = scope.operands(op)
+    half = len(operands) // 2
+    inputs, indices, updates = operands[:half], operands[half], operands[half + 1 :]
+    more = update.spread(inputs[0].shape), update.spread(updates[0].shape)
     made = scope.emit(
         "scatter",
-        scope.operands(op),
-        scope.tuple_or_one(op),
-        (update,),
+        (*inputs, *more[0], indices, *updates, *more[1]),
+        update.shape(scope.tuple_or_one(op)),
+        (update.folding("region"),),
         update_window_dims=tuple(numbers.update_window_dims),
         inserted_window_dims=tuple(numbers.inserted_window_dims),
         scatter_dims_to_operand_dims=tuple(numbers.scattered_dims_to_operand_dims),
@@ -54,4 +59,4 @@ def scatter(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         indices_are_sorted=boolean(op, "indices_are_sorted"),
         unique_indices=boolean(op, "unique_indices"),
     )
-    return scope.elements(made, len(op.results))
+    return update.results(made, len(op.results))

@@ -31,11 +31,14 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.backend_config import BackendConfig
 from hloom.ir.values.frontend import FrontendAttributes
+from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.types.shape import ProgramShape, Shape
 from hloom.types.text import shape_from_text
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 ROOM = "hloom.frontends.stablehlo"
+EXTENDED = frozenset("while reduce reduce-window sort scatter".split())
+"""What may return more than the operation of StableHLO does."""
 LARGEST_SHARED = 12
 """Computations of more instructions are not compared with others."""
 
@@ -233,9 +236,11 @@ class Program:
         if len(results) > 1 and producer.opcode == "get-tuple-element":
             producer = producer.operands[0]
         if name == "mhlo.sharding":
-            producer.sharding = self.shardings.of_text(word(op.attributes[name]), scope)
+            sharding = self.shardings.of_text(word(op.attributes[name]), scope)
+            producer.sharding = for_all(sharding, producer, len(results))
         elif name == "sdy.sharding":
-            producer.sharding = self.shardings.of_values(op.attributes[name], len(results))
+            sharding = self.shardings.of_values(op.attributes[name], len(results))
+            producer.sharding = for_all(sharding, producer, len(results))
         elif name == "xla_shape":
             producer.shape = self.shape_of_text(word(op.attributes[name]))
         elif name == "mhlo.backend_config" and producer.opcode != "custom-call":
@@ -276,6 +281,20 @@ def _name_of(mlir_module: Any) -> str:
     if "sym_name" in mlir_module.operation.attributes:
         return plain_name(word(mlir_module.operation.attributes["sym_name"]))
     return "module"
+
+
+def for_all(sharding: Sharding, producer: Instruction, own: int) -> Sharding:
+    """The sharding of an operation's own results with one for each further element of its
+    instruction: values that its regions capture, or what they hand on."""
+    count = producer.shape.leaf_count
+    if not producer.shape.is_tuple or producer.opcode not in EXTENDED or count <= own:
+        return sharding
+    parts = list(sharding.elements) if sharding.is_tuple else [sharding] * own
+    given = producer.operands[0].operands if producer.opcode == "while" else ()
+    for k in range(len(parts), count):
+        said = given[k].sharding if len(given) == count else None
+        parts.append(said if said is not None and not said.is_tuple else REPLICATED)
+    return Sharding.tuple_of(*parts)
 
 
 def plain_name(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hloom.frontends.stablehlo.attributes import boolean, integer, ints, table
+from hloom.frontends.stablehlo.captured import Elementwise
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -16,15 +17,22 @@ from hloom.types.shape import tuple_shape
 
 @IMPORT.of("stablehlo.reduce")
 def reduce(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    fold = scope.computation_of(op.regions[0])
+    fold = Elementwise(scope, op.regions[0])
     made = scope.emit(
         "reduce",
-        scope.operands(op),
-        scope.tuple_or_one(op),
-        (fold,),
+        _folded(fold, scope.operands(op)),
+        fold.shape(scope.tuple_or_one(op)),
+        (fold.folding("region"),),
         dimensions=ints(op, "dimensions"),
     )
-    return scope.elements(made, len(op.results))
+    return fold.results(made, len(op.results))
+
+
+def _folded(fold: Elementwise, operands: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """Inputs and initial values, each followed by what the region captures."""
+    half = len(operands) // 2
+    inputs, starts = operands[:half], operands[half:]
+    return (*inputs, *fold.spread(inputs[0].shape), *starts, *fold.scalars)
 
 
 @IMPORT.of("stablehlo.reduce_window")
@@ -39,15 +47,15 @@ def reduce_window(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         WindowDimension(size, strides[k], pads[k][0], pads[k][1], window[k], base[k])
         for k, size in enumerate(sizes)
     ]
-    fold = scope.computation_of(op.regions[0])
+    fold = Elementwise(scope, op.regions[0])
     made = scope.emit(
         "reduce-window",
-        scope.operands(op),
-        scope.tuple_or_one(op),
-        (fold,),
+        _folded(fold, scope.operands(op)),
+        fold.shape(scope.tuple_or_one(op)),
+        (fold.folding("region"),),
         window=Window(tuple(dims)),
     )
-    return scope.elements(made, len(op.results))
+    return fold.results(made, len(op.results))
 
 
 @IMPORT.of("stablehlo.select_and_scatter")
@@ -71,9 +79,15 @@ def select_and_scatter(scope: Scope, op: Any) -> Instruction:
 
 @IMPORT.of("stablehlo.map")
 def map_(scope: Scope, op: Any) -> Instruction:
-    body = scope.computation_of(op.regions[0])
-    dims = ints(op, "dimensions")
-    return scope.emit("map", scope.operands(op), scope.result_shape(op), (body,), dimensions=dims)
+    body = Elementwise(scope, op.regions[0])
+    operands = scope.operands(op)
+    return scope.emit(
+        "map",
+        (*operands, *body.spread(operands[0].shape)),
+        scope.result_shape(op),
+        (body.mapping("region"),),
+        dimensions=ints(op, "dimensions"),
+    )
 
 
 @IMPORT.of("chlo.scan")

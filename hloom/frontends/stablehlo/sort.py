@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.frontends.stablehlo.attributes import boolean, integer
+from hloom.frontends.stablehlo.captured import Elementwise
 from hloom.frontends.stablehlo.registry import IMPORT
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
@@ -15,16 +16,16 @@ def sort(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     """A negative dimension counts from the last."""
     operands = scope.operands(op)
     along = integer(op, "dimension", -1)
-    order = scope.computation_of(op.regions[0], "comparator")
+    order = Elementwise(scope, op.regions[0])
     made = scope.emit(
         "sort",
-        operands,
-        scope.tuple_or_one(op),
-        (order,),
+        (*operands, *order.spread(operands[0].shape)),
+        order.shape(scope.tuple_or_one(op)),
+        (order.ordering("comparator"),),
         dimensions=(along % max(operands[0].shape.rank, 1),),
         is_stable=boolean(op, "is_stable"),
     )
-    return scope.elements(made, len(op.results))
+    return order.results(made, len(op.results))
 
 
 @IMPORT.of("chlo.top_k", "mhlo.topk")

@@ -1,4 +1,4 @@
-"""The layout of a shape that text does not write: that of an operand, permuted or not, or row-major.
+"""The layout of a shape that text leaves out: that of an operand, permuted or not, or row-major.
 
 XLA infers such a shape together with the layout, so a program whose parameters are column-major
 means another one where this is done differently. Which operand counts was read off XLA's parser.

@@ -29,7 +29,7 @@ RULES = {
     "precision": "Floats of different precision meet only where an operation admits it.",
     "layout": "A layout names each dimension once.",
     "async-pair": "A start has one user, the next of its chain, and a done has a start.",
-    "async-shape": "An asynchronous chain binds what its computation takes; the done has its result.",
+    "async-shape": "A chain binds what its computation takes; the done has its result.",
     "async-body": "An asynchronous computation holds one operation on its parameters.",
     "thread": "Fused bodies, loops and branches run in the thread of their caller, asynchronous "
     "computations in that named by async-start.",

@@ -1,0 +1,123 @@
+"""Regions that fold, compare or map elements and read values from around them.
+
+The computation of such an operation takes elements only, so a captured scalar becomes one more
+operand that has it everywhere, whose elements the region reads instead. Folding hands it on: its
+initial value is the scalar itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hloom.frontends.stablehlo.scope import Scope, is_remade
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.types.shape import Shape, shape, tuple_shape
+
+
+def captured_values(region: Any) -> list[Any]:
+    """The values of MLIR that a region reads and neither makes nor can make again, in order."""
+    inside: set[Any] = set()
+    found: dict[Any, None] = {}
+    for block in region.blocks:
+        inside.update(block.arguments)
+    for op in operations(region):
+        inside.update(op.results)
+        for nested in op.regions:
+            for block in nested.blocks:
+                inside.update(block.arguments)
+    for op in operations(region):
+        for value in op.operands:
+            if value not in inside and value not in found and not is_remade(value):
+                found[value] = None
+    return list(found)
+
+
+def operations(region: Any) -> Iterator[Any]:
+    """The operations of a region and of those inside of it."""
+    stack = [region]
+    while stack:
+        for block in stack.pop().blocks:
+            for op in block.operations:
+                yield op
+                stack.extend(op.regions)
+
+
+class Elementwise:
+    """What a region that works on elements captures, and its computation with that as elements."""
+
+    def __init__(self, scope: Scope, region: Any) -> None:
+        self.scope, self.region = scope, region
+        self.values = captured_values(region)
+        self.scalars = [scope.value(v) for v in self.values]
+        for x in self.scalars:
+            if not x.shape.is_scalar:
+                raise scope.error(
+                    f"the region reads a {x.shape.bare} from outside; only scalars can be handed "
+                    "to what works on elements",
+                    rule="captured",
+                    hint="pass it in as an operand, or make it inside of the region",
+                )
+
+    def spread(self, like: Shape) -> list[Instruction]:
+        """An array of the sizes of `like` for each captured scalar."""
+        return [
+            self.scope.emit(
+                "broadcast", (x,), shape(x.shape.dtype, like.dims).with_default_layouts()
+            )
+            for x in self.scalars
+        ]
+
+    def mapping(self, name: str) -> Computation:
+        """The region's arguments, then what it captures."""
+        arguments = self.region.blocks[0].arguments
+        return self._computation(name, [*arguments, *self.values], 0)
+
+    def ordering(self, name: str) -> Computation:
+        """Pairs of elements, two for each operand; of what is captured the first."""
+        order = list(self.region.blocks[0].arguments)
+        for value in self.values:
+            order += [value, None]
+        return self._computation(name, order, 0)
+
+    def folding(self, name: str) -> Computation:
+        """The values so far and the new ones, each followed by what is captured."""
+        arguments = list(self.region.blocks[0].arguments)
+        half = len(arguments) // 2
+        order = [*arguments[:half], *self.values, *arguments[half:], *([None] * len(self.values))]
+        return self._computation(name, order, len(self.values))
+
+    def _computation(self, name: str, order: Sequence[Any], handed_on: int) -> Computation:
+        """The region with parameters in this order; None is a second place of a captured one."""
+        program = self.scope.program
+        inner = Scope(program, program.new_computation(name), self.scope)
+        known = {v: x.shape for v, x in zip(self.values, self.scalars)}
+        again: list[Shape] = [x.shape for x in self.scalars]
+        for number, value in enumerate(order):
+            if value is None:
+                inner.emit("parameter", (), again.pop(0), number=number)
+            elif value in known:
+                inner.values[value] = inner.emit("parameter", (), known[value], number=number)
+            else:
+                inner.parameter_of(value, number)
+        inner.run(self.region.blocks[0])
+        inner.returned += [inner.values[v] for v in self.values[:handed_on]]
+        inner.finish()
+        return program.shared(inner.computation)
+
+    def results(self, made: Instruction, count: int) -> Instruction | list[Instruction]:
+        """The operation's own results of an instruction that also returns what was handed on."""
+        if not self.values:
+            return self.scope.elements(made, count)
+        found = [self.scope.element(made, k) for k in range(count)]
+        return found[0] if count == 1 else found
+
+    def shape(self, own: Shape) -> Shape:
+        """The shape of all results where those of captured scalars stand behind the own ones."""
+        if not self.values:
+            return own
+        parts = own.elements if own.is_tuple else (own,)
+        like = parts[0]
+        more = [shape(x.shape.dtype, like.dims).with_default_layouts() for x in self.scalars]
+        return tuple_shape([*parts, *more])
