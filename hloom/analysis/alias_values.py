@@ -259,11 +259,7 @@ class ValueFlow:
     def _async_start(self, i: Instruction) -> Tree:
         """The call runs at its start; what it computes stays until it is done."""
         if len(i.operands) < len(i.called[0].parameters):
-            raise HloError(
-                f"%{i.name} binds its operands late",
-                rule="flat-call-graph",
-                hint="run the pass async-simplifier first",
-            )
+            raise HloError(f"%{i.name} binds operands late: run async-simplifier first")
         first = len(self.values)
         operands = tuple([self.trees[x] for x in i.operands])
         root = self._walk(i.called[0], list(operands))

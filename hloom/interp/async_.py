@@ -15,10 +15,10 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.frame import Enter, Frame
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, zero
+from hloom.ir.async_chain import async_start_of
 from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
-from hloom.ir.async_chain import async_start_of
 
 
 @MEANING.of("async-start")

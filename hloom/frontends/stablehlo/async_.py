@@ -14,11 +14,10 @@ from hloom.types.shape import tuple_shape
 def async_start(scope: Scope, op: Any) -> Instruction:
     """The region reads the operands themselves, which become the body's parameters.
 
-    HLO wraps one operation; a region of several is done where it stands.
+    HLO wraps one operation; what is several there (an all_to_all that moves the dimension) is done
+    where it stands.
     """
     operands = scope.operands(op)
-    if len(list(op.regions[0].blocks[0].operations)) > 2:
-        return _done_at_once(scope, op)
     inner = Scope(scope.program, scope.program.new_computation("async"), scope)
     block = op.regions[0].blocks[0]
     for k, (value, x) in enumerate(zip(op.operands, operands, strict=True)):
@@ -29,6 +28,9 @@ def async_start(scope: Scope, op: Any) -> Instruction:
     inner.run(block)
     inner.finish()
     body = inner.computation
+    if len(body.instructions) > len(body.parameters) + 1:
+        scope.program.module.remove_computation(body)
+        return _done_at_once(scope, op)
     parts = [tuple_shape([x.shape for x in operands]), body.root.shape]
     return scope.emit("async-start", operands, tuple_shape(parts), (body,))
 

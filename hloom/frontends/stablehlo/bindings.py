@@ -26,6 +26,7 @@ except ImportError as error:
 
 __all__ = [
     "PassManager",
+    "allow_quantised_types",
     "chlo",
     "func",
     "ir",
@@ -84,3 +85,11 @@ def new_context() -> Any:
         dialect.register_dialect(context)
     mhlo.register_mhlo_dialect(context)
     return context
+
+
+def allow_quantised_types(context: Any) -> None:
+    """Load the dialect of quantised types: the bindings have no name for it, but a pass that is
+    run, if on nothing, loads what it may make."""
+    with context:
+        empty = ir.Module.parse("module {}")
+        PassManager.parse("builtin.module(vhlo-legalize-to-stablehlo)").run(empty.operation)

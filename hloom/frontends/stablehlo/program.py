@@ -22,6 +22,8 @@ from hloom.frontends.stablehlo.constants import blobs_of
 from hloom.frontends.stablehlo.layout_modes import layout_modes
 from hloom.frontends.stablehlo.metadata import Locations, place_in
 from hloom.frontends.stablehlo.module_attributes import argument_attributes, module_attributes
+from hloom.frontends.stablehlo.quantised import reader
+from hloom.frontends.stablehlo.quantised_type import QuantisedType
 from hloom.frontends.stablehlo.registry import IMPORT, REFUSED, Importer
 from hloom.frontends.stablehlo.scope import Scope
 from hloom.frontends.stablehlo.shardings import Shardings
@@ -49,7 +51,10 @@ def graph_of(
     """Our graph of a module of MLIR, which is not changed; `text` is what it was read from."""
     load_imports()
     with paused_collection():
-        return Program(mlir_module, file, text, keep_dynamic).read()
+        try:
+            return Program(mlir_module, file, text, keep_dynamic).read()
+        except QuantisedType:
+            return Program(mlir_module, file, text, keep_dynamic, is_quantised=True).read()
 
 
 @cache
@@ -61,11 +66,19 @@ def load_imports() -> None:
 class Program:
     """What all computations of one program share while they are being made."""
 
-    def __init__(self, mlir_module: Any, file: str | None, text: str, keep_dynamic: bool) -> None:
+    def __init__(
+        self,
+        mlir_module: Any,
+        file: str | None,
+        text: str,
+        keep_dynamic: bool,
+        *,
+        is_quantised: bool = False,
+    ) -> None:
         self.mlir = mlir_module
         self.file = file
         self.lines = text
-        self.types = Types(keep_dynamic)
+        self.types = Types(keep_dynamic, is_quantised)
         self.locations = Locations(file)
         self.handlers: dict[type, Importer] = {}
         """By the class of an operation's view; those without one of their own go by name."""
@@ -224,6 +237,10 @@ class Program:
         if type(op).__name__ != "OpView" and hasattr(type(op), "OPERATION_NAME"):
             self.handlers[type(op)] = found
         return found
+
+    def read_operation(self, scope: Scope, op: Any) -> Any:
+        """The instructions of an operation, some of whose values may be quantised."""
+        return reader(self.handler(op), scope, op)(scope, op)
 
     def annotate(self, scope: Scope, op: Any, name: str, made: Any) -> None:
         """Take over what a front end attached to an operation: sharding, attributes."""

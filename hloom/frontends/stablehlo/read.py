@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
-from hloom.frontends.stablehlo.bindings import PassManager, ir, new_context, stablehlo
+from hloom.frontends.stablehlo.bindings import (
+    PassManager,
+    allow_quantised_types,
+    ir,
+    new_context,
+    stablehlo,
+)
 from hloom.frontends.stablehlo.metadata import place_in
 from hloom.frontends.stablehlo.program import graph_of
 from hloom.frontends.stablehlo.refine import refined
@@ -27,6 +33,8 @@ def module_of_text(text: str, file: str | None = None, shapes: Sequence[Shape] =
     open. Raises `ParseError` with a place.
     """
     context = new_context()
+    if "quant." in text:
+        allow_quantised_types(context)
     try:
         parsed = ir.Module.parse(text, context)
     except ir.MLIRError as error:
@@ -52,6 +60,8 @@ def _of_this_version(versioned: Any, file: str | None) -> Any:
 def module_of_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape] = ()) -> Module:
     """The graph of bytecode, or of a portable artifact of any version that jaxlib reads."""
     context = new_context()
+    if b"quant" in data:
+        allow_quantised_types(context)
     try:
         if _PORTABLE in data[:64]:
             parsed = _deserialized(context, data)
@@ -116,10 +126,7 @@ def _refused(error: Any, text: str, file: str | None) -> ParseError:
     message, hint = first.message.strip(), None
     place = _place(str(first.location), text, file)
     notes = [n.message.strip() for n in first.notes]
-    if '"quant"' in message or "quant." in message:
-        message = "quantised types are not read: HLO has none"
-        hint = "run stablehlo-legalize-quant-to-math on the program first"
-    elif "unregistered dialect" in message:
+    if "unregistered dialect" in message:
         message = "the operation is of a dialect that is not read"
         hint = "programs are of stablehlo, chlo, mhlo, sdy, func and what JAX writes beside them"
     elif notes and "Available dialects" not in notes[0] and place.source is None:

@@ -3,12 +3,6 @@
 from hloom.frontends.stablehlo.registry import refuse
 
 refuse(
-    "it computes on quantised types, which HLO does not have; stablehlo-legalize-quant-to-math "
-    "makes integers and scales of them",
-    "stablehlo.uniform_quantize",
-    "stablehlo.uniform_dequantize",
-)
-refuse(
     "it is a step inside of how other operations are expanded and never in a program",
     "chlo._asin_acos_kernel",
 )

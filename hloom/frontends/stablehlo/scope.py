@@ -82,9 +82,11 @@ class Scope:
         """Read the operations of a block, in order."""
         program, values = self.program, self.values
         handlers, annotate = program.handlers, program.annotate
+        quantised = program.types.allow_quantised
         for op in block.operations:
             self.op = op
-            handler = handlers.get(type(op)) or program.handler(op)
+            handler = program.read_operation if quantised else handlers.get(type(op))
+            handler = handler or program.handler(op)
             try:
                 made = handler(self, op)
             except UnknownType as error:
@@ -137,9 +139,8 @@ class Scope:
             raise self.error("a value is read before it is made", rule="mlir")
         if is_remade(value):
             owner = value.owner
-            handler = self.program.handler(owner)
             before, self.op = self.op, owner
-            made = handler(self, owner)
+            made = self.program.read_operation(self, owner)
             self.op = before
             assert isinstance(made, Instruction)
             return made

@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hloom.frontends.stablehlo.bindings import DYNAMIC, ir, mhlo, stablehlo, viewed
+from hloom.frontends.stablehlo.quantised_type import (
+    Quantised,
+    QuantisedType,
+    is_quantised,
+    quantised_of,
+)
 from hloom.types.dtype import BY_NAME, DType
 from hloom.types.layout import default_layout
 from hloom.types.shape import TOKEN_SHAPE, UNBOUNDED, Shape, buffer_shape, shape, tuple_shape
@@ -44,10 +52,13 @@ class Types:
     `keep_dynamic` makes dimensions without a size ones without a bound, instead of an error.
     """
 
-    def __init__(self, keep_dynamic: bool = False) -> None:
+    def __init__(self, keep_dynamic: bool = False, allow_quantised: bool = False) -> None:
         self._shapes: dict[Any, Shape] = {}
         self._elements: dict[Any, DType] = {}
         self.keep_dynamic = keep_dynamic
+        self.allow_quantised = allow_quantised
+        self._quantised: dict[Any, Quantised | None] = {}
+        self._stored_as: Callable[[Quantised], DType] = lambda q: q.storage
 
     def shape(self, type_: Any) -> Shape:
         """The shape of a value of this type, arrays row-major."""
@@ -60,11 +71,46 @@ class Types:
         """The element type of this name."""
         found = self._elements.get(type_)
         if found is None:
-            found = ELEMENTS.get(str(type_))
+            name = str(type_)
+            found = ELEMENTS.get(name)
+            if found is None and is_quantised(name):
+                return self._stored_as(self._quantised_element(type_))
             if found is None:
-                raise UnknownType(_why(str(type_)))
+                raise UnknownType(_why(name))
             self._elements[type_] = found
         return found
+
+    # -- quantised types
+
+    def quantised(self, type_: Any) -> Quantised | None:
+        """What the elements of a tensor stand for; None where they are themselves."""
+        if type_ not in self._quantised:
+            tensor = isinstance(type_, ir.RankedTensorType)
+            element = type_.element_type if tensor else None
+            named = element is not None and is_quantised(str(element))
+            self._quantised[type_] = self._quantised_element(element) if named else None
+        return self._quantised[type_]
+
+    def _quantised_element(self, element: Any) -> Quantised:
+        if not self.allow_quantised:
+            raise QuantisedType(str(element))
+        found = self._quantised.get(element)
+        if found is None:
+            found = quantised_of(element)
+            if isinstance(found, str):
+                raise UnknownType(found)
+            self._quantised[element] = found
+        return found
+
+    @contextmanager
+    def quantised_as(self, dtype: Callable[[Quantised], DType]) -> Iterator[None]:
+        """Let quantised types have other elements than the integers that are stored."""
+        before = self._shapes, self._stored_as
+        self._shapes, self._stored_as = {}, dtype
+        try:
+            yield
+        finally:
+            self._shapes, self._stored_as = before
 
     def _made(self, type_: Any) -> Shape:
         if isinstance(type_, ir.RankedTensorType):
@@ -108,11 +154,6 @@ def _has_bounds(encoding: Any) -> bool:
 
 def _why(name: str) -> str:
     """Why a type cannot be read."""
-    if "quant" in name:
-        return (
-            f"{name} is a quantised type: HLO has none, so a program is read after "
-            "stablehlo-legalize-quant-to-math has made integers and scales of it"
-        )
     if name.startswith("tensor<*"):
         return f"{name} has no rank, and HLO no values without one"
     return f"{name} is a type that HLO does not have"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from hloom.ir.async_chain import async_start_of
 from hloom.ir.computation import Computation
 from hloom.ir.op import OPS
 from hloom.ir.text.annotations import ANNOTATIONS
-from hloom.ir.async_chain import async_start_of
 from hloom.ir.text.draft import Draft
 from hloom.types.literal import Literal
 from hloom.types.literal_text import parse_literal

@@ -9,7 +9,7 @@ from hloom.ir.infer.control import begins
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.verify.rules import VerifyOptions, broken
-from hloom.types.shape import tuple_shape
+from hloom.types.shape import Shape, tuple_shape
 
 # For each opcode, what its only user may be.
 FOLLOWED_BY = {
@@ -99,11 +99,11 @@ def _check_chain(start: Instruction) -> Iterator[VerifyError]:
         (i,) = i.users
         if not (before.shape.is_tuple and len(before.shape.elements) > 1):
             return
-        bound, result = before.shape.elements[:2]
+        bound = before.shape.elements[0]
         if i.opcode == "async-update":
-            made = i.shape.elements if i.shape.is_tuple else ()
-            wrong = len(made) < 2 or not begins(made[0], takes)
-            if wrong or not begins(made[1], signature.result):
+            made = i.shape
+            wrong = not made.is_tuple or len(made.elements) < 2
+            if wrong or not _fits(made, takes, signature.result):
                 yield broken(
                     "async-shape",
                     f"the computation takes {takes} and makes {signature.result.bare}, "
@@ -122,6 +122,10 @@ def _check_chain(start: Instruction) -> Iterator[VerifyError]:
                 i,
             )
         return
+
+
+def _fits(made: Shape, takes: Shape, result: Shape) -> bool:
+    return begins(made.elements[0], takes) and begins(made.elements[1], result)
 
 
 def _check_body(c: Computation) -> Iterator[VerifyError]:

@@ -33,10 +33,10 @@ WRONG = {
         "not an operation of StableHLO",
     ),
     "quantised": (
-        "func.func @main(%x: tensor<2x!quant.uniform<i8:f32, 0.1>>) { return }",
-        "mlir",
+        "func.func @main(%x: tensor<2x!quant.uniform<i8:f64, 0.1>>) { return }",
+        "mlir-type",
         1,
-        "quantised types are not read",
+        "a quantised type of i8 for f64",
     ),
     "recursion": (
         "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n"
@@ -48,17 +48,16 @@ WRONG = {
     "captured": (
         MAIN.format(
             "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
-            "  %y = stablehlo.reshape %x : (tensor<2xf32>) -> tensor<2xf32>\n"
-            "  %s = stablehlo.slice %y [0:1] : (tensor<2xf32>) -> tensor<1xf32>\n"
-            "  %t = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32>\n"
             '  %0 = "stablehlo.reduce"(%x, %z) ({\n'
             "    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
+            "      %s = stablehlo.slice %x [0:1] : (tensor<2xf32>) -> tensor<1xf32>\n"
+            "      %t = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32>\n"
             "      %c = stablehlo.add %a, %t : tensor<f32>\n"
             "      stablehlo.return %c : tensor<f32>\n"
             "  }) {dimensions = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<f32>"
         ),
         "captured",
-        8,
+        3,
         "from outside",
     ),
     "blocks": (
