@@ -14,11 +14,14 @@ HLOOM := $(BIN)/python -m hloom.tools.main
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 NATIVE := hloom/runtime/native
+# Those that run compiled code.
+GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz peer plugin program real runtime \
+  spec targets tools) $(wildcard tests/test_*.py)
 TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test check format bench fuzz docs examples proto stub lock tsan clean
+.PHONY: help setup demo tour test guard check format bench fuzz docs examples proto stub lock tsan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +60,10 @@ test: $(STAMP) ## the whole test suite
 	@echo "== tests ($(JOBS) processes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
+guard: $(STAMP) ## all tests that run compiled code, under HLOOM_GUARD=1
+	@echo "== tests under guard ($(JOBS) processes)"
+	@HLOOM_GUARD=1 $(BIN)/python -m pytest -q -n $(JOBS) $(GUARDED_TESTS)
+
 check: $(STAMP) ## formatting, lint, types, layers, sizes: under a minute
 	@echo "== ruff format"
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
@@ -80,6 +87,8 @@ fuzz: $(STAMP) ## broken programs for the readers, random ones for the compiler 
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_native --minutes $(MINUTES)
 	@echo "== the same at the sizes people use"
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_sizes --minutes $(MINUTES)
+	@echo "== every kernel family at every length"
+	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.sweep_sizes --minutes $(MINUTES)
 
 proto: $(STAMP) ## compile hloom/ir/schema/*.proto to the descriptor set the package loads
 	@$(BIN)/python -m grpc_tools.protoc -I hloom/ir/schema --include_imports \

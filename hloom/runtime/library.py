@@ -57,6 +57,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_arena_statistics": (None, [c_void_p, _sizes]),
     "hl_guard_alloc": (c_void_p, [c_int64, c_int64, c_int64]),
     "hl_guard_free": (c_int32, [c_void_p]),
+    "hl_guard_scratch": (c_void_p, [c_int64, c_int64]),
     "hl_guard_size": (c_int64, [c_void_p]),
     "hl_guard_stray": (c_int64, [c_void_p]),
     "hl_guard_name": (None, [c_void_p, c_char_p]),

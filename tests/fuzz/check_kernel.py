@@ -1,7 +1,7 @@
 """A kernel as machine code against the same kernel in numpy.
 
-Buffers of the machine code lie between guard bytes, so writes outside of them are noticed. Steps
-run in parts, the last part first.
+Buffers of the machine code lie in guarded memory (hloom/runtime/native/guard.h), so writes outside
+of them are noticed. Steps run in parts, the last part first.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from hloom.base.diagnostics import HloError
+from hloom.base.guarding import GUARDING
 from hloom.codegen.llvm.machine import Machine, object_bytes
 from hloom.codegen.llvm.module import kernel_module
 from hloom.interp.draw_kernel import DrawnKernel
@@ -22,10 +23,11 @@ from hloom.interp.kernel import run_kernel
 from hloom.kernel.kernel import Kernel
 from hloom.kernel.text import parse_kernel, show_kernel
 from hloom.kernel.verify import verify_kernel
+from hloom.runtime.library import allocated, library
 from hloom.types.dtype import DType
 
 Array = np.ndarray[Any, Any]
-GUARD, ALIGNMENT = 0xA5, 64
+ALIGNMENT, MARGIN_BYTES = 64, 256
 UNSUPPORTED = re.compile(r"^[\w-]+ is not defined for (c64|c128) operands")
 """Functions of complex numbers, which are expanded before kernels are made."""
 NUMERIC = ("host", "avx2", "sse")
@@ -40,22 +42,23 @@ def machine(name: str) -> Machine:
 
 
 class Guarded:
-    """A copy of an array at an aligned address, with guard bytes around it."""
+    """A copy of an array at an aligned address, with a margin around it and pages behind that."""
 
     def __init__(self, array: Array) -> None:
         size = array.nbytes
-        self.raw = np.full(size + 4 * ALIGNMENT, GUARD, np.uint8)
-        start = -self.raw.ctypes.data % ALIGNMENT + ALIGNMENT
-        self.inner = slice(start, start + size)
-        self.raw[self.inner] = array.view(np.uint8)
-        self.array = self.raw[self.inner].view(array.dtype)
+        made = library().hl_guard_alloc(size, ALIGNMENT, MARGIN_BYTES)
+        self.block = allocated(made, "a guarded array")
+        raw = (ctypes.c_uint8 * size).from_address(self.block)
+        self.array = np.frombuffer(raw, array.dtype) if size else array.copy()
+        self.array[:] = array
 
     def broken(self) -> int | None:
-        """The place of a changed guard byte, in bytes from the start of the array."""
-        changed = self.raw != GUARD
-        changed[self.inner] = False
-        found = np.flatnonzero(changed)
-        return int(found[0]) - self.inner.start if found.size else None
+        """The place of a changed byte outside, in bytes from the start of the array."""
+        stray = library().hl_guard_stray(self.block)
+        return (stray + self.array.nbytes - 1 if stray > 0 else stray) if stray else None
+
+    def __del__(self) -> None:
+        library().hl_guard_free(self.block)
 
 
 def run_native(kernel: Kernel, buffers: list[Array], where: str) -> str:
@@ -64,6 +67,9 @@ def run_native(kernel: Kernel, buffers: list[Array], where: str) -> str:
     module = kernel_module([kernel], target)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    if GUARDING:
+        scratch = ctypes.cast(library().hl_guard_scratch, ctypes.c_void_p).value
+        llvm.add_symbol("hl_guard_scratch", scratch)
     host = llvm.Target.from_default_triple().create_target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host)
     engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes(module.text, target, 1)))

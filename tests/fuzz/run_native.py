@@ -2,12 +2,13 @@
 
 Every program is drawn from one number, so `--seed N --count 1` tries one again. What differs, or
 crashes, is made smaller and written to tests/fuzz/found_native/, where test_fuzz_native.py replays
-it from then on. Programs run in child processes.
+it from then on. Programs run in child processes, under guard (HLOOM_GUARD=0 does without).
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import os
 import random
@@ -20,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import IO, NoReturn
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from hloom.ir.module import Module
 from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
 from hloom.passes import PASSES
+from hloom.runtime.library import library
 from tests.fuzz.check_native import NotJudged, Trial, as_text, difference, simpler_trials
 from tests.fuzz.mutate_graph import mutate
 from tests.fuzz.programs import programs
@@ -182,12 +185,33 @@ def batch(numbers: range, opcodes: tuple[str, ...] = ()) -> str:
 
 def in_child(work: Callable[..., str], *arguments: object, seconds: int = 300) -> str:
     """What a function returns when it runs in a process of its own; a crash is text too."""
+    with tempfile.TemporaryFile() as said:
+        text = _in_child(work, arguments, seconds, said.fileno())
+        return f"{text} {guard_words(said)}".strip() if text.startswith("crash") else text
+
+
+def quietly(said: int) -> None:
+    """What this process says from here on goes to a file; a guard's words too."""
+    os.dup2(said, 2)
+    faulthandler.enable(said)  # disabling it would take the handler of the guard away
+    library().hl_guard_report_to(said)
+
+
+def guard_words(said: IO[bytes]) -> str:
+    """The line in which a guard told of a fault, of all that a process said."""
+    said.seek(0)
+    lines = said.read().decode(errors="replace").split("\n")
+    return " ".join([line for line in lines if line.startswith("HLOOM_GUARD")])
+
+
+def _in_child(
+    work: Callable[..., str], arguments: tuple[object, ...], seconds: int, said: int
+) -> str:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
-        quiet = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(quiet, 2)
+        quietly(said)
         signal.alarm(seconds)
         status = 1
         try:
@@ -213,6 +237,7 @@ def kind_of(what: str) -> str:
     if what.startswith("result"):
         shape = re.search(r"\s(\w+)\[", what)
         return f"differs {shape[1] if shape else ''}"
+    what = re.sub(r"HLOOM_GUARD: \S+", "HLOOM_GUARD: #", what)  # the kernel
     what = re.sub(r"%[\w.\-]+|main/[\w.\-]+|\b[\w.\-]+: (?=[a-z\-]+ has no)", "#", what)
     return re.sub(r"\d+", "#", what)[:70]
 
@@ -249,6 +274,12 @@ def keep(
     return path
 
 
+def again_under_guard(module: str) -> NoReturn:
+    """Run this program anew, under guard: the native side looks once, when it is loaded."""
+    again = [sys.executable, "-m", module, *sys.argv[1:]]
+    os.execve(sys.executable, again, {**os.environ, "HLOOM_GUARD": "1", "HLOOM_CACHE": "0"})
+
+
 FINE = ("ok", "not valid", "not judged", "not tried")
 
 
@@ -262,6 +293,8 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=3, help="differences to show of each kind")
     parser.add_argument("--ops", default="", help="single operations of these opcodes, by commas")
     options = parser.parse_args()
+    if "HLOOM_GUARD" not in os.environ:
+        again_under_guard("tests.fuzz.run_native")
     opcodes = tuple(filter(None, options.ops.split(",")))
     seed, last = options.seed, options.seed + options.count
     start = said = time.monotonic()

@@ -109,6 +109,35 @@ ctypes.string_at(block, 1)
     assert ", freed)" in done.stderr
 
 
+SCRATCH = """HloModule m
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[70,3000] parameter(0)
+  z = f32[] constant(0)
+  ROOT r = f32[3000] reduce(x, z), dimensions={0}, to_apply=less
+}
+"""
+
+
+def test_scratch_memory_of_kernels_stands_before_pages():
+    done = child(f"""
+exe = hloom.compile({SCRATCH!r})
+a = np.arange(210000, dtype=np.float32).reshape(70, 3000)
+print("hl_guard_scratch" in exe.as_text("llvm"), np.array_equal(exe(a), a.sum(0)), flush=True)
+scratch = native.hl_guard_scratch(64, 100)
+ctypes.memset(scratch, 0, 100)
+assert native.hl_guard_scratch(64, 100) == scratch != native.hl_guard_scratch(0, 100)
+assert ctypes.string_at(scratch, 100) == bytes([255]) * 100
+ctypes.memset(scratch + 100, 0, 1)
+""")
+    assert done.stdout == "True True\n"
+    assert "wrote 0 bytes behind the end of scratch memory of the kernel (100" in done.stderr
+
+
 def test_nothing_is_written_before_the_program_writes_it():
     done = child("print(np.isnan(run(lambda b: None)[0].numpy()).all())")
     assert done.stdout == "True\n"

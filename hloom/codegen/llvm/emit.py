@@ -206,6 +206,14 @@ class Emit(Arithmetic):
         self.lines.insert(0, f"  {name} = alloca [{size_bytes} x i8], align {align}")
         return V(name, "ptr")
 
+    def guarded(self, number: int, size_bytes: int) -> V:
+        """The address of bytes before a protected page, the same in every call of a thread."""
+        name = "%" + self.fresh("guarded")
+        self.declared["hl_guard_scratch"] = "declare ptr @hl_guard_scratch(i64, i64)"
+        call = f"call ptr @hl_guard_scratch(i64 {number}, i64 {size_bytes})"
+        self.lines.insert(0, f"  {name} = {call}")
+        return V(name, "ptr")
+
     def call(self, name: str, ret: str, args: Sequence[V]) -> V | None:
         """Calls an external function with C's conventions; `ret` is a kind or void."""
         types = ", ".join(a.type for a in args)
@@ -225,6 +233,10 @@ class Emit(Arithmetic):
         ret = self.ret_type if self.ret_type == "void" else type_text(self.ret_type, 1)
         head = f"define {ret} @{self.name}({params}) {self.attributes} {{\nentry:\n"
         return f"{head}{self.body_text()}\n}}\n"
+
+    def whole_text(self) -> str:
+        """The definition behind declarations of what it calls."""
+        return "\n".join([*self.declared.values(), self.text()])
 
 
 def module_text(functions: Iterable[Emit], machine: Machine, globals_: Sequence[str] = ()) -> str:

@@ -31,7 +31,7 @@ STRICT = Freedom()
 
 def lower_kernel(kernel: Kernel, machine: Machine) -> str:
     """The definition of the kernel's function, as LLVM text."""
-    return lower_function(kernel, machine).text()
+    return lower_function(kernel, machine).whole_text()
 
 
 def lower_function(

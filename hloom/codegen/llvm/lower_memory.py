@@ -9,6 +9,7 @@ goes lane by lane. Masked rows are in `lower_masked.py`.
 
 from __future__ import annotations
 
+from hloom.base.guarding import GUARDING
 from hloom.codegen.llvm.lower_masked import WIDEST_STRIDE, load_masked, store_masked
 from hloom.codegen.llvm.lower_shape import lane, splatted, turned_matrix
 from hloom.codegen.llvm.lower_state import (
@@ -250,13 +251,15 @@ def _store_crosswise(low: Lowering, op: Op, base: V, rows: Rows) -> None:
 
 
 def alloc(low: Lowering, op: Op) -> Rows:
-    """Private scratch memory on the stack, 64-byte aligned."""
-    size = op.attrs["size"] * op.result.dtype.size_bytes
+    """Private scratch memory on the stack, 64-byte aligned; before a protected page under guard."""
+    number, size = low.stack, op.attrs["size"] * op.result.dtype.size_bytes
     low.stack += (size + 63) // 64 * 64
     if low.stack > STACK_LIMIT:
         raise low.refuse(
             op, f"takes {low.stack} bytes of stack, above {STACK_LIMIT}", "use smaller tiles"
         )
+    if GUARDING:
+        return [low.e.guarded(number, size)]
     return [low.e.alloca(max(1, size), 64)]
 
 

@@ -21,6 +21,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "fork.h"
 
@@ -226,6 +227,14 @@ Guarded* find(const void* block) {
 
 }  // namespace
 
+// The scratch memory of the kernels that a thread has run.
+struct Scratch {
+  std::map<std::pair<int64_t, int64_t>, void*> blocks;
+  ~Scratch() {
+    for (const auto& [key, block] : blocks) hl_guard_free(block);
+  }
+};
+
 void remember_code(const hl_loaded* loaded) {
   Locked locked;
   state().code.insert(loaded);
@@ -289,6 +298,23 @@ HL_API int32_t hl_guard_free(void* block) {
     s.all.erase(oldest);
   }
   return 1;
+}
+
+HL_API void* hl_guard_scratch(int64_t number, int64_t size_bytes) {
+  thread_local hl::Scratch scratch;
+  void*& block = scratch.blocks[{number, size_bytes}];
+  if (block == nullptr) {
+    block = hl_guard_alloc(size_bytes, 0, 0);
+    if (block == nullptr) {
+      hl::say("HLOOM_GUARD: no memory for %lld bytes of scratch\n", static_cast<long long>(size_bytes));
+      abort();
+    }
+    hl_guard_name(block, "scratch memory of the kernel");
+    return block;
+  }
+  hl_guard_check(&block, 1);
+  memset(block, hl::kPattern, size_bytes);
+  return block;
 }
 
 HL_API int64_t hl_guard_size(const void* block) {

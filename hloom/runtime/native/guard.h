@@ -24,6 +24,9 @@ HL_API void* hl_guard_alloc(int64_t size_bytes, int64_t alignment, int64_t margi
 HL_API int32_t hl_guard_free(void* block);
 // Bytes of the block, -1 if there is no such one.
 HL_API int64_t hl_guard_size(const void* block);
+// Such a block for a kernel's scratch memory: the same for a thread's calls with this number and size,
+// and all 0xff in each. The process ends if there is no memory.
+HL_API void* hl_guard_scratch(int64_t number, int64_t size_bytes);
 // How far somebody wrote outside: bytes before its start (negative), behind its end, or 0.
 HL_API int64_t hl_guard_stray(const void* block);
 // What messages call the block; the text is copied.

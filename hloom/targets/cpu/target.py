@@ -187,7 +187,7 @@ class CpuTarget:
             if asked := lowering.options.get(symbol):
                 option = option._replace(**asdict(asked))
             try:
-                text = kernel_function(kernel, self.machine, option).text()
+                text = kernel_function(kernel, self.machine, option).whole_text()
             except Exception as error:
                 blame(error, lowering.families.get(symbol, CODE))
                 raise

@@ -1,6 +1,7 @@
 """Runs kernels as machine code and as numpy (hloom/interp/kernel.py), and compares.
 
-Machine code is loaded by LLVM's own JIT linker, so nothing of hloom's runtime is needed.
+Machine code is loaded by LLVM's own JIT linker, so nothing of hloom's runtime is needed; but under
+guard, where arrays stand before protected pages.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from hloom.base.guarding import GUARDING
 from hloom.codegen.llvm.machine import Machine, object_bytes
 from hloom.codegen.llvm.module import KernelOptions, kernel_module
 from hloom.interp.kernel import run_kernel
 from hloom.kernel.kernel import Kernel
 from hloom.kernel.verify import verify_kernel
+from hloom.runtime.library import library
 from hloom.types.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +43,9 @@ class Native:
         module = kernel_module(kernels, machine, options)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        if GUARDING:
+            scratch = ctypes.cast(library().hl_guard_scratch, ctypes.c_void_p).value
+            llvm.add_symbol("hl_guard_scratch", scratch)
         self.object = object_bytes(module.text, machine, 1)
         target = llvm.Target.from_default_triple().create_target_machine()
         self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
@@ -50,8 +56,26 @@ class Native:
 
     def run(self, number: int, arrays: list[Array], begin: int, end: int) -> None:
         """Runs steps of one kernel on arrays, in place."""
+        run = self._run_guarded if GUARDING else self._run
+        run(number, arrays, begin, end)
+
+    def _run(self, number: int, arrays: list[Array], begin: int, end: int) -> None:
         pointers = (ctypes.c_void_p * max(1, len(arrays)))(*[a.ctypes.data for a in arrays])
         self.functions[number](ctypes.addressof(pointers), begin, end)
+
+    def _run_guarded(self, number: int, arrays: list[Array], begin: int, end: int) -> None:
+        native = library()
+        by_place = {a.ctypes.data: a for a in arrays}  # one block where two are the same memory
+        blocks = {p: native.hl_guard_alloc(a.nbytes, 0, 0) for p, a in by_place.items()}
+        for place, a in by_place.items():
+            ctypes.memmove(blocks[place], place, a.nbytes)
+        given = [blocks[a.ctypes.data] for a in arrays]
+        pointers = (ctypes.c_void_p * max(1, len(given)))(*given)
+        self.functions[number](ctypes.addressof(pointers), begin, end)
+        native.hl_guard_check(pointers, len(given))
+        for place, block in blocks.items():
+            ctypes.memmove(place, block, by_place[place].nbytes)
+            native.hl_guard_free(block)
 
 
 def undefined_symbols(data: bytes) -> set[str]:
