@@ -49,7 +49,7 @@ def child(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "HLOOM_GUARD": "1", "HLOOM_CACHE": "0", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
