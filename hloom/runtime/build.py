@@ -33,9 +33,11 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 # Every routine that wants more than the baseline says so itself (target attributes). Exceptions
 # are off: out of memory must come back as a status, and nothing may unwind through kernels.
+# Products and sums are fused where g++ and clang++ alike can: it is g++'s default.
 COMPILE_FLAGS = (
     "-std=c++20 -O3 -fPIC -pthread -fno-exceptions -fno-rtti -fvisibility=hidden -fno-math-errno"
-    " -fno-semantic-interposition -Wall -Wextra -Wno-unused-parameter -Wno-psabi"
+    " -ffp-contract=fast -fno-semantic-interposition -Wall -Wextra -Wno-unused-parameter"
+    " -Wno-psabi"
 ).split()
 LINK_FLAGS = (
     "-shared -pthread -static-libstdc++ -static-libgcc -Wl,-z,defs -Wl,-z,noexecstack"
@@ -101,6 +103,14 @@ def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = Fals
     return library
 
 
+def baseline(command: list[str]) -> list[str]:
+    """The flag for processors as old as a package must run on.
+
+    A cross compiler (`-target`, as `zig c++` takes it) has that of its target.
+    """
+    return [] if "-target" in command else BASELINE.get(platform.machine(), [])
+
+
 def compiler() -> list[str]:
     """The command of the C++ compiler: $CXX, or c++, g++, clang++, whichever is there."""
     if asked := os.environ.get("CXX"):
@@ -117,7 +127,8 @@ def compiler() -> list[str]:
 
 def _object(source: Path, work: Path, stamps: dict[str, int], force: bool) -> Path:
     """The object file of one source, compiled if it, or what it includes, has changed."""
-    command = [*compiler(), *COMPILE_FLAGS, *BASELINE.get(platform.machine(), [])]
+    command = [*compiler(), *COMPILE_FLAGS]
+    command += baseline(command)
     # The command is part of the name: other flags, another object.
     key = zlib.crc32("\0".join(command).encode())
     target = work / f"{source.stem}-{key:08x}.o"
@@ -135,10 +146,11 @@ def _object(source: Path, work: Path, stamps: dict[str, int], force: bool) -> Pa
 
 
 def _link(objects: list[Path], library: Path, stamp: int) -> None:
-    """Links the library beside its place, then renames it."""
+    """Links the library beside its place, then renames it; $LDFLAGS is honoured."""
     names = [str(path) for path in objects]
     flags = [*LINK_FLAGS, f"-Wl,--version-script={EXPORTS}"]
-    _produce([*compiler(), *flags, *names], library, stamp, LINK_LIBRARIES)
+    last = [*shlex.split(os.environ.get("LDFLAGS", "")), *LINK_LIBRARIES]
+    _produce([*compiler(), *flags, *names], library, stamp, last)
 
 
 def _produce(command: list[str], target: Path, stamp: int, last: Sequence[str] = ()) -> None:

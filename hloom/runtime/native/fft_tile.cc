@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fft_plan.h"
+#include "instruction_set.h"
 
 namespace hloom {
 namespace {
@@ -17,31 +18,32 @@ namespace {
 #undef HLOOM_NAME
 #undef HLOOM_BYTES
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define HLOOM_WIDE 1
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#if HLOOM_X86_TARGETS
+HLOOM_TARGET_BEGIN("avx2,fma")
 #define HLOOM_NAME avx2
 #define HLOOM_BYTES 32
 #include "fft_tile.inc"
 #undef HLOOM_NAME
 #undef HLOOM_BYTES
-#pragma GCC pop_options
+HLOOM_TARGET_END
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
+#if defined(__clang__)  // which takes the width of the vectors that are written
+HLOOM_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#else
+HLOOM_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
+#endif
 #define HLOOM_NAME avx512
 #define HLOOM_BYTES 64
 #include "fft_tile.inc"
 #undef HLOOM_NAME
 #undef HLOOM_BYTES
-#pragma GCC pop_options
+HLOOM_TARGET_END
 #endif
 
 }  // namespace
 
 int64_t fft_vector_bytes() {
-#if HLOOM_WIDE
+#if HLOOM_X86_TARGETS
   static const int64_t bytes =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
               __builtin_cpu_supports("avx512bw")
@@ -56,7 +58,7 @@ int64_t fft_vector_bytes() {
 
 template <class T>
 void fft_tile(const Plan<T>& plan, const Tile<T>& t) {
-#if HLOOM_WIDE
+#if HLOOM_X86_TARGETS
   int64_t bytes = fft_vector_bytes();
   if (bytes == 64) return avx512::tile(plan, t);
   if (bytes == 32) return avx2::tile(plan, t);

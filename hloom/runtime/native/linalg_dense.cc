@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "instruction_set.h"
+
 namespace hloom {
 namespace {
 
@@ -14,21 +16,19 @@ using std::hypot;
 #include "linalg_dense.inc"
 #undef HLOOM_NAME
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define HLOOM_WIDE 1
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#if HLOOM_X86_TARGETS
+HLOOM_TARGET_BEGIN("avx2,fma")
 #define HLOOM_NAME avx2
 #include "linalg_dense.inc"
 #undef HLOOM_NAME
-#pragma GCC pop_options
+HLOOM_TARGET_END
 #endif
 
 }  // namespace
 
 template <class T>
 const Dense<T>& dense() {
-#if HLOOM_WIDE
+#if HLOOM_X86_TARGETS
   static const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (wide) return avx2::table<T>;
 #endif

@@ -2,11 +2,7 @@
 
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HLOOM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define HLOOM_CLONES
-#endif
+#include "instruction_set.h"
 
 namespace hloom {
 namespace {

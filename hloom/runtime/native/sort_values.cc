@@ -5,8 +5,9 @@
 #include <algorithm>
 
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define HLOOM_AVX512_SORT 1
+#include "instruction_set.h"
+
+#if HLOOM_X86_TARGETS
 #include <immintrin.h>
 #endif
 
@@ -62,10 +63,8 @@ void radix_digits(T* a, T* b, size_t n) {
 void radix_sort(uint32_t* a, uint32_t* b, size_t n) { radix_digits(a, b, n); }
 void radix_sort(uint64_t* a, uint64_t* b, size_t n) { radix_digits(a, b, n); }
 
-#if HLOOM_AVX512_SORT
-#pragma GCC push_options
-#pragma GCC optimize("O3")
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,popcnt,lzcnt")
+#if HLOOM_X86_TARGETS
+HLOOM_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,popcnt,lzcnt")
 namespace {
 namespace vector {
 
@@ -307,13 +306,13 @@ void quicksort(typename V::T* a, typename V::T* scratch, size_t n, int fuel) {
 
 }  // namespace vector
 }  // namespace
-#pragma GCC pop_options
+HLOOM_TARGET_END
 #endif
 
 namespace {
 
 bool has_avx512() {
-#if HLOOM_AVX512_SORT
+#if HLOOM_X86_TARGETS
   static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return has;
@@ -325,14 +324,14 @@ bool has_avx512() {
 void sort_serial(uint16_t* a, uint16_t* b, size_t n) { radix_digits(a, b, n); }
 
 void sort_serial(uint32_t* a, uint32_t* b, size_t n) {
-#if HLOOM_AVX512_SORT
+#if HLOOM_X86_TARGETS
   if (has_avx512()) return vector::quicksort<vector::Lanes32>(a, b, n, 64);
 #endif
   radix_digits(a, b, n);
 }
 
 void sort_serial(uint64_t* a, uint64_t* b, size_t n) {
-#if HLOOM_AVX512_SORT
+#if HLOOM_X86_TARGETS
   if (has_avx512()) return vector::quicksort<vector::Lanes64>(a, b, n, 64);
 #endif
   radix_digits(a, b, n);

@@ -8,16 +8,11 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "instruction_set.h"
 #include "scratch.h"
 #include "sort_keys.h"
 #include "sort_values.h"
 #include "steps.h"
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HLOOM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define HLOOM_CLONES
-#endif
 
 namespace hloom {
 namespace {
