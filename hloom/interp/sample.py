@@ -7,7 +7,9 @@ from overflow and rounding differences stay small. Same module and seed, same in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +24,30 @@ from hloom.types.shape import UNBOUNDED, Shape
 
 ANYTHING = Wanted()
 _UNBOUNDED_SIZE = 3
+PIECE = 1 << 16
+"""Elements drawn at a time; a multiple of 4, as numpy takes bytes from one draw of 32 bits."""
+ALIGNMENT = 64
+"""Bytes; where arrays stand, so that a program takes them without a copy."""
+Empty = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
+"""What gives the memory of an array of these sizes and this type."""
+
+
+def aligned(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """An array with any values, where a program can use it as it stands."""
+    size_bytes = math.prod(sizes) * dtype.itemsize
+    raw = np.empty(size_bytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size_bytes].view(dtype).reshape(sizes)
 
 
 def random_arguments(
-    module: Module, seed: int = 0, memory_limit_bytes: int | None = None
+    module: Module,
+    seed: int = 0,
+    memory_limit_bytes: int | None = None,
+    *,
+    empty: Empty = aligned,
 ) -> list[Literal]:
-    """One literal for each parameter of the entry.
+    """One literal for each parameter of the entry, in memory that `empty` gives.
 
     Dynamic dimensions get one fraction of their bound, the same everywhere, so that arrays that
     meet have equal sizes. Opaque parameters and more bytes than allowed (by default what an
@@ -46,7 +66,9 @@ def random_arguments(
         raise refused(error, None) from error
     fraction = rng.uniform(0.3, 1.0)
     with nesting_limit():
-        return [_literal(p, p.shape, (), wanted, fraction, rng) for p in module.entry.parameters]
+        return [
+            _literal(p, p.shape, (), wanted, fraction, rng, empty) for p in module.entry.parameters
+        ]
 
 
 def check_memory_of(parameters: Sequence[Instruction], limit: int) -> None:
@@ -71,10 +93,11 @@ def _literal(
     wanted: dict[Leaf, Wanted],
     fraction: float,
     rng: np.random.Generator,
+    empty: Empty,
 ) -> Literal:
     if shape.is_tuple:
         parts = [
-            _literal(parameter, part, (*path, k), wanted, fraction, rng)
+            _literal(parameter, part, (*path, k), wanted, fraction, rng, empty)
             for k, part in enumerate(shape.elements)
         ]
         return Literal(shape, None, tuple(parts))
@@ -89,7 +112,8 @@ def _literal(
         for d, size in enumerate(shape.dims)
     )
     try:
-        array = random_array(shape.dtype, sizes, rng, wanted.get((parameter, path), ANYTHING))
+        about = wanted.get((parameter, path), ANYTHING)
+        array = random_array(shape.dtype, sizes, rng, about, empty)
     except (ValueError, MemoryError) as error:
         raise EvalError(
             f"no random {shape.text_without_layout} can be made: {error}",
@@ -103,57 +127,77 @@ def _dynamic_size(bound: int, fraction: float) -> int:
 
 
 def random_array(
-    dtype: DType, sizes: tuple[int, ...], rng: np.random.Generator, wanted: Wanted = ANYTHING
+    dtype: DType,
+    sizes: tuple[int, ...],
+    rng: np.random.Generator,
+    wanted: Wanted = ANYTHING,
+    empty: Empty = aligned,
 ) -> np.ndarray:
-    """An array of this type and these sizes that holds what is wanted.
+    """An array of this type and these sizes that holds what is wanted, in memory of `empty`.
 
     By default floats and complex parts are standard normal, integers lie in -8..8 (0..8 without
     a sign, less for narrow types).
     """
+    out = empty(sizes, dtype.numpy)
     if dtype.is_pred:
-        return rng.integers(0, 2, sizes).astype(np.bool_)
-    if wanted.matrix and len(sizes) >= 2 and sizes[-1] == sizes[-2]:
-        return _matrix(dtype, sizes, rng, wanted.matrix)
-    if dtype.is_integral:
-        return _integers(dtype, sizes, rng, wanted)
-    if dtype.is_complex:
-        parts = rng.standard_normal((2, *sizes))
-        return np.asarray(parts[0] + 1j * parts[1]).astype(dtype.numpy)
+        _fill(out, lambda n: rng.integers(0, 2, n))
+    elif wanted.matrix and len(sizes) >= 2 and sizes[-1] == sizes[-2]:
+        out[...] = _matrix(dtype, sizes, rng, wanted.matrix)
+    elif dtype.is_integral:
+        _fill_integers(out, dtype, rng, wanted)
+    elif dtype.is_complex:
+        _fill(out.real, rng.standard_normal)
+        _fill(out.imag, rng.standard_normal)
+    else:
+        _fill_floats(out, dtype, rng, wanted)
+    return out
+
+
+def _fill(out: np.ndarray, draw: Callable[[int], np.ndarray], via: Any = None) -> None:
+    """Draws the elements of an array in order, a piece at a time, each rounded to `via` first.
+
+    So that no more memory is taken than the array has itself: numpy draws in 64 bits.
+    """
+    if not out.flags.c_contiguous:  # the parts of complex numbers
+        flat: Any = out.flat
+    else:
+        flat = out.reshape(-1)
+    for start in range(0, out.size, PIECE):
+        piece = draw(min(PIECE, out.size - start))
+        flat[start : start + PIECE] = piece if via is None else piece.astype(via).astype(out.dtype)
+
+
+def _fill_floats(out: np.ndarray, dtype: DType, rng: np.random.Generator, wanted: Wanted) -> None:
+    via = np.float32 if dtype.bits < 32 else np.float64
     if wanted.low is not None or wanted.high is not None:
         low = wanted.low if wanted.low is not None else min(-1.0, wanted.high or 0.0)
         high = wanted.high if wanted.high is not None else max(1.0, low + 1.0)
-        values = rng.uniform(low, max(low, high), sizes)
+        _fill(out, lambda n: rng.uniform(low, max(low, high), n), via)
     elif not dtype.is_signed:
-        values = np.exp2(rng.integers(-3, 4, sizes).astype(np.float64))
+        _fill(out, lambda n: np.exp2(rng.integers(-3, 4, n).astype(np.float64)), via)
     else:
-        values = rng.standard_normal(sizes)
-    if wanted.ordered and sizes:
-        values = np.sort(values, axis=0)
-    return (
-        np.asarray(values).astype(np.float32 if dtype.bits < 32 else np.float64).astype(dtype.numpy)
-    )
+        _fill(out, rng.standard_normal, via)
+    if wanted.ordered and out.ndim:
+        out[...] = np.sort(out.astype(via), axis=0).astype(out.dtype)
 
 
-def _integers(
-    dtype: DType, sizes: tuple[int, ...], rng: np.random.Generator, wanted: Wanted
-) -> np.ndarray:
+def _fill_integers(out: np.ndarray, dtype: DType, rng: np.random.Generator, wanted: Wanted) -> None:
     least = -(1 << (dtype.bits - 1)) if dtype.is_signed_int else 0
     most = (1 << (dtype.bits - dtype.is_signed_int)) - 1
+    via = _carrier(dtype)
     if wanted.bits:
-        return rng.integers(least, most, sizes, endpoint=True, dtype=_carrier(dtype)).astype(
-            dtype.numpy
-        )
+        _fill(out, lambda n: rng.integers(least, most, n, endpoint=True, dtype=via), via)
+        return
     low = int(max(least, -8 if wanted.low is None else wanted.low))
     high = int(min(most, max(low, 8) if wanted.high is None else wanted.high))
     high = max(low, high)
-    count = int(np.prod(sizes, dtype=np.int64))
-    if wanted.distinct and count <= high - low + 1:
-        values = (rng.permutation(high - low + 1)[:count] + low).reshape(sizes)
+    if wanted.distinct and out.size <= high - low + 1:
+        values = (rng.permutation(high - low + 1)[: out.size] + low).reshape(out.shape)
+        out[...] = values.astype(via).astype(out.dtype)
     else:
-        values = rng.integers(low, high, sizes, endpoint=True)
-    if wanted.ordered and sizes:
-        values = np.sort(values, axis=0)
-    return np.asarray(values).astype(_carrier(dtype)).astype(dtype.numpy)
+        _fill(out, lambda n: rng.integers(low, high, n, endpoint=True), via)
+    if wanted.ordered and out.ndim:
+        out[...] = np.sort(out.astype(via), axis=0).astype(out.dtype)
 
 
 def _carrier(dtype: DType) -> type:
@@ -172,7 +216,8 @@ def _matrix(
     if dtype.is_complex:
         x = x + 1j * rng.standard_normal(sizes)
     if kind == "definite":
-        x = x @ np.conj(np.swapaxes(x, -1, -2)) / max(1, n) + np.eye(n)
-    else:
-        x = x / max(1, n) + 2 * np.eye(n)
-    return x.astype(dtype.numpy)
+        x = x @ np.conj(np.swapaxes(x, -1, -2))
+    x /= max(1, n)
+    diagonal = np.arange(n)
+    x[..., diagonal, diagonal] += 1 if kind == "definite" else 2
+    return x
