@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Place,
         UsageError,
         VerifyError,
+        did_you_mean,
     )
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.machine import Machine
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from hloom.ir.fusion import permute_fusion_operands, permute_parameters
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
-    from hloom.ir.proto.files import Loaded, load_text, write_whole
+    from hloom.ir.proto.files import Loaded, load_text, write_whole, written_whole
     from hloom.ir.proto.sharding import sharding_bytes
     from hloom.ir.proto.snapshot import Snapshot
     from hloom.ir.text.digest import fingerprint
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from hloom.runtime.ffi import Call as HandlerCall
     from hloom.runtime.ffi import HandlerError, is_handled, register_capsule
     from hloom.runtime.ffi import register as register_handler
+    from hloom.runtime.installation import native_library
     from hloom.runtime.pjrt import (
         MEMORY_KINDS,
         PJRT_QUESTIONS,
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
         set_pjrt_versions,
     )
     from hloom.runtime.pjrt_saved import executable_sections, sealed_executable
+    from hloom.runtime.processors import granted_threads
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
     from hloom.targets.cpu.source import Source
@@ -137,6 +140,7 @@ _HOME = {
     "copy_computation": "ir.copy",
     "copy_module": "ir.copy",
     "cpu_target": "targets.cpu.options",
+    "did_you_mean": "base.diagnostics",
     "difference": "ir.copy",
     "evaluate": "interp.machine",
     "evaluate_lockstep": "interp.lockstep",
@@ -145,6 +149,7 @@ _HOME = {
     "explained": "targets.cpu.explain",
     "file_bytes": "frontends.files",
     "fingerprint": "ir.text.digest",
+    "granted_threads": "runtime.processors",
     "instruction_cost": "analysis.cost",
     "is_handled": "runtime.ffi",
     "library_path": "runtime.pjrt",
@@ -155,6 +160,7 @@ _HOME = {
     "module_of": "frontends.stablehlo.files",
     "module_of_bytes": "frontends.stablehlo.read",
     "module_statistics": "analysis.statistics",
+    "native_library": "runtime.installation",
     "options_without_effect": "targets.cpu.options",
     "pass_named": "passes",
     "permute_fusion_operands": "ir.fusion",
@@ -174,6 +180,7 @@ _HOME = {
     "violations": "ir.verify",
     "why_cached": "compiler",
     "write_whole": "ir.proto.files",
+    "written_whole": "ir.proto.files",
 }
 
 
@@ -220,12 +227,12 @@ def show(module: Module, preset: str = "default", **switches: Any) -> str:
     """The module as HLO text, in one of the presets, with some switches set otherwise."""
     from dataclasses import replace
 
-    from hloom.base.diagnostics import UsageError
+    from hloom.base.diagnostics import UsageError, did_you_mean
     from hloom.ir.text.options import PRESETS
     from hloom.ir.text.show import show_module
 
     if preset not in PRESETS:
-        raise UsageError(f"no print preset {preset!r}", hint=f"known: {', '.join(PRESETS)}")
+        raise UsageError(f"no print preset {preset!r}", hint=did_you_mean(preset, PRESETS))
     return show_module(module, replace(PRESETS[preset](), **switches))
 
 
@@ -265,7 +272,7 @@ def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Optio
     if given is None:
         return Options()
     if isinstance(given, Mapping):
-        return Options().with_(**given)
+        return Options(given)
     return Options.parsed([given] if isinstance(given, str) else given)
 
 
@@ -357,6 +364,7 @@ __all__ = [
     "copy_computation",
     "copy_module",
     "cpu_target",
+    "did_you_mean",
     "difference",
     "evaluate",
     "evaluate_lockstep",
@@ -365,6 +373,7 @@ __all__ = [
     "explained",
     "file_bytes",
     "fingerprint",
+    "granted_threads",
     "instruction_cost",
     "is_handled",
     "library_path",
@@ -376,6 +385,7 @@ __all__ = [
     "module_of",
     "module_of_bytes",
     "module_statistics",
+    "native_library",
     "options_without_effect",
     "parse",
     "pass_named",
@@ -397,4 +407,5 @@ __all__ = [
     "violations",
     "why_cached",
     "write_whole",
+    "written_whole",
 ]

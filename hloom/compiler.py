@@ -13,7 +13,7 @@ import numpy as np
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
-from hloom.base.diagnostics import HloError, UsageError
+from hloom.base.diagnostics import HloError, UsageError, did_you_mean
 from hloom.base.faults import CompilerFaultWarning, Fault
 from hloom.base.options import Options
 from hloom.program.thunks.thunk import Thunk
@@ -220,7 +220,7 @@ class Executable:
         shown = SHOWN.get(stage)
         if shown is not None:
             return shown(self.stages, lambda: self.target)
-        raise UsageError(f"no stage {stage!r}", hint=f"stages: {', '.join(STAGES)}")
+        raise UsageError(f"no stage {stage!r}", hint=did_you_mean(stage, STAGES))
 
     def __repr__(self) -> str:
         shapes = ", ".join([s.text_without_layout for s in self._shapes])

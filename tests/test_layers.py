@@ -40,6 +40,8 @@ MAY_IMPORT = {
     **dict.fromkeys(DOORS.split(), "api"),
     # hloom/__init__.py itself.
     "__init__": "api",
+    # `python -m hloom`.
+    "__main__": "tools",
 }
 FAMILIES = (
     "elementwise data dot conv reduce gather sort control random linalg fft collective async_"

@@ -5,6 +5,9 @@ bug of hloom. A place is built only when the error is raised, so that correct pr
 nothing.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -35,6 +38,17 @@ class Place:
         caret = " " * (len(left) + self.column - 1 - start)
         length = max(1, min(self.length, len(shown) - (self.column - 1 - start)))
         return f"  {left}{shown}{right}\n  {caret}{'^' * length}"
+
+
+def did_you_mean(name: str, known: Iterable[str], before: str = "", most: int = 12) -> str | None:
+    """A hint that offers the names most like a wrong one; all of them where they are few."""
+    import difflib
+
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 3, 0.55)
+    if near:
+        return f"did you mean {' or '.join(before + n for n in near)}?"
+    return f"known: {', '.join(before + n for n in names)}" if len(names) <= most else None
 
 
 class HloError(Exception):

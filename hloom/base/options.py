@@ -11,14 +11,14 @@ nothing reads, and says that they do nothing.
 
 from __future__ import annotations
 
-import difflib
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import UsageError, did_you_mean
 
 PREFIX = "xla_"
 
@@ -207,6 +207,39 @@ class Option:
                 ) from None
         if isinstance(self.default, tuple):
             return tuple(part.strip() for part in text.split(",") if part.strip())
+        return self.checked(text)
+
+    def checked(self, value: Any) -> Any:
+        """A value that is given as such; one of the wrong type is a `UsageError`."""
+        if self.is_boolean:
+            if value is None or isinstance(value, bool):
+                return value
+            wanted = "true or false"
+        elif isinstance(self.default, int):
+            kinds = int | float if self.name.endswith("_seconds") else int
+            if isinstance(value, kinds) and not isinstance(value, bool):
+                return value
+            wanted = "a number" if kinds is not int else "a whole number"
+        elif isinstance(self.default, tuple):
+            if isinstance(value, list | tuple | set | frozenset):
+                if all(isinstance(part, str) for part in value):
+                    return tuple(value)
+            wanted = "a list of names"
+        else:
+            if isinstance(value, str):
+                return self._as_pattern(value) if self.name.endswith("_re") else value
+            wanted = "a text"
+        raise UsageError(f"--{self.name} is {wanted}, not {value!r}", rule="option")
+
+    def _as_pattern(self, text: str) -> str:
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(
+                f"--{self.name}: {text!r} is no regular expression: {error}",
+                rule="option",
+                hint="what it matches literally is written with a backslash in front: '\\['",
+            ) from None
         return text
 
     def written(self) -> str:
@@ -229,11 +262,8 @@ def option_named(name: str) -> Option:
     plain = name.removeprefix(PREFIX)
     found = OPTIONS.get(plain)
     if found is None:
-        near = difflib.get_close_matches(plain, OPTIONS, 3)
         raise UsageError(
-            f"no option --{name}",
-            rule="option",
-            hint=f"did you mean {' or '.join('--' + n for n in near)}?" if near else None,
+            f"no option --{name}", rule="option", hint=did_you_mean(plain, OPTIONS, "--")
         )
     return found
 
@@ -247,6 +277,16 @@ class Options:
 
     given: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Values are of the type of their option, whoever gives them."""
+        known = {}
+        for name, value in self.given.items():
+            option = option_named(name)
+            known[option.name] = (
+                option.value(value) if isinstance(value, str) else option.checked(value)
+            )
+        object.__setattr__(self, "given", known)
+
     def __getitem__(self, name: str) -> Any:
         option = option_named(name)
         return self.given.get(option.name, option.default)
@@ -258,8 +298,7 @@ class Options:
         """These options with some set; texts are read as on the command line."""
         given = dict(self.given)
         for name, value in values.items():
-            option = option_named(name)
-            given[option.name] = option.value(value) if isinstance(value, str) else value
+            given[option_named(name).name] = value
         return Options(given)
 
     @staticmethod

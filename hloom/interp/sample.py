@@ -28,12 +28,13 @@ PIECE = 1 << 16
 """Elements drawn at a time; a multiple of 4, as numpy takes bytes from one draw of 32 bits."""
 ALIGNMENT = 64
 """Bytes; where arrays stand, so that a program takes them without a copy."""
-Empty = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray]
-"""What gives the memory of an array of these sizes and this type."""
+Empty = Callable[[Shape, tuple[int, ...]], np.ndarray]
+"""What gives the memory of an array: its shape, and the sizes it has."""
 
 
-def aligned(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def aligned(shape: Shape, sizes: tuple[int, ...]) -> np.ndarray:
     """An array with any values, where a program can use it as it stands."""
+    dtype = shape.dtype.numpy
     size_bytes = math.prod(sizes) * dtype.itemsize
     raw = np.empty(size_bytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
@@ -113,7 +114,7 @@ def _literal(
     )
     try:
         about = wanted.get((parameter, path), ANYTHING)
-        array = random_array(shape.dtype, sizes, rng, about, empty)
+        array = random_array(shape.dtype, sizes, rng, about, empty(shape, sizes))
     except (ValueError, MemoryError) as error:
         raise EvalError(
             f"no random {shape.text_without_layout} can be made: {error}",
@@ -131,14 +132,15 @@ def random_array(
     sizes: tuple[int, ...],
     rng: np.random.Generator,
     wanted: Wanted = ANYTHING,
-    empty: Empty = aligned,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """An array of this type and these sizes that holds what is wanted, in memory of `empty`.
+    """An array of this type and these sizes that holds what is wanted; `out`, if it is given.
 
     By default floats and complex parts are standard normal, integers lie in -8..8 (0..8 without
     a sign, less for narrow types).
     """
-    out = empty(sizes, dtype.numpy)
+    if out is None:
+        out = np.empty(sizes, dtype.numpy)
     if dtype.is_pred:
         _fill(out, lambda n: rng.integers(0, 2, n))
     elif wanted.matrix and len(sizes) >= 2 and sizes[-1] == sizes[-2]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_computation
 from hloom.ir.instruction import Instruction
@@ -135,7 +135,8 @@ class Builder:
     ) -> Instruction:
         """Any operation by its opcode. Raises `UsageError` naming what is wrong."""
         if opcode not in OPS:
-            raise UsageError(f"no operation named {opcode!r}", rule="opcode")
+            hint = did_you_mean(opcode, OPS)
+            raise UsageError(f"no operation named {opcode!r}", rule="opcode", hint=hint)
         op = OPS[opcode]
         called = self._called(op, attributes)
         self._check(op, operands, attributes)

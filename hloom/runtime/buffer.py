@@ -71,6 +71,11 @@ class Buffer:
         self._block: Block | None = block
         self._offset = offset
 
+    @staticmethod
+    def empty(shape: Shape) -> Buffer:
+        """A buffer of a shape with any values in it, which `numpy()` lets one write."""
+        return Buffer(shape, Block(size_bytes(shape)))
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The numpy type of the elements."""

@@ -349,14 +349,19 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def program_cache(environment: Mapping[str, str] = os.environ) -> ProgramCache | None:
     """The cache of this process as the environment wants it; None where it is off.
 
-    `HLOOM_CACHE=0` turns it off; `HLOOM_CACHE_BYTES` is its bound.
+    `HLOOM_CACHE=0` turns it off; `HLOOM_CACHE_BYTES` is its bound. There is none either for a user
+    who has no home directory, as in many containers, unless the environment names a folder.
     """
     if environment.get("HLOOM_CACHE", "1").strip().lower() in _OFF:
         return None
     text = environment.get("HLOOM_CACHE_BYTES", str(DEFAULT_LIMIT_BYTES))
     if not text.isdecimal():
         raise UsageError(f"HLOOM_CACHE_BYTES is a number of bytes, not {text!r}", rule="cache")
-    return _opened(cache_folder(environment), int(text))
+    try:
+        folder = cache_folder(environment)
+    except RuntimeError:  # platformdirs knows no home
+        return None
+    return _opened(folder, int(text))
 
 
 @cache

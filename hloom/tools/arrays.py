@@ -17,6 +17,9 @@ import numpy as np
 
 from hloom import api
 
+PIECE = 1 << 20
+"""Elements that are converted at a time."""
+
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file; `UsageError` when it is none."""
@@ -36,11 +39,17 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def write_arrays(path: Path, values: dict[str, np.ndarray]) -> None:
     """Write an `.npz` file beside its place and rename it."""
-    import io
+    with api.written_whole(path) as file:
+        np.savez(file, allow_pickle=False, **values)  # type: ignore[arg-type]
 
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **values)  # type: ignore[arg-type]
-    api.write_whole(path, buffer.getvalue())
+
+def pieces(*arrays: np.ndarray) -> Iterator[Any]:
+    """Pieces of an array, or of several of one shape, in one order: whole ones may be too large
+    to be converted at once."""
+    flat = [array.reshape(-1) for array in arrays]
+    for start in range(0, flat[0].size, PIECE):
+        parts = [x[start : start + PIECE] for x in flat]
+        yield parts[0] if len(parts) == 1 else (start, *parts)
 
 
 def arguments_per_device(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hloom import api
-from hloom.tools.arrays import leaves
+from hloom.tools.arrays import leaves, pieces
 
 TOLERANCES = {
     "float64": 1e-9,
@@ -75,18 +75,42 @@ def _difference(name: str, shape: str, x: np.ndarray, y: np.ndarray) -> Differen
         return Difference(name, shape, float("inf"), allowed, (), x.shape, y.shape)
     if not y.size:
         return Difference(name, shape, 0.0, allowed, (), None, None)
-    exact = not allowed
-    wide = np.complex128 if np.iscomplexobj(y) else np.float64
-    with np.errstate(all="ignore"):
-        a, b = x.astype(wide), y.astype(wide)
-        gap = np.abs(a - b)
-        size = np.abs(b)
+    scale = _mean_magnitude(y)
+    worst, at = -1.0, 0
+    for start, a, b in pieces(x, y):
+        error = _errors(a, b, scale, exact=not allowed)
+        k = int(np.argmax(error))
+        if error[k] > worst:
+            worst, at = float(error[k]), start + k
+    index = tuple(int(k) for k in np.unravel_index(at, y.shape))
+    return Difference(name, shape, worst, allowed, index, x[index], y[index])
+
+
+def _mean_magnitude(array: np.ndarray) -> float:
+    """The mean of the absolute values of what is finite."""
+    total, count = 0.0, 0
+    for piece in pieces(array):
+        with np.errstate(all="ignore"):
+            size = np.abs(_wide(piece))
         finite = size[np.isfinite(size)]
-        least = float(finite.mean()) if finite.size else 0.0
-        error = gap if exact else gap / np.maximum(np.maximum(size, least), np.finfo(float).tiny)
+        total, count = total + float(finite.sum()), count + finite.size
+    return total / count if count else 0.0
+
+
+def _errors(x: np.ndarray, y: np.ndarray, scale: float, *, exact: bool) -> np.ndarray:
+    """How far each element is from what it should be, of the larger of it and `scale`."""
+    with np.errstate(all="ignore"):
+        a, b = _wide(x), _wide(y)
+        gap = np.abs(a - b)
+        error = gap
+        if not exact:
+            error = gap / np.maximum(np.maximum(np.abs(b), scale), np.finfo(float).tiny)
     same = (x == y) | ((x != x) & (y != y))
     error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
     if exact:  # integers too large for a float differ by at least one
         error = np.where(same, 0.0, np.maximum(error, 1.0))
-    index = tuple(int(k) for k in np.unravel_index(int(np.argmax(error)), error.shape))
-    return Difference(name, shape, float(error[index]), allowed, index, x[index], y[index])
+    return error
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)

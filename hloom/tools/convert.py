@@ -103,7 +103,7 @@ def convert(
 def _check_form(to: str | None, partitions: int) -> None:
     """Refuse a form that does not exist, or that cannot hold so many partitions' arguments."""
     if to is not None and to not in api.FORMATS:
-        raise api.UsageError(f"no form {to!r}", hint=f"known: {', '.join(api.FORMATS)}")
+        raise api.UsageError(f"no form {to!r}", hint=api.did_you_mean(to, api.FORMATS))
     if to == "snapshot" and partitions > 1:
         raise api.UsageError(
             f"a snapshot holds the arguments of one partition, not of {partitions}",

@@ -14,7 +14,13 @@ import typer
 
 from hloom import api
 from hloom.ir.text.expression import shape_short
-from hloom.tools.arrays import arguments_per_device, leaves, read_arrays, write_arrays
+from hloom.tools.arrays import (
+    arguments_per_device,
+    leaves,
+    pieces,
+    read_arrays,
+    write_arrays,
+)
 from hloom.tools.terminal import (
     AsJson,
     InputFile,
@@ -35,10 +41,15 @@ from hloom.tools.terminal import (
 
 FEW = 8
 """Elements of a result that are shown in the table."""
+MOST_MEMORY = 0.85
+"""The share of the machine's memory that random arguments may take."""
 MOST_DEVICES = 8
 """Devices whose results are shown apart."""
 
 
+TOP = 20
+"""Rows of a table, where nothing else is asked for."""
+Top = Annotated[int, typer.Option(help="Rows of each table; 0 is all.", min=0)]
 Inputs = Annotated[
     Path | None, typer.Option(help="Arguments in an .npz: by parameter name or arg_0, arg_1, ...")
 ]
@@ -64,6 +75,7 @@ def evaluate(
     while_limit: Annotated[
         int, typer.Option(help="Iterations that one loop may take.", min=1)
     ] = 1_000_000,
+    top: Top = TOP,
     as_json: AsJson = False,
 ) -> None:
     """Run a program in the interpreter: slow, and right.
@@ -102,15 +114,19 @@ def evaluate(
     if as_json:
         write_json(as_data(module, results, origin, seconds, difference, values))
         return
-    show(module.name, results, f"{origin}, {time_text(seconds)}", values)
+    show(module.name, results, f"{origin}, {time_text(seconds)}", values, top)
     if difference is not None:
         typer.echo(f"largest difference from the snapshot's own result: {difference:.3g}")
 
 
 def chosen_arguments(
-    loaded: api.Loaded, inputs: Path | None, seed: int | None, count: int
+    loaded: api.Loaded,
+    inputs: Path | None,
+    seed: int | None,
+    count: int,
+    empty: Callable[[api.Shape, tuple[int, ...]], np.ndarray] | None = None,
 ) -> tuple[Sequence[Sequence[api.Literal]], str]:
-    """The arguments of every device, and where they came from."""
+    """The arguments of every device, and where they came from; `empty` has memory for them."""
     module = loaded.module
     if inputs is not None:
         if seed is not None:
@@ -127,12 +143,14 @@ def chosen_arguments(
         return given if len(given) == count else given * count, "snapshot"
     need = api.module_statistics(module, 0).parameter_bytes
     have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > 0.8 * have:
+    most = int(MOST_MEMORY * have)
+    if need > most:
         raise api.EvalError(
             f"the arguments of {module.name} take {bytes_text(need)}, but this machine has "
             f"{bytes_text(have)}"
         )
-    one = api.random_arguments(module, seed or 0)
+    memory = {} if empty is None else {"empty": empty}
+    one = api.random_arguments(module, seed or 0, most, **memory)
     return [one] * count, f"random arguments, seed {seed or 0}"
 
 
@@ -167,8 +185,8 @@ def equal(a: api.Literal, b: api.Literal) -> bool:
     return all(x.shape == y.shape and x.tobytes() == y.tobytes() for (_, _, x), (_, _, y) in pairs)
 
 
-def show(name: str, results: list[api.Literal], origin: str, values: bool) -> None:
-    """A table of the results of each device, or of one where all are the same."""
+def show(name: str, results: list[api.Literal], origin: str, values: bool, top: int) -> None:
+    """A table of the results of each device, or of one where all are the same: of so many."""
     same = len(results) > 1 and all(equal(results[0], r) for r in results[1:])
     shown = results[:1] if same else results[:MOST_DEVICES]
     where = f", the same on all {len(results)} devices" if same else ""
@@ -181,12 +199,17 @@ def show(name: str, results: list[api.Literal], origin: str, values: bool) -> No
         ">mean",
         "values",
     )
-    for device, result in enumerate(shown):
-        mark = f"@{device}" if len(shown) > 1 else ""
-        for name, shape, array in leaves(result, "result"):
-            s = summary(array)
-            numbers = [s["smallest"], s["largest"], s["mean"]]
-            made.add_row(f"{name}{mark}", shape_short(shape), *map(number, numbers), note(s, array))
+    rows = [
+        (f"{name}@{device}" if len(shown) > 1 else name, shape, array)
+        for device, result in enumerate(shown)
+        for name, shape, array in leaves(result, "result")
+    ]
+    for row, shape, array in rows[: top or None]:
+        s = summary(array)
+        numbers = [s["smallest"], s["largest"], s["mean"]]
+        made.add_row(row, shape_short(shape), *map(number, numbers), note(s, array))
+    if len(rows) > top > 0:
+        made.add_row("", f"{len(rows) - top:,} more", "", "", "", "--top 0 shows all")
     print_table(made, console())
     if len(shown) < len(results) and not same:
         typer.echo(f"... and {len(results) - len(shown)} more devices")
@@ -222,17 +245,26 @@ def few_text(array: np.ndarray) -> str:
 
 def summary(array: np.ndarray) -> dict[str, Any]:
     """Smallest, largest and mean of what is finite; how much is not. Complex: by magnitude."""
-    numbers = np.abs(array) if np.iscomplexobj(array) else array
-    with np.errstate(all="ignore"):
-        numbers = numbers.astype(np.float64)
-        finite = numbers[np.isfinite(numbers)]
-        return {
-            "smallest": float(finite.min()) if finite.size else None,
-            "largest": float(finite.max()) if finite.size else None,
-            "mean": float(finite.mean()) if finite.size else None,
-            "nan": int(np.isnan(numbers).sum()),
-            "inf": int(np.isinf(numbers).sum()),
-        }
+    smallest, largest, total, count, nan, inf = np.inf, -np.inf, 0.0, 0, 0, 0
+    for piece in pieces(array):
+        numbers = np.abs(piece) if np.iscomplexobj(piece) else piece
+        with np.errstate(all="ignore"):
+            numbers = numbers.astype(np.float64)
+            finite = numbers[np.isfinite(numbers)]
+        nan += int(np.isnan(numbers).sum())
+        inf += int(np.isinf(numbers).sum())
+        count += finite.size
+        if finite.size:
+            smallest = min(smallest, float(finite.min()))
+            largest = max(largest, float(finite.max()))
+            total += float(finite.sum())
+    return {
+        "smallest": smallest if count else None,
+        "largest": largest if count else None,
+        "mean": total / count if count else None,
+        "nan": nan,
+        "inf": inf,
+    }
 
 
 def largest_difference(a: api.Literal, b: api.Literal) -> float:

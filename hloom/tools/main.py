@@ -10,6 +10,7 @@ from hloom import __version__
 from hloom.tools.cache import cache
 from hloom.tools.conformance import conformance
 from hloom.tools.convert import convert
+from hloom.tools.doctor import doctor
 from hloom.tools.evaluate import evaluate
 from hloom.tools.explain import explain
 from hloom.tools.opt import OptionsCommand, opt
@@ -24,10 +25,10 @@ app = typer.Typer(
     "A program is HLO text (.hlo, .txt), a proto or a snapshot (.pb, .pbtxt, .textproto) or "
     "StableHLO (.mlir, .mlirbc), also with .gz behind; - is standard input. Every command has "
     "--help with examples, and --json.",
-    epilog="Exit codes: 0 all is well; 1 the program is wrong; 2 the command line is wrong; "
-    "3 a bug of hloom.",
+    epilog="Exit codes: 0 all is well; 1 the program is wrong, or a check found a difference; "
+    "2 the command line is wrong; 3 a bug of hloom; 130 interrupted; 141 nobody reads the output.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -58,8 +59,11 @@ app.command("explain")(explain)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
 app.command("conformance")(conformance)
+app.command("doctor")(doctor)
 app.add_typer(cache)
 
 
 if __name__ == "__main__":
-    app()
+    from hloom.tools.entry import main as run
+
+    run()

@@ -78,18 +78,10 @@ ListPasses = Annotated[
 ]
 
 
-def _list_options(wanted: bool) -> None:
-    if wanted:
-        opt_report.list_options(READ | api.COMPILE_OPTIONS)
-        raise typer.Exit
-
-
 ListOptions = Annotated[
     bool,
     typer.Option(
         "--list-options",
-        callback=_list_options,
-        is_eager=True,
         help="Every option of the compiler with its default, and whether anything reads it yet.",
     ),
 ]
@@ -137,8 +129,11 @@ def opt(
     if list_passes:
         opt_report.list_passes(as_json)
         return
+    if list_options:
+        opt_report.list_options(READ | api.COMPILE_OPTIONS, as_json)
+        return
     if file is None:
-        raise typer.BadParameter("a FILE is needed, or --list-passes")
+        raise typer.BadParameter("a FILE is needed, or --list-passes, --list-options")
     options = _options(ctx.meta.get(OPTION_WORDS, []), disable_passes)
     steps = passes_named(passes)
     _check_names(options)

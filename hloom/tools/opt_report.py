@@ -29,8 +29,20 @@ def list_passes(as_json: bool) -> None:
             typer.echo(f"  {r['name']:<{width}}  {typer.style(r['law'], dim=True)}")
 
 
-def list_options(read: frozenset[str]) -> None:
+def list_options(read: frozenset[str], as_json: bool) -> None:
     """The table of the compiler's options; those that nothing reads yet are marked."""
+    if as_json:
+        rows = [
+            {
+                "name": option.name,
+                "default": option.default,
+                "acts": option.name in read,
+                "meaning": option.meaning,
+            }
+            for option in api.OPTIONS.values()
+        ]
+        write_json({"ok": True, "options": rows})
+        return
     made = table("options, also with xla_ in front and in XLA_FLAGS", "option", "acts", "meaning")
     for option in api.OPTIONS.values():
         acts = "yes" if option.name in read else "not yet"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from dataclasses import fields, replace
 from typing import Annotated, Any, get_type_hints
@@ -92,7 +91,7 @@ def print_(
     """
     given = {name: value for name, value in switches.items() if value is not None}
     if preset is not None and preset not in api.PRESETS:
-        raise api.UsageError(f"no preset {preset!r}", hint=f"known: {', '.join(api.PRESETS)}")
+        raise api.UsageError(f"no preset {preset!r}", hint=api.did_you_mean(preset, api.PRESETS))
     if subcomputations is not None:
         if subcomputations not in ("off", "names", "full"):
             raise api.UsageError("--subcomputations is off, names or full")
@@ -164,8 +163,7 @@ def found_instruction(module: api.Module, name: str, computation: str | None) ->
 
 
 def nearest(name: str, known: list[str]) -> str | None:
-    near = difflib.get_close_matches(name.removeprefix("%"), known, 3, 0.5)
-    return f"did you mean {' or '.join('%' + n for n in near)}?" if near else None
+    return api.did_you_mean(name.removeprefix("%"), known, "%")
 
 
 def around(i: api.Instruction, radius: int) -> list[api.Instruction]:

@@ -13,9 +13,17 @@ from hloom import api
 from hloom.tools import run_report
 from hloom.tools.arrays import arguments_per_device, write_arrays
 from hloom.tools.compare import Difference, differences
-from hloom.tools.evaluate import Inputs, chosen_arguments, named_results, progress
+from hloom.tools.evaluate import (
+    TOP,
+    Inputs,
+    Top,
+    chosen_arguments,
+    named_results,
+    progress,
+)
 from hloom.tools.memory_plot import write_memory_plot
 from hloom.tools.opt import OPTION_WORDS
+from hloom.tools.owned import OwnedMemory
 from hloom.tools.terminal import (
     WRONG_INPUT,
     AsJson,
@@ -42,7 +50,6 @@ Output = Annotated[
 ]
 Repeats = Annotated[int, typer.Option(help="Timed runs, after a first one.", min=0)]
 Profile = Annotated[bool, typer.Option("--profile", help="Times of every kernel.")]
-Top = Annotated[int, typer.Option(help="Rows of the tables of times; 0 is all.", min=0)]
 Check = Annotated[
     bool, typer.Option("--check", help="Compare with the interpreter; exit code 1 if they differ.")
 ]
@@ -66,7 +73,7 @@ def run(
     output: Output = None,
     repeats: Repeats = 0,
     profile: Profile = False,
-    top: Top = 20,
+    top: Top = TOP,
     check: Check = False,
     threads: Threads = None,
     memory_plot: MemoryPlot = None,
@@ -95,7 +102,10 @@ def run(
     module = loaded.module
     warn_of_elided(module)
     exe = compiled(module, threads, ctx.meta.get(OPTION_WORDS, []), cached=not time_passes)
-    arguments, origin = _given(loaded, inputs, random)
+    memory = OwnedMemory()
+    arguments, origin = _given(loaded, inputs, random, memory)
+    if not (repeats or check or profile):  # nobody needs them afterwards
+        arguments = memory.handed_over(exe, arguments)
     first_s, times, result = timed(exe, arguments, repeats)
     if output is not None:
         write_arrays(output, named_results([result]))
@@ -126,9 +136,9 @@ def compiled(
 
 
 def _given(
-    loaded: api.Loaded, inputs: Path | None, seed: int | None
+    loaded: api.Loaded, inputs: Path | None, seed: int | None, memory: OwnedMemory
 ) -> tuple[tuple[api.Literal, ...], str]:
-    """The arguments, and where they came from."""
+    """The arguments, random ones in this memory, and where they came from."""
     if inputs is not None and inputs.suffix == ".npy" and seed is None:
         try:
             array = np.load(inputs, allow_pickle=False)
@@ -136,12 +146,12 @@ def _given(
             raise api.UsageError(f"cannot read {inputs}: {error}") from None
         made = arguments_per_device(loaded.module, {"arg_0": array}, 1, str(inputs))
         return tuple(made[0]), str(inputs)
-    arguments, origin = chosen_arguments(loaded, inputs, seed, 1)
+    arguments, origin = chosen_arguments(loaded, inputs, seed, 1, memory.empty)
     return tuple(arguments[0]), origin
 
 
 def timed(
-    exe: api.Executable, arguments: tuple[api.Literal, ...], repeats: int
+    exe: api.Executable, arguments: tuple[Any, ...], repeats: int
 ) -> tuple[float, list[float], api.Literal]:
     """Seconds of the first run, those of each further one, and the result of the first."""
     exe.interruptible = True
@@ -180,4 +190,4 @@ def as_literal(value: Any, shape: api.Shape) -> api.Literal:
         return api.Literal(shape, None, tuple(parts))
     if shape.is_token:
         return api.Literal.token()
-    return api.Literal.owning(np.array(value), shape)
+    return api.Literal.owning(np.asarray(value), shape)

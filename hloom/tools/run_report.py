@@ -38,7 +38,7 @@ def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
     exe = ran.exe
     about = f"{ran.origin}, compiled in {time_text(sum(exe.seconds.values()))}"
     about += f", first run {time_text(ran.first_s)}"
-    show(exe.program.name, [ran.result], about, values)
+    show(exe.program.name, [ran.result], about, values, top)
     if ran.times:
         typer.echo(times_line(ran.times))
     typer.echo(memory_line(exe.memory))
@@ -47,7 +47,7 @@ def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
     if ran.steps is not None:
         show_steps(ran.steps, max(len(ran.times), 1), top)
     if ran.found is not None:
-        show_differences(ran.found)
+        show_differences(ran.found, top)
 
 
 def times_line(times: list[float]) -> str:
@@ -131,8 +131,8 @@ def show_steps(steps: list[Any], repeats: int, top: int) -> None:
     print_table(made, console())
 
 
-def show_differences(found: list[Difference]) -> None:
-    """How far each result is from the interpreter's."""
+def show_differences(found: list[Difference], top: int) -> None:
+    """How far each result is from the interpreter's; where there are many, of the worst."""
     made = table(
         "against the interpreter",
         "result",
@@ -143,7 +143,10 @@ def show_differences(found: list[Difference]) -> None:
         "found",
         "expected",
     )
-    for d in found:
+    rows = found
+    if len(found) > top > 0:
+        rows = sorted(found, key=lambda d: (d.is_within, -d.error))[:top]
+    for d in rows:
         mark = "" if d.is_within else "  <- too far"
         made.add_row(
             d.name,
@@ -154,6 +157,8 @@ def show_differences(found: list[Difference]) -> None:
             str(d.found) if d.error else "",
             (str(d.expected) if d.error else "") + mark,
         )
+    if len(rows) < len(found):
+        made.add_row("", f"{len(found) - len(rows):,} more", "", "", "--top 0 shows all", "", "")
     print_table(made, console())
     wrong = sum([not d.is_within for d in found])
     good = typer.style("the same as the interpreter within tolerances", fg="green")

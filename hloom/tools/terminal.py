@@ -3,10 +3,12 @@
 Tables and colours are for a terminal; a pipe gets plain text and JSON. Wrong inputs end in one
 message on standard error (an object on standard output with `--json`) and an exit code:
 
-    0  all is well
-    1  the input is wrong: it does not parse, verify, evaluate
-    2  the command line is wrong: unknown option or pass, a file that cannot be read
-    3  a bug of hloom; the traceback is shown when HLOOM_TRACEBACK is set
+      0  all is well
+      1  the input is wrong: it does not parse, verify, evaluate; or a check found a difference
+      2  the command line is wrong: unknown option or pass, a file that cannot be read or written
+      3  a bug of hloom; the traceback is shown when HLOOM_TRACEBACK is set
+    130  interrupted by Ctrl-C
+    141  nobody reads the output any more (`| head`)
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WRONG_INPUT, WRONG_USAGE, BUG = 1, 2, 3
+WRONG_INPUT, WRONG_USAGE, BUG, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 PIPE_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
 
@@ -72,11 +74,14 @@ def guarded(command: F) -> F:
             raise typer.Exit(exit_code(error)) from None
         except BrokenPipeError:
             close_output()
-            raise typer.Exit(WRONG_INPUT) from None
+            raise typer.Exit(NO_READER) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
         except MemoryError:
             report(api.HloError("not enough memory"), as_json=bool(kwargs.get("as_json")))
             raise typer.Exit(WRONG_INPUT) from None
         except OSError as error:
+            close_output()
             report(api.UsageError(f"cannot write: {error.strerror or error}"))
             raise typer.Exit(WRONG_USAGE) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -136,10 +141,10 @@ def printable(text: str) -> str:
 
 
 def close_output() -> None:
-    """Nobody reads the output any more: write the rest of it nowhere."""
+    """Nobody takes the output any more: write the rest of it nowhere."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):  # closed, or no file at all
         pass
 
 
@@ -151,6 +156,8 @@ def write_text(text: str) -> None:
 
 
 def write_bytes(data: bytes) -> None:
+    if sys.stdout is None:
+        raise api.UsageError("cannot write: standard output is closed")
     sys.stdout.flush()
     stream = sys.stdout.buffer
     stream.write(data)
@@ -162,7 +169,7 @@ def write_json(value: object) -> None:
 
 
 def is_terminal() -> bool:
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def has_colour() -> bool:

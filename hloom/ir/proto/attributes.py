@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from struct import pack, unpack
 from typing import Any
 
-from hloom.base.diagnostics import ProtoError
+from hloom.base.diagnostics import ProtoError, did_you_mean
 from hloom.ir.computation import MAIN_THREAD
 from hloom.ir.op import OPS, OpDef
 from hloom.ir.proto import structured
@@ -301,7 +301,8 @@ def plan(opcode: str) -> Plan:
     """The plan of an opcode; `ProtoError` for one that does not exist."""
     op = OPS.get(opcode)
     if op is None:
-        raise ProtoError(f"unknown opcode {opcode!r}", rule="opcode")
+        hint = did_you_mean(opcode, OPS)
+        raise ProtoError(f"unknown opcode {opcode!r}", rule="opcode", hint=hint)
     codecs = []
     for field in op.fields:
         codec = BY_OPCODE.get((opcode, field.name)) or ATTRIBUTES.get(field.name)

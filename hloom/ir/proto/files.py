@@ -13,9 +13,11 @@ import os
 import re
 import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from hloom.base.diagnostics import ProtoError, UsageError
 from hloom.ir.module import Module
@@ -215,20 +217,28 @@ def file_bytes(
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file beside its place, then put it there in one step."""
+    with written_whole(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears at its place when all is written to it, or not at all."""
     beside = None
     try:
         with tempfile.NamedTemporaryFile(
             dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
         ) as file:
             beside = file.name
-            file.write(data)
+            yield file
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
         os.chmod(beside, mode)
         os.replace(beside, path)
     except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
         if beside is not None:
             Path(beside).unlink(missing_ok=True)
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _umask() -> int:

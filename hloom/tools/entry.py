@@ -1,0 +1,33 @@
+"""What the command `hloom` and `python -m hloom` run.
+
+Why not the commands themselves: Ctrl-C may come while they are still being imported, and must end
+the process at once, with no traceback, whatever threads there are that Python would wait for.
+"""
+
+import os
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    try:
+        from hloom.tools.main import app
+
+        app(prog_name="hloom")
+    except KeyboardInterrupt:
+        _leave()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            _leave()
+        raise
+
+
+def _leave() -> None:
+    """End now: no thread is waited for, nobody's clean-up can hang."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+    os._exit(INTERRUPTED)
