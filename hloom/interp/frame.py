@@ -48,6 +48,9 @@ class EvalOptions:
     """From a channel to what the host sends on it, in order (host-transfer recv)."""
     host_send: Callable[[int, Value], None] | None = None
     """Receives channel and value of every host-transfer send nobody in the program receives."""
+    on_instruction: Callable[[Instruction], None] | None = None
+    """Told of every instruction before it runs, those in loops and calls too; not of those that
+    run as parts of a reduction or sort."""
     seed: int = 0
     """Of the operation `rng`, whose values HLO leaves open."""
     rng_state: int = 0x7012395

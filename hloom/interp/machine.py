@@ -8,7 +8,7 @@ the middle of a loop body to wait for others (`lockstep.py`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from inspect import isgeneratorfunction
 from typing import Any
 
@@ -225,8 +225,11 @@ def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:
     for slot, value in zip(plan.parameters, values):
         slots[slot] = value
     i: Instruction | None = None
+    tell = frame.options.on_instruction
     try:
-        for i, meaning, waits, operands, slot, dead in plan.steps:
+        for i, meaning, waits, operands, slot, dead in (
+            plan.steps if tell is None else _told(plan.steps, tell)
+        ):
             result = meaning(i, frame, *[slots[k] for k in operands])
             if waits:
                 result = yield (result, i)
@@ -241,3 +244,10 @@ def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:
     except Exception as error:
         raise refused(error, i) from error
     return slots[plan.root]
+
+
+def _told(steps: Iterable[Step], tell: Callable[[Instruction], None]) -> Iterator[Step]:
+    """The steps, each told of before it is taken."""
+    for step in steps:
+        tell(step[0])
+        yield step

@@ -148,8 +148,8 @@ def random_array(
     elif dtype.is_integral:
         _fill_integers(out, dtype, rng, wanted)
     elif dtype.is_complex:
-        _fill(out.real, rng.standard_normal)
-        _fill(out.imag, rng.standard_normal)
+        _fill(np.real(out), rng.standard_normal)
+        _fill(np.imag(out), rng.standard_normal)
     else:
         _fill_floats(out, dtype, rng, wanted)
     return out

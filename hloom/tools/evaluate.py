@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +49,8 @@ MOST_DEVICES = 8
 """Devices whose results are shown apart."""
 
 
+WHILE_LIMIT = 1_000_000
+"""Iterations of one loop."""
 TOP = 20
 """Rows of a table, where nothing else is asked for."""
 Top = Annotated[int, typer.Option(help="Rows of each table; 0 is all.", min=0)]
@@ -74,7 +78,7 @@ def evaluate(
     shapes: Shapes = "",
     while_limit: Annotated[
         int, typer.Option(help="Iterations that one loop may take.", min=1)
-    ] = 1_000_000,
+    ] = WHILE_LIMIT,
     top: Top = TOP,
     as_json: AsJson = False,
 ) -> None:
@@ -98,9 +102,8 @@ def evaluate(
     warn_of_elided(module)
     count = module.replica_count * module.num_partitions
     arguments, origin = chosen_arguments(loaded, inputs, random, count)
-    options = api.EvalOptions(while_iteration_limit=while_limit)
     start = time.monotonic()
-    with progress(f"evaluating {module.name}"):
+    with evaluating(f"evaluating {module.name}", module, while_limit) as options:
         if count == 1:
             results = [api.evaluate(module, *arguments[0], options=options)]
         else:
@@ -154,18 +157,61 @@ def chosen_arguments(
     return [one] * count, f"random arguments, seed {seed or 0}"
 
 
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with the time gone by, on a terminal only; call it to say what is done now."""
-    import sys
+@dataclass
+class Counted:
+    """How far an evaluation is: it is told of every instruction that runs."""
 
-    if not sys.stderr.isatty():
+    entry: api.Computation
+    run: int = 0
+    of_entry: int = 0
+
+    def __call__(self, i: api.Instruction) -> None:
+        self.run += 1
+        if i.parent is self.entry:
+            self.of_entry += 1
+
+    def __str__(self) -> str:
+        total = len(self.entry.instructions)
+        return f"{self.run:,} instructions, {self.of_entry:,} of the entry's {total:,}"
+
+
+@contextmanager
+def evaluating(
+    what: str, module: api.Module, while_limit: int = WHILE_LIMIT
+) -> Iterator[api.EvalOptions]:
+    """The options to evaluate with, while a terminal shows how many instructions have run."""
+    options = api.EvalOptions(while_iteration_limit=while_limit)
+    if module.entry_or_none is None or not is_watched():
+        yield options
+        return
+    counted = Counted(module.entry)
+    with progress(what, counted):
+        yield replace(options, on_instruction=counted)
+
+
+def is_watched() -> bool:
+    """Whether somebody sees standard error while it is written."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def progress(what: str, state: object = "") -> Iterator[Callable[[str], None]]:
+    """A spinner with the time gone by, on a terminal only; call it to say what is done now.
+
+    `state` is shown as it is at the time, a few times a second.
+    """
+    if not is_watched():
         yield lambda stage: None
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    class State(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(str(state), style="dim")
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), State(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what)
         yield lambda stage: bar.update(task, description=f"{what}: {stage}")

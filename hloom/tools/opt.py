@@ -47,7 +47,8 @@ class OptionsCommand(TyperCommand):
                 rest += args[k:]
                 break
             name = word[2:].partition("=")[0] if word.startswith("--") else ""
-            known = name in api.OPTIONS or name.startswith("xla_")
+            # No option of a command has an underscore: a compiler's, if misspelt, says what is near.
+            known = name in api.OPTIONS or "_" in name
             (words if known else rest).append(word)
         ctx.meta[OPTION_WORDS] = words
         return super().parse_args(ctx, rest)
@@ -65,6 +66,9 @@ OutFile = Annotated[
 ]
 FixPoint = Annotated[
     bool, typer.Option("--fix-point", help="Repeat the passes until nothing changes.")
+]
+Stats = Annotated[
+    bool, typer.Option("--stats", help="What each pass did and how long it took, on stderr.")
 ]
 Disabled = Annotated[str, typer.Option(help="Passes or pipelines not to run, with commas.")]
 Checked = Annotated[
@@ -94,9 +98,7 @@ def opt(
     passes: PassList = "",
     out: OutFile = "-",
     fix_point: FixPoint = False,
-    stats: Annotated[
-        bool, typer.Option("--stats", help="What each pass did and how long it took, on stderr.")
-    ] = False,
+    stats: Stats = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Every rewrite, before and after, on stderr.")
     ] = False,
@@ -126,11 +128,8 @@ def opt(
 
       hloom opt step.hlo --passes=dce,cse --dump_to=dumps --dump_hlo_pass_re='.*'
     """
-    if list_passes:
-        opt_report.list_passes(as_json)
-        return
-    if list_options:
-        opt_report.list_options(READ | api.COMPILE_OPTIONS, as_json)
+    if list_passes or list_options:
+        opt_report.show_lists(list_passes, READ | api.COMPILE_OPTIONS, as_json)
         return
     if file is None:
         raise typer.BadParameter("a FILE is needed, or --list-passes, --list-options")

@@ -11,6 +11,14 @@ from hloom.tools.pass_names import described
 from hloom.tools.terminal import console, print_table, table, time_text, write_json
 
 
+def show_lists(passes: bool, read: frozenset[str], as_json: bool) -> None:
+    """The passes, or the options, of which those in `read` act."""
+    if passes:
+        list_passes(as_json)
+    else:
+        list_options(read, as_json)
+
+
 def list_passes(as_json: bool) -> None:
     """Every pass with its summary, options, and rules with their laws."""
     passes = [described(name) for name in sorted(api.PASSES)]

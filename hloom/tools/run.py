@@ -18,6 +18,7 @@ from hloom.tools.evaluate import (
     Inputs,
     Top,
     chosen_arguments,
+    evaluating,
     named_results,
     progress,
 )
@@ -178,8 +179,8 @@ def profiled(exe: api.Executable, arguments: tuple[api.Literal, ...], repeats: i
 def _checked(
     module: api.Module, arguments: tuple[api.Literal, ...], result: api.Literal
 ) -> list[Difference]:
-    with progress(f"evaluating {module.name} to compare with"):
-        expected = api.evaluate(module, *arguments)
+    with evaluating(f"evaluating {module.name} to compare with", module) as options:
+        expected = api.evaluate(module, *arguments, options=options)
     return differences(result, expected)
 
 

@@ -113,8 +113,8 @@ def test_check_finds_what_differs(run, add, monkeypatch):
 
     real = api.evaluate
 
-    def wrong(module, *arguments):
-        array = real(module, *arguments).array.copy()
+    def wrong(module, *arguments, **keywords):
+        array = real(module, *arguments, **keywords).array.copy()
         array[1] += 1
         return hloom.Literal.of(array)
 
