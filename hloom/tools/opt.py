@@ -47,7 +47,7 @@ class OptionsCommand(TyperCommand):
                 rest += args[k:]
                 break
             name = word[2:].partition("=")[0] if word.startswith("--") else ""
-            # No option of a command has an underscore: a compiler's, if misspelt, says what is near.
+            # No command's own option has an underscore; a misspelt one of the compiler's says so.
             known = name in api.OPTIONS or "_" in name
             (words if known else rest).append(word)
         ctx.meta[OPTION_WORDS] = words
