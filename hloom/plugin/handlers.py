@@ -7,9 +7,12 @@ which hloom is told, and then what jaxlib keeps for the CPU itself.
 
 from __future__ import annotations
 
+import ctypes
+from ctypes import c_char_p, c_void_p
+from functools import cache
 from typing import Any
 
-from hloom.api import Module, is_handled, register_capsule
+from hloom.api import Module, is_handled, library_path, register_capsule
 from hloom.plugin.callbacks import TARGETS as CALLBACKS
 from hloom.plugin.callbacks import have_callbacks
 
@@ -18,6 +21,8 @@ _REGISTERED: dict[str, tuple[Any, int]] = {}
 """Capsules, or capsules by stage, and the version of the API, by target."""
 _PLATFORM = "Host"
 """How jaxlib calls the CPU."""
+_CAPSULE_NAME = b"xla._CUSTOM_CALL_TARGET"
+"""Of capsules that hold handlers; the capsule keeps the address of these bytes."""
 
 
 def listen() -> None:
@@ -43,6 +48,19 @@ def listen() -> None:
 
     xla_client.register_custom_call_handler("cpu", on_handler)
     xla_client.register_custom_type_handler("cpu", on_type)
+
+
+@cache
+def _be_shown_errors() -> None:
+    """Let jaxlib show its table to the native side, which makes errors by it: some of jaxlib's own
+    handlers (`buffer_callback`'s) take every error for one of these."""
+    from jaxlib import _jax
+
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
+    listener = ctypes.cast(ctypes.CDLL(library_path()).hl_xla_ffi_listener, c_void_p)
+    made = capsule(listener, _CAPSULE_NAME, None)
+    _jax.register_custom_call_target("hloom_listener", made, _PLATFORM, 1)
 
 
 def have_handlers(module: Module) -> None:
@@ -71,6 +89,7 @@ def have_handlers_for(wanted: set[str]) -> None:
 
         _lapack.initialize()
         _LAPACK_STARTED.append(True)
+    _be_shown_errors()
     there = {name: (c, 1) for name, c in xla_client.custom_call_targets(_PLATFORM).items()}
     for target in missing:
         found = _REGISTERED.get(target) or there.get(target)

@@ -64,8 +64,10 @@ def option_words(given: list[tuple[str, object]]) -> list[str]:
 
 
 def flag_words() -> list[str]:
-    """Those of XLA_FLAGS that hloom acts on; jaxlib itself refuses what is wrong among them."""
-    words = []
+    """Those of XLA_FLAGS that hloom acts on; jaxlib itself refuses what is wrong among them. Of the
+    others a warning says once that they do nothing."""
+    words: list[str] = []
+    without_effect: list[str] = []
     try:
         flags = shlex.split(os.environ.get("XLA_FLAGS", ""))
     except ValueError:
@@ -76,14 +78,17 @@ def flag_words() -> list[str]:
         name, equals, text = flag.removeprefix("--").partition("=")
         option = OPTIONS.get(name.removeprefix(PREFIX))
         if option is None or option.name not in ACTED_ON:
-            if name not in ELSEWHERE:
-                _tell(name)
+            if name not in ELSEWHERE and name not in _TOLD:
+                _TOLD.add(name)
+                without_effect.append(f"--{name}")
             continue
         try:
             option.value(text if equals else None)
             words.append(flag)
         except HloError as error:
             LOG.warning("XLA_FLAGS: %s", error.message)
+    if without_effect:
+        LOG.warning("XLA_FLAGS: hloom has no use for %s", ", ".join(without_effect))
     return words
 
 

@@ -12,7 +12,7 @@ from tests.plugin.child import run_cases
 if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
-FILES = ("jax_cases_layouts.py", "jax_cases_donation.py")
+FILES = ("jax_cases_layouts.py", "jax_cases_donation.py", "jax_cases_buffers.py")
 NAMES = [
     name
     for file in FILES

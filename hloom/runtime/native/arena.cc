@@ -112,7 +112,7 @@ struct hl_arena {
   int64_t limit = kMostBytes;  // of bytes in use and cached
   int64_t cache_limit = 0;
   int64_t lent_limit = 0;  // of bytes cached, those lent to the system included
-  int64_t in_use = 0, peak = 0, cached = 0, lent = 0;
+  int64_t in_use = 0, peak = 0, cached = 0, lent = 0, largest = 0;
   int64_t blocks = 0, allocations = 0, hits = 0;
   Header* youngest = nullptr;
   Header* oldest = nullptr;
@@ -192,6 +192,7 @@ struct hl_arena {
   void count(int64_t size) {
     in_use += size;
     if (in_use > peak) peak = in_use;
+    if (size > largest) largest = size;
     ++blocks;
   }
 
@@ -355,4 +356,11 @@ HL_API void hl_arena_statistics(hl_arena* arena, int64_t* out) {
   int64_t values[8] = {arena->in_use,      arena->peak, arena->cached, arena->blocks,
                        arena->allocations, arena->hits, arena->limit,  arena->cache_limit};
   memcpy(out, values, sizeof(values));
+}
+
+// The bytes of the largest block that was ever taken.
+HL_API int64_t hl_arena_largest(hl_arena* arena) {
+  arena = or_process(arena);
+  Guard guard(&arena->mutex);
+  return arena->largest;
 }

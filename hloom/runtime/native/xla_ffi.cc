@@ -18,7 +18,10 @@
 namespace hloom {
 namespace ffi {
 
+// It begins with what jaxlib's errors are, an absl::Status: some of jaxlib's own handlers (that of
+// buffer_callback) take any error for one of these, empty it and free it.
 struct Error {
+  uint64_t status;
   int32_t code;
   std::string message;
 };
@@ -60,17 +63,50 @@ Types& types() {
   return found;
 }
 
-Error* failed(int32_t code, const char* message) { return new Error{code, message}; }
+// jaxlib's table of functions, which it shows to handlers that are registered with it; null: it has
+// been shown none.
+const Api* jaxlib_api = nullptr;
 
-Error* error_create(ErrorCreate* a) { return failed(a->code, a->message ? a->message : ""); }
+// A status that is a code and no message is a number, with the lowest bit set.
+uint64_t bare_status(int32_t code) { return uint64_t(code) << 2 | 1; }
+
+Error* created(int32_t code, const char* message) { return new Error{bare_status(code), code, message}; }
+
+// An error for handlers, whoever they take it to be of.
+Error* failed(int32_t code, const char* message) {
+  Error* made = created(code, message);
+  if (!jaxlib_api) return made;
+  ErrorCreate a{};
+  a.struct_size = sizeof(a), a.message = message, a.code = code;
+  ErrorDestroy shell{};
+  shell.struct_size = sizeof(shell), shell.error = jaxlib_api->error_create(&a);
+  std::swap(made->status, *(uint64_t*)shell.error);
+  jaxlib_api->error_destroy(&shell);
+  return made;
+}
+
+void free_error(Error* error) {
+  if (!error) return;
+  if (jaxlib_api && !(error->status & 1)) {  // with a message, which is jaxlib's to free
+    ErrorCreate a{};
+    a.struct_size = sizeof(a), a.message = "", a.code = error->code;
+    ErrorDestroy shell{};
+    shell.struct_size = sizeof(shell), shell.error = jaxlib_api->error_create(&a);
+    std::swap(error->status, *(uint64_t*)shell.error);
+    jaxlib_api->error_destroy(&shell);
+  }
+  delete error;
+}
+
+Error* error_create(ErrorCreate* a) { return created(a->code, a->message ? a->message : ""); }
 void error_get_message(ErrorGetMessage* a) {
   a->message = a->error->message.c_str();
   size_t end = (char*)(&a->code + 1) - (char*)a;
   if (a->struct_size >= end) a->code = a->error->code;
 }
-void error_destroy(ErrorDestroy* a) { delete a->error; }
+void error_destroy(ErrorDestroy* a) { free_error(a->error); }
 Error* handler_register(Head*) { return failed(HL_UNIMPLEMENTED, "handlers are registered from Python, with hloom.runtime.ffi"); }
-Error* stream_get(StreamGet*) { return failed(HL_UNIMPLEMENTED, "a CPU has no stream"); }
+Error* stream_get(StreamGet*) { return failed(HL_UNIMPLEMENTED, "a CPU has no stream: XLA FFI GPU context is not available"); }
 
 Error* type_register(TypeRegister* a) {
   Types& t = types();
@@ -259,7 +295,7 @@ int32_t told(hl_context* ctx, Error* error) {
   if (!error) return HL_OK;
   int32_t code = error->code ? error->code : HL_UNKNOWN;
   hl_set_error(ctx, code, "%s", error->message.c_str());
-  delete error;
+  free_error(error);
   return code;
 }
 
@@ -291,6 +327,21 @@ HL_API int32_t hl_xla_ffi_call(hl_context* ctx, const hl_call_frame* frame) {
   return told(ctx, error);
 }
 
+// A handler to register with jaxlib, which asks it what it is and shows it its own table. It is
+// never called otherwise.
+HL_API void* hl_xla_ffi_listener(void* call) {
+  using namespace hloom::ffi;
+  auto* frame = (CallFrame*)call;
+  if (frame->api && frame->api->struct_size >= offsetof(Api, handler_register)) jaxlib_api = frame->api;
+  for (Extension* e = frame->extension; e; e = e->next)
+    if (e->type == 1) {
+      Metadata* metadata = ((MetadataExtension*)e)->metadata;
+      metadata->version.major = frame->api ? frame->api->version.major : 0;
+      metadata->version.minor = frame->api ? frame->api->version.minor : 0;
+    }
+  return nullptr;
+}
+
 // What a handler says of itself: its ABI version and traits. Not 0: it does not answer.
 HL_API int32_t hl_xla_ffi_metadata(void* handler, int64_t* major, int64_t* minor, int64_t* traits) {
   using namespace hloom::ffi;
@@ -302,7 +353,7 @@ HL_API int32_t hl_xla_ffi_metadata(void* handler, int64_t* major, int64_t* minor
   call.struct_size = kFrameSize, call.extension = &extension.base, call.api = &api(), call.stage = HL_STAGE_EXECUTE;
   call.arguments.struct_size = call.results.struct_size = sizeof(List), call.attributes.struct_size = sizeof(Attributes);
   if (Error* error = ((Handler*)handler)(&call)) {
-    delete error;
+    free_error(error);
     return HL_INVALID_ARGUMENT;
   }
   *major = metadata.version.major, *minor = metadata.version.minor, *traits = metadata.traits;
@@ -321,7 +372,7 @@ HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, voi
   Error* error = type_register(&arguments);
   if (!error) return HL_OK;
   int32_t code = error->code;
-  delete error;
+  free_error(error);
   return code;
 }
 

@@ -107,8 +107,13 @@ PJRT_Error* Device_MemoryStats(PJRT_Device_MemoryStats_Args* a) {
   a->bytes_limit = numbers[6];
   a->peak_bytes_in_use_is_set = a->pool_bytes_is_set = a->num_allocs_is_set = true;
   a->bytes_limit_is_set = true;
-  a->largest_alloc_size_is_set = a->bytes_reserved_is_set = a->peak_bytes_reserved_is_set = false;
-  a->bytes_reservable_limit_is_set = a->largest_free_block_bytes_is_set = false;
+  a->largest_alloc_size = hl_arena_largest(nullptr);
+  // Nothing is set aside, and what is free is not in pieces: it is the system's.
+  a->bytes_reserved = a->peak_bytes_reserved = 0;
+  a->bytes_reservable_limit = numbers[6];
+  a->largest_free_block_bytes = numbers[6] > numbers[0] ? numbers[6] - numbers[0] : 0;
+  a->largest_alloc_size_is_set = a->bytes_reserved_is_set = a->peak_bytes_reserved_is_set = true;
+  a->bytes_reservable_limit_is_set = a->largest_free_block_bytes_is_set = true;
   a->peak_pool_bytes_is_set = false;
   return nullptr;
 }

@@ -3,11 +3,11 @@
 // Short programs whose arguments are there run in the caller's thread: handing one over costs more
 // than it takes. How long it takes is what earlier runs took, or
 // a guess of the compiler's.
-#include <alloca.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "../guard.h"
 #include "entries.h"
@@ -23,6 +23,7 @@ namespace {
 
 constexpr int64_t kWorthAThreadNs = 100'000;
 constexpr size_t kFewAllocations = 256;
+constexpr size_t kFewValues = 512;
 // A copy of this takes less than a run that is worth a thread.
 constexpr int64_t kMostToCopy = 1 << 18;
 
@@ -225,33 +226,51 @@ bool give_back(PJRT_Buffer* buffer, Value* value) {
   return true;
 }
 
-// Arguments in the layouts that the program reads; on an error, none is held any more.
+// Arguments in the layouts that the program reads; on an error they are as they were.
 PJRT_Error* lay_out(const Program& program, PJRT_Buffer* const* arguments, Value** inputs) {
   size_t count = program.arguments.size();
+  std::vector<std::pair<size_t, Value*>> made;
   for (size_t k = 0; k < count; ++k) {
     const Array& array = program.arguments[k];
     const PJRT_Buffer& given = *arguments[k];
     if (given.layout->bare == array.layout->bare ||
         given.rank != static_cast<int64_t>(array.dims.size()))
       continue;
-    inputs[k] = relaid(inputs[k], element_bytes(array.type), given.dims, given.layout, array.layout);
-    if (inputs[k] != nullptr) continue;
-    for (size_t held = 0; held < count; ++held) release(inputs[held]);
+    Value* turned = relaid(retained(inputs[k]), element_bytes(array.type), given.dims, given.layout,
+                           array.layout);
+    if (turned != nullptr) {
+      made.emplace_back(k, turned);
+      continue;
+    }
+    for (auto& [at, value] : made) release(value);
     return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
                     "no memory for argument %zu of %s in the layout it is read in [out-of-memory]",
                     k, program.name.c_str());
+  }
+  for (auto& [at, value] : made) {
+    release(inputs[at]);
+    inputs[at] = value;
   }
   return nullptr;
 }
 
 }  // namespace
 
+void give_back_inputs(const Program& program, PJRT_Buffer* const* arguments, Value** inputs,
+                      size_t count) {
+  for (size_t k = 0; k < count; ++k) {
+    if (inputs[k] == nullptr) continue;
+    bool may_be_taken = program.arguments[k].flags & HL_PJRT_DONATED;
+    if (!may_be_taken || !give_back(arguments[k], inputs[k])) release(inputs[k]);
+    inputs[k] = nullptr;
+  }
+}
+
 PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
                         PJRT_Buffer* const* arguments, Value** inputs) {
   size_t count = program.arguments.size();
   PJRT_Error* error = nullptr;
   size_t k = 0;
-  bool taken = false;
   for (; k < count && error == nullptr; ++k) {
     const Array& array = program.arguments[k];
     bool donated = (array.flags & HL_PJRT_DONATED) && is_donatable(options, k) &&
@@ -271,14 +290,9 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
                        program.name.c_str(), k, static_cast<long long>(inputs[k]->size),
                        static_cast<long long>(array.size));
     }
-    taken |= donated;
   }
-  if (error == nullptr) return lay_out(program, arguments, inputs);
-  for (size_t held = 0; held < k; ++held) {
-    if (inputs[held] == nullptr) continue;
-    bool donated = taken && (program.arguments[held].flags & HL_PJRT_DONATED);
-    if (!donated || !give_back(arguments[held], inputs[held])) release(inputs[held]);
-  }
+  if (error == nullptr) error = lay_out(program, arguments, inputs);
+  if (error != nullptr) give_back_inputs(program, arguments, inputs, k);
   return error;
 }
 
@@ -319,14 +333,12 @@ Place place_of(const Program& program, const PJRT_Device* device, bool are_ready
 
 namespace {
 
-// One run on one device. `done` is held for the caller.
+// One run on one device. `values` has the inputs, which are taken over, and room for the outputs.
+// `done` is held for the caller.
 PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOptions* options,
-                   PJRT_Buffer* const* arguments, PJRT_Buffer** results, PJRT_Event** done) {
+                   Value** values, PJRT_Buffer** results, PJRT_Event** done) {
   size_t argument_count = program->arguments.size(), result_count = program->results.size();
-  auto** values = static_cast<Value**>(
-      alloca((argument_count + result_count + 1) * sizeof(Value*)));
   Run run{program, device, values, values + argument_count, {}, {}, {}};
-  if (PJRT_Error* error = take_inputs(*program, options, arguments, run.inputs)) return error;
   if (options->context != nullptr) {
     static_assert(sizeof(hl::UserData) == sizeof(PJRT_FFI_UserData));
     auto& data = options->context->data;
@@ -349,9 +361,11 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
   if (place == Place::kHere && are_ready) {
     std::string message;
     int code = execute(&run, &message);
-    *done = done_event();
-    if (code == 0) return nullptr;
-    for (size_t k = 0; k < result_count; ++k) delete results[k];
+    if (code == 0) {
+      *done = done_event();
+      return nullptr;
+    }
+    for (size_t k = 0; k < result_count; ++k) delete std::exchange(results[k], nullptr);
     return failure(code, message);
   }
   auto* later = new Run(run);
@@ -371,6 +385,53 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
     execute_later(later, event);
   else
     push(device->programs, [later, event] { execute_later(later, event); });
+  return nullptr;
+}
+
+PJRT_Device* device_of(const PJRT_LoadedExecutable_Execute_Args& a, size_t d) {
+  if (a.execute_device != nullptr) return a.execute_device;
+  const PJRT_LoadedExecutable& executable = *a.executable;
+  return executable.devices.empty() ? executable.client->listed[0] : executable.devices[d];
+}
+
+// A run on each device. No device begins before the arguments of all are there, so one that cannot be
+// used costs the others nothing; what fails later leaves nothing of those that had begun.
+PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a, size_t devices) {
+  Program* program = a->executable->program;
+  size_t inputs = program->arguments.size(), step = inputs + program->results.size() + 1;
+  std::vector<Value*> many;
+  Value* few[kFewValues];
+  Value** values = few;
+  if (step * devices > kFewValues) {
+    many.resize(step * devices);
+    values = many.data();
+  }
+  PJRT_Error* error = nullptr;
+  for (size_t d = 0; d < devices; ++d) {
+    error = take_inputs(*program, a->options, a->argument_lists[d], values + d * step);
+    for (size_t k = 0; error != nullptr && k < d; ++k)
+      give_back_inputs(*program, a->argument_lists[k], values + k * step, inputs);
+    if (error != nullptr) return error;
+  }
+  for (size_t d = 0; d < devices; ++d) {
+    PJRT_Event* done = nullptr;
+    error = launch(program, device_of(*a, d), a->options, values + d * step, a->output_lists[d],
+                   &done);
+    if (error == nullptr) {
+      if (a->device_complete_events != nullptr) a->device_complete_events[d] = done;
+      else release(done);
+      continue;
+    }
+    for (size_t k = d + 1; k < devices; ++k)
+      give_back_inputs(*program, a->argument_lists[k], values + k * step, inputs);
+    for (size_t k = 0; k < d; ++k) {
+      for (size_t r = 0; r < program->results.size(); ++r)
+        delete std::exchange(a->output_lists[k][r], nullptr);
+      if (a->device_complete_events != nullptr)
+        release(std::exchange(a->device_complete_events[k], nullptr));
+    }
+    return error;
+  }
   return nullptr;
 }
 
@@ -395,18 +456,7 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
                     program->name.c_str(), wanted, a->num_devices);
   if (PJRT_Error* error = fits_memory(*program)) return error;
   if (program->is_whole()) return launch_whole(a);
-  for (size_t d = 0; d < wanted; ++d) {
-    PJRT_Device* device = a->execute_device != nullptr ? a->execute_device
-                          : anywhere                   ? executable.client->listed[0]
-                                                       : executable.devices[d];
-    PJRT_Event* done = nullptr;
-    if (PJRT_Error* error = launch(program, device, a->options, a->argument_lists[d],
-                                   a->output_lists[d], &done))
-      return error;
-    if (a->device_complete_events != nullptr) a->device_complete_events[d] = done;
-    else release(done);
-  }
-  return nullptr;
+  return launch_all(a, wanted);
 }
 
 }  // namespace hl::pjrt

@@ -243,6 +243,7 @@ constexpr uintptr_t kSharedAlignment = 64;
 HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes);
 HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);
 HL_API void hl_arena_statistics(hl_arena* arena, int64_t* out);
+HL_API int64_t hl_arena_largest(hl_arena* arena);
 HL_API void hl_arena_clear_peak(hl_arena* arena);
 
 #endif

@@ -116,6 +116,9 @@ int execute(Run* run, std::string* message);
 // Takes hold of the arguments' values; those donated leave their buffers.
 PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
                         PJRT_Buffer* const* arguments, Value** inputs);
+// What a run that does not begin had taken: those donated are their buffers' again.
+void give_back_inputs(const Program& program, PJRT_Buffer* const* arguments, Value** inputs,
+                      size_t count);
 // Copies what is in the host's memory, if it is not much: who calls with it may change it once the
 // call has returned, and some do so before the run has begun.
 void own_small(Value** inputs, size_t count);

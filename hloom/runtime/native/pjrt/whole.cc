@@ -162,7 +162,8 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
   for (size_t d = 0; d < run->devices; ++d) {
     if (PJRT_Error* error = take_inputs(*run->program, a->options, a->argument_lists[d],
                                         run->inputs.data() + d * count)) {
-      for (size_t k = 0; k < d * count; ++k) release(run->inputs[k]);
+      for (size_t k = 0; k < d; ++k)
+        give_back_inputs(*run->program, a->argument_lists[k], run->inputs.data() + k * count, count);
       delete run;
       return error;
     }
