@@ -21,7 +21,7 @@ TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test guard check format bench fuzz docs examples proto stub lock tsan clean
+.PHONY: help setup demo tour test guard check format bench fuzz docs examples proto stub lock tsan wheels clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,11 @@ tsan: ## run the threads of the native runtime under ThreadSanitizer
 	  -Wno-unused-parameter $(TSAN_SOURCES) -o build/tsan/stress
 	@echo "== running it"
 	@$$(command -v setarch > /dev/null && echo setarch -R) build/tsan/stress
+
+wheels: ## the sdist, and wheels for x86-64 and aarch64 that load from glibc 2.28 on, in dist/
+	@test -x build/release/bin/python || $(PYTHON) -m venv build/release
+	@build/release/bin/python -m pip --disable-pip-version-check -qq --no-input install -r release/requirements.txt
+	@build/release/bin/python release/wheels.py
 
 clean: ## remove what was built (the .venv too)
 	@rm -rf $(NATIVE)/build $(NATIVE)/*.so
