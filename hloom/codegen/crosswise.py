@@ -18,6 +18,7 @@ from hloom.codegen.work import body_work, step_ns
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
+from hloom.program.slice import STREAMED_BYTES
 
 # Rows and lanes of a tile.
 TILE = 16
@@ -28,7 +29,7 @@ SMALL_BYTES = 1 << 14
 # A block is about this many bytes wide and high.
 BLOCK_BYTES = 256
 # Results at least this large are not read back soon: they are stored past the caches.
-HUGE_BYTES = 1 << 24
+HUGE_BYTES = STREAMED_BYTES
 
 POINTS = SIMPLE | frozenset(
     """broadcast reshape bitcast transpose copy slice constant iota tuple reverse

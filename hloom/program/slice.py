@@ -19,6 +19,8 @@ Kind = Literal["parameter", "constant", "output", "temp"]
 
 ALIGNMENT: Final = 64
 """Of allocations, and of every slice of the temp block, in bytes (CPU-14)."""
+STREAMED_BYTES: Final = 1 << 24
+"""From this size on an array may be written past the caches, which needs its full alignment."""
 SIZE_SLOT_BYTES: Final = 4
 """Of the s32 that holds the actual size of one dimension."""
 

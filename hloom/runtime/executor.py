@@ -20,7 +20,7 @@ from numpy import ndarray
 from hloom.base.diagnostics import UsageError
 from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
-from hloom.program.slice import Allocation, data_bytes
+from hloom.program.slice import ALIGNMENT, STREAMED_BYTES, Allocation, data_bytes
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import walk
@@ -201,7 +201,24 @@ class Executor:
             if not buffers[index]:
                 held.append(Block(size))
                 buffers[index] = held[-1].address
+        outside = self._aligned(buffers)
         self.call(buffers)
+        for address, block in outside:
+            ctypes.memmove(address, block.address, block.size_bytes)
+
+    def _aligned(self, buffers: Any) -> list[tuple[int, Block]]:
+        """What stands in for the caller's memory where that is not aligned for what is written
+        past the caches; the addresses it is copied to afterwards."""
+        found = []
+        for a in self.program.allocations:
+            address = buffers[a.index] or 0
+            if address % ALIGNMENT and a.size_bytes >= STREAMED_BYTES and not a.is_read_only:
+                block = Block(a.size_bytes)
+                if a.kind == "parameter":
+                    ctypes.memmove(block.address, address, a.size_bytes)
+                buffers[a.index] = block.address
+                found.append((address, block))
+        return found
 
     def _place(
         self,

@@ -29,3 +29,23 @@ def test_pad_of_long_rows_stays_inside() -> None:
     x = np.ones((2048, 2), np.float32)
     run = hloom.compile(module, threads=1).debug(x, nan=False, bounds=True)
     assert np.array_equal(np.asarray(run.result), np.pad(x, 1))
+
+
+@pytest.mark.parametrize("skew", [0, 16, 48])
+def test_large_results_may_stand_at_any_allowed_alignment(skew: int) -> None:
+    """They are stored past the caches, by instructions that want more than callers promise."""
+    module = hloom.parse(
+        "HloModule m\nENTRY e { x = f32[2048,2112] parameter(0) "
+        "ROOT r = f32[2112,2048] transpose(x), dimensions={1,0} }"
+    )
+    exe = hloom.compile(module, threads=1)
+    assert "nontemporal" in exe.as_text("kernels")
+    raw = np.zeros(2 * 2048 * 2112 * 4 + 256, np.uint8)
+    start = -raw.ctypes.data % 64
+    x = raw[start : start + 2048 * 2112 * 4].view(np.float32)
+    x[:] = np.arange(x.size)
+    start += x.nbytes + skew
+    y = raw[start : start + x.nbytes].view(np.float32)
+    exe.run_at([x.ctypes.data], [y.ctypes.data])
+    assert np.array_equal(y.reshape(2112, 2048), x.reshape(2048, 2112).T)
+    assert not raw[start - skew : start].any() and not raw[start + x.nbytes :].any()
