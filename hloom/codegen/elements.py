@@ -335,8 +335,12 @@ class Elements:
             return
 
         def whole() -> Sequence[Value]:
+            # The number is known outside, but not that it is that of a whole tile: what is read
+            # there would be read for the last tile, too.
+            floor, self.floor = self.floor, b.depth
             write(self.indices.scalar(self.scalar(number), 0, full - 1).times(size), size)
             self.forget(b.depth)
+            self.floor = floor
             return ()
 
         def rest() -> Sequence[Value]:

@@ -48,7 +48,8 @@ def concatenate_kernel(body: Body, parts: Sequence[int], vector_bytes: int) -> E
     alone = len(parts) == 1
     shapes = [_loops(body, root.operands[k], d, alone, vector_bytes, work) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
-    frame = Frame(body, grid, vector_bytes)
+    whole = len(parts) == sum(1 for x in root.operands if x.shape.size)
+    frame = Frame(body, grid, vector_bytes, part=not whole)
     [output] = frame.outputs
     frame.body = Body(
         body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions

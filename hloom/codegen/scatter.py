@@ -1,8 +1,9 @@
 """Scatter and select-and-scatter: kernels that write where data says.
 
 The output holds the operand already (the two share a buffer). Scatter walks the indices in order
-on every step of the grid, and the grid cuts the window: steps own disjoint elements, so nothing
-needs to be atomic. Where the window is a single element the grid has one step.
+on every step of the grid, and the grid cuts the window where its place is fixed: steps own disjoint
+elements, so nothing needs to be atomic. Along dimensions that an index moves it in, windows may
+overlap, so one step walks them. Where nothing is left to cut the grid has one step.
 """
 
 from __future__ import annotations
@@ -36,29 +37,57 @@ def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     length = update.dims[minor] if minor is not None else 1
     width = max(compute_bytes(x.shape.dtype) for x in updates)
     lanes = min(max(vector_bytes // width, 1) * LANES_OF_WINDOW, length)
-    outer = [update.dims[d] for d in window[:-1]]
-    tiles = -(-length // max(lanes, 1))
+    moved = _moved(i, window)
+    cut = [d for d in window[:-1] if d not in moved]
+    walked = [d for d in window[:-1] if d in moved]
+    tiles = 1 if minor in moved else -(-length // max(lanes, 1))
     body = Body(i.name, i.shape.is_tuple, _leaves(i, count), _roots(i, count), [i])
-    grid = (prod(outer) * tiles,) if update.size else (0,)
-    frame = Frame(body, grid, vector_bytes, in_place=True)
+    rows = prod(update.dims[d] for d in cut)
+    frame = Frame(body, (rows * tiles,) if update.size else (0,), vector_bytes, in_place=True)
     if update.size == 0:
         return frame.finish(1.0)
     e = frame.elements
-    step = e.indices.scalar(frame.builder.grid_indices[0], 0, prod(outer) * tiles - 1)
-    positions = e.indices.digits(e.indices.quotient(step, tiles), outer)
+    step = e.indices.scalar(frame.builder.grid_indices[0], 0, rows * tiles - 1)
+    positions = e.indices.digits(e.indices.quotient(step, tiles), [update.dims[d] for d in cut])
     writer = _Scatter(frame, i, batch)
+    at = [ZERO] * update.rank
+    for d, x in zip(cut, positions):
+        at[d] = x
 
     def write(start: Affine, lanes: int) -> None:
         e.tile = (lanes,) if lanes > 1 else ()
-        at = [ZERO] * update.rank
-        for d, x in zip(window[:-1], positions):
-            at[d] = x
         if minor is not None:
             at[minor] = start.plus(e.indices.lane(0, lanes, 1))
         writer.all_updates(at)
 
-    e.one_tile(e.indices.remainder(step, tiles), lanes, length, write)
-    return frame.finish(step_ns(prod(update.dims[d] for d in batch) * lanes, 4.0))
+    def whole(position: Sequence[Affine]) -> Sequence[Value]:
+        for d, x in zip(walked, position):
+            at[d] = x
+        if minor not in moved:
+            e.one_tile(e.indices.remainder(step, tiles), lanes, length, write)
+            return ()
+        full = length - length % lanes
+        e.loop(full, (), lambda start: write(start, lanes) or (), step=lanes)
+        if full < length:
+            write(constant(full), length - full)
+        return ()
+
+    nest(e, [update.dims[d] for d in walked], (), whole)
+    own = prod(update.dims[d] for d in [*batch, *walked])
+    return frame.finish(step_ns(own * (length if minor in moved else lanes), 4.0))
+
+
+def _moved(i: Instruction, window: list[int]) -> set[int]:
+    """The window dimensions of the updates along which an index says where the window stands."""
+    a = i.attrs
+    gone = {*a.inserted_window_dims, *a.input_batching_dims}
+    operand, update = i.operands[0].shape, i.operands[-1].shape
+    kept = [d for d in range(operand.rank) if d not in gone]
+    return {
+        w
+        for d, w in zip(kept, window)
+        if d in a.scatter_dims_to_operand_dims and operand.dims[d] > update.dims[w]
+    }
 
 
 def _leaves(i: Instruction, count: int) -> list[tuple[Instruction, int]]:

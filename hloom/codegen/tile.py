@@ -92,9 +92,15 @@ class Frame(Place):
     """The beginning of any kernel for a body: its parameters, and the elements of its leaves."""
 
     def __init__(
-        self, body: Body, grid: tuple[int, ...], vector_bytes: int, in_place: bool = False
+        self,
+        body: Body,
+        grid: tuple[int, ...],
+        vector_bytes: int,
+        in_place: bool = False,
+        part: bool = False,
     ) -> None:
-        """`in_place`: every root's memory holds its first operand already."""
+        """`in_place`: every root's memory holds its first operand already. `part`: other kernels
+        write the rest of it."""
         super().__init__(body, Elements(KernelBuilder(body.name, grid), vector_bytes), [])
         self.arguments: dict[Value, int | ShapeIndex] = {}
         for leaf, number in body.leaves:
@@ -103,7 +109,7 @@ class Frame(Place):
             self.elements.sources[leaf] = Source(value, strides_of(leaf.shape))
         for number, (root, index) in enumerate(body.roots):
             shape = root.shape.subshape(index)
-            role = "inout" if in_place or is_update(root) else "out"
+            role = "inout" if in_place or is_update(root) else "part" if part else "out"
             value = self._param(f"out{number}", shape, role)
             self.arguments[value] = (number,) if body.several else ()
             self.outputs.append(Source(value, strides_of(shape)))

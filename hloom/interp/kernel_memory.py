@@ -143,7 +143,7 @@ def parameter_memory(kernel: Any, buffers: list[Array], races: bool) -> dict[Any
         track = tracks.setdefault(id(array), Track(array.size)) if races else None
         name = f"%{param.name}"
         shared = sum(other is array for other in buffers) > 1
-        fresh = param.role == "out" and not shared
+        fresh = param.role in ("out", "part") and not shared
         made[param.value] = Memory(name, array, param.size, fresh=fresh, track=track)
     return made
 

@@ -131,7 +131,11 @@ class Block:
 
 
 class Param(NamedTuple):
-    """A buffer that a kernel reads or writes. `role` is 'in', 'out' or 'inout'."""
+    """A buffer that a kernel reads or writes.
+
+    `role` is 'in'; 'out', all of which it writes; 'part', of which it writes some, and other
+    kernels the rest; or 'inout', which holds something before.
+    """
 
     name: str
     value: Value

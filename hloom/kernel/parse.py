@@ -110,7 +110,7 @@ class _Reader(Cursor):
         self.expect("[")
         size = self.integer()
         self.expect("]")
-        role = self.match(WORD, "in, out or inout")
+        role = self.match(WORD, "in, out, part or inout")
         value = Value(type)
         self.define(name, start, value, scope)
         plain = json.loads(name[1:]) if name[1] == '"' else name[1:]

@@ -25,7 +25,7 @@ from hloom.kernel.kernel import (
 from hloom.kernel.text import op_line
 from hloom.kernel.verify_ops import RULES, SCALAR_INDEX, BrokenRule
 
-ROLES = frozenset(["in", "out", "inout"])
+ROLES = frozenset(["in", "out", "part", "inout"])
 BUFFER_OPS = frozenset(["load", "store", "gather", "scatter"])
 _CONDITION = TileType(PRED)
 _TYPE_OF_KIND = {"int": int, "word": str, "flag": bool, "ints": tuple}
@@ -89,7 +89,7 @@ class _Verifier:
             raise BrokenRule(f"parameter {param.name} is no buffer", "kernel-parameter")
         if param.role not in ROLES:
             raise BrokenRule(
-                f"parameter {param.name} has role {param.role!r}, not in, out or inout",
+                f"parameter {param.name} has role {param.role!r}, not in, out, part or inout",
                 "kernel-parameter",
             )
         if type(param.size) is not int or param.size < 0:

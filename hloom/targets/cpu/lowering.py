@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from hloom.analysis.kernel_options import kernel_options
+from hloom.base.diagnostics import HloError
 from hloom.base.diagnostics import UnsupportedError as UnsupportedError
 from hloom.base.faults import Culprit, Fault, blame, culprit_of
 from hloom.base.registry import Registry
@@ -24,6 +25,8 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.backend_schema import LlvmKernelOptions
 from hloom.kernel import kernel as kernels
+from hloom.kernel.proof.prove import Proof, masked, prove, proves_whole
+from hloom.kernel.proof.tiling import Box
 from hloom.kernel.text import show_kernel
 from hloom.plan.places import Places
 from hloom.program.call_site import CallSite
@@ -56,9 +59,18 @@ def unsupported(i: Instruction, why: str, hint: str | None = None) -> Unsupporte
     return UnsupportedError(f"%{i.name}: {i.opcode} {why}", rule="cpu-unsupported", hint=hint)
 
 
-def admit_kernel(kernel: kernels.Kernel) -> None:
-    """Every kernel passes here, before LLVM text is made of it; raise for one that must not be
-    used, and its family is left out at that body, with the error's message as the reason."""
+def admit_kernel(kernel: kernels.Kernel) -> Proof:
+    """Every kernel passes here, before LLVM text is made of it: what is proved of the memory that
+    it touches. Raise for one that must not be used, and its family is left out at that body, with
+    the error's message as the reason."""
+    proof = prove(kernel)
+    if proof.writes:
+        raise _unproved(kernel, proof.writes[0])
+    return proof
+
+
+def _unproved(kernel: kernels.Kernel, why: str) -> HloError:
+    return HloError(f"kernel @{kernel.name}: {why}", rule="kernel-unproved")
 
 
 @dataclass
@@ -76,6 +88,8 @@ class Lowering:
     kernels: dict[str, kernels.Kernel] = field(default_factory=dict)
     options: dict[str, LlvmKernelOptions] = field(default_factory=dict)
     """Of the kernels whose instruction asks for some."""
+    masked: list[tuple[kernels.Kernel, int]] = field(default_factory=list)
+    """Kernels with accesses that were given a mask, and how many: see `admit`."""
     families: dict[str, Culprit] = field(default_factory=dict)
     """By symbol, the family of a kernel and the instruction that it was written for."""
     functions: dict[str, str] = field(default_factory=dict)
@@ -158,7 +172,7 @@ class Lowering:
                 raise LeftOut(family)
             try:
                 emitted = write()
-                admit_kernel(emitted.kernel)
+                self.admit([emitted.kernel])
             except Exception as error:
                 blame(error, Culprit("kernel", family, i.name))
                 raise
@@ -179,8 +193,7 @@ class Lowering:
                 if is_left_out:
                     break
                 found = family.write(body, form, self.vector_bytes)
-                for emitted in found:
-                    admit_kernel(emitted.kernel)
+                self.admit([emitted.kernel for emitted in found])
                 return family, found
             except Exception as error:
                 blame(error, Culprit("kernel", family.name, i.name))
@@ -190,6 +203,27 @@ class Lowering:
                 remedy = f"{i.name} was left to the families behind it"
                 self.faults.append(Fault.of(error, Culprit("kernel", family.name, i.name), remedy))
         raise LeftOut(i.name)
+
+    def admit(self, together: list[kernels.Kernel]) -> None:
+        """Admit the kernels of one result, or raise.
+
+        An access that is not proved to stay inside its buffer gets a mask that keeps it there; it
+        is a fault where faults are to be raised. What several kernels write parts of must be
+        written whole.
+        """
+        parts: dict[str, tuple[int, list[list[Box]]]] = {}
+        for kernel in together:
+            proof = admit_kernel(kernel)
+            if proof.accesses:
+                if self.faults is None:
+                    raise _unproved(kernel, proof.accesses[0].why)
+                self.masked.append((masked(kernel, proof.accesses), len(proof.accesses)))
+            sizes = {p.name: p.size for p in kernel.params}
+            for name, boxes in proof.parts.items():
+                parts.setdefault(name, (sizes[name], []))[1].append(boxes)
+        for name, (size, boxes) in parts.items():
+            if not proves_whole(boxes, size):
+                raise _unproved(together[0], f"{name} is not written whole by its kernels")
 
     def _kept(
         self, i: Instruction, emitted: Emitted, family: str, options: LlvmKernelOptions | None

@@ -35,7 +35,7 @@ class SlowPath(NamedTuple):
 
 def slow_paths(module: Module, places: Places, vector_bytes: int) -> list[SlowPath]:
     """All of a planned module, in the order of its thunks; what cannot run at all comes last."""
-    lowering = Lowering(module, places, vector_bytes)
+    lowering = Lowering(module, places, vector_bytes, faults=[])
     instructions = {i.name: i for i in places.trees}
     try:
         thunks = lowering.sequence(module.entry)
@@ -43,10 +43,14 @@ def slow_paths(module: Module, places: Places, vector_bytes: int) -> list[SlowPa
         i = next((x for x in instructions.values() if f"%{x.name}" in str(error)), None)
         return [SlowPath(i or module.entry.root, "cannot run", error.message)]
     found: list[SlowPath] = []
+    unproved = {kernel.name: count for kernel, count in lowering.masked}
     for t in walk(thunks):
         i = instructions.get(t.name)
         if i is None:
             continue
+        if isinstance(t, Kernel) and t.symbol in unproved:
+            why = f"{unproved[t.symbol]} accesses are not proved to stay inside their buffers"
+            found.append(SlowPath(i, "masked", why))
         if isinstance(t, Routine):
             found += _routine(t, i)
         elif isinstance(t, Kernel):

@@ -21,7 +21,6 @@ from hloom.targets.cpu.lowering import (
     CPU_LOWERS,
     LeftOut,
     Lowering,
-    admit_kernel,
     unsupported,
 )
 
@@ -77,7 +76,7 @@ def comparator(cpu: Lowering, i: Instruction) -> str:
         raise LeftOut("comparator")
     try:
         emitted = loop_kernel(Body.of_computation(c), cpu.vector_bytes)
-        admit_kernel(emitted.kernel)
+        cpu.admit([emitted.kernel])
     except Exception as error:
         blame(error, Culprit("kernel", "comparator", i.name))
         raise

@@ -28,7 +28,7 @@ from hloom.program.thunks.control import While
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.loop_steps import LOOPS, count, fits_register, loop_ns, steps_at_once
-from hloom.targets.cpu.lowering import Lowering, admit_kernel
+from hloom.targets.cpu.lowering import Lowering
 from hloom.types.dtype import PRED, DType
 from hloom.types.shape import Shape
 
@@ -79,7 +79,7 @@ def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice
     kernel.cost_ns = loop_ns(i)
     used = {x for op in kernel.ops() for x in op.operands}
     kernel.params = [p for p in kernel.params if p.value in used]
-    admit_kernel(kernel)
+    cpu.admit([kernel])
     symbol = cpu.shared(kernel, i.name)
     places = {value: place for (place, _), value in writer.params.items()}
     arguments = tuple([places[p.value] for p in kernel.params])

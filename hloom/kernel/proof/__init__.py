@@ -1,0 +1,1 @@
+"""Proof of what memory a kernel touches: `prove.py` is the way in."""

@@ -1,0 +1,208 @@
+"""Proof that every load and store of a kernel stays inside its buffer.
+
+One walk in program order: `Ranges` says what every index may be, loops and conditions add what
+holds inside them, and for each access `0 <= offset` and `offset < size` are proved for every step
+of the grid, every iteration and every lane whose mask is true. What cannot be proved is listed,
+with the op and the bound that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import gcd
+from typing import NamedTuple
+
+from hloom.kernel.kernel import Block, Kernel, Op, Value
+from hloom.kernel.proof.linear import (
+    Linear,
+    Narrowed,
+    Symbol,
+    at_least_zero,
+    greatest,
+    least,
+    of_symbol,
+)
+from hloom.kernel.proof.ranges import Ranges
+
+MASK_OPERAND = {"load": 2, "gather": 2, "store": 3, "scatter": 3}
+
+
+class Access(NamedTuple):
+    """A place that a kernel writes: the element of a lane, and what holds there.
+
+    `scope` is what is at least zero where it happens; `always` whether it happens wherever that
+    holds, in every iteration of the loops around it. `loops` are those of them that may have none.
+    """
+
+    op: Op
+    offset: Linear
+    scope: tuple[Linear, ...]
+    always: bool
+    loops: tuple[Symbol, ...]
+
+
+class Unproved(NamedTuple):
+    """An access, and the bound that could not be proved of it."""
+
+    op: Op
+    why: str
+
+
+class Bounds:
+    """The walk over one kernel. `unproved` is what could not be shown, `stores` every write."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.ranges = Ranges(kernel)
+        self.sizes: dict[Value, int] = {p.value: p.size for p in kernel.params}
+        self.scope: list[Linear] = []
+        self.always = True
+        self.loops: list[Symbol] = []
+        self.unproved: list[Unproved] = []
+        self.stores: list[Access] = []
+
+    def run(self) -> None:
+        """Prove every access of the kernel."""
+        if 0 not in self.kernel.grid:
+            self.block(self.kernel.body)
+
+    def block(self, block: Block) -> None:
+        ranges = self.ranges
+        for op in block.ops:
+            opcode = op.opcode
+            if opcode in MASK_OPERAND:
+                self.access(op)
+                if opcode == "load":
+                    ranges.visit(op)
+            elif opcode == "for":
+                self.for_(op)
+            elif opcode == "if":
+                self.if_(op)
+            elif opcode == "while":
+                self.while_(op)
+            elif opcode == "alloc":
+                self.sizes[op.results[0]] = op.attrs["size"]
+            elif opcode != "yield":
+                ranges.visit(op)
+
+    # -- accesses
+
+    def access(self, op: Op) -> None:
+        buffer, where = op.operands[:2]
+        offset = self.ranges.known(where)
+        if op.opcode in ("load", "store"):
+            shape = op.results[0].shape if op.opcode == "load" else op.operands[2].shape
+            offset = self.ranges.tile(offset, shape, op.attrs["strides"])
+        scope, always = self.scope, self.always
+        at = MASK_OPERAND[op.opcode]
+        if len(op.operands) > at:
+            truth = self.ranges.truth(op.operands[at])
+            scope, always = [*scope, *truth.when], always and truth.exact[0]
+        if op.opcode in ("store", "scatter"):
+            self.stores.append(Access(op, offset, tuple(scope), always, tuple(self.loops)))
+        size = self.sizes.get(buffer)
+        if size is None:
+            self.unproved.append(Unproved(op, "the buffer's size is not known"))
+            return
+        low, high = offset.bounds()
+        if low >= 0 and high < size:
+            return
+        facts = [*scope, *[fact for s in offset.terms for fact in s.facts]]
+        narrowed = Narrowed(facts)
+        if narrowed.possible:
+            why = beyond(offset, size, scope)
+            if why and narrowed.quotients(offset, scope):
+                why = beyond(offset, size, scope)
+            if why:
+                self.unproved.append(Unproved(op, why))
+        narrowed.undo()
+
+    # -- blocks
+
+    def for_(self, op: Op) -> None:
+        ranges, block, step = self.ranges, op.blocks[0], op.attrs["step"]
+        lower, upper = ranges.linear(op.operands[0]), ranges.linear(op.operands[1])
+        rest, modulus = lower.residue()
+        modulus = gcd(modulus, step)
+        low, high = least(lower, self.scope), greatest(upper, self.scope) - 1
+        low += (rest - low) % modulus
+        if high < low:
+            return  # never entered
+        symbol = Symbol(low, high, modulus, ("loop", lower, upper, step))
+        itself = Linear(0, {symbol: 1})
+        if lower.terms:
+            symbol.facts.append(itself.plus(lower, -1))
+        for most in self.all_of(upper):
+            gap, by = most.plus(lower, -1).residue()
+            exact = by % step == 0 and gap % step == 0
+            symbol.facts.append(most.plus(itself, -1).shifted(-step if exact else -1))
+        ranges.values[block.arguments[0]] = of_symbol(symbol)
+        self.carried(op.operands[2:], block.arguments[1:], [block])
+        entered = at_least_zero(upper.plus(lower, -1).shifted(-1), self.scope)
+        if not entered:
+            self.loops.append(symbol)
+        with self.inside((), True):
+            self.block(block)
+        if not entered:
+            self.loops.pop()
+
+    def all_of(self, upper: Linear) -> list[Linear]:
+        """The numbers of which an upper bound is the least, if it is a minimum plus something."""
+        for s, c in upper.terms.items():
+            if c == 1 and s.origin[:2] == ("extreme", 1):
+                rest = upper.plus(Linear(0, {s: -1}))
+                parts = [y for x in s.origin[2:] for y in self.all_of(rest.plus(x))]
+                return [upper, *parts]
+        return [upper] if upper.terms else []
+
+    def while_(self, op: Op) -> None:
+        for block in op.blocks:
+            self.carried(op.operands, block.arguments, [op.blocks[1]])
+            with self.inside((), False):
+                self.block(block)
+
+    def carried(
+        self, init: tuple[Value, ...], arguments: tuple[Value, ...], blocks: list[Block]
+    ) -> None:
+        """Buffers and values that no iteration changes are what they were before the loop."""
+        last = blocks[0].ops[-1].operands
+        for k, (x, argument) in enumerate(zip(init, arguments)):
+            if last[k] is argument or last[k] is blocks[0].arguments[-len(arguments) :][k]:
+                known = self.ranges.values.get(x)
+                if known is not None:
+                    self.ranges.values[argument] = known
+
+    def if_(self, op: Op) -> None:
+        truth = self.ranges.truth(op.operands[0])
+        for facts, exact, block in zip(truth[:2], truth.exact, op.blocks):
+            with self.inside(facts, exact) as possible:
+                if possible:
+                    self.block(block)
+
+    @contextmanager
+    def inside(self, facts: tuple[Linear, ...], always: bool) -> Iterator[bool]:
+        """What a block knows more than the one around it; False if it is never entered.
+
+        `always` says whether it is entered wherever the facts hold.
+        """
+        saved, divisions, before = len(self.scope), self.ranges.divisions, self.always
+        self.always = before and always
+        self.ranges.divisions = dict(divisions)
+        self.scope += facts
+        narrowed = Narrowed(facts)
+        try:
+            yield narrowed.possible
+        finally:
+            narrowed.undo()
+            del self.scope[saved:]
+            self.ranges.divisions, self.always = divisions, before
+
+
+def beyond(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
+    """Why an offset is not known to be inside of a buffer; nothing if it is."""
+    if not at_least_zero(offset, scope):
+        return f"offset {offset} may be negative"
+    if not at_least_zero(offset.times(-1).shifted(size - 1), scope):
+        return f"offset {offset} may reach {size}"
+    return ""

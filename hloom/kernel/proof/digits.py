@@ -1,0 +1,354 @@
+"""The offset of a store as digits that are independent of one another.
+
+Axes of the grid and of tiles, loops, and quotients and remainders that together give back what was
+divided. A loop whose bounds depend on others, a minimum or a select is looked at in cases, in each
+of which it is simple: `min(a * (t + 1), n)` is `n` in the last block, and not in those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import gcd
+from typing import Any, NamedTuple
+
+from hloom.kernel.proof.linear import Linear, Symbol
+from hloom.kernel.proof.parts import Part, dividends, is_data, part_of
+from hloom.kernel.proof.tiling import Box, Digit, covers
+
+
+class Unresolved(Exception):
+    """Why the places that a store writes are not a box."""
+
+
+class Demand(NamedTuple):
+    """What is asked of the digits of a store.
+
+    `grid` are the axes that have several steps. With `everywhere` no place may be among them that
+    is not written, otherwise there may be more. Data that is the same for all steps moves all
+    places alike if it is `fixed`. `loops` are those around the store that may have no iterations.
+    """
+
+    grid: set[Symbol]
+    everywhere: bool
+    fixed: bool = False
+    loops: frozenset[Symbol] = frozenset()
+
+
+Split = list[tuple[list[Linear], "Symbol | None", Linear]]
+
+
+class InCases(Exception):
+    """An offset has to be looked at in cases."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__()
+        self.split = split
+
+
+class Form:
+    """An offset as digits, in one case; or what its cases are."""
+
+    def __init__(self, demand: Demand, exchanged: dict[Symbol, Linear]) -> None:
+        self.demand = demand
+        self.exchanged = exchanged
+        self.runs: dict[Symbol, Linear] = {}
+        self.facts: list[Linear] = []
+        self.const = 0
+        self.digits: list[Digit] = []
+        self.axes: set[Symbol] = set()
+        self.shift: dict[Symbol, int] = {}
+        self.used: set[Symbol] = set()
+
+    def settled(self, x: Linear) -> Linear:
+        """A sum with symbols that have one value, or are known to be sums, put in.
+
+        Not those of a choice: what narrowed them may be that a loop has an iteration, which is
+        to be found out.
+        """
+        const, terms = x.const, x.terms
+        if not any(s.low == s.high or s in self.exchanged for s in terms):
+            return x
+        total = Linear(const)
+        for s, c in terms.items():
+            if s in self.exchanged:
+                total = total.plus(self.settled(self.exchanged[s]), c)
+            elif s.low == s.high and s.origin[:1] not in CHOICES:
+                total = total.shifted(c * s.low)
+            else:
+                total = total.plus(Linear(0, {s: 1}), c)
+        return total
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is written."""
+        return any(d.count <= 0 for d in self.digits)
+
+    def expand(self, offset: Linear, facts: list[Linear]) -> Split | None:
+        """Fill in the digits of an offset where facts hold; or the cases it has to be looked at
+        in."""
+        rest = self.settled(offset)
+        while True:
+            found = self.choice(rest)
+            if found is not None:
+                return self.choices(found)
+            loop = next((s for s in rest.terms if self.is_open(s)), None)
+            if loop is None:
+                break
+            _, lower, upper, step = loop.origin
+            lower, upper = self.settled(lower), self.settled(upper)
+            found = self.choice(lower) or self.choice(upper)
+            if found is not None:
+                return self.choices(found)
+            split = self.cut(loop, lower, upper, step)
+            if isinstance(split, list):
+                return split
+            first, count = split
+            self.used.add(loop)
+            c = rest.terms[loop]
+            self.digits.append(Digit(c * step, count))
+            rest = self.settled(rest.plus(Linear(0, {loop: 1}), -c).plus(first, c))
+        self.facts = facts
+        split = self.other_loops()
+        if split is not None or self.is_empty:
+            return split
+        if self.demand.everywhere:
+            rest = self.restricted(rest, facts)
+        self.const += rest.const
+        self.groups(rest)
+        return None
+
+    def other_loops(self) -> Split | None:
+        """Loops around the store that its place does not depend on: they must have an iteration."""
+        for loop in self.demand.loops - self.used:
+            _, lower, upper, _ = loop.origin
+            length = self.settled(upper).plus(self.settled(lower), -1)
+            found = self.choice(length)
+            if found is not None:
+                return self.choices(found)
+            if length.bounds()[1] <= 0:
+                self.digits.append(Digit(1, 0))
+            elif length.least() <= 0 and self.demand.everywhere:
+                raise Unresolved("a store in a loop that may have no iterations")
+        return None
+
+    def restricted(self, offset: Linear, facts: list[Linear]) -> Linear:
+        """An offset whose terms are independent where facts hold.
+
+        A fact about a sum of symbols that is a part of the offset, and counts without gaps, bounds
+        that sum: it becomes a symbol of its own.
+        """
+        for fact in facts:
+            if any(is_data(s) for s in fact.terms):
+                raise Unresolved("data chooses whether an element is written")
+            fact = self.settled(fact)
+            for run, part in self.runs.items():
+                fact = _with_run(fact, part, run)
+            if fact.least() >= 0:
+                continue
+            scale = gcd(*fact.terms.values())
+            sign = 1 if next(iter(fact.terms.values()), 1) > 0 else -1
+            part = Linear(0, {s: sign * c // scale for s, c in fact.terms.items()})
+            run = self.run(part)
+            changed = run and _with_run(offset, part, run)
+            if not run or not changed or any(s in changed.terms for s in part.terms):
+                raise Unresolved(f"a store where {fact} >= 0, which is not a box")
+            offset = changed
+            self.runs[run] = part
+            if sign > 0:
+                run.low = max(run.low, -(fact.const // scale))
+            else:
+                run.high = min(run.high, fact.const // scale)
+            if run.low > run.high:
+                self.digits.append(Digit(1, 0))
+        return offset
+
+    def run(self, part: Linear) -> Symbol | None:
+        """A symbol for a sum that takes each number of a range once; None if it does not."""
+        size = 1
+        for s, c in sorted(part.terms.items(), key=lambda t: t[1]):
+            kind = s.origin[0] if s.origin else "data"
+            if c * s.step != size or kind not in ("grid", "loop", "lane", "run") or self.is_open(s):
+                return None
+            size *= s.count
+        low = part.least()
+        return Symbol(low, low + size - 1, 1, ("run", part.key()))
+
+    def is_open(self, s: Symbol) -> bool:
+        """Whether a symbol is a loop whose bounds depend on others."""
+        return s.origin[:1] == ("loop",) and bool(s.origin[1].terms or s.origin[2].terms)
+
+    def choice(self, x: Linear) -> Symbol | None:
+        """A minimum, maximum or select in a sum, unless it is one place for all steps."""
+        fixed = self.demand.fixed
+        return next(
+            (s for s in x.terms if s.origin[:1] in CHOICES and not (fixed and s.uniform)), None
+        )
+
+    def choices(self, s: Symbol) -> Split:
+        """The cases of a minimum, a maximum or a select."""
+        if s.origin[0] == "select":
+            _, truth, x, y = s.origin
+            if self.demand.everywhere and not all(truth.exact):
+                raise Unresolved("data chooses where is written")
+            when, unless = [[f.reduced() for f in facts] for facts in (truth.when, truth.unless)]
+            return [(when, s, x), (unless, s, y)]
+        _, sign, x, y = s.origin
+        apart = y.plus(x, -1).times(sign)
+        return [([apart.reduced()], s, x), ([apart.times(-1).shifted(-1).reduced()], s, y)]
+
+    def cut(self, s: Symbol, lower: Linear, upper: Linear, step: int) -> Split | tuple[Linear, int]:
+        """First value and count of a loop, where they are the same for all iterations around it;
+        otherwise the cases in which what is known of its values cuts it short, or not."""
+        low, high = s.low, s.high + s.step
+        below, above = Linear(low).plus(lower, -1).shifted(-1), upper.shifted(-high - 1)
+        if below.bounds()[1] >= 0:  # it may begin before what is known of its values
+            keep = [below.times(-1).shifted(-1)]
+            if below.least() < 0:
+                return [(keep, None, lower), ([below], None, lower)]
+            lower = Linear(low + (lower.const - low) % step if not lower.terms else low)
+        if above.bounds()[1] >= 0:
+            keep = [above.times(-1).shifted(-1)]
+            if above.least() < 0:
+                return [(keep, None, lower), ([above], None, lower)]
+            upper = Linear(high)
+        length = self.settled(upper).plus(self.settled(lower), -1)
+        if length.terms:
+            raise Unresolved(f"a loop from {lower} to {upper}")
+        return lower, max(-(-length.const // step), 0)
+
+    # -- digits
+
+    def groups(self, offset: Linear) -> None:
+        """Digits of symbols, those that divide one number together."""
+        groups: dict[Any, list[tuple[Part, Symbol, int]]] = {}
+        for s, c in offset.terms.items():
+            part = part_of(s)
+            groups.setdefault(part.base, []).append((part, s, c))
+        for base, parts in groups.items():
+            whole = [p for p in parts if p[0].by == 1 and p[0].of is None]
+            if not isinstance(base, Symbol) or not whole or len(parts) > 1:
+                self.divided(base, parts)
+            else:
+                self.plain(base, parts[0][2])
+
+    def plain(self, s: Symbol, c: int) -> None:
+        """The digit of one symbol."""
+        kind = s.origin[0] if s.origin else "data"
+        owner = None
+        if s in self.demand.grid:
+            self.axes.add(s)
+            owner = (s, 1, None, c, s.low)
+        elif kind == "run":
+            axes = self.demand.grid.intersection(self.runs[s].terms)
+            self.axes |= axes
+            owner = (s.origin, 1, None, c, s.low) if axes else None
+        elif s.uniform and self.demand.fixed:
+            self.shift[s] = c
+            return
+        elif kind not in ("lane", "loop", "grid") and self.demand.everywhere:
+            raise Unresolved(f"a store at a place that is no sum of indices: {s}")
+        self.const += c * s.low
+        self.digits.append(Digit(c * s.step, s.count, owner))
+
+    def divided(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> None:
+        """The digits of one number, which must be independent of one another."""
+        part, s, c = parts[0]
+        is_loop = isinstance(base, Symbol) and base.origin[:1] == ("loop",)
+        if len(parts) == 1 and is_loop and part.of is None and part.by % base.step == 0:
+            # Every quotient is reached, whatever the loop begins with.
+            if not self.is_open(base):
+                self.const += c * (base.low // part.by)
+                self.digits.append(Digit(c, base.high // part.by - base.low // part.by + 1))
+                return
+        count, step, axes = self.number(base, parts)
+        # Digits that have one value here are not in the offset, and yet tell what they are.
+        single = {s for fact in self.facts for s in fact.terms if s.low == s.high}
+        parts = [*parts, *[(part_of(s), s, 0) for s in single if part_of(s).base == base]]
+        last, first = 1, True
+        for part, s, c in sorted(parts, key=lambda p: p[0].by):
+            by, of, scale = part.by, part.of, 1
+            if step > 1:
+                if by % step == 0:
+                    by //= step
+                elif by == 1 and of is not None and of % step == 0:
+                    of, scale = of // step, step
+                else:
+                    raise Unresolved(f"digits of {base}, which goes in steps of {step}")
+            if not first and not self.demand.everywhere:
+                count = -(-count // by) * by  # more places than there are
+            if by < last or by % last or (of is not None and count % (by * of) and not first):
+                raise Unresolved(f"digits of {base} that are not independent")
+            if of is None and count % by and not first:
+                raise Unresolved(f"{count} numbers in digits of {by}")
+            if axes and by != last:
+                axes = set()
+            first = False
+            last = by * of if of is not None else count
+            owner = (base, by, of, c, s.low) if axes else None
+            self.const += c * s.low
+            self.digits.append(Digit(c * scale, (s.high - s.low) // scale + 1, owner))
+        if last == count:
+            self.axes |= axes
+
+    def number(
+        self, base: Any, parts: list[tuple[Part, Symbol, int]]
+    ) -> tuple[int, int, set[Symbol]]:
+        """How many values a number has from 0 on, their step, and the grid axes it tells."""
+        if isinstance(base, Symbol) and not self.is_open(base):
+            kind = base.origin[0] if base.origin else "data"
+            low, count = base.low, base.count
+            if not any(base in fact.terms for fact in self.facts):
+                low, count = base.all  # what its digits are known to be bounded it
+            if low or kind not in ("grid", "lane", "loop"):
+                raise Unresolved(f"digits of {base}")
+            return count, base.step, {base} & self.demand.grid
+        if isinstance(base, Symbol):
+            dividend = Linear(0, {base: 1})
+        else:
+            dividend = next(p for p in dividends(parts[0][1]) if p.key() == base)
+        inner = Form(self.demand, self.exchanged)
+        told = {s for fact in self.facts for s in fact.terms}
+        with _as_made(dividend, told):
+            split = inner.expand(dividend, [])
+        if split is not None:
+            raise InCases(split)
+        if inner.shift:
+            raise Unresolved(f"digits of {dividend}")
+        count = inner.const + sum(d.stride * (d.count - 1) for d in inner.digits) + 1
+        is_exact = self.demand.everywhere
+        if is_exact and not covers([Box.of(inner.const, inner.digits)], count):
+            raise Unresolved(f"digits of {dividend}, which leaves numbers out")
+        return count, 1, inner.axes
+
+
+@contextmanager
+def _as_made(x: Linear, told: set[Symbol]) -> Iterator[None]:
+    """Give the symbols of a number, and those that its loops begin and end with, the values that
+    they had before its digits were bounded; but not those that facts tell of."""
+    before: dict[Symbol, tuple[int, int]] = {}
+    todo = list(x.terms)
+    for s in todo:  # which grows
+        if s in before or s in told:
+            continue
+        before[s] = (s.low, s.high)
+        low, count = s.all
+        s.low, s.high = low, low + (count - 1) * s.step
+        if s.origin[:1] == ("loop",):
+            todo += [*s.origin[1].terms, *s.origin[2].terms]
+    try:
+        yield
+    finally:
+        for s, (low, high) in before.items():
+            s.low, s.high = low, high
+
+
+CHOICES = (("extreme",), ("select",))
+
+
+def _with_run(x: Linear, part: Linear, run: Symbol) -> Linear:
+    """A sum with a symbol in place of the sum of others that it stands for, where it has that."""
+    s, c = next(iter(part.terms.items()))
+    times = x.terms.get(s, 0) // c
+    other = x.plus(part, -times).plus(Linear(0, {run: 1}), times)
+    return other if times and not any(t in other.terms for t in part.terms) else x

@@ -1,0 +1,64 @@
+"""Symbols as digits of numbers: `(x div 12) mod 5`, also where it was divided step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from hloom.kernel.proof.linear import Linear, Symbol
+
+
+class Part(NamedTuple):
+    """`(base div by) mod of`, one digit of a number; `of` is None for what is left at the top."""
+
+    base: Any
+    by: int
+    of: int | None
+
+
+def is_data(s: Symbol) -> bool:
+    """Whether a symbol depends on what stands in memory."""
+    kind = s.origin[0] if s.origin else "data"
+    if kind in ("div", "mod"):
+        return any(is_data(t) for t in s.origin[1].terms)
+    if kind in ("extreme", "select"):
+        return any(is_data(t) for x in s.origin[2:] for t in x.terms)
+    return kind not in ("grid", "lane", "loop", "run")
+
+
+def dividends(s: Symbol) -> Iterable[Linear]:
+    """What a digit was divided from, and what that was."""
+    while s.origin[:1] in (("div",), ("mod",)):
+        x = s.origin[1]
+        yield x
+        if len(x.terms) != 1:
+            return
+        s = next(iter(x.terms))
+
+
+def part_of(s: Symbol) -> Part:
+    """Which digit of what a symbol is."""
+    if s.origin[:1] == ("div",):
+        _, x, by = s.origin
+        inner = _inner(x)
+        if inner is not None:
+            if inner.of is None:
+                return Part(inner.base, inner.by * by, None)
+            if inner.of % by == 0:
+                return Part(inner.base, inner.by * by, inner.of // by)
+        return Part(x.key(), by, None)
+    if s.origin[:1] == ("mod",):
+        _, x, by = s.origin
+        inner = _inner(x)
+        if inner is not None and (inner.of is None or inner.of % by == 0):
+            return Part(inner.base, inner.by, by)
+        return Part(x.key(), 1, by)
+    return Part(s, 1, None)
+
+
+def _inner(x: Linear) -> Part | None:
+    if x.const == 0 and len(x.terms) == 1:
+        s, c = next(iter(x.terms.items()))
+        if c == 1:
+            return part_of(s)
+    return None

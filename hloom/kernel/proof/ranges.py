@@ -1,0 +1,382 @@
+"""What every integer and every mask of a kernel may be, as sums of symbols and facts.
+
+`Ranges` knows the value of each s64, s32, ... tile as a `Linear` for one step of the grid, one
+iteration of the loops around it and one lane (an axis of a tile is a symbol too, counted from the
+last, so that broadcasting changes nothing), and each pred tile as a `Truth`: what holds where it
+is true, and where it is false. What is not known is None: a number from memory, which may be
+anything of its type. Sums and multiples are those of the numbers, which the machine has modulo
+2^32 or 2^64: whoever compares, divides or widens one asks `linear`, which answers with a number
+that may be anything where the sum may leave its type. An offset need not ask: one that is inside of
+its buffer is the number that the machine has, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hloom.kernel.kernel import Kernel, Op, Value
+from hloom.kernel.proof.linear import (
+    Linear,
+    Symbol,
+    at_least_zero,
+    greatest,
+    least,
+    of_symbol,
+    single,
+)
+from hloom.types.dtype import DType
+
+
+class Truth(NamedTuple):
+    """What is at least zero where a pred is true, and where it is false.
+
+    `exact` says of each whether the pred is true, or false, wherever that holds.
+    """
+
+    when: tuple[Linear, ...] = ()
+    unless: tuple[Linear, ...] = ()
+    exact: tuple[bool, bool] = (False, False)
+
+
+ANY = Truth()
+Known = Linear | Truth | None
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer type; 0 and 1 of pred."""
+    if dtype.is_pred:
+        return 0, 1
+    bits = dtype.bits
+    return (
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed_int else (0, (1 << bits) - 1)
+    )
+
+
+class Ranges:
+    """What is known of the values of one kernel, filled in the order of its ops."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.values: dict[Value, Known] = {}
+        self.wrapped: dict[Value, Linear] = {}
+        """Numbers from memory, and sums that may have left their type."""
+        self.lanes: dict[tuple[int, int], Symbol] = {}
+        self.divisions: dict[tuple[Any, ...], Symbol] = {}
+        self.uniform: set[Value] = set()
+        """Values from memory that no step writes, at places that are the same for all steps."""
+        self.grid: list[Symbol] = []
+        for axis, (argument, extent) in enumerate(zip(kernel.body.arguments, kernel.grid)):
+            symbol = Symbol(0, extent - 1, 1, ("grid", axis), extent == 1)
+            self.grid.append(symbol)
+            self.values[argument] = of_symbol(symbol)
+        self.read_only = {p.value for p in kernel.params if p.role == "in"}
+
+    # -- asking
+
+    def linear(self, x: Value) -> Linear:
+        """An integer or pred as the machine has it."""
+        known = self.values.get(x)
+        low, high = limits(x.dtype)
+        if isinstance(known, Linear):
+            least, most = known.bounds()
+            if low <= least and most <= high:
+                return known
+        made = self.wrapped.get(x)
+        if made is None:
+            uniform = known.is_uniform if isinstance(known, Linear) else x in self.uniform
+            made = self.wrapped[x] = Linear(0, {Symbol(low, high, 1, (), uniform): 1})
+        return made
+
+    def known(self, x: Value) -> Linear:
+        """An integer, modulo the size of its type."""
+        known = self.values.get(x)
+        return known if isinstance(known, Linear) else self.linear(x)
+
+    def truth(self, x: Value) -> Truth:
+        """What holds where a pred is true, and where it is false."""
+        known = self.values.get(x)
+        return known if isinstance(known, Truth) else ANY
+
+    def lane(self, axis: int, size: int) -> Linear:
+        """0, 1, 2 ... along an axis of a tile, counted from the last: -1 is the last."""
+        if size == 1:
+            return Linear(0)
+        found = self.lanes.get((axis, size))
+        if found is None:
+            found = self.lanes[axis, size] = Symbol(0, size - 1, 1, ("lane", axis, size))
+        return Linear(0, {found: 1})
+
+    def tile(self, base: Linear, shape: tuple[int, ...], strides: tuple[int, ...]) -> Linear:
+        """The offset of a lane of a tile with strides."""
+        rank = len(shape)
+        for k, (size, stride) in enumerate(zip(shape, strides)):
+            if stride and size > 1:
+                base = base.plus(self.lane(k - rank, size), stride)
+        return base
+
+    # -- filling
+
+    def visit(self, op: Op) -> None:
+        """Take note of the result of an op without blocks."""
+        rule = _RULES.get(op.opcode)
+        if rule is None or not op.results:
+            return
+        result = op.results[0]
+        dtype = result.type.dtype
+        if dtype.is_integral or dtype.is_pred or op.opcode == "load":
+            known = rule(self, op)
+            if known is not None:
+                self.values[result] = known
+
+    def divided(self, x: Linear, by: int) -> tuple[Linear, Linear]:
+        """Floor and remainder of a division by a positive number."""
+        one = single(x)
+        if one is not None and x.const == 0 and one[1] == 1 and one[0].origin[:1] == ("div",):
+            _, inner, other = one[0].origin
+            quotient = self.divided(inner, other * by)[0]
+            found = single(quotient)
+            if found is not None and found[0].origin[:1] == ("div",) and not quotient.const:
+                both = x.plus(quotient, -by)
+                found[0].facts += [both, both.times(-1).shifted(by - 1)]
+            return quotient, self.floor(x, by)[1]
+        return self.floor(x, by)
+
+    def floor(self, x: Linear, by: int) -> tuple[Linear, Linear]:
+        """Floor and remainder of a division that is not one of a quotient."""
+        whole: dict[Symbol, int] = {}
+        rest: dict[Symbol, int] = {}
+        for s, c in x.terms.items():
+            (whole if c % by == 0 else rest)[s] = c // by if c % by == 0 else c
+        quotient, remainder = divmod(x.const, by)
+        left = Linear(remainder, rest)
+        low, high = left.bounds()
+        first = low // by
+        if high // by == first:
+            return Linear(quotient + first, whole), left.shifted(-first * by)
+        q = self.division("div", left, by, first, high // by)
+        r = self.division("mod", left, by, 0, by - 1)
+        residue, modulus = left.residue()
+        if modulus % by == 0:  # it divides alike for all values
+            both = left.plus(Linear(0, {q: -by})).shifted(-(residue % by))
+            if not q.facts:
+                q.facts += [both, both.times(-1)]
+            return Linear(quotient, whole).plus(Linear(0, {q: 1})), Linear(residue % by)
+        if not q.facts:
+            both = left.plus(Linear(0, {q: -by}))
+            same = both.plus(Linear(0, {r: -1}))
+            q.facts += [both, both.times(-1).shifted(by - 1)]
+            r.facts += [same, same.times(-1)]
+            r.equal = same
+        return Linear(quotient, whole).plus(Linear(0, {q: 1})), Linear(0, {r: 1})
+
+    def division(self, kind: str, x: Linear, by: int, low: int, high: int) -> Symbol:
+        key = (kind, by, x.const, frozenset(x.terms.items()))
+        found = self.divisions.get(key)
+        if found is None:
+            found = Symbol(low, high, 1, (kind, x, by), x.is_uniform)
+            self.divisions[key] = found
+        return found
+
+    def extreme(self, x: Linear, y: Linear, sign: int) -> Linear:
+        """The lesser (sign 1) or greater (sign -1) of two."""
+        apart = y.plus(x, -1).times(sign)
+        if at_least_zero(apart):
+            return x
+        if at_least_zero(apart.times(-1)):
+            return y
+        (a, b), (c, d) = [(least(z), greatest(z)) for z in (x, y)]
+        low, high = (min(a, c), min(b, d)) if sign > 0 else (max(a, c), max(b, d))
+        made = Symbol(low, high, 1, ("extreme", sign, x, y), x.is_uniform and y.is_uniform)
+        itself = Linear(0, {made: 1})
+        made.facts += [x.plus(itself, -1).times(sign), y.plus(itself, -1).times(sign)]
+        return itself
+
+
+Rule = Callable[[Ranges, Op], Known]
+_RULES: dict[str, Rule] = {}
+
+
+def _of(opcodes: str) -> Callable[[Rule], Rule]:
+    def keep(rule: Rule) -> Rule:
+        for opcode in opcodes.split():
+            _RULES[opcode] = rule
+        return rule
+
+    return keep
+
+
+@_of("constant")
+def _constant(r: Ranges, op: Op) -> Known:
+    value = op.attrs["value"]
+    if op.results[0].dtype.is_pred:
+        never = (Linear(-1),)
+        return Truth((), never, (True, True)) if value else Truth(never, (), (True, True))
+    return Linear(int(value))
+
+
+@_of("iota")
+def _iota(r: Ranges, op: Op) -> Known:
+    shape, axis = op.results[0].shape, op.attrs["axis"]
+    return r.lane(axis - len(shape), shape[axis])
+
+
+@_of("add subtract")
+def _add(r: Ranges, op: Op) -> Known:
+    if op.results[0].dtype.is_pred:
+        return None
+    x, y = [r.known(v) for v in op.operands]
+    return x.plus(y, 1 if op.opcode == "add" else -1)
+
+
+@_of("multiply")
+def _multiply(r: Ranges, op: Op) -> Known:
+    if op.results[0].dtype.is_pred:
+        return None
+    x, y = [r.known(v) for v in op.operands]
+    if x.terms and y.terms:
+        x, y = [r.linear(v) for v in op.operands]
+        (a, b), (c, d) = x.bounds(), y.bounds()
+        ends = (a * c, a * d, b * c, b * d)
+        return of_symbol(Symbol(min(ends), max(ends), 1, (), x.is_uniform and y.is_uniform))
+    return x.times(y.const) if not y.terms else y.times(x.const)
+
+
+@_of("negate")
+def _negate(r: Ranges, op: Op) -> Known:
+    return r.known(op.operands[0]).times(-1)
+
+
+@_of("divide remainder")
+def _divide(r: Ranges, op: Op) -> Known:
+    x, y = [r.linear(v) for v in op.operands]
+    if y.terms or y.const < 1 or not at_least_zero(x):
+        return None
+    quotient, remainder = r.divided(x, y.const)
+    return quotient if op.opcode == "divide" else remainder
+
+
+@_of("minimum maximum")
+def _extreme(r: Ranges, op: Op) -> Known:
+    if op.results[0].dtype.is_pred:
+        return None
+    x, y = [r.linear(v) for v in op.operands]
+    return r.extreme(x, y, 1 if op.opcode == "minimum" else -1)
+
+
+@_of("clamp")
+def _clamp(r: Ranges, op: Op) -> Known:
+    low, x, high = [r.linear(v) for v in op.operands]
+    return r.extreme(r.extreme(low, x, -1), high, 1)
+
+
+@_of("and or xor")
+def _bits(r: Ranges, op: Op) -> Known:
+    a, b = op.operands
+    if op.results[0].dtype.is_pred:
+        p, q = r.truth(a), r.truth(b)
+        if op.opcode == "and":
+            return Truth(p.when + q.when, (), (p.exact[0] and q.exact[0], False))
+        if op.opcode == "or":
+            return Truth((), p.unless + q.unless, (False, p.exact[1] and q.exact[1]))
+        return ANY
+    x, y = r.linear(a), r.linear(b)
+    small = [high for low, high in (x.bounds(), y.bounds()) if low >= 0]
+    uniform = x.is_uniform and y.is_uniform
+    if op.opcode == "and" and small:
+        return of_symbol(Symbol(0, min(small), 1, (), uniform))
+    if len(small) < 2:
+        return None
+    most = (1 << max(small).bit_length()) - 1
+    return of_symbol(Symbol(0, most, 1, (), uniform))
+
+
+@_of("not")
+def _not(r: Ranges, op: Op) -> Known:
+    if not op.results[0].dtype.is_pred:
+        return None
+    when, unless, exact = r.truth(op.operands[0])
+    return Truth(unless, when, (exact[1], exact[0]))
+
+
+@_of("shift-right-logical shift-right-arithmetic shift-left")
+def _shift(r: Ranges, op: Op) -> Known:
+    x, y = [r.linear(v) for v in op.operands]
+    if y.terms or not 0 <= y.const < op.results[0].dtype.bits:
+        return None
+    if op.opcode == "shift-left":
+        return r.known(op.operands[0]).times(1 << y.const)
+    return r.divided(x, 1 << y.const)[0] if at_least_zero(x) else None
+
+
+@_of("select")
+def _select(r: Ranges, op: Op) -> Known:
+    if op.results[0].dtype.is_pred:
+        return None
+    condition = r.truth(op.operands[0])
+    x, y = [r.linear(v) for v in op.operands[1:]]
+    low = min(least(x, condition.when), least(y, condition.unless))
+    high = max(greatest(x, condition.when), greatest(y, condition.unless))
+    if low > high:
+        return None
+    told = [*condition.when, *condition.unless, x, y]
+    uniform = all(condition.exact) and all(z.is_uniform for z in told)
+    return of_symbol(Symbol(low, high, 1, ("select", condition, x, y), uniform))
+
+
+@_of("compare")
+def _compare(r: Ranges, op: Op) -> Known:
+    a, b = op.operands
+    if not a.dtype.is_integral:
+        return None
+    apart = r.linear(b).plus(r.linear(a), -1)
+    direction = op.attrs["direction"]
+    if direction in ("EQ", "NE"):
+        # Where one is never less than the other, they differ where it is greater.
+        for d in (apart, apart.times(-1)):
+            if at_least_zero(d):
+                return _COMPARED[{"EQ": "GE", "NE": "LT"}[direction]](d)
+    return _COMPARED[direction](apart)
+
+
+BOTH = (True, True)
+_COMPARED: dict[str, Callable[[Linear], Truth]] = {
+    "LT": lambda d: Truth((d.shifted(-1),), (d.times(-1),), BOTH),
+    "LE": lambda d: Truth((d,), (d.times(-1).shifted(-1),), BOTH),
+    "GT": lambda d: Truth((d.times(-1).shifted(-1),), (d,), BOTH),
+    "GE": lambda d: Truth((d.times(-1),), (d.shifted(-1),), BOTH),
+    "EQ": lambda d: Truth((d, d.times(-1)), (), (True, False)),
+    "NE": lambda d: Truth((), (d, d.times(-1)), (False, True)),
+}
+
+
+@_of("convert")
+def _convert(r: Ranges, op: Op) -> Known:
+    x = op.operands[0]
+    if not (x.dtype.is_integral or x.dtype.is_pred) or op.results[0].dtype.is_pred:
+        return None
+    return r.linear(x)
+
+
+@_of("broadcast")
+def _broadcast(r: Ranges, op: Op) -> Known:
+    return r.values.get(op.operands[0])
+
+
+@_of("load")
+def _load(r: Ranges, op: Op) -> Known:
+    """Not known, but the same for all steps where it is read from one place that none writes."""
+    if op.operands[0] in r.read_only and r.known(op.operands[1]).is_uniform:
+        if not any(n > 1 for n in op.results[0].shape):
+            r.uniform.add(op.results[0])
+    return None
+
+
+@_of("reduce slice reshape")
+def _restated(r: Ranges, op: Op) -> Known:
+    """A part of a tile is within the bounds of the whole; so is the least or the greatest."""
+    if op.results[0].dtype.is_pred:
+        return None
+    x = r.linear(op.operands[0])
+    if op.opcode == "reduce" and op.attrs["kind"] not in ("minimum", "maximum"):
+        return None
+    return of_symbol(Symbol(*x.bounds(), 1, (), x.is_uniform))

@@ -1,0 +1,171 @@
+"""Sets of offsets as boxes, and whether boxes tile a range.
+
+A `Box` is `{start + sum(stride_k * d_k)}` with every digit `d_k` in `[0, count_k)`. `covers` asks
+whether boxes contain each of `0 .. length - 1`, and, where two steps of the grid could write,
+contain it once. It descends through the strides from the greatest: at stride S the digits are cut
+into segments in which the same boxes are active, and what these leave below S must tile `[0, S)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Digit(NamedTuple):
+    """`count` places at distances of `stride`; `owner` is the grid axis that chooses among them,
+    None if one step goes to all."""
+
+    stride: int
+    count: int
+    owner: object = None
+
+
+class Box(NamedTuple):
+    """Offsets that one store writes; digits by falling stride, each of two places at least."""
+
+    start: int
+    digits: tuple[Digit, ...]
+
+    @staticmethod
+    def of(start: int, digits: Iterable[Digit]) -> Box:
+        """A box whose digits may go down, or stand still."""
+        kept = []
+        for stride, count, owner in digits:
+            if count == 1:
+                continue
+            if stride < 0:
+                start, stride = start + stride * (count - 1), -stride
+            kept.append(Digit(stride, count, owner))
+        kept.sort(key=lambda d: (-d.stride, d.count))
+        joined: list[Digit] = []
+        for d in kept:
+            last = joined[-1] if joined else None
+            if last and last.stride == d.stride * d.count and last.owner is d.owner is None:
+                joined[-1] = Digit(d.stride, last.count * d.count)  # one run
+            else:
+                joined.append(d)
+        return Box(start, tuple(joined))
+
+    @property
+    def extent(self) -> int:
+        """From its first to its last offset, both counted."""
+        return 1 + sum(d.stride * (d.count - 1) for d in self.digits)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether which step it is still matters."""
+        return any(d.owner is not None for d in self.digits)
+
+
+MOST_BOXES = 200
+"""Boxes of one range, above which nothing is concluded."""
+
+
+def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
+    """Whether boxes contain all offsets of `[0, length)`, and none that two steps would write.
+
+    With `everywhere` False only the latter. False means that it could not be shown.
+    """
+    distinct = list(dict.fromkeys(boxes))
+    if len(distinct) > MOST_BOXES:
+        return False
+    if length <= 0:
+        return not distinct
+    if not any(b.is_owned for b in distinct):
+        if not everywhere:
+            return True
+        if any(b.start <= 0 and _is_run(b) and b.start + b.extent >= length for b in distinct):
+            return True
+    stride = max((d.stride for b in distinct for d in b.digits), default=0)
+    if not stride:
+        points = {b.start for b in distinct}
+        inside = all(0 <= p < length for p in points)
+        return inside and (not everywhere or len(points) == length)
+    return _covers_by(distinct, stride, length, everywhere)
+
+
+def _is_run(b: Box) -> bool:
+    """Whether a box is one offset after the other."""
+    size = 1
+    for stride, count, _ in reversed(b.digits):
+        if stride > size:
+            return False
+        size = max(size, stride * (count - 1) + size)
+    return True
+
+
+def _covers_by(boxes: list[Box], stride: int, length: int, everywhere: bool) -> bool:
+    """`covers`, by the digits of the greatest stride."""
+    active: list[tuple[int, int, Box, object]] = []
+    for box in boxes:
+        for part in _aligned(box, stride):
+            first, below = divmod(part.start, stride)
+            top = part.digits[0] if part.digits and part.digits[0].stride == stride else None
+            rest = part.digits[1:] if top else part.digits
+            if rest and rest[0].stride == stride:
+                return False  # two digits of one stride
+            inner = Box(below, rest)
+            if below + inner.extent > stride:
+                return False
+            count, owner = (top.count, top.owner) if top else (1, None)
+            active.append((first, first + count, inner, owner))
+    last, tail = divmod(length, stride)
+    cuts = {0, last} | ({last + 1} if tail else set())
+    cuts |= {x for first, end, _, _ in active for x in (first, end)}
+    edges = sorted(cuts)
+    if edges[0] < 0 or edges[-1] > last + bool(tail):
+        return False
+    for begin in edges[:-1]:
+        here = [(b, owner, first) for first, stop, b, owner in active if first <= begin < stop]
+        if not here and not everywhere:
+            continue
+        # Steps chosen by this digit are others for each place; all boxes must be chosen alike.
+        if len({(owner, first if owner is not None else 0) for _, owner, first in here}) > 1:
+            if not _disjoint([b for b, _, _ in here]):
+                return False
+        size = tail if tail and begin == last else stride
+        if not covers([b for b, _, _ in here], size, everywhere):
+            return False
+    return True
+
+
+def _disjoint(boxes: list[Box]) -> bool:
+    """Whether the ranges of boxes do not touch, so that it does not matter who writes them."""
+    ranges = sorted((b.start, b.start + b.extent) for b in boxes)
+    return all(a[1] <= b[0] for a, b in pairwise(ranges))
+
+
+def _aligned(box: Box, stride: int) -> list[Box]:
+    """A box in parts that do not go beyond a multiple of a stride, if its first digit is longer."""
+    if not box.digits or box.digits[0].stride == stride:
+        return [box]
+    first, *others = box.digits
+    below = box.start % stride
+    if below + box.extent <= stride or stride % first.stride:
+        return [box]
+    inner = 1 + sum(d.stride * (d.count - 1) for d in others)
+    each = stride // first.stride
+    at = below // first.stride
+    if below % first.stride + inner > first.stride:
+        return [box]
+    parts, start, left = [], box.start, first.count
+    for count in (min(-at % each, left), None, 0):
+        if count is None:
+            rows = left // each
+            if rows:
+                digits = (Digit(stride, rows, first.owner), first._replace(count=each), *others)
+                parts.append(Box.of(start, digits))
+            count = rows * each
+        elif count == 0 and start != box.start:
+            count = left
+            if count:
+                parts.append(Box.of(start, (first._replace(count=count), *others)))
+        elif count:
+            parts.append(Box.of(start, (first._replace(count=count), *others)))
+        start += count * first.stride
+        left -= count
+    if left:
+        parts.append(Box.of(start, (first._replace(count=left), *others)))
+    return parts

@@ -1,0 +1,138 @@
+"""Proof that no two steps of a grid write one element, and that every element is written.
+
+The places that each store to a buffer writes are resolved into digits (`digits.py`); those of all
+stores together must tile the buffer (`tiling.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.kernel.kernel import Kernel, Param
+from hloom.kernel.proof.bounds import Access, Bounds
+from hloom.kernel.proof.digits import Demand, Form, InCases, Unresolved
+from hloom.kernel.proof.linear import Linear, Narrowed, Symbol, at_least_zero
+from hloom.kernel.proof.tiling import Box, covers
+
+
+def unproved_writes(kernel: Kernel, bounds: Bounds) -> list[str]:
+    """A sentence for each parameter of which it is not proved that every element is written, or
+    that no two steps write the same."""
+    found = []
+    by_buffer: dict[Any, list[Access]] = {}
+    for store in bounds.stores:
+        by_buffer.setdefault(store.op.operands[0], []).append(store)
+    for param in kernel.params:
+        if param.role == "in" or not param.size or 0 in kernel.grid:
+            continue
+        why = unproved_of(param, by_buffer.get(param.value, []), bounds)
+        if why:
+            found.append(f"{param.name}: {why}")
+    return found
+
+
+def unproved_of(param: Param, stores: list[Access], bounds: Bounds) -> str:
+    """Why the writes to a parameter are not known to be right; nothing if they are."""
+    everywhere = param.role == "out"
+    grid = axes_of(bounds)
+    if not everywhere and not grid:
+        return ""
+    exact = Resolver(grid, True)
+    why = ""
+    for store in stores if everywhere else ():
+        try:
+            exact.store(store)
+        except Unresolved as error:
+            why = str(error)
+    if everywhere and not covers(exact.boxes, param.size):
+        return f"not proved that every element is written once: {why or exact.boxes}"
+    if not grid or (everywhere and not why):
+        return ""
+    for fixed in (True, False):
+        apart = Resolver(grid, False, fixed)
+        try:
+            for store in stores:
+                apart.store(store)
+        except Unresolved as error:
+            return str(error)
+        if len(apart.shifts) < 2 and covers(apart.boxes, 1 << 62, False):
+            return ""
+    return f"not proved that steps write different elements: {apart.boxes}"
+
+
+def axes_of(bounds: Bounds) -> set[Symbol]:
+    """The axes of the grid that have several steps."""
+    return {s for s in bounds.ranges.grid if s.high > s.low}
+
+
+def part_boxes(param: Param, bounds: Bounds) -> list[Box] | str:
+    """What a kernel writes of a parameter that others write too; or why that is not known."""
+    found = Resolver(axes_of(bounds), True)
+    try:
+        for store in bounds.stores:
+            if store.op.operands[0] is param.value:
+                found.store(store)
+    except Unresolved as error:
+        return str(error)
+    return found.boxes
+
+
+MOST_CASES = 200
+"""Cases of one store that are looked at."""
+
+
+class Resolver:
+    """The places that stores write, as boxes; `shifts` are the sums of data that move them."""
+
+    def __init__(self, grid: set[Symbol], everywhere: bool, fixed: bool = False) -> None:
+        self.demand = Demand(grid, everywhere, fixed)
+        self.boxes: list[Box] = []
+        self.shifts: set[frozenset[Any]] = set()
+        self.cases = 0
+
+    def store(self, store: Access) -> None:
+        """Add the boxes of a store; `Unresolved` if they are not known."""
+        if self.demand.everywhere and not store.always:
+            raise Unresolved("data chooses whether an element is written")
+        self.demand = self.demand._replace(loops=frozenset(store.loops))
+        before = len(self.boxes)
+        try:
+            self.case(store.offset, list(store.scope), {})
+        except Unresolved:
+            del self.boxes[before:]
+            raise
+
+    def case(self, offset: Linear, facts: list[Linear], exchanged: dict[Symbol, Linear]) -> None:
+        """Add the boxes of a store where facts hold and some symbols are known to be sums."""
+        self.cases += 1
+        if self.cases > MOST_CASES:
+            raise Unresolved("too many cases of where is written")
+        narrowed = Narrowed(facts + [f for s in offset.terms for f in s.facts])
+        try:
+            if narrowed.possible:
+                self.resolve(offset, facts, exchanged)
+        finally:
+            narrowed.undo()
+
+    def resolve(self, offset: Linear, facts: list[Linear], exchanged: dict[Symbol, Linear]) -> None:
+        """As `case`, with the intervals of symbols as they are in it."""
+        known = Form(self.demand, exchanged)
+        try:
+            split = known.expand(offset, facts)
+        except InCases as cases:
+            split = cases.split
+        if split is not None:
+            for more, s, value in split:
+                if any(at_least_zero(fact.times(-1).shifted(-1), facts) for fact in more):
+                    continue  # which contradicts what is known
+                self.case(offset, facts + more, {**exchanged, s: value} if s else exchanged)
+            return
+        if known.is_empty:
+            return
+        fixed = {s for s in self.demand.grid if s.low == s.high}
+        missing = [s for s in self.demand.grid - fixed if s not in known.axes]
+        if missing:
+            axis = missing[0].origin[1]
+            raise Unresolved(f"steps along grid axis {axis} write the same elements")
+        self.boxes.append(Box.of(known.const, known.digits))
+        self.shifts.add(frozenset(known.shift.items()))
