@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from hloom.tools.conformance_choice import Choice
@@ -49,7 +49,7 @@ class Recorder:
         self._write(collected=len(kept))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._worst, self._began = ("passed", ""), time.monotonic()
+        self._worst, self._began = ("passed", ""), monotonic()
         self._write(start=nodeid)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -60,7 +60,7 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         outcome, why = self._worst
-        seconds = round(time.monotonic() - self._began, 3)
+        seconds = round(monotonic() - self._began, 3)
         self._write(id=nodeid, outcome=outcome, why=why, seconds=seconds)
 
     def pytest_sessionfinish(self) -> None:

@@ -29,6 +29,7 @@ class Topic(StrEnum):
     memory = "memory"
     layout = "layout"
     fallback = "fallback"
+    kernels = "kernels"
 
 
 ABOUT = {
@@ -36,6 +37,7 @@ ABOUT = {
     "memory": "each value: where it stands, and whose buffer it uses",
     "layout": "each array of two dimensions or more: the order of its elements",
     "fallback": "what runs through a general path that is slower than a special one",
+    "kernels": "each kernel: the family that wrote it; first, what was left out for a fault",
 }
 
 
@@ -55,6 +57,7 @@ def explain(
     [bold]memory[/bold]: where each value stands, why it shares a buffer, why it was copied.
     [bold]layout[/bold]: the order of the elements of each array.
     [bold]fallback[/bold]: what runs through a general slow path, and why.
+    [bold]kernels[/bold]: which family of kernels wrote each, and faults of hloom.
 
     [bold]Examples[/bold]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
@@ -18,6 +19,7 @@ from hloom.runtime.fault_reports import MOST_REPORTS, report_folder
 from hloom.runtime.native import LoadError
 from hloom.targets.cpu import lowering, recovery
 from hloom.targets.cpu import target as cpu_target
+from hloom.targets.cpu.explain import explained
 from tests.fuzz.planted import Planted, plants
 from tests.small_programs import ADD, LOOPS, NESTED, STEP
 from tests.targets.test_refused import LOOP_IN_REDUCER
@@ -48,6 +50,10 @@ def raising(error):
     return fails
 
 
+def unproved(kernel):
+    raise HloError("unproved")
+
+
 def checked(text: str) -> tuple[str, hloom.Executable]:
     """The one warning of a compilation, whose program is compared with the interpreter."""
     module = hloom.parse(text)
@@ -76,6 +82,16 @@ def test_the_warning_and_the_executable_say_what_was_left_out(monkeypatch):
     assert "pass algsimp: StopIteration: no dimension (that pass was left out)" in said
     [fault] = exe.faults
     assert fault.culprit.name == "algsimp" and "algsimp" not in [r.name for r in exe.pass_records]
+
+
+def test_explain_says_who_wrote_a_kernel_and_what_was_left_out(monkeypatch):
+    module = hloom.parse(COLUMNS)
+    rows = explained(module, "kernels").rows
+    assert [(r.opcode, r.verdict) for r in rows] == [("fusion", "columns")]
+    monkeypatch.setattr(lowering, "admit_kernel", unproved)
+    rows = explained(module, "kernels").rows
+    assert "unproved" in rows[0].why
+    assert {r.verdict for r in rows} == {"columns left out", "loops left out", "interpreter"}
 
 
 def test_without_faults_nothing_is_said(tmp_path):
@@ -189,7 +205,7 @@ def test_a_kernel_that_is_refused_is_written_by_another_family(monkeypatch):
 
 
 def test_without_any_family_the_interpreter_evaluates_it(monkeypatch):
-    monkeypatch.setattr(lowering, "admit_kernel", raising(HloError("unproved")))
+    monkeypatch.setattr(lowering, "admit_kernel", unproved)
     for text in (ADD, STEP, NESTED, LOOPS, COLUMNS):
         said, exe = checked(text)
         assert "is evaluated by the interpreter" in said or text is LOOPS
@@ -208,6 +224,19 @@ DYNAMIC = """HloModule dynamic
 ENTRY main {
   x = f32[<=8,3] parameter(0)
   ROOT y = f32[<=8,3] negate(x)
+}
+"""
+DYNAMIC_CALL = """HloModule dynamic_call
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+total {
+  x = f32[<=8,3] parameter(0)
+  square = f32[<=8,3] multiply(x, x)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(square, zero), dimensions={0,1}, to_apply=sum
+}
+ENTRY main {
+  x = f32[<=8,3] parameter(0)
+  ROOT y = f32[] call(x), to_apply=total
 }
 """
 
@@ -229,6 +258,19 @@ def test_a_whole_program_by_the_interpreter(monkeypatch):
     assert np.array_equal(np.asarray(exe(x)), -x)
 
 
+def test_sizes_of_run_time_without_the_pass_for_them(monkeypatch):
+    """The bounds would be computed with as if they were sizes."""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for name in ("dynamic-padder", "call-inliner"):
+        with monkeypatch.context() as patch:
+            patch.setattr(PASSES[name], "run", raising(KeyError(1)))
+            with pytest.warns(CompilerFaultWarning, match=name):
+                exe = hloom.compile(DYNAMIC_CALL)
+            assert np.asarray(exe(x)).tolist() == 55.0
+    with pytest.raises(HloError, match="run-time size"):
+        hloom.compile(DYNAMIC_CALL, options={"disable_hlo_passes": "dynamic-padder"})
+
+
 def test_what_nothing_helps_against_is_one_clear_error(monkeypatch):
     monkeypatch.setattr(cpu_target, "main_text", raising(KeyError("slot")))
     with pytest.raises(CompilerFaultError, match="step main function: KeyError: 'slot'") as caught:
@@ -240,6 +282,19 @@ def test_no_memory_stays_no_memory(monkeypatch):
     monkeypatch.setattr(cpu_target, "main_text", raising(MemoryError()))
     with pytest.raises(MemoryError):
         hloom.compile(ADD)
+
+
+def test_deep_in_a_callers_recursion_there_is_no_fault():
+    frame, used = sys._getframe(), 0
+    while frame is not None:
+        frame, used = frame.f_back, used + 1
+
+    def below(depth: int) -> hloom.Executable:
+        return below(depth - 1) if depth else hloom.compile(STEP)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert below(sys.getrecursionlimit() - used - 45).faults == []
 
 
 def test_code_that_cannot_be_linked(monkeypatch):

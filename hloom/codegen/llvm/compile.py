@@ -24,8 +24,8 @@ from hloom.codegen.llvm.machine import Machine, object_bytes
 from hloom.codegen.llvm.workers import shared_workers
 
 BATCH_BYTES = 64 << 10
-INTERRUPTED_BYTES = 8 << 10
-"""Text from this size on may keep LLVM busy for longer than Ctrl-C should wait (0.05 s)."""
+INTERRUPTED_BYTES = 16 << 10
+"""Text from this size on may keep LLVM busy for longer than Ctrl-C should wait (0.1 s)."""
 MOST_WORKERS = 15
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from hloom.base.clock import StageClock
 from hloom.base.diagnostics import HloError
+from hloom.base.options import Options
 from hloom.codegen.llvm.machine import Machine
 from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
@@ -23,7 +25,13 @@ from hloom.ir.verify import verify
 from hloom.passes.fuse.explain import fusion_decisions
 from hloom.passes.pipeline import Pipeline, title_of
 from hloom.plan.places import PlacedValue, Places
+from hloom.program.thunks.kernel import Kernel
+from hloom.program.thunks.thunk import walk
+from hloom.targets.cpu.lower.families import FAMILIES
+from hloom.targets.cpu.lower.hosted import INTERPRETED
+from hloom.targets.cpu.options import is_strict
 from hloom.targets.cpu.pipeline import cpu_pipeline
+from hloom.targets.cpu.recovery import compiled
 from hloom.targets.cpu.slow_paths import slow_paths
 from hloom.targets.cpu.target import CpuTarget
 
@@ -229,11 +237,38 @@ def _fallback(module: Module, target: CpuTarget) -> list[Row]:
     ]
 
 
+# -- families of kernels, and faults
+
+
+def _kernels(module: Module, target: CpuTarget) -> list[Row]:
+    """What was left out for a fault, then who wrote each kernel."""
+    target = replace(target, is_strict=is_strict(Options()))
+    stages = compiled(module, target, StageClock())
+    rows = []
+    for f in stages.faults:
+        c = f.culprit
+        rows.append(Row(c.where or c.name, c.kind, f"{c.name} left out", f"{f.error}; {f.remedy}"))
+    opcodes = {i.name: i.opcode for i in stages.module.instructions()}
+    written = {family.name: family.what for family in FAMILIES}
+    for t in walk(stages.program.thunks):
+        if isinstance(t, Kernel):
+            family = stages.lowering.families[t.symbol].name
+            opcode = opcodes.get(t.name, "kernel")
+            rows.append(Row(t.name, opcode, family, written.get(family, ALONE)))
+        elif t.kind == INTERPRETED:
+            rows.append(Row(t.name, "kernel", "interpreter", "no code could be made of it"))
+    return rows
+
+
+ALONE = "the one family for it"
+
+
 EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
     "fusion": _fusion,
     "memory": _memory,
     "layout": _layout,
     "fallback": _fallback,
+    "kernels": _kernels,
 }
 """The topics, and what finds the rows."""
 

@@ -54,6 +54,11 @@ class NeedsApart(Exception):
         self.fusion, self.fault = fusion, fault
 
 
+ELSEWHERE = (NeedsApart, RecursionError)
+"""What is dealt with where all can be compiled again, if need be with a stack of its own."""
+NOT_HERE = (UnsupportedError, RecursionError)
+
+
 def unsupported(i: Instruction, why: str, hint: str | None = None) -> UnsupportedError:
     """The error for an instruction that cannot be run, and why."""
     return UnsupportedError(f"%{i.name}: {i.opcode} {why}", rule="cpu-unsupported", hint=hint)
@@ -124,7 +129,7 @@ class Lowering:
         """What runs an instruction whose own way failed; raises where there is none."""
         # What cannot be run is the program's matter, unless a pass is missing that rewrites it.
         is_ours = not isinstance(error, UnsupportedError) or bool(self.left_out)
-        if self.faults is None or not is_ours or isinstance(error, NeedsApart):
+        if self.faults is None or not is_ours or isinstance(error, ELSEWHERE):
             raise error
         remedy = f"fusion {i.name} was taken apart"
         if i.opcode == "fusion":
@@ -198,7 +203,7 @@ class Lowering:
             except Exception as error:
                 blame(error, Culprit("kernel", family.name, i.name))
                 is_last = family.is_alone or family is FAMILIES[-1]
-                if self.faults is None or is_last or isinstance(error, UnsupportedError):
+                if self.faults is None or is_last or isinstance(error, NOT_HERE):
                     raise
                 remedy = f"{i.name} was left to the families behind it"
                 self.faults.append(Fault.of(error, Culprit("kernel", family.name, i.name), remedy))

@@ -13,7 +13,11 @@ What is wrong with the program itself is raised as ever.
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from hloom.base.clock import StageClock
 from hloom.base.faults import CompilerFaultError, Culprit, Fault, culprit_of, is_fault
@@ -63,6 +67,8 @@ def compiled(
         except Exception as error:
             if not is_fault(error) and not target.left_out:
                 raise
+            if isinstance(error, RecursionError) and not faults and _has_callers():
+                return with_own_stack(partial(compiled, module, target, clock))
             following = without(error, target, faults)
             if following is None:
                 raise _beyond_help(module, error, faults) from error
@@ -70,6 +76,37 @@ def compiled(
         else:
             stages.faults = [*faults, *stages.faults]
             return stages
+
+
+CALLERS = 100
+"""Calls above a compilation from which on the depth of the stack may be the caller's doing."""
+
+
+def _has_callers() -> bool:
+    """Whether the caller has used up a part of Python's stack that matters."""
+    frame, count = sys._getframe(), 0
+    while frame is not None and count <= CALLERS:
+        frame, count = frame.f_back, count + 1
+    return count > CALLERS
+
+
+def with_own_stack(call: Callable[[], Stages]) -> Stages:
+    """What a call returns or raises that has all of Python's stack, in a thread of its own."""
+    answer: list[Stages | BaseException] = []
+
+    def run() -> None:
+        try:
+            answer.append(call())
+        except BaseException as error:
+            answer.append(error)
+
+    thread = threading.Thread(target=run, name="hloom-compiler", daemon=True)
+    thread.start()
+    thread.join()
+    [found] = answer
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def _attempt(module: Module, target: CpuTarget, clock: StageClock) -> Stages:

@@ -6,6 +6,8 @@ from hloom.base.diagnostics import HloError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.passes.expand.degenerate_collective_elimination import needs_others
+from hloom.passes.expand.dynamic_padder import DynamicPadder
+from hloom.targets.cpu.lowering import unsupported
 from hloom.types.shape import Shape
 
 
@@ -43,3 +45,21 @@ def _unbounded(i: Instruction) -> HloError:
         rule="unbounded",
         hint="give every dynamic dimension a bound (f32[<=8]), or compile for fixed sizes",
     )
+
+
+NAMING = frozenset(
+    """parameter tuple get-tuple-element custom-call copy while conditional call opt-barrier
+    after-all domain""".split()
+)
+"""What may have arrays of run-time size when the passes have run: it only hands them on."""
+
+
+def check_static(module: Module) -> None:
+    """Refuse to compute with arrays of run-time size, whose bounds would be taken for sizes; a
+    pass sees to it, unless it was left out."""
+    for i in module.instructions():
+        if i.opcode not in NAMING and i.shape.is_dynamic:
+            hint = f"let the pass {DynamicPadder.name} run"
+            raise unsupported(i, f"computes {i.shape.text}, an array of run-time size", hint)
+        if i.opcode not in NAMING and any(x.shape.is_dynamic for x in i.operands):
+            raise unsupported(i, "reads an array of run-time size")

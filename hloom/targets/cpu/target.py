@@ -30,6 +30,7 @@ from hloom.targets.cpu.lowering import Lowering, unsupported
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.share import CpuShare, never
 from hloom.targets.cpu.stages import Stages
+from hloom.targets.cpu.supported import check_static
 
 load_room("hloom.targets.cpu.lower")
 
@@ -150,6 +151,7 @@ class CpuTarget:
             result, records = cpu_pipeline(self.left_out).run_recorded(module, self._passes())
             module = result.module or module
             check_one_precision(module)
+            check_static(module)
         with stage("schedule"), blamed("step", "schedule"):
             self._schedule(module)
         simply = self.is_left_out("buffers")

@@ -35,7 +35,7 @@ def _in_one_kernel(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
     except Exception as error:
         culprit = Culprit("kernel", WHOLE_LOOP, i.name)
         blame(error, culprit)
-        if cpu.faults is None:
+        if cpu.faults is None or isinstance(error, RecursionError):
             raise
         cpu.faults.append(Fault.of(error, culprit, f"loop {i.name} runs step by step"))
         return None

@@ -33,6 +33,8 @@ from hloom.types.literal import Literal
 from hloom.types.shape import ProgramShape, Shape
 
 INTERPRETER = "hloom.interpreter"
+INTERPRETED = "Interpreter"
+"""The kind of the thunk."""
 NEVER = frozenset(
     """custom-call infeed outfeed send send-done recv recv-done rng rng-get-and-update-state
     async-start async-update async-done partition-id replica-id""".split()
@@ -95,7 +97,7 @@ def hosted_module(cpu: Lowering, i: Instruction, module: Module) -> list[Thunk]:
     return [
         Routine(
             i.name,
-            "Interpreter",
+            INTERPRETED,
             "hl_call_site_run",
             arguments,
             tuple(operands),
