@@ -34,6 +34,7 @@ from hloom.plugin.partitioning import with_partitions
 from hloom.plugin.sharded import as_one, propagated, spreads
 from hloom.plugin.telling import with_regions
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
+from hloom.plugin.transformations import transformed
 from hloom.plugin.wire import bytes_field, fields, number_field
 
 LOG = logging.getLogger("hloom")
@@ -107,6 +108,7 @@ def _executable(
     """A module compiled for a machine, None being this one."""
     if machine is not None:
         return compiled_for(module, machine, request.options)
+    module = transformed(module)
     have_handlers(module)
     dumps = Dumps(request.options, module.name)
     dumps.write(BEFORE, module)

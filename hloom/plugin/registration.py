@@ -16,6 +16,7 @@ from hloom.api import HloError, library_path
 from hloom.plugin.embedded import start
 from hloom.plugin.handlers import listen
 from hloom.plugin.lowered_cost import answer_for_lowerings
+from hloom.plugin.transformations import listen_for_transformations
 from hloom.plugin.versions import unsupported
 
 NAME = "hloom"
@@ -48,6 +49,7 @@ def register() -> None:
         return
     start()
     listen()
+    listen_for_transformations()
     answer_for_lowerings()
     if isinstance(known := getattr(xla_bridge, "_nonexperimental_plugins", None), set):
         known.add(NAME)  # no warning at every start

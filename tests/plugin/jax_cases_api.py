@@ -204,3 +204,57 @@ def case_costs_before_compiling():
     assert told["bytes accessed"] == 4 * (3 * 64 + 2 * 64)
     on_cpu = jax.jit(lambda x: x @ x).lower(jax.device_put(x, jax.devices("cpu")[0]))
     assert on_cpu.cost_analysis()["flops"] == 1024
+
+
+def case_control_dependencies_order_what_runs():
+    from jax.experimental.control_deps import schedule
+
+    def f(x):
+        a, b, c = x @ x, jnp.exp(x) @ x, x * 2
+        schedule([a, b, c])
+        return a, b, c
+
+    x = jnp.eye(8)
+    compiled = jax.jit(f).lower(x).compile()
+    assert "control-predecessors=" in compiled.as_text()
+    assert 'target="control_dep"' not in compiled.as_text()
+    for made, wanted in zip(compiled(x), (x @ x, jnp.exp(x) @ x, x * 2)):
+        np.testing.assert_array_equal(made, wanted)
+
+
+def case_functions_registered_for_hlo_modules():
+    try:
+        from jax._src.xla_transform import PipelineStage
+        from jax.extend import xla
+        from jaxlib import _hlo
+    except ImportError:
+        return  # before JAX 0.10.2
+    if not hasattr(xla, "register_hlo_module_transformation"):
+        return
+    seen = []
+
+    def cosine(data):
+        text = _hlo.HloModule.from_serialized_hlo_module_proto(data).to_string()
+        changed = _hlo.hlo_module_from_text(text.replace(" sine(", " cosine("))
+        return changed.as_serialized_hlo_module_proto()
+
+    def fails(data):
+        raise ValueError("not this one")
+
+    late = PipelineStage.POST_SCHEDULER
+    xla.register_hlo_module_transformation(lambda data: seen.append(data), name="sees")
+    xla.register_hlo_module_transformation(cosine, name="turns", stage=late, platforms="cpu")
+    try:
+        assert jax.jit(lambda x: jnp.sin(x) + 1)(0.0) == 2
+        assert seen
+    finally:
+        assert xla.clear_hlo_module_transformation("sees")
+        assert xla.clear_hlo_module_transformation("turns", stage=late)
+    assert not xla.clear_hlo_module_transformation("sees")
+    assert jax.jit(lambda x: jnp.sin(x) + 2)(0.0) == 2
+    xla.register_hlo_module_transformation(fails, name="fails")
+    try:
+        told = error_of(jax.jit(lambda x: x + 3), 0.0)
+    finally:
+        xla.clear_hlo_module_transformation("fails")
+    assert "the transformation 'fails' (PRE_SCHEDULER) raised ValueError: not this one" in told

@@ -13,12 +13,12 @@ if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
 HERE = Path(__file__).parent
-FILES = ["", "_devices", "_profile", "_api", "_library"]
-NARROW, WIDE, PROFILE, API, LIBRARY = (
+FILES = ["", "_devices", "_profile", "_api", "_library", "_async"]
+NARROW, WIDE, PROFILE, API, LIBRARY, ASYNC = (
     re.findall(r"^def (case_\w+)", (HERE / f"jax_cases{file}.py").read_text(), re.M)
     for file in FILES
 )
-NAMES = [*NARROW, *WIDE, *PROFILE, *API, *LIBRARY]
+NAMES = [*NARROW, *WIDE, *PROFILE, *API, *LIBRARY, *ASYNC]
 GROUP = 8
 
 
@@ -29,8 +29,9 @@ def ended(group: tuple[str, ...], devices: int) -> dict[str, str]:
 
 def group_of(name: str) -> tuple[tuple[str, ...], int]:
     """The cases that share a child process, and its devices."""
-    if name in WIDE:
-        return tuple(WIDE), 4
+    for cases in (WIDE, ASYNC):
+        if name in cases:
+            return tuple(cases), 4
     for cases in (PROFILE, API, LIBRARY):
         if name in cases:
             return tuple(cases), 1
@@ -74,7 +75,7 @@ print(sum("cache_hits" in e for e in events))
 def test_hloom_is_no_default_unless_asked_for():
     code = "import jax; print(jax.devices()[0].client.platform_version, *jax.devices('hloom'))"
     done = run_python(code, JAX_PLATFORMS="")
-    assert done.stdout.split() == ["cpu", "HLOOM_CPU_0"], done.stderr
+    assert done.stdout.split() == ["cpu", "cpu:0"], done.stderr
     assert "experimental" not in done.stderr
 
 

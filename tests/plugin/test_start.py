@@ -9,7 +9,10 @@ from tests.plugin.child import run_python
 if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
-COUNTS = 'print(len(jax.devices("hloom")), len(jax.devices("cpu")), jax.devices()[0])'
+COUNTS = (
+    'print(len(jax.devices("hloom")), len(jax.devices("cpu")), jax.devices()[0], '
+    '"hloom" in jax.devices()[0].client.platform_version)'
+)
 
 
 @pytest.mark.slow
@@ -29,14 +32,18 @@ jax.config.update("jax_num_cpu_devices", 3)
 print(jax.jit(lambda x: jax.pure_callback(lambda a: a, x, x))(1))
 """
     done = run_python(code, HLOOM_NUM_CPU_DEVICES="", PYTHONWARNINGS="error")
-    told = ["2", "1 1 HLOOM_CPU_0", "3 3 HLOOM_CPU_0", "1"]
+    told = ["2", "1 1 cpu:0 True", "3 3 cpu:0 True", "1"]
     assert (done.stdout.splitlines(), done.stderr) == (told, "")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("platforms", "told"),
-    [("hloom,cpu", "2 1 HLOOM_CPU_0"), ("cpu,hloom", "2 1 cpu:0"), (" ", "2 1 cpu:0")],
+    [
+        ("hloom,cpu", "2 1 cpu:0 True"),
+        ("cpu,hloom", "2 1 cpu:0 False"),
+        (" ", "2 1 cpu:0 False"),
+    ],
 )
 def test_platforms_that_are_asked_for(platforms, told):
     done = run_python(f"import jax; {COUNTS}", 2, JAX_PLATFORMS=platforms.strip())

@@ -16,7 +16,7 @@ std::unique_ptr<PJRT_TopologyDescription> new_topology(int64_t device_count, int
     device->id = static_cast<int>(k);
     device->process = process;
     device->text = "CpuDevice(id=" + std::to_string(k) + ")";
-    device->debug_text = "HLOOM_CPU_" + std::to_string(k);
+    device->debug_text = "cpu:" + std::to_string(k);  // as the built-in client says it
     made->listed.push_back(device.get());
     made->devices.push_back(std::move(device));
   }
