@@ -20,8 +20,12 @@ GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz peer plugin prog
 TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
 
+SANITIZED := $(CURDIR)/build/sanitize/libhloom_runtime.so
+SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined -g1 -O1
+CHANGES ?= 10000
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test guard check format bench fuzz docs examples proto stub lock tsan wheels clean
+.PHONY: help setup demo tour test guard check format bench fuzz docs examples proto stub lock tsan sanitize wheels clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +124,15 @@ wheels: ## the sdist, and wheels for x86-64 and aarch64 that load from glibc 2.2
 	@test -x build/release/bin/python || $(PYTHON) -m venv build/release
 	@build/release/bin/python -m pip --disable-pip-version-check -qq --no-input install -r release/requirements.txt
 	@build/release/bin/python release/wheels.py
+
+sanitize: $(STAMP) ## damaged saved programs for a runtime with AddressSanitizer and UBSan (CHANGES=100000)
+	@echo "== compiling the runtime with -fsanitize=address,undefined"
+	@CXX="$${CXX:-c++} $(SANITIZE)" $(BIN)/python -c 'from pathlib import Path; \
+	  from hloom.runtime.build import build; build(Path("$(SANITIZED)"))'
+	@echo "== loading programs with $(CHANGES) changed bytes of each form"
+	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so):$$($${CXX:-c++} -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	  HLOOM_RUNTIME_LIBRARY=$(SANITIZED) $(BIN)/python -m tests.fuzz.run_saved --count $(CHANGES)
 
 clean: ## remove what was built (the .venv too)
 	@rm -rf $(NATIVE)/build $(NATIVE)/*.so
