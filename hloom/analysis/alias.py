@@ -80,11 +80,29 @@ def _fusion(i: Instruction) -> tuple[InPlacePair, ...]:
 
 
 def _async(i: Instruction) -> tuple[InPlacePair, ...]:
-    """Declared of the result of what is wrapped, which is element 1 of the start's shape."""
-    return tuple(
+    """Declared of the result of what is wrapped, which is element 1 of the start's shape; and what
+    the one operation that is wrapped overwrites of its parameters."""
+    declared = [
         p if p.output_index[:1] == (1,) else p._replace(output_index=(1, *p.output_index))
         for p in _declared(i)
-    )
+    ]
+    taken = {(p.operand, p.operand_index) for p in declared}
+    found = [p for p in _wrapped(i.called[0].root) if (p.operand, p.operand_index) not in taken]
+    return (*declared, *found)
+
+
+def _wrapped(root: Instruction) -> list[InPlacePair]:
+    """What an operation on parameters does to them, in the numbers of the parameters."""
+    if root.opcode == "while":
+        parts = [p for p, of in root.shape.subshapes() if of.is_array or of.is_buffer]
+        pairs = [InPlacePair(0, part, part) for part in parts]
+    else:
+        pairs = list(in_place_pairs(root))
+    return [
+        InPlacePair(x.attrs.number, p.operand_index, (1, *p.output_index))
+        for p in pairs
+        if (x := root.operands[p.operand]).opcode == "parameter"
+    ]
 
 
 _RULES: dict[str, Callable[[Instruction], tuple[InPlacePair, ...]]] = {

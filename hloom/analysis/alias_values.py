@@ -41,6 +41,7 @@ DONES = frozenset(
     "all-gather-done all-reduce-done collective-permute-done copy-done recv-done send-done "
     "async-update async-done".split()
 )
+ASYNC = frozenset(["async-update", "async-done"])
 NEST_LIMIT = 200
 
 
@@ -214,7 +215,8 @@ class ValueFlow:
         time = self._step(i)
         start = i.operands[0]
         tree = self.trees[start]
-        self._use(tree, time)
+        # The operands of an async-start are kept below, but for those that it overwrites.
+        self._use(tree[1:] if i.opcode in ASYNC else tree, time)
         self._keep_started(start, time)
         if i.opcode == "async-update":
             return tree
@@ -230,10 +232,18 @@ class ValueFlow:
         """Operands of a start stay as they are until its end, but for those it overwrites."""
         while start.opcode == "async-update":
             start = start.operands[0]
-        overwritten = {p.operand for p in self.pairs(start)}
-        for k, x in enumerate(start.operands):
-            if k not in overwritten:
-                self._use(self.trees[x], time)
+        for tree in self._left_alone(start):
+            self._use(tree, time)
+
+    def _left_alone(self, start: Instruction) -> list[Tree]:
+        """The operands of a start, but for parts that it overwrites."""
+        overwritten = {(p.operand, p.operand_index) for p in self.pairs(start)}
+        return [
+            part
+            for k, x in enumerate(start.operands)
+            for index, part in leaves(self.trees[x])
+            if (k, index) not in overwritten
+        ]
 
     def _start(self, i: Instruction) -> Tree:
         """A first half whose result holds its operand."""
@@ -257,16 +267,15 @@ class ValueFlow:
         return root
 
     def _async_start(self, i: Instruction) -> Tree:
-        """The call runs at its start; what it computes stays until it is done."""
+        """The call runs at its start; its operands and its result stay until it is done."""
         if len(i.operands) < len(i.called[0].parameters):
             raise HloError(f"%{i.name} binds operands late: run async-simplifier first")
-        first = len(self.values)
         operands = tuple([self.trees[x] for x in i.operands])
         root = self._walk(i.called[0], list(operands))
         time = self._step(i)
-        self._use(operands, time)
-        for value in self.values[first:]:
-            value.uses.append(time)
+        for part in self._left_alone(i):
+            self._use(part, time)
+        self._use(root, time)
         contexts = [self._new_tree(i, "computed", time)] if len(i.shape.elements) > 2 else []
         rest = contexts[0][2:] if contexts else ()
         return (operands, root, *rest)

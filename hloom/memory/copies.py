@@ -187,7 +187,7 @@ def _put_at(groups: Groups, edges: list[Edge]) -> None:
     if e.kind == "in-place" and len(edges) == 1 and _save_for_later(groups, e):
         return
     if e.kind in ("in-place", "init"):
-        number = e.pair.operand if e.pair else 0
+        site, number = _outside(site, e.pair.operand if e.pair else 0)
         inserter = _Inserter(module, site.parent, site)
         old = site.operands[number]
         new = _with_copies(groups, inserter, old, edges)
@@ -197,6 +197,17 @@ def _put_at(groups: Groups, edges: list[Edge]) -> None:
         inserter = _Inserter(module, c, None)
         c.root = _with_copies(groups, inserter, c.root, edges)
     inserter.done()
+
+
+def _outside(site: Instruction, number: int) -> tuple[Instruction, int]:
+    """Where to copy an operand: an asynchronous computation holds one operation and nothing else,
+    so what its operation overwrites is copied before the start."""
+    x = site.operands[number]
+    if x.opcode == "parameter" and site.is_root:
+        for caller in site.parent.callers:
+            if caller.opcode == "async-start":
+                return caller, x.attrs.number
+    return site, number
 
 
 def _save_for_later(groups: Groups, e: Edge) -> bool:
