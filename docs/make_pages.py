@@ -350,6 +350,7 @@ OTHER_RULES = {
     "unimplemented": "The program needs only what hloom can do.",
     "unbounded": "A dimension of run-time size has a bound.",
     "unique-name": "A name is given once.",
+    "unsaid-devices": "The header of what runs says how many devices its groups name.",
     "unpartitioned": "A program that is spread over devices is partitioned before it is compiled.",
     "wire": "Bytes are a whole message of the kind expected.",
     "inspect-sharding": "The function that is told a sharding can be called, and fails not.",

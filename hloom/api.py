@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from hloom.ir.fusion import permute_fusion_operands, permute_parameters
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
+    from hloom.ir.named_devices import check_devices, run_alone
     from hloom.ir.proto.files import Loaded, load_text, write_whole, written_whole
     from hloom.ir.proto.sharding import sharding_bytes
     from hloom.ir.proto.snapshot import Snapshot
@@ -135,6 +136,7 @@ _HOME = {
     "UsageError": "base.diagnostics",
     "VerifyError": "base.diagnostics",
     "VerifyOptions": "ir.verify",
+    "check_devices": "ir.named_devices",
     "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
     "copy_computation": "ir.copy",
@@ -170,6 +172,7 @@ _HOME = {
     "random_arguments": "interp.sample",
     "register_capsule": "runtime.ffi",
     "register_handler": "runtime.ffi",
+    "run_alone": "ir.named_devices",
     "save": "frontends.files",
     "sealed_executable": "runtime.pjrt_saved",
     "set_pjrt_compiler": "runtime.pjrt",
@@ -358,6 +361,7 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "VerifyOptions",
+    "check_devices",
     "clear_pjrt_compiler",
     "compile",
     "compile_module",
@@ -396,6 +400,7 @@ __all__ = [
     "random_arguments",
     "register_capsule",
     "register_handler",
+    "run_alone",
     "save",
     "sealed_executable",
     "set_pjrt_compiler",

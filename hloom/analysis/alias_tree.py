@@ -5,6 +5,7 @@ See `alias_values.py`, which walks a module and makes them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,3 +101,14 @@ def leaves(tree: Tree, index: Index = ()) -> list[tuple[Index, Value | None]]:
     if type(tree) is not tuple:
         return [(index, tree)]
     return [leaf for k, part in enumerate(tree) for leaf in leaves(part, (*index, k))]
+
+
+def left_alone(operands: Iterable[Tree], pairs: Iterable[InPlacePair]) -> Tree:
+    """The parts of an operation's operands that it does not overwrite."""
+    overwritten = {(p.operand, p.operand_index) for p in pairs}
+    return tuple(
+        part
+        for k, tree in enumerate(operands)
+        for index, part in leaves(tree)
+        if (k, index) not in overwritten
+    )

@@ -27,6 +27,7 @@ from hloom.analysis.alias_tree import (
     Value,
     at,
     leaves,
+    left_alone,
     resolved,
 )
 from hloom.base.diagnostics import HloError, UnsupportedError
@@ -232,18 +233,10 @@ class ValueFlow:
         """Operands of a start stay as they are until its end, but for those it overwrites."""
         while start.opcode == "async-update":
             start = start.operands[0]
-        for tree in self._left_alone(start):
-            self._use(tree, time)
+        self._use(self._left_alone(start), time)
 
-    def _left_alone(self, start: Instruction) -> list[Tree]:
-        """The operands of a start, but for parts that it overwrites."""
-        overwritten = {(p.operand, p.operand_index) for p in self.pairs(start)}
-        return [
-            part
-            for k, x in enumerate(start.operands)
-            for index, part in leaves(self.trees[x])
-            if (k, index) not in overwritten
-        ]
+    def _left_alone(self, start: Instruction) -> Tree:
+        return left_alone([self.trees[x] for x in start.operands], self.pairs(start))
 
     def _start(self, i: Instruction) -> Tree:
         """A first half whose result holds its operand."""
@@ -273,9 +266,7 @@ class ValueFlow:
         operands = tuple([self.trees[x] for x in i.operands])
         root = self._walk(i.called[0], list(operands))
         time = self._step(i)
-        for part in self._left_alone(i):
-            self._use(part, time)
-        self._use(root, time)
+        self._use((self._left_alone(i), root), time)
         contexts = [self._new_tree(i, "computed", time)] if len(i.shape.elements) > 2 else []
         rest = contexts[0][2:] if contexts else ()
         return (operands, root, *rest)

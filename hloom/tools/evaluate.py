@@ -97,9 +97,7 @@ def evaluate(
       hloom eval sharded.hlo --partitions 4 --random 7 --print
     """
     loaded = read(file, replicas, partitions, shapes)
-    module = loaded.module
-    api.verify(module)
-    warn_of_elided(module)
+    module = checked(loaded.module)
     count = module.replica_count * module.num_partitions
     arguments, origin = chosen_arguments(loaded, inputs, random, count)
     start = time.monotonic()
@@ -120,6 +118,14 @@ def evaluate(
     show(module.name, results, f"{origin}, {time_text(seconds)}", values, top)
     if difference is not None:
         typer.echo(f"largest difference from the snapshot's own result: {difference:.3g}")
+
+
+def checked(module: api.Module) -> api.Module:
+    """The module, when it is valid and says for how many devices it is."""
+    api.verify(module)
+    api.check_devices(module)
+    warn_of_elided(module)
+    return module
 
 
 def chosen_arguments(

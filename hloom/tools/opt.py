@@ -13,6 +13,8 @@ from hloom.tools.dump import Dumper
 from hloom.tools.pass_names import passes_named
 from hloom.tools.terminal import (
     AsJson,
+    Partitions,
+    Replicas,
     guarded,
     read,
     warn,
@@ -90,6 +92,10 @@ ListOptions = Annotated[
     ),
 ]
 
+Traced = Annotated[
+    bool, typer.Option("--trace", help="Every rewrite, before and after, on stderr.")
+]
+
 
 @guarded
 def opt(
@@ -99,14 +105,14 @@ def opt(
     out: OutFile = "-",
     fix_point: FixPoint = False,
     stats: Stats = False,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Every rewrite, before and after, on stderr.")
-    ] = False,
+    trace: Traced = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Also every rule that declined, and why.")
     ] = False,
     disable_passes: Disabled = "",
     check: Checked = True,
+    replicas: Replicas = None,
+    partitions: Partitions = None,
     verbose: Verbose = False,
     list_passes: ListPasses = False,
     list_options: ListOptions = False,
@@ -137,9 +143,8 @@ def opt(
     steps = passes_named(passes)
     _check_names(options)
     recorded = api.Trace(text=trace or explain)
-    module, result, records = _optimised(
-        read(file).module, _pipeline(steps, fix_point), options, recorded, check, verbose
-    )
+    loaded, pipeline = read(file, replicas, partitions), _pipeline(steps, fix_point)
+    module, result, records = _optimised(loaded.module, pipeline, options, recorded, check, verbose)
     if trace or explain:
         opt_report.show_trace(recorded, explain)
     if stats:

@@ -29,6 +29,8 @@ from hloom.tools.terminal import (
     WRONG_INPUT,
     AsJson,
     InputFile,
+    Partitions,
+    Replicas,
     Shapes,
     guarded,
     read,
@@ -79,6 +81,8 @@ def run(
     threads: Threads = None,
     memory_plot: MemoryPlot = None,
     time_passes: TimePasses = False,
+    replicas: Replicas = None,
+    partitions: Partitions = None,
     shapes: Shapes = "",
     values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
     as_json: AsJson = False,
@@ -99,7 +103,7 @@ def run(
 
       hloom run step.hlo --inputs arguments.npz -o results.npz --cpu_max_isa=AVX2
     """
-    loaded = read(file, shapes=shapes)
+    loaded = read(file, replicas, partitions, shapes)
     module = loaded.module
     warn_of_elided(module)
     exe = compiled(module, threads, ctx.meta.get(OPTION_WORDS, []), cached=not time_passes)

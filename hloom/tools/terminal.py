@@ -45,10 +45,16 @@ InputFile = Annotated[
     ),
 ]
 Replicas = Annotated[
-    int | None, typer.Option(help="Replace the module's number of replicas.", min=1)
+    int | None,
+    typer.Option(
+        "--replicas", "--num_replicas", help="Replace the module's number of replicas.", min=1
+    ),
 ]
 Partitions = Annotated[
-    int | None, typer.Option(help="Replace the module's number of partitions.", min=1)
+    int | None,
+    typer.Option(
+        "--partitions", "--num_partitions", help="Replace the module's number of partitions.", min=1
+    ),
 ]
 
 Shapes = Annotated[
@@ -223,16 +229,25 @@ def table(title: str, *columns: str) -> Table:
 def read(
     file: str, replicas: int | None = None, partitions: int | None = None, shapes: str = ""
 ) -> api.Loaded:
-    """What is in a file, or in standard input for `-`."""
-    if file != "-":
-        if Path(file).is_dir():
-            raise api.UsageError(f"{file} is a directory", hint="name a file in it")
-        return api.load_file(file, replica_count=replicas, num_partitions=partitions, shapes=shapes)
-    loaded = api.load_bytes(sys.stdin.buffer.read(), "<stdin>")
+    """What is in a file, or in standard input for `-`.
+
+    The numbers of devices win over those of the header; where they come to one, it is alone.
+    """
+    if file == "-":
+        loaded = api.load_bytes(sys.stdin.buffer.read(), "<stdin>")
+    elif Path(file).is_dir():
+        raise api.UsageError(f"{file} is a directory", hint="name a file in it")
+    else:
+        loaded = api.load_file(
+            file, replica_count=replicas, num_partitions=partitions, shapes=shapes
+        )
+    module = loaded.module
     if replicas is not None:
-        loaded.module.replica_count = replicas
+        module.replica_count = replicas
     if partitions is not None:
-        loaded.module.num_partitions = partitions
+        module.num_partitions = partitions
+    if (replicas or partitions) and module.replica_count * module.num_partitions == 1:
+        api.run_alone(module)
     return loaded
 
 

@@ -74,3 +74,20 @@ def test_wrong_arrays(run, add, npz, arrays, message):
     done = run("eval", add, "--inputs", npz(**arrays))
     assert done.exit_code == 2 and message in done.stderr
     assert "Traceback" not in done.output
+
+
+def test_devices_that_a_header_leaves_out_are_asked_for(run, tmp_path):
+    path = tmp_path / "four.hlo"
+    path.write_text("""HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[2] parameter(0)
+  ROOT r = f32[2] all-reduce(x), replica_groups={{0,1,2,3}}, to_apply=add }""")
+    for command in ("eval", "run"):
+        done = run(command, path)
+        assert done.exit_code == 1 and "--num_replicas=4" in done.output
+    assert "the same on all 4 devices" in run("eval", path, "--num_replicas=4").output
+    assert "multi-device" in run("run", path, "--num_replicas=4").output
+    assert run("run", path, "--num_replicas=1").exit_code == 0
+    assert "replica_count=4" in run("opt", path, "--num_replicas=4", "--passes=dce").output

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hloom.base.diagnostics import HloError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.named_devices import check_devices
 from hloom.passes.expand.degenerate_collective_elimination import needs_others
 from hloom.passes.expand.dynamic_padder import DynamicPadder
 from hloom.targets.cpu.lowering import unsupported
@@ -17,6 +18,7 @@ def check_supported(module: Module) -> None:
     A program for several devices is compiled where none of it has to do with the others: each
     computes the same function of its own arguments, partitioned or not, and this is one of them.
     """
+    check_devices(module)
     devices = module.replica_count * module.num_partitions
     known: set[Shape] = set()
     for i in module.instructions():
