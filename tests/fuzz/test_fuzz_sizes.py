@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,9 +64,11 @@ def _elements(number: int) -> int:
 def test_a_wrong_result_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     module = hloom.parse(SUM.replace("DIMS", "3,5").replace("ALL", "0,1"))
     real = run_sizes.judged
-    monkeypatch.setattr(
-        run_sizes, "judged", lambda m, a, g: [np.asarray(real(m, a, g)[0].array) + 1]
-    )
+
+    def judged(*arguments: Any) -> list[Any]:
+        return [np.asarray(x.array + 1) for x in real(*arguments)]
+
+    monkeypatch.setattr(run_sizes, "judged", judged)
     assert "differ" in difference(module, Trial("integral"))
 
 
