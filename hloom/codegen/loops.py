@@ -58,6 +58,8 @@ def one_nest(body: Body, vector_bytes: int, work: float) -> Nest | None:
     rows = prod(loops.outer)
     if not all(n in (counts[largest], rows) for n in counts):
         return None
+    if loops.blocks > 1 and min(counts) < counts[largest]:
+        return None  # a block is not the whole of a row
     elements = [k for k, n in enumerate(counts) if n == counts[largest]]
     others = [k for k, n in enumerate(counts) if n != counts[largest]]
     return Nest(loops, largest, order, flat, elements, others)

@@ -72,10 +72,16 @@ def _lane_bytes(body: Body) -> int:
 
 
 def row_count(body: Body, sizes: Sequence[int]) -> int | None:
-    """How many leading dimensions the reductions keep that others read; None if there are none."""
-    roots = {r for r, _ in body.roots}
-    inner = [x for x in body.instructions if x.opcode == "reduce" and not x.shape.is_tuple]
-    inner = [x for x in inner if x not in roots or any(u.opcode != "tuple" for u in x.users)]
+    """How many leading dimensions the reductions keep that others read, or that are results beside
+    the elements of whole rows; None if there are none."""
+    roots, total = {r for r, _ in body.roots}, prod(sizes)
+
+    def is_inner(x: Instruction) -> bool:
+        is_read = x not in roots or any(u.opcode != "tuple" for u in x.users)
+        return is_read or x.shape.size < total
+
+    folds = [x for x in body.instructions if x.opcode == "reduce" and not x.shape.is_tuple]
+    inner = [x for x in folds if is_inner(x)]
     if not inner:
         return None
     rows = min(x.shape.size for x in inner)

@@ -304,3 +304,42 @@ ENTRY e {{
     start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1}}
 }}"""
     )
+
+
+BESIDE = """HloModule beside
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[ROWS,COLUMNS] parameter(0)
+  y = f32[SIZE] parameter(1)
+  bx = f32[ROWS,SIZE,COLUMNS] broadcast(x), dimensions={0,2}
+  by = f32[ROWS,SIZE,COLUMNS] broadcast(y), dimensions={1}
+  s = f32[ROWS,SIZE,COLUMNS] add(bx, by)
+  z = f32[] constant(0)
+  all = f32[] reduce(s, z), dimensions={0,1,2}, to_apply=add
+  rows = f32[ROWS] reduce(s, z), dimensions={1,2}, to_apply=add
+  ROOT t = (f32[ROWS,SIZE,COLUMNS], f32[], f32[ROWS]) tuple(s, KEPT)
+}
+"""
+
+
+@pytest.mark.parametrize("kept", ["all, rows", "all", "rows"])
+@pytest.mark.parametrize(
+    "sizes", [(1024, 2, 5), (1, 1500, 7), (3, 2, 4097), (4, 1, 10_000), (20, 3, 17)]
+)
+def test_folds_that_are_results_beside_what_they_fold(
+    sizes: tuple[int, int, int], kept: str
+) -> None:
+    """A long row is cut in blocks, of which none holds all that is folded."""
+    text = BESIDE.replace("KEPT", kept)
+    if kept != "all, rows":
+        part = "f32[]" if kept == "all" else "f32[ROWS]"
+        text = text.replace("f32[], f32[ROWS])", f"{part})")
+    for name, n in zip(("ROWS", "SIZE", "COLUMNS"), sizes, strict=True):
+        text = text.replace(name, str(n))
+    x = np.arange(sizes[0] * sizes[2], dtype=np.float32).reshape(sizes[0], sizes[2]) % 7
+    y = np.arange(sizes[1], dtype=np.float32) % 3
+    found = [np.asarray(r) for r in hloom.compile(hloom.parse(text))(x, y)]
+    s = x[:, None, :] + y[None, :, None]
+    wanted = {"all": s.sum(), "rows": s.sum((1, 2))}
+    for got, want in zip(found, [s, *[wanted[k] for k in kept.split(", ")]], strict=True):
+        np.testing.assert_array_equal(got, want)
