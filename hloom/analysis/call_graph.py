@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from hloom.ir.computation import Computation
@@ -14,6 +14,17 @@ EMBEDDED = "embedded"
 BOTH = "both"
 NONE = "none"
 CONTROL_FLOW = frozenset(["call", "while", "conditional", "async-start"])
+
+
+def expanded_size(module: Module, opcodes: Collection[str] = CONTROL_FLOW) -> int:
+    """How many instructions the entry has with what these opcodes call, each site with a copy of
+    its own. Grows exponentially with the depth of calls where bodies call one another twice; its
+    cost does not."""
+    sizes: dict[Computation, int] = {}
+    for c in module.computations_in_order([module.entry]):
+        inside = sum([sizes[x] for i in c.instructions if i.opcode in opcodes for x in i.called])
+        sizes[c] = len(c.instructions) + inside
+    return sizes[module.entry]
 
 
 def call_context(i: Instruction) -> str:

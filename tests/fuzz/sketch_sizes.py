@@ -55,6 +55,7 @@ class SizesSketch(ChainSketch):
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__(rng)
         self.budget = self.pick(BUDGETS)
+        self.centred = False
         of = self.pick(TYPES)
         self.main = of if isinstance(of, DType) else self.dtype(of)
 
@@ -163,7 +164,14 @@ class SizesSketch(ChainSketch):
         made = self.add("rsqrt", self.add("add", variance, one))
         made = self.add("multiply", centred, spread(made))
         self.inexact.add(made)
+        self.centred = True
         return made
+
+    def _fold_of(self, x: Instruction) -> str:
+        """No sums of what sums to zero but for rounding."""
+        if self.centred and x in self.inexact:
+            return self.pick(("maximum", "minimum"))
+        return super()._fold_of(x)
 
     def placed(self) -> Instruction:
         """The largest value and its place, along a dimension."""

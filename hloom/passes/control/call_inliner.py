@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from hloom.analysis.call_graph import expanded_size
 from hloom.base.diagnostics import UsageError
 from hloom.ir.computation import Computation
 from hloom.ir.copy import Replacement, copy_computation, copy_instructions
@@ -18,6 +19,8 @@ from hloom.ir.values.stack_frames import FrameJoiner
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 
+SEVERAL = 4
+"""Times as large a program may become by inlining, however large it is."""
 Answer = Literal["allow", "prohibit", "allow ignoring attributes"] | bool
 ANSWERS: dict[Any, str] = {True: "allow", False: "prohibit"}
 ANSWERS |= {x: x for x in ("allow", "prohibit", "allow ignoring attributes")}
@@ -165,6 +168,9 @@ class CallInliner(Pass):
     uses_shardy: bool = False
     """Keep calls to shard_map bodies, which Shardy needs."""
     propagate_metadata: bool = True
+    most_instructions: int = 1 << 17
+    """A program that grows beyond this, and to several times its size, keeps calls of what is
+    called more than once."""
     allow: Callable[[Instruction], Answer] | None = None
     """Asked for every call; True and False are "allow" and "prohibit"."""
 
@@ -180,10 +186,13 @@ class CallInliner(Pass):
         inlined several times. Parameters and calls that are gone are left out."""
         fired: Counter[str] = Counter()
         made: Replacement = {}
+        sparing = self.grows_too_much(module)
         for c in on_threads(module, threads):
             if any(i.opcode == "async-start" for i in c.callers):
                 continue
             calls = [i for i in c.in_order() if i.opcode == "call" and self.is_inlined(i)]
+            if sparing:
+                calls = [i for i in calls if sum(i.called[0].callers.values()) == 1]
             if not calls:
                 continue
             inlining = _Inlining(c, self.propagate_metadata)
@@ -198,6 +207,11 @@ class CallInliner(Pass):
         left = {old: new for old, new in made.items() if old.opcode != "parameter"}
         left = {old: new for old, new in left.items() if new in new.parent.instructions}
         return PassResult.of(fired), left
+
+    def grows_too_much(self, module: Module) -> bool:
+        """Whether inlining every call makes far more instructions than there are."""
+        most = max(self.most_instructions, SEVERAL * module.instruction_count)
+        return expanded_size(module, ("call",)) > most
 
     def answer(self, call: Instruction) -> str:
         """What `allow` says of a call; `UsageError` for what is no answer."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from hloom.analysis.call_graph import expanded_size
 from hloom.base.clock import StageClock
 from hloom.base.faults import Culprit, Fault, blame, blamed
 from hloom.base.guarding import GUARDING
@@ -26,7 +27,7 @@ from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_as_it_stands, schedule_module
-from hloom.targets.cpu.lowering import Lowering, unsupported
+from hloom.targets.cpu.lowering import Lowering, UnsupportedError, unsupported
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.share import CpuShare, never
 from hloom.targets.cpu.stages import Stages
@@ -41,6 +42,10 @@ ENTRY = "hloom_main"
 LONG_ENTRY_BYTES = 64 << 10
 """An entry function with more text than this is one call after another: good code for it is not
 faster, and takes four times as long to make."""
+MOST_EXPANDED = 1 << 18
+"""Instructions, a copy of what is called for each call counted: some minutes of compilation."""
+SEVERAL = 8
+"""Times its size a program may become, however large it is."""
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
 CODE = Culprit("llvm", "code generation")
@@ -145,6 +150,7 @@ class CpuTarget:
     ) -> tuple[Module, Places, list[PassRecord]]:
         """All that is decided about a graph, which is changed, before code is written."""
         stage = (clock or StageClock()).stage
+        check_expansion(module)
         check_meaning(module)
         with stage("passes"), blamed("step", "passes"):
             module.schedule = None  # of another compiler's kernels; passes leave what is in order
@@ -198,6 +204,20 @@ class CpuTarget:
         with blamed("step", "main function"):
             text = main_text(ENTRY, thunks)
         yield ENTRY, text
+
+
+def check_expansion(module: Module) -> None:
+    """Refuse what would become far more instructions than it is: values of what is called have
+    places of their own for every call site."""
+    size = expanded_size(module)
+    if size > max(MOST_EXPANDED, SEVERAL * module.instruction_count):
+        raise UnsupportedError(
+            f"{module.name} has {module.instruction_count} instructions, and {size:.2e} where each "
+            "call has a copy of what it calls: that is too much code",
+            rule="cpu-unsupported",
+            hint="call less often what calls others more than once, or call it in a loop; "
+            "hloom eval runs it",
+        )
 
 
 def check_one_precision(module: Module) -> None:
