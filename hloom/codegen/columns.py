@@ -8,16 +8,24 @@ are kept in a scratch buffer that lies in the first-level cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.elements import SIMPLE, Elements
+from hloom.codegen.blocked_fold import (
+    Restart,
+    blocked_loop,
+    chain_of,
+    fold_kinds,
+    gains,
+    neutral,
+    restart_of,
+)
+from hloom.codegen.column_form import ColumnForm, reduce_inputs
+from hloom.codegen.elements import Elements
 from hloom.codegen.elements_data import reshaped
-from hloom.codegen.elements_fold import apply, fold_kind, folds_own_types
+from hloom.codegen.elements_fold import apply
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.codegen.work import step_ns
-from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
 # Columns of one step, in bytes of one accumulator, where they are kept in memory.
@@ -29,92 +37,6 @@ REGISTERS = 8
 # Rows that are added together, by the work of an element.
 MANY_ROWS, SOME_ROWS = 8, 4
 CHEAP, MODERATE = 3.0, 12.0
-# What may stand between a reduction and a result: the element stays at its place.
-STILL = SIMPLE | {"reshape", "bitcast", "copy", "get-tuple-element"}
-
-
-@dataclass
-class ColumnForm:
-    """The reductions of a body, all over the same dimensions of equal shapes."""
-
-    reduces: list[Instruction]
-    sizes: tuple[int, ...]
-    folded: tuple[int, ...]
-
-    @property
-    def inner(self) -> tuple[int, ...]:
-        """Sizes of the columns."""
-        return self.sizes[self.folded[-1] + 1 :]
-
-
-def column_form(body: Body, vector_bytes: int) -> ColumnForm | None:
-    """The body as a reduction of columns; None if it is something else."""
-    reduces = [x for x in body.instructions if x.opcode == "reduce"]
-    if not reduces:
-        return None
-    sizes, folded = reduces[0].operands[0].shape.dims, tuple(sorted(reduces[0].attrs.dimensions))
-    for x in reduces:
-        shape = x.operands[0].shape
-        if shape.dims != sizes or tuple(sorted(x.attrs.dimensions)) != folded:
-            return None
-        if not folds_own_types(x):
-            return None
-        if shape.layout is not None and not shape.layout.is_default:
-            return None
-    if any(_needs(y, set(reduces)) for x in reduces for y in x.operands):
-        return None
-    if 0 in sizes or not folded or prod(sizes[d] for d in folded) < 2 * MANY_ROWS:
-        return None
-    form = ColumnForm(reduces, sizes, folded)
-    columns = prod(form.inner)
-    width = max(compute_bytes(y.shape.dtype) for x in reduces for y in _inputs(x))
-    if columns * width < vector_bytes // 2:
-        return None
-    kept = prod(sizes) // prod(sizes[d] for d in folded)
-    known: set[Instruction] = set()
-    for root, part in body.roots:
-        shape = root.shape.subshape(part)
-        if shape.size != kept or not _stays(root, kept, known, set(reduces)):
-            return None
-        if shape.layout is not None and not shape.layout.is_default:
-            return None
-    return form
-
-
-def _inputs(x: Instruction) -> Sequence[Instruction]:
-    return x.operands[: len(x.operands) // 2]
-
-
-def _stays(x: Instruction, size: int, known: set[Instruction], reduces: set[Instruction]) -> bool:
-    """Whether a value asks for the reductions at its own position only."""
-    work = [x]
-    while work:
-        x = work.pop()
-        if x in known or x in reduces:
-            continue
-        known.add(x)
-        if not _needs(x, reduces):
-            continue
-        if x.opcode not in STILL or (x.shape.is_array and x.shape.size != size):
-            return False
-        if x.opcode == "bitcast" and x.shape.dtype is not x.operands[0].shape.dtype:
-            return False
-        work += x.operands
-    return True
-
-
-def _needs(x: Instruction, reduces: set[Instruction]) -> bool:
-    """Whether a reduction is among what a value is made of."""
-    seen: set[Instruction] = set()
-    work = [x]
-    while work:
-        x = work.pop()
-        if x in reduces:
-            return True
-        if x not in seen and x.opcode != "parameter":
-            seen.add(x)
-            work += x.operands
-    return False
 
 
 def column_kernel(body: Body, form: ColumnForm, vector_bytes: int) -> Emitted:
@@ -123,9 +45,9 @@ def column_kernel(body: Body, form: ColumnForm, vector_bytes: int) -> Emitted:
     kept = [d for d in range(folded[-1]) if d not in folded]
     outer = tuple([sizes[d] for d in kept])
     columns, rows = prod(inner), prod(sizes[d] for d in folded)
-    width = max(compute_bytes(y.shape.dtype) for x in form.reduces for y in _inputs(x))
+    width = max(compute_bytes(y.shape.dtype) for x in form.reduces for y in reduce_inputs(x))
     lanes = min(max(vector_bytes // width, 1), columns)
-    accumulators = sum(len(_inputs(x)) for x in form.reduces)
+    accumulators = sum(len(reduce_inputs(x)) for x in form.reduces)
     block = min(max(BLOCK_BYTES // width // accumulators, lanes) // lanes * lanes, columns)
     if -(-columns // lanes) * accumulators <= REGISTERS:
         block = columns
@@ -173,7 +95,7 @@ class _Columns:
         self.e.one_tile(at, self.block, columns, self._block)
 
     def _block(self, start: Affine, size: int) -> None:
-        accumulators = sum(len(_inputs(x)) for x in self.form.reduces)
+        accumulators = sum(len(reduce_inputs(x)) for x in self.form.reduces)
         if -(-size // self.lanes) * accumulators <= REGISTERS:
             self._in_registers(start, size)
         else:
@@ -197,7 +119,10 @@ class _Columns:
         return e.indices.digits(start.plus(e.indices.lane(0, lanes, 1)), self.form.inner)
 
     def _stream(
-        self, carried: Sequence[Value], body: Callable[..., Sequence[Value]]
+        self,
+        carried: Sequence[Value],
+        body: Callable[..., Sequence[Value]],
+        restart: Restart | None,
     ) -> Sequence[Value]:
         """Loops over all rows; `body(rows, *carried)` gets some indices of folded dimensions."""
         e, form = self.e, self.form
@@ -213,10 +138,12 @@ class _Columns:
 
         def rows(outer: list[Affine], *values: Value) -> Sequence[Value]:
             full = length - length % count
-            values = e.loop(
+            values = blocked_loop(
+                e,
                 full,
                 values,
                 lambda k, *v: body([at(outer, k.plus(n)) for n in range(count)], *v),
+                restart,
                 step=count,
             )
             return e.loop(length, values, lambda k, *v: body([at(outer, k)], *v), lower=full)
@@ -224,7 +151,12 @@ class _Columns:
         if not slow:
             return rows([], *carried)
         sizes = [form.sizes[d] for d in slow]
-        return e.loop(prod(sizes), carried, lambda k, *v: rows(e.indices.digits(k, sizes), *v))
+        chain = chain_of(length // count) + length % count
+
+        def line(k: Affine, *values: Value) -> Sequence[Value]:
+            return rows(e.indices.digits(k, sizes), *values)
+
+        return blocked_loop(e, prod(sizes), carried, line, restart, chain=chain)
 
     def _index(self, row: list[Affine], columns: list[Affine]) -> tuple[Affine, ...]:
         form = self.form
@@ -247,29 +179,40 @@ class _Columns:
         result: list[Value] = []
         taken = 0
         for x in self.form.reduces:
-            inputs = _inputs(x)
+            inputs = reduce_inputs(x)
             mine = list(carried[taken : taken + len(inputs)])
             taken += len(inputs)
-            kind = fold_kind(x.called[0]) if len(inputs) == 1 else None
+            kinds = fold_kinds(x.called[0])
             found = [
                 [b.broadcast(e.value(y, self._index(row, columns)), shape) for y in inputs]
                 for row in rows
             ]
-            if kind is None:
+            if kinds is None:
                 for values in found:
                     mine = [b.broadcast(y, shape) for y in apply(e, x.called[0], [*mine, *values])]
-            else:
-                parts = [values[0] for values in found]
+                result += mine
+                continue
+            for number, kind in enumerate(kinds):
+                parts = [values[number] for values in found]
                 while len(parts) > 1:
                     pairs = [b.binary(kind, p, q) for p, q in zip(parts[::2], parts[1::2])]
                     parts = pairs + parts[len(pairs) * 2 :]
-                mine = [b.binary(kind, mine[0], parts[0])]
-            result += mine
+                result.append(b.binary(kind, mine[number], parts[0]))
         return result
+
+    def _kinds(self) -> list[str] | None:
+        """The operation of each accumulator; None if one of them is not known."""
+        found: list[str] = []
+        for x in self.form.reduces:
+            kinds = fold_kinds(x.called[0])
+            if kinds is None:
+                return None
+            found += kinds
+        return found
 
     def _initial(self, shape: tuple[int, ...]) -> list[Value]:
         e = self.e
-        inits = [y for x in self.form.reduces for y in x.operands[len(_inputs(x)) :]]
+        inits = [y for x in self.form.reduces for y in x.operands[len(reduce_inputs(x)) :]]
         return [e.builder.broadcast(e.value(y, ()), shape) for y in inits]
 
     def _in_registers(self, start: Affine, size: int) -> None:
@@ -289,15 +232,18 @@ class _Columns:
                 new += self._fold(rows, columns, values[number * each : (number + 1) * each])
             return new
 
-        results = self._stream(carried, step)
+        kinds = self._kinds()
+        restart = restart_of(e, None if kinds is None else kinds * len(tiles), carried)
+        results = self._stream(carried, step, restart)
         for number, (columns, shape) in enumerate(tiles):
             e.tile = shape
             self._finish(columns, results[number * each : (number + 1) * each])
 
     def _in_memory(self, start: Affine, size: int) -> None:
         e, b = self.e, self.frame.builder
-        inputs = [y for x in self.form.reduces for y in _inputs(x)]
-        scratch = [b.alloc(y.shape.dtype, size) for y in inputs]
+        inputs = [y for x in self.form.reduces for y in reduce_inputs(x)]
+        # What is being summed, and what it will be joined to.
+        scratch: list[list[Value]] = []
         full = size - size % self.lanes
 
         def tiles(write: Callable[[list[Affine], Affine], None]) -> None:
@@ -312,26 +258,50 @@ class _Columns:
                 if begin >= full:
                     write(self._columns_at(start.plus(begin), lanes), constant(begin))
 
-        def fill(columns: list[Affine], k: Affine) -> None:
-            for buffer, x in zip(scratch, self._initial(e.tile)):
-                b.store(buffer, e.scalar(k), x, (1,) * len(e.tile))
-
-        def kept(k: Affine) -> list[Value]:
-            ones = (1,) * len(e.tile)
-            return [b.load(buffer, e.scalar(k), e.tile, ones) for buffer in scratch]
-
-        def step(rows: list[list[Affine]]) -> Sequence[Value]:
-            def write(columns: list[Affine], k: Affine) -> None:
-                new = self._fold(rows, columns, kept(k))
-                for buffer, x in zip(scratch, new):
-                    b.store(buffer, e.scalar(k), x, (1,) * len(e.tile))
-
-            tiles(write)
+        def fill(values: Callable[[tuple[int, ...]], list[Value]]) -> Sequence[Value]:
+            """Begin sums of their own."""
+            with b.at(0):
+                scratch.append([b.alloc(y.shape.dtype, size) for y in inputs])
+            tiles(lambda columns, k: keep(k, values(e.tile)))
             return ()
 
-        tiles(fill)
-        self._stream((), step)
-        tiles(lambda columns, k: self._finish(columns, kept(k)))
+        def keep(k: Affine, values: Sequence[Value]) -> None:
+            for buffer, x in zip(scratch[-1], values):
+                b.store(buffer, e.scalar(k), x, (1,) * len(e.tile))
+
+        def kept(k: Affine, of: list[Value]) -> list[Value]:
+            ones = (1,) * len(e.tile)
+            return [b.load(buffer, e.scalar(k), e.tile, ones) for buffer in of]
+
+        def step(rows: list[list[Affine]]) -> Sequence[Value]:
+            tiles(lambda columns, k: keep(k, self._fold(rows, columns, kept(k, scratch[-1]))))
+            return ()
+
+        kinds = self._kinds()
+
+        def begin() -> Sequence[Value]:
+            assert kinds is not None
+            types = [y.shape.dtype for y in inputs]
+            return fill(
+                lambda tile: [b.constant(t, neutral(k, t), tile) for k, t in zip(kinds, types)]
+            )
+
+        def join(_: Sequence[Value], __: Sequence[Value]) -> Sequence[Value]:
+            assert kinds is not None
+            block = scratch.pop()
+
+            def add(columns: list[Affine], k: Affine) -> None:
+                pairs = zip(kinds, kept(k, scratch[-1]), kept(k, block))
+                keep(k, [b.binary(kind, x, y) for kind, x, y in pairs])
+
+            tiles(add)
+            return ()
+
+        fill(self._initial)
+        is_cut = gains(kinds, [y.shape.dtype for y in inputs])
+        restart = Restart(begin, join) if is_cut else None
+        self._stream((), step, restart)
+        tiles(lambda columns, k: self._finish(columns, kept(k, scratch[-1])))
 
     def _finish(self, columns: list[Affine], values: Sequence[Value]) -> None:
         """Store the results for one tile, whose reductions are known."""
@@ -339,7 +309,7 @@ class _Columns:
         saved, e.floor = e.floor, e.builder.depth
         taken = 0
         for x in self.form.reduces:
-            count = len(_inputs(x))
+            count = len(reduce_inputs(x))
             mine = tuple(values[taken : taken + count])
             taken += count
             e.given[x] = mine if x.shape.is_tuple else mine[0]

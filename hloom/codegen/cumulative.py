@@ -2,16 +2,23 @@
 
 Written as a window each result folds all elements up to it; here every element is folded once.
 Along the fastest dimension a tile is scanned in registers and the total so far added; along others
-the lanes lie across, and what is carried is a tile.
+the lanes lie across, and what is carried is a tile. Totals of long sums are kept for blocks, as in
+`blocked_fold.py`, and what stands before a block is added to what is carried within it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine
-from hloom.codegen.elements_fold import apply, fold_kind, folds_own_types
+from hloom.codegen.blocked_fold import (
+    block_sizes,
+    fold_kind,
+    fold_kinds,
+    restart_of,
+)
+from hloom.codegen.elements_fold import apply, folds_own_types
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.codegen.work import step_ns
 from hloom.ir.instruction import Instruction
@@ -19,6 +26,8 @@ from hloom.kernel.kernel import Value
 
 # Vectors of the machine in a tile that lies across the scanned dimension.
 ACROSS_VECTORS = 4
+
+Totals = Sequence[Value] | None
 
 
 def cumulative_dimension(i: Instruction) -> tuple[int, bool] | None:
@@ -81,6 +90,7 @@ class _Cumulative:
         self.sizes = self.inputs[0].shape.dims
         self.rest = self.sizes[self.d + 1 :]
         self.length = self.sizes[self.d]
+        self.kinds = fold_kinds(i.called[0])
 
     def across(self, outer: list[Affine], inner: int, tiles: int) -> None:
         """Lanes across the dimension; the last tile may be smaller."""
@@ -94,22 +104,60 @@ class _Cumulative:
         shape = e.tile
         inner = e.indices.digits(start.plus(e.indices.lane(0, lanes, 1)), self.rest)
         carried = [b.broadcast(e.value(x, ()), shape) for x in self.inits]
-        kind = fold_kind(i.called[0]) if len(self.inputs) == 1 else None
 
-        def step(k: Affine, *values: Value) -> Sequence[Value]:
+        def folded(before: Sequence[Value], found: Sequence[Value]) -> list[Value]:
+            if self.kinds is not None:
+                return [b.binary(k, x, y) for k, x, y in zip(self.kinds, before, found)]
+            return [b.broadcast(x, shape) for x in apply(e, i.called[0], [*before, *found])]
+
+        def step(k: Affine, base: Totals, *values: Value) -> Sequence[Value]:
             if self.reverse:
                 k = k.times(-1).plus(self.length - 1)
             at = (*outer, k, *inner)
             found = [b.broadcast(e.value(x, at), shape) for x in self.inputs]
-            if kind is not None:
-                new = [b.binary(kind, values[0], found[0])]
-            else:
-                new = [b.broadcast(x, shape) for x in apply(e, i.called[0], [*values, *found])]
+            carried = folded(values, found)
+            new = carried if base is None else folded(folded(base, values), found)
             for target, x in zip(self.frame.outputs, new):
                 e.store(target, at, x)
-            return new
+            return carried
 
-        e.loop(self.length, carried, step)
+        self._walk(self.length, carried, step)
+
+    def _walk(
+        self,
+        extent: int,
+        carried: Sequence[Value],
+        body: Callable[..., Sequence[Value]],
+        step: int = 1,
+    ) -> Sequence[Value]:
+        """A loop that carries totals, in blocks: `body(k, base, *totals)` gets what was folded
+        before the block it stands in, and folds on within the block."""
+        e, b = self.frame.elements, self.frame.builder
+        restart = restart_of(e, self.kinds, carried)
+        count = extent // step
+        sizes = block_sizes(count) if restart is not None else []
+
+        def level(
+            number: int, first: Value | int, end: Value | int, base: Totals, values: Sequence[Value]
+        ) -> Sequence[Value]:
+            size = sizes[number] if number >= 0 else 1
+
+            def write(k: Value, *now: Value) -> Sequence[Value]:
+                at = e.indices.scalar(k, 0, (count - 1) // size * size * step, size * step)
+                if number < 0:
+                    return body(at, base, *now)
+                assert restart is not None
+                last = b.binary("add", k, b.index(size * step))
+                if extent % (size * step):
+                    last = b.binary("minimum", last, b.index(extent))
+                before = now if base is None else restart.join(base, now)
+                return restart.join(now, level(number - 1, k, last, before, restart.begin()))
+
+            return e.for_(first, end, size * step, values, write)
+
+        if not sizes:
+            return e.loop(extent, carried, lambda k, *v: body(k, None, *v), step=step)
+        return level(len(sizes) - 1, 0, extent, None, carried)
 
     def along(self, outer: list[Affine]) -> None:
         """Lanes along the dimension, which is the fastest."""
@@ -119,32 +167,33 @@ class _Cumulative:
         [target] = self.frame.outputs
         tail = (ZERO,) * len(self.rest)
 
-        def tile(start: Affine, lanes: int, carry: Value) -> Value:
+        def tile(start: Affine, lanes: int, base: Totals, carry: Value) -> Value:
+            before = carry if base is None else b.binary(kind, base[0], carry)
             e.tile = (lanes,) if lanes > 1 else ()
             at = (*outer, start.plus(e.indices.lane(0, lanes, 1)), *tail)
             found = b.broadcast(e.value(self.inputs[0], at), e.tile)
             if lanes == 1:
-                new = b.binary(kind, carry, found)
-                e.store(target, at, new)
-                return new
+                e.store(target, at, b.binary(kind, before, found))
+                return b.binary(kind, carry, found)
             scanned = b.scan(found, 0, kind, self.reverse)
             edge = b.slice(scanned, 0, 0 if self.reverse else lanes - 1, 1)
             total = b.reshape(edge, ())
-            e.store(target, at, b.binary(kind, b.broadcast(carry, e.tile), scanned))
+            e.store(target, at, b.binary(kind, b.broadcast(before, e.tile), scanned))
             return b.binary(kind, carry, total)
 
         carry = e.value(self.inits[0], ())
         lanes, length = self.lanes, self.length
         full = length - length % lanes
 
-        def step(k: Affine, *values: Value) -> Sequence[Value]:
+        def step(k: Affine, base: Totals, *values: Value) -> Sequence[Value]:
             start = k.times(-1).plus(length - lanes) if self.reverse else k
-            return [tile(start, lanes, values[0])]
+            return [tile(start, lanes, base, values[0])]
 
-        [carry] = e.loop(full, [carry], step, step=lanes)
+        [carry] = self._walk(full, [carry], step, lanes)
         done, rest = full, length - full
         while rest:
             lanes = 1 << (rest.bit_length() - 1)
-            carry = tile(Affine(length - done - lanes if self.reverse else done), lanes, carry)
+            start = Affine(length - done - lanes if self.reverse else done)
+            carry = tile(start, lanes, None, carry)
             done += lanes
             rest -= lanes

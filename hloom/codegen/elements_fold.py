@@ -4,7 +4,7 @@ A fold whose index has lanes carries a tile and walks the folded dimensions one 
 index is a scalar puts lanes along the fastest dimension of what it folds, and joins them at the
 end. Known folds (add, multiply, minimum, maximum, and, or, xor) start from their own identity and
 take the given initial value once; others start from the first tile, so that a value which is no
-identity is not counted twice.
+identity is not counted twice. Long sums are cut in blocks (`blocked_fold.py`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,22 @@ from math import prod
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.blocked_fold import (
+    Restart,
+    blocked_loop,
+    chain_of,
+    fold_chain,
+    fold_kinds,
+    fold_loop,
+    identity,
+    restart_of,
+    term_group,
+)
 from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
 from hloom.codegen.elements_data import lanes_of
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.kernel.kernel import FOLDS, Value
-from hloom.types.dtype import DType
-from hloom.types.limits import max_value, min_value
+from hloom.kernel.kernel import Value
 
 # Loops shorter than this are written out.
 UNROLL = 4
@@ -71,28 +80,6 @@ def is_applicable(computation: Computation) -> bool:
     return True
 
 
-def fold_kind(computation: Computation) -> str | None:
-    """The opcode of a computation that folds two scalars by one commutative operation."""
-    root = computation.root
-    if root.opcode not in FOLDS or len(root.operands) != 2:
-        return None
-    numbers = [x.attrs.number for x in root.operands if x.opcode == "parameter"]
-    return root.opcode if sorted(numbers) == [0, 1] else None
-
-
-def identity(kind: str, of: DType) -> object:
-    """The value that changes nothing in a fold of this kind."""
-    if kind in ("add", "or", "xor"):
-        return 0
-    if kind == "multiply":
-        return 1
-    if kind == "and":
-        return 1 if of.is_pred else (-1 if of.is_signed_int else (1 << of.bits) - 1)
-    if of.is_pred:
-        return 0 if kind == "maximum" else 1
-    return min_value(of) if kind == "maximum" else max_value(of)
-
-
 @ELEMENT.of("map")
 def map_(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Result:
     [found] = apply(e, i.called[0], e.matched([e.value(x, index, mask) for x in i.operands]))
@@ -128,18 +115,20 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
 
     order = _memory_order(inputs[0], folded)
     initial = initial_values(e, i.called[0], inits)
-    kinds = fold_kind(i.called[0]) if count == 1 else None
+    kinds = fold_kinds(i.called[0])
     if 0 in [sizes[d] for d in folded]:
         results = initial
     elif folded and not any(x.axes for x in index) and mask is None:
         groups = _merged(inputs[0], order)
         extents = [prod(sizes[d] for d in group) for group in groups]
-        results = _fold_row(e, i.called[0], kinds, initial, extents, elements)
+        fold = _Fold(e, i.called[0], kinds, term_group(e, inputs), elements)
+        results = fold.row(initial, extents)
     else:
         groups = [[d] for d in order]
         extents = [sizes[d] for d in order]
         shape = lanes_of(e, index, mask)
-        results = _fold_tiles(e, i.called[0], kinds, initial, extents, elements, shape)
+        fold = _Fold(e, i.called[0], kinds, term_group(e, inputs), elements)
+        results = fold.tiles(initial, extents, shape)
     return tuple(results) if count > 1 else results[0]
 
 
@@ -190,164 +179,188 @@ def nest(
     extents: Sequence[int],
     carried: Sequence[Value],
     body: Callable[..., Sequence[Value]],
+    restart: Restart | None = None,
+    chain: int = 1,
 ) -> tuple[Value, ...]:
-    """Loops over all positions; `body(position, *carried)` gives the next carried values."""
+    """Loops over all positions; `body(position, *carried)` gives the next carried values. With a
+    restart they are sums that are cut in blocks; `chain` are the additions in a row in a body."""
+    chains = [chain]
+    for n in reversed(extents):
+        chains.insert(0, n * chains[0] if restart is None else chain_of(n, chains[0]))
 
     def level(k: int, position: tuple[Affine, ...], *values: Value) -> tuple[Value, ...]:
         if k == len(extents):
             return tuple(body(position, *values))
-        if extents[k] <= UNROLL and k == len(extents) - 1:
+        if extents[k] <= UNROLL and k == len(extents) - 1 and chain == 1:
             for n in range(extents[k]):
                 values = level(k + 1, (*position, constant(n)), *values)
             return values
-        return e.loop(extents[k], values, lambda x, *v: level(k + 1, (*position, x), *v))
+        return blocked_loop(
+            e,
+            extents[k],
+            values,
+            lambda x, *v: level(k + 1, (*position, x), *v),
+            restart,
+            chain=chains[k + 1],
+        )
 
     return level(0, (), *carried)
 
 
 def combined(
-    e: Elements, c: Computation, kind: str | None, x: Sequence[Value], y: Sequence[Value]
+    e: Elements, c: Computation, kinds: list[str] | None, x: Sequence[Value], y: Sequence[Value]
 ) -> list[Value]:
-    if kind is not None:
-        a, b = e.matched([x[0], y[0]])
-        return [e.builder.binary(kind, a, b)]
-    pairs = e.matched([*x, *y])
-    return apply(e, c, pairs)
+    if kinds is not None:
+        pairs = [e.matched(pair) for pair in zip(x, y)]
+        return [e.builder.binary(kind, a, b) for kind, (a, b) in zip(kinds, pairs)]
+    return apply(e, c, e.matched([*x, *y]))
 
 
-def _fold_tiles(
-    e: Elements,
-    c: Computation,
-    kind: str | None,
-    initial: Sequence[Value],
-    extents: Sequence[int],
-    elements: Reader,
-    shape: tuple[int, ...],
-) -> list[Value]:
-    """Fold element by element, in all lanes at once."""
-    carried = [e.builder.broadcast(x, shape) for x in initial]
+class _Fold:
+    """A fold by a computation; `elements(position)` are its terms at a place of what is folded."""
 
-    def step(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
-        found = [e.builder.broadcast(x, shape) for x in elements(position)]
-        return combined(e, c, kind, values, found)
+    def __init__(
+        self,
+        e: Elements,
+        computation: Computation,
+        kinds: list[str] | None,
+        group: int,
+        elements: Reader,
+    ) -> None:
+        self.e = e
+        self.computation = computation
+        self.kinds = kinds
+        self.group = group
+        self.elements = elements
 
-    return list(nest(e, extents, carried, step))
+    def combine(self, x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
+        return combined(self.e, self.computation, self.kinds, x, y)
 
+    def restart(self, carried: Sequence[Value]) -> Restart | None:
+        return restart_of(self.e, self.kinds, carried)
 
-def _fold_row(
-    e: Elements,
-    c: Computation,
-    kind: str | None,
-    initial: Sequence[Value],
-    extents: Sequence[int],
-    elements: Reader,
-) -> list[Value]:
-    """Fold to scalars, with lanes along the fastest folded dimension."""
-    b = e.builder
-    size = extents[-1]
-    widths = [max(x.dtype.size_bytes, 1 if x.dtype.is_pred else 4) for x in initial]
-    lanes = e.vector_bytes // max(widths) * (ROW_VECTORS if len(initial) == 1 else 1)
-    while lanes > size:
-        lanes //= 2
-    if lanes < 2:
-        return _fold_tiles(e, c, kind, initial, extents, elements, ())
-    full = size - size % lanes
-    saved, e.tile = e.tile, (lanes,)
-    lane = e.indices.lane(0, lanes, 1)
-    if kind is not None:
-        of = initial[0].dtype
-        carried = [b.constant(of, identity(kind, of), (lanes,))]
-        first = 0
-    else:
-        start = [ZERO] * (len(extents) - 1)
-        carried = [b.broadcast(x, (lanes,)) for x in elements([*start, lane])]
-        first = lanes
+    def tiles(
+        self, initial: Sequence[Value], extents: Sequence[int], shape: tuple[int, ...]
+    ) -> list[Value]:
+        """Fold element by element, in all lanes at once."""
+        e, b = self.e, self.e.builder
+        carried = [b.broadcast(x, shape) for x in initial]
+        if not extents:
+            return self.combine(carried, [b.broadcast(x, shape) for x in self.elements([])])
+        restart = self.restart(carried)
 
-    def step(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
-        found = [b.broadcast(x, (lanes,)) for x in elements(position)]
-        return combined(e, c, kind, values, found)
+        def line(outer: Sequence[Affine], *values: Value) -> Sequence[Value]:
+            def terms(k: Affine) -> list[Value]:
+                return [b.broadcast(x, shape) for x in self.elements([*outer, k])]
 
-    def row(outer: Sequence[Affine], *values: Value, lower: int = 0) -> Sequence[Value]:
+            if extents[-1] <= UNROLL:
+                for n in range(extents[-1]):
+                    values = tuple(self.combine(values, terms(constant(n))))
+                return values
+            group = self.group
+            return fold_loop(e, extents[-1], values, terms, self.combine, restart, group=group)
+
+        chain = fold_chain(extents[-1], self.group, restart)
+        return list(nest(e, extents[:-1], carried, line, restart, chain))
+
+    def row(self, initial: Sequence[Value], extents: Sequence[int]) -> list[Value]:
+        """Fold to scalars, with lanes along the fastest folded dimension."""
+        e = self.e
+        size = extents[-1]
+        widths = [max(x.dtype.size_bytes, 1 if x.dtype.is_pred else 4) for x in initial]
+        lanes = e.vector_bytes // max(widths) * (ROW_VECTORS if len(initial) == 1 else 1)
+        while lanes > size:
+            lanes //= 2
+        if lanes < 2:
+            return self.tiles(initial, extents, ())
+        full = size - size % lanes
+        saved, e.tile = e.tile, (lanes,)
+        if self.kinds is not None:
+            results = self._full_tiles(initial, extents, full, lanes)
+        else:
+            results = self._from_first(extents, full, lanes)
+        final = self._joined(results, lanes)
+        e.tile = saved
+        if size % lanes:
+            final = self._tail(final, extents, full)
+        return self.combine(list(initial), final)
+
+    def _terms(self, outer: Sequence[Affine], lanes: int) -> Callable[[Affine], list[Value]]:
+        """The terms of a tile of so many lanes that begins at an index of the last dimension."""
+        e = self.e
+        lane = e.indices.lane(0, lanes, 1)
+        return lambda k: [
+            e.builder.broadcast(x, (lanes,)) for x in self.elements([*outer, k.plus(lane)])
+        ]
+
+    def _full_tiles(
+        self, initial: Sequence[Value], extents: Sequence[int], full: int, lanes: int
+    ) -> Sequence[Value]:
+        """What each lane folds, of a fold whose identities are known."""
+        e, b, kinds = self.e, self.e.builder, self.kinds
+        assert kinds is not None
+        types = [x.dtype for x in initial]
+        carried = [b.constant(t, identity(k, t), (lanes,)) for k, t in zip(kinds, types)]
+        restart, group = self.restart(carried), self.group
+
+        def row(outer: Sequence[Affine], *values: Value) -> Sequence[Value]:
+            terms = self._terms(outer, lanes)
+            return fold_loop(e, full, values, terms, self.combine, restart, lanes, group=group)
+
+        chain = fold_chain(full // lanes, group, restart)
+        return nest(e, extents[:-1], carried, row, restart, chain)
+
+    def _from_first(self, extents: Sequence[int], full: int, lanes: int) -> Sequence[Value]:
+        """What each lane folds, beginning with the first tile."""
+        e, outer = self.e, extents[:-1]
+        carried = self._terms([ZERO] * len(outer), lanes)(ZERO)
+
+        def row(outer: Sequence[Affine], *values: Value, lower: int = 0) -> Sequence[Value]:
+            terms = self._terms(outer, lanes)
+            return fold_loop(e, full, values, terms, self.combine, None, lanes, lower)
+
+        ones = [1] * len(outer)
+        results = nest(e, ones, carried, lambda p, *v: row(p, *v, lower=lanes))
+        if prod(outer) == 1:
+            return results
+        # All rows but the first from their beginning.
         return e.loop(
-            full, values, lambda k, *v: step([*outer, k.plus(lane)], *v), step=lanes, lower=lower
+            prod(outer), results, lambda k, *v: row(e.indices.digits(k, outer), *v), lower=1
         )
 
-    outer = extents[:-1]
-    if kind is not None or all(n == 1 for n in outer):
-        results = nest(e, outer, carried, lambda p, *v: row(p, *v, lower=first))
-    else:
-        raise_rows = [1] * len(outer)
-        results = nest(e, raise_rows, carried, lambda p, *v: row(p, *v, lower=first))
-        # All rows but the first from their beginning.
-        results = _remaining_rows(e, outer, results, row)
-    final = _joined(e, c, kind, results, lanes)
-    e.tile = saved
-    if size % lanes:
-        final = _tail(e, c, kind, final, extents, full, elements)
-    return combined(e, c, kind, list(initial), final)
+    def _tail(self, carried: Sequence[Value], extents: Sequence[int], full: int) -> list[Value]:
+        """What is left of each row after the full tiles: in smaller tiles, then one by one."""
+        e = self.e
+        rest, begin = extents[-1] - full, full
+        values = list(carried)
+        saved = e.tile
+        while rest:
+            lanes = 1 << (rest.bit_length() - 1)
+            e.tile = (lanes,) if lanes > 1 else ()
 
+            def step(
+                position: Sequence[Affine], *v: Value, at: int = begin, lanes: int = lanes
+            ) -> Sequence[Value]:
+                if lanes == 1:
+                    return self.combine(v, self.elements([*position, constant(at)]))
+                found = self._terms(position, lanes)(constant(at))
+                return self.combine(v, self._joined(found, lanes))
 
-def _remaining_rows(
-    e: Elements, outer: Sequence[int], carried: Sequence[Value], row: Callable[..., Sequence[Value]]
-) -> Sequence[Value]:
-    """Rows of every outer position but the first, as one loop over their number."""
-    total = 1
-    for n in outer:
-        total *= n
-    return e.loop(total, carried, lambda k, *v: row(e.indices.digits(k, outer), *v), lower=1)
+            values = list(nest(e, extents[:-1], values, step, self.restart(values)))
+            begin += lanes
+            rest -= lanes
+        e.tile = saved
+        return values
 
-
-def _tail(
-    e: Elements,
-    c: Computation,
-    kind: str | None,
-    carried: Sequence[Value],
-    extents: Sequence[int],
-    full: int,
-    elements: Reader,
-) -> list[Value]:
-    """What is left of each row after the full tiles: in smaller tiles, then one by one."""
-    size = extents[-1]
-    rest = size - full
-    values = list(carried)
-    begin = full
-    saved = e.tile
-    while rest:
-        lanes = 1 << (rest.bit_length() - 1)
-        e.tile = (lanes,) if lanes > 1 else ()
-        lane = e.indices.lane(0, lanes, 1)
-
-        def step(
-            position: Sequence[Affine],
-            *v: Value,
-            at: int = begin,
-            lane: Affine = lane,
-            lanes: int = lanes,
-        ) -> Sequence[Value]:
-            found = elements([*position, lane.plus(at)])
-            if lanes > 1:
-                found = [e.builder.broadcast(x, (lanes,)) for x in found]
-                found = _joined(e, c, kind, found, lanes)
-            return combined(e, c, kind, v, found)
-
-        values = list(nest(e, extents[:-1], values, step))
-        begin += lanes
-        rest -= lanes
-    e.tile = saved
-    return values
-
-
-def _joined(
-    e: Elements, c: Computation, kind: str | None, values: Sequence[Value], lanes: int
-) -> list[Value]:
-    """The lanes folded into scalars."""
-    b = e.builder
-    if kind is not None:
-        return [b.reduce(values[0], 0, kind)]
-    parts = list(values)
-    while lanes > 1:
-        lanes //= 2
-        low = [b.slice(x, 0, 0, lanes) for x in parts]
-        high = [b.slice(x, 0, lanes, lanes) for x in parts]
-        parts = apply(e, c, [*low, *high])
-    return [b.reshape(x, ()) for x in parts]
+    def _joined(self, values: Sequence[Value], lanes: int) -> list[Value]:
+        """The lanes folded into scalars."""
+        b = self.e.builder
+        if self.kinds is not None:
+            return [b.reduce(x, 0, kind) for x, kind in zip(values, self.kinds)]
+        parts = list(values)
+        while lanes > 1:
+            lanes //= 2
+            low = [b.slice(x, 0, 0, lanes) for x in parts]
+            high = [b.slice(x, 0, lanes, lanes) for x in parts]
+            parts = apply(self.e, self.computation, [*low, *high])
+        return [b.reshape(x, ()) for x in parts]

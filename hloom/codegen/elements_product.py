@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.codegen.affine import ZERO, Affine
+from hloom.codegen.blocked_fold import sum_restart
 from hloom.codegen.elements import ELEMENT, Elements, Index
 from hloom.codegen.elements_data import both, choose, lanes_of
 from hloom.codegen.elements_fold import nest
@@ -56,7 +57,7 @@ def dot(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
     zero = e.builder.constant(of, 0, lanes_of(e, index, mask))
     if 0 in extents:
         return e.builder.convert(zero, i.shape.dtype)
-    [total] = nest(e, extents, [zero], products)
+    [total] = nest(e, extents, [zero], products, sum_restart(e, [zero]))
     return e.builder.convert(total, i.shape.dtype)
 
 
@@ -121,5 +122,5 @@ def convolution(e: Elements, i: Instruction, index: Index, mask: Value | None) -
     extents = [w.size for w in dims] + [features]
     if 0 in extents or 0 in lhs.shape.dims:
         return e.builder.convert(zero, i.shape.dtype)
-    [total] = nest(e, extents, [zero], products)
+    [total] = nest(e, extents, [zero], products, sum_restart(e, [zero]))
     return e.builder.convert(total, i.shape.dtype)

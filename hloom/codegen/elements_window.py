@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.codegen.affine import ZERO, Affine
+from hloom.codegen.blocked_fold import fold_kinds, identity, restart_of
 from hloom.codegen.elements import ELEMENT, Elements, Index, Result
 from hloom.codegen.elements_data import both, choose, within
 from hloom.codegen.elements_fold import (
     combined,
-    fold_kind,
-    identity,
     initial_values,
     lanes_of,
     nest,
@@ -25,7 +24,7 @@ def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None)
     inputs, inits = i.operands[:count], i.operands[count:]
     sizes = inputs[0].shape.dims
     dims = i.attrs.window.dimensions
-    kind = fold_kind(i.called[0]) if count == 1 else None
+    kinds = fold_kinds(i.called[0])
     initial = initial_values(e, i.called[0], inits)
     walked = [d for d, w in enumerate(dims) if w.size != 1]
 
@@ -37,13 +36,14 @@ def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None)
         wanted = both(e, mask, inside)
         found = [e.value(x, at, wanted) for x in inputs]
         if inside is None:
-            return combined(e, i.called[0], kind, values, found)
-        if kind is not None:
-            of = found[0].dtype
-            neutral = e.builder.constant(of, identity(kind, of))
-            found = [choose(e, inside, found[0], neutral)]
-            return combined(e, i.called[0], kind, values, found)
-        new = combined(e, i.called[0], kind, values, found)
+            return combined(e, i.called[0], kinds, values, found)
+        if kinds is not None:
+            blank = [
+                e.builder.constant(x.dtype, identity(k, x.dtype)) for k, x in zip(kinds, found)
+            ]
+            found = [choose(e, inside, x, y) for x, y in zip(found, blank)]
+            return combined(e, i.called[0], kinds, values, found)
+        new = combined(e, i.called[0], kinds, values, found)
         return [choose(e, inside, x, y) for x, y in zip(new, values)]
 
     if 0 in sizes:
@@ -55,7 +55,8 @@ def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None)
         def shaped(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
             return [e.builder.broadcast(x, shape) for x in step(position, *values)]
 
-        results = nest(e, [dims[d].size for d in walked], carried, shaped)
+        restart = restart_of(e, kinds, carried)
+        results = nest(e, [dims[d].size for d in walked], carried, shaped, restart)
     return tuple(results) if count > 1 else results[0]
 
 

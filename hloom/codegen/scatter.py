@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.blocked_fold import fold_kind
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import both
-from hloom.codegen.elements_fold import apply, fold_kind, nest
+from hloom.codegen.elements_fold import apply, nest
 from hloom.codegen.elements_window import window_position
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.codegen.work import step_ns

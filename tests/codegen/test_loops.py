@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.codegen.columns import column_form
+from hloom.codegen.column_form import column_form
 from hloom.codegen.crosswise import cross_form
 from hloom.codegen.cumulative import cumulative_dimension
 from hloom.codegen.tile import Body

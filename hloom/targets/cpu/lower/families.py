@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.codegen.attention import attention_kernel, body_attention
-from hloom.codegen.columns import column_form, column_kernel
+from hloom.codegen.column_form import column_form
+from hloom.codegen.columns import column_kernel
 from hloom.codegen.crosswise import cross_form, cross_kernel
 from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
 from hloom.codegen.depthwise import depthwise_kernel

@@ -1,0 +1,101 @@
+"""Which fusions are reductions of columns, that keep the fastest dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloom.codegen.elements import SIMPLE
+from hloom.codegen.elements_fold import folds_own_types
+from hloom.codegen.tile import Body, compute_bytes
+from hloom.ir.instruction import Instruction
+
+# Fewer rows are summed as well element by element.
+LEAST_ROWS = 16
+# What may stand between a reduction and a result: the element stays at its place.
+STILL = SIMPLE | {"reshape", "bitcast", "copy", "get-tuple-element"}
+
+
+@dataclass
+class ColumnForm:
+    """The reductions of a body, all over the same dimensions of equal shapes."""
+
+    reduces: list[Instruction]
+    sizes: tuple[int, ...]
+    folded: tuple[int, ...]
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """Sizes of the columns."""
+        return self.sizes[self.folded[-1] + 1 :]
+
+
+def column_form(body: Body, vector_bytes: int) -> ColumnForm | None:
+    """The body as a reduction of columns; None if it is something else."""
+    reduces = [x for x in body.instructions if x.opcode == "reduce"]
+    if not reduces:
+        return None
+    sizes, folded = reduces[0].operands[0].shape.dims, tuple(sorted(reduces[0].attrs.dimensions))
+    for x in reduces:
+        shape = x.operands[0].shape
+        if shape.dims != sizes or tuple(sorted(x.attrs.dimensions)) != folded:
+            return None
+        if not folds_own_types(x):
+            return None
+        if shape.layout is not None and not shape.layout.is_default:
+            return None
+    if any(_needs(y, set(reduces)) for x in reduces for y in x.operands):
+        return None
+    if 0 in sizes or not folded or prod(sizes[d] for d in folded) < LEAST_ROWS:
+        return None
+    form = ColumnForm(reduces, sizes, folded)
+    columns = prod(form.inner)
+    width = max(compute_bytes(y.shape.dtype) for x in reduces for y in reduce_inputs(x))
+    if columns * width < vector_bytes // 2:
+        return None
+    kept = prod(sizes) // prod(sizes[d] for d in folded)
+    known: set[Instruction] = set()
+    for root, part in body.roots:
+        shape = root.shape.subshape(part)
+        if shape.size != kept or not _stays(root, kept, known, set(reduces)):
+            return None
+        if shape.layout is not None and not shape.layout.is_default:
+            return None
+    return form
+
+
+def reduce_inputs(x: Instruction) -> Sequence[Instruction]:
+    return x.operands[: len(x.operands) // 2]
+
+
+def _stays(x: Instruction, size: int, known: set[Instruction], reduces: set[Instruction]) -> bool:
+    """Whether a value asks for the reductions at its own position only."""
+    work = [x]
+    while work:
+        x = work.pop()
+        if x in known or x in reduces:
+            continue
+        known.add(x)
+        if not _needs(x, reduces):
+            continue
+        if x.opcode not in STILL or (x.shape.is_array and x.shape.size != size):
+            return False
+        if x.opcode == "bitcast" and x.shape.dtype is not x.operands[0].shape.dtype:
+            return False
+        work += x.operands
+    return True
+
+
+def _needs(x: Instruction, reduces: set[Instruction]) -> bool:
+    """Whether a reduction is among what a value is made of."""
+    seen: set[Instruction] = set()
+    work = [x]
+    while work:
+        x = work.pop()
+        if x in reduces:
+            return True
+        if x not in seen and x.opcode != "parameter":
+            seen.add(x)
+            work += x.operands
+    return False
