@@ -25,6 +25,7 @@ from rich.table import Table
 
 import hloom
 from bench import accuracy_cases as make
+from bench import accuracy_products as product
 from bench.accuracy_cases import KINDS, Case, epsilon, wide
 
 # A ratio of errors that is called a loss: single results vary by about as much.
@@ -81,21 +82,21 @@ def sums(n: int) -> Iterator[Case]:
 
 def products(n: int) -> Iterator[Case]:
     """Products with n terms in each sum."""
-    yield make.dot("f32", 1, n, 1)
+    yield product.dot("f32", 1, n, 1)
     if n <= 1 << 20:
-        yield make.dot("f32", 4, n, 4)
-        yield make.dot("f32", 3, n, 40)
-        yield make.dot("f32", 8, n, 8, "km,nk")
-        yield make.dot("f64", 4, n, 5)
-        yield make.dot("f32", 2, n, 3, batch=3)
+        yield product.dot("f32", 4, n, 4)
+        yield product.dot("f32", 3, n, 40)
+        yield product.dot("f32", 8, n, 8, "km,nk")
+        yield product.dot("f64", 4, n, 5)
+        yield product.dot("f32", 2, n, 3, batch=3)
     if n <= 1 << 16:
-        yield make.dot("f32", 1, n, 300)
-        yield make.dot("f32", 50, n, 50)
-        yield make.dot("f32", 5, n, 120, "mk,nk")
-        yield make.dot("f32", 100, n, 96, "km,kn")
-        yield make.dot("bf16", 20, n, 20, out="f32")
-        yield make.dot("bf16", 20, n, 20)
-        yield make.dot("c64", 5, n, 6)
+        yield product.dot("f32", 1, n, 300)
+        yield product.dot("f32", 50, n, 50)
+        yield product.dot("f32", 5, n, 120, "mk,nk")
+        yield product.dot("f32", 100, n, 96, "km,kn")
+        yield product.dot("bf16", 20, n, 20, out="f32")
+        yield product.dot("bf16", 20, n, 20)
+        yield product.dot("c64", 5, n, 6)
 
 
 def other_sums(n: int) -> Iterator[Case]:
@@ -113,10 +114,10 @@ def other_sums(n: int) -> Iterator[Case]:
             yield make.segment_sum(n, 100, 16, order)
     if n <= 1 << 16:
         yield make.window_sum((n + 50, 2), 0, n)
-        yield make.convolution(n // 4 + 40, n // 4, 4, 8)
-        yield make.attention(9, n, 32)
-        yield make.weight_gradient(max(n // 1024, 1), 32, 8, 8)
-        yield make.depthwise_gradient(max(n // 1024, 1), 32, 32)
+        yield product.convolution(n // 4 + 40, n // 4, 4, 8)
+        yield product.attention(9, n, 32)
+        yield product.weight_gradient(max(n // 1024, 1), 32, 8, 8)
+        yield product.depthwise_gradient(max(n // 1024, 1), 32, 32)
 
 
 def xla_runner(text: str) -> Callable[..., list[np.ndarray]]:

@@ -333,9 +333,6 @@ class AttentionWriter(Finish):
         shape = (plan.height, self.tile_columns)
         at = tile.times(plan.height * self.out_stride).plus(j.times(plan.width))
         place = e.scalar(at)
-        before = b.load(self.out, place, shape, (self.out_stride, 1))
-        scale = b.load(self.scale, b.index(0), (shape[0], 1), (1, 1))
-        before = b.binary("multiply", before, b.broadcast(scale, shape))
         panel = j.times(self.values_packer.panel)
 
         def step(k: Affine, acc: Value) -> tuple[Value, ...]:
@@ -345,7 +342,10 @@ class AttentionWriter(Finish):
             right = b.load(self.v_panels, where, (1, shape[1]), (plan.width, 1))
             return (b.dot(acc, left, right),)
 
-        [acc] = e.loop(size, (before,), step)
+        [acc] = e.loop(size, (b.constant(F32, 0, shape),), step)
+        before = b.load(self.out, place, shape, (self.out_stride, 1))
+        scale = b.load(self.scale, b.index(0), (shape[0], 1), (1, 1))
+        acc = b.fma(before, b.broadcast(scale, shape), acc)
         b.store(self.out, place, acc, (self.out_stride, 1))
 
     # -- after the keys

@@ -4,9 +4,8 @@ A sum of n numbers one after the other loses up to n/2 units in the last place. 
 a nest: a block of `RUN` iterations begins with what changes nothing, and is joined to the sum of
 the blocks before it; where there are many blocks they are summed in blocks again. So no number goes
 through more than 1.5 `RUN` additions for each factor of `RUN` in the length, and a block costs one
-addition more. Where terms cost little an iteration takes several, and adds them pairwise first.
-(Higham 1993, The accuracy of floating point summation.) Only sums are cut: extremes and integers
-are exact, and a product of n factors rounds n times in any order.
+addition more. (Higham 1993, The accuracy of floating point summation.) Only sums are cut: extremes
+and integers are exact, and a product of n factors rounds n times in any order.
 """
 
 from __future__ import annotations
@@ -17,21 +16,14 @@ from typing import NamedTuple
 from hloom.codegen.affine import Affine
 from hloom.codegen.elements import Elements
 from hloom.ir.computation import Computation
-from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import FOLDS, Value
 from hloom.types.dtype import DType
 from hloom.types.limits import max_value, min_value
 
 # Additions in a row, after which a new block begins.
 RUN = 16
-# Terms that an iteration adds pairwise, and how many instructions may make one.
-GROUP, GROUP_COST = 4, 4
 # Multiply-adds in a row of a product whose sums fill the registers: what leaves them has a price.
 DEEP_RUN = 256
-
-
-# What costs nothing to look through.
-FREE = frozenset("parameter constant broadcast iota".split())
 
 
 class Restart(NamedTuple):
@@ -113,61 +105,6 @@ def blocked_loop(
         return e.for_(first, end, size * step, values, write)
 
     return tuple(loop(len(sizes) - 1, lower, extent if upper is None else upper, carried))
-
-
-def fold_loop(
-    e: Elements,
-    extent: int,
-    carried: Sequence[Value],
-    terms: Callable[[Affine], Sequence[Value]],
-    combine: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]],
-    restart: Restart | None,
-    step: int = 1,
-    lower: int = 0,
-    group: int = 1,
-) -> tuple[Value, ...]:
-    """A loop that combines the terms of every index with what is carried, some at a time."""
-    count = -(-(extent - lower) // step)
-    group = group_of(count, group, restart)
-    whole = lower + (count - count % group) * step
-
-    def total(k: Affine, number: int) -> Sequence[Value]:
-        if number == 1:
-            return terms(k)
-        half = number // 2
-        return combine(total(k, half), total(k.plus(half * step), number - half))
-
-    def some(k: Affine, *values: Value) -> Sequence[Value]:
-        return combine(values, total(k, group))
-
-    def single(k: Affine, *values: Value) -> Sequence[Value]:
-        return combine(values, terms(k))
-
-    values = blocked_loop(e, whole, carried, some, restart, step * group, lower)
-    return e.loop(extent, values, single, step, whole)
-
-
-def group_of(count: int, group: int, restart: Restart | None) -> int:
-    """How many terms an iteration takes, of a loop over so many."""
-    return group if restart is not None and count >= 2 * group else 1
-
-
-def fold_chain(count: int, group: int, restart: Restart | None) -> int:
-    """Additions in a row that the outermost sum of a `fold_loop` goes through."""
-    group = group_of(count, group, restart)
-    return chain_of(count // group) + count % group if restart is not None else count
-
-
-def term_group(e: Elements, inputs: Sequence[Instruction]) -> int:
-    """How many terms are added pairwise: one where a term costs more than the addition."""
-    seen: set[Instruction] = set()
-    work = list(inputs)
-    while work and len(seen) <= GROUP_COST:
-        x = work.pop()
-        if x not in seen and x not in e.sources and x.opcode not in FREE:
-            seen.add(x)
-            work += x.operands
-    return GROUP if len(seen) <= GROUP_COST else 1
 
 
 # -- folds by operations that are known

@@ -215,6 +215,12 @@ class _Columns:
         inits = [y for x in self.form.reduces for y in x.operands[len(reduce_inputs(x)) :]]
         return [e.builder.broadcast(e.value(y, ()), shape) for y in inits]
 
+    def _neutral(self, shape: tuple[int, ...]) -> list[Value]:
+        """What changes nothing in any of the sums."""
+        types = [y.shape.dtype for x in self.form.reduces for y in reduce_inputs(x)]
+        pairs = zip(self._kinds() or [], types)
+        return [self.frame.builder.constant(t, neutral(k, t), shape) for k, t in pairs]
+
     def _in_registers(self, start: Affine, size: int) -> None:
         e = self.e
         pieces = self._pieces(size)
@@ -277,17 +283,10 @@ class _Columns:
             tiles(lambda columns, k: keep(k, self._fold(rows, columns, kept(k, scratch[-1]))))
             return ()
 
-        kinds = self._kinds()
-
-        def begin() -> Sequence[Value]:
-            assert kinds is not None
-            types = [y.shape.dtype for y in inputs]
-            return fill(
-                lambda tile: [b.constant(t, neutral(k, t), tile) for k, t in zip(kinds, types)]
-            )
+        known = self._kinds()
+        kinds = known or []
 
         def join(_: Sequence[Value], __: Sequence[Value]) -> Sequence[Value]:
-            assert kinds is not None
             block = scratch.pop()
 
             def add(columns: list[Affine], k: Affine) -> None:
@@ -298,8 +297,8 @@ class _Columns:
             return ()
 
         fill(self._initial)
-        is_cut = gains(kinds, [y.shape.dtype for y in inputs])
-        restart = Restart(begin, join) if is_cut else None
+        is_cut = gains(known, [y.shape.dtype for y in inputs])
+        restart = Restart(lambda: fill(self._neutral), join) if is_cut else None
         self._stream((), step, restart)
         tiles(lambda columns, k: self._finish(columns, kept(k, scratch[-1])))
 

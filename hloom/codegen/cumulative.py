@@ -13,6 +13,7 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.blocked_fold import (
+    RUN,
     block_sizes,
     fold_kind,
     fold_kinds,
@@ -26,6 +27,8 @@ from hloom.kernel.kernel import Value
 
 # Vectors of the machine in a tile that lies across the scanned dimension.
 ACROSS_VECTORS = 4
+# Totals of tiles that are carried in a row, before they are joined to those before them.
+ALONG_RUN = 32
 
 Totals = Sequence[Value] | None
 
@@ -129,13 +132,14 @@ class _Cumulative:
         carried: Sequence[Value],
         body: Callable[..., Sequence[Value]],
         step: int = 1,
+        run: int = RUN,
     ) -> Sequence[Value]:
         """A loop that carries totals, in blocks: `body(k, base, *totals)` gets what was folded
         before the block it stands in, and folds on within the block."""
         e, b = self.frame.elements, self.frame.builder
         restart = restart_of(e, self.kinds, carried)
         count = extent // step
-        sizes = block_sizes(count) if restart is not None else []
+        sizes = block_sizes(count, run=run) if restart is not None else []
 
         def level(
             number: int, first: Value | int, end: Value | int, base: Totals, values: Sequence[Value]
@@ -189,7 +193,7 @@ class _Cumulative:
             start = k.times(-1).plus(length - lanes) if self.reverse else k
             return [tile(start, lanes, base, values[0])]
 
-        [carry] = self._walk(full, [carry], step, lanes)
+        [carry] = self._walk(full, [carry], step, lanes, ALONG_RUN)
         done, rest = full, length - full
         while rest:
             lanes = 1 << (rest.bit_length() - 1)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.blocked_fold import blocked_loop, sum_restart
 from hloom.codegen.depthwise_shape import Blocks, Geometry, is_gradient
 from hloom.codegen.elements import Elements
 from hloom.codegen.elements_product import accumulator_type, multiply_add
@@ -24,6 +25,8 @@ from hloom.kernel.kernel import Value
 
 # Neighbouring results computed together.
 NEIGHBOURS = 4
+# Results of a line whose gradients are summed in a row.
+LINE_RUN = 64
 
 
 def depthwise_kernel(body: Body, i: Instruction, g: Geometry, vector_bytes: int) -> Emitted:
@@ -337,7 +340,8 @@ class GradientWriter(DepthwiseWriter):
         def at_total(k: int) -> Value:
             return e.scalar(v.plus(k * vectors).times(lanes))
 
-        sums = [b.load(totals, at_total(k), (lanes,), (1,)) for k in range(taps)]
+        sums = [b.constant(self.of, 0, (lanes,)) for _ in range(taps)]
+        restart = sum_restart(e, sums)
 
         def line(r: Affine, *carried: Value) -> tuple[Value, ...]:
             start = r.plus(row.times(-1)).times(g.stride[0] * g.columns)
@@ -355,11 +359,19 @@ class GradientWriter(DepthwiseWriter):
                     found.append(multiply_add(e, value, factor, total))
                 return tuple(found)
 
-            return e.loop(g.out[1], carried, one)
+            return blocked_loop(e, g.out[1], carried, one, restart, run=LINE_RUN)
 
         def write(k: Value, *carried: Value) -> tuple[Value, ...]:
             return line(e.indices.scalar(k, 0, g.out[0] - 1), *carried)
 
-        found = e.for_(e.scalar(row), e.scalar(end), 1, sums, write)
+        lines = max(1, 2 * LINE_RUN // g.out[1])
+
+        def block(k: Value, *carried: Value) -> tuple[Value, ...]:
+            last = b.binary("minimum", b.binary("add", k, b.index(lines)), e.scalar(end))
+            found = e.for_(k, last, 1, sums, write)
+            return tuple([b.binary("add", x, y) for x, y in zip(carried, found)])
+
+        found = e.for_(e.scalar(row), e.scalar(end), lines, sums, block)
         for k, x in enumerate(found):
-            b.store(totals, at_total(k), x, (1,))
+            before = b.load(totals, at_total(k), (lanes,), (1,))
+            b.store(totals, at_total(k), b.binary("add", before, x), (1,))

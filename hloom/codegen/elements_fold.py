@@ -18,12 +18,9 @@ from hloom.codegen.blocked_fold import (
     Restart,
     blocked_loop,
     chain_of,
-    fold_chain,
     fold_kinds,
-    fold_loop,
     identity,
     restart_of,
-    term_group,
 )
 from hloom.codegen.elements import ELEMENT, SIMPLE, Elements, Index, Result, strides_of
 from hloom.codegen.elements_data import lanes_of
@@ -121,13 +118,13 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
     elif folded and not any(x.axes for x in index) and mask is None:
         groups = _merged(inputs[0], order)
         extents = [prod(sizes[d] for d in group) for group in groups]
-        fold = _Fold(e, i.called[0], kinds, term_group(e, inputs), elements)
+        fold = _Fold(e, i.called[0], kinds, elements)
         results = fold.row(initial, extents)
     else:
         groups = [[d] for d in order]
         extents = [sizes[d] for d in order]
         shape = lanes_of(e, index, mask)
-        fold = _Fold(e, i.called[0], kinds, term_group(e, inputs), elements)
+        fold = _Fold(e, i.called[0], kinds, elements)
         results = fold.tiles(initial, extents, shape)
     return tuple(results) if count > 1 else results[0]
 
@@ -224,13 +221,11 @@ class _Fold:
         e: Elements,
         computation: Computation,
         kinds: list[str] | None,
-        group: int,
         elements: Reader,
     ) -> None:
         self.e = e
         self.computation = computation
         self.kinds = kinds
-        self.group = group
         self.elements = elements
 
     def combine(self, x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
@@ -245,23 +240,11 @@ class _Fold:
         """Fold element by element, in all lanes at once."""
         e, b = self.e, self.e.builder
         carried = [b.broadcast(x, shape) for x in initial]
-        if not extents:
-            return self.combine(carried, [b.broadcast(x, shape) for x in self.elements([])])
-        restart = self.restart(carried)
 
-        def line(outer: Sequence[Affine], *values: Value) -> Sequence[Value]:
-            def terms(k: Affine) -> list[Value]:
-                return [b.broadcast(x, shape) for x in self.elements([*outer, k])]
+        def step(position: Sequence[Affine], *values: Value) -> Sequence[Value]:
+            return self.combine(values, [b.broadcast(x, shape) for x in self.elements(position)])
 
-            if extents[-1] <= UNROLL:
-                for n in range(extents[-1]):
-                    values = tuple(self.combine(values, terms(constant(n))))
-                return values
-            group = self.group
-            return fold_loop(e, extents[-1], values, terms, self.combine, restart, group=group)
-
-        chain = fold_chain(extents[-1], self.group, restart)
-        return list(nest(e, extents[:-1], carried, line, restart, chain))
+        return list(nest(e, extents, carried, step, self.restart(carried)))
 
     def row(self, initial: Sequence[Value], extents: Sequence[int]) -> list[Value]:
         """Fold to scalars, with lanes along the fastest folded dimension."""
@@ -285,13 +268,15 @@ class _Fold:
             final = self._tail(final, extents, full)
         return self.combine(list(initial), final)
 
-    def _terms(self, outer: Sequence[Affine], lanes: int) -> Callable[[Affine], list[Value]]:
-        """The terms of a tile of so many lanes that begins at an index of the last dimension."""
+    def _line(self, outer: Sequence[Affine], lanes: int) -> Callable[..., Sequence[Value]]:
+        """The body of a loop along the last dimension, which folds a tile of so many lanes."""
+        return lambda k, *values: self.combine(values, self._terms(outer, k, lanes))
+
+    def _terms(self, outer: Sequence[Affine], k: Affine, lanes: int) -> list[Value]:
+        """The terms of a tile of so many lanes that begins at k in the last dimension."""
         e = self.e
-        lane = e.indices.lane(0, lanes, 1)
-        return lambda k: [
-            e.builder.broadcast(x, (lanes,)) for x in self.elements([*outer, k.plus(lane)])
-        ]
+        here = [*outer, k.plus(e.indices.lane(0, lanes, 1))]
+        return [e.builder.broadcast(x, (lanes,)) for x in self.elements(here)]
 
     def _full_tiles(
         self, initial: Sequence[Value], extents: Sequence[int], full: int, lanes: int
@@ -301,23 +286,21 @@ class _Fold:
         assert kinds is not None
         types = [x.dtype for x in initial]
         carried = [b.constant(t, identity(k, t), (lanes,)) for k, t in zip(kinds, types)]
-        restart, group = self.restart(carried), self.group
+        restart = self.restart(carried)
 
         def row(outer: Sequence[Affine], *values: Value) -> Sequence[Value]:
-            terms = self._terms(outer, lanes)
-            return fold_loop(e, full, values, terms, self.combine, restart, lanes, group=group)
+            return blocked_loop(e, full, values, self._line(outer, lanes), restart, lanes)
 
-        chain = fold_chain(full // lanes, group, restart)
+        chain = chain_of(full // lanes) if restart else 1
         return nest(e, extents[:-1], carried, row, restart, chain)
 
     def _from_first(self, extents: Sequence[int], full: int, lanes: int) -> Sequence[Value]:
         """What each lane folds, beginning with the first tile."""
         e, outer = self.e, extents[:-1]
-        carried = self._terms([ZERO] * len(outer), lanes)(ZERO)
+        carried = self._terms([ZERO] * len(outer), ZERO, lanes)
 
         def row(outer: Sequence[Affine], *values: Value, lower: int = 0) -> Sequence[Value]:
-            terms = self._terms(outer, lanes)
-            return fold_loop(e, full, values, terms, self.combine, None, lanes, lower)
+            return e.loop(full, values, self._line(outer, lanes), lanes, lower)
 
         ones = [1] * len(outer)
         results = nest(e, ones, carried, lambda p, *v: row(p, *v, lower=lanes))
@@ -343,7 +326,7 @@ class _Fold:
             ) -> Sequence[Value]:
                 if lanes == 1:
                     return self.combine(v, self.elements([*position, constant(at)]))
-                found = self._terms(position, lanes)(constant(at))
+                found = self._terms(position, constant(at), lanes)
                 return self.combine(v, self._joined(found, lanes))
 
             values = list(nest(e, extents[:-1], values, step, self.restart(values)))

@@ -2,8 +2,9 @@
 
 A step of the grid owns some panels of columns and some tiles of rows. It packs its part of B into
 panels that stay in the second-level cache, packs a few rows of A at a time unless they can be read
-where they stand, and keeps a tile of C in registers for the whole depth. What follows the product
-(bias, activation, residual) is computed on the tile row by row before it is stored.
+where they stand, and keeps a tile of C in registers for the whole depth, summed in blocks
+(`blocked_fold.py`). What follows the product (bias, activation, residual) is computed on the tile
+row by row before it is stored.
 
 There is one piece of code for all tiles: where rows or columns do not divide, the last tile is
 moved back so that it ends with the matrix, and only what no other tile has is stored (a tile
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.blocked_fold import DEEP_RUN, blocked_loop, sum_restart
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import followed, way
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
@@ -197,9 +199,10 @@ class PackedWriter(ProductFinish):
 
                 def one(number: Affine) -> None:
                     at = e.scalar(place(t, number))
-                    acc = b.load(partial, at, (plan.height, plan.width), (plan.width, 1))
-                    acc = self._multiply(acc, a, panels, number, k)
-                    b.store(partial, at, acc, (plan.width, 1))
+                    shape, strides = (plan.height, plan.width), (plan.width, 1)
+                    acc = self._multiply(b.constant(p.of, 0, shape), a, panels, number, k)
+                    acc = b.binary("add", b.load(partial, at, shape, strides), acc)
+                    b.store(partial, at, acc, strides)
 
                 self.packer.each(ZERO, count, 1, one)
 
@@ -247,15 +250,17 @@ class PackedWriter(ProductFinish):
             right = b.load(panels, where, (1, width), (width, 1))
             return b.dot(total, left, right)
 
-        length = k.length
-        if length.is_constant:
-            [acc] = e.loop(length.const, (acc,), lambda x, total: (step(x, total),))
-            return acc
+        def body(x: Affine, total: Value) -> tuple[Value, ...]:
+            return (step(x, total),)
 
-        def write(x: Value, total: Value) -> tuple[Value, ...]:
-            return (step(e.indices.scalar(x, 0, self.packer.depth - 1), total),)
-
-        [acc] = e.for_(0, e.scalar(length), 1, (acc,), write)
+        length, restart = k.length, sum_restart(e, [acc])
+        depth = length.const if length.is_constant else self.packer.depth
+        upper = None if length.is_constant else e.scalar(length)
+        # A product of complex numbers is added in two steps.
+        chain = 2 if acc.dtype.is_complex else 1
+        [acc] = blocked_loop(
+            e, depth, (acc,), body, restart, chain=chain, run=DEEP_RUN, upper=upper
+        )
         return acc
 
     # -- what follows

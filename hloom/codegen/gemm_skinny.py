@@ -10,6 +10,15 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
+from hloom.codegen.blocked_fold import (
+    DEEP_RUN,
+    Restart,
+    block_sizes,
+    blocked_loop,
+    chain_of,
+    rounds,
+    sum_restart,
+)
 from hloom.codegen.gemm import ProductFinish
 from hloom.codegen.gemm_pack import Packer
 from hloom.codegen.gemm_plan import Plan
@@ -19,6 +28,10 @@ from hloom.kernel.kernel import Value
 
 # How many rows of B are read side by side.
 DEEP = 8
+# Vectors along K that are summed in a row, for many sums and for few.
+ALONG_RUN, ALONG_FEW_RUN, FEW_SUMS = 64, 16, 4
+# The most memory for sums: where it is not enough for blocks of K, all are summed in a row.
+MOST_SUMS_BYTES = 512 * 1024
 
 
 class SkinnyWriter(ProductFinish):
@@ -66,7 +79,9 @@ class SkinnyWriter(ProductFinish):
         height = plan.height
         # Each tile has sums of its own, also of rows that another tile has too.
         size = -(-p.rows // height) * height * plan.width
-        sums = b.alloc(p.of, plan.panels * size)
+        total = plan.panels * size
+        # What is being summed, and what it will be joined to.
+        sums = [b.alloc(p.of, total)]
         depth = p.depth
         deep = min(DEEP, depth)
 
@@ -80,7 +95,7 @@ class SkinnyWriter(ProductFinish):
 
                 def rows(m: Affine, skipped: Affine) -> None:
                     at = e.scalar(base.plus(m.plus(skipped).times(plan.width)))
-                    acc = b.load(sums, at, shape, (plan.width, 1))
+                    acc = b.load(sums[-1], at, shape, (plan.width, 1))
                     e.tile = shape
                     row = m.plus(e.indices.lane(0, height, 2))
                     column = n.plus(e.indices.lane(1, width, 2))
@@ -88,22 +103,18 @@ class SkinnyWriter(ProductFinish):
                         left = b.broadcast(p.a(e, self.batch, row, digit), (height, 1))
                         right = b.broadcast(p.b(e, self.batch, column, digit), (1, width))
                         acc = b.dot(acc, left, right)
-                    b.store(sums, at, acc, (plan.width, 1))
+                    b.store(sums[-1], at, acc, (plan.width, 1))
 
                 self._rows(rows)
 
             self.packer.each(first, end, 1, tile)
 
-        e.tile = (plan.width,)
-        zero = b.constant(p.of, 0, e.tile)
-        self.packer.each(
-            ZERO,
-            constant(plan.panels * size),
-            plan.width,
-            lambda k: b.store(sums, e.scalar(k), zero, (1,)),
-        )
+        self._clear(sums[-1], total)
         whole = depth - depth % deep
-        e.loop(whole, (), lambda k: (some(k, deep), ())[1], step=deep)
+        restart = self._restart(sums, total)
+        blocked_loop(
+            e, whole, (), lambda k: (some(k, deep), ())[1], restart, deep, chain=deep, run=DEEP_RUN
+        )
         e.loop(depth, (), lambda k: (some(k, 1), ())[1], lower=whole)
 
         def finish(t: Affine) -> None:
@@ -114,11 +125,45 @@ class SkinnyWriter(ProductFinish):
                 # Row m of the result is row `skipped` of the sums of this tile of rows.
                 at = base.plus(skipped.times(plan.width))
                 low, high = m.plus(skipped), m.plus(height)
-                self._store(sums, at, plan.width, low, high, t, n, width)
+                self._store(sums[-1], at, plan.width, low, high, t, n, width)
 
             self._rows(rows)
 
         self.packer.each(first, end, 1, finish)
+
+    def _clear(self, sums: Value, count: int) -> None:
+        """Begin sums that lie in memory."""
+        width = self.plan.width
+        zero = self.b.constant(self.p.of, 0, (width,))
+        self.packer.each(
+            ZERO, constant(count), width, lambda k: self.b.store(sums, self.e.scalar(k), zero, (1,))
+        )
+
+    def _restart(self, sums: list[Value], count: int) -> Restart | None:
+        """How sums in memory are cut in blocks: those of a block lie in a memory of their own."""
+        p, b, e, width = self.p, self.b, self.e, self.plan.width
+        levels = 1 + len(block_sizes(p.depth // DEEP, DEEP, DEEP_RUN))
+        if levels * count * p.of.size_bytes > MOST_SUMS_BYTES or not rounds("add", p.of):
+            return None
+
+        def begin() -> Sequence[Value]:
+            with b.at(0):
+                sums.append(b.alloc(p.of, count))
+            self._clear(sums[-1], count)
+            return ()
+
+        def join(_: Sequence[Value], __: Sequence[Value]) -> Sequence[Value]:
+            block = sums.pop()
+
+            def add(k: Affine) -> None:
+                at = e.scalar(k)
+                x, y = [b.load(s, at, (width,), (1,)) for s in (sums[-1], block)]
+                b.store(sums[-1], at, b.binary("add", x, y), (1,))
+
+            self.packer.each(ZERO, constant(count), width, add)
+            return ()
+
+        return Restart(begin, join)
 
     def _store(
         self,
@@ -198,11 +243,17 @@ class SkinnyWriter(ProductFinish):
             return found
 
         full = inner - inner % lanes
+        restart = sum_restart(e, sums)
+        run = ALONG_FEW_RUN if self.plan.height * width <= FEW_SUMS else ALONG_RUN
 
         def rows(o: Affine, *totals: Value) -> Sequence[Value]:
-            return e.loop(full, totals, lambda k, *x: step(o, k, lanes, x), step=lanes)
+            def tile(k: Affine, *x: Value) -> Sequence[Value]:
+                return step(o, k, lanes, x)
 
-        sums = list(e.loop(outer, sums, rows))
+            return blocked_loop(e, full, totals, tile, restart, lanes, run=run)
+
+        chain = chain_of(full // lanes, run=run)
+        sums = list(blocked_loop(e, outer, sums, rows, restart, chain=chain, run=run))
         results = [b.reduce(x, 1, "add") for x in sums]
         if full == inner:
             return results
@@ -212,4 +263,5 @@ class SkinnyWriter(ProductFinish):
             found = step(o, constant(full), inner - full, zero)
             return [b.binary("add", x, b.reduce(y, 1, "add")) for x, y in zip(totals, found)]
 
-        return list(e.loop(outer, results, tails))
+        restart = sum_restart(e, results)
+        return list(blocked_loop(e, outer, results, tails, restart, run=run))

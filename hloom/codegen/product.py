@@ -157,7 +157,7 @@ class _Side:
         if self.array.shape.dims[self.contracted] == 1 and free == "m":
             return "k"
         if self.size == 1:
-            return free if free == "n" else "k"
+            return "k"
         return free if fastest(self.array, leaves) == self.free else "k"
 
     def direct(self, sizes: list[int], of: DType) -> Direct | None:
