@@ -44,13 +44,14 @@ class OptionsCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words, rest = [], []
+        own = {name for p in self.params for name in p.opts}
         for k, word in enumerate(args):
             if word == "--":
                 rest += args[k:]
                 break
             name = word[2:].partition("=")[0] if word.startswith("--") else ""
-            # No command's own option has an underscore; a misspelt one of the compiler's says so.
-            known = name in api.OPTIONS or "_" in name
+            # A misspelt option of the compiler's has an underscore, of the command's few have.
+            known = name in api.OPTIONS or ("_" in name and f"--{name}" not in own)
             (words if known else rest).append(word)
         ctx.meta[OPTION_WORDS] = words
         return super().parse_args(ctx, rest)
