@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from math import gcd
 from typing import NamedTuple
 
-from hloom.kernel.kernel import Block, Kernel, Op, Value
+from hloom.kernel.kernel import Block, Kernel, Op, Value, ops_of
 from hloom.kernel.proof.linear import (
     Linear,
     Narrowed,
@@ -61,6 +61,7 @@ class Bounds:
         self.loops: list[Symbol] = []
         self.unproved: list[Unproved] = []
         self.stores: list[Access] = []
+        self.asked = indexing_ops(kernel.body)
 
     def run(self) -> None:
         """Prove every access of the kernel."""
@@ -73,7 +74,7 @@ class Bounds:
             opcode = op.opcode
             if opcode in MASK_OPERAND:
                 self.access(op)
-                if opcode == "load":
+                if op in self.asked and opcode == "load":
                     ranges.visit(op)
             elif opcode == "for":
                 self.for_(op)
@@ -83,7 +84,7 @@ class Bounds:
                 self.while_(op)
             elif opcode == "alloc":
                 self.sizes[op.results[0]] = op.attrs["size"]
-            elif opcode != "yield":
+            elif op in self.asked:
                 ranges.visit(op)
 
     # -- accesses
@@ -197,6 +198,31 @@ class Bounds:
             narrowed.undo()
             del self.scope[saved:]
             self.ranges.divisions, self.always = divisions, before
+
+
+def indexing_ops(body: Block) -> set[Op]:
+    """The ops from which offsets, masks, bounds of loops and conditions are computed: about a
+    third of a kernel's, and few of one that computes random bits."""
+    todo: list[Value] = []
+    for op in ops_of(body):
+        opcode = op.opcode
+        at = MASK_OPERAND.get(opcode)
+        if at is not None:
+            todo += op.operands[1:2]
+            todo += op.operands[at : at + 1]
+        elif opcode == "for":
+            todo += op.operands[:2]
+        elif opcode == "if":
+            todo += op.operands
+    found: set[Op] = set()
+    while todo:
+        op = todo.pop().op
+        if op is not None and op not in found:
+            found.add(op)
+            # Of what stands in memory or was carried by a loop, no more is known.
+            if not op.blocks and op.opcode != "gather":
+                todo += op.operands[1:2] if op.opcode == "load" else op.operands
+    return found
 
 
 def beyond(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
