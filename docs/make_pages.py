@@ -307,6 +307,8 @@ OTHER_RULES = {
     "mlir-control": "What is written as StableHLO is ordered by its data alone.",
     "mlir-op": "An operation of MLIR is one of StableHLO, CHLO or Shardy, and can be read.",
     "mlir-type": "A type of MLIR has a counterpart in HLO.",
+    "kernel-unproved": "A kernel is proved to stay inside its buffers, and to write all of its "
+    "outputs, each element in one step. What is not is hloom's fault: please report it.",
     "multi-device": "Nothing in a program that is compiled has to do with other devices.",
     "name": "A word of the language is no name.",
     "native-build": "The native runtime compiles: there is a C++20 compiler for it.",

@@ -25,6 +25,8 @@ from hloom.kernel.proof.linear import (
 )
 from hloom.kernel.proof.ranges import Ranges
 
+MOST_SPLITS = 2
+"""Selects in the bounds of one loop that are taken apart."""
 MASK_OPERAND = {"load": 2, "gather": 2, "store": 3, "scatter": 3}
 
 
@@ -122,8 +124,29 @@ class Bounds:
     # -- blocks
 
     def for_(self, op: Op) -> None:
+        lower, upper = [self.ranges.linear(x) for x in op.operands[:2]]
+        self.loop(op, lower, upper, MOST_SPLITS)
+
+    def loop(self, op: Op, lower: Linear, upper: Linear, splits: int) -> None:
+        """A loop; one that begins or ends where a select says is looked at for each choice."""
+        ends = [s for s in (*lower.terms, *upper.terms) if s.origin[:1] == ("select",)]
+        if not ends or not splits:
+            self.range_of(op, lower, upper)
+            return
+        s = ends[0]
+        _, truth, *values = s.origin
+        for facts, exact, value in zip(truth[:2], truth.exact, values):
+            change = value.plus(Linear(0, {s: -1}))
+            low, high = [x.plus(change, x.terms.get(s, 0)) for x in (lower, upper)]
+            with self.inside(facts, exact) as possible:
+                if possible:
+                    self.loop(op, low, high, splits - 1)
+
+    def range_of(self, op: Op, lower: Linear, upper: Linear) -> None:
+        """A loop over all numbers between two."""
         ranges, block, step = self.ranges, op.blocks[0], op.attrs["step"]
-        lower, upper = ranges.linear(op.operands[0]), ranges.linear(op.operands[1])
+        if at_least_zero(lower.plus(upper, -1), self.scope):
+            return  # never entered
         rest, modulus = lower.residue()
         modulus = gcd(modulus, step)
         low, high = least(lower, self.scope), greatest(upper, self.scope) - 1

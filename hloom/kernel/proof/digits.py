@@ -7,10 +7,10 @@ of which it is simple: `min(a * (t + 1), n)` is `n` in the last block, and not i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from hloom.kernel.proof.linear import Linear, Symbol
 from hloom.kernel.proof.parts import Part, dividends, is_data, part_of
@@ -31,7 +31,9 @@ class Demand(NamedTuple):
 
     grid: set[Symbol]
     everywhere: bool
-    fixed: bool = False
+    fixed: bool
+    places: Callable[[Linear, Demand], list[Box]]
+    """The boxes of a number itself, in all cases."""
     loops: frozenset[Symbol] = frozenset()
 
 
@@ -146,6 +148,9 @@ class Form:
                 fact = _with_run(fact, part, run)
             if fact.least() >= 0:
                 continue
+            if not fact.terms:  # which never holds
+                self.digits.append(Digit(1, 0))
+                return offset
             scale = gcd(*fact.terms.values())
             sign = 1 if next(iter(fact.terms.values()), 1) > 0 else -1
             part = Linear(0, {s: sign * c // scale for s, c in fact.terms.items()})
@@ -280,7 +285,7 @@ class Form:
             if by < last or by % last or (of is not None and count % (by * of) and not first):
                 raise Unresolved(f"digits of {base} that are not independent")
             if of is None and count % by and not first:
-                raise Unresolved(f"{count} numbers in digits of {by}")
+                self.split_at(base, count // by * by * step, count)
             if axes and by != last:
                 axes = set()
             first = False
@@ -291,6 +296,14 @@ class Form:
         if last == count:
             self.axes |= axes
 
+    def split_at(self, base: Any, at: int, count: int) -> NoReturn:
+        """Look at the numbers before one, which fill their digits, and the others apart."""
+        if not isinstance(base, Symbol) or not at:
+            raise Unresolved(f"digits of {base}, which has {count} values")
+        below = Linear(at - 1, {base: -1})
+        above = Linear(-at, {base: 1})
+        raise InCases([([below], None, below), ([above], None, above)])
+
     def number(
         self, base: Any, parts: list[tuple[Part, Symbol, int]]
     ) -> tuple[int, int, set[Symbol]]:
@@ -300,6 +313,10 @@ class Form:
             low, count = base.low, base.count
             if not any(base in fact.terms for fact in self.facts):
                 low, count = base.all  # what its digits are known to be bounded it
+            # Remainders are the same from any multiple of what they are remainders of.
+            periods = [p.by * p.of if p.of is not None else 0 for p, _, _ in parts]
+            if low and all(periods) and not low % max(periods):
+                low = 0
             if low or kind not in ("grid", "lane", "loop"):
                 raise Unresolved(f"digits of {base}")
             return count, base.step, {base} & self.demand.grid
@@ -307,19 +324,26 @@ class Form:
             dividend = Linear(0, {base: 1})
         else:
             dividend = next(p for p in dividends(parts[0][1]) if p.key() == base)
-        inner = Form(self.demand, self.exchanged)
         told = {s for fact in self.facts for s in fact.terms}
+        everywhere, grid = self.demand.everywhere, self.demand.grid.intersection(_within(dividend))
         with _as_made(dividend, told):
-            split = inner.expand(dividend, [])
-        if split is not None:
-            raise InCases(split)
-        if inner.shift:
-            raise Unresolved(f"digits of {dividend}")
-        count = inner.const + sum(d.stride * (d.count - 1) for d in inner.digits) + 1
-        is_exact = self.demand.everywhere
-        if is_exact and not covers([Box.of(inner.const, inner.digits)], count):
+            boxes = self.demand.places(dividend, self.demand._replace(grid=grid))
+        count = max((b.start + b.extent for b in boxes), default=0)
+        if everywhere and not covers(boxes, count):
             raise Unresolved(f"digits of {dividend}, which leaves numbers out")
-        return count, 1, inner.axes
+        return count, 1, grid if everywhere or covers(boxes, count, False) else set()
+
+
+def _within(x: Linear) -> set[Symbol]:
+    """The symbols of a sum, and those that its loops, minima and quotients are made of."""
+    found: set[Symbol] = set()
+    todo = list(x.terms)
+    while todo:
+        s = todo.pop()
+        if s not in found:
+            found.add(s)
+            todo += [t for y in s.origin if isinstance(y, Linear) for t in y.terms]
+    return found
 
 
 @contextmanager

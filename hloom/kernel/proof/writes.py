@@ -81,11 +81,20 @@ MOST_CASES = 200
 """Cases of one store that are looked at."""
 
 
+def boxes_of(x: Linear, demand: Demand) -> list[Box]:
+    """The values of a number, as the places that it would write."""
+    resolver = Resolver(demand.grid, demand.everywhere, demand.fixed)
+    resolver.case(x, [], {})
+    if any(resolver.shifts):
+        raise Unresolved(f"digits of {x}, which data moves")
+    return resolver.boxes
+
+
 class Resolver:
     """The places that stores write, as boxes; `shifts` are the sums of data that move them."""
 
     def __init__(self, grid: set[Symbol], everywhere: bool, fixed: bool = False) -> None:
-        self.demand = Demand(grid, everywhere, fixed)
+        self.demand = Demand(grid, everywhere, fixed, boxes_of)
         self.boxes: list[Box] = []
         self.shifts: set[frozenset[Any]] = set()
         self.cases = 0
