@@ -138,7 +138,7 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
     (
         "strict_compilation",
         False,
-        "a fault of the compiler is raised as it is, not gone around; HLOOM_STRICT=1 says the same",
+        "faults of the compiler are raised, not gone around (HLOOM_STRICT=1)",
     ),
     ("syntax_sugar_async_ops", False, "dumps use the short form for async ops"),
     (
