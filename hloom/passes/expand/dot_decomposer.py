@@ -112,10 +112,8 @@ def canonical_dot(
 ) -> Instruction:
     """The dot of `x` and `y` under the dimension numbers of `attrs` in canonical form, with the
     shape of `dot`."""
-    x_type, y_type, of = x.shape.dtype, y.shape.dtype, dot.shape
-    operands, result = product_types(x_type, y_type, of.dtype)
-    # An algorithm names the types of operands: it makes no sense of converted ones.
-    same = operands is x_type and operands is y_type and result is of.dtype
+    of = dot.shape
+    operands, result = product_types(x.shape.dtype, y.shape.dtype, of.dtype)
     x, y = b.converted(x, operands), b.converted(y, operands)
     left = _Side(x, tuple(attrs.lhs_batch_dims), tuple(attrs.lhs_contracting_dims))
     right = _Side(y, tuple(attrs.rhs_batch_dims), tuple(attrs.rhs_contracting_dims))
@@ -134,7 +132,7 @@ def canonical_dot(
         lhs_contracting_dims=(lhs_k,),
         rhs_contracting_dims=(rhs_k,),
         operand_precision=attrs.operand_precision,
-        algorithm=attrs.algorithm if same and hasattr(attrs, "algorithm") else None,
+        algorithm=attrs.algorithm,
     )
     made.backend_config = dot.backend_config
     return b.converted(b.reshaped(made, of.dims), of.dtype)

@@ -22,6 +22,7 @@ from hloom.passes.expand.defuser import Defuser
 from hloom.passes.expand.degenerate_collective_elimination import (
     DegenerateCollectiveElimination,
 )
+from hloom.passes.expand.dot_algorithm_rewriter import DotAlgorithmRewriter
 from hloom.passes.expand.dot_decomposer import DotDecomposer
 from hloom.passes.expand.dynamic_padder import DynamicPadder
 from hloom.passes.expand.linalg_upcaster import LinalgUpcaster
@@ -68,6 +69,7 @@ EXPANSION: tuple[Pass, ...] = (
     ScanExpander(),  # leaves calls in its loops
     RaggedDotExpander(),  # leaves dots, converts and loops
     ScaledDotExpander(),
+    DotAlgorithmRewriter(),  # leaves converts, so before dots are simplified or folded
     BatchNormExpander(),
     LinalgUpcaster(),
     RngExpander(),  # with the bits of Philox, written out at once

@@ -59,6 +59,7 @@ class ScaledDotExpander(Expander):
             lhs_contracting_dims=a.lhs_contracting_dims,
             rhs_contracting_dims=a.rhs_contracting_dims,
             operand_precision=a.operand_precision,
+            algorithm=a.algorithm,
         )
         made.backend_config = i.backend_config
         return made
