@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from bench.corpus import CORPUS
 from bench.measure import Contestants, contest, rate, seconds
 from bench.synthetic import chain_text, module_text
 
 SMALL, LARGE = 10_000, 100_000
-CORPUS = Path("/work/shared/corpus")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FOUR_MB = 4_000_000
 

@@ -24,7 +24,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-CORPUS = Path("/work/shared/corpus/cpu")
+from bench.corpus import CORPUS
+
+PROGRAMS = CORPUS / "cpu"
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -46,7 +48,7 @@ def programs(words: list[str]) -> list[Path]:
     words = [w for w in words if Path(w) not in files]
     if files and not words:
         return files
-    known = sorted(CORPUS.glob("*.hlo")) if CORPUS.exists() else sorted(EXAMPLES.glob("*.hlo"))
+    known = sorted(PROGRAMS.glob("*.hlo")) if PROGRAMS.exists() else sorted(EXAMPLES.glob("*.hlo"))
     return files + [p for p in known if not words or any(w in p.name for w in words)]
 
 

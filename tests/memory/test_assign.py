@@ -1,17 +1,17 @@
 """Buffer assignment: programs run in simulated memory as their places say."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench import corpus
 from hloom.ir.text import parse_module
 from hloom.memory.assign import AssignOptions, assign_buffers
 from tests.memory.drawn_modules import Drawn
 from tests.memory.placed import placed, run_both
 
-CORPUS = Path("/work/shared/corpus/cpu")
+CORPUS = corpus.CORPUS / "cpu"
 SMALL = "dlrm_keras_jax_f32_test_step dynamic_slice_loop_1x2048x768_bf16 argsort_axis_1024x512_bf16"
 LARGE = "dlrm_keras_jax_f32_train_step mobilenet_v2 resnet50_keras_jax_f32"
 

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("jaxlib", reason="StableHLO is written with jaxlib")
 
 import hloom
+from bench import corpus
 from hloom.base.diagnostics import HloError
 from hloom.interp import draw_instance
 from hloom.ir.op import OPS
@@ -17,7 +18,7 @@ from hloom.types.dtype import dtype as named
 from tests.frontends.stablehlo.round_trip import lost, reread
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.hlo"))
-CORPUS = sorted(Path(os.environ.get("HLOOM_CORPUS", "/work/shared/corpus/cpu")).glob("*.hlo"))
+CORPUS = sorted((corpus.CORPUS / "cpu").glob("*.hlo"))
 MODELS = [p for folder in CORPUS[:1] for p in sorted(folder.parents[1].glob("multi/*.hlo"))]
 SEEDS = range(40 if "HLOOM_PEER_ALL" in os.environ else 6)
 
