@@ -51,16 +51,26 @@ def triangular_solve(i: Instruction, frame: Frame, a: Array, b: Array) -> Array:
     adjoint. The other triangle of `a` is not read, nor its diagonal when it is a unit one."""
     attrs, dtype = i.attrs, i.shape.dtype
     matrix, right = _wide(a, dtype.is_complex), _wide(b, dtype.is_complex)
-    lower = attrs.lower
-    if attrs.transpose_a in ("TRANSPOSE", "ADJOINT"):
+    op = {"TRANSPOSE": "T", "ADJOINT": "C"}.get(attrs.transpose_a, "N")
+    solved = triangular_solution(
+        matrix, right, left=attrs.left_side, lower=attrs.lower, op=op, unit=attrs.unit_diagonal
+    )
+    return narrowed(solved, dtype)
+
+
+def triangular_solution(
+    matrix: Array, right: Array, *, left: bool, lower: bool, op: str, unit: bool
+) -> Array:
+    """The same for wide types; `op` is N, T or C: nothing, the transpose, the adjoint."""
+    if op != "N":
         matrix, lower = np.swapaxes(matrix, -1, -2), not lower
-        if attrs.transpose_a == "ADJOINT":
+        if op == "C":
             matrix = np.conj(matrix)
-    if not attrs.left_side:  # x a = b is the transpose of a' x' = b'
+    if not left:  # x a = b is the transpose of a' x' = b'
         matrix, lower = np.swapaxes(matrix, -1, -2), not lower
         right = np.swapaxes(right, -1, -2)
-    solved = _substituted(matrix, right, lower, attrs.unit_diagonal)
-    return narrowed(solved if attrs.left_side else np.swapaxes(solved, -1, -2), dtype)
+    solved = _substituted(matrix, right, lower, unit)
+    return solved if left else np.swapaxes(solved, -1, -2)
 
 
 def _substituted(matrix: Array, right: Array, lower: bool, unit: bool) -> Array:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hloom.base.diagnostics import UsageError
-from hloom.types.dtype import BY_NAME, BY_NUMBER, TOKEN, DType
+from hloom.types.attributes import Attribute, Typed
+from hloom.types.dtype import BY_NAME, BY_NUMBER, TOKEN
 
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 ARRAY, DICTIONARY, SCALAR, STRING = 1, 2, 3, 4
@@ -59,19 +59,6 @@ class RawFrame(ctypes.Structure):
         ("state", ctypes.POINTER(ctypes.c_void_p)),
         ("user", ctypes.c_void_p),
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """An attribute that is a number or an array of numbers: the values and their element type."""
-
-    dtype: DType
-    value: Any
-    """A numpy scalar, or a one-dimensional array."""
-
-
-Attribute = Typed | str | Mapping[str, "Attribute"]
-"""One attribute of a custom call."""
 
 
 def typed(value: Any, dtype: str) -> Typed:

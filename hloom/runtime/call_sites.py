@@ -15,10 +15,10 @@ from typing import Any
 from hloom.base.diagnostics import HloError
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.runtime import ffi, lapack
-from hloom.runtime.attributes import parsed_attributes
-from hloom.runtime.call_frame import Attribute, Frame, RawAttribute
+from hloom.runtime.call_frame import Frame, RawAttribute
 from hloom.runtime.native import Context, ExecutionError, library
 from hloom.runtime.raised import take_raised
+from hloom.types.attributes import Attribute, parsed_attributes
 
 
 class MissingHandlerError(HloError):

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import HloError, UsageError
-from hloom.runtime.call_frame import STAGES, Attribute, Frame, RawFrame, Typed, decoded, view
+from hloom.runtime.call_frame import STAGES, Frame, RawFrame, decoded, view
 from hloom.runtime.native import library
 from hloom.runtime.raised import hold_raised
+from hloom.types.attributes import Attribute, Typed
 from hloom.types.dtype import BY_NAME, TOKEN
 
 CODES = (

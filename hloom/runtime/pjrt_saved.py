@@ -30,10 +30,11 @@ from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.container import ContainerKind, container_sections, sealed_container
 from hloom.program.program import Processor, Program
 from hloom.program.saved import places_of, program_to_bytes
-from hloom.runtime.call_frame import ARRAY, DICTIONARY, SCALAR, STRING, Attribute, Typed
+from hloom.runtime.call_frame import ARRAY, DICTIONARY, SCALAR, STRING
 from hloom.runtime.call_sites import attributes_of
 from hloom.runtime.library import ABI_VERSION
 from hloom.runtime.pjrt import AnyExecutor, Deployment, Spread, described
+from hloom.types.attributes import Attribute, Typed
 
 KIND: Final = ContainerKind(b"hloomjax", 2, 6, "saved executable", "saved-executable")
 NATIVE_VERSION = 3

@@ -14,7 +14,8 @@ import pytest
 
 from hloom.base.diagnostics import UsageError
 from hloom.runtime import ffi
-from hloom.runtime.call_frame import Attribute, Frame, typed
+from hloom.runtime.call_frame import Frame, typed
+from hloom.types.attributes import Attribute
 from tests.runtime.native_call import NativeCall, native
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hloom.runtime import ffi, lapack
-from hloom.runtime.call_frame import Attribute, Frame, number_of, typed
+from hloom.runtime.call_frame import Frame, number_of, typed
+from hloom.types.attributes import Attribute
 from tests.runtime.native_call import NativeCall, native
 
 PREFIX = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}

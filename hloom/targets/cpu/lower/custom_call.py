@@ -14,9 +14,9 @@ from hloom.program.slice import BufferSlice
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.routine import Numbers, Pointers, Routine
 from hloom.program.thunks.thunk import Thunk
-from hloom.runtime.attributes import parsed_attributes
 from hloom.targets.cpu.lower.hosted import INTERPRETER, hosted_module
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
+from hloom.types.attributes import parsed_attributes
 from hloom.types.shape import Shape
 
 Index = tuple[int, ...]

@@ -9,13 +9,27 @@ a call frame (symbols, types, lists of mixed things) is refused by name.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hloom.base.diagnostics import UsageError
-from hloom.runtime.call_frame import Attribute, Typed
 from hloom.types.dtype import BY_NAME, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An attribute that is a number or an array of numbers: the values and their element type."""
+
+    dtype: DType
+    value: Any
+    """A numpy scalar, or a one-dimensional array."""
+
+
+Attribute = Typed | str | Mapping[str, "Attribute"]
+"""One attribute of a custom call."""
 
 _TOKEN = re.compile(
     r'\s*(?:("(?:[^"\\]|\\.)*")|(0x[0-9a-fA-F]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)'

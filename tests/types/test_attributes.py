@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hloom.base.diagnostics import UsageError
-from hloom.runtime.attributes import parsed_attributes
-from hloom.runtime.call_frame import Typed
+from hloom.types.attributes import Typed, parsed_attributes
 
 
 @pytest.mark.parametrize(

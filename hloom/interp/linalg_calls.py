@@ -1,0 +1,268 @@
+"""What custom calls for linear algebra mean: `lapack_{s,d,c,z}*_ffi`, `Qr` and its like.
+
+Operands, results and attributes are those of the native handlers (`runtime/native/linalg_calls.cc`,
+which JAX 0.10 calls): dimensions before the last two are batch, attributes are LAPACK's letters,
+info is an s32 for each matrix. Layouts do not matter here. The trick: the routines take one matrix
+in double precision; this file unpacks batches, checks what came and rounds what is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import EvalError
+from hloom.interp import linalg_factors as factors
+from hloom.interp import linalg_spectra as spectra
+from hloom.interp.call import TARGETS
+from hloom.interp.elementwise_number import Array, narrowed
+from hloom.interp.frame import Frame
+from hloom.interp.linalg import triangular_solution
+from hloom.interp.values import Value
+from hloom.ir.instruction import Instruction
+from hloom.types.attributes import Attribute, Typed, parsed_attributes
+from hloom.types.shape import Shape
+
+TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
+"""LAPACK's letters for element types."""
+
+
+class Attributes:
+    """The attributes of one call; what is missing or out of range is an `EvalError`."""
+
+    def __init__(self, found: Mapping[str, Attribute]) -> None:
+        self.found = found
+
+    def number(self, name: str) -> int:
+        value = self.found.get(name)
+        if not isinstance(value, Typed) or np.ndim(value.value) or value.dtype.is_floating:
+            raise EvalError(f"attribute {name!r} of the custom call is missing or no number")
+        return int(value.value)
+
+    def letter(self, name: str, allowed: str) -> str:
+        letter = chr(self.number(name) & 0xFF)
+        if letter not in allowed:
+            raise EvalError(f"attribute {name!r} is {letter!r}, not one of {', '.join(allowed)}")
+        return letter
+
+    def is_lower(self) -> bool:
+        return self.letter("uplo", "LU") == "L"
+
+
+Results = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """What one matrix of the batch becomes."""
+
+    compute: Callable[..., Results]
+    """From the attributes and one array for each operand to one array for each result; None for
+    what the call did not ask for, which is zeros of any size."""
+    operands: tuple[int, ...]
+    """The rank of each operand without its batch dimensions."""
+    results: int
+
+
+def call(i: Instruction, routine: Routine, kind: str | None, inputs: tuple[Value, ...]) -> Value:
+    """The results of a batch of matrices of element type `kind` (any of `TYPES` if None)."""
+    leaves = i.shape.elements if i.shape.is_tuple else (i.shape,)
+    batch = _checked_batch(i, routine, kind, leaves)
+    raw = i.backend_config.raw if i.backend_config is not None else ""
+    typed = i.attrs.api_version == "API_VERSION_TYPED_FFI"
+    attributes = Attributes(parsed_attributes(raw) if typed else {})
+    wide = [_widened(x) for x in inputs]
+    made = [np.zeros(leaf.dims, leaf.dtype.numpy) for leaf in leaves]
+    for at in np.ndindex(*batch):
+        outcome = routine.compute(attributes, *[x[at] for x in wide])
+        for k, (result, leaf, x) in enumerate(zip(made, leaves, outcome, strict=True)):
+            if x is None:
+                continue
+            if np.shape(x) != result[at].shape:
+                raise _wrong(i, f"result {k} is of {list(np.shape(x))}, not {list(leaf.dims)}")
+            result[at] = narrowed(x, leaf.dtype)
+    return tuple(made) if i.shape.is_tuple else made[0]
+
+
+def _widened(x: Array) -> Array:
+    if x.dtype.kind == "c":
+        return x.astype(np.complex128)
+    return x.astype(np.float64) if x.dtype.kind == "f" else x
+
+
+def _checked_batch(
+    i: Instruction, routine: Routine, kind: str | None, leaves: tuple[Shape, ...]
+) -> tuple[int, ...]:
+    """The batch dimensions; `EvalError` where operands or results are not the routine's."""
+    shapes = [x.shape for x in i.operands]
+    if len(shapes) != len(routine.operands) or len(leaves) != routine.results:
+        counts = f"{len(routine.operands)} operands and {routine.results} results"
+        raise _wrong(i, f"it has {counts}, not {len(shapes)} and {len(leaves)}")
+    if any(not s.is_array for s in (*shapes, *leaves)):
+        raise _wrong(i, "operands and results are arrays")
+    wanted = [kind] if kind else list(TYPES.values())
+    if shapes[0].dtype.name not in wanted:
+        raise _wrong(i, f"operand 0 is {shapes[0].bare}, not of {' or '.join(wanted)}")
+    depth = shapes[0].rank - routine.operands[0]
+    batch = shapes[0].dims[: max(depth, 0)]
+    for k, (s, rank) in enumerate(zip(shapes, routine.operands)):
+        if s.rank - rank != len(batch) or depth < 0 or s.dims[: len(batch)] != batch:
+            raise _wrong(i, f"operand {k} of {s.bare} is no batch {list(batch)} of rank {rank}")
+        if s.dtype is not shapes[0].dtype and not s.dtype.is_integral:
+            raise _wrong(i, f"operand {k} is {s.bare}, but operand 0 {shapes[0].bare}")
+    for k, s in enumerate(leaves):
+        if s.dims[: len(batch)] != batch:
+            raise _wrong(i, f"result {k} of {s.bare} does not begin with the batch {list(batch)}")
+    return batch
+
+
+def _wrong(i: Instruction, what: str) -> EvalError:
+    return EvalError(f"custom call {i.attrs.custom_call_target}: {what}", instruction=f"%{i.name}")
+
+
+def _register(target: str, routine: Routine, kind: str | None) -> None:
+    @TARGETS.of(target)
+    def meaning(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+        return call(i, routine, kind, inputs)
+
+
+def lapack(
+    real: str,
+    operands: tuple[int, ...],
+    results: int,
+    is_complex: str | None = None,
+    extra: int = 0,
+) -> Callable[[Callable[..., Results]], Callable[..., Results]]:
+    """Registers a function for the four types of a LAPACK routine.
+
+    `is_complex` is the name for complex types where it is another one; `extra` is how many more
+    results there are for real types.
+    """
+
+    def registered(compute: Callable[..., Results]) -> Callable[..., Results]:
+        for letter, kind in TYPES.items():
+            name = real if letter in "sd" else is_complex or real
+            count = results + (extra if letter in "sd" else 0)
+            _register(f"lapack_{letter}{name}_ffi", Routine(compute, operands, count), kind)
+        return compute
+
+    return registered
+
+
+# -- factors
+
+
+@lapack("potrf", (2,), 2)
+def potrf(given: Attributes, a: Array) -> Results:
+    return factors.potrf(a, given.is_lower())
+
+
+@lapack("getrf", (2,), 3)
+def getrf(given: Attributes, a: Array) -> Results:
+    return factors.getrf(a)
+
+
+@lapack("geqrf", (2,), 2)
+def geqrf(given: Attributes, a: Array) -> Results:
+    return factors.geqrf(a)
+
+
+@lapack("geqp3", (2, 1), 3)
+def geqp3(given: Attributes, a: Array, chosen: Array) -> Results:
+    return factors.geqp3(a, chosen)
+
+
+@lapack("orgqr", (2, 1), 1, "ungqr")
+def orgqr(given: Attributes, packed: Array, taus: Array) -> Results:
+    return (factors.orgqr(packed, taus),)
+
+
+@lapack("ormqr", (2, 1, 2), 1, "unmqr")
+def ormqr(given: Attributes, packed: Array, taus: Array, c: Array) -> Results:
+    left, adjoined = given.number("left") != 0, given.number("transpose") != 0
+    return (factors.ormqr(packed, taus, c, left, adjoined),)
+
+
+@lapack("trsm", (2, 2), 1)
+def trsm(given: Attributes, a: Array, b: Array) -> Results:
+    solved = triangular_solution(
+        a,
+        b,
+        left=given.letter("side", "LR") == "L",
+        lower=given.is_lower(),
+        op=given.letter("trans_x", "NTC"),
+        unit=given.letter("diag", "NU") == "U",
+    )
+    return (solved,)
+
+
+@lapack("gtsv", (1, 1, 1, 2), 5)
+def gtsv(given: Attributes, low: Array, diagonal: Array, up: Array, b: Array) -> Results:
+    return factors.gtsv(low, diagonal, up, b)
+
+
+@lapack("gehrd", (2,), 3)
+def gehrd(given: Attributes, a: Array) -> Results:
+    first, last = given.number("low"), given.number("high")
+    if not (1 <= first <= max(1, last) and min(first, len(a)) <= last <= len(a)):
+        raise EvalError(f"gehrd: no rows {first} to {last} of {len(a)}")
+    return *factors.gehrd(a, first, last), 0
+
+
+@lapack("sytrd", (2,), 5, "hetrd")
+def hetrd(given: Attributes, a: Array) -> Results:
+    return *factors.hetrd(a, given.is_lower()), 0
+
+
+# -- eigenvalues and singular values
+
+
+@lapack("syevd", (2,), 3, "heevd")
+def heevd(given: Attributes, a: Array) -> Results:
+    return spectra.heevd(a, given.letter("mode", "NV") == "V", given.is_lower())
+
+
+@lapack("gesvd", (2,), 5)
+@lapack("gesdd", (2,), 5)
+def gesdd(given: Attributes, a: Array) -> Results:
+    mode = given.letter("mode", "ANS")
+    s, u, v, info = spectra.gesdd(a, mode != "N", mode == "A")
+    return a, s, u, v, info
+
+
+@lapack("geev", (2,), 4, extra=1)
+def geev(given: Attributes, a: Array) -> Results:
+    left, right = (given.letter(f"compute_{side}", "NV") == "V" for side in ("left", "right"))
+    values, *rest = spectra.geev(a, left, right)
+    return *_parts(values, a), *rest
+
+
+@lapack("gees", (2,), 5, extra=1)
+def gees(given: Attributes, a: Array) -> Results:
+    if given.letter("sort", "NS") == "S":
+        raise EvalError("gees: eigenvalues cannot be sorted")
+    t, z, values, info = spectra.gees(a, given.letter("mode", "NV") == "V")
+    return t, z, *_parts(values, a), 0, info
+
+
+def _parts(values: Array, a: Array) -> tuple[Array, ...]:
+    """Eigenvalues as LAPACK returns those of a real matrix: real and imaginary parts apart."""
+    return (values,) if np.iscomplexobj(a) else (values.real, values.imag)
+
+
+# -- what HLO knows by name
+
+
+def _qr(given: Attributes, a: Array) -> Results:
+    return factors.geqrf(a)
+
+
+def _product(given: Attributes, packed: Array, taus: Array) -> Results:
+    return (factors.orgqr(packed, taus),)
+
+
+_register("Qr", Routine(_qr, (2,), 2), None)
+_register("ProductOfElementaryHouseholderReflectors", Routine(_product, (2, 1), 1), None)
