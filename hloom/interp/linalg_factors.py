@@ -200,7 +200,7 @@ def hetrd(a: Array, lower: bool) -> tuple[Array, Array, Array, Array]:
     """(packed in one triangle, the other kept; the diagonal; what is beside it; taus)."""
     size = len(a)
     triangle = np.tril(a, -1) if lower else np.triu(a, 1)
-    whole = triangle + adjoint(triangle) + np.diag(np.diag(a).real).astype(a.dtype)
+    whole = triangle + adjoint(triangle) + np.diag(np.real(np.diag(a))).astype(a.dtype)
     packed, beside = a.copy(), np.zeros(max(0, size - 1))
     taus = np.zeros(max(0, size - 1), a.dtype)
     for k in range(size - 1) if lower else reversed(range(size - 1)):
@@ -216,6 +216,6 @@ def hetrd(a: Array, lower: bool) -> tuple[Array, Array, Array, Array]:
             packed[k + 2 :, k], packed[k + 1, k] = rest, beside[k]
         _reflect(part, v, np.conj(taus[k]))
         part -= taus[k] * np.outer(part @ v, np.conj(v))
-    diagonal = np.diag(whole).real.copy()
+    diagonal = np.real(np.diag(whole)).copy()
     packed[np.arange(size), np.arange(size)] = diagonal
     return packed, diagonal, beside, taus

@@ -62,7 +62,7 @@ def geev(a: Array, left: bool, right: bool) -> tuple[Array, Array, Array, int]:
     u* a = w u* of left ones. Vectors that are not wanted are zeros.
     """
     none = np.zeros(a.shape, np.complex128)
-    failed = np.full(len(a), np.nan), none * np.nan, none * np.nan
+    failed = np.full(len(a), complex(np.nan, np.nan)), none * np.nan, none * np.nan
     if not np.isfinite(a).all():
         return *failed, NOT_FINITE
     try:
@@ -98,7 +98,7 @@ def gees(a: Array, vectors: bool) -> tuple[Array, Array, Array, int]:
     """
     size = len(a)
     if not np.isfinite(a).all():
-        return a * np.nan, a * np.nan, np.full(size, np.nan, np.complex128), NOT_FINITE
+        return a * np.nan, a * np.nan, np.full(size, complex(np.nan, np.nan)), NOT_FINITE
     packed, taus = gehrd(a, 1, size)
     t = np.triu(packed, -1)
     z = np.eye(size, dtype=a.dtype)

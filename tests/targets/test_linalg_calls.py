@@ -80,13 +80,15 @@ def same(found: tuple[list[np.ndarray], list[np.ndarray]], n: int = 8) -> None:
 
 
 each_kind = pytest.mark.parametrize("letter", KINDS)
-SIZES = [(0, 0), (1, 1), (1, 4), (4, 1), (3, 3), (5, 8), (9, 6), (70, 66)]
+SIZES = [(0, 0), (1, 1), (1, 4), (5, 8), (9, 6)]
+LARGE = (70, 66)
+"""From 64 rows on native code asks a LAPACK."""
 
 
 @each_kind
 def test_factors_by_elimination(letter: str):
     kind = KINDS[letter]
-    for m, n in SIZES:
+    for m, n in (*SIZES, LARGE) if letter in "dc" else SIZES:
         a = drawn(kind, 2, m, n)
         k = min(m, n)
         if k > 2:
@@ -110,7 +112,7 @@ def test_factors_by_elimination(letter: str):
 def test_reflectors(letter: str):
     kind = KINDS[letter]
     un = "un" if kind[0] == "c" else "or"
-    for m, n in SIZES:
+    for m, n in (*SIZES, LARGE) if letter in "sz" else SIZES:
         k = min(m, n)
         a, taus = drawn(kind, 2, m, n), f"{kind}[2,{k}]"
         found = both(f"lapack_{letter}geqrf_ffi", [of(kind, 2, m, n), taus], [a])
@@ -135,7 +137,7 @@ def test_reflectors(letter: str):
 def test_two_sided_reductions(letter: str):
     kind = KINDS[letter]
     real = REAL[kind]
-    for n in (1, 2, 3, 8, 13):
+    for n in (1, 2, 8):
         a = drawn(kind, 2, n, n)
         taus = f"{kind}[2,{n - 1}]"
         for low, high in ((1, n), (2, n - 1)) if n > 3 else ((1, n),):
@@ -153,7 +155,7 @@ def test_two_sided_reductions(letter: str):
 @each_kind
 def test_triangular_and_tridiagonal_systems(letter: str):
     kind = KINDS[letter]
-    for n in (1, 2, 7):
+    for n in (1, 7):
         a = drawn(kind, 2, n, n) + 3 * np.eye(n, dtype=NUMPY[kind])
         for side in "LR":
             b = drawn(kind, 2, n, 3, seed=1) if side == "L" else drawn(kind, 2, 3, n, seed=1)
@@ -176,7 +178,7 @@ def test_triangular_and_tridiagonal_systems(letter: str):
 def test_eigenvalues_of_hermitian_matrices(letter: str):
     kind = KINDS[letter]
     name = "heevd" if kind[0] == "c" else "syevd"
-    for n in (1, 2, 5, 20):
+    for n in (1, 5, 20):
         a = drawn(kind, 2, n, n)
         results = [of(kind, 2, n, n), f"{REAL[kind]}[2,{n}]", "s32[2]"]
         for uplo in "LU":
@@ -192,10 +194,10 @@ def test_eigenvalues_of_hermitian_matrices(letter: str):
 @each_kind
 def test_singular_values(letter: str):
     kind = KINDS[letter]
-    for m, n in ((1, 1), (4, 4), (3, 5), (7, 2)):
+    for m, n in ((1, 1), (3, 5), (7, 2)):
         a, k = drawn(kind, 2, m, n), min(m, n)
-        for name in ("gesdd", "gesvd"):
-            for mode in "ASN":
+        for name, modes in (("gesdd", "ASN"), ("gesvd", "S")):
+            for mode in modes:
                 wide, high = (k, k) if mode == "S" else (m, n)
                 results = [of(kind, 2, m, n), f"{REAL[kind]}[2,{k}]", of(kind, 2, m, wide)]
                 results += [of(kind, 2, high, n), "s32[2]"]
@@ -212,9 +214,9 @@ def test_singular_values(letter: str):
 def test_eigenvalues_of_any_matrices(letter: str):
     kind = KINDS[letter]
     numbers = "c64" if REAL[kind] == "f32" else "c128"
-    for n in (1, 2, 6, 12):
+    for n in (1, 6, 12):
         a = drawn(kind, 2, n, n)
-        for sides in ("VV", "NV", "VN", "NN"):
+        for sides in ("VV", "NV", "VN", "NN") if n == 6 else ("VV",):
             values = [f"{kind}[2,{n}]"] * (1 if kind[0] == "c" else 2)
             results = [*values, of(numbers, 2, n, n), of(numbers, 2, n, n), "s32[2]"]
             flags = {"compute_left": ord(sides[0]), "compute_right": ord(sides[1])}
@@ -241,11 +243,11 @@ def _joined(found: list[np.ndarray]) -> np.ndarray:
 @each_kind
 def test_schur_forms(letter: str):
     kind = KINDS[letter]
-    for n in (1, 2, 3, 8, 13):
+    for n in (1, 2, 8, 13):
         a = drawn(kind, 2, n, n)
         values = [f"{kind}[2,{n}]"] * (1 if kind[0] == "c" else 2)
         results = [of(kind, 2, n, n), of(kind, 2, n, n), *values, "s32[2]", "s32[2]"]
-        for mode in "VN":
+        for mode in "VN" if n == 8 else "V":
             flags = {"mode": ord(mode), "sort": ord("N")}
             native, judged = both(f"lapack_{letter}gees_ffi", results, [a], **flags)
             same((native[-2:], judged[-2:]))

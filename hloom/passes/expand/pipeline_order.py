@@ -15,6 +15,7 @@ from hloom.passes.control.flatten_call_graph import (
 )
 from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.batch_norm_expander import BatchNormExpander
+from hloom.passes.expand.buffer_remover import BufferRemover
 from hloom.passes.expand.control_dep_rewriter import ControlDepRewriter
 from hloom.passes.expand.conv_canonicalization import ConvolutionCanonicalization
 from hloom.passes.expand.custom_call_expander import CustomCallExpander
@@ -55,6 +56,7 @@ from hloom.passes.simplify.module_dce import ModuleDeadCodeElimination
 from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
 
 EXPANSION: tuple[Pass, ...] = (
+    BufferRemover(),  # nothing below knows buffers
     MixedPrecisionRemoval(),  # every other pass relies on operands of one type
     ControlDepRewriter(),  # its calls read values that are otherwise free to go
     ShardingRemover(),  # says nothing on one device, and stands between what belongs together

@@ -12,7 +12,7 @@ from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.pass_ import register
 
 SAME = frozenset(
-    """Sharding annotate_device_placement MoveToHost MoveToDevice Pin Unpin LayoutConstraint
+    """Sharding annotate_device_placement MoveToHost MoveToDevice LayoutConstraint
     AssumeGatherIndicesInBound xla.sdy.FuncResultSharding xla.sdy.FunctionResultSharding
     xla.sdy.PropagationBarrier""".split()
 )

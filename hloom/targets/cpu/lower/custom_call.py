@@ -22,12 +22,12 @@ from hloom.types.shape import Shape
 Index = tuple[int, ...]
 
 SAME = frozenset(
-    """Sharding annotate_device_placement MoveToHost MoveToDevice Pin Unpin LayoutConstraint
+    """Sharding annotate_device_placement MoveToHost MoveToDevice LayoutConstraint
     AssumeGatherIndicesInBound xla.sdy.FuncResultSharding xla.sdy.FunctionResultSharding
     xla.sdy.PropagationBarrier""".split()
 )
 """Targets that say where a value lives or how it is spread: the value itself, on one device."""
-FRESH = frozenset(["CreateBuffer", "AllocateBuffer"])
+FRESH = frozenset(["AllocateBuffer"])
 """Targets that only give memory, of any content."""
 TYPED = "API_VERSION_TYPED_FFI"
 
@@ -147,8 +147,6 @@ def buffer(
     """What the handler of `i` is told of one array or token of `x`."""
     if leaf.is_token:
         return CallBuffer(leaf.dtype.number, (), None)
-    if leaf.is_buffer:
-        leaf = leaf.elements[0]
     if not leaf.is_array or leaf.is_dynamic:
         raise unsupported(i, f"to {i.attrs.custom_call_target} cannot take or give {leaf.text}")
     return CallBuffer(leaf.dtype.number, leaf.dims, place or cpu.slice(x, index))
