@@ -17,6 +17,7 @@ from numpy import ndarray
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import checked_arguments
+from hloom.interp.dynamic_sizes import fitting
 from hloom.interp.frame import Device, Enter, EvalOptions, Frame, Meet, Receive
 from hloom.interp.memory import check_memory
 from hloom.interp.plan import Plan, Step, hoisted, known_combiner, planned, unknown
@@ -212,7 +213,8 @@ def evaluate_step(i: Instruction, values: Sequence[Value], frame: Frame) -> Valu
             hint="run the pass mixed-precision-removal first",
         )
     machine = frame.machine
-    step = Step(i, MEANING.get(i.opcode) or unknown, False, tuple(range(len(values))), 0, ())
+    meaning = fitting(i, MEANING.get(i.opcode) or unknown)
+    step = Step(i, meaning, False, tuple(range(len(values))), 0, ())
     step = step._replace(waits=isgeneratorfunction(step.meaning))
     slots: list[Value] = [*values, None]
     plan = Plan(i.parent, (step._replace(slot=len(values)),), slots, (), len(values))

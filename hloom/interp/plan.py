@@ -17,6 +17,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.direct import direct
+from hloom.interp.dynamic_sizes import fitting
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, check_value_size, from_literal, normalised
 from hloom.ir.computation import Computation
@@ -102,12 +103,15 @@ def _steps(
 ) -> tuple[Step, ...]:
     """The steps, last first, so that the first reader met is the last to read."""
     alive = {computation.root}
+    sized = any(i.shape.is_dynamic for i in running)
     steps: list[Step] = []
     for i in reversed(running):
         read = dict.fromkeys((i, *i.operands))
         dead = tuple(slots[x] for x in read if x not in alive and x.opcode != "constant")
         alive.update(i.operands)
         meaning = direct(i) or MEANING.get(i.opcode) or unknown
+        if sized:
+            meaning = fitting(i, meaning)
         steps.append(
             Step(
                 i,

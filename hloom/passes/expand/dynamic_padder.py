@@ -58,14 +58,7 @@ assert dynamic_indexing.RULES is RULES
 @fact
 def static_shapes(module) -> bool:
     """Only parameters of the entry, what pads them, and what makes its results are dynamic."""
-    entry = module.entry
-    return all(
-        i.shape.is_static
-        or is_boundary(i)
-        or (i.parent is entry and (i.opcode == "parameter" or i.is_root))
-        or (i.opcode == "get-tuple-element" and i.operands[0].opcode == "parameter")
-        for i in module.instructions()
-    )
+    return all(i.shape.is_static or at_boundary(i) for i in module.instructions())
 
 
 class _Padding:

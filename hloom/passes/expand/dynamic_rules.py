@@ -32,12 +32,33 @@ def values(operands: list[Sized]) -> list[Instruction]:
 
 
 def pointwise(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
-    """Elementwise: the first operand that knows a size says it."""
-    sizes: Sizes = {}
-    for o in operands:
-        for d, size in o.sizes.items():
-            sizes.setdefault(d, size)
-    return Sized(again(m, i, *values(operands)), sizes)
+    """Elementwise: in each dimension the least run-time size that is not 1; where there is one
+    element and others have more, it is repeated (`interp/dynamic_sizes.py` says it in full)."""
+    b, made, sizes = m.b, values(operands), {}
+    for d in dict.fromkeys(d for o in operands for d in o.sizes):
+        known = list(dict.fromkeys(o.sizes[d] for o in operands if d in o.sizes))
+        size = known[0]
+        for other in known[1:]:
+            least = b.select(_is_one(m, other), size, b.minimum(size, other))
+            size = b.select(_is_one(m, size), other, least)
+        sizes[d] = size
+        for k, o in enumerate(operands):
+            if len(known) > 1 and d in o.sizes and made[k].shape.dims[d] > 1:
+                repeat = b.and_(_is_one(m, o.sizes[d]), b.compared(size, m.number(1), "GT"))
+                made[k] = _repeated(m, made[k], d, repeat)
+    return Sized(again(m, i, *made), sizes)
+
+
+def _is_one(m: Masks, size: Instruction) -> Instruction:
+    return m.b.compared(size, m.number(1), "EQ")
+
+
+def _repeated(m: Masks, x: Instruction, d: int, condition: Instruction) -> Instruction:
+    """The array, all along a dimension its first element where the condition (a scalar) holds."""
+    b, dims = m.b, x.shape.dims
+    others = [k for k in range(len(dims)) if k != d]
+    first = b.reshaped(b.sliced(x, d, 0, 1), [dims[k] for k in others])
+    return b.select(b.spread(condition, dims), b.spread(first, dims, others), x)
 
 
 @RULES.of("broadcast")

@@ -138,16 +138,29 @@ def is_dynamic(i: Instruction) -> bool:
 
 
 def at_boundary(i: Instruction) -> bool:
-    """Whether an instruction may stay dynamic: an entry parameter, or what pads and slices."""
+    """Whether an instruction may stay dynamic: an entry parameter or an element of one, what pads
+    and slices, and tuples, nested ones too, that are the entry's result and hold what is sliced."""
     if is_boundary(i):
         return True
-    if i.opcode == "parameter":
-        return i.parent.is_entry
-    if i.opcode == "get-tuple-element":
+    if i.opcode == "tuple":
+        return _is_result(i)
+    while i.opcode == "get-tuple-element":
         x = i.operands[0]
-        told = x.shape.elements[i.attrs.index].bare is i.shape.bare
-        return x.opcode == "parameter" and x.parent.is_entry and told
-    if i.opcode == "tuple" and i.is_root:
-        parts = zip(i.operands, i.shape.elements, strict=True)
-        return all(o.shape.bare is s.bare and (is_boundary(o) or s.is_static) for o, s in parts)
-    return False
+        if x.shape.elements[i.attrs.index].bare is not i.shape.bare:
+            return False
+        i = x
+    return i.opcode == "parameter" and i.parent.is_entry
+
+
+def _is_result(i: Instruction) -> bool:
+    """Whether a tuple is the entry's result, or a part of it, and needs nothing more."""
+    parts = zip(i.operands, i.shape.elements, strict=True)
+    for o, of in parts:
+        if o.shape.bare is not of.bare:
+            return False
+        if not (is_boundary(o) or of.is_static or o.opcode == "tuple"):
+            return False
+    while not i.is_root:
+        if len(i.users) != 1 or (i := next(iter(i.users))).opcode != "tuple":
+            return False
+    return i.parent.is_entry
