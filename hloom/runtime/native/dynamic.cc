@@ -58,20 +58,25 @@ int32_t copy(hl_context* context, const char* what, Copy& c, const int64_t* orde
 }  // namespace
 
 // `in` is an array of run-time size whose sizes stand `size_offset` bytes behind its start. Writes
-// it padded to its bounds (padding is left as it was), and one s32 for each of `sizes` not null.
+// it padded to its bounds with zeros, as a program may enlarge its size again, and one s32 for each of `sizes` not null.
 // `bounds` and `sizes` are by dimension.
 HL_API int32_t hl_pad_ordered(hl_context* context, int64_t rank, const int64_t* bounds, const int64_t* order,
                               int64_t element_bytes, int64_t size_offset, const char* in, char* out,
                               int32_t* const* sizes) {
   Copy c{};
   c.rank = rank, c.element_bytes = element_bytes, c.dense_in = in, c.padded_out = out;
+  int64_t bound_bytes = element_bytes;
+  bool is_whole = true;
   for (int64_t k = 0; k < rank && k < 64; ++k) {
     int64_t d = order[k];
     int32_t size;
     memcpy(&size, in + size_offset + 4 * d, 4);
     c.bounds[k] = bounds[d], c.sizes[k] = size;
     if (sizes[d] != nullptr) *sizes[d] = size;
+    is_whole = is_whole && size == bounds[d];
+    bound_bytes *= bounds[d];
   }
+  if (!is_whole) memset(out, 0, bound_bytes);
   return copy(context, "PadToStatic", c, order);
 }
 
