@@ -1,9 +1,13 @@
-"""Elementwise operations on arrays whose run-time sizes differ.
+"""Operations on several arrays whose run-time sizes differ where their shapes say one size.
 
-Operands of one shape may still differ in their run-time sizes. In each dimension the result has
-the least of the sizes that are run-time sizes and not 1, and 1 where there is no other. An operand
-of which there is 1 is repeated; of all others, static ones among them, the first elements count.
-That is what XLA computes for operations of two operands, and `dynamic-padder` writes for all.
+*Elementwise*: in each dimension the result has the least of the run-time sizes that are not 1, and
+1 where there is no other. An operand of which there is 1 is repeated; of all others, static ones
+among them, the first elements count. XLA computes that for operations of two operands.
+
+*Otherwise* (contracted and batch dimensions of a dot or convolution, arrays joined, reduced or
+sorted together) the elements count that all operands have.
+
+`dynamic-padder` writes the same for compiled code.
 """
 
 from __future__ import annotations
@@ -16,38 +20,65 @@ import numpy as np
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 
+Dimensions = list[tuple[int, int]]
+"""(operand, dimension) of each that should have one size."""
+
 
 def fitting(i: Instruction, meaning: Callable[..., Any]) -> Callable[..., Any]:
-    """The meaning of an elementwise operation, its operands made equal in size first."""
-    many = OPS[i.opcode].family == "elementwise" or i.opcode == "map"
-    if not many or sum(x.shape.rank > 0 for x in i.operands if x.shape.is_array) < 2:
+    """The meaning of an operation, its operands made equal in size first where they must be."""
+    pointwise = OPS[i.opcode].family == "elementwise" or i.opcode == "map"
+    if pointwise:
+        arrays = [k for k, x in enumerate(i.operands) if x.shape.is_array and x.shape.rank]
+        rank = i.operands[arrays[0]].shape.rank if arrays else 0
+        groups = [[(k, d) for k in arrays] for d in range(rank)]
+    else:
+        groups = _together(i)
+    groups = [g for g in groups if len(g) > 1]
+    if not groups:
         return meaning
 
     def of_equal_sizes(i: Instruction, frame: Any, *values: Any) -> Any:
-        first = values[-1].shape
-        if any(x.shape != first for x in values):
-            values = equal_sizes(i, values)
+        for group in groups:
+            if len({values[k].shape[d] for k, d in group}) > 1:
+                values = _equal_sizes(i, values, group, repeat=pointwise)
         return meaning(i, frame, *values)
 
     return of_equal_sizes
 
 
-def equal_sizes(i: Instruction, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The operands' values, all of the sizes that the result has; scalars stay scalars."""
+def _together(i: Instruction) -> list[Dimensions]:
+    """The dimensions of operands that an operation on several arrays walks together."""
+    a, operands = i.attrs, i.operands
+    if i.opcode == "dot":
+        left = (*a.lhs_contracting_dims, *a.lhs_batch_dims)
+        right = (*a.rhs_contracting_dims, *a.rhs_batch_dims)
+        return [[(0, d), (1, e)] for d, e in zip(left, right, strict=True)]
+    if i.opcode == "convolution" and a.feature_group_count * a.batch_group_count == 1:
+        labels = a.dim_labels
+        features = labels.input_feature_dimension, labels.kernel_input_feature_dimension
+        return [[(0, features[0]), (1, features[1])]]
+    if i.opcode in ("concatenate", "sort", "reduce", "reduce-window"):
+        count = len(operands) // 2 if i.opcode in ("reduce", "reduce-window") else len(operands)
+        axis = a.dimensions[0] if i.opcode == "concatenate" else None
+        dims = [d for d in range(operands[0].shape.rank) if d != axis]
+        return [[(k, d) for k in range(count)] for d in dims]
+    return []
+
+
+def _equal_sizes(
+    i: Instruction, values: Sequence[np.ndarray], group: Dimensions, *, repeat: bool
+) -> tuple[np.ndarray, ...]:
+    """The operands' values, those of a group with one size; see the module for which."""
     made = list(values)
-    arrays = [k for k, x in enumerate(made) if x.ndim]
-    for d in range(made[arrays[0]].ndim):
-        running = [k for k in arrays if _has_run_time_size(i.operands[k], made[k], d)]
-        sizes = {made[k].shape[d] for k in running}
-        if not sizes:
-            continue
-        size = min(sizes - {1}, default=1)
-        for k in arrays:
-            if size > 1 and made[k].shape[d] == 1 and k in running:
-                made[k] = np.repeat(made[k], size, axis=d)
-            elif made[k].shape[d] > size:
-                made[k] = made[k][(slice(None),) * d + (slice(0, size),)]
-    return made
+    running = {k for k, d in group if _has_run_time_size(i.operands[k], made[k], d)}
+    sizes = {made[k].shape[d] for k, d in group if k in running}
+    size = min(sizes - {1} if repeat and sizes != {1} else sizes)
+    for k, d in group:
+        if repeat and size > 1 and made[k].shape[d] == 1 and k in running:
+            made[k] = np.repeat(made[k], size, axis=d)
+        elif made[k].shape[d] > size:
+            made[k] = made[k][(slice(None),) * d + (slice(0, size),)]
+    return tuple(made)
 
 
 def _has_run_time_size(x: Instruction, value: np.ndarray, d: int) -> bool:

@@ -129,7 +129,8 @@ class Program:
         z, _, h = self.pick(dims)
         flags = [a or b for a, b in zip(f, g, strict=True)]
         if self.r.random() < 0.3:
-            self.add(dims, g, f"clamp({x}, {y}, {z})")
+            flags = [a or b for a, b in zip(flags, h, strict=True)]
+            self.add(dims, flags, f"clamp({x}, {y}, {z})")
             return
         p = self.add(dims, flags, f"compare({x}, {y}), direction=LT", "pred")
         flags = [a or b for a, b in zip(flags, h, strict=True)]
@@ -305,5 +306,6 @@ class Program:
         return BODY.format(called="".join(self.called), lines=lines)
 
 
-OPS = """resize resize unary binary binary binary choice broadcast transpose reduce concatenate slice pad
-reverse sort reshape dynamic_reshape dot get_size dynamic_slice update loop conditional""".split()
+OPS = """resize resize unary binary binary binary choice broadcast transpose reduce concatenate
+slice pad reverse sort reshape dynamic_reshape dot get_size dynamic_slice update loop
+conditional""".split()

@@ -1,9 +1,11 @@
 """Programs on arrays of run-time size: compiled code against the interpreter.
 
-python -m tests.fuzz.run_dynamic FIRST COUNT
+python -m tests.fuzz.run_dynamic --minutes 5 --first 0
 """
 
+import argparse
 import sys
+import time
 from collections import Counter
 
 import numpy as np
@@ -25,7 +27,7 @@ def literal_leaves(x):
 
 
 def check(seed):
-    """"same", or "undefined: why" where the interpreter or the compiler refuses."""
+    """ "same", or "undefined: why" where the interpreter or the compiler refuses."""
     program = Program(seed)
     module = parse_module(program.text)
     hloom.verify(module)
@@ -47,17 +49,25 @@ def check(seed):
     return "same"
 
 
-def main(first, count):
-    said = Counter()
-    for seed in range(first, first + count):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    options = parser.parse_args()
+    said, seed, wrong = Counter(), options.first, 0
+    end = time.monotonic() + 60 * options.minutes
+    while time.monotonic() < end:
         try:
             said[check(seed)] += 1
         except Exception as error:
-            said["WRONG"] += 1
+            wrong += 1
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:400]}", flush=True)
+        seed += 1
     for what, times in said.most_common():
         print(times, what)
+    print(f"seeds {options.first} to {seed - 1}: {wrong} wrong")
+    sys.exit(wrong > 0)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

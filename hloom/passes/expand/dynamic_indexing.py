@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.passes.expand.dynamic_rules import RULES, again, several, values
+from hloom.passes.expand.dynamic_rules import RULES, again, least_sizes, several, values
 from hloom.passes.expand.dynamic_values import Masks, Sized
 from hloom.passes.expand.expansion import refuse
 from hloom.types.dtype import PRED, S32, S64
@@ -15,7 +15,7 @@ from hloom.types.shape import shape
 def sort(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     """Places without an element come last: one more operand says which they are."""
     b, axis = m.b, i.attrs.dimensions[0]
-    sizes = {d: s for o in operands for d, s in o.sizes.items()}
+    sizes = least_sizes(m, operands)
     arrays = values(operands)
     if axis not in sizes:
         return several(m, again(m, i, *arrays), sizes)

@@ -22,7 +22,7 @@ from hloom.ir.module import Module
 from hloom.passes.computation_pass import settle
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import FlattenCallGraph
-from hloom.passes.expand import dynamic_indexing
+from hloom.passes.expand import dynamic_indexing, dynamic_reshape
 from hloom.passes.expand.dynamic_rules import RULES, again, pointwise
 from hloom.passes.expand.dynamic_values import (
     Masks,
@@ -52,7 +52,7 @@ from hloom.types.shape import Shape, shape, tuple_shape
 
 TUPLES = frozenset(["tuple", "get-tuple-element"])
 PASSED_ON = frozenset(["opt-barrier", "domain", "add-dependency"])
-assert dynamic_indexing.RULES is RULES
+assert dynamic_indexing.RULES is RULES and dynamic_reshape.RULES is RULES
 
 
 @fact
@@ -171,7 +171,7 @@ class _Padding:
         """
         if all(not leaf.sizes for leaf in leaves(made)):
             return i.shape
-        if i.opcode in ("broadcast", "set-dimension-size"):
+        if i.opcode in ("broadcast", "set-dimension-size", "clamp"):
             return joined(i.shape, actual(made))
         if hasattr(i.op.attrs, "check"):
             return i.shape

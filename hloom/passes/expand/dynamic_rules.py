@@ -7,16 +7,13 @@ dynamic and nobody knows are their bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import prod
+from collections.abc import Callable, Sequence
 
 from hloom.base.registry import Registry
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
 from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes, static_shape
 from hloom.passes.expand.expansion import refuse
-from hloom.types.dtype import S32
-from hloom.types.shape import Shape
 
 Rule = Callable[[Masks, Instruction, list[Sized]], Sized]
 RULES: Registry[str, Rule] = Registry("rule for dynamic shapes")
@@ -33,7 +30,7 @@ def values(operands: list[Sized]) -> list[Instruction]:
 
 def pointwise(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     """Elementwise: in each dimension the least run-time size that is not 1; where there is one
-    element and others have more, it is repeated (`interp/dynamic_sizes.py` says it in full)."""
+    element and others have more, it is repeated. (`interp/dynamic_sizes.py` has all rules.)"""
     b, made, sizes = m.b, values(operands), {}
     for d in dict.fromkeys(d for o in operands for d in o.sizes):
         known = list(dict.fromkeys(o.sizes[d] for o in operands if d in o.sizes))
@@ -47,6 +44,21 @@ def pointwise(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
                 repeat = b.and_(_is_one(m, o.sizes[d]), b.compared(size, m.number(1), "GT"))
                 made[k] = _repeated(m, made[k], d, repeat)
     return Sized(again(m, i, *made), sizes)
+
+
+def least(m: Masks, operands: list[Sized], dims: list[int]) -> Instruction | None:
+    """The least run-time size of dimensions (one of each operand) that are walked together."""
+    size: Instruction | None = None
+    for n in dict.fromkeys(o.sizes[d] for o, d in zip(operands, dims, strict=True) if d in o.sizes):
+        size = n if size is None else m.b.minimum(size, n)
+    return size
+
+
+def least_sizes(m: Masks, operands: list[Sized], but: int | None = None) -> Sizes:
+    """The run-time sizes of arrays that are walked together, `but` in one dimension."""
+    dims = dict.fromkeys(d for o in operands for d in o.sizes if d != but)
+    found = {d: least(m, operands, [d] * len(operands)) for d in dims}
+    return {d: size for d, size in found.items() if size is not None}
 
 
 def _is_one(m: Masks, size: Instruction) -> Instruction:
@@ -142,9 +154,7 @@ def dynamic_update_slice(m: Masks, i: Instruction, operands: list[Sized]) -> Siz
 def concatenate(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     """Each operand is written behind the run-time ends of those before, over their garbage."""
     b, axis = m.b, i.attrs.dimensions[0]
-    sizes: Sizes = {}
-    for o in operands:
-        sizes.update({d: s for d, s in o.sizes.items() if d != axis and d not in sizes})
+    sizes = least_sizes(m, operands, but=axis)
     if not any(axis in o.sizes for o in operands):
         return Sized(again(m, i, *values(operands)), sizes)
     made = b.full(0, i.shape.dtype, i.shape.dims)
@@ -193,10 +203,7 @@ def reverse(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
 def reduce(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     count, gone = len(operands) // 2, i.attrs.dimensions
     inputs, starts = operands[:count], values(operands[count:])
-    sizes: Sizes = {}
-    for x in inputs:
-        for d, size in x.sizes.items():
-            sizes.setdefault(d, size)
+    sizes = least_sizes(m, inputs)
     masked = [
         m.masked(Sized(x.value, sizes), start, gone)
         for x, start in zip(inputs, starts, strict=True)
@@ -231,11 +238,11 @@ def reduce_window(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     count, rows = len(operands) // 2, i.attrs.window.dimensions
     inputs, starts = operands[:count], values(operands[count:])
     moving = [d for d, row in enumerate(rows) if not row.is_trivial]
-    masked = [m.masked(x, s, moving) for x, s in zip(inputs, starts, strict=True)]
-    sizes = {
-        d: window_size(m, rows[d], size) if d in moving else size
-        for d, size in inputs[0].sizes.items()
-    }
+    given = least_sizes(m, inputs)
+    masked = [
+        m.masked(Sized(x.value, given), s, moving) for x, s in zip(inputs, starts, strict=True)
+    ]
+    sizes = {d: window_size(m, rows[d], size) if d in moving else size for d, size in given.items()}
     return several(m, again(m, i, *masked, *starts), sizes)
 
 
@@ -243,13 +250,13 @@ def reduce_window(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
 def dot(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     x, y = operands
     a = i.attrs
-    lhs = m.masked(x, None, a.lhs_contracting_dims)
-    rhs = m.masked(y, None, a.rhs_contracting_dims)
+    lhs, rhs = _masked_together(m, x, y, a.lhs_contracting_dims, a.rhs_contracting_dims)
     sizes: Sizes = {}
     place = 0
     for d, e in zip(a.lhs_batch_dims, a.rhs_batch_dims, strict=True):
-        if d in x.sizes or e in y.sizes:
-            sizes[place] = x.sizes[d] if d in x.sizes else y.sizes[e]
+        size = least(m, operands, [d, e])
+        if size is not None:
+            sizes[place] = size
         place += 1
     for o, batch, gone in (
         (x, a.lhs_batch_dims, a.lhs_contracting_dims),
@@ -262,6 +269,20 @@ def dot(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
                 sizes[place] = o.sizes[d]
             place += 1
     return Sized(again(m, i, lhs, rhs), sizes)
+
+
+def _masked_together(
+    m: Masks, x: Sized, y: Sized, left: Sequence[int], right: Sequence[int]
+) -> tuple[Instruction, Instruction]:
+    """Both operands with zeros where one has no element to be summed: no infinity, which only the
+    other has, meets a zero."""
+    for_x, for_y = dict(x.sizes), dict(y.sizes)
+    for d, e in zip(left, right, strict=True):
+        size = least(m, [x, y], [d, e])
+        if size is not None:
+            for_x[d] = for_y[e] = size
+    lhs = m.masked(Sized(x.value, for_x), None, left)
+    return lhs, m.masked(Sized(y.value, for_y), None, right)
 
 
 @RULES.of("convolution")
@@ -291,98 +312,11 @@ def convolution(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     for d, out, row in places:
         if d in x.sizes:
             sizes[out] = window_size(m, row, x.sizes[d])
-    gone = (labels.input_feature_dimension, *labels.input_spatial_dimensions)
-    lhs = m.masked(x, None, gone)
-    rhs = m.masked(y, None, (labels.kernel_input_feature_dimension,))
+    spatial = {d: s for d, s in x.sizes.items() if d in labels.input_spatial_dimensions}
+    x = Sized(m.masked(Sized(x.value, spatial)), x.sizes)
+    summed = [labels.input_feature_dimension], [labels.kernel_input_feature_dimension]
+    if i.attrs.feature_group_count * i.attrs.batch_group_count != 1:
+        y = Sized(m.masked(y, None, summed[1]), y.sizes)
+        summed = [], []
+    lhs, rhs = _masked_together(m, x, y, *summed)
     return Sized(again(m, i, lhs, rhs), sizes)
-
-
-# -- reshape ---------------------------------------------------------------------------------
-
-
-def _prefixes(dims: tuple[int, ...]) -> list[int]:
-    return [prod(dims[:d]) for d in range(len(dims))]
-
-
-def _matched(before: Shape, after: Shape, dynamic: list[int]) -> dict[int, int] | None:
-    """For each dynamic dimension the equal one behind equally many elements; None when one has
-    none."""
-    left, right = _prefixes(before.dims), _prefixes(after.dims)
-    found: dict[int, int] = {}
-    for d in dynamic:
-        for e, prefix in enumerate(right):
-            if prefix == left[d] and after.dims[e] == before.dims[d] and e not in found.values():
-                found[d] = e
-                break
-        else:
-            return None
-    return found
-
-
-@RULES.of("reshape")
-def reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
-    b, (x,) = m.b, operands
-    flags = [e for e in range(i.shape.rank) if i.shape.is_dynamic_dim(e)]
-    if not flags or not x.sizes:
-        return Sized(again(m, i, x.value))
-    same = _matched(x.value.shape, i.shape, list(x.sizes))
-    if same is not None and set(same.values()) >= set(flags):
-        return Sized(again(m, i, x.value), {same[d]: s for d, s in x.sizes.items()})
-    if len(flags) > 1:
-        known = {same[d]: s for d, s in x.sizes.items()} if same is not None else {}
-        open_ = [e for e in flags if e not in known]
-        if len(open_) != 1:
-            raise refuse(
-                i,
-                f"the sizes of {i.shape.text_without_layout} do not follow from its operand",
-                "dynamic-shape",
-                "use dynamic-reshape, which says them",
-            )
-        flags = open_
-    else:
-        known = {}
-    count = m.product(m.size(x, d) for d in range(x.value.shape.rank))
-    others = [e for e in range(i.shape.rank) if e != flags[0]]
-    rest = m.product(known.get(e, m.number(i.shape.dims[e])) for e in others)
-    size = b.divide(count, b.maximum(rest, m.number(1)))
-    sizes = {**known, flags[0]: size}
-    return Sized(compacted(m, x, i.shape, sizes), sizes)
-
-
-@RULES.of("dynamic-reshape")
-def dynamic_reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
-    x, *sizes = operands
-    flags = [d for d in range(i.shape.rank) if i.shape.is_dynamic_dim(d)]
-    made = {d: m.b.reshaped(sizes[d].value, ()) for d in flags}
-    return Sized(compacted(m, x, i.shape, made), made)
-
-
-def compacted(m: Masks, x: Sized, of: Shape, sizes: Sizes) -> Instruction:
-    """The elements of `x` in row-major order of run-time sizes, as an array of other sizes.
-
-    Each place of the result is the number of an element; that number is the place of the element
-    in the operand, both counted by run-time sizes. One gather fetches them all.
-    """
-    b, full = m.b, of.dims
-    number = b.full(0, S32, full)
-    for d in range(of.rank):
-        size = b.spread(sizes[d], full) if d in sizes else b.full(full[d], S32, full)
-        number = b.add(b.multiply(number, size), b.iota(S32, full, d))
-    at = b.full(0, S32, full)
-    stride, rest = 1, number
-    for d in range(x.value.shape.rank - 1, -1, -1):
-        size = b.spread(b.maximum(m.size(x, d), m.number(1)), full)
-        at = b.add(at, b.multiply(b.remainder(rest, size), b.full(stride, S32, full)))
-        rest = b.divide(rest, size)
-        stride *= x.value.shape.dims[d]
-    flat = b.reshaped(x.value, (x.value.shape.size,))
-    return b.emit(
-        "gather",
-        flat,
-        at,
-        offset_dims=(),
-        collapsed_slice_dims=(0,),
-        start_index_map=(0,),
-        index_vector_dim=of.rank,
-        slice_sizes=(1,),
-    )
