@@ -91,6 +91,7 @@ fuzz: $(STAMP) ## broken programs for the readers, random ones for the compiler 
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_native --minutes $(MINUTES)
 	@echo "== the same at the sizes people use"
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_sizes --minutes $(MINUTES)
+	@echo "== programs on arrays of run-time size"
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_dynamic --minutes $(MINUTES)
 	@echo "== every kernel family at every length"
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.sweep_sizes --minutes $(MINUTES)
