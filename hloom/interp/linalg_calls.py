@@ -24,6 +24,7 @@ from hloom.interp.linalg import triangular_solution
 from hloom.interp.values import Value
 from hloom.ir.instruction import Instruction
 from hloom.types.attributes import Attribute, Typed, parsed_attributes
+from hloom.types.dtype import BY_NAME
 from hloom.types.shape import Shape
 
 TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
@@ -33,8 +34,9 @@ TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 class Attributes:
     """The attributes of one call; what is missing or out of range is an `EvalError`."""
 
-    def __init__(self, found: Mapping[str, Attribute]) -> None:
+    def __init__(self, found: Mapping[str, Attribute], kind: str | None) -> None:
         self.found = found
+        self.kind = kind
 
     def number(self, name: str) -> int:
         value = self.found.get(name)
@@ -47,6 +49,10 @@ class Attributes:
         if letter not in allowed:
             raise EvalError(f"attribute {name!r} is {letter!r}, not one of {', '.join(allowed)}")
         return letter
+
+    def narrowed(self, a: Array) -> Array:
+        """A matrix in the precision that it had."""
+        return narrowed(a, BY_NAME[self.kind]) if self.kind else a
 
     def is_lower(self) -> bool:
         return self.letter("uplo", "LU") == "L"
@@ -73,7 +79,7 @@ def call(i: Instruction, routine: Routine, kind: str | None, inputs: tuple[Value
     batch = _checked_batch(i, routine, kind, leaves)
     raw = i.backend_config.raw if i.backend_config is not None else ""
     typed = i.attrs.api_version == "API_VERSION_TYPED_FFI"
-    attributes = Attributes(parsed_attributes(raw) if typed else {})
+    attributes = Attributes(parsed_attributes(raw) if typed else {}, kind)
     wide = [_widened(x) for x in inputs]
     made = [np.zeros(leaf.dims, leaf.dtype.numpy) for leaf in leaves]
     for at in np.ndindex(*batch):
@@ -222,21 +228,21 @@ def hetrd(given: Attributes, a: Array) -> Results:
 
 @lapack("syevd", (2,), 3, "heevd")
 def heevd(given: Attributes, a: Array) -> Results:
-    return spectra.heevd(a, given.letter("mode", "NV") == "V", given.is_lower())
+    return spectra.heevd(given.narrowed(a), given.letter("mode", "NV") == "V", given.is_lower())
 
 
 @lapack("gesvd", (2,), 5)
 @lapack("gesdd", (2,), 5)
 def gesdd(given: Attributes, a: Array) -> Results:
     mode = given.letter("mode", "ANS")
-    s, u, v, info = spectra.gesdd(a, mode != "N", mode == "A")
+    s, u, v, info = spectra.gesdd(given.narrowed(a), mode != "N", mode == "A")
     return a, s, u, v, info
 
 
 @lapack("geev", (2,), 4, extra=1)
 def geev(given: Attributes, a: Array) -> Results:
     left, right = (given.letter(f"compute_{side}", "NV") == "V" for side in ("left", "right"))
-    values, *rest = spectra.geev(a, left, right)
+    values, *rest = spectra.geev(given.narrowed(a), left, right)
     return *_parts(values, a), *rest
 
 

@@ -8,9 +8,13 @@ matrix has infinities or NaNs; the values are NaN then.
 from __future__ import annotations
 
 import numpy as np
+from numpy.linalg import _umath_linalg as own  # pyright: ignore
 
 from hloom.interp.elementwise_number import Array
 from hloom.interp.linalg_factors import adjoint, gehrd, orgqr, reflector
+
+# `own` lies below np.linalg, which computes everything in f64: signs in f32 are then others than
+# those of LAPACK's routines for f32, which native code asks. A failure there gives NaNs.
 
 NOT_FINITE = -4
 """What jaxlib gives as info for infinities and NaNs: argument 4 is wrong."""
@@ -25,14 +29,8 @@ def heevd(a: Array, vectors: bool, lower: bool) -> tuple[Array, Array, int]:
     failed = np.full_like(a, np.nan), np.full(len(a), np.nan)
     if not np.isfinite(used).all():
         return *failed, NOT_FINITE
-    triangle = "L" if lower else "U"
-    try:
-        if not vectors:
-            return a, np.linalg.eigvalsh(a, triangle), 0
-        values, columns = np.linalg.eigh(a, triangle)
-    except np.linalg.LinAlgError:
-        return *failed, 1
-    return columns, values, 0
+    values, columns = (own.eigh_lo if lower else own.eigh_up)(a)
+    return columns if vectors else a, values, int(np.isnan(values).any())
 
 
 def gesdd(a: Array, vectors: bool, full: bool) -> tuple[Array, Array | None, Array | None, int]:
@@ -43,14 +41,9 @@ def gesdd(a: Array, vectors: bool, full: bool) -> tuple[Array, Array | None, Arr
     rows, columns = a.shape
     few = min(a.shape)
     info = 0 if np.isfinite(a).all() else NOT_FINITE
-    try:
-        if vectors and not info:
-            u, s, v = np.linalg.svd(a, full_matrices=full)
-            return s, u, v, 0
-        if not info:
-            return np.linalg.svd(a, compute_uv=False), None, None, 0
-    except np.linalg.LinAlgError:
-        info = 1
+    if not info:
+        u, s, v = (own.svd_f if full else own.svd_s)(a)
+        return s, u if vectors else None, v if vectors else None, int(np.isnan(s).any())
     wide, high = (rows, columns) if full else (few, few)
     u, v = np.full((rows, wide), np.nan, a.dtype), np.full((high, columns), np.nan, a.dtype)
     return np.full(few, np.nan), u if vectors else None, v if vectors else None, info
@@ -65,13 +58,12 @@ def geev(a: Array, left: bool, right: bool) -> tuple[Array, Array, Array, int]:
     failed = np.full(len(a), complex(np.nan, np.nan)), none * np.nan, none * np.nan
     if not np.isfinite(a).all():
         return *failed, NOT_FINITE
-    try:
-        values, columns = np.linalg.eig(a)
-        if not left:
-            return values, none, columns if right else none, 0
-        others, adjoined = np.linalg.eig(adjoint(a))
-    except np.linalg.LinAlgError:
+    values, columns = own.eig(a)
+    others, adjoined = own.eig(adjoint(a)) if left else (values, none)
+    if np.isnan(values).any() or np.isnan(others).any():
         return *failed, 1
+    if not left:
+        return values, none, columns if right else none, 0
     order = _nearest(values, np.conj(others))
     return values, adjoined[:, order], columns if right else none, 0
 
