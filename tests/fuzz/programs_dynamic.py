@@ -259,6 +259,28 @@ class Program:
         starts = [self.number(n) for n in dims]
         self.add(dims, flags, f"dynamic-update-slice({x}, {y}, {', '.join(starts)})")
 
+    def window(self):
+        x, dims, flags = self.pick()
+        zero = self.add((), (), "constant(0)")
+        size, pads = "x".join("2" for _ in dims), "x".join("1_0" for _ in dims)
+        window = f"window={{size={size} pad={pads}}}, to_apply=sum"
+        self.add(dims, flags, f"reduce-window({x}, {zero}), {window}")
+
+    def gather(self):
+        """Elements of a column by numbers that may lie outside, where they are clamped."""
+        x, dims, flags = self.pick()
+        at, (count, *rest), (flag, *_) = self.pick()
+        if len(dims) > 1 or rest:
+            return
+        two = self.add((2,), (False,), "constant({5, 6})")  # of no element nothing is defined
+        x = self.add((dims[0] + 2,), flags, f"concatenate({x}, {two}), dimensions={{0}}")
+        self.add(
+            (count,),
+            (flag,),
+            f"gather({x}, {at}), offset_dims={{}}, collapsed_slice_dims={{0}}, "
+            "start_index_map={0}, index_vector_dim=1, slice_sizes={1}",
+        )
+
     def loop(self):
         x, dims, flags = self.pick()
         of, k = shape_text(dims, flags), len(self.called)
@@ -308,4 +330,4 @@ class Program:
 
 OPS = """resize resize unary binary binary binary choice broadcast transpose reduce concatenate
 slice pad reverse sort reshape dynamic_reshape dot get_size dynamic_slice update loop
-conditional""".split()
+conditional window gather""".split()
