@@ -29,11 +29,12 @@ Array = np.ndarray[Any, Any]
 def bitcast(i: Instruction, frame: Frame, x: Array) -> Array:
     before, after = i.operands[0].shape, i.shape
     same_count = prod(before.dims) == prod(after.dims)
-    if same_count and _plain(before) and _plain(after) and before.dtype is after.dtype:
+    same_elements = same_count and before.dtype is after.dtype
+    if same_elements and _plain(before) and _plain(after):
         return reshape(i, frame, x)
     memory = _physical(x, before)
-    width = _stored_bits(before)
-    if before.dtype is not after.dtype or width != _stored_bits(after):
+    same_width = before.dtype is after.dtype and _stored_bits(before) == _stored_bits(after)
+    if not (same_elements or same_width):
         memory = _reinterpreted(memory, before, after)
     return _logical(memory, after)
 

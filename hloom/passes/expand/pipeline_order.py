@@ -15,6 +15,7 @@ from hloom.passes.control.flatten_call_graph import (
 )
 from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.batch_norm_expander import BatchNormExpander
+from hloom.passes.expand.bitcast_expander import BitcastExpander
 from hloom.passes.expand.buffer_remover import BufferRemover
 from hloom.passes.expand.control_dep_rewriter import ControlDepRewriter
 from hloom.passes.expand.conv_canonicalization import ConvolutionCanonicalization
@@ -65,6 +66,7 @@ EXPANSION: tuple[Pass, ...] = (
     Defuser(),  # as above
     CallInliner(),  # passes below look at one computation at a time
     TupleSimplifier(),  # loops and dynamic sizes are found through elements
+    BitcastExpander(),  # while layouts are those of the program
     DynamicPadder(),  # before anything that counts elements
     CustomCallExpander(),
     MapInliner(),

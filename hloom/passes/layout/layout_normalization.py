@@ -140,6 +140,7 @@ class _Normalizer:
         if not readers and self.c._root is not i:
             return
         made = self.as_row_major(i)
+        self.was.setdefault(made, self.was[i])  # bitcasts among the readers still mean that
         for u in readers:
             u.replace_operand(i, made)
         if self.c._root is i:
