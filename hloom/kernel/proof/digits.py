@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from math import gcd
 from typing import Any, NamedTuple, NoReturn
 
-from hloom.kernel.proof.linear import Linear, Symbol
+from hloom.kernel.proof.linear import Linear, Symbol, at_least_zero
 from hloom.kernel.proof.parts import Part, dividends, is_data, part_of
 from hloom.kernel.proof.tiling import Box, Digit, covers
 
@@ -130,8 +130,12 @@ class Form:
                 return self.choices(found)
             if length.bounds()[1] <= 0:
                 self.digits.append(Digit(1, 0))
-            elif length.least() <= 0 and self.demand.everywhere:
-                raise Unresolved("a store in a loop that may have no iterations")
+            elif not at_least_zero(length.shifted(-1), self.facts):
+                some, none = length.shifted(-1).reduced(), length.times(-1).reduced()
+                if not any(fact.equals(some) for fact in self.facts):
+                    return [([some], None, length), ([none], None, length)]
+                if self.demand.everywhere:
+                    raise Unresolved("a store in a loop that may have no iterations")
         return None
 
     def restricted(self, offset: Linear, facts: list[Linear]) -> Linear:

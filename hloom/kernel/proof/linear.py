@@ -162,7 +162,10 @@ IMPOSSIBLE = 1 << 70
 
 def at_least_zero(x: Linear, scope: Iterable[Linear] = ()) -> bool:
     """Whether `x >= 0` follows from intervals, from the facts of its symbols and from `scope`."""
-    return x.least() >= 0 or least(x, scope, 0) >= 0
+    if x.least() >= 0 or least(x, scope, 0) >= 0:
+        return True
+    told = list(scope)
+    return bool(told) and least(x, facts_of(told), 0) >= 0
 
 
 def greatest(x: Linear, scope: Iterable[Linear] = ()) -> int:
@@ -216,6 +219,23 @@ def least(
     return best
 
 
+MOST_FACTS = 60
+"""Facts that one proof takes from the symbols of others."""
+
+
+def facts_of(given: Iterable[Linear]) -> list[Linear]:
+    """Facts, those of their symbols, and so on."""
+    found = list(given)
+    known = {id(fact) for fact in found}
+    for fact in found:  # which grows
+        for s in fact.terms:
+            for other in s.facts:
+                if id(other) not in known and len(found) < MOST_FACTS:
+                    known.add(id(other))
+                    found.append(other)
+    return found
+
+
 def _exchanged(x: Linear, zero: Linear) -> Linear | None:
     """`x` with a multiple of what is zero added that rids it of the dividend of a division."""
     s, f = next(iter(zero.terms.items()))
@@ -251,14 +271,7 @@ class Narrowed:
     def __init__(self, facts: Iterable[Linear]) -> None:
         self.before: dict[Symbol, tuple[int, int]] = {}
         self.possible = True
-        todo = list(facts)
-        known = {id(fact) for fact in todo}
-        for fact in todo:  # which grows
-            for s in fact.terms:
-                for other in s.facts:
-                    if id(other) not in known:
-                        known.add(id(other))
-                        todo.append(other)
+        todo = facts_of(facts)
         for _ in range(MOST_ROUNDS):
             changed = [self._narrow(fact) for fact in todo]
             if not any(changed):

@@ -118,15 +118,26 @@ class Ranges:
 
     def visit(self, op: Op) -> None:
         """Take note of the result of an op without blocks."""
-        rule = _RULES.get(op.opcode)
-        if rule is None or not op.results:
+        if not op.results:
             return
-        result = op.results[0]
+        rule, result = _RULES.get(op.opcode), op.results[0]
         dtype = result.type.dtype
-        if dtype.is_integral or dtype.is_pred or op.opcode == "load":
+        if rule and (dtype.is_integral or dtype.is_pred or op.opcode == "load"):
             known = rule(self, op)
             if known is not None:
                 self.values[result] = known
+                return
+        if op.operands and all(self.is_uniform(x) for x in op.operands):
+            self.uniform.add(result)
+
+    def is_uniform(self, x: Value) -> bool:
+        """Whether a value is known to be the same for all steps and lanes."""
+        known = self.values.get(x)
+        if isinstance(known, Linear):
+            return known.is_uniform
+        if isinstance(known, Truth):
+            return all(known.exact) and all(f.is_uniform for f in known.when + known.unless)
+        return x in self.uniform or (x.op is not None and x.op.opcode == "constant")
 
     def divided(self, x: Linear, by: int) -> tuple[Linear, Linear]:
         """Floor and remainder of a division by a positive number."""
