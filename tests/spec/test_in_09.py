@@ -1,5 +1,6 @@
 """IN-09 and the StableHLO part of IR-10: import and export of MLIR."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
@@ -50,6 +51,12 @@ def test_x9_is_nine_products_of_bf16():
     assert "num_primitive_operations = 9" in text
 
 
-def test_quantised_types_are_refused_with_a_reason():
-    with pytest.raises(hloom.HloError, match="quantised types are not read: HLO has none"):
-        module_of_text("func.func @main(%x: tensor<2x!quant.uniform<i8:f32, 0.1>>) { return }")
+def test_quantised_types_are_integers_where_they_come_in():
+    module = module_of_text(
+        """!q = !quant.uniform<i8:f32, 0.5>
+        func.func @main(%x: tensor<2x!q>) -> tensor<2xf32> {
+          %0 = stablehlo.uniform_dequantize %x : (tensor<2x!q>) -> tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }"""
+    )
+    assert hloom.evaluate(module, np.int8([-4, 3])).array.tolist() == [-2.0, 1.5]

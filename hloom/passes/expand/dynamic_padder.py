@@ -95,7 +95,11 @@ class _Padding:
 
     def parts(self, x: Sized, count: int) -> list[Sized]:
         if x.parts is None:
-            x.parts = [Sized(self.b.element(x.value, k)) for k in range(count)]
+            made = [self.b.element(x.value, k) for k in range(count)]
+            x.parts = [
+                self.boundary(e) if e.shape.is_array and e.shape.is_dynamic else Sized(e)
+                for e in made
+            ]
         return x.parts
 
     def flat(self, x: Sized) -> list[Instruction]:
