@@ -112,3 +112,36 @@ def test_what_a_loop_hands_on_unchanged_is_not_written():
     assert text.count("store ") == 2  # the counter and x, not k
     exe(x, k)
     assert (x, k) == (np.float32(0.3), np.float32(0.9))
+
+
+NESTED_STATE = """HloModule nested
+body { s = (s32[], (s32[2], s32[])) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  t = (s32[2], s32[]) get-tuple-element(s), index=1
+  x = s32[2] get-tuple-element(t), index=0
+  n = s32[] get-tuple-element(t), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = s32[2] negate(x)
+  u = (s32[2], s32[]) tuple(y, n)
+  ROOT r = (s32[], (s32[2], s32[])) tuple(j, u) }
+less { s = (s32[], (s32[2], s32[])) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT l = pred[] compare(i, n), direction=LT }
+ENTRY e { x = s32[2] parameter(0)  n = s32[] parameter(1)
+  z = s32[] constant(0)
+  t = (s32[2], s32[]) tuple(x, n)
+  s = (s32[], (s32[2], s32[])) tuple(z, t)
+  w = (s32[], (s32[2], s32[])) while(s), condition=less, body=body
+  v = (s32[2], s32[]) get-tuple-element(w), index=1
+  ROOT r = s32[2] get-tuple-element(v), index=0 }
+"""
+
+
+def test_what_a_nested_state_hands_on_is_not_written():
+    executable = hloom.compile(hloom.parse(NESTED_STATE))
+    [kernel] = executable.stages.lowering.kernels.values()
+    written = {op.operands[0] for op in kernel.ops() if op.opcode == "store"}
+    assert len(kernel.params) - len(written) == 1  # n stands in the argument's memory
+    assert np.asarray(executable(np.int32([1, 2]), np.int32(7))).tolist() == [-1, -2]

@@ -22,7 +22,6 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import S32, Value
-from hloom.passes.normalize.loop_state import unchanged_elements
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.control import While
 from hloom.program.thunks.kernel import Kernel
@@ -99,6 +98,8 @@ class _Writer:
         self.params: dict[tuple[BufferSlice, DType], Value] = {}
         self.slots: dict[tuple[Instruction, Index], Slot] = {}
         self.left: Value | None = None
+        self.unchanged: set[Index] = set()
+        """Parts of the loop's state that every iteration hands on as they are."""
 
     # -- places
 
@@ -144,7 +145,6 @@ class _Writer:
         """The loop, with what it carries in registers read before it and stored after it; at
         `pred` whether it goes on after `steps` steps, where there is such a number."""
         i, e = self.loop, self.elements
-        same = unchanged_elements(i) if i.called[1].root.opcode == "tuple" else []
         leaves = self._leaves(i.shape)
         held = []
         for index, leaf in leaves:
@@ -161,7 +161,7 @@ class _Writer:
         for index, leaf, place in held:
             value = self.slots[i, index]
             assert isinstance(value, Value)
-            if len(index) != 1 or index[0] not in same:  # nor is memory of an argument written
+            if index not in self.unchanged:  # whose memory may be an argument's
                 self.builder.store(self.buffer(place, leaf.dtype), self.builder.index(0), value)
         if self.left is not None:
             ended_early = self.builder.compare("EQ", self.left, self.builder.constant(S32, 0))
@@ -213,6 +213,9 @@ class _Writer:
                 if self.slot(body.root, index) != place:
                     raise Decline("a carried array ends elsewhere")
             following = [self._register(body.root, index) for index, _ in kept]
+            if i is self.loop:
+                pairs = zip(kept, values, following)
+                self.unchanged = {index for (index, _), old, new in pairs if new is old}
             if counted:
                 following.append(b.binary("subtract", values[-1], b.constant(S32, 1)))
             return following
