@@ -1,6 +1,8 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """Cases for `child.py`: buffers that callbacks fill, arrays that share memory, buffers given up."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -62,6 +64,8 @@ def case_buffer_callback_types_and_sizes():
 
 def case_buffer_callback_read_only():
     """Whether a callback may write to its arguments, and what becomes of them if it does."""
+    if os.environ.get("HLOOM_GUARD") == "1":
+        return  # whoever writes to an argument is stopped there
 
     def write(context, out, given):
         seen = np.asarray(given)
