@@ -48,7 +48,7 @@ def metadata(name: str, line: int) -> str:
     """What tracing leaves on every instruction."""
     return (
         f'metadata={{op_type="{name}" op_name="jit(step)/jit(main)/layer_{line % 48}/{name}" '
-        f'source_file="/home/user/model/layers.py" source_line={line % 900 + 1}}}'
+        f'source_file="model/layers.py" source_line={line % 900 + 1}}}'
     )
 
 
