@@ -4,6 +4,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 MINUTES ?= 5
+BASE ?= main
 MODULE ?= examples/transformer_block.hlo
 
 VENV := .venv
@@ -25,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recove
 CHANGES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test guard check format bench fuzz docs examples proto stub lock tsan sanitize wheels clean
+.PHONY: help setup demo tour test guard check format bench replay fuzz docs examples proto stub lock tsan sanitize wheels clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ format: $(STAMP) ## let ruff format and fix what it can
 
 bench: $(STAMP) ## measure; results also go to bench/results/
 	@$(BIN)/python -m bench.run
+
+replay: $(STAMP) ## compile many programs at BASE and here, and show whose stages differ
+	@$(BIN)/python -m bench.replay --base $(BASE)
 
 fuzz: $(STAMP) ## broken programs for the readers, random ones for the compiler (MINUTES=60 each)
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
