@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.machine import Machine
     from hloom.compiler import CacheReport, Executable, compile_module, why_cached
+    from hloom.device.device import Device
+    from hloom.device.known import device_named, known_names
+    from hloom.device.text import show_device
+    from hloom.device.text import table_of as device_table
     from hloom.frontends.files import file_bytes, load_bytes, load_file, save
     from hloom.frontends.formats import FORMATS
     from hloom.frontends.stablehlo.files import module_of
@@ -78,6 +82,7 @@ if TYPE_CHECKING:
     )
     from hloom.runtime.pjrt_saved import executable_sections, sealed_executable
     from hloom.runtime.processors import granted_threads
+    from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
     from hloom.targets.cpu.source import Source
@@ -93,6 +98,7 @@ _HOME = {
     "CacheReport": "compiler",
     "Computation": "ir.computation",
     "Deployment": "runtime.pjrt",
+    "Device": "device.device",
     "EXPLANATIONS": "targets.cpu.explain",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
@@ -142,6 +148,8 @@ _HOME = {
     "copy_computation": "ir.copy",
     "copy_module": "ir.copy",
     "cpu_target": "targets.cpu.options",
+    "device_named": "device.known",
+    "device_table": "device.text",
     "did_you_mean": "base.diagnostics",
     "difference": "ir.copy",
     "evaluate": "interp.machine",
@@ -152,8 +160,10 @@ _HOME = {
     "file_bytes": "frontends.files",
     "fingerprint": "ir.text.digest",
     "granted_threads": "runtime.processors",
+    "host_device": "targets.cpu.device",
     "instruction_cost": "analysis.cost",
     "is_handled": "runtime.ffi",
+    "known_names": "device.known",
     "library_path": "runtime.pjrt",
     "load_bytes": "frontends.files",
     "load_file": "frontends.files",
@@ -178,6 +188,7 @@ _HOME = {
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
     "sharding_bytes": "ir.proto.sharding",
+    "show_device": "device.text",
     "trip_count": "analysis.trip_count",
     "verify": "ir.verify",
     "violations": "ir.verify",
@@ -188,7 +199,7 @@ _HOME = {
 
 
 # What is called otherwise where it lives.
-_AT_HOME = {"HandlerCall": "Call", "register_handler": "register"}
+_AT_HOME = {"HandlerCall": "Call", "device_table": "table_of", "register_handler": "register"}
 
 
 def __getattr__(name: str) -> Any:
@@ -325,6 +336,7 @@ __all__ = [
     "CacheReport",
     "Computation",
     "Deployment",
+    "Device",
     "EvalError",
     "EvalOptions",
     "Executable",
@@ -368,6 +380,8 @@ __all__ = [
     "copy_computation",
     "copy_module",
     "cpu_target",
+    "device_named",
+    "device_table",
     "did_you_mean",
     "difference",
     "evaluate",
@@ -378,8 +392,10 @@ __all__ = [
     "file_bytes",
     "fingerprint",
     "granted_threads",
+    "host_device",
     "instruction_cost",
     "is_handled",
+    "known_names",
     "library_path",
     "load",
     "load_bytes",
@@ -407,6 +423,7 @@ __all__ = [
     "set_pjrt_versions",
     "sharding_bytes",
     "show",
+    "show_device",
     "trip_count",
     "verify",
     "violations",

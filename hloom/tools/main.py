@@ -10,6 +10,7 @@ from hloom import __version__
 from hloom.tools.cache import cache
 from hloom.tools.conformance import conformance
 from hloom.tools.convert import convert
+from hloom.tools.device import device
 from hloom.tools.doctor import doctor
 from hloom.tools.evaluate import evaluate
 from hloom.tools.explain import explain
@@ -60,6 +61,7 @@ app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
 app.command("conformance")(conformance)
 app.command("doctor")(doctor)
+app.command("device")(device)
 app.add_typer(cache)
 
 

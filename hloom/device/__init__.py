@@ -1,0 +1,1 @@
+"""What a machine is, and what things cost on it."""

@@ -1,0 +1,133 @@
+"""A device: what computes, where it keeps values, what moves them, and what that costs.
+
+A device is a value: compared, printed, read from a file (`text.py`), given to whatever decides by
+sizes or rates. Nothing of a machine stands anywhere else in the compiler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hloom.base.diagnostics import UsageError
+from hloom.device.costs import Costs
+
+KINDS = ("cpu", "gpu")
+ENGINE_KINDS = ("compute", "copy", "communication")
+Rates = tuple[tuple[str, float], ...]
+"""Operations a cycle by element type, sorted; a table in text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """One level of caches, between the registers and a memory space."""
+
+    level: int
+    size_bytes: int
+    """Of one cache of the level."""
+    line_bytes: int = 64
+    units: int = 1
+    """How many units share one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """The units that compute (cores of a CPU, multiprocessors of a GPU); all are alike."""
+
+    units: int
+    clock_hz: float
+    vector_bytes: int
+    """Of the widest registers that floats are computed in; of a warp's, on a GPU."""
+    vector_registers: int
+    operations_per_cycle: Rates = ()
+    """By element type, of one unit's vectors; a multiply-add is two operations."""
+    matrix_operations_per_cycle: Rates = ()
+    """By element type, of one unit's matrix engine, where it has one. Dense."""
+    scratchpad_bytes: int = 0
+    """Memory that the code itself manages, for each unit (a GPU's shared memory)."""
+
+    def operations_per_s(self, dtype: str, matrix: bool = False) -> float | None:
+        """Peak rate of all units; None where nothing is known of the type."""
+        table = self.matrix_operations_per_cycle if matrix else self.operations_per_cycle
+        rate = dict(table).get(dtype)
+        return None if rate is None else rate * self.units * self.clock_hz
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySpace:
+    """Memory of one kind: the values whose layouts say `S(id)` live there."""
+
+    id: int
+    name: str
+    size_bytes: int
+    bandwidth_bytes_per_s: float
+    """All units together, reading."""
+    alignment_bytes: int = 64
+    """At which allocations begin."""
+    latency_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What works by itself beside the others: a stream of kernels, or what copies."""
+
+    name: str
+    kind: str
+    copies: tuple[tuple[int, int], ...] = ()
+    """Pairs of memory spaces, from and to, between which it copies."""
+    bandwidth_bytes_per_s: float = 0.0
+    latency_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One device. `UsageError` for a description that says what cannot be."""
+
+    name: str
+    kind: str
+    compute: Compute
+    caches: tuple[Cache, ...] = ()
+    """From the nearest one on."""
+    memory_spaces: tuple[MemorySpace, ...] = ()
+    """The first is the default one, `S(0)`."""
+    engines: tuple[Engine, ...] = ()
+    costs: Costs = field(default_factory=Costs)
+    sources: tuple[str, ...] = ()
+    """Where the numbers are from."""
+
+    def __post_init__(self) -> None:
+        self._check(self.kind in KINDS, f"kind {self.kind!r}", f"one of {', '.join(KINDS)}")
+        self._check(self.compute.units >= 1, f"{self.compute.units} units", "at least one computes")
+        self._check(self.compute.clock_hz > 0, f"a clock of {self.compute.clock_hz} Hz", "above 0")
+        ids = [space.id for space in self.memory_spaces]
+        self._check(len(set(ids)) == len(ids), "two memory spaces of one id", "ids are unique")
+        self._check(bool(ids) and ids[0] == 0, f"memory spaces {ids}", "the first one has id 0")
+        for space in self.memory_spaces:
+            n = space.alignment_bytes
+            what = f"an alignment of {n} bytes in memory space {space.id}"
+            self._check(n > 0 and n & (n - 1) == 0, what, "a power of two")
+        levels = [cache.level for cache in self.caches]
+        self._check(levels == sorted(set(levels)), f"caches of levels {levels}", "in order, once")
+        for engine in self.engines:
+            what = f"engine {engine.name!r} of kind {engine.kind!r}"
+            self._check(engine.kind in ENGINE_KINDS, what, f"one of {', '.join(ENGINE_KINDS)}")
+            for pair in engine.copies:
+                what = f"engine {engine.name!r} copying between memory spaces {list(pair)}"
+                self._check(set(pair) <= set(ids), what, f"there are {ids}")
+
+    def _check(self, holds: bool, what: str, hint: str) -> None:
+        if not holds:
+            raise UsageError(f"device {self.name!r} has {what}", rule="device", hint=hint)
+
+    def cache(self, level: int) -> Cache | None:
+        """The cache of a level, if there is one."""
+        return next((c for c in self.caches if c.level == level), None)
+
+    def memory_space(self, id: int) -> MemorySpace:
+        """The memory space that layouts call `S(id)`; `UsageError` if it has none of that id."""
+        for space in self.memory_spaces:
+            if space.id == id:
+                return space
+        spaces = ", ".join(f"S({s.id}) {s.name}" for s in self.memory_spaces)
+        raise UsageError(
+            f"{self.name} has no memory space S({id})", rule="memory-space", hint=f"it has {spaces}"
+        )

@@ -1,0 +1,130 @@
+"""The machine at hand, described as any other: what the system says of its cores and caches.
+
+Nothing is measured here: rates follow from the vectors that the caller says there are, bandwidths
+from the costs. A number that the system does not tell is that of the measurements of `Costs`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from hloom.device.costs import Costs
+from hloom.device.device import Cache, Compute, Device, Engine, MemorySpace
+
+DEFAULT_CLOCK_HZ = 2.6e9
+DEFAULT_MEMORY_BYTES = 8 << 30
+DEFAULT_CACHES = (
+    Cache(level=1, size_bytes=32 << 10),
+    Cache(level=2, size_bytes=1 << 20),
+    Cache(level=3, size_bytes=32 << 20, units=8),
+)
+
+
+def probed_cpu(
+    units: int,
+    vector_bytes: int,
+    vector_registers: int,
+    *,
+    name: str = "host",
+    operations_per_lane: float = 4.0,
+    root: Path = Path("/"),
+) -> Device:
+    """This machine, of which `units` cores may be used. `root` holds proc/ and sys/.
+
+    `operations_per_lane`: of floats in a cycle; 4 are two pipes of multiply-adds.
+    """
+    costs = Costs()
+    lanes = vector_bytes // 4
+    rate = lanes * operations_per_lane
+    compute = Compute(
+        units=units,
+        clock_hz=_clock_hz(root) or DEFAULT_CLOCK_HZ,
+        vector_bytes=vector_bytes,
+        vector_registers=vector_registers,
+        operations_per_cycle=(("f32", rate), ("f64", rate / 2)),
+    )
+    memory = MemorySpace(
+        id=0,
+        name="host",
+        size_bytes=_memory_bytes(root) or DEFAULT_MEMORY_BYTES,
+        bandwidth_bytes_per_s=units * 1e9 / costs.byte_ns,
+    )
+    return Device(
+        name=name,
+        kind="cpu",
+        compute=compute,
+        caches=probed_caches(root, units) or DEFAULT_CACHES,
+        memory_spaces=(memory,),
+        engines=(Engine(name="compute", kind="compute"),),
+        costs=costs,
+        sources=("what the system says", "hloom/device/costs.py"),
+    )
+
+
+def probed_caches(root: Path, units: int) -> tuple[Cache, ...]:
+    """The data caches of the first core, nearest first; empty where the system does not tell.
+
+    Virtual machines have been seen to tell of caches of no size: those are left out.
+    """
+    found: dict[int, Cache] = {}
+    folder = root / "sys/devices/system/cpu/cpu0/cache"
+    for index in sorted(folder.glob("index*")):
+        level, kind, size, shared, line = [
+            _text(index / name)
+            for name in ("level", "type", "size", "shared_cpu_list", "coherency_line_size")
+        ]
+        if kind == "Instruction" or not level.isdigit() or not (size_bytes := _bytes(size)):
+            continue
+        found[int(level)] = Cache(
+            level=int(level),
+            size_bytes=size_bytes,
+            line_bytes=int(line) if line.isdigit() and int(line) else 64,
+            units=max(1, min(units, _count(shared))),
+        )
+    return tuple([found[level] for level in sorted(found)])
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _bytes(text: str) -> int:
+    """`1024K` or `32M`, in bytes; 0 for anything else."""
+    unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:])
+    digits = text if unit is None else text[:-1]
+    return int(digits) << (unit or 0) if digits.isdigit() else 0
+
+
+def _count(text: str) -> int:
+    """How many numbers a list such as `0-3,8` has; 1 where it is none."""
+    total = 0
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            return 1
+        total += int(last or first) - int(first) + 1
+    return total
+
+
+def _clock_hz(root: Path) -> float | None:
+    """The highest clock of the first core, where the system tells."""
+    text = _text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+    return float(text) * 1e3 if text.isdigit() and int(text) else None
+
+
+def _memory_bytes(root: Path) -> int | None:
+    for words in _words(_text(root / "proc/meminfo").splitlines()):
+        if words[0] == "MemTotal:" and words[1:2] and words[1].isdigit():
+            return int(words[1]) << 10
+    if root == Path("/") and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def _words(lines: Iterable[str]) -> list[list[str]]:
+    return [line.split() for line in lines if line.strip()]

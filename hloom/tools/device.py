@@ -1,0 +1,74 @@
+"""`hloom device`: machines that hloom knows, and the one at hand, as text to read and to change."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hloom import api
+from hloom.tools.terminal import (
+    AsJson,
+    bytes_text,
+    console,
+    guarded,
+    print_table,
+    table,
+    write_json,
+)
+
+HOST = "host"
+
+
+@guarded
+def device(
+    name: Annotated[
+        str | None, typer.Argument(help="A machine: host, a known one, or a .toml file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the machines that are known; or one of them, as the text that describes it.
+
+    The text is a file that can be changed and named wherever a device is asked for.
+
+    [bold]Examples[/bold]
+
+      hloom device
+
+      hloom device host > mine.toml
+
+      hloom device h100 --json | jq .compute
+    """
+    if name is None:
+        devices = [api.host_device(), *map(api.device_named, api.known_names())]
+        if as_json:
+            write_json([api.device_table(d) for d in devices])
+        else:
+            _show(devices)
+        return
+    chosen = api.host_device() if name == HOST else api.device_named(name)
+    if as_json:
+        write_json(api.device_table(chosen))
+    else:
+        typer.echo(api.show_device(chosen), nl=False)
+
+
+def _show(devices: list[api.Device]) -> None:
+    made = table(
+        "devices", "name", "kind", ">units", ">clock", ">f32", ">bf16 matrices", ">memory", ">rate"
+    )
+    for k, d in enumerate(devices):
+        rate = d.compute.operations_per_s("f32")
+        matrix = d.compute.operations_per_s("bf16", matrix=True)
+        space = d.memory_spaces[0]
+        made.add_row(
+            f"{d.name} (host)" if k == 0 else d.name,
+            d.kind,
+            str(d.compute.units),
+            f"{d.compute.clock_hz / 1e9:.2f} GHz",
+            f"{rate / 1e12:.2f} T/s" if rate else "",
+            f"{matrix / 1e12:.0f} T/s" if matrix else "",
+            bytes_text(space.size_bytes),
+            f"{space.bandwidth_bytes_per_s / 1e9:.0f} GB/s",
+        )
+    print_table(made, console())
