@@ -197,11 +197,16 @@ def quietly(said: int) -> None:
     library().hl_guard_report_to(said)
 
 
+LAST_WORDS = ("HLOOM_GUARD", "free()", "munmap_chunk()", "realloc()", "malloc", "corrupted")
+"""How lines begin in which a guard, or glibc's malloc, tells of a fault."""
+
+
 def guard_words(said: IO[bytes]) -> str:
-    """The line in which a guard told of a fault, of all that a process said."""
+    """The lines that tell of a fault, of all that a process said, and what it was about to do."""
     said.seek(0)
     lines = said.read().decode(errors="replace").split("\n")
-    return " ".join([line for line in lines if line.startswith("HLOOM_GUARD")])
+    phases = [line for line in lines if line.startswith("PHASE")][-1:]
+    return " ".join(phases + [line for line in lines if line.startswith(LAST_WORDS)])
 
 
 def _in_child(
