@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     )
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.machine import Machine
-    from hloom.compiler import CacheReport, Executable, compile_module, why_cached
+    from hloom.compiler import CacheReport, compile_module, why_cached
     from hloom.device.device import Device
     from hloom.device.known import device_named, known_names
     from hloom.device.text import show_device
     from hloom.device.text import table_of as device_table
+    from hloom.executable import Executable
     from hloom.frontends.files import file_bytes, load_bytes, load_file, save
     from hloom.frontends.formats import FORMATS
+    from hloom.frontends.source import Source
     from hloom.frontends.stablehlo.files import module_of
     from hloom.frontends.stablehlo.read import module_of_bytes
     from hloom.interp.frame import EvalOptions
@@ -85,8 +87,7 @@ if TYPE_CHECKING:
     from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
-    from hloom.targets.cpu.source import Source
-    from hloom.targets.cpu.stages import LaterStages
+    from hloom.targets.stages import LaterStages
     from hloom.types.literal import Literal
     from hloom.types.shape import Shape
 
@@ -102,7 +103,7 @@ _HOME = {
     "EXPLANATIONS": "targets.cpu.explain",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
-    "Executable": "compiler",
+    "Executable": "executable",
     "Explained": "targets.cpu.explain",
     "FORMATS": "frontends.formats",
     "FixedPoint": "passes.pipeline",
@@ -111,7 +112,7 @@ _HOME = {
     "HandlerError": "runtime.ffi",
     "HloError": "base.diagnostics",
     "Instruction": "ir.instruction",
-    "LaterStages": "targets.cpu.stages",
+    "LaterStages": "targets.stages",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
     "MEMORY_KINDS": "runtime.pjrt",
@@ -266,16 +267,15 @@ def compile(
     nothing acts on is warned of. `progress` is told each stage. The program is not changed.
     Raises `HloError` for what is not well formed or cannot run here.
     """
-    from hloom.base.diagnostics import UsageError
     from hloom.compiler import compile_source
-    from hloom.targets.cpu.options import options_without_effect
+    from hloom.targets.target import target_kind
 
-    if target != "cpu":
-        raise UsageError(f"no target {target!r}", rule="target", hint="the one there is: cpu")
-    chosen = _options(options)
-    for name in options_without_effect(chosen):
-        warnings.warn(f"option {name} does nothing when compiling for a CPU", stacklevel=2)
-    return compile_source(_source(program), threads, chosen, progress=progress)
+    kind, chosen = target_kind(target), _options(options)
+    for name in kind.unread(chosen):
+        warnings.warn(
+            f"option {name} does nothing when compiling for a {target.upper()}", stacklevel=2
+        )
+    return compile_source(_source(program), threads, chosen, target=target, progress=progress)
 
 
 def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
@@ -292,8 +292,8 @@ def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Optio
 
 def _source(program: Any) -> Source:
     from hloom.base.diagnostics import UsageError
+    from hloom.frontends.source import Source
     from hloom.frontends.stablehlo.recognise import is_file_of_mlir, is_text_of_mlir
-    from hloom.targets.cpu.source import Source
 
     if isinstance(program, str) and ("\n" in program or "{" in program):
         if is_text_of_mlir(program):

@@ -1,266 +1,28 @@
-"""The spine: from a module to something that runs."""
+"""The spine: from a module to something that runs, on a target that it does not know."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
-from hloom.base.diagnostics import HloError, UsageError, did_you_mean
-from hloom.base.faults import CompilerFaultWarning, Fault
+from hloom.base.faults import CompilerFaultWarning
 from hloom.base.options import Options
-from hloom.program.thunks.thunk import Thunk
-from hloom.runtime.arguments import donated_numbers
-from hloom.runtime.buffer import Buffer
+from hloom.executable import Executable
+from hloom.frontends.source import Source
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
-from hloom.runtime.guarded import executor_of
 from hloom.runtime.native import LoadError
-from hloom.targets.cpu.cache_key import differences, is_cacheable, key_parts, other_parts
-from hloom.targets.cpu.options import cpu_target
-from hloom.targets.cpu.shown import SHOWN
-from hloom.targets.cpu.source import Source
-from hloom.targets.cpu.stages import LaterStages, Stages
-from hloom.types.literal import Literal
-from hloom.types.shape import Shape
+from hloom.targets.cache_key import differences, key_parts, other_parts
+from hloom.targets.stages import LaterStages, Stages
+from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 
-# What knows graphs, passes and LLVM is imported where it is needed: a program from the cache needs
-# none of it, and starts in a fifth of the time.
 if TYPE_CHECKING:
-    from hloom.analysis.cost import Cost
     from hloom.ir.module import Module
-    from hloom.passes.pipeline import PassRecord
-    from hloom.plan.usage import MemoryUse
-    from hloom.targets.cpu.target import CpuTarget
-
-STAGES = tuple(SHOWN)
-"""What `Executable.as_text` shows, in the order in which compilation makes it."""
-
-
-class Executable:
-    """A compiled module; call it with its arguments, from any number of threads.
-
-    `stages` is what compilation made on the way, `seconds` how long each stage took.
-    """
-
-    def __init__(
-        self,
-        stages: Stages,
-        threads: int | None = None,
-        *,
-        target: Callable[[], CpuTarget] | None = None,
-    ) -> None:
-        """`target` makes what it was compiled for; None: this machine as it is."""
-        self.stages = stages
-        self.program = stages.program
-        self._target_of = target or (lambda: cpu_target(Options()))
-        self.seconds: dict[str, float] = {}
-        self._executor = executor_of(self.program, threads)
-        self._shapes = self.program.argument_shapes
-        self._is_flat = all(s.is_array for s in self._shapes)
-        self._is_single = self.program.result_shape.is_array
-
-    # -- running
-
-    def __call__(self, *arguments: Any, donate: bool | int | Iterable[int] | None = None) -> Any:
-        """The result for these arguments: a `Buffer`, or nested tuples of them.
-
-        An argument is an array (numpy, anything with DLPack, a `Buffer`), or nested tuples of
-        arrays where the parameter is a tuple. Buffers of parameters that the program returns in
-        place (`input_output_alias`) are donated: deleted afterwards, their memory is used again.
-        `donate=False` keeps them, by a copy; numbers of arguments donate those and keep the others.
-        Arrays that show a donated buffer's memory stay what they are: that buffer is copied.
-        """
-        leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
-        gone: list[Buffer] = []
-        if donate is not None and donate is not True:
-            leaves, gone = self._kept(leaves, donate)
-        results = self._executor.run(leaves)
-        for buffer in gone:
-            buffer.delete()
-        if self._is_single:
-            found = results[0]
-            assert found is not None
-            return found
-        return _nested(self.program.result_shape, iter(results))
-
-    def run_at(self, arguments: Sequence[int], results: Sequence[int]) -> None:
-        """Run on memory of the caller: an address for each array handed in, and for each result.
-
-        Everything is row-major (or as the program's layouts say) and aligned to 16 bytes;
-        `UsageError` otherwise. A result that is returned in an argument has that one's address.
-        """
-        self._executor.run_at(arguments, results)
-
-    def infeed(self, value: Any, timeout_s: float | None = None) -> None:
-        """Give the next infeed its data: an array, or nested tuples of arrays.
-
-        It waits in a queue for a program that reads it, in the order in which it was given.
-        `UsageError` if no infeed of the program has that shape.
-        """
-        self._executor.feeds.put(value, timeout_s)
-
-    def outfeed(self, timeout_s: float | None = None) -> Any:
-        """What the next outfeed wrote, waited for: an array, or nested tuples of arrays."""
-        return self._executor.feeds.take(timeout_s)
-
-    def debug(self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False):
-        """Run step by step and watch: a `DebugRun` with the result, times, and what was found.
-
-        `nan` looks for the first instruction that makes NaN or infinities of finite numbers,
-        `bounds` puts guards around the buffers of every step, `kernels` runs kernels in the
-        interpreter of the kernel language instead of their machine code.
-        """
-        from hloom.targets.cpu.debug import debug_run
-
-        leaves = arguments if self._is_flat else self._leaves(arguments)
-        run = debug_run(self.stages, self._executor, leaves, nan, bounds, kernels)
-        run.result = _nested(self.program.result_shape, iter(run.leaves))
-        return run
-
-    def profile(self, *arguments: Any, repeats: int = 1):
-        """How long each step takes when it is called alone: `StepTime`s, in order of first run."""
-        from hloom.runtime.debug import DebugExecutor
-
-        leaves = arguments if self._is_flat else self._leaves(arguments)
-        debug = DebugExecutor(self._executor)
-        for _ in range(repeats):
-            debug.run(self._kept(leaves, False)[0])
-        return list(debug.steps.values())
-
-    @property
-    def interruptible(self) -> bool:
-        """Whether Ctrl-C ends a run at once, which costs 50 us a run."""
-        return self._executor.interruptible
-
-    @interruptible.setter
-    def interruptible(self, value: bool) -> None:
-        self._executor.interruptible = value
-
-    def _leaves(self, arguments: Sequence[Any]) -> list[Any]:
-        """The arrays of nested arguments, checked against the parameters."""
-        shapes = self._shapes
-        if not any(isinstance(a, tuple | list | Literal) for a in arguments) and (
-            len(arguments) == len(self.program.parameters)
-        ):
-            return list(arguments)
-        if len(arguments) != len(shapes):
-            raise UsageError(
-                f"{self.program.name} takes {len(shapes)} arguments, {len(arguments)} were given",
-                rule="argument-count",
-            )
-        found: list[Any] = []
-        for number, (shape, given) in enumerate(zip(shapes, arguments)):
-            _flatten(shape, given, f"argument {number}", found)
-        return found
-
-    def _kept(
-        self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
-    ) -> tuple[list[Any], list[Buffer]]:
-        """The leaves, those copied that must not be donated; and buffers to delete afterwards."""
-        chosen = donated_numbers(self.program.name, donate, len(self._shapes))
-        made, gone = [], []
-        for p, given in zip(self.program.parameters, leaves):
-            if isinstance(given, Buffer):
-                if p.number in chosen:
-                    gone.append(given)
-                else:
-                    given = np.asarray(given)
-            made.append(given)
-        return [*made, *leaves[len(made) :]], gone
-
-    # -- what it is
-
-    @cached_property
-    def target(self) -> CpuTarget:
-        """The processor it was compiled for, and how."""
-        return self._target_of()
-
-    @property
-    def memory(self) -> MemoryUse:
-        """What a run needs: sums in bytes, and a row for every value."""
-        from hloom.plan.usage import MemoryUse
-
-        return MemoryUse(self.program.allocations, lambda: self.stages.places)
-
-    @property
-    def cost(self) -> Cost:
-        """Operations and bytes moved by one run of the optimised program."""
-        from hloom.analysis.cost import module_cost
-
-        return module_cost(self.stages.module).total
-
-    @property
-    def thunks(self) -> tuple[Thunk, ...]:
-        """The steps of the program; loops and choices hold sequences of their own."""
-        return self.program.thunks
-
-    @property
-    def faults(self) -> list[Fault]:
-        """Of hloom, in spite of which it was compiled, and what was done instead."""
-        return self.stages.faults
-
-    @property
-    def pass_records(self) -> list[PassRecord]:
-        """What each pass did, and when."""
-        return self.stages.records
-
-    def as_text(self, stage: str = "hlo") -> str:
-        """The program at a stage of compilation.
-
-        `hlo` after all passes, `plan` (a place for every value), `kernels` (the tile language),
-        `llvm`, `assembly`, `thunks` (what runs, in order), `graph` (who waits for whom, as DOT).
-        """
-        shown = SHOWN.get(stage)
-        if shown is not None:
-            return shown(self.stages, lambda: self.target)
-        raise UsageError(f"no stage {stage!r}", hint=did_you_mean(stage, STAGES))
-
-    def __repr__(self) -> str:
-        shapes = ", ".join([s.text_without_layout for s in self._shapes])
-        result = self.program.result_shape.text_without_layout
-        return f"<Executable {self.program.name}: ({shapes}) -> {result}>"
-
-
-def _flatten(shape: Shape, given: Any, where: str, found: list[Any]) -> None:
-    """Append the arrays of an argument, in the order of the parameter's leaves."""
-    if shape.is_array:
-        found.append(given)
-        return
-    if not shape.is_tuple:
-        return
-    if isinstance(given, Literal) and given.is_tuple:
-        given = given.elements
-    if not isinstance(given, tuple | list):
-        raise UsageError(
-            f"{where} is a {type(given).__name__}, the program wants a tuple of "
-            f"{len(shape.elements)}: {shape.text_without_layout}",
-            rule="argument-type",
-        )
-    if len(given) != len(shape.elements):
-        raise UsageError(
-            f"{where} is a tuple of {len(given)}, the program wants {len(shape.elements)}: "
-            f"{shape.text_without_layout}",
-            rule="argument-type",
-        )
-    for k, (part, inside) in enumerate(zip(shape.elements, given)):
-        _flatten(part, inside, f"{where}.{k}", found)
-
-
-def _nested(shape: Shape, leaves: Any) -> Any:
-    if shape.is_tuple:
-        return tuple([_nested(s, leaves) for s in shape.elements])
-    found: Buffer | None = next(leaves)
-    return found
-
-
-# -- compiling
 
 
 def compile_module(
@@ -268,11 +30,12 @@ def compile_module(
     threads: int | None = None,
     options: Options | None = None,
     *,
+    target: str = DEFAULT,
     progress: Callable[[str], None] | None = None,
     cached: bool = True,
     warn: Callable[[str], None] | None = None,
 ) -> Executable:
-    """A native program for a module, which is not changed.
+    """A program for a target, of a module, which is not changed.
 
     `progress` is told the name of every stage as it begins. `cached` allows the program to come
     from the cache on disk, and to go there. Raises `HloError` for what is not
@@ -280,7 +43,9 @@ def compile_module(
     (`CompilerFaultWarning`, or what `warn` does). Interrupting it (Ctrl-C) leaves nothing behind.
     """
     source = Source.of_module(module)
-    return compile_source(source, threads, options, progress=progress, cached=cached, warn=warn)
+    return compile_source(
+        source, threads, options, target=target, progress=progress, cached=cached, warn=warn
+    )
 
 
 def compile_source(
@@ -288,42 +53,42 @@ def compile_source(
     threads: int | None = None,
     options: Options | None = None,
     *,
+    target: str = DEFAULT,
     progress: Callable[[str], None] | None = None,
     cached: bool = True,
     warn: Callable[[str], None] | None = None,
 ) -> Executable:
     """As `compile_module`, of what need not be read where the program is in the cache."""
     options = options or Options()
+    kind = target_kind(target)
     clock = StageClock(progress)
-    cache = program_cache() if cached and is_cacheable(options) else None
-    target = partial(cpu_target, options, threads)
+    cache = program_cache() if cached and kind.is_cacheable(options) else None
+    chosen = partial(kind.target, options, threads)
     with paused_collection():
         stages: Stages | None = None
         parts: dict[str, str] = {}
         if cache is not None:
             with clock.stage("cache"):
-                stages, parts = _kept(source, options, cache, target)
+                stages, parts = _kept(source, options, cache, kind, chosen)
         if stages is None:
-            stages = _compiled(source.module, target(), options, clock)
+            stages = _compiled(source.module, chosen(), options, clock)
             if cache is not None and not stages.faults:
                 with clock.stage("cache"):
                     cache.put(parts, stages.program)
         try:
             with clock.stage("load"):
-                made = Executable(stages, threads, target=target)
+                executable = Executable(stages, threads, kind=kind, target=chosen)
         except LoadError as error:
-            stages = _compiled(source.module, target(), options, clock, error)
-            made = Executable(stages, threads, target=target)
+            stages = _compiled(source.module, chosen(), options, clock, error)
+            executable = Executable(stages, threads, kind=kind, target=chosen)
     if stages.faults:
-        from hloom.targets.cpu.fault_notice import notice
-
-        text = notice(source.module, options, stages.faults)
+        text = kind.notice(source.module, options, stages.faults)
         if warn is None:
             warnings.warn(text, CompilerFaultWarning, stacklevel=_outside())
         else:
             warn(text)
-    made.seconds = clock.seconds
-    return made
+    executable.seconds = clock.seconds
+    return executable
 
 
 def _outside() -> int:
@@ -335,15 +100,19 @@ def _outside() -> int:
 
 
 def _kept(
-    source: Source, options: Options, cache: ProgramCache, target: Callable[[], CpuTarget]
+    source: Source,
+    options: Options,
+    cache: ProgramCache,
+    kind: TargetKind,
+    target: Callable[[], Target],
 ) -> tuple[Stages | None, dict[str, str]]:
     """What the cache has, and the parts to ask or put it by. What it has need not be verified: it
     was compiled from the same program."""
-    others = other_parts(options)
+    others = other_parts(kind, options)
     names = {"bytes": source.digest, **others} if source.digest is not None else None
     if names is not None and (program := cache.get_named(names)) is not None:
         return LaterStages(program, source.copy(), target), names
-    parts = key_parts(source.module, options)
+    parts = key_parts(kind, source.module, options)
     program = cache.get(parts)
     if names is not None:
         cache.name(parts, names)
@@ -357,15 +126,17 @@ class CacheReport(NamedTuple):
     reasons: list[str]
 
 
-def why_cached(cache: ProgramCache, module: Module, options: Options | None = None) -> CacheReport:
+def why_cached(
+    cache: ProgramCache, module: Module, options: Options | None = None, target: str = DEFAULT
+) -> CacheReport:
     """Why a module would, or would not, be taken from the cache; nothing is compiled."""
-    answer = cache.why(key_parts(module, options or Options()))
+    answer = cache.why(key_parts(target_kind(target), module, options or Options()))
     return CacheReport(answer, differences(answer.differs))
 
 
 def _compiled(
     module: Module,
-    target: CpuTarget,
+    target: Target,
     options: Options,
     clock: StageClock,
     fault: LoadError | None = None,
@@ -373,11 +144,9 @@ def _compiled(
     """All stages of a module, which is verified first, and not changed. `fault`: why its code
     could not be loaded, so that it is done without."""
     from hloom.ir.verify import verify
-    from hloom.targets.cpu.recovery import compiled
-    from hloom.targets.cpu.supported import check_supported
 
     alarm = slow_alarm(
-        f"Compiling module {module.name} for CPU",
+        f"Compiling module {module.name} for {target.device.kind.upper()}",
         options["slow_compile_alarm_seconds"],
         clock.where,
         hint="hloom run --time-passes shows every pass; hloom opt --dump_to=FOLDER writes "
@@ -385,11 +154,6 @@ def _compiled(
     )
     with alarm:
         with clock.stage("verify"):
-            check_supported(module)
+            target.check(module)
             verify(module)
-        try:
-            return compiled(module, target, clock, fault)
-        except HloError as error:
-            if error.rule == "cpu-unsupported" and error.hint is None:
-                error.hint = "hloom eval runs every operation, in the interpreter"
-            raise
+        return target.compiled(module, clock, fault)

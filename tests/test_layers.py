@@ -33,10 +33,11 @@ MAY_IMPORT = {
     "runtime": "base types device program",
     "targets": "base types device ir program kernel plan interp analysis rewrite passes schedule"
     " memory codegen runtime",
+    "executable": "base types device ir program plan analysis passes runtime targets",
     "compiler": "base types device ir program kernel plan interp analysis rewrite frontends passes"
-    " schedule memory codegen runtime targets",
+    " schedule memory codegen runtime targets executable",
     "api": "base types device ir program kernel plan interp analysis rewrite frontends passes"
-    " schedule memory codegen runtime targets compiler",
+    " schedule memory codegen runtime targets executable compiler",
     # The doors may also name the text of every noun: see `allowed`.
     **dict.fromkeys(DOORS.split(), "api"),
     # hloom/__init__.py itself.
@@ -232,6 +233,12 @@ def test_right_imports_are_not_reported(tree):
         api="from hloom.passes import PASSES",
     )
     assert wrong_imports(root) == []
+
+
+def test_the_spine_names_no_target():
+    for name in ("compiler.py", "executable.py"):
+        named = [d for _, d in imports(ROOT / name, ROOT) if d.startswith("hloom.targets.cpu")]
+        assert named == [], f"{name} asks hloom.targets.target for them"
 
 
 def test_a_vague_name_is_reported(tree):

@@ -41,4 +41,4 @@ def text_in(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {file}: {error}", rule="file") from None
+        raise UsageError(f"cannot read {file}: {error}") from None

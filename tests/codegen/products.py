@@ -6,7 +6,7 @@ import numpy as np
 
 import hloom
 from hloom.codegen.llvm.machine import Machine
-from hloom.compiler import Executable
+from hloom.executable import Executable
 from hloom.ir.copy import copy_module
 from hloom.targets.cpu.target import CpuTarget
 

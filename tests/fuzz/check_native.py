@@ -13,7 +13,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.codegen.llvm.machine import Machine
-from hloom.compiler import Executable
+from hloom.executable import Executable
 from hloom.interp import EvalOptions, evaluate, random_arguments
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module

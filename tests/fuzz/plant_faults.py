@@ -26,7 +26,8 @@ import numpy as np
 from hloom.base.diagnostics import HloError
 from hloom.base.faults import CompilerFaultWarning
 from hloom.base.options import Options
-from hloom.compiler import Executable, compile_module
+from hloom.compiler import compile_module
+from hloom.executable import Executable
 from hloom.ir.module import Module
 from hloom.ir.proto.files import load
 from hloom.ir.verify import verify

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import HloError
-from hloom.compiler import Executable
+from hloom.executable import Executable
 from hloom.interp import EvalOptions, evaluate
 from hloom.ir.module import Module
 from hloom.ir.text import PrintOptions, show_module

@@ -24,7 +24,7 @@ import numpy as np
 
 from hloom.base.guarding import GUARDING
 from hloom.base.options import Options
-from hloom.compiler import Executable
+from hloom.executable import Executable
 from hloom.interp import evaluate
 from hloom.ir.copy import copy_module
 from hloom.ir.text import parse_module

@@ -1,5 +1,4 @@
-"""Compiled programs under load: threads, many runs, forks, failures; nothing is wrong or left.
-`python -m tests.runtime.test_stress --runs 1000` does the same for longer."""
+"""Compiled programs under load (for longer: `python -m tests.runtime.test_stress --runs 1000`)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.base.guarding import GUARDING
-from hloom.compiler import Executable, compile_module
+from hloom.compiler import compile_module
+from hloom.executable import Executable
 from hloom.interp import random_arguments
 from hloom.ir.text import parse_module
 from hloom.runtime.ffi import Call, HandlerError, register

@@ -14,15 +14,15 @@ from hloom.base.options import Options
 from hloom.codegen.llvm.machine import Machine
 from hloom.compiler import compile_module
 from hloom.runtime.cache import program_cache
-from hloom.targets.cpu import cache_key
-from hloom.targets.cpu.cache_key import (
-    differences,
-    key_parts,
-    program_digest,
-)
+from hloom.targets import cache_key
+from hloom.targets.cache_key import differences, key_parts, program_digest
+from hloom.targets.cpu import cache_key as cpu_cache_key
 from hloom.targets.cpu.options import cpu_target
-from hloom.targets.cpu.stages import LaterStages
 from hloom.targets.cpu.target import PARALLEL_INSTRUCTIONS, CpuTarget
+from hloom.targets.stages import LaterStages
+from hloom.targets.target import target_kind
+
+CPU = target_kind("cpu")
 
 TEXT = """HloModule m
 
@@ -132,23 +132,23 @@ def test_what_changes_nothing_does_not():
 
 def test_options_and_machine_count():
     module = hloom.parse(TEXT)
-    plain = key_parts(module, Options())
+    plain = key_parts(CPU, module, Options())
     for name, value in (("cpu_enable_fast_math", True), ("cpu_max_isa", "AVX")):
-        other = key_parts(module, Options().with_(**{name: value}))
+        other = key_parts(CPU, module, Options().with_(**{name: value}))
         assert {n for n in plain if plain[n] != other[n]} == {"options"}
     same = Options().with_(slow_compile_alarm_seconds=7, cpu_parallel_codegen_split_count=1)
-    assert key_parts(module, same) == plain, "and what changes no code does not"
+    assert key_parts(CPU, module, same) == plain, "and what changes no code does not"
     assert all("0x" not in value for value in plain.values()), "the same in every process"
 
 
 def test_another_processor_is_another_program(monkeypatch):
     module = hloom.parse(TEXT)
-    plain = key_parts(module, Options())
-    monkeypatch.setattr(cache_key, "processor_identity", lambda: "another one")
-    other = key_parts(module, Options())
+    plain = key_parts(CPU, module, Options())
+    monkeypatch.setattr(cpu_cache_key, "processor_identity", lambda: "another one")
+    other = key_parts(CPU, module, Options())
     assert {n for n in plain if plain[n] != other[n]} == {"processor"}
-    monkeypatch.setattr(cache_key, "processor_identity", lambda: None)
-    assert Machine.host().cpu in key_parts(module, Options())["processor"], "LLVM is asked"
+    monkeypatch.setattr(cpu_cache_key, "processor_identity", lambda: None)
+    assert Machine.host().cpu in key_parts(CPU, module, Options())["processor"], "LLVM is asked"
 
 
 def test_why_in_words(folder):
@@ -157,7 +157,7 @@ def test_why_in_words(folder):
     cache = program_cache()
     assert cache is not None
     fast = Options().with_(cpu_enable_fast_math=True)
-    answer = cache.why(key_parts(module, fast))
+    answer = cache.why(key_parts(CPU, module, fast))
     (line,) = differences(answer.differs)
     assert line == "option cpu_enable_fast_math: False there, True here"
     assert differences({"processor": ("a", "b")}) == ["processor: a there, b here"]

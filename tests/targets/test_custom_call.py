@@ -15,7 +15,8 @@ import pytest
 
 import hloom
 from hloom.base.diagnostics import HloError
-from hloom.compiler import Executable, compile_module
+from hloom.compiler import compile_module
+from hloom.executable import Executable
 from hloom.runtime import ffi
 from hloom.runtime.call_sites import MissingHandlerError
 from hloom.runtime.native import ExecutionError

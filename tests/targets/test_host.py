@@ -9,7 +9,8 @@ import pytest
 
 import hloom
 from hloom.base.diagnostics import HloError, UsageError
-from hloom.compiler import Executable, compile_module
+from hloom.compiler import compile_module
+from hloom.executable import Executable
 from hloom.runtime.native import ExecutionError
 
 SUM = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"

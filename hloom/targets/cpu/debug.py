@@ -21,7 +21,7 @@ from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.debug import DebugExecutor, Finding, StepTime, Watch
 from hloom.runtime.executor import Executor
-from hloom.targets.cpu.stages import Stages
+from hloom.targets.stages import Stages
 from hloom.types.shape import Shape
 
 

@@ -33,8 +33,8 @@ from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
 from hloom.targets.cpu.lower.hosted import whole
 from hloom.targets.cpu.lowering import NeedsApart
 from hloom.targets.cpu.pipeline import cpu_pipeline
-from hloom.targets.cpu.stages import Stages
 from hloom.targets.cpu.target import CpuTarget
+from hloom.targets.stages import Stages
 
 MOST_FAULTS = 40
 """After so many attempts nothing is left out one by one any more."""

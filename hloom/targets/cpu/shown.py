@@ -6,53 +6,53 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hloom.targets.cpu.stages import Stages
     from hloom.targets.cpu.target import CpuTarget
+    from hloom.targets.stages import Stages
 
 
-def _hlo(stages: Stages, target: Callable[[], CpuTarget]) -> str:
+def _hlo(stages: Stages, target: CpuTarget) -> str:
     from hloom.ir.text.show import show_module
 
     return show_module(stages.module)
 
 
-def _plan(stages: Stages, target: Callable[[], CpuTarget]) -> str:
+def _plan(stages: Stages, target: CpuTarget) -> str:
     from hloom.plan.text import show_places
 
     return show_places(stages.places)
 
 
-def _kernels(stages: Stages, target: Callable[[], CpuTarget]) -> str:
+def _kernels(stages: Stages, target: CpuTarget) -> str:
     from hloom.kernel.text import show_kernels
 
     return show_kernels(list(stages.lowering.kernels.values()))
 
 
-def _llvm(stages: Stages, target: Callable[[], CpuTarget]) -> str:
+def _llvm(stages: Stages, target: CpuTarget) -> str:
     from hloom.codegen.llvm.compile import module_text
 
-    return module_text(target().machine, stages.texts.values(), stages.texts)
+    return module_text(target.machine, stages.texts.values(), stages.texts)
 
 
-def _assembly(stages: Stages, target: Callable[[], CpuTarget]) -> str:
+def _assembly(stages: Stages, target: CpuTarget) -> str:
     from hloom.codegen.llvm.machine import assembly_text
 
-    return assembly_text(_llvm(stages, target), target().machine, target().opt_level)
+    return assembly_text(_llvm(stages, target), target.machine, target.opt_level)
 
 
-def _thunks(stages: Stages, target: Callable[[], CpuTarget]) -> str:
+def _thunks(stages: Stages, target: CpuTarget) -> str:
     from hloom.program.text import show_program
 
     return show_program(stages.program)
 
 
-def _graph(stages: Stages, target: Callable[[], CpuTarget]) -> str:
+def _graph(stages: Stages, target: CpuTarget) -> str:
     from hloom.program.picture import show_graph
 
     return show_graph(stages.program.name, stages.program.thunks)
 
 
-SHOWN: dict[str, Callable[[Stages, Callable[[], CpuTarget]], str]] = {
+SHOWN: dict[str, Callable[[Stages, CpuTarget], str]] = {
     "hlo": _hlo,
     "plan": _plan,
     "kernels": _kernels,

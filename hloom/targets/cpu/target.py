@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloom.analysis.call_graph import expanded_size
 from hloom.base.clock import StageClock
+from hloom.base.diagnostics import HloError
 from hloom.base.faults import Culprit, Fault, blame, blamed
 from hloom.base.guarding import GUARDING
 from hloom.base.registry import load_room
@@ -15,6 +16,7 @@ from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
+from hloom.device.device import Device
 from hloom.ir.meaning import check_meaning
 from hloom.ir.mixed_precision import uniform
 from hloom.ir.module import Module
@@ -27,11 +29,17 @@ from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_as_it_stands, schedule_module
+from hloom.targets.cpu.device import device_of
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError, unsupported
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.share import CpuShare, never
-from hloom.targets.cpu.stages import Stages
-from hloom.targets.cpu.supported import check_static
+from hloom.targets.cpu.shown import SHOWN
+from hloom.targets.cpu.supported import check_static, check_supported
+from hloom.targets.stages import Stages
+
+if TYPE_CHECKING:
+    from hloom.runtime.executor import Executor
+    from hloom.targets.cpu.debug import DebugRun
 
 load_room("hloom.targets.cpu.lower")
 
@@ -68,6 +76,38 @@ class CpuTarget:
     """Whether a fault of ours is raised as it is; else what can be left out is (`recovery.py`)."""
     left_out: frozenset[Culprit] = frozenset()
     """What is not used, for its faults."""
+
+    @property
+    def device(self) -> Device:
+        """The processor, of which this process may use some cores."""
+        return device_of(self.machine, granted_threads())
+
+    def check(self, module: Module) -> None:
+        """Raise for a module that no processor can run by itself."""
+        check_supported(module)
+
+    def compiled(self, module: Module, clock: StageClock, fault: Exception | None = None) -> Stages:
+        """All stages of a verified module, which is not changed, in spite of faults of hloom."""
+        from hloom.targets.cpu.recovery import compiled
+
+        try:
+            return compiled(module, self, clock, fault)
+        except HloError as error:
+            if error.rule == "cpu-unsupported" and error.hint is None:
+                error.hint = "hloom eval runs every operation, in the interpreter"
+            raise
+
+    def text(self, stages: Stages, stage: str) -> str:
+        """A stage of compilation as text."""
+        return SHOWN[stage](stages, self)
+
+    def debug(
+        self, stages: Stages, executor: Executor, leaves: Sequence[Any], **watched: bool
+    ) -> DebugRun:
+        """Run step by step, and watch."""
+        from hloom.targets.cpu.debug import debug_run
+
+        return debug_run(stages, executor, leaves, **watched)
 
     def compile(
         self, module: Module, clock: StageClock | None = None, whole: Module | None = None

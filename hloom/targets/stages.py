@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hloom.passes.pipeline import PassRecord
     from hloom.plan.places import Places
     from hloom.targets.cpu.lowering import Lowering
-    from hloom.targets.cpu.target import CpuTarget
+    from hloom.targets.target import Target
 
 
 @dataclass
@@ -36,7 +36,7 @@ class LaterStages(Stages):
     """The stages of a program that came from a cache: made when somebody looks at one of them."""
 
     def __init__(
-        self, program: Program, module: Callable[[], Module], target: Callable[[], CpuTarget]
+        self, program: Program, module: Callable[[], Module], target: Callable[[], Target]
     ) -> None:
         """`module` gives what the program was made from, which is changed as stages are made."""
         self.program = program

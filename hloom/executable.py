@@ -1,0 +1,245 @@
+"""A compiled program: called with arguments, asked what it is and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom.base.diagnostics import UsageError, did_you_mean
+from hloom.base.faults import Fault
+from hloom.base.options import Options
+from hloom.program.thunks.thunk import Thunk
+from hloom.runtime.arguments import donated_numbers
+from hloom.runtime.buffer import Buffer
+from hloom.runtime.guarded import executor_of
+from hloom.targets.stages import Stages
+from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
+from hloom.types.literal import Literal
+from hloom.types.shape import Shape
+
+# What knows graphs and passes is imported where it is needed: a program from the cache needs none
+# of it, and starts in a fifth of the time.
+if TYPE_CHECKING:
+    from hloom.analysis.cost import Cost
+    from hloom.passes.pipeline import PassRecord
+    from hloom.plan.usage import MemoryUse
+
+
+class Executable:
+    """A compiled module; call it with its arguments, from any number of threads.
+
+    `stages` is what compilation made on the way, `seconds` how long each stage took.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        threads: int | None = None,
+        *,
+        kind: TargetKind | None = None,
+        target: Callable[[], Target] | None = None,
+    ) -> None:
+        """`target` makes what it was compiled for, of that kind; None: this machine as it is."""
+        self.stages = stages
+        self.program = stages.program
+        self.kind = kind or target_kind(DEFAULT)
+        self._target_of = target or (lambda: self.kind.target(Options()))
+        self.seconds: dict[str, float] = {}
+        self._executor = executor_of(self.program, threads)
+        self._shapes = self.program.argument_shapes
+        self._is_flat = all(s.is_array for s in self._shapes)
+        self._is_single = self.program.result_shape.is_array
+
+    # -- running
+
+    def __call__(self, *arguments: Any, donate: bool | int | Iterable[int] | None = None) -> Any:
+        """The result for these arguments: a `Buffer`, or nested tuples of them.
+
+        An argument is an array (numpy, anything with DLPack, a `Buffer`), or nested tuples of
+        arrays where the parameter is a tuple. Buffers of parameters that the program returns in
+        place (`input_output_alias`) are donated: deleted afterwards, their memory is used again.
+        `donate=False` keeps them, by a copy; numbers of arguments donate those and keep the others.
+        Arrays that show a donated buffer's memory stay what they are: that buffer is copied.
+        """
+        leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
+        gone: list[Buffer] = []
+        if donate is not None and donate is not True:
+            leaves, gone = self._kept(leaves, donate)
+        results = self._executor.run(leaves)
+        for buffer in gone:
+            buffer.delete()
+        if self._is_single:
+            found = results[0]
+            assert found is not None
+            return found
+        return _nested(self.program.result_shape, iter(results))
+
+    def run_at(self, arguments: Sequence[int], results: Sequence[int]) -> None:
+        """Run on memory of the caller: an address for each array handed in, and for each result.
+
+        Everything is row-major (or as the program's layouts say) and aligned to 16 bytes;
+        `UsageError` otherwise. A result that is returned in an argument has that one's address.
+        """
+        self._executor.run_at(arguments, results)
+
+    def infeed(self, value: Any, timeout_s: float | None = None) -> None:
+        """Give the next infeed its data: an array, or nested tuples of arrays.
+
+        It waits in a queue for a program that reads it, in the order in which it was given.
+        `UsageError` if no infeed of the program has that shape.
+        """
+        self._executor.feeds.put(value, timeout_s)
+
+    def outfeed(self, timeout_s: float | None = None) -> Any:
+        """What the next outfeed wrote, waited for: an array, or nested tuples of arrays."""
+        return self._executor.feeds.take(timeout_s)
+
+    def debug(self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False):
+        """Run step by step and watch: a `DebugRun` with the result, times, and what was found.
+
+        `nan` looks for the first instruction that makes NaN or infinities of finite numbers,
+        `bounds` puts guards around the buffers of every step, `kernels` runs kernels in the
+        interpreter of the kernel language instead of their machine code.
+        """
+        leaves = arguments if self._is_flat else self._leaves(arguments)
+        watched = {"nan": nan, "bounds": bounds, "kernels": kernels}
+        run = self.target.debug(self.stages, self._executor, leaves, **watched)
+        run.result = _nested(self.program.result_shape, iter(run.leaves))
+        return run
+
+    def profile(self, *arguments: Any, repeats: int = 1):
+        """How long each step takes when it is called alone: `StepTime`s, in order of first run."""
+        from hloom.runtime.debug import DebugExecutor
+
+        leaves = arguments if self._is_flat else self._leaves(arguments)
+        debug = DebugExecutor(self._executor)
+        for _ in range(repeats):
+            debug.run(self._kept(leaves, False)[0])
+        return list(debug.steps.values())
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether Ctrl-C ends a run at once, which costs 50 us a run."""
+        return self._executor.interruptible
+
+    @interruptible.setter
+    def interruptible(self, value: bool) -> None:
+        self._executor.interruptible = value
+
+    def _leaves(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arrays of nested arguments, checked against the parameters."""
+        shapes = self._shapes
+        if not any(isinstance(a, tuple | list | Literal) for a in arguments) and (
+            len(arguments) == len(self.program.parameters)
+        ):
+            return list(arguments)
+        if len(arguments) != len(shapes):
+            raise UsageError(
+                f"{self.program.name} takes {len(shapes)} arguments, {len(arguments)} were given",
+                rule="argument-count",
+            )
+        found: list[Any] = []
+        for number, (shape, given) in enumerate(zip(shapes, arguments)):
+            _flatten(shape, given, f"argument {number}", found)
+        return found
+
+    def _kept(
+        self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
+    ) -> tuple[list[Any], list[Buffer]]:
+        """The leaves, those copied that must not be donated; and buffers to delete afterwards."""
+        chosen = donated_numbers(self.program.name, donate, len(self._shapes))
+        made, gone = [], []
+        for p, given in zip(self.program.parameters, leaves):
+            if isinstance(given, Buffer):
+                if p.number in chosen:
+                    gone.append(given)
+                else:
+                    given = np.asarray(given)
+            made.append(given)
+        return [*made, *leaves[len(made) :]], gone
+
+    # -- what it is
+
+    @cached_property
+    def target(self) -> Target:
+        """What it was compiled for, and how."""
+        return self._target_of()
+
+    @property
+    def memory(self) -> MemoryUse:
+        """What a run needs: sums in bytes, and a row for every value."""
+        from hloom.plan.usage import MemoryUse
+
+        return MemoryUse(self.program.allocations, lambda: self.stages.places)
+
+    @property
+    def cost(self) -> Cost:
+        """Operations and bytes moved by one run of the optimised program."""
+        from hloom.analysis.cost import module_cost
+
+        return module_cost(self.stages.module).total
+
+    @property
+    def thunks(self) -> tuple[Thunk, ...]:
+        """The steps of the program; loops and choices hold sequences of their own."""
+        return self.program.thunks
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Of hloom, in spite of which it was compiled, and what was done instead."""
+        return self.stages.faults
+
+    @property
+    def pass_records(self) -> list[PassRecord]:
+        """What each pass did, and when."""
+        return self.stages.records
+
+    def as_text(self, stage: str = "hlo") -> str:
+        """The program at a stage of compilation.
+
+        `hlo` after all passes, `plan` (a place for every value), `kernels` (the tile language),
+        `llvm`, `assembly`, `thunks` (what runs, in order), `graph` (who waits for whom, as DOT).
+        """
+        if stage not in self.kind.stages:
+            raise UsageError(f"no stage {stage!r}", hint=did_you_mean(stage, self.kind.stages))
+        return self.target.text(self.stages, stage)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join([s.text_without_layout for s in self._shapes])
+        result = self.program.result_shape.text_without_layout
+        return f"<Executable {self.program.name}: ({shapes}) -> {result}>"
+
+
+def _flatten(shape: Shape, given: Any, where: str, found: list[Any]) -> None:
+    """Append the arrays of an argument, in the order of the parameter's leaves."""
+    if shape.is_array:
+        found.append(given)
+        return
+    if not shape.is_tuple:
+        return
+    if isinstance(given, Literal) and given.is_tuple:
+        given = given.elements
+    if not isinstance(given, tuple | list):
+        raise UsageError(
+            f"{where} is a {type(given).__name__}, the program wants a tuple of "
+            f"{len(shape.elements)}: {shape.text_without_layout}",
+            rule="argument-type",
+        )
+    if len(given) != len(shape.elements):
+        raise UsageError(
+            f"{where} is a tuple of {len(given)}, the program wants {len(shape.elements)}: "
+            f"{shape.text_without_layout}",
+            rule="argument-type",
+        )
+    for k, (part, inside) in enumerate(zip(shape.elements, given)):
+        _flatten(part, inside, f"{where}.{k}", found)
+
+
+def _nested(shape: Shape, leaves: Any) -> Any:
+    if shape.is_tuple:
+        return tuple([_nested(s, leaves) for s in shape.elements])
+    found: Buffer | None = next(leaves)
+    return found

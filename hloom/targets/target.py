@@ -1,0 +1,105 @@
+"""What compilation asks of a target, and the targets there are.
+
+A `TargetKind` is what is known without a compiler: its options, and on what a program in the cache
+depends. It makes a `Target`, a device with all that the options decide. `compiler.py` knows these
+two only; a target is a folder of this room whose `kind.py` registers itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hloom.base.diagnostics import UsageError, did_you_mean
+from hloom.base.options import Options
+from hloom.base.registry import Registry
+
+if TYPE_CHECKING:
+    from hloom.base.clock import StageClock
+    from hloom.base.faults import Fault
+    from hloom.device.device import Device
+    from hloom.ir.module import Module
+    from hloom.targets.stages import Stages
+
+
+class Target(Protocol):
+    """A device to compile for, and how."""
+
+    @property
+    def device(self) -> Device:
+        """What decisions by sizes and rates ask."""
+        ...
+
+    def check(self, module: Module) -> None:
+        """Raise for a module that this target cannot run; asked before anything else is done."""
+        ...
+
+    def compiled(self, module: Module, clock: StageClock, fault: Exception | None = None) -> Stages:
+        """All stages of a verified module, which is not changed. `fault`: why the code that was
+        made before could not be loaded."""
+        ...
+
+    def written(self, module: Module) -> Stages:
+        """All stages but machine code, of a module that is changed."""
+        ...
+
+    def text(self, stages: Stages, stage: str) -> str:
+        """A stage of compilation as text."""
+        ...
+
+    def debug(self, stages: Stages, executor: Any, leaves: Sequence[Any], **watched: bool) -> Any:
+        """Run step by step, and watch (`Executable.debug`)."""
+        ...
+
+
+class TargetKind(Protocol):
+    """A kind of target, by what is known without compiling."""
+
+    @property
+    def name(self) -> str:
+        """As `hloom.compile(target=)` and `--target` have it."""
+        ...
+
+    @property
+    def stages(self) -> Sequence[str]:
+        """What can be shown, in the order in which compilation makes it."""
+        ...
+
+    def unread(self, options: Options) -> list[str]:
+        """The options that were given and that it does not act on."""
+        ...
+
+    def is_cacheable(self, options: Options) -> bool:
+        """Whether a program may come from the cache."""
+        ...
+
+    def key_parts(self, options: Options) -> dict[str, str]:
+        """Name and value of all that a program depends on, but the module."""
+        ...
+
+    def target(self, options: Options, threads: int | None = None) -> Target:
+        """The target as options want it; `threads`: all that may work, None: what is granted."""
+        ...
+
+    def notice(self, module: Module, options: Options, faults: Sequence[Fault]) -> str:
+        """What a user is told where a program was compiled in spite of faults of hloom."""
+        ...
+
+
+TARGETS: Registry[str, TargetKind] = Registry("target")
+"""By name."""
+DEFAULT = "cpu"
+ROOMS = {"cpu": "hloom.targets.cpu.kind"}
+"""The file that registers a kind, imported when somebody names it."""
+
+
+def target_kind(name: str) -> TargetKind:
+    """The kind of a name; `UsageError` if there is none."""
+    if name not in TARGETS:
+        from importlib import import_module
+
+        if name not in ROOMS:
+            hint = did_you_mean(name, ROOMS) or f"there is {', '.join(ROOMS)}"
+            raise UsageError(f"no target {name!r}", rule="target", hint=hint)
+        import_module(ROOMS[name])
+    return TARGETS[name]
