@@ -13,17 +13,10 @@ from contextlib import contextmanager
 from math import gcd
 from typing import NamedTuple
 
-from hloom.kernel.kernel import Block, Kernel, Op, Value, ops_of
-from hloom.kernel.proof.linear import (
-    Linear,
-    Narrowed,
-    Symbol,
-    at_least_zero,
-    greatest,
-    least,
-    of_symbol,
-)
+from hloom.kernel.kernel import Block, Kernel, Op, Value
+from hloom.kernel.proof.linear import Linear, Symbol, of_symbol
 from hloom.kernel.proof.ranges import Ranges
+from hloom.kernel.proof.search import Narrowed, at_least_zero, greatest, lowest
 
 MOST_SPLITS = 2
 """Selects in the bounds of one loop that are taken apart."""
@@ -63,7 +56,10 @@ class Bounds:
         self.loops: list[Symbol] = []
         self.unproved: list[Unproved] = []
         self.stores: list[Access] = []
-        self.asked = indexing_ops(kernel.body)
+        self.asked: set[Op | None] = set()
+        """From which offsets, masks, bounds of loops and conditions are computed."""
+        self.steps: dict[Block, list[Op]] = {}
+        collect_steps(kernel.body, self.asked, self.steps)
 
     def run(self) -> None:
         """Prove every access of the kernel."""
@@ -72,11 +68,11 @@ class Bounds:
 
     def block(self, block: Block) -> None:
         ranges = self.ranges
-        for op in block.ops:
+        for op in self.steps[block]:
             opcode = op.opcode
             if opcode in MASK_OPERAND:
                 self.access(op)
-                if op in self.asked and opcode == "load":
+                if opcode == "load" and op in self.asked:
                     ranges.visit(op)
             elif opcode == "for":
                 self.for_(op)
@@ -86,7 +82,7 @@ class Bounds:
                 self.while_(op)
             elif opcode == "alloc":
                 self.sizes[op.results[0]] = op.attrs["size"]
-            elif op in self.asked:
+            else:
                 ranges.visit(op)
 
     # -- accesses
@@ -145,11 +141,18 @@ class Bounds:
     def range_of(self, op: Op, lower: Linear, upper: Linear) -> None:
         """A loop over all numbers between two."""
         ranges, block, step = self.ranges, op.blocks[0], op.attrs["step"]
+        if not lower.terms and not upper.terms:
+            if lower.const < upper.const:
+                symbol = Symbol(lower.const, upper.const - 1, step, ("loop", lower, upper, step))
+                ranges.values[block.arguments[0]] = of_symbol(symbol)
+                self.carried(op.operands[2:], block.arguments[1:], [block])
+                self.entered(block)
+            return
         if at_least_zero(lower.plus(upper, -1), self.scope):
             return  # never entered
         rest, modulus = lower.residue()
         modulus = gcd(modulus, step)
-        low, high = least(lower, self.scope), greatest(upper, self.scope) - 1
+        low, high = lowest(lower, self.scope), greatest(upper, self.scope) - 1
         low += (rest - low) % modulus
         if high < low:
             return  # never entered
@@ -166,10 +169,16 @@ class Bounds:
         entered = at_least_zero(upper.plus(lower, -1).shifted(-1), self.scope)
         if not entered:
             self.loops.append(symbol)
-        with self.inside((), True):
-            self.block(block)
+        self.entered(block)
         if not entered:
             self.loops.pop()
+
+    def entered(self, block: Block) -> None:
+        """Walk through a block of which no more is known than of the one around it."""
+        divisions = self.ranges.divisions
+        self.ranges.divisions = dict(divisions)
+        self.block(block)
+        self.ranges.divisions = divisions
 
     def all_of(self, upper: Linear) -> list[Linear]:
         """The numbers of which an upper bound is the least, if it is a minimum plus something."""
@@ -223,29 +232,36 @@ class Bounds:
             self.ranges.divisions, self.always = divisions, before
 
 
-def indexing_ops(body: Block) -> set[Op]:
-    """The ops from which offsets, masks, bounds of loops and conditions are computed: about a
-    third of a kernel's, and few of one that computes random bits."""
-    todo: list[Value] = []
-    for op in ops_of(body):
-        opcode = op.opcode
+def collect_steps(block: Block, asked: set[Op | None], found: dict[Block, list[Op]]) -> None:
+    """The ops of a block and of those in it that the walk looks at, in order: accesses, those with
+    blocks, and those that are asked for, about a third of a kernel's.
+
+    From the end, since what is asked for stands before who asks. Of what stands in memory or was
+    carried by a loop, no more is known.
+    """
+    kept = found[block] = []
+    for op in reversed(block.ops):
+        opcode, operands = op.opcode, op.operands
         at = MASK_OPERAND.get(opcode)
         if at is not None:
-            todo += op.operands[1:2]
-            todo += op.operands[at : at + 1]
-        elif opcode == "for":
-            todo += op.operands[:2]
-        elif opcode == "if":
-            todo += op.operands
-    found: set[Op] = set()
-    while todo:
-        op = todo.pop().op
-        if op is not None and op not in found:
-            found.add(op)
-            # Of what stands in memory or was carried by a loop, no more is known.
-            if not op.blocks and op.opcode != "gather":
-                todo += op.operands[1:2] if op.opcode == "load" else op.operands
-    return found
+            asked.add(operands[1].op)
+            if len(operands) > at:
+                asked.add(operands[at].op)
+        elif op.blocks:
+            for inner in reversed(op.blocks):
+                collect_steps(inner, asked, found)
+            if opcode == "for":
+                asked.add(operands[0].op)
+                asked.add(operands[1].op)
+            elif opcode == "if":
+                asked.add(operands[0].op)
+        elif op in asked:
+            for x in operands:
+                asked.add(x.op)
+        elif opcode != "alloc":
+            continue
+        kept.append(op)
+    kept.reverse()
 
 
 def beyond(offset: Linear, size: int, scope: Sequence[Linear]) -> str:

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from math import gcd
 from typing import Any, NamedTuple, NoReturn
 
-from hloom.kernel.proof.linear import Linear, Symbol, at_least_zero
+from hloom.kernel.proof.linear import Linear, Symbol
 from hloom.kernel.proof.parts import Part, dividends, is_data, part_of
+from hloom.kernel.proof.search import at_least_zero
 from hloom.kernel.proof.tiling import Box, Digit, covers
 
 

@@ -13,18 +13,12 @@ its buffer is the number that the machine has, too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from hloom.kernel.kernel import Kernel, Op, Value
-from hloom.kernel.proof.linear import (
-    Linear,
-    Symbol,
-    at_least_zero,
-    greatest,
-    least,
-    of_symbol,
-    single,
-)
+from hloom.kernel.proof.linear import Linear, Symbol, of_symbol, single
+from hloom.kernel.proof.search import at_least_zero, span
 from hloom.types.dtype import DType
 
 
@@ -43,6 +37,7 @@ ANY = Truth()
 Known = Linear | Truth | None
 
 
+@cache
 def limits(dtype: DType) -> tuple[int, int]:
     """The least and the greatest number of an integer type; 0 and 1 of pred."""
     if dtype.is_pred:
@@ -64,10 +59,8 @@ class Ranges:
         self.divisions: dict[tuple[Any, ...], Symbol] = {}
         self.uniform: set[Value] = set()
         """Values from memory that no step writes, at places that are the same for all steps."""
-        self.grid: list[Symbol] = []
-        for axis, (argument, extent) in enumerate(zip(kernel.body.arguments, kernel.grid)):
-            symbol = Symbol(0, extent - 1, 1, ("grid", axis), extent == 1)
-            self.grid.append(symbol)
+        self.grid = [Symbol(0, n - 1, 1, ("grid", k), n == 1) for k, n in enumerate(kernel.grid)]
+        for argument, symbol in zip(kernel.body.arguments, self.grid):
             self.values[argument] = of_symbol(symbol)
         self.read_only = {p.value for p in kernel.params if p.role == "in"}
 
@@ -76,13 +69,14 @@ class Ranges:
     def linear(self, x: Value) -> Linear:
         """An integer or pred as the machine has it."""
         known = self.values.get(x)
-        low, high = limits(x.dtype)
+        low, high = limits(x.type.dtype)
         if isinstance(known, Linear):
+            if not known.terms and low <= known.const <= high:
+                return known
             least, most = known.bounds()
             if low <= least and most <= high:
                 return known
-        made = self.wrapped.get(x)
-        if made is None:
+        if (made := self.wrapped.get(x)) is None:
             uniform = known.is_uniform if isinstance(known, Linear) else x in self.uniform
             made = self.wrapped[x] = Linear(0, {Symbol(low, high, 1, (), uniform): 1})
         return made
@@ -101,18 +95,24 @@ class Ranges:
         """0, 1, 2 ... along an axis of a tile, counted from the last: -1 is the last."""
         if size == 1:
             return Linear(0)
-        found = self.lanes.get((axis, size))
-        if found is None:
-            found = self.lanes[axis, size] = Symbol(0, size - 1, 1, ("lane", axis, size))
-        return Linear(0, {found: 1})
+        return Linear(0, {self.lanes.get((axis, size)) or self.lane_symbol(axis, size): 1})
+
+    def lane_symbol(self, axis: int, size: int) -> Symbol:
+        """A new symbol for the places along an axis."""
+        found = self.lanes[axis, size] = Symbol(0, size - 1, 1, ("lane", axis, size))
+        return found
 
     def tile(self, base: Linear, shape: tuple[int, ...], strides: tuple[int, ...]) -> Linear:
         """The offset of a lane of a tile with strides."""
         rank = len(shape)
+        terms = dict(base.terms)
         for k, (size, stride) in enumerate(zip(shape, strides)):
             if stride and size > 1:
-                base = base.plus(self.lane(k - rank, size), stride)
-        return base
+                lane = self.lanes.get((k - rank, size)) or self.lane_symbol(k - rank, size)
+                terms[lane] = total = terms.get(lane, 0) + stride
+                if not total:
+                    del terms[lane]
+        return Linear(base.const, terms)
 
     # -- filling
 
@@ -120,8 +120,12 @@ class Ranges:
         """Take note of the result of an op without blocks."""
         if not op.results:
             return
-        rule, result = _RULES.get(op.opcode), op.results[0]
+        result = op.results[0]
         dtype = result.type.dtype
+        if op.opcode == "constant" and dtype.is_integral:
+            self.values[result] = Linear(int(op.attrs["value"]))
+            return
+        rule = _RULES.get(op.opcode)
         if rule and (dtype.is_integral or dtype.is_pred or op.opcode == "load"):
             known = rule(self, op)
             if known is not None:
@@ -191,14 +195,21 @@ class Ranges:
     def extreme(self, x: Linear, y: Linear, sign: int) -> Linear:
         """The lesser (sign 1) or greater (sign -1) of two."""
         apart = y.plus(x, -1).times(sign)
-        if at_least_zero(apart):
-            return x
-        if at_least_zero(apart.times(-1)):
-            return y
-        (a, b), (c, d) = [(least(z), greatest(z)) for z in (x, y)]
+        if apart.is_free:
+            low, high = apart.bounds()
+            is_first, is_second = low >= 0, high <= 0
+        else:
+            is_first = at_least_zero(apart)
+            is_second = not is_first and at_least_zero(apart.times(-1))
+        if is_first or is_second:
+            return x if is_first else y
+        a, b = span(x)
+        c, d = span(y)
         low, high = (min(a, c), min(b, d)) if sign > 0 else (max(a, c), max(b, d))
         made = Symbol(low, high, 1, ("extreme", sign, x, y), x.is_uniform and y.is_uniform)
         itself = Linear(0, {made: 1})
+        # With a number for the other, an end of one is an end of the lesser and of the greater.
+        made.tight = (not y.terms and x.is_free) or (not x.terms and y.is_free)
         made.facts += [x.plus(itself, -1).times(sign), y.plus(itself, -1).times(sign)]
         return itself
 
@@ -218,11 +229,8 @@ def _of(opcodes: str) -> Callable[[Rule], Rule]:
 
 @_of("constant")
 def _constant(r: Ranges, op: Op) -> Known:
-    value = op.attrs["value"]
-    if op.results[0].dtype.is_pred:
-        never = (Linear(-1),)
-        return Truth((), never, (True, True)) if value else Truth(never, (), (True, True))
-    return Linear(int(value))
+    never = (Linear(-1),)
+    return Truth((), never, BOTH) if op.attrs["value"] else Truth(never, (), BOTH)
 
 
 @_of("iota")
@@ -270,8 +278,8 @@ def _divide(r: Ranges, op: Op) -> Known:
 def _extreme(r: Ranges, op: Op) -> Known:
     if op.results[0].dtype.is_pred:
         return None
-    x, y = [r.linear(v) for v in op.operands]
-    return r.extreme(x, y, 1 if op.opcode == "minimum" else -1)
+    x, y = op.operands
+    return r.extreme(r.linear(x), r.linear(y), 1 if op.opcode == "minimum" else -1)
 
 
 @_of("clamp")
@@ -325,8 +333,8 @@ def _select(r: Ranges, op: Op) -> Known:
         return None
     condition = r.truth(op.operands[0])
     x, y = [r.linear(v) for v in op.operands[1:]]
-    low = min(least(x, condition.when), least(y, condition.unless))
-    high = max(greatest(x, condition.when), greatest(y, condition.unless))
+    (a, b), (c, d) = span(x, condition.when), span(y, condition.unless)
+    low, high = min(a, c), max(b, d)
     if low > high:
         return None
     told = [*condition.when, *condition.unless, x, y]
@@ -349,7 +357,7 @@ def _compare(r: Ranges, op: Op) -> Known:
     return _COMPARED[direction](apart)
 
 
-BOTH = (True, True)
+BOTH = True, True
 _COMPARED: dict[str, Callable[[Linear], Truth]] = {
     "LT": lambda d: Truth((d.shifted(-1),), (d.times(-1),), BOTH),
     "LE": lambda d: Truth((d,), (d.times(-1).shifted(-1),), BOTH),
@@ -385,9 +393,8 @@ def _load(r: Ranges, op: Op) -> Known:
 @_of("reduce slice reshape")
 def _restated(r: Ranges, op: Op) -> Known:
     """A part of a tile is within the bounds of the whole; so is the least or the greatest."""
-    if op.results[0].dtype.is_pred:
+    is_sum = op.opcode == "reduce" and op.attrs["kind"] not in ("minimum", "maximum")
+    if is_sum or op.results[0].dtype.is_pred:
         return None
     x = r.linear(op.operands[0])
-    if op.opcode == "reduce" and op.attrs["kind"] not in ("minimum", "maximum"):
-        return None
     return of_symbol(Symbol(*x.bounds(), 1, (), x.is_uniform))

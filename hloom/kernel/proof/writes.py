@@ -11,8 +11,9 @@ from typing import Any
 from hloom.kernel.kernel import Kernel, Param
 from hloom.kernel.proof.bounds import Access, Bounds
 from hloom.kernel.proof.digits import Demand, Form, InCases, Unresolved
-from hloom.kernel.proof.linear import Linear, Narrowed, Symbol, at_least_zero
-from hloom.kernel.proof.tiling import Box, covers
+from hloom.kernel.proof.linear import Linear, Symbol
+from hloom.kernel.proof.search import Narrowed, at_least_zero
+from hloom.kernel.proof.tiling import Box, Digit, covers
 
 
 def unproved_writes(kernel: Kernel, bounds: Bounds) -> list[str]:
@@ -37,6 +38,8 @@ def unproved_of(param: Param, stores: list[Access], bounds: Bounds) -> str:
     grid = axes_of(bounds)
     if not everywhere and not grid:
         return ""
+    if len(stores) == 1 and is_numbering(stores[0], grid, param.size):
+        return ""
     exact = Resolver(grid, True)
     why = ""
     for store in stores if everywhere else ():
@@ -58,6 +61,49 @@ def unproved_of(param: Param, stores: list[Access], bounds: Bounds) -> str:
         if len(apart.shifts) < 2 and covers(apart.boxes, 1 << 62, False):
             return ""
     return f"not proved that steps write different elements: {apart.boxes}"
+
+
+def plain_digits(offset: Linear, grid: set[Symbol]) -> tuple[int, list[Digit]] | None:
+    """Where an offset begins, and its digits, if it is a sum of independent indices that tells
+    each step from the others by its own; None for all others."""
+    first, axes, digits = offset.const, 0, []
+    for s, c in offset.terms.items():
+        origin = s.origin
+        kind = origin[0] if origin else "data"
+        if s.facts or (kind == "loop" and (origin[1].terms or origin[2].terms)):
+            return None
+        owner = None
+        if s in grid:
+            axes += 1
+            owner = (s, 1, None, c, s.low)
+        elif kind not in ("grid", "lane", "loop"):
+            return None
+        first += c * s.low
+        digits.append(Digit(c * s.step, s.count, owner))
+    return (first, digits) if axes == len(grid) else None
+
+
+def is_numbering(store: Access, grid: set[Symbol], size: int) -> bool:
+    """Whether a store plainly writes each element once, and each step its own: each index counts
+    in steps of what those below it count to."""
+    plain = plain_digits(store.offset, grid) if is_plain(store) else None
+    if plain is None or plain[0]:
+        return False
+    reached = 1
+    for stride, count, _ in sorted(plain[1], key=_stride):
+        if stride != reached:
+            return False
+        reached *= count
+    return reached == size
+
+
+def is_plain(store: Access) -> bool:
+    """Whether a store happens in each step and iteration, none of which is special."""
+    return store.always and not store.scope and not store.loops
+
+
+def _stride(digit: Digit) -> int:
+    return digit.stride
 
 
 def axes_of(bounds: Bounds) -> set[Symbol]:
@@ -103,6 +149,10 @@ class Resolver:
         """Add the boxes of a store; `Unresolved` if they are not known."""
         if self.demand.everywhere and not store.always:
             raise Unresolved("data chooses whether an element is written")
+        if is_plain(store) and (plain := plain_digits(store.offset, self.demand.grid)):
+            self.boxes.append(Box.of(*plain))
+            self.shifts.add(frozenset())
+            return
         self.demand = self.demand._replace(loops=frozenset(store.loops))
         before = len(self.boxes)
         try:
