@@ -1,6 +1,6 @@
 """A subset of LLVM's FileCheck, in Python: what a text must and must not contain, in order.
 
-Directives are comment lines of the test case (spec row TL-17):
+Directives are comment lines of the test case:
 
     // CHECK: text          somewhere after what matched before
     // CHECK-SAME: text     the same, before that line ends

@@ -1,4 +1,4 @@
-"""Which operand an operation must overwrite with its result (AN-02).
+"""Which operand an operation must overwrite with its result.
 
 An *in-place pair* says that part `operand_index` of operand `operand` and part `output_index` of
 the result must be one buffer. Whether that is possible at a given place (is the operand needed

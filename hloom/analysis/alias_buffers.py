@@ -1,4 +1,4 @@
-"""Which positions must share one buffer, and where that goes wrong (AN-03).
+"""Which positions must share one buffer, and where that goes wrong.
 
 Values that an in-place operation, a loop, a conditional or a donated parameter makes share storage
 are merged into buffers whether they fit or not. Two values of one buffer that are alive together

@@ -1,4 +1,4 @@
-"""When values are alive on the time line of their module (AN-13)."""
+"""When values are alive on the time line of their module."""
 
 from __future__ import annotations
 

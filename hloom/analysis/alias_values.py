@@ -1,4 +1,4 @@
-"""Values of a scheduled module on one time line, and which of them must share a buffer (AN-13).
+"""Values of a scheduled module on one time line, and which of them must share a buffer.
 
 The schedule is walked as it runs: a loop's condition and body stand, once, where the loop stands,
 a conditional's branches one after the other. Every instruction gets a time, and so do the moments

@@ -1,4 +1,4 @@
-"""Who calls whom, how often, and in which context (AN-04)."""
+"""Who calls whom, how often, and in which context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values may stand at which place: a set for every instruction and shape index (AN-01).
+"""Which values may stand at which place: a set for every instruction and shape index.
 
 A *value* is born where an instruction computes something; tuples, elements, calls, loops,
 conditionals and asynchronous pairs only hand values on. Where several may arrive (a loop, a

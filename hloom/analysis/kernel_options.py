@@ -1,4 +1,4 @@
-"""What an instruction's backend config asks of the kernel made for it (CPU-08)."""
+"""What an instruction's backend config asks of the kernel made for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parts of which results matter: liveness by shape index, backwards (AN-05).
+"""Which parts of which results matter: liveness by shape index, backwards.
 
 What a side effect reads and what the entry returns is live; so is what a live part is made of.
 Tuples, calls, loops and conditionals are followed index by index, through shared callees too: a

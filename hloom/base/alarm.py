@@ -1,4 +1,4 @@
-"""A message when something takes far longer than it should (CPU-21).
+"""A message when something takes far longer than it should.
 
 A process that compiles a thousand slow programs must not write a thousand messages: they are
 counted, and the 1st, 2nd, 4th, 8th ... is written.

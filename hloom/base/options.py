@@ -161,7 +161,7 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
         10240,
         "largest all-reduce moved out of a loop",
     ),
-    # How modules are dumped (TL-04).
+    # How modules are dumped.
     ("dump_to", "", "folder for dumps, - for standard output; alone it implies text"),
     ("dump_hlo_as_text", False, "dump modules as HLO text"),
     ("dump_hlo_as_proto", False, "dump modules as HloProto"),

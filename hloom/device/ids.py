@@ -1,4 +1,4 @@
-"""Numbers of devices, of two types that do not mix: of one process, and of all processes (SC-23).
+"""Numbers of devices, of two types that do not mix: of one process, and of all processes.
 
 Passing one where the other is wanted is an error of types for pyright, and comparing, sorting or
 adding them to each other or to plain numbers is one when it runs.

@@ -19,8 +19,7 @@ def checked_arguments(
 ) -> tuple[Value, ...]:
     """One value per parameter.
 
-    `EvalError` states the expected and the given number, or the parameter and both shapes
-    (TL-09).
+    `EvalError` states the expected and the given number, or the parameter and both shapes.
     """
     parameters = computation.parameters
     if len(arguments) != len(parameters):

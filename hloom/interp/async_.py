@@ -1,7 +1,7 @@
 """Meanings of operations in two halves: the first half does the work, the second hands it on.
 
 An async-start runs its computation at once: the result is the same, since nobody may look at it
-before the done, and collectives and transfers inside meet the other devices there (IR-13). Where
+before the done, and collectives and transfers inside meet the other devices there. Where
 updates bind the rest of its operands, the last of them runs it, or the done where the shape has no
 room for the result before.
 """

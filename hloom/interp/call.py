@@ -54,7 +54,7 @@ def custom_call(i: Instruction, frame: Frame, *inputs: Value) -> Value:
     "xla.sdy.PropagationBarrier",
 )
 def same(i: Instruction, frame: Frame, *inputs: Value) -> Value:
-    """The operand: the call only says where it lives or how it is spread (IR-21)."""
+    """The operand: the call only says where it lives or how it is spread."""
     if len(inputs) == 1 and not (i.shape.is_tuple and not isinstance(inputs[0], tuple)):
         return inputs[0]
     return inputs

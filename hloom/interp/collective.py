@@ -1,4 +1,4 @@
-"""Meanings of collectives: what the devices of a group make of each other's values (SC-20).
+"""Meanings of collectives: what the devices of a group make of each other's values.
 
 Each yields a `Meet` and is sent what every member gave; `lockstep.py` lets the devices find each
 other. A program evaluated alone has one device, and every group is that device. Reductions fold

@@ -59,7 +59,7 @@ def chosen_branch(selector: np.ndarray, count: int) -> int:
 
 @MEANING.of("opt-barrier", "domain")
 def same(i: Instruction, frame: Frame, x: Value) -> Value:
-    """The operand unchanged (IR-11)."""
+    """The operand unchanged."""
     return x
 
 

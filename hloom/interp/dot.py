@@ -67,7 +67,7 @@ def dot(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
 def scaled_dot(
     i: Instruction, frame: Frame, x: Array, y: Array, x_scale: Array, y_scale: Array
 ) -> Array:
-    """The dot of both operands times their scales, each repeated over its blocks (IR-09)."""
+    """The dot of both operands times their scales, each repeated over its blocks."""
     batch, contracting = _dims(i)
     x_type, y_type, result = _types(i)
     wide = F64 if F64 in (x_type, y_type, result) else F32

@@ -1,8 +1,8 @@
 """How products are summed: in which type operands meet, and what each dot algorithm rounds.
 
 Integers are summed modulo the width of the result. Floats below 64 bits are multiplied and summed
-in f32, as XLA's CPU does, and rounded to the result's type once at the end. The algorithms of
-IR-10 are simulated: operands are cut into the terms they name and the products they name are
+in f32, as XLA's CPU does, and rounded to the result's type once at the end. Dot
+algorithms are simulated: operands are cut into the terms they name and the products they name are
 added up, so the result has the error that hardware would show.
 """
 

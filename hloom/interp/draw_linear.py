@@ -61,7 +61,7 @@ def ragged_dot(s: Sketch) -> Instruction:
 
 @DRAW.of("scaled-dot")
 def scaled_dot(s: Sketch) -> Instruction:
-    """A scale for each block of elements along the contracted dimension (IR-09)."""
+    """A scale for each block of elements along the contracted dimension."""
     m, n, blocks, size = s.integer(1, 4), s.integer(1, 4), s.integer(1, 3), s.pick((2, 4, 32))
     one, two = s.dtype("f8e4m3fn f8e5m2 bf16"), s.dtype("f8e4m3fn f8e5m2 bf16")
     lhs = s.parameter(shape(one, (m, blocks * size)))

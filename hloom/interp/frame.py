@@ -68,7 +68,7 @@ class Device:
 
     @property
     def global_id(self) -> int:
-        """replica * partitions + partition (SC-20)."""
+        """replica * partitions + partition."""
         return self.replica * self.partition_count + self.partition
 
     @property

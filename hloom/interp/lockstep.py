@@ -32,7 +32,7 @@ def evaluate_lockstep(
     partitions: int | None = None,
     options: EvalOptions | None = None,
 ) -> list[Literal]:
-    """The result of every device, by global id (replica * partitions + partition; SC-20).
+    """The result of every device, by global id (replica * partitions + partition).
 
     `arguments_per_device` has one list of arguments per device, each as for `evaluate`.
     `replicas` and `partitions` are those of the module unless given. Collectives that not all

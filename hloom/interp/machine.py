@@ -39,7 +39,7 @@ def evaluate(
     *arguments: Any,
     options: EvalOptions | None = None,
 ) -> Literal:
-    """What a module (or one computation) returns for these arguments (AN-10).
+    """What a module (or one computation) returns for these arguments.
 
     Arguments are literals, numpy arrays, Python numbers, or nested tuples of those, one for each
     parameter; element types and shapes must be those of the parameters, but a dynamic dimension

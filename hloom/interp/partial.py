@@ -53,7 +53,7 @@ def evaluate_partially(
     *,
     options: EvalOptions | None = None,
 ) -> Literal:
-    """The value of an instruction from the values of others (AN-10).
+    """The value of an instruction from the values of others.
 
     `known` gives values (literals or arrays) of some instructions. `substitutions` replace
     instructions, by a value or by another instruction that is evaluated instead. The value of a

@@ -60,7 +60,7 @@ def _order(frame: Frame, comparator: Computation, inputs: tuple[Array, ...], axi
 
 @MEANING.of("topk")
 def topk(i: Instruction, frame: Frame, x: Array) -> Value:
-    """IR-24: the order of the total-order sort; of equal elements the first comes first."""
+    """The order of the total-order sort; of equal elements the first comes first."""
     k, dtype = i.attrs.k, i.operands[0].shape.dtype
     if x.ndim == 0 or not 0 <= k <= x.shape[-1]:
         raise EvalError(f"cannot take {k} elements of {list(x.shape)}", instruction=f"%{i.name}")

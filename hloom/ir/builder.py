@@ -2,7 +2,7 @@
 
 Every operation is a method, made from its declaration; `builder.pyi` is generated from the same
 declarations (`make stub`), so editors know every signature. A sub-computation is built once and
-named by many instructions (IR-17): `call`, `while`, `reduce` and the rest take the finished
+named by many instructions: `call`, `while`, `reduce` and the rest take the finished
 computation itself, of this builder or of any builder of the same module.
 """
 

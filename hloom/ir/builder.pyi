@@ -1163,7 +1163,7 @@ class Builder:
         shape: ShapeLike | None = ...,
         name: str | None = ...,
     ) -> Instruction:
-        """The dot of lhs * lhs_scale and rhs * rhs_scale, each scale repeated over blocks (IR-09)."""
+        """The dot of lhs * lhs_scale and rhs * rhs_scale, each scale repeated over blocks."""
         ...
     def scan(
         self,

@@ -25,7 +25,7 @@ class Computation:
     `instructions` is an ordered set in program order: appended order, which after edits need not
     be topological (`in_order` is; `is_sorted` remembers that it was found so, and every method that
     could change that makes it False). `callers` maps each calling instruction to how many times it
-    names this computation; it is kept true by every editing method (IR-23).
+    names this computation; it is kept true by every editing method.
     """
 
     __slots__ = (

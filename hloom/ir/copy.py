@@ -82,7 +82,7 @@ def difference(a: Module, b: Module) -> str | None:
     """The first thing in which two modules differ, None when they are equal.
 
     Names, program order, annotations and every attribute count; ids do not, nor the names inside
-    computations that the short form of async operations hides (IR-13).
+    computations that the short form of async operations hides.
     """
     for key in vars(a):
         if key in ("computations", "entry_or_none", "schedule", "_next_id", "_names", "carried"):

@@ -1,4 +1,4 @@
-"""Permute the operands of a fusion, or the parameters of any computation (IR-04).
+"""Permute the operands of a fusion, or the parameters of any computation.
 
 A permutation `p` sends what stands in place `k` to place `p[k]`. Everything is checked before
 anything is changed, so a refused permutation leaves the module as it was.

@@ -86,8 +86,8 @@ class Instruction:
 
         The instruction and the computations it calls, directly or not, decide. A custom call says
         so by an attribute. A collective has one when it constrains layouts, or when it has a
-        channel and the module is not partitioned by SPMD, so that other programs may wait for it
-        (IR-12). The halves of asynchronous collectives have one: a lone half is a program error.
+        channel and the module is not partitioned by SPMD, so that other programs may wait for it.
+        The halves of asynchronous collectives have one: a lone half is a program error.
         """
         return has_side_effect(self)
 

@@ -133,7 +133,7 @@ class Module:
             self.schedule.pop(dead, None)
 
     def replace_computations(self, new_for_old: dict[Computation, Computation]) -> None:
-        """Make every caller of an old computation call the new one instead (IR-23).
+        """Make every caller of an old computation call the new one instead.
 
         Cost is that of the callers, not of the module.
         """

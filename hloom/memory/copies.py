@@ -1,4 +1,4 @@
-"""Copy insertion: the fewest copies with which everything that must share a buffer can (PS-32).
+"""Copy insertion: the fewest copies with which everything that must share a buffer can.
 
 Loop state, branches, in-place operations, outputs and donated parameters say which values must be
 one buffer (the edges of `analysis/alias_values.py`). First all are joined without any copy; where

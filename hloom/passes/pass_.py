@@ -1,4 +1,4 @@
-"""What a pass is: a named, configured step from a module to a better one (PS-01)."""
+"""What a pass is: a named, configured step from a module to a better one."""
 
 from __future__ import annotations
 

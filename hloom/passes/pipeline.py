@@ -1,4 +1,4 @@
-"""Pipelines: passes in an order that is checked when built; fixed points (PS-01, PS-02)."""
+"""Pipelines: passes in an order that is checked when built; fixed points."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class FixedPoint(Pass):
     """Repeats a pass or pipeline until it changes nothing, at most `limit` times.
 
     At the limit it reports "unchanged", so that an enclosing fixed point does not spin, unless
-    silent changes are being caught (PS-02).
+    silent changes are being caught.
     """
 
     inner: Pass

@@ -1,4 +1,4 @@
-"""Checks a plan: every place in bounds, no two values alive together in one byte (AN-13)."""
+"""Checks a plan: every place in bounds, no two values alive together in one byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which thunks must wait for which: the execution graph of a sequence (CPU-02).
+"""Which thunks must wait for which: the execution graph of a sequence.
 
 A thunk waits for an earlier one when one of the two writes what the other touches, or when both use
 the same state (a random state, a feed). The graph has no edge that follows from others.

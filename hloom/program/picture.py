@@ -1,4 +1,4 @@
-"""Pictures of execution graphs (CPU-03): steps as renderers see them, DOT, and who renders.
+"""Pictures of execution graphs: steps as renderers see them, DOT, and who renders.
 
 A renderer is registered once for the process. Every program that is loaded from then on is shown to
 it once: its own sequence, in which the sequences of loops and choices are parts of a step.

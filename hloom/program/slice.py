@@ -18,7 +18,7 @@ Index = tuple[int, ...]
 Kind = Literal["parameter", "constant", "output", "temp"]
 
 ALIGNMENT: Final = 64
-"""Of allocations, and of every slice of the temp block, in bytes (CPU-14)."""
+"""Of allocations, and of every slice of the temp block, in bytes."""
 STREAMED_BYTES: Final = 1 << 24
 """From this size on an array may be written past the caches, which needs its full alignment."""
 SIZE_SLOT_BYTES: Final = 4

@@ -11,7 +11,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.program.program import Parameter
 from hloom.types.literal import Literal
 
-# What a caller's memory must be aligned to: the widest type of an element (CPU-14).
+# What a caller's memory must be aligned to: the widest type of an element.
 ARGUMENT_ALIGNMENT = 16
 
 
@@ -87,7 +87,7 @@ def wrong_argument(p: Parameter, what: str) -> UsageError:
 
 
 def check_alignment(address: int, size_bytes: int, what: str) -> None:
-    """Raise `UsageError` for no memory, or memory not aligned as programs need it (CPU-14)."""
+    """Raise `UsageError` for no memory, or memory not aligned as programs need it."""
     if size_bytes and not address:
         raise UsageError(
             f"{what} has the address 0, where there is no memory", rule="argument-type"

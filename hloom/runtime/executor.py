@@ -314,7 +314,7 @@ class Executor:
 
 
 def _in_place(data: bytes | memoryview) -> tuple[int, Any]:
-    """Where a constant stands, and what keeps it: the program's own bytes, if aligned (CPU-15)."""
+    """Where a constant stands, and what keeps it: the program's own bytes, if aligned."""
     if data:
         array = np.frombuffer(data, np.uint8)
         if array.ctypes.data % ARGUMENT_ALIGNMENT == 0:

@@ -1,4 +1,4 @@
-"""Dumps of `hloom opt`: the module before, between and after passes (TL-04).
+"""Dumps of `hloom opt`: the module before, between and after passes.
 
 Files are named `module_NNNN.NAME.STAGE.txt` (or `.hlo.pb`), as scripts expect.
 """

@@ -1,4 +1,4 @@
-"""`hloom opt`: run passes over a program and write what came out (TL-01)."""
+"""`hloom opt`: run passes over a program and write what came out."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from hloom.types.dtype import DType
 def preserves_values(source: DType, target: DType) -> bool:
     """Whether every value of `source` is a value of `target` (special ones included).
 
-    Nothing converts into f8e8m0fnu safely, since it has no zero (IR-07).
+    Nothing converts into f8e8m0fnu safely, since it has no zero.
     """
     if source is target:
         return True

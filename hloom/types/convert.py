@@ -21,7 +21,7 @@ def converted(
     """The array with each element converted; same shape, the numpy type of `to_dtype`.
 
     Float to integer truncates toward zero and saturates, NaN gives 0. Integer to integer wraps.
-    To a float rounds to nearest even as the format does (IR-06, IR-07). To `pred`: is it not 0.
+    To a float rounds to nearest even as the format does. To `pred`: is it not 0.
     Complex to real takes the real part.
     """
     if not (from_dtype.is_array_element and to_dtype.is_array_element):
@@ -61,7 +61,7 @@ def _float_to_float(array: np.ndarray[Any, Any], to_dtype: DType) -> np.ndarray[
     if array.dtype.itemsize == 1:
         array = array.astype(F32.numpy)  # exact, and ml_dtypes has every pair with f32
     elif to_dtype is F8E8M0FNU and array.dtype.itemsize == 8:
-        # By way of f32 tiny values would become 0, and so NaN, instead of 2^-127 (IR-07).
+        # By way of f32 tiny values would become 0, and so NaN, instead of 2^-127.
         array = np.where((array > 0) & (array < 2.0**-127), 2.0**-127, array)
     return array.astype(to_dtype.numpy)
 

@@ -93,7 +93,7 @@ class Layout:
         ignore_split_configs: bool = False,
         minor_to_major_only: bool = False,
     ) -> bool:
-        """Whether the two are equal but for what is ignored (IR-15)."""
+        """Whether the two are equal but for what is ignored."""
         if self is other:
             return True
         if other is None or self.minor_to_major != other.minor_to_major:

@@ -1,4 +1,4 @@
-"""Special values of each type: zero, one, smallest, largest, NaN (IR-25).
+"""Special values of each type: zero, one, smallest, largest, NaN.
 
 All are numpy scalars of `dtype.numpy`. A value a type does not have is a `UsageError`.
 """
@@ -20,7 +20,7 @@ def _from_bits(dtype: DType, bits: int) -> Any:
 
 
 def zero(dtype: DType) -> Any:
-    """Zero; for `f8e8m0fnu`, which has none, bit pattern 0 (IR-07)."""
+    """Zero; for `f8e8m0fnu`, which has none, bit pattern 0."""
     _require_elements(dtype)
     return np.zeros(1, dtype.numpy)[0]
 
@@ -70,7 +70,7 @@ def min_finite_value(dtype: DType) -> Any:
 
 
 def nan(dtype: DType) -> Any:
-    """The quiet NaN of a float type; complex types get it as the real part (IR-25)."""
+    """The quiet NaN of a float type; complex types get it as the real part."""
     if not dtype.has_nan:
         raise UsageError(f"type {dtype.name} has no NaN")
     return np.array([np.nan], np.float32).astype(dtype.numpy)[0]

@@ -216,7 +216,7 @@ class Literal:
                 yield part
 
     def to_bytes(self, *, packed: bool = True) -> bytes:
-        """Little-endian row-major bytes, narrow types packed (IR-08); not for tuples.
+        """Little-endian row-major bytes, narrow types packed; not for tuples.
 
         Dynamic dimensions are filled up to their bounds with zeros.
         """

@@ -1,4 +1,4 @@
-"""Memory spaces: the numbers that layouts carry as `S(n)`, and maps of numbers to colours (IR-15).
+"""Memory spaces: the numbers that layouts carry as `S(n)`, and maps of numbers to colours.
 
 A colour is the memory space that a GPU program asks for by purpose. A colour map is written
 `{0:1,2:2}`: what is numbered 0 (a parameter, an output, an allocation) gets colour 1, and so on.

@@ -1,7 +1,7 @@
 """The bits of arrays: packing of narrow elements into bytes, and reading bits as another type.
 
 Narrow elements live unpacked in numpy, one per byte, in the low bits. Packed, the first element
-takes the lowest bits of the first byte and the last byte is filled up with zeros (IR-08). All of
+takes the lowest bits of the first byte and the last byte is filled up with zeros. All of
 it works on whole arrays; no function here loops over elements.
 """
 

@@ -230,7 +230,7 @@ class Shape:
         ignore_element_size: bool = False,
         minor_to_major_only: bool = False,
     ) -> bool:
-        """Whether the two are equal but for what is ignored, all the way down (IR-15)."""
+        """Whether the two are equal but for what is ignored, all the way down."""
         layout_options = {
             "ignore_memory_space": ignore_memory_space,
             "ignore_tiles": ignore_tiles,
@@ -340,7 +340,7 @@ def shape(
     layout: Layout | None = None,
     dynamic: Sequence[bool] = (),
 ) -> Shape:
-    """The array shape with these fields, trusted as they are (IR-16)."""
+    """The array shape with these fields, trusted as they are."""
     if type(element_type) is not DType:
         element_type = dtype(element_type)
     if not element_type.is_array_element:
@@ -360,7 +360,7 @@ def checked_shape(
     layout: Layout | None = None,
     dynamic: Sequence[bool] = (),
 ) -> Shape:
-    """As `shape`, but wrong sizes, a wrong layout and overflow are a `UsageError` (IR-16)."""
+    """As `shape`, but wrong sizes, a wrong layout and overflow are a `UsageError`."""
     element_type = dtype(element_type)
     dims = tuple(map(int, dims))
     if not element_type.is_array_element:
@@ -385,7 +385,7 @@ def tuple_shape(elements: Iterable[Shape]) -> Shape:
 
 
 def buffer_shape(array: Shape) -> Shape:
-    """The buffer that holds this array, `b(f32[4])` (IR-21); `UsageError` for another kind."""
+    """The buffer that holds this array, `b(f32[4])`; `UsageError` for another kind."""
     if not array.is_array:
         raise UsageError(f"a buffer holds an array, not {array.text}")
     return _interned(BUFFER, (), (), None, (array,))

@@ -293,7 +293,7 @@ class _ShapeReader:
             tail_padding_alignment=padding,
             index_primitive_type=index_type,
             pointer_primitive_type=pointer_type,
-            element_size_in_bits=bits or self.number("E(", 0),  # IR-01 has it behind S too
+            element_size_in_bits=bits or self.number("E(", 0),  # it may stand behind S too
             memory_space=space,
             split_configs=self.split_configs(),
             dynamic_shape_metadata_prefix_bytes=self.number("M(", 0),

@@ -1,4 +1,4 @@
-"""In-place pairs (AN-02)."""
+"""In-place pairs."""
 
 import pytest
 

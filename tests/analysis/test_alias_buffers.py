@@ -1,4 +1,4 @@
-"""Buffers and interference (AN-03), live ranges on the time line (AN-13)."""
+"""Buffers and interference, live ranges on the time line."""
 
 import pytest
 

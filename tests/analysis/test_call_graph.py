@@ -1,4 +1,4 @@
-"""Callers, callees, contexts and order of computations (AN-04)."""
+"""Callers, callees, contexts and order of computations."""
 
 from hloom.analysis.call_graph import BOTH, EMBEDDED, NONE, SEQUENTIAL, CallGraph
 from hloom.ir.text import parse_module

@@ -1,4 +1,4 @@
-"""Values and where they may stand (AN-01)."""
+"""Values and where they may stand."""
 
 from hloom.analysis.dataflow import Dataflow
 from hloom.ir.text import parse_module

@@ -1,4 +1,4 @@
-"""Which parts of results matter (AN-05)."""
+"""Which parts of results matter."""
 
 from hloom.analysis.liveness import Liveness
 from hloom.ir.text import parse_module

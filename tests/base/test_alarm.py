@@ -1,4 +1,4 @@
-"""The alarm of slow compilations (CPU-21)."""
+"""The alarm of slow compilations."""
 
 import logging
 import time

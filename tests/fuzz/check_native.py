@@ -204,7 +204,7 @@ def difference(module: Module, trial: Trial) -> str:
 def _unsteady(
     module: Module, exe: Executable, given: list[Array], first: list[Array], trial: Trial
 ) -> str:
-    """Whether a second run, or one on one thread, gives other bits (CPU-18)."""
+    """Whether a second run, or one on one thread, gives other bits."""
     if any(i.opcode.startswith("rng") for i in module.instructions()):
         return ""  # the state of random numbers goes on
     others = [("a second run gives", exe)]

@@ -1,4 +1,4 @@
-"""Partial evaluation: known values, substitutions, parameters from the one caller (AN-10)."""
+"""Partial evaluation: known values, substitutions, parameters from the one caller."""
 
 import numpy as np
 import pytest

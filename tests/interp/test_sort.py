@@ -276,7 +276,7 @@ def top(t, dims, k, largest):
 
 
 def test_topk_orders_nan_and_ties_as_the_sort_does():
-    """IR-24: the example."""
+    """An example by hand."""
     values, at = arrays(top("f32", (4,), 4, True), np.float32([3, 1, 3, np.nan]))
     assert at.tolist() == [3, 0, 2, 1]
     assert np.isnan(values[0]) and values[1:].tolist() == [3, 3, 1]

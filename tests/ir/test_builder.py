@@ -1,4 +1,4 @@
-"""The builder: typed from the declarations, sub-computations shared or copied (IR-17)."""
+"""The builder: typed from the declarations, sub-computations shared or copied."""
 
 import numpy as np
 import pytest

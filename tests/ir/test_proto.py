@@ -127,7 +127,7 @@ def test_ids_whose_low_halves_collide_are_written_anew():
 
 
 def test_program_shape_keeps_its_layouts():
-    """IR-16: layouts of the program shape are not reset to the default."""
+    """Layouts of the program shape are not reset to the default."""
     message = _small()
     layout = message.host_program_shape.parameters[0].layout
     del layout.minor_to_major[:]

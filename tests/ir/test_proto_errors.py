@@ -1,4 +1,4 @@
-"""Broken messages: always a `ProtoError` that says where, never another exception (IR-18)."""
+"""Broken messages: always a `ProtoError` that says where, never another exception."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files and snapshots: every form by every name, log prefixes, safe writing (IR-19, TL-13)."""
+"""Files and snapshots: every form by every name, log prefixes, safe writing."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""Copy insertion (PS-32): as few copies as there must be, and none too few."""
+"""Copy insertion: as few copies as there must be, and none too few."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Heaps: nothing alive together overlaps, and the result is near what must be (AN-13)."""
+"""Heaps: nothing alive together overlaps, and the result is near what must be."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The contract of passes and pipelines (PS-01, PS-02): order, truth, lists, records, dumps."""
+"""The contract of passes and pipelines: order, truth, lists, records, dumps."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Passes keep the schedule of a scheduled module: what was there stays in its order (PS-10)."""
+"""Passes keep the schedule of a scheduled module: what was there stays in its order."""
 
 import pytest
 

@@ -178,7 +178,7 @@ def test_header_both_ways(name):
 
 
 def test_program_shape_keeps_its_layouts():
-    """IR-16: parameters in column-major order stay so, here and in XLA."""
+    """Parameters in column-major order stay so, here and in XLA."""
     text = (
         "HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[2,3]{0,1}}\n\n"
         "ENTRY e {\n  p = f32[2,3]{0,1} parameter(0)\n  ROOT o = f32[2,3]{0,1} copy(p)\n}\n"

@@ -20,7 +20,7 @@ from tests.peer.jaxlib_verifier import verdicts
 STRICTER = {
     "infeed without a token in its result": "XLA's parser makes the shape of these itself",
     "recv of another context": "XLA's parser makes the shape of these itself",
-    "async-start on another thread": "XLA's parser moves the computation to the thread (IR-13)",
+    "async-start on another thread": "XLA's parser moves the computation to the thread",
     "all-reduce on channel zero": "channel 0 is no channel in the protobuf the peer is asked with",
     "broadcast of one dimension twice": "no meaning is defined for it",
     "collective-broadcast to a negative id": "no device has one, and XLA asks nothing",

@@ -1,4 +1,4 @@
-"""The execution graph (CPU-02) and its picture (CPU-03)."""
+"""The execution graph and its picture."""
 
 import random
 import re

@@ -176,7 +176,6 @@ def test_memory_of_a_program(loaded):
 
 
 def test_random_state_of_the_page():
-    # CPU-16.
     state = RandomState()
     assert [state.next(2) for _ in range(3)] == [(START, 0), (START + 2, 0), (START + 4, 0)]
     state = RandomState()

@@ -197,7 +197,7 @@ def test_threads_at_once():
 
 @pytest.mark.parametrize("name", sorted(MIXED))
 def test_results_do_not_depend_on_the_number_of_threads(name: str):
-    """CPU-18: bit for bit."""
+    """Bit for bit."""
     found = {}
     for threads in (1, 2, 3, 4, 8):
         exe, given = program(MIXED[name], threads)

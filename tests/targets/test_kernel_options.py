@@ -1,4 +1,4 @@
-"""CPU-08 from the graph to the code: what a backend config asks of the kernel of an instruction."""
+"""From the graph to the code: what a backend config asks of the kernel of an instruction."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ ENTRY main {
 
 
 def test_symbols_are_identifiers_of_their_module():
-    """CPU-13."""
     text = (
         "HloModule {}\nENTRY e {{\n  x = f32[9] parameter(0)\n  ROOT add.1 = f32[9] add(x, x)\n}}\n"
     )

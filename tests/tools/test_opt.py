@@ -1,4 +1,4 @@
-"""`hloom opt`: passes, their options, the compiler's options, dumps (TL-01, TL-04)."""
+"""`hloom opt`: passes, their options, the compiler's options, dumps."""
 
 import json
 

@@ -30,7 +30,7 @@ MOST_WORKERS = 15
 
 
 def module_text(machine: Machine, texts: Iterable[str], defined: Iterable[str] = ()) -> str:
-    """One LLVM module of several functions; each declaration stands once (CPU-22).
+    """One LLVM module of several functions; each declaration stands once.
 
     `defined` are the functions among them that others declare.
     """

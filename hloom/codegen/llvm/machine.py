@@ -1,7 +1,7 @@
 """Machines to compile for: a triple, a processor, features; and the way from LLVM text to objects.
 
 A machine is a value: equal ones are equal whatever order their features were written in, so that
-it can be a key of a compile cache (CPU-06, CPU-07). What a machine can do (fused multiply-add,
+it can be a key of a compile cache. What a machine can do (fused multiply-add,
 widths of registers) is not read from a table of processor names but asked of LLVM itself: a few
 functions are compiled, and the instructions or calls that come out tell.
 
@@ -125,7 +125,7 @@ class Machine:
 
     @property
     def features(self) -> str:
-        """LLVM's text of the features, `+a,+b,-c`: the same for the same features (CPU-07)."""
+        """LLVM's text of the features, `+a,+b,-c`: the same for the same features."""
         return ",".join([f"+{f}" for f in self.enabled] + [f"-{f}" for f in self.disabled])
 
     @property
@@ -168,7 +168,7 @@ class Machine:
     @staticmethod
     def of(triple: str, cpu: str = "", features: str = "") -> Machine:
         """From explicit strings. Every feature has a sign; avx512 prefers neither gather nor
-        scatter unless the text says otherwise (CPU-06)."""
+        scatter unless the text says otherwise."""
         enabled, disabled = _parsed(features)
         return Machine(triple, cpu, *_completed(enabled, disabled))
 

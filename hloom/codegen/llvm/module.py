@@ -1,7 +1,7 @@
 """Several kernels as the text of one LLVM module, and what may be said of each of them.
 
 Options become properties of single functions and instructions, never of the module, so kernels
-with different options live side by side (CPU-08, CPU-09).
+with different options live side by side.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hloom.kernel.kernel import Kernel
 
 
 class KernelOptions(NamedTuple):
-    """What the backend config of an instruction asks for its kernel (CPU-08), and the fast-math
-    switches of the module it comes from (CPU-09)."""
+    """What the backend config of an instruction asks for its kernel, and the fast-math
+    switches of the module it comes from."""
 
     slp_vectorizer_disabled: bool = False
     """Marks the function for optimizers that may run later; our own code has explicit vectors."""
@@ -81,7 +81,7 @@ def kernel_module(
     """All kernels in one module; `options` has one entry for each kernel.
 
     With a `prefix`, the name of the HLO module, symbols are valid C identifiers that begin with it
-    and differ from each other (CPU-13).
+    and differ from each other.
     """
     kernels = list(kernels)
     chosen = list(options) if options is not None else [DEFAULT] * len(kernels)

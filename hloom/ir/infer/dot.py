@@ -1,4 +1,4 @@
-"""Contractions: dot, ragged-dot and scaled-dot (IR-09)."""
+"""Contractions: dot, ragged-dot and scaled-dot."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -69,9 +69,7 @@ class Fusion:
 
 @op("opt-barrier")
 class OptBarrier:
-    """x; nothing that uses the result runs before all of x is there, and nothing moves across
-    (IR-11).
-    """
+    """x; nothing that uses the result runs before all of x is there, and nothing moves across."""
 
     x: Operand
 

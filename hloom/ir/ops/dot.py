@@ -61,7 +61,7 @@ class RaggedDot:
 
 @op("scaled-dot")
 class ScaledDot:
-    """The dot of lhs * lhs_scale and rhs * rhs_scale, each scale repeated over blocks (IR-09)."""
+    """The dot of lhs * lhs_scale and rhs * rhs_scale, each scale repeated over blocks."""
 
     lhs: Operand
     rhs: Operand

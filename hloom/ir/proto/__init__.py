@@ -1,4 +1,4 @@
-"""HLO as protobuf: modules, snapshots, files (IR-18, IR-19, TL-13).
+"""HLO as protobuf: modules, snapshots, files.
 
     data = module_to_bytes(module)          # what XLA reads
     module = module_from_bytes(data)        # what XLA wrote

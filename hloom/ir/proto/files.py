@@ -1,4 +1,4 @@
-"""Files of HLO: which form one is in, reading it, and writing one safely (TL-13).
+"""Files of HLO: which form one is in, reading it, and writing one safely.
 
 The extension says whether a file is text, a message or the text of a message; which message it
 is follows from its structure, since XLA gives `.pb` to four of them. A file is written beside

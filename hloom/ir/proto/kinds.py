@@ -1,4 +1,4 @@
-"""Which of the messages of HLO some bytes, or some text, are; and the module in them (TL-13).
+"""Which of the messages of HLO some bytes, or some text, are; and the module in them.
 
 XLA gives one extension to four messages, so it is their structure that tells.
 """

@@ -29,7 +29,7 @@ LOCAL = 2**32 - 1
 
 
 def module_from_proto(message: Any) -> Module:
-    """The module that an `HloModuleProto` describes; `ProtoError` where it is broken (IR-18)."""
+    """The module that an `HloModuleProto` describes; `ProtoError` where it is broken."""
     try:
         return ModuleReader(message).read()
     except ProtoError:
@@ -254,7 +254,7 @@ class ModuleReader:
                     yield i, wanted[id]
 
     def read_entry_layout(self, entry: Computation) -> None:
-        """The program shape with the layouts that the file gives, never the default (IR-16)."""
+        """The program shape with the layouts that the file gives, never the default."""
         if not self.message.HasField("host_program_shape"):
             return
         given = self.context.shapes.program_shape(self.message.host_program_shape)

@@ -26,7 +26,7 @@ class ShapeReader:
         self._known: dict[bytes, Shape] = {}
 
     def shape(self, message: Any) -> Shape:
-        """The shape of a `ShapeProto`; `ProtoError` for one that is impossible (IR-16)."""
+        """The shape of a `ShapeProto`; `ProtoError` for one that is impossible."""
         key = message.SerializeToString()
         found = self._known.get(key)
         if found is None:

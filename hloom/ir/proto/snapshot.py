@@ -1,4 +1,4 @@
-"""Snapshots: a module together with what it was run on (IR-19).
+"""Snapshots: a module together with what it was run on.
 
 `HloSnapshot` holds a module, its arguments, its result and the platform. `HloUnoptimizedSnapshot`
 holds a module before optimisation and the arguments of each partition, in one of two forms: as

@@ -1,4 +1,4 @@
-"""The short form of asynchronous operations: `negate-start(%x)`, `negate-done(%s)` (IR-13).
+"""The short form of asynchronous operations: `negate-start(%x)`, `negate-done(%s)`.
 
 A start stands for an async-start that calls a computation holding that one operation on its
 parameters; the printer folds such computations away again.

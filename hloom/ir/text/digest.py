@@ -1,4 +1,4 @@
-"""A hash of what a module computes (IR-02)."""
+"""A hash of what a module computes."""
 
 import hashlib
 
@@ -9,7 +9,7 @@ from hloom.ir.text.show import Printer
 
 def fingerprint(module: Module) -> str:
     """A hash that two modules share when they differ only in names, ids, metadata, backend
-    configs and the values of float constants (IR-02).
+    configs and the values of float constants.
 
     It is that of the ModuleFingerprint text, but that a called body counts by its own hash:
     written out where it is called, a body that is called in many places would be hashed often.

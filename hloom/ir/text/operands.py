@@ -1,7 +1,7 @@
 """Reads operand lists: `(%a, f32[2]{0} %b, %t#1#0, negate(%c))`.
 
 The usual list of plain names is one regular expression and a split; shapes before names, the
-compact get-tuple-element notation (IR-26) and nested instructions take the slow way.
+compact get-tuple-element notation and nested instructions take the slow way.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class OperandReader:
         return known
 
     def read_element(self, into: Computation, of: Instruction) -> Instruction:
-        """`#1`: element 1 of the tuple before it (IR-26)."""
+        """`#1`: element 1 of the tuple before it."""
         cursor = self.reader.cursor
         at = cursor.position
         match = INDEX.match(cursor.text, at)

@@ -1,4 +1,4 @@
-"""How HLO is printed: about 30 switches and five presets (IR-02)."""
+"""How HLO is printed: about 30 switches and five presets."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PrintOptions:
     compact_operands: bool = False
     """Only the first four operands, and how many more there are."""
     compact_gte: bool = False
-    """`%t#1` for an element of a tuple instead of a get-tuple-element (IR-26)."""
+    """`%t#1` for an element of a tuple instead of a get-tuple-element."""
     async_sugar: bool = True
-    """`negate-start` for an async-start around one operation (IR-13)."""
+    """`negate-start` for an async-start around one operation."""
     replica_groups_full: bool = False
     """Write replica groups as lists, whatever form they have."""
     replica_groups_subaxes: bool = True

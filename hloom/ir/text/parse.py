@@ -214,7 +214,7 @@ class ModuleReader:
 def parse_module(text: str, file: str | None = None) -> Module:
     """The module that HLO text describes.
 
-    Raises `ParseError` with file, line, column and the line itself (IR-01).
+    Raises `ParseError` with file, line, column and the line itself.
     """
     reader = ModuleReader(text, file)
     try:

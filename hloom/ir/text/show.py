@@ -1,4 +1,4 @@
-"""Prints modules, computations and instructions as HLO text (IR-01, IR-02).
+"""Prints modules, computations and instructions as HLO text.
 
 A module of 100,000 instructions has few distinct shapes, attribute records and metadata, so the
 text of each is made once per print and looked up afterwards; operands cost one join.
@@ -163,7 +163,7 @@ class Printer:
         return f"({with_index_comments(parts)}) -> {result}"
 
     def compacted(self, order: Iterable[Instruction]) -> set[Instruction]:
-        """The get-tuple-elements that compact notation leaves out (IR-26)."""
+        """The get-tuple-elements that compact notation leaves out."""
         return {
             i
             for i in order

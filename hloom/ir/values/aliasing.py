@@ -1,4 +1,4 @@
-"""Buffers that are shared: outputs with operands, module outputs with parameters, donors (IR-20).
+"""Buffers that are shared: outputs with operands, module outputs with parameters, donors.
 
 An index into a nested tuple is a tuple of integers, `()` the whole.
 """

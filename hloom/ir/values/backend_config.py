@@ -1,4 +1,4 @@
-"""What a backend attached to an instruction: free text, or JSON with a schema (IR-03).
+"""What a backend attached to an instruction: free text, or JSON with a schema.
 
 What was written is kept for printing; two configs are equal when their JSON means the same, or,
 when they are not JSON, when their text is the same.

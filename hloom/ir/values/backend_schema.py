@@ -1,4 +1,4 @@
-"""The fields that backends give their configs (IR-03), as frozen dataclasses, and their JSON.
+"""The fields that backends give their configs, as frozen dataclasses, and their JSON.
 
 The JSON is that of protobuf: 64-bit numbers may be strings, enums are names, names may also be in
 camelCase. A field of type `dict` or `Any` is a message kept as plain JSON.

@@ -1,4 +1,4 @@
-"""Free text that front ends attach to instructions (IR-14), and statistics for display."""
+"""Free text that front ends attach to instructions, and statistics for display."""
 
 from __future__ import annotations
 

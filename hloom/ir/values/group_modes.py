@@ -1,4 +1,4 @@
-"""Which devices talk to each other: replica groups turned into global device ids (SC-20).
+"""Which devices talk to each other: replica groups turned into global device ids.
 
 The ids in `replica_groups` mean four different things, depending on two other attributes. A
 global id is replica * partition_count + partition.

@@ -1,4 +1,4 @@
-"""Where an instruction came from: names, source places, stack frames (IR-22).
+"""Where an instruction came from: names, source places, stack frames.
 
 Metadata is the bulk of a large program's text, so reading it is one pass of one expression.
 """
@@ -119,7 +119,7 @@ class OpMetadata:
         )
 
     def called_from(self, caller: OpMetadata) -> OpMetadata:
-        """What an instruction's metadata becomes when its call is inlined (IR-22).
+        """What an instruction's metadata becomes when its call is inlined.
 
         The name becomes `caller/own`, unless it has that prefix or would be too long.
         """

@@ -1,4 +1,4 @@
-"""Which value of the program before optimization an instruction's value is (IR-22).
+"""Which value of the program before optimization an instruction's value is.
 
 A tree in the form of the instruction's shape whose leaves name arrays of the old program:
 `{({"a"}, {"b" {1}})}`; an unknown leaf is `{}`.

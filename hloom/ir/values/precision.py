@@ -1,4 +1,4 @@
-"""How exact a result must be: operand precision, dot algorithms (IR-10), result accuracy."""
+"""How exact a result must be: operand precision, dot algorithms, result accuracy."""
 
 from dataclasses import dataclass
 

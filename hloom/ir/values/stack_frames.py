@@ -115,7 +115,7 @@ class StackFrameIndex:
 
 
 class FrameJoiner:
-    """Makes the frames of instructions that move to where they were called from (IR-22).
+    """Makes the frames of instructions that move to where they were called from.
 
     Frames are added to copies of the tables and shared where a chain is needed again; `index`
     is the whole when all is done.

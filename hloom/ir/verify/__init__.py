@@ -1,4 +1,4 @@
-"""The verifier: is this graph a program that obeys the rules of the language (AN-11)?
+"""The verifier: is this graph a program that obeys the rules of the language?
 
     verify(module)                          # raises VerifyError for the first broken rule
     for error in violations(module): ...    # or all of them

@@ -1,4 +1,4 @@
-"""Buffers `b(f32[4])`: values that are written in place, by one writer each (IR-21)."""
+"""Buffers `b(f32[4])`: values that are written in place, by one writer each."""
 
 from collections.abc import Iterator
 

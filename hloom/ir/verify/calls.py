@@ -90,7 +90,7 @@ def _is_version(text: str) -> bool:
 
 
 def _check_aliasing(i: Instruction) -> Iterator[VerifyError]:
-    """Each aliased part exists on both sides and has one shape (IR-20)."""
+    """Each aliased part exists on both sides and has one shape."""
     aliasing = i.attrs.output_to_operand_aliasing
     if not aliasing:
         return

@@ -1,4 +1,4 @@
-"""Starts and dones, sends and recvs: who may follow whom (IR-13, AN-11)."""
+"""Starts and dones, sends and recvs: who may follow whom."""
 
 from collections.abc import Iterator
 

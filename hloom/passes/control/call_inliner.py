@@ -1,4 +1,4 @@
-"""Replace calls by the bodies they call (PS-03, PS-04, IR-14, IR-22)."""
+"""Replace calls by the bodies they call."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class _Inlining:
 
 
 def metadata_from_call(own: OpMetadata | None, call: OpMetadata, frames: FrameJoiner) -> OpMetadata:
-    """An instruction's metadata with the name and the frames of the call before its own (IR-22).
+    """An instruction's metadata with the name and the frames of the call before its own.
 
     One without metadata gets the place of the call.
     """
@@ -228,7 +228,7 @@ class CallInliner(Pass):
         return found
 
     def is_inlined(self, call: Instruction) -> bool:
-        """Whether this call is to be inlined (the list in PS-03)."""
+        """Whether this call is to be inlined."""
         attributes = call.frontend_attributes or {}
         answer = self.answer(call)
         if answer == "prohibit" or call.backend_config is not None:

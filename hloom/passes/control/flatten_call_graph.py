@@ -1,4 +1,4 @@
-"""Give every caller a computation of its own (PS-05)."""
+"""Give every caller a computation of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the names and stack frames of calls into the bodies they call (IR-22).
+"""Write the names and stack frames of calls into the bodies they call.
 
 After it a profile of a program whose calls were never inlined says where each operation comes
 from; and when the calls are inlined later, no name is added twice.

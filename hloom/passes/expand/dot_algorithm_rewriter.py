@@ -1,4 +1,4 @@
-"""The algorithm of a dot (IR-10) as converts, plain dots and sums.
+"""The algorithm of a dot as converts, plain dots and sums.
 
 Operands are rounded to the type that an algorithm names. The `_x3`, `_x6` and `_x9` forms cut an
 operand in parts, each the rounded rest of those before it, and add the dots of parts, small ones

@@ -1,4 +1,4 @@
-"""Programs on arrays of run-time size as programs on arrays of their bounds (PS-24).
+"""Programs on arrays of run-time size as programs on arrays of their bounds.
 
 Every value becomes an array of static shape and a scalar for each run-time size. Operations that
 fold over garbage mask it with their neutral element first, those that move elements along such a

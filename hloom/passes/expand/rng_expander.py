@@ -3,7 +3,7 @@
 HLO leaves open which values `rng` gives: the evaluator takes them from numpy's generator, whose
 stream no program could reproduce, so only ranges and distributions stay the same here, not the
 values. The key of the k-th rng of a module is word k of a fixed sequence (splitmix64), never 0
-(PS-31), so that two instructions give independent values though they share a state.
+, so that two instructions give independent values though they share a state.
 
 Uniform floats are multiples of 2^-24 (f64: 2^-53) in [0, 1), scaled; a result that rounding would
 lift to the upper end becomes the value below it. Normal ones come from pairs by Box and Muller
@@ -134,7 +134,7 @@ def expanded(b: Expansion, i: Instruction, key: int) -> Instruction:
 
 @register
 class RngExpander(Pass):
-    """Write rng with the bits of Philox, counted by rng-get-and-update-state (PS-31).
+    """Write rng with the bits of Philox, counted by rng-get-and-update-state.
 
     Values differ from those the evaluator draws, which HLO leaves open; ranges and distributions
     are the same.

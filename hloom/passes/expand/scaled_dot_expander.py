@@ -1,4 +1,4 @@
-"""scaled-dot as a dot of scaled operands: each scale is repeated over its blocks (IR-09).
+"""scaled-dot as a dot of scaled operands: each scale is repeated over its blocks.
 
 Values of 8 bits or less times a power of two (f8e8m0fnu) are exact in bf16, which hardware
 multiplies fastest; any other scaling happens in f32, or f64 where that takes part.

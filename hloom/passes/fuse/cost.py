@@ -1,6 +1,6 @@
 """What computing a value again costs against keeping it in memory. Estimates, one table each.
 
-Nanoseconds on one core of the machine of the measurements (design/cpu.md): a cheap vector
+Nanoseconds on one core of a Zen 4 at 2.6 GHz: a cheap vector
 operation 0.03 an element, memory 0.05 a byte, a kernel's start 150. The weight of an operation is
 how many cheap ones it is worth. Only orders of magnitude matter: nothing here changes results.
 """

@@ -1,4 +1,4 @@
-"""Reshapes and transposes sink below elementwise operations (PS-11).
+"""Reshapes and transposes sink below elementwise operations.
 
 An operation all of whose operands are the same rearrangement (or look the same however they are
 rearranged: fills) works on the sources, and the result is rearranged once. A value that is

@@ -1,4 +1,4 @@
-"""Transposes folded into what reads them by dimension number: dot and convolution (PS-27).
+"""Transposes folded into what reads them by dimension number: dot and convolution.
 
 Both say which dimension means what, so a permuted operand is the operand itself under permuted
 numbers. A dot's free dimensions have to stay in their order, as they have no numbers.

@@ -1,4 +1,4 @@
-"""Constants that a loop carries unchanged are written into body and condition (PS-14).
+"""Constants that a loop carries unchanged are written into body and condition.
 
 The element of the state stays; when nothing reads it any more, `module-dce` removes it.
 """

@@ -1,4 +1,4 @@
-"""Evaluate what depends on constants alone (PS-08).
+"""Evaluate what depends on constants alone.
 
 The interpreter computes the value, so a folded program means what it meant. A budget bounds both
 the size of results and the work of one evaluation: folding must not make a program larger or

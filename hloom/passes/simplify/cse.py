@@ -1,4 +1,4 @@
-"""Merge instructions that compute the same value (PS-09).
+"""Merge instructions that compute the same value.
 
 One walk in dependency order: an instruction is put under a key made of its opcode, attributes and
 (already merged) operands; a second one under the same key is replaced by the first. Called
@@ -37,7 +37,7 @@ LONG = frozenset(("while", "conditional"))
 
 
 def _holds_buffer(shape: Shape) -> bool:
-    """Whether a value is written in place by who reads it, so that two are never one (IR-21)."""
+    """Whether a value is written in place by who reads it, so that two are never one."""
     stack = [shape]
     while stack:
         s = stack.pop()

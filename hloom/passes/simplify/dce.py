@@ -1,4 +1,4 @@
-"""Remove what nothing reads: instructions, tuple outputs of fusions, computations (PS-10)."""
+"""Remove what nothing reads: instructions, tuple outputs of fusions, computations."""
 
 from __future__ import annotations
 

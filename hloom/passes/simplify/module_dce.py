@@ -1,4 +1,4 @@
-"""Remove the elements of a while's state that nothing needs (PS-10).
+"""Remove the elements of a while's state that nothing needs.
 
 An element is live when it is read after the loop, by the condition, by an instruction of the
 body with an effect, or by what computes another live element in the body. The least such set is

@@ -1,4 +1,4 @@
-"""Fold pairs of tuple and get-tuple-element (PS-10)."""
+"""Fold pairs of tuple and get-tuple-element."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A step of a program, which says what memory it reads and writes.
 
-Order and concurrency follow from the uses alone (CPU-02): two thunks may run at once when neither
+Order and concurrency follow from the uses alone: two thunks may run at once when neither
 writes what the other uses.
 """
 
@@ -39,7 +39,7 @@ class Thunk:
         return ()
 
     def nested(self) -> tuple[Nested, ...]:
-        """Sequences it runs, each with a name (CPU-04)."""
+        """Sequences it runs, each with a name."""
         return ()
 
 

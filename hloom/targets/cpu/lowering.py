@@ -272,7 +272,7 @@ class Lowering:
         return kernel.name
 
     def symbol(self, name: str) -> str:
-        """A C identifier for a kernel, not used before: module and instruction (CPU-13)."""
+        """A C identifier for a kernel, not used before: module and instruction."""
         base = f"k_{_plain(self.module.name)[:40]}_{_plain(name)}"[:100]
         symbol, number = base, 0
         while symbol in self._taken:

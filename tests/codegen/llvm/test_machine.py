@@ -20,7 +20,6 @@ def addition(machine):
 
 
 def test_features_are_in_order_however_written():
-    """CPU-07."""
     words = ["+b", "+a", "-d", "-c"]
     found = {Machine.of(X86, "x86-64", ",".join(p)) for p in permutations(words)}
     assert len(found) == 1
@@ -28,7 +27,6 @@ def test_features_are_in_order_however_written():
 
 
 def test_avx512_prefers_no_gather():
-    """CPU-06."""
     made = Machine.of(X86, "x86-64", "+avx512f")
     assert made.features == "+avx512f,+prefer-no-gather,+prefer-no-scatter"
     made = Machine.of(X86, "x86-64", "+avx512f,-prefer-no-gather")
@@ -74,7 +72,7 @@ def test_what_machines_can_do():
 
 
 def test_a_cap_takes_newer_features():
-    """CPU-06: `cpu_max_isa`."""
+    """`cpu_max_isa`."""
     full = Machine.of(X86, "znver4", "+avx,+avx2,+fma,+avx512f,+avx512vnni,+avx512bf16,+sse4.2")
     capped = full.capped("AVX2")
     assert capped.cpu == "haswell"
@@ -106,7 +104,6 @@ def test_a_capped_machine_emits_older_code():
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_modules_carry_the_layout(name):
-    """CPU-22."""
     machine = MACHINES[name]
     text = module_text([addition(machine)], machine)
     assert text.startswith(f'target datalayout = "{machine.data_layout}"\n')

@@ -1,4 +1,4 @@
-"""The short form of asynchronous operations, both ways (IR-13)."""
+"""The short form of asynchronous operations, both ways."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Compact get-tuple-elements, both ways (IR-26)."""
+"""Compact get-tuple-elements, both ways."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every switch of the printer acts, and the presets are what they are said to be (IR-02)."""
+"""Every switch of the printer acts, and the presets are what they are said to be."""
 
 from dataclasses import fields, replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""Text -> module -> text: an equal module, and the second print equals the first (IR-01)."""
+"""Text -> module -> text: an equal module, and the second print equals the first."""
 
 import pytest
 

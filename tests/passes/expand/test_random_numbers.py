@@ -1,4 +1,4 @@
-"""Values of expanded rng lie in their ranges, have their distributions, and differ (PS-31)."""
+"""Values of expanded rng lie in their ranges, have their distributions, and differ."""
 
 import numpy as np
 import pytest

@@ -232,7 +232,7 @@ Value* relaid(Value* from, int64_t item, const int64_t* dims, const Layout* befo
               const Layout* after);
 constexpr int64_t kMostRank = 64;
 
-// Views of memory and arguments of programs are aligned to this at least (CPU-14).
+// Views of memory and arguments of programs are aligned to this at least.
 constexpr uintptr_t kArgumentAlignment = 16;
 // Arrays of the host are used where they stand from this alignment on, as by the built-in backend:
 // numpy's own are seldom aligned so, and who refills such an array counts on its having been copied.

@@ -1,4 +1,4 @@
-"""IR-22, PS-03, PS-04, IR-14: what inlining does to names, frames, origins, order, schedules."""
+"""What inlining does to names, frames, origins, order, schedules."""
 
 import pytest
 

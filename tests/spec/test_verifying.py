@@ -1,4 +1,4 @@
-"""AN-11, IR-12, IR-13, IR-20: what the verifier says, and what it does not work out."""
+"""What the verifier says, and what it does not work out."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""CPU-20: kernels of tiles that do not divide the shape equal numpy, elements all distinct."""
+"""Kernels of tiles that do not divide the shape equal numpy, elements all distinct."""
 
 from __future__ import annotations
 

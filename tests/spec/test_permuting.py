@@ -1,4 +1,4 @@
-"""IR-04: permuting the operands of a fusion and the parameters of a computation."""
+"""Permuting the operands of a fusion and the parameters of a computation."""
 
 import numpy as np
 import pytest

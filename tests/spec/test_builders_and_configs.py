@@ -1,4 +1,4 @@
-"""IR-17, IR-03, IR-05, IR-16: builders, configs, single modules, program shapes."""
+"""Builders, configs, single modules, program shapes."""
 
 import inspect
 

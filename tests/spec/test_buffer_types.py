@@ -1,4 +1,4 @@
-"""IR-21: buffers, which are written in place by one writer each."""
+"""Buffers, which are written in place by one writer each."""
 
 import numpy as np
 import pytest

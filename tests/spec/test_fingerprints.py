@@ -1,4 +1,4 @@
-"""IR-02: fingerprints and presets."""
+"""Fingerprints and presets."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""AN-10, SC-20, IR-24: evaluation with parts unknown, guards, groups of devices, top-k."""
+"""Evaluation with parts unknown, guards, groups of devices, top-k."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""IR-23, house rule: nothing is quadratic in callers, depth of calls, or width of tuples."""
+"""Nothing is quadratic in callers, depth of calls, or width of tuples."""
 
 import time
 

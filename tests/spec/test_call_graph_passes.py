@@ -1,4 +1,4 @@
-"""PS-05, PS-08, PS-09, PS-10: flattening, folding, merging, removing, on programs of our own."""
+"""Flattening, folding, merging, removing, on programs of our own."""
 
 import pytest
 

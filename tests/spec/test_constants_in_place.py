@@ -1,4 +1,4 @@
-"""CPU-15: constants are used where they stand, without copies."""
+"""Constants are used where they stand, without copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IR-15: memory spaces in layouts."""
+"""Memory spaces in layouts."""
 
 import pytest
 

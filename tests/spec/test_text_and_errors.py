@@ -1,4 +1,4 @@
-"""IR-01, IR-26, IR-13, IR-20, IR-10: what the text may say, and what its errors say."""
+"""What the text may say, and what its errors say."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""IN-09 and the StableHLO part of IR-10: import and export of MLIR."""
+"""Import and export of MLIR."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""CPU-08, CPU-09, CPU-13 at the level of kernels: options, fast-math flags, symbols."""
+"""Options, fast-math flags, symbols."""
 
 from __future__ import annotations
 
