@@ -64,6 +64,8 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_guard_report_to": (None, [c_int32]),
     "hl_guard_read_only": (None, [c_void_p, c_int32]),
     "hl_guard_check": (None, [_addresses, c_int64]),
+    "hl_crash_note": (c_int32, [c_char_p, c_char_p, c_char_p, c_int64]),
+    "hl_crash_note_done": (None, []),
     "hl_context_new": (c_void_p, [c_void_p, c_void_p]),
     "hl_context_free": (None, [c_void_p]),
     "hl_context_message": (c_char_p, [c_void_p]),

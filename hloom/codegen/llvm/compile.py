@@ -7,6 +7,8 @@ is in which batch depends on the texts alone, so a program is the same bytes who
 A batch that fails is compiled again, function by function and then without LLVM's selection of
 good code, unless faults are to be raised as they are. What crashed a worker stays in workers.
 
+A text that ended a process of before (`crash_notes`) is compiled in a worker from the start.
+
 A batch may be taken by a worker process as soon as it is full, while the caller still writes the
 next one; when the caller has written all, it compiles batches, too. A worker that dies costs its
 batch a second attempt; when workers cannot be had, the caller does everything itself.
@@ -16,6 +18,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from hloom.base.diagnostics import HloError
 from hloom.base.faults import Culprit, Fault
@@ -61,6 +65,18 @@ class FailedFunctionError(HloError):
         self.symbol = symbol
 
 
+class CrashNotes(Protocol):
+    """Texts of which a process ended (`runtime/crash_notes.py`)."""
+
+    def is_known(self, text: str) -> bool:
+        """Whether this text did so before."""
+        ...
+
+    def noted(self, what: str, text: str) -> AbstractContextManager[None]:
+        """While this thread compiles a text in this process."""
+        ...
+
+
 class Batch:
     """Some functions to compile together: waiting, being compiled, or done (or failed)."""
 
@@ -97,14 +113,17 @@ class Batch:
         """Compile it in this process."""
         try:
             if len(self.text) < INTERRUPTED_BYTES:
-                self.object = object_bytes(self.text, self.owner.machine, self.opt_level)
+                self.object = self._object()
             else:
-                self.object = interruptibly(
-                    lambda: object_bytes(self.text, self.owner.machine, self.opt_level)
-                )
+                self.object = interruptibly(self._object)
         except Exception as error:
             self.error = error
         self.is_done = True
+
+    def _object(self) -> bytes:
+        notes = self.owner.crash_notes
+        with notes.noted(self.what, self.text) if notes else nullcontext():
+            return object_bytes(self.text, self.owner.machine, self.opt_level)
 
     @property
     def what(self) -> str:
@@ -117,10 +136,17 @@ class CodeCompiler:
     """One compilation: `add` functions, then take the `objects`."""
 
     def __init__(
-        self, machine: Machine, opt_level: int = 2, workers: int = 0, *, is_strict: bool = True
+        self,
+        machine: Machine,
+        opt_level: int = 2,
+        workers: int = 0,
+        *,
+        is_strict: bool = True,
+        crash_notes: CrashNotes | None = None,
     ) -> None:
         """`workers` is how many processes may help; 0 is none."""
         self.machine, self.opt_level, self.is_strict = machine, opt_level, is_strict
+        self.crash_notes = crash_notes
         self.faults: list[Fault] = []
         """What failed and was compiled otherwise."""
         self.batches: list[Batch] = []
@@ -208,5 +234,16 @@ class CodeCompiler:
         batch = Batch(self, self._names, self._texts, self._level)
         self.batches.append(batch)
         self._names, self._texts, self._size = [], [], 0
+        if self.crash_notes is not None and self.crash_notes.is_known(batch.text):
+            batch.is_suspect = True
+            self._get_worker()
         if self._pool is not None:
             self._pool.put(batch)
+
+    def _get_worker(self) -> None:
+        """See to it that there is a worker, although none was asked for."""
+        if self._pool is None:
+            self._pool = shared_workers(os.getpid())
+            self._pool.start(1)
+            for batch in self.batches[:-1]:
+                self._pool.put(batch)

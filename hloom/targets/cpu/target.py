@@ -27,6 +27,7 @@ from hloom.passes.pipeline import PassRecord, PipelineOptions
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.thunks.thunk import Thunk
+from hloom.runtime.crash_notes import CrashNotes
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import schedule_as_it_stands, schedule_module
 from hloom.targets.cpu.device import device_of
@@ -119,7 +120,11 @@ class CpuTarget:
         clock = clock or StageClock()
         # Other processes start while the passes run here.
         with CodeCompiler(
-            self.machine, self.opt_level, self.workers(module), is_strict=self.is_strict
+            self.machine,
+            self.opt_level,
+            self.workers(module),
+            is_strict=self.is_strict,
+            crash_notes=CrashNotes(),
         ) as code:
             made = self.written(module, clock, code, whole)
             with clock.stage("machine code"):

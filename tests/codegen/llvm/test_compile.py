@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -248,3 +249,30 @@ def test_levels_do_not_share_a_batch():
             code.add(name, text, 0 if name == "f1" else None)
         assert len(code.objects()) == 3
         assert [b.opt_level for b in code.batches] == [2, 0, 2]
+
+
+class Known:
+    """Crash notes that know one text, and say what was compiled in this process."""
+
+    def __init__(self, known):
+        self.known, self.here = known, []
+
+    def is_known(self, text):
+        return self.known in text
+
+    @contextmanager
+    def noted(self, what, text):
+        self.here.append(what)
+        yield
+
+
+@pytest.mark.parametrize("workers_asked", [0, 1])
+def test_what_ended_a_process_is_compiled_in_a_worker(small_batches, pool, workers_asked):
+    notes = Known("@f3(")
+    texts = functions(6)
+    with CodeCompiler(HOST, 1, workers_asked, crash_notes=notes) as code:
+        for name, text in texts.items():
+            code.add(name, text)
+        assert code.objects() == compiled(texts, 0)
+    assert not any("f3" in what for what in notes.here)
+    assert pool.processes

@@ -286,9 +286,10 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
                        program.name.c_str(), k);
     } else if (inputs[k]->size < array.size) {
       error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                       "%s: argument %zu has %lld bytes, the program reads %lld [argument-size]",
-                       program.name.c_str(), k, static_cast<long long>(inputs[k]->size),
-                       static_cast<long long>(array.size));
+                       "Executable(%s) expected parameter %zu of size %lld but got buffer with "
+                       "incompatible size %lld [argument-size]",
+                       program.name.c_str(), k, static_cast<long long>(array.size),
+                       static_cast<long long>(inputs[k]->size));
     }
   }
   if (error == nullptr) error = lay_out(program, arguments, inputs);

@@ -1,0 +1,60 @@
+"""What LLVM does not survive: said before the process ends, and compiled elsewhere the next time.
+
+Small programs are compiled in the caller's own process, so a crash of LLVM ends it, and nothing can
+be saved then. But the native side (`native/crash_note.cc`) says which functions they were, and
+leaves their text in the folder of reports, under a name made of that text. Who is to compile the same
+text again finds the file and lets a worker process do it, whose end costs nothing but time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from hloom.runtime.fault_reports import report_folder
+from hloom.runtime.library import library
+
+SUFFIX = ".ll"
+
+
+class CrashNotes:
+    """The notes of one folder, that of reports if none is given."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = (folder or report_folder()).absolute()
+
+    def is_known(self, text: str) -> bool:
+        """Whether a process ended of compiling this text, by this version of LLVM."""
+        return self._path(text.encode()).exists()
+
+    @contextmanager
+    def noted(self, what: str, text: str) -> Iterator[None]:
+        """If the process ends inside, say of which functions, and leave their text behind."""
+        content = text.encode()
+        path = self._path(content)
+        message = (
+            f"\nhloom: LLVM ended this process while it made machine code of {what}.\n"
+            f"Run the program again: that code is then compiled in a process of its own, and what\n"
+            f"LLVM cannot compile is compiled without optimisation. Please report it with\n{path}\n"
+        ).encode()
+        name = os.fsencode(path)  # all three stay alive until this thread is done
+        is_noted = library().hl_crash_note(message, name, content, len(content))
+        try:
+            yield
+        finally:
+            if is_noted:
+                library().hl_crash_note_done()
+
+    def _path(self, content: bytes) -> Path:
+        digest = sha256(_llvm_version().encode() + b"\0" + content).hexdigest()[:16]
+        return self.folder / f"llvm-crash-{digest}{SUFFIX}"
+
+
+@cache
+def _llvm_version() -> str:
+    return version("llvmlite")
