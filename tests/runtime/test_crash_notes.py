@@ -37,7 +37,9 @@ def object_bytes(text, machine, level):
     return real(ENDS[sys.argv[1]](text), machine, level)
 
 c.object_bytes = object_bytes
-f = hloom.compile("HloModule m\\nENTRY e {\\n  x = f32[8] parameter(0)\\n  ROOT y = f32[8] sine(x)\\n}")
+f = hloom.compile(
+    "HloModule m\\nENTRY e {\\n  x = f32[8] parameter(0)\\n  ROOT y = f32[8] sine(x)\\n}"
+)
 print(bool(np.allclose(np.asarray(f(np.ones(8, np.float32))), np.sin(1))))
 """
 
