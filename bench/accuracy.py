@@ -1,11 +1,12 @@
 """`python -m bench.accuracy [words]`: errors of long sums against f64, hloom and XLA:CPU.
 
 Every case is one HLO program, run by both on the same arguments: random normal, random between 0
-and 1, and all 0.1 (where roundings do not cancel). The reference is the same sum in extended
-precision. The error is the largest difference over all results, divided by the sum of absolute
-values of what was added, in units of the type's epsilon; below one epsilon all are equal. A row
-loses where hloom's error is more than XLA's; the worst rows come first. Without jaxlib there is
-only hloom's column. `--json FILE` keeps the numbers, `--quick` takes lengths up to 65,536.
+and 1, and all equal (where roundings do not cancel; the mean of several numbers). The reference is
+the same sum in extended precision. The error is the largest difference over all results, divided by
+the sum of absolute values of what was added, in units of the type's epsilon; below one epsilon all
+are equal. A row loses where hloom's error is more than XLA's; the worst rows come first. Without
+jaxlib there is only hloom's column. `--json FILE` keeps the numbers, `--markdown FILE` writes the
+table of the documentation, `--quick` takes lengths up to 100,003, `--long` adds 100,000,000.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import math
 import os
+import re
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,11 +27,15 @@ from rich.table import Table
 
 import hloom
 from bench import accuracy_cases as make
+from bench import accuracy_jax
 from bench import accuracy_products as product
-from bench.accuracy_cases import KINDS, Case, epsilon, wide
+from bench.accuracy_cases import EQUAL, KINDS, Case, epsilon, wide
 
 # A ratio of errors that is called a loss: single results vary by about as much.
 TOLERATED = 2.0
+# One is no multiple of a power of two, by chance of which roundings of equal numbers meet well.
+LENGTHS = (1000, 100_003, 10_000_000)
+LONG = 100_000_000
 
 
 def arguments() -> argparse.Namespace:
@@ -37,19 +43,28 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.accuracy", description=__doc__)
     parser.add_argument("words", nargs="*", help="words that names contain")
     parser.add_argument("--json", type=Path, help="write the numbers here too")
-    parser.add_argument("--quick", action="store_true", help="lengths up to 65,536 only")
+    parser.add_argument("--markdown", type=Path, help="write the table of the documentation here")
+    parser.add_argument("--quick", action="store_true", help="lengths up to 100,003 only")
+    parser.add_argument("--long", action="store_true", help="100,000,000 too")
     parser.add_argument("--threads", type=int, default=2, help="threads of hloom")
     return parser.parse_args()
 
 
-def cases(quick: bool) -> Iterator[Case]:
+def cases(options: argparse.Namespace, peer: bool) -> Iterator[Case]:
     """All programs."""
-    for n in [1000, 4097, 65536] if quick else [1000, 4097, 65536, 1_000_003, 16_000_000]:
+    lengths = LENGTHS[:2] if options.quick else LENGTHS
+    for n in lengths:
         yield from sums(n)
         yield from products(n)
         yield from other_sums(n)
-    if not quick:
-        yield make.reduction("f32", (100_000_000,), (0,))
+        if peer:
+            yield from accuracy_jax.cases(n)
+    if options.long:
+        yield make.reduction("f32", (LONG,), (0,))
+        yield make.reduction("f32", (LONG // 4, 4), (0,))
+        yield make.cumulative("f32", (LONG,), 0)
+        yield make.segment_sum(LONG, 100, 0, "random")
+        yield product.dot("f32", 1, LONG, 1)
 
 
 def sums(n: int) -> Iterator[Case]:
@@ -58,8 +73,8 @@ def sums(n: int) -> Iterator[Case]:
     yield make.reduction("f32", (n, 4), (0,))
     yield make.reduction("f32", (3, n), (1,))
     yield make.reduction("f64", (n,), (0,))
-    yield make.reduction("c64", (n,), (0,))
-    if n <= 1 << 20:
+    yield make.reduction("c64", (n // 2,), (0,))
+    if n <= 1 << 17:
         yield make.reduction("f32", (n, 40), (0,))
         yield make.reduction("f32", (2, n, 7), (1,))
         yield make.reduction("f32", (n, 3), (0, 1))
@@ -67,13 +82,13 @@ def sums(n: int) -> Iterator[Case]:
         yield make.reduction("f64", (n, 4), (0,))
         yield make.reduction("bf16", (n,), (0,))
         yield make.reduction("f16", (n, 4), (0,))
-    if n <= 1 << 16:
-        yield make.reduction("f32", (n, 700), (0,))
+    if n <= 1 << 17:
+        yield make.reduction("f32", (n, 70), (0,))
         yield make.reduction("f32", (2, n, 5, 3), (1, 3))
     yield make.fused((3, n), 1)
     yield make.fused((n, 4), 0)
     yield make.variadic((n,), 0)
-    yield make.variadic((n, 5), 0)
+    yield make.variadic((n // 2, 5), 0)
     yield make.cumulative("f32", (n,), 0)
     yield make.cumulative("f32", (n,), 0, reverse=True)
     yield make.cumulative("f32", (n, 3), 0)
@@ -83,13 +98,13 @@ def sums(n: int) -> Iterator[Case]:
 def products(n: int) -> Iterator[Case]:
     """Products with n terms in each sum."""
     yield product.dot("f32", 1, n, 1)
-    if n <= 1 << 20:
+    if n <= 1 << 17:
         yield product.dot("f32", 4, n, 4)
         yield product.dot("f32", 3, n, 40)
         yield product.dot("f32", 8, n, 8, "km,nk")
         yield product.dot("f64", 4, n, 5)
         yield product.dot("f32", 2, n, 3, batch=3)
-    if n <= 1 << 16:
+    if n <= 1 << 17:
         yield product.dot("f32", 1, n, 300)
         yield product.dot("f32", 50, n, 50)
         yield product.dot("f32", 5, n, 120, "mk,nk")
@@ -104,7 +119,7 @@ def other_sums(n: int) -> Iterator[Case]:
     yield make.variance((n,), 0)
     yield make.norm((n,), 0)
     yield make.log_sum_exp((n,), 0, softmax=False)
-    if n <= 1 << 20:
+    if n <= 1 << 17:
         yield make.variance((n, 6), 0)
         yield make.norm((2, n), 1)
         yield make.log_sum_exp((2, n), 1, softmax=True)
@@ -112,7 +127,7 @@ def other_sums(n: int) -> Iterator[Case]:
         for order in ("random", "sorted"):
             yield make.segment_sum(n, 8, 0, order)
             yield make.segment_sum(n, 100, 16, order)
-    if n <= 1 << 16:
+    if n <= 1 << 17:
         yield make.window_sum((n + 50, 2), 0, n)
         yield product.convolution(n // 4 + 40, n // 4, 4, 8)
         yield product.attention(9, n, 32)
@@ -146,24 +161,32 @@ def hloom_runner(text: str, threads: int) -> Callable[..., list[np.ndarray]]:
     return run
 
 
-def error(case: Case, found: np.ndarray, given: list[np.ndarray]) -> float:
+def error(case: Case, found: np.ndarray, exact: np.ndarray, scale: np.ndarray) -> float:
     """The largest error of a result, in epsilons of its type and of the sum of magnitudes."""
-    exact, scale = case.exact(given)
-    if not np.all(np.isfinite(np.abs(wide(found)))):
+    numbers = wide(found)
+    if not np.all(np.isfinite(np.abs(numbers))):
         return math.inf
-    off = np.abs(wide(found).reshape(np.shape(exact)) - exact)
+    off = np.abs(numbers.reshape(np.shape(exact)) - exact)
     return float(np.max(off / np.maximum(scale, 1e-300))) / epsilon(case.dtype)
 
 
-def measured(case: Case, kind: str, threads: int, peer: bool) -> dict[str, Any]:
-    """One row."""
-    given = case.arguments(kind)
-    row: dict[str, Any] = {"case": case.name, "length": case.length, "data": kind}
-    row["hloom"] = error(case, hloom_runner(case.text, threads)(*given)[0], given)
+def measured(case: Case, threads: int, peer: bool) -> Iterator[dict[str, Any]]:
+    """One row for each kind of data."""
+    runners = {"hloom": hloom_runner(case.text, threads)}
     if peer:
-        row["xla"] = error(case, xla_runner(case.text)(*given)[0], given)
-        row["ratio"] = max(row["hloom"], 1.0) / max(row["xla"], 1.0)
-    return row
+        runners["xla"] = xla_runner(case.text)
+    for kind in KINDS:
+        off: dict[str, list[float]] = {name: [] for name in runners}
+        for number in EQUAL if kind == "equal" else EQUAL[:1]:
+            given = case.arguments(kind, number)
+            exact, scale = case.exact(given)
+            for name, run in runners.items():
+                off[name].append(error(case, run(*given)[0], exact, scale))
+        row: dict[str, Any] = {"case": case.name, "length": case.length, "data": kind}
+        row |= {name: statistics.fmean(errors) for name, errors in off.items()}
+        if peer:
+            row["ratio"] = max(row["hloom"], 1.0) / max(row["xla"], 1.0)
+        yield row
 
 
 def has_peer() -> bool:
@@ -177,17 +200,59 @@ def has_peer() -> bool:
     return True
 
 
+def by_loss(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, losing ones first."""
+    return sorted(rows, key=lambda r: (-r.get("ratio", 0.0), -r["hloom"]))
+
+
+def cells(r: dict[str, Any]) -> list[str]:
+    """What the table says of a row."""
+    numbers = [f"{r[k]:.2f}" if k in r else "" for k in ("hloom", "xla", "ratio")]
+    return [r["case"], f"{r['length']:,}", r["data"], *numbers]
+
+
+COLUMNS = ("case", "length", "data", "hloom", "xla", "ratio")
+
+
 def table(rows: list[dict[str, Any]]) -> Table:
     """The rows, worst ratio first."""
     shown = Table(title="largest error, in epsilons of the sum of magnitudes")
-    for name in ("case", "length", "data", "hloom", "xla", "ratio"):
+    for name in COLUMNS:
         shown.add_column(name, justify="left" if name in ("case", "data") else "right")
-    for r in sorted(rows, key=lambda r: (-r.get("ratio", 0.0), -r["hloom"])):
-        style = "red" if r.get("ratio", 0.0) > TOLERATED else ""
-        cells = [r["case"], f"{r['length']:,}", r["data"], f"{r['hloom']:.2f}"]
-        cells += [f"{r[k]:.2f}" if k in r else "" for k in ("xla", "ratio")]
-        shown.add_row(*cells, style=style)
+    for r in by_loss(rows):
+        shown.add_row(*cells(r), style="red" if r.get("ratio", 0.0) > TOLERATED else "")
     return shown
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """The table of the documentation: every losing row, and of each case the longest."""
+    chosen = [r for r in rows if r.get("ratio", 0.0) > 1.1]
+    named: set[str] = {family(r["case"]) for r in chosen}
+    for r in sorted(rows, key=lambda r: -r["length"]):
+        if family(r["case"]) not in named:
+            named.add(family(r["case"]))
+            chosen.append(r)
+    lines = [" | ".join(["", *COLUMNS, ""]).strip(), "|---|--:|---|--:|--:|--:|"]
+    lines += [" | ".join(["", *cells(r), ""]).strip() for r in by_loss(chosen)]
+    return "\n".join(lines) + "\n"
+
+
+def family(name: str) -> str:
+    """The name of a case without its numbers."""
+    return re.sub(r"\d+", "", name)
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """How the two compare over all rows."""
+    ratios = [r["ratio"] for r in rows if math.isfinite(r.get("ratio", math.inf))]
+    if not ratios:
+        return ""
+    mean = math.exp(statistics.fmean(math.log(r) for r in ratios))
+    losing = sum(r > TOLERATED for r in ratios)
+    return (
+        f"{len(ratios)} rows: geometric mean {mean:.3f} of XLA's error, "
+        f"{losing} above {TOLERATED:g} times it"
+    )
 
 
 def main() -> None:
@@ -196,27 +261,21 @@ def main() -> None:
     peer = has_peer()
     rows: list[dict[str, Any]] = []
     console = Console(width=max(Console().width, 110))
-    for case in cases(options.quick):
+    for case in cases(options, peer):
         if options.words and not any(w in case.name for w in options.words):
             continue
-        for kind in KINDS:
-            try:
-                rows.append(measured(case, kind, options.threads, peer))
-            except Exception as problem:  # one case must not end the table
-                console.print(f"{case.name} {kind}: {str(problem).splitlines()[0]}")
-                rows.append({"case": case.name, "length": case.length, "data": kind})
-                rows[-1]["hloom"] = math.inf
+        try:
+            rows += measured(case, options.threads, peer)
+        except Exception as problem:  # one case must not end the table
+            console.print(f"{case.name}: {str(problem).splitlines()[0]}")
+            rows.append({"case": case.name, "length": case.length, "data": ""})
+            rows[-1]["hloom"] = math.inf
     console.print(table(rows))
-    ratios = [r["ratio"] for r in rows if math.isfinite(r.get("ratio", math.inf))]
-    if ratios:
-        mean = math.exp(statistics.fmean(math.log(r) for r in ratios))
-        losing = sum(r > TOLERATED for r in ratios)
-        console.print(
-            f"{len(ratios)} rows: geometric mean {mean:.3f} of XLA's error, "
-            f"{losing} above {TOLERATED:g} times it"
-        )
+    console.print(summary(rows))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
+    if options.markdown:
+        options.markdown.write_text(markdown(rows))
 
 
 if __name__ == "__main__":

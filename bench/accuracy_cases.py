@@ -10,7 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-KINDS = ("normal", "uniform", "tenth")
+KINDS = ("normal", "uniform", "equal")
+EQUAL = (0.1, 0.3, 0.7)
+"""What all are where all are equal: with one number it is chance how roundings meet."""
 NUMPY: dict[str, Any] = {
     "f32": np.float32,
     "f64": np.float64,
@@ -53,13 +55,18 @@ class Case:
     segments: int = 0
     order: str = "random"
 
-    def arguments(self, kind: str) -> list[np.ndarray]:
-        """The arguments, of one kind of data."""
+    def arguments(self, kind: str, number: float = EQUAL[0]) -> list[np.ndarray]:
+        """The arguments, of one kind of data; `number` is what all are where they are equal."""
         random = np.random.default_rng(len(self.name) + self.length)
-        return [self._argument(random, kind, *s) for s in self.shapes]
+        return [self._argument(random, kind, number, *s) for s in self.shapes]
 
     def _argument(
-        self, random: np.random.Generator, kind: str, dtype: str, dims: tuple[int, ...]
+        self,
+        random: np.random.Generator,
+        kind: str,
+        number: float,
+        dtype: str,
+        dims: tuple[int, ...],
     ) -> np.ndarray:
         if dtype == "s32":
             ids = random.integers(0, self.segments, dims).astype(np.int32)
@@ -72,9 +79,9 @@ class Case:
             elif kind == "uniform":
                 drawn.append(random.random(dims, np.float32))
             else:
-                drawn.append(np.full(dims, 0.1))
+                drawn.append(np.full(dims, number, NUMPY[dtype] if parts == 1 else np.float32))
         x = drawn[0] + 1j * drawn[1] if parts == 2 else drawn[0]
-        return x.astype(NUMPY[dtype])
+        return x.astype(NUMPY[dtype], copy=False)
 
     def exact(self, given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The exact result, and the sum of magnitudes that an error is measured by."""

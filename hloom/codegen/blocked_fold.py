@@ -24,6 +24,8 @@ from hloom.types.limits import max_value, min_value
 RUN = 16
 # Multiply-adds in a row of a product whose sums fill the registers: what leaves them has a price.
 DEEP_RUN = 256
+# The same where registers are left for the sums of the blocks before.
+FEW_RUN = 32
 
 
 class Restart(NamedTuple):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.blocked_fold import DEEP_RUN, blocked_loop, sum_restart
+from hloom.codegen.blocked_fold import DEEP_RUN, FEW_RUN, blocked_loop, sum_restart
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import followed, way
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
@@ -258,9 +258,8 @@ class PackedWriter(ProductFinish):
         upper = None if length.is_constant else e.scalar(length)
         # A product of complex numbers is added in two steps.
         chain = 2 if acc.dtype.is_complex else 1
-        [acc] = blocked_loop(
-            e, depth, (acc,), body, restart, chain=chain, run=DEEP_RUN, upper=upper
-        )
+        run = FEW_RUN if plan.leaves_registers(acc.dtype, e.vector_bytes) else DEEP_RUN
+        [acc] = blocked_loop(e, depth, (acc,), body, restart, chain=chain, run=run, upper=upper)
         return acc
 
     # -- what follows

@@ -12,6 +12,7 @@ from math import prod
 
 from hloom.codegen.product import Product
 from hloom.kernel.kernel import STACK_LIMIT
+from hloom.types.dtype import DType
 
 # What a step packs of B at once should stay in half of a second-level cache.
 PANEL_BYTES = 576 * 1024
@@ -85,6 +86,11 @@ class Plan:
         partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
         return (packed + partial) * size
 
+    def leaves_registers(self, of: DType, vector_bytes: int) -> bool:
+        """Whether a tile fills at most half of the registers that are for sums."""
+        used = self.height * self.vectors * (2 if of.is_complex else 1)
+        return 2 * used <= sum_registers(vector_bytes)
+
     @staticmethod
     def of(p: Product, vector_bytes: int) -> Plan:
         """The plan for a product on a machine with such vectors."""
@@ -96,7 +102,12 @@ class Plan:
             # More rows than a tile has pay only where B is far larger than the caches.
             if p.rows <= FEW_DIRECT_ROWS or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
                 return _direct(p, lanes)
-        return _packed(p, lanes, 24 if vector_bytes != 32 else 12)
+        return _packed(p, lanes, sum_registers(vector_bytes))
+
+
+def sum_registers(vector_bytes: int) -> int:
+    """How many vector registers may hold sums; the others hold what is multiplied."""
+    return 24 if vector_bytes != 32 else 12
 
 
 def _along_k(p: Product) -> Plan:

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
-from hloom.codegen.blocked_fold import fold_kind
+from hloom.codegen.blocked_fold import Restart, blocked_loop, fold_kind
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import both
 from hloom.codegen.elements_fold import apply, nest
 from hloom.codegen.elements_window import window_position
+from hloom.codegen.scratch_sums import ScratchSums, Sums, selected_type, sums_of
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.codegen.work import step_ns
 from hloom.ir.instruction import Instruction
@@ -39,6 +40,7 @@ def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     width = max(compute_bytes(x.shape.dtype) for x in updates)
     lanes = min(max(vector_bytes // width, 1) * LANES_OF_WINDOW, length)
     moved = _moved(i, window)
+    sums = None if moved else sums_of(i, count, batch, vector_bytes)
     cut = [d for d in window[:-1] if d not in moved]
     walked = [d for d in window[:-1] if d in moved]
     tiles = 1 if minor in moved else -(-length // max(lanes, 1))
@@ -59,7 +61,10 @@ def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
         e.tile = (lanes,) if lanes > 1 else ()
         if minor is not None:
             at[minor] = start.plus(e.indices.lane(0, lanes, 1))
-        writer.all_updates(at)
+        if sums is None:
+            writer.all_updates(at)
+        else:
+            writer.summed_updates(at, minor, lanes, sums)
 
     def whole(position: Sequence[Affine]) -> Sequence[Value]:
         for d, x in zip(walked, position):
@@ -112,6 +117,9 @@ class _Scatter:
         self.indices = i.operands[self.count]
         self.updates = i.operands[self.count + 1 :]
         self.outputs: list[Source] = frame.outputs
+        self.kind = fold_kind(i.called[0]) if self.count == 1 else None
+        self.own: list[ScratchSums] = []
+        """Where sums are kept instead of the output: the last of these."""
 
     def all_updates(self, at: list[Affine]) -> None:
         """The updates of every index vector in order; `at` is the place in the window."""
@@ -123,6 +131,48 @@ class _Scatter:
             return ()
 
         nest(self.e, [self.updates[0].shape.dims[d] for d in self.batch], (), one)
+
+    def summed_updates(self, at: list[Affine], minor: int | None, lanes: int, sums: Sums) -> None:
+        """As `all_updates`, with the sums in scratch; no index moves the window."""
+        a, dims = self.i.attrs, self.operands[0].shape.dims
+        places = {d: dims[d] for d in sorted((*a.inserted_window_dims, *a.input_batching_dims))}
+        kept = [d for d in range(len(dims)) if d not in places]
+        index = [ZERO] * len(dims)
+        for d, w in zip(kept, a.update_window_dims):
+            index[d] = at[w]
+        along = kept[list(a.update_window_dims).index(minor)] if minor is not None else None
+
+        def scratch() -> ScratchSums:
+            return ScratchSums(self.e, self.outputs[0], places, along, lanes, sums.of)
+
+        if not sums.block:
+            own = scratch()
+            own.fill(index)
+            self.own.append(own)
+            self.all_updates(at)
+            self.own.pop().finish(index)
+            return
+        zero = self.e.builder.constant(sums.of, -0.0 if sums.of.is_floating else 0)
+
+        def begin() -> Sequence[Value]:
+            self.own.append(scratch())
+            self.own[-1].fill(index, zero)
+            return ()
+
+        def join(_: Sequence[Value], __: Sequence[Value]) -> Sequence[Value]:
+            block = self.own.pop()
+            block.add_to(self.own[-1] if self.own else None, index)
+            return ()
+
+        sizes = [self.updates[0].shape.dims[d] for d in self.batch]
+
+        def one(k: Affine) -> Sequence[Value]:
+            for d, x in zip(self.batch, self.e.indices.digits(k, sizes)):
+                at[d] = x
+            self.update(tuple(at), [at[d] for d in self.batch])
+            return ()
+
+        blocked_loop(self.e, prod(sizes), (), one, Restart(begin, join), run=sums.block)
 
     def update(self, at: Index, batch: list[Affine]) -> None:
         """Combine the updates at an index with the outputs, if their window is inside."""
@@ -178,13 +228,17 @@ class _Scatter:
         values = [e.value(x, at) for x in self.updates]
         shape = e.shape_of(frozenset().union(*[x.axes for x in target]))
         values = [b.broadcast(x, shape) for x in values]
-        old = [e.load(output, target) for output in self.outputs]
-        kind = fold_kind(i.called[0]) if self.count == 1 else None
-        if kind is not None:
-            results = [b.binary(kind, old[0], values[0])]
+        outputs = self.outputs
+        if self.own:
+            own = self.own[-1]
+            outputs, target = [own.source], own.place(target)
+            values = [b.convert(values[0], own.of)]
+        old = [e.load(output, target) for output in outputs]
+        if self.kind is not None:
+            results = [b.binary(self.kind, old[0], values[0])]
         else:
             results = [b.broadcast(x, shape) for x in apply(e, i.called[0], [*old, *values])]
-        for output, x in zip(self.outputs, results):
+        for output, x in zip(outputs, results):
             e.store(output, target, x)
 
 
@@ -244,6 +298,8 @@ class _SelectAndScatter:
         self.plain = plain
         self.windowed = windowed
         self.minor = minor
+        self.sums: ScratchSums | None = None
+        """Where sums are kept instead of the output."""
 
     def run(self, at: list[Affine], start: Affine, lanes: int) -> None:
         e, b, i = self.frame.elements, self.frame.builder, self.i
@@ -252,14 +308,19 @@ class _SelectAndScatter:
         if self.minor is not None:
             at[self.minor] = start.plus(e.indices.lane(0, lanes, 1))
         output = self.frame.outputs[0]
-        shape = e.tile
-        init = b.broadcast(e.value(i.operands[2], ()), shape)
+        places = {d: i.shape.dims[d] for d in self.windowed}
+        init = b.broadcast(e.value(i.operands[2], ()), e.tile)
+        of = selected_type(i, lanes)
+        self.sums = ScratchSums(e, output, places, self.minor, lanes, of) if of else None
 
         def fill(position: Sequence[Affine]) -> Sequence[Value]:
             e.store(output, self._index(at, position), init)
             return ()
 
-        nest(e, [i.shape.dims[d] for d in self.windowed], (), fill)
+        if self.sums is None:
+            nest(e, list(places.values()), (), fill)
+        else:
+            self.sums.fill(at, e.value(i.operands[2], ()))
         sizes = i.operands[1].shape.dims
 
         def visit(position: Sequence[Affine]) -> Sequence[Value]:
@@ -267,6 +328,8 @@ class _SelectAndScatter:
             return ()
 
         nest(e, [sizes[d] for d in self.windowed], (), visit)
+        if self.sums is not None:
+            self.sums.finish(at)
 
     def _index(self, at: list[Affine], position: Sequence[Affine]) -> Index:
         index = list(at)
@@ -313,9 +376,16 @@ class _SelectAndScatter:
             mask = b.compare("EQ", chosen, b.broadcast(e.scalar(number), shape))
             if inside is not None:
                 mask = b.binary("and", mask, b.broadcast(inside, shape))
-            old = b.broadcast(e.load(self.frame.outputs[0], where, mask), shape)
-            [new] = apply(e, i.called[1], [old, given])
-            e.store(self.frame.outputs[0], where, b.broadcast(new, shape), mask)
+            if self.sums is not None:
+                target, where = self.sums.source, self.sums.place(where)
+            else:
+                target = self.frame.outputs[0]
+            old = b.broadcast(e.load(target, where, mask), shape)
+            if self.sums is not None:
+                new = b.binary("add", old, b.convert(given, self.sums.of))
+            else:
+                [new] = apply(e, i.called[1], [old, given])
+            e.store(target, where, b.broadcast(new, shape), mask)
             return ()
 
         nest(e, extents, (), add)

@@ -1,9 +1,10 @@
 """How products are summed: in which type operands meet, and what each dot algorithm rounds.
 
 Integers are summed modulo the width of the result. Floats below 64 bits are multiplied and summed
-in f32, as XLA's CPU does, and rounded to the result's type once at the end. Dot
-algorithms are simulated: operands are cut into the terms they name and the products they name are
-added up, so the result has the error that hardware would show.
+in f32, as XLA's CPU does, and rounded to the result's type once at the end. Dot algorithms are
+simulated: operands are cut into the terms they name and the products they name are added up, so the
+result has the error that hardware would show. Those that sum in 16 bits leave open how sums are
+made: they are made in f32 and rounded to 16 bits once, as by XLA's CPU.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 from hloom.interp.elementwise_convert import reduced
 from hloom.interp.elementwise_number import Array, narrowed
 from hloom.types.convert import converted
-from hloom.types.dtype import BF16, F16, F32, F64, S64, U64, DType
+from hloom.types.dtype import BF16, F32, F64, S64, U64, DType
 
 EXACT_IN_F64 = 1 << 53
 """Integers of smaller magnitude, and sums of them, are exact in f64."""
@@ -97,9 +98,9 @@ def _by_algorithm(x: Array, y: Array, algorithm: str) -> Array:
         return np.matmul(x.astype(np.float64), y.astype(np.float64))
     x, y = x.astype(np.float32), y.astype(np.float32)
     if algorithm == "dot_f16_f16_f16":
-        return _rounding_product(_as_f16(x), _as_f16(y), F16)
+        return _as_f16(np.matmul(_as_f16(x), _as_f16(y)))
     if algorithm == "dot_bf16_bf16_bf16":
-        return _rounding_product(_as_bf16(x), _as_bf16(y), BF16)
+        return _as_bf16(np.matmul(_as_bf16(x), _as_bf16(y)))
     if algorithm not in _SPLITS:  # f32; and f8 operands, which are exact in f32
         return np.matmul(x, y)
     rounded, count, highest = _SPLITS[algorithm]
@@ -127,12 +128,3 @@ def _split(x: Array, rounded: Callable[[Array], Array], count: int) -> list[Arra
         terms.append(term)
         x = x - term
     return terms
-
-
-def _rounding_product(x: Array, y: Array, dtype: DType) -> Array:
-    """A product whose running sum is rounded to `dtype` after each addition."""
-    total = np.matmul(x[..., :0], y[..., :0, :])
-    for k in range(x.shape[-1]):
-        term = x[..., k, None] * y[..., None, k, :]
-        total = (total + term).astype(dtype.numpy).astype(np.float32)
-    return total

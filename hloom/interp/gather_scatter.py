@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hloom.interp.elementwise_real import is_float, winning_zeros, zeros_ordered
@@ -37,6 +38,17 @@ _UFUNCS = {
     "or": (np.bitwise_or, np.logical_or),
     "xor": (np.bitwise_xor, np.logical_xor),
 }
+
+WIDER = {
+    np.dtype(narrow): np.dtype(wide)
+    for narrow, wide in (
+        (np.float16, np.float32),
+        (ml_dtypes.bfloat16, np.float32),
+        (np.float32, np.float64),
+        (np.complex64, np.complex128),
+    )
+}
+"""The types in which sums are made, so that no error grows with their number."""
 
 
 @MEANING.of("scatter")
@@ -136,6 +148,10 @@ def apply_updates(
 
 def _folded(opcode: str, is_pred: bool, x: Array, places: Array, updates: Array) -> Array:
     """Updates folded into their places by an operation that numpy knows, zeros in their order."""
+    if opcode == "add" and (wide := WIDER.get(x.dtype)) is not None:
+        sums = x.astype(wide)
+        np.add.at(sums, places, updates.astype(wide))
+        return sums.astype(x.dtype)
     is_choice = opcode in ("maximum", "minimum") and is_float(x)
     before = x.copy() if is_choice else x
     _UFUNCS[opcode][is_pred].at(x, places, updates)

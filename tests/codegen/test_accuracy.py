@@ -11,8 +11,8 @@ from bench import accuracy_cases as make
 from bench import accuracy_products as product
 from hloom.codegen.blocked_fold import DEEP_RUN, RUN, block_sizes, chain_of
 
-# All 0.1: roundings of neighbours do not cancel, unlike those of random numbers.
-KINDS = ("uniform", "tenth")
+# All equal: roundings of neighbours do not cancel, unlike those of random numbers.
+KINDS = ("uniform", "equal")
 
 
 def allowed(length: int, run: int) -> float:

@@ -3,7 +3,7 @@
 Operands are rounded to the type that an algorithm names. The `_x3`, `_x6` and `_x9` forms cut an
 operand in parts, each the rounded rest of those before it, and add the dots of parts, small ones
 first. What an algorithm computes exactly this way anyway becomes a plain dot. Algorithms that sum
-in f16 or bf16 are summed in f32 here and rounded once, which is more exact.
+in f16 or bf16 are summed in f32 and rounded once, by the interpreter too.
 """
 
 from __future__ import annotations
