@@ -40,9 +40,17 @@ def log_sum_exps(x: np.ndarray) -> np.ndarray:
 
 def cases(n: int) -> Iterator[Case]:
     """Sums of n numbers."""
+    yield from means(n)
+    yield from scans(n)
+    yield from narrow(n, "bf16")
+    yield from narrow(n, "f16")
+    yield from segments(n)
+
+
+def means(n: int) -> Iterator[Case]:
+    """Means, variances, norms, log-sum-exps."""
     import jax
     import jax.numpy as jnp
-    from jax import lax
 
     one = [("f32", (n,))]
     means = lambda x: np.mean(np.abs(x), axis=0)  # noqa: E731
@@ -88,6 +96,14 @@ def cases(n: int) -> Iterator[Case]:
         one,
         n,
     )
+
+
+def scans(n: int) -> Iterator[Case]:
+    """All partial sums."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    one = [("f32", (n,))]
     yield lowered(
         f"cumlogsumexp f32[{n}]",
         lambda x: lax.cumlogsumexp(x),
@@ -106,8 +122,13 @@ def cases(n: int) -> Iterator[Case]:
         lambda x: np.cumsum(np.abs(x)),
     )
     yield lowered(f"mean s32[{n}]", jnp.mean, np.mean, [("s32", (n,))], n, segments=1000)
-    yield from narrow(n, "bf16")
-    yield from narrow(n, "f16")
+
+
+def segments(n: int) -> Iterator[Case]:
+    """Sums of which data says what goes where."""
+    import jax
+    import jax.numpy as jnp
+
     ids = [("s32", (n,)), ("f32", (n,))]
     counted = lambda ids, x: np.bincount(ids, x, 7)  # noqa: E731
     yield lowered(
