@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hloom.base.diagnostics import UsageError
 from hloom.codegen.llvm.arithmetic import Arithmetic, deepest, suffix
@@ -33,8 +33,12 @@ class Emit(Arithmetic):
         super().__init__(machine)
         self.name, self.ret_type, self.attributes = name, ret, attributes
         self.args = [V(f"%{word}", kind) for kind, word in args]
+        self.ret_lanes = 1
+        self.linkage = ""
         self.declared: dict[str, str] = {}
         """Declarations of the functions that are called, by name."""
+        self.inner: dict[str, Emit] = {}
+        """Functions that only this one calls, by what they compute."""
 
     # Lanes
 
@@ -225,14 +229,36 @@ class Emit(Arithmetic):
         self.line(text)
         return None
 
+    def call_inner(self, what: str, write: Callable[..., V], values: Sequence[V]) -> V:
+        """`write(e, *values)` in a function of its own, written once for values of these types;
+        `what` names it. It must depend on nothing but the values."""
+        name = "_".join([what.replace("-", "_"), *[f"{x.kind}x{x.lanes}" for x in values]])
+        inner = self.inner.get(name)
+        if inner is None:
+            inner = self.inner[name] = Emit(
+                f"{self.name}_{name}", self.machine, attributes="nounwind noinline"
+            )
+            inner.linkage = "internal "
+            inner.args = [V(f"%x{k}", x.kind, x.lanes) for k, x in enumerate(values)]
+            result = write(inner, *inner.args)
+            inner.ret_type, inner.ret_lanes = result.kind, result.lanes
+            inner.ret(result)
+            self.declared |= inner.declared
+        text = f"call {type_text(inner.ret_type, inner.ret_lanes)} @{inner.name}("
+        text += ", ".join([x.typed for x in values]) + ")"
+        return self.pure(text, inner.ret_type, inner.ret_lanes, deepest(*values))
+
     # The whole
 
     def text(self) -> str:
-        """The definition of the function."""
+        """The definition of the function, and of those that only it calls."""
         params = ", ".join(a.typed for a in self.args)
-        ret = self.ret_type if self.ret_type == "void" else type_text(self.ret_type, 1)
-        head = f"define {ret} @{self.name}({params}) {self.attributes} {{\nentry:\n"
-        return f"{head}{self.body_text()}\n}}\n"
+        ret = self.ret_type
+        if ret != "void":
+            ret = type_text(ret, self.ret_lanes)
+        head = f"define {self.linkage}{ret} @{self.name}({params}) {self.attributes} {{\nentry:\n"
+        inner = "".join([f.text() for f in self.inner.values()])
+        return f"{head}{self.body_text()}\n}}\n{inner}"
 
     def whole_text(self) -> str:
         """The definition behind declarations of what it calls."""

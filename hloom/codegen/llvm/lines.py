@@ -74,6 +74,11 @@ class Lines:
         return f"{stem}{self._count}"
 
     @property
+    def written(self) -> int:
+        """How many names have been given: about as many as there are instructions."""
+        return self._count
+
+    @property
     def depth(self) -> int:
         """How many regions are open."""
         return len(self._regions) - 1

@@ -63,6 +63,7 @@ class Lowering:
         "nontemporal",
         "rows",
         "stack",
+        "written_out",
         "yielded",
     )
 
@@ -74,6 +75,8 @@ class Lowering:
         self.yielded: set[Value] = set()
         """What blocks yield: sums that loops carry, which keep their excess precision."""
         self.known_widths: dict[int, tuple[int, ...]] = {}
+        self.written_out = 0
+        """Instructions that were written for functions of `math`."""
         self.stack = 0
         self.nontemporal = False
 
