@@ -2,8 +2,9 @@
 
 A `Box` is `{start + sum(stride_k * d_k)}` with every digit `d_k` in `[0, count_k)`. `covers` asks
 whether boxes contain each of `0 .. length - 1`, and, where two steps of the grid could write,
-contain it once. It descends through the strides from the greatest: at stride S the digits are cut
-into segments in which the same boxes are active, and what these leave below S must tile `[0, S)`.
+contain it once. It moves boxes so that those of the greatest stride begin at a multiple of it, and
+descends through the strides from the greatest: at stride S the digits are cut into segments in
+which the same boxes are active, and what these leave below S must tile `[0, S)`.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Box(NamedTuple):
 
 MOST_BOXES = 200
 """Boxes of one range, above which nothing is concluded."""
+MOST_SHIFTS = 4
 
 
 def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
@@ -83,7 +85,24 @@ def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
         points = {b.start for b in distinct}
         inside = all(0 <= p < length for p in points)
         return inside and (not everywhere or len(points) == length)
-    return _covers_by(distinct, stride, length, everywhere)
+    return any(
+        _covers_by(_shifted(distinct, by, everywhere), stride, length + by, everywhere)
+        for by in _shifts(distinct, stride)
+    )
+
+
+def _shifts(boxes: list[Box], stride: int) -> list[int]:
+    """By how much to move boxes so that those that go in steps of a stride begin at multiples."""
+    starts = [b.start for b in boxes if b.digits and b.digits[0].stride == stride]
+    return list(dict.fromkeys([0, *(-start % stride for start in starts)]))[:MOST_SHIFTS]
+
+
+def _shifted(boxes: list[Box], by: int, everywhere: bool) -> list[Box]:
+    """Boxes that begin further on; what is then before the range counts as written once."""
+    if not by:
+        return boxes
+    before = [Box(0, (Digit(1, by),) if by > 1 else ())] if everywhere else []
+    return before + [b._replace(start=b.start + by) for b in boxes]
 
 
 def _is_run(b: Box) -> bool:

@@ -176,13 +176,15 @@ def _of_floats(f: Function, args: Sequence[Any], which: Sequence[int]) -> Functi
 
 
 def _loss(outs: Sequence[Any]) -> Any:
-    total = jnp.zeros((), jnp.float32)
+    total: Any = 0.0
     for o in outs:
         o = o.astype(jnp.promote_types(o.dtype, jnp.float32))
         if o.ndim:
             waves = lax.broadcasted_iota(jnp.int32, o.shape, o.ndim - 1) % 7
             o = jnp.mean(o * (1 + waves.astype(o.dtype)))
         total = total + o
+    if isinstance(total, float):
+        raise Unfit  # no result has a slope
     return total
 
 
@@ -245,7 +247,7 @@ def batch(d: Sketch, f: Function) -> Function:
 def _scalar(outs: Sequence[Any]) -> Any:
     for o in outs:
         if kind_of_type(o.dtype) == "f":
-            return jnp.mean(o.astype(jnp.float32))
+            return jnp.mean(o.astype(jnp.promote_types(o.dtype, jnp.float32)))
     return jnp.zeros((), jnp.float32)
 
 
@@ -256,10 +258,11 @@ def scan(d: Sketch, f: Function) -> Function:
         def body(c: Any, rows: Any) -> Any:
             it = iter(rows)
             outs = f(*(next(it) if s else a for s, a in zip(spread, args)))
-            return jnp.tanh(c * 0.5 + _scalar(outs)), outs
+            return c * 0.5 + _scalar(outs).astype(c.dtype), outs
 
         xs = [a for s, a in zip(spread, args) if s]
-        last, outs = lax.scan(body, jnp.zeros((), jnp.float32), xs)
+        wide = jnp.result_type(jnp.float32, *(a for a in args if kind_of_type(a.dtype) == "f"))
+        last, outs = lax.scan(body, jnp.zeros((), wide), xs)
         return (last, *outs)[:MOST_OUTPUTS]
 
     return g

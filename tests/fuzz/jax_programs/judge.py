@@ -26,7 +26,8 @@ LEAST_SLOW_S = 3e-3
 TOLERANCE = {"bfloat16": 6e-2, "float16": 8e-3, "float32": 2e-4, "complex64": 2e-4}
 """Of a value and of the mean size of values; 1e-9 for the other types of floats."""
 QUICKLY = {"xla_backend_optimization_level": 0}
-"""Options of the built-in compiler where nobody looks at the clock."""
+MOST_UNOPTIMISED = 1 << 16
+"""Options of the built-in compiler where nobody looks at the clock, up to so many elements."""
 FURTHER = 8
 """So many times more elements than a changed last bit moves may differ."""
 
@@ -87,7 +88,8 @@ def verdict(program: Program, report: dict[str, Any], timed: bool) -> str:
     """What is wrong, one line, empty if nothing is."""
     _say("built-in")
     try:
-        built_in = Side(program, "cpu", {} if timed else QUICKLY)
+        small = sum(a.size for a in program.args) < MOST_UNOPTIMISED
+        built_in = Side(program, "cpu", QUICKLY if small and not timed else {})
         want, built_in_s = built_in.run(program.args)
     except Exception as error:
         raise NotJudged(f"built-in: {type(error).__name__}: {error}") from error

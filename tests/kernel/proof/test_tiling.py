@@ -1,0 +1,54 @@
+"""Boxes tile a range, wherever the first of them begins; overlaps and gaps are noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloom.kernel.proof.tiling import Box, Digit, covers
+
+ENDLESS = 1 << 62
+
+
+def blocks(start: int) -> list[Box]:
+    """Ten blocks of 4,096 that steps choose, 560 elements after them, and 2 more."""
+    chosen = (Digit(4096, 10, "step"), Digit(1, 4096))
+    return [
+        Box(start, chosen),
+        Box(start + 40_960, (Digit(1, 560),)),
+        Box(start + 41_520, (Digit(1, 2),)),
+    ]
+
+
+@pytest.mark.parametrize("start", [0, 1, 6, 4095, 4096, 5000])
+def test_blocks_that_begin_anywhere(start: int) -> None:
+    before = [Box(0, (Digit(1, start),))] if start > 1 else [Box(0, ())] * start
+    whole = start + 41_522
+    assert covers(blocks(start), ENDLESS, False)
+    assert covers(before + blocks(start), whole)
+    assert not covers(before + blocks(start), whole + 1)
+    assert not covers(before + blocks(start), whole - 1)
+    if start:
+        assert not covers(blocks(start), whole)
+
+
+@pytest.mark.parametrize("start", [1, 4095])
+@pytest.mark.parametrize(("at", "count"), [(0, 1), (4095, 2), (4097, 4096), (40_959, 2), (-1, 2)])
+def test_overlaps(start: int, at: int, count: int) -> None:
+    other = Box(start + at, (Digit(1, count),) if count > 1 else ())
+    assert not covers([*blocks(start), other], ENDLESS, False)
+
+
+@pytest.mark.parametrize("start", [1, 100])
+def test_blocks_that_overlap_one_another(start: int) -> None:
+    steps = Box(start, (Digit(4096, 10, "step"), Digit(1, 4097)))
+    assert not covers([steps], ENDLESS, False)
+
+
+@pytest.mark.parametrize(("at", "overlap"), [(2007, 0), (2006, 1), (4103, -1)])
+def test_two_sets_of_blocks(at: int, overlap: int) -> None:
+    """Those of one step may overlap, those of two may not."""
+    one = Box(7, (Digit(4096, 3, "step"), Digit(1, 2000)))
+    two = Box(at, (Digit(4096, 3, "step"), Digit(1, 2096 + overlap)))
+    assert covers([one, two], ENDLESS, False) == (at < 4096)
+    others = Box(at, (Digit(4096, 3, "other"), Digit(1, 2096 + overlap)))
+    assert covers([one, others], ENDLESS, False) == (not overlap)
