@@ -2,7 +2,8 @@
 
 The computation of such an operation takes elements only, so a captured scalar becomes one more
 operand that has it everywhere, whose elements the region reads instead. Folding hands it on: its
-initial value is the scalar itself.
+initial value is the scalar itself. What a region computes of captured arrays alone is computed
+once, outside of it, down to scalars.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from hloom.frontends.stablehlo.scope import Scope, is_remade
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape, shape, tuple_shape
+
+_EFFECTS = frozenset(
+    f"stablehlo.{name}" for name in "custom_call infeed outfeed send recv rng".split()
+)
+"""What must not happen more or less often than it is written."""
 
 
 def captured_values(region: Any) -> list[Any]:
@@ -44,21 +50,57 @@ def operations(region: Any) -> Iterator[Any]:
                 stack.extend(op.regions)
 
 
+def of_outside(block: Any) -> tuple[list[Any], set[Any]]:
+    """The operations of a block that read nothing of what it is given, in order, and what they
+    make."""
+    inside = set(block.arguments)
+    outer: list[Any] = []
+    made: set[Any] = set()
+    for op in list(block.operations)[:-1]:
+        read = [*op.operands, *(v for region in op.regions for v in captured_values(region))]
+        if op.operation.name in _EFFECTS or not inside.isdisjoint(read):
+            inside.update(op.results)
+        else:
+            outer.append(op)
+            made.update(op.results)
+    return outer, made
+
+
 class Elementwise:
     """What a region that works on elements captures, and its computation with that as elements."""
 
     def __init__(self, scope: Scope, region: Any) -> None:
         self.scope, self.region = scope, region
+        self.hoisted: set[Any] = set()
+        """The operations that are computed outside."""
         self.values = captured_values(region)
+        if any(not scope.value(v).shape.is_scalar for v in self.values):
+            self._hoist()
         self.scalars = [scope.value(v) for v in self.values]
-        for x in self.scalars:
+        for value, x in zip(self.values, self.scalars, strict=True):
             if not x.shape.is_scalar:
                 raise scope.error(
-                    f"the region reads a {x.shape.bare} from outside; only scalars can be handed "
-                    "to what works on elements",
+                    f"the region reads {value.get_name()}, a {x.shape.bare}, from outside, "
+                    "together with its elements; only scalars can be handed to what works on them",
                     rule="captured",
-                    hint="pass it in as an operand, or make it inside of the region",
+                    hint="pass it in as an operand, or write a stablehlo.while over the elements",
                 )
+
+    def _hoist(self) -> None:
+        """Compute outside what does not ask for elements, and capture what the rest reads of it."""
+        block = self.region.blocks[0]
+        outer, made = of_outside(block)
+        op = self.scope.op
+        self.scope.read(outer)
+        self.scope.op = op
+        self.hoisted = set(outer)
+        read: dict[Any, None] = {}
+        for op in block.operations:
+            if op not in self.hoisted:
+                inner = [v for region in op.regions for v in captured_values(region)]
+                read |= dict.fromkeys([*op.operands, *inner])
+        around = set(self.values)
+        self.values = [v for v in read if (v in made or v in around) and not is_remade(v)]
 
     def spread(self, like: Shape) -> list[Instruction]:
         """An array of the sizes of `like` for each captured scalar."""
@@ -101,7 +143,7 @@ class Elementwise:
                 inner.values[value] = inner.emit("parameter", (), known[value], number=number)
             else:
                 inner.parameter_of(value, number)
-        inner.run(self.region.blocks[0])
+        inner.read([op for op in self.region.blocks[0].operations if op not in self.hoisted])
         inner.returned += [inner.values[v] for v in self.values[:handed_on]]
         inner.finish()
         return program.shared(inner.computation)

@@ -16,7 +16,7 @@ from hloom.types.dtype import BF16, BY_NAME, F16, F32, DType
 from hloom.types.limits import integer_range
 
 _TYPE = re.compile(
-    r"!quant\.uniform<([iu])(\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?, \{?([^{}<>]*)\}?>"
+    r"!quant\.uniform<([su]?i|u)(\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?, \{?([^{}<>]*)\}?>"
 )
 _TO_MATH = "builtin.module(func.func(stablehlo-legalize-quant-to-math))"
 EXPRESSED = {"f32": F32, "bf16": BF16, "f16": F16}
@@ -60,7 +60,7 @@ def quantised_of(element: Any) -> Quantised | str:
     if match is None:
         return f"{name} is a quantised type with blocks or without parameters, which are not read"
     sign, bits, low, high, expressed, axis, parameters = match.groups()
-    storage = BY_NAME.get(("u" if sign == "u" else "s") + bits)
+    storage = BY_NAME.get(("u" if sign[0] == "u" else "s") + bits)
     if storage is None or expressed not in EXPRESSED:
         return f"{name} is a quantised type of {sign}{bits} for {expressed}, which is not read"
     pairs = [part.strip().partition(":") for part in parameters.split(",")]

@@ -7,7 +7,7 @@ their own to extend, take everything else as further elements of that parameter 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import HloError
@@ -80,10 +80,14 @@ class Scope:
 
     def run(self, block: Any) -> None:
         """Read the operations of a block, in order."""
+        self.read(block.operations)
+
+    def read(self, operations: Iterable[Any]) -> None:
+        """Read operations, in order."""
         program, values = self.program, self.values
         handlers, annotate = program.handlers, program.annotate
         quantised = program.types.allow_quantised
-        for op in block.operations:
+        for op in operations:
             self.op = op
             handler = program.read_operation if quantised else handlers.get(type(op))
             handler = handler or program.handler(op)

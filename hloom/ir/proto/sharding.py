@@ -68,7 +68,7 @@ def _read_tiled(message: Any) -> Sharding:
     if message.iota_reshape_dims:
         reshape = tuple(message.iota_reshape_dims)
         permutation = tuple(message.iota_transpose_perm)
-        check_iota(reshape, permutation, prod(dims), "sharding")
+        check_iota(reshape, permutation, 1 if prod(reshape) == 1 else prod(dims), "sharding")
         devices = IotaDevices.of(reshape, permutation)
     elif len(devices) != prod(dims):
         raise ProtoError(f"a sharding of {prod(dims)} tiles has {len(devices)} devices")

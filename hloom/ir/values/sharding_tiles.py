@@ -24,8 +24,11 @@ Tiles = tuple[tuple[int, ...], Devices, tuple[str, ...], str | None]
 def normal_tiles(dims: tuple[int, ...], devices: Devices, types: tuple[str, ...]) -> Tiles:
     """Tile dimensions, devices and subgroup types in normal form.
 
-    The fourth result is the simple kind it is equal to (`replicated`, ...) or None.
+    The fourth result is the simple kind it is equal to (`replicated`, ...) or None. An iota of one
+    device, which XLA reads for any tiles, has that device hold all of them.
     """
+    if isinstance(devices, IotaDevices) and devices.count == 1 and prod(dims) > 1:
+        return (), (), (), "replicated"
     if not types:
         return dims, devices, types, None
     rank = len(dims) - len(types)

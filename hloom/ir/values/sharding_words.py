@@ -96,7 +96,7 @@ class ShardingWords:
         tiles = prod(self.dims)
         if cursor.eat("<="):
             self.devices = parse_iota(cursor)
-            count = self.devices.count
+            count = tiles if self.devices.count == 1 else self.devices.count
         else:
             ids = [cursor.integer("a device number")]
             while cursor.eat(","):

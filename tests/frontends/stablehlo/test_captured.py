@@ -121,6 +121,48 @@ def test_captured_scalars(name):
         np.testing.assert_array_equal(np.asarray(hloom.compile(module)(x, k)), expected)
 
 
+LARGEST = """
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %k = "stablehlo.reduce"(%w, %z) ({ ^bb0(%l: tensor<f32>, %m: tensor<f32>):
+        %n = stablehlo.maximum %l, %m : tensor<f32>
+        stablehlo.return %n : tensor<f32> }) {dimensions = array<i64: 0>}
+        : (tensor<3xf32>, tensor<f32>) -> tensor<f32>"""
+
+
+@pytest.mark.parametrize("name", "reduce reduce_window sort map scatter".split())
+def test_captured_arrays(name):
+    """What a region computes of them alone is computed once, outside."""
+    body, result, meaning = CASES[name]
+    body = body.replace("tensor<f32>):", f"tensor<f32>):{LARGEST}", 1)
+    module = module_of_text(
+        f"""func.func @main(%x: tensor<4x6xf32>, %w: tensor<3xf32>) -> {result} {{
+        %zero = stablehlo.constant dense<0.0> : tensor<f32>
+        {body}
+        return %r : {result} }}"""
+    )
+    hloom.verify(module)
+    assert sum(i.opcode == "reduce" for i in module.entry.instructions) == 1 + (name == "reduce")
+    x = np.random.default_rng(0).integers(-3, 3, (4, 6)).astype(np.float32)
+    w = np.array([1, 3, 2], np.float32)
+    expected = np.array(meaning(x), np.float32)
+    np.testing.assert_array_equal(hloom.evaluate(module, x, w).array, expected)
+    np.testing.assert_array_equal(np.asarray(hloom.compile(module)(x, w)), expected)
+
+
+def test_an_array_that_is_read_where_elements_say_is_refused():
+    with pytest.raises(hloom.HloError, match=r"the region reads %arg1, a s32\[3\], ") as e:
+        module_of_text("""func.func @main(%x: tensor<4xi32>, %w: tensor<3xi32>) -> tensor<4xi32> {
+          %r = "stablehlo.map"(%x) ({ ^bb0(%a: tensor<i32>):
+            %s = stablehlo.dynamic_slice %w, %a, sizes = [1]
+              : (tensor<3xi32>, tensor<i32>) -> tensor<1xi32>
+            %b = stablehlo.reshape %s : (tensor<1xi32>) -> tensor<i32>
+            stablehlo.return %b : tensor<i32> }) {dimensions = array<i64: 0>}
+            : (tensor<4xi32>) -> tensor<4xi32>
+          return %r : tensor<4xi32> }""")
+    assert e.value.place is not None
+    assert e.value.place.line == 2
+
+
 @pytest.mark.parametrize(("split", "concat"), [(0, 0), (0, 1)])
 def test_what_starts_and_ends(split, concat):
     """An all_to_all that moves the dimension is several operations of HLO."""

@@ -12,12 +12,13 @@ TENSOR = ("i8:f32, 0.5:3", [0.5], [3], None, -128, 127)
 OTHER = ("i8:f32, 0.25:-7", [0.25], [-7], None, -128, 127)
 SYMMETRIC = ("i8<-127:127>:f32, 0.1", [0.1], [0], None, -127, 127)
 UNSIGNED = ("u8:f32, 0.1:128", [0.1], [128], None, 0, 255)
+BUILTIN = ("ui8:f32, 0.1:128", *UNSIGNED[1:])
 NARROW = ("i4<-7:7>:f32, 1.5:1", [1.5], [1], None, -7, 7)
 TWO_BITS = ("u2:f32, 2.0:1", [2.0], [1], None, 0, 3)
 WIDE = ("i32:f32, 0.05", [0.05], [0], None, -(2**31), 2**31 - 1)
 BY_COLUMN = ("i8:f32:1, {0.5:3,0.3,0.125:-4}", [0.5, 0.3, 0.125], [3, 0, -4], 1, -128, 127)
 COLUMNS = ("i8<-127:127>:f32:1, {0.5,0.3,0.125}", [0.5, 0.3, 0.125], [0] * 3, 1, -127, 127)
-KINDS = [TENSOR, OTHER, SYMMETRIC, UNSIGNED, NARROW, TWO_BITS, WIDE, BY_COLUMN]
+KINDS = [TENSOR, OTHER, SYMMETRIC, UNSIGNED, BUILTIN, NARROW, TWO_BITS, WIDE, BY_COLUMN]
 
 
 def along(values, axis, rank):

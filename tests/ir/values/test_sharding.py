@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.base.diagnostics import ParseError
+from hloom.ir import schema
+from hloom.ir.proto.sharding import ShardingReader
 from hloom.ir.text.cursor import Cursor, blank_comments
 from hloom.ir.values.devices import IotaDevices
 from hloom.ir.values.sharding import REPLICATED, Sharding, parse_sharding
@@ -237,6 +239,20 @@ def test_tuples():
     noted = read('{{devices=[2,1]0,1 metadata={op_name="a"}}, {replicated}, {maximal device=1}}')
     assert noted != s
     assert noted.same(s)
+
+
+@pytest.mark.parametrize("dims", ["2,1", "3,1", "2,1,2"])
+def test_all_tiles_on_the_only_device(dims):
+    """XLA reads an iota of one device for any number of tiles: that device has the whole value."""
+    last = " last_tile_dim_replicate" if dims.count(",") == 2 else ""
+    assert read(f"{{devices=[{dims}]<=[1]{last}}}") == REPLICATED
+    message = schema.OpSharding()
+    message.type = schema.enum_numbers("OpSharding.Type")["OTHER"]
+    message.tile_assignment_dimensions.extend(map(int, dims.split(",")))
+    message.iota_reshape_dims.append(1)
+    message.iota_transpose_perm.append(0)
+    message.replicate_on_last_tile_dim = bool(last)
+    assert ShardingReader().sharding(message) == REPLICATED
 
 
 def test_large_iota_stays_short():

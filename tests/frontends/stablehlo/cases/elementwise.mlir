@@ -614,3 +614,21 @@ func.func public @main() -> tensor<3xf32> {
   %r = stablehlo.reduce_precision %x, format = e5m10 : tensor<3xf32>
   return %r : tensor<3xf32>
 }
+
+// case maximum of complex numbers
+// gives: c64[3] {(1, 3), (3, 1), (2, -1)}
+func.func public @main() -> tensor<3xcomplex<f32>> {
+  %x = stablehlo.constant dense<[(1.0, 2.0), (3.0, 1.0), (1.0, -1.0)]> : tensor<3xcomplex<f32>>
+  %y = stablehlo.constant dense<[(1.0, 3.0), (2.0, 5.0), (2.0, -1.0)]> : tensor<3xcomplex<f32>>
+  %r = stablehlo.maximum %x, %y : tensor<3xcomplex<f32>>
+  return %r : tensor<3xcomplex<f32>>
+}
+
+// case minimum of complex numbers
+// gives: c64[3] {(1, 2), (2, 5), (1, -1)}
+func.func public @main() -> tensor<3xcomplex<f32>> {
+  %x = stablehlo.constant dense<[(1.0, 2.0), (3.0, 1.0), (1.0, -1.0)]> : tensor<3xcomplex<f32>>
+  %y = stablehlo.constant dense<[(1.0, 3.0), (2.0, 5.0), (2.0, -1.0)]> : tensor<3xcomplex<f32>>
+  %r = stablehlo.minimum %x, %y : tensor<3xcomplex<f32>>
+  return %r : tensor<3xcomplex<f32>>
+}

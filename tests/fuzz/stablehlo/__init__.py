@@ -1,0 +1,1 @@
+"""Drawn programs of every operation of StableHLO and CHLO, at the corners of what it allows."""
