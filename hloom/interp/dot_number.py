@@ -87,6 +87,9 @@ _SPLITS: dict[str, tuple[Callable[[Array], Array], int, int]] = {
     "dot_bf16_bf16_f32_x3": (_as_bf16, 2, 1),
     "dot_bf16_bf16_f32_x6": (_as_bf16, 3, 2),
     "dot_bf16_bf16_f32_x9": (_as_bf16, 3, 4),
+    # Products of bf16 from those of f8: here exact, as they would be of enough parts.
+    "dot_bf16_bf16_fp8x3": (_as_bf16, 1, 0),
+    "dot_bf16_bf16_fp8x4": (_as_bf16, 1, 0),
     "dot_tf32_tf32_f32": (_as_tf32, 1, 0),
     "dot_tf32_tf32_f32_x3": (_as_tf32, 2, 1),
 }

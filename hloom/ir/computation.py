@@ -31,6 +31,7 @@ class Computation:
     __slots__ = (
         "_next_suffix",
         "_root",
+        "backend_config",
         "callers",
         "execution_thread",
         "id",
@@ -52,6 +53,7 @@ class Computation:
         self.parameters: list[Instruction] = []
         self.callers: dict[Instruction, int] = {}
         self.execution_thread = MAIN_THREAD
+        self.backend_config: Any = None
         self._root: Instruction | None = None
         self._next_suffix: dict[str, int] = {}
 

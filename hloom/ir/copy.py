@@ -46,6 +46,7 @@ def copy_computation(
 ) -> tuple[Computation, Replacement]:
     """A copy of a computation, in a module, and which instruction became which."""
     made = into.add_computation(name or c.name, thread=c.execution_thread)
+    made.backend_config = c.backend_config
     new_for_old: Replacement = {}
     copy_instructions(c.in_order(), made, new_for_old, callees)
     made.reorder(new_for_old[i] for i in c.instructions)
@@ -124,6 +125,8 @@ def _schedule_difference(a: Module, b: Module, hidden: set[Computation]) -> str 
 def _computation_difference(a: Computation, b: Computation, hidden: set[Computation]) -> str | None:
     if a.execution_thread != b.execution_thread:
         return f"threads {a.execution_thread} and {b.execution_thread}"
+    if a.backend_config != b.backend_config:
+        return f"backend configs {a.backend_config} and {b.backend_config}"
     if a.root.name != b.root.name:
         return f"roots %{a.root.name} and %{b.root.name}"
     if a.names.keys() != b.names.keys():

@@ -33,6 +33,7 @@ class Module:
         self.origin_recovery_table: str | None = None
         self.debug_attributes: str | None = None
         """What is logged of which values of the old program, as text."""
+        self.backend_config: Any = None
         self.replica_count = 1
         self.num_partitions = 1
         self.use_spmd_partitioning = False

@@ -95,8 +95,18 @@ def ours():
     return {name.removeprefix("xla."): message for name, message in seen.items()}
 
 
-NEWER = {("HloInstructionProto", "has_dynamic_root")}
+NEWER = {
+    ("HloComputationProto", "backend_config"),
+    ("HloInstructionProto", "comparison_order"),
+    ("HloInstructionProto", "has_dynamic_root"),
+    ("HloModuleProto", "backend_config"),
+    ("NamedShardingProto", "reduction_op"),
+    ("OriginalValueProto", "call_hierarchy"),
+}
 """Fields of a newer XLA than the one in the oldest jaxlib that is tested with."""
+NEWER_VALUES = {"ALG_DOT_BF16_BF16_FP8X3", "ALG_DOT_BF16_BF16_FP8X4"}
+"""The same of enumerations."""
+NEWER_ENUMS = {"NamedShardingProto.ReductionOpProto"}
 
 
 def test_every_message_has_the_same_fields(theirs):
@@ -142,6 +152,10 @@ def test_every_enum_has_the_same_values(theirs):
             if field.enum_type:
                 name = field.enum_type.full_name.removeprefix("xla.")
                 seen.add(name)
+                if name not in enums and name in NEWER_ENUMS:
+                    continue
                 wanted = {value.name: value.number for value in enums[name].value}
-                assert schema.enum_numbers(name) == wanted, name
+                mine = schema.enum_numbers(name)
+                mine = {k: v for k, v in mine.items() if k in wanted or k not in NEWER_VALUES}
+                assert mine == wanted, name
     assert len(seen) > 20

@@ -107,8 +107,7 @@ class AnnotationWriter:
             self.once(i.sharding, m.sharding, write_sharding)
         if i.frontend_attributes:
             self.once(i.frontend_attributes, m.frontend_attributes, write_frontend_attributes)
-        if i.backend_config is not None:
-            m.backend_config = i.backend_config.raw.encode("utf-8", "surrogateescape")
+        write_config(i.backend_config, m)
         if i.extra:
             self.write_extra(i.extra, m)
 
@@ -133,6 +132,18 @@ class AnnotationWriter:
             message.MergeFromString(found)
 
 
+def read_config(message: Any) -> BackendConfig | None:
+    """The backend config of a module or computation."""
+    config = message.backend_config
+    return BackendConfig(config.decode("utf-8", "surrogateescape")) if config else None
+
+
+def write_config(value: BackendConfig | None, message: Any) -> None:
+    """Put a backend config into a message of any kind."""
+    if value is not None:
+        message.backend_config = value.raw.encode("utf-8", "surrogateescape")
+
+
 def read_original_value(message: Any, shape: Shape) -> OriginalValue | None:
     """The original arrays of the leaves of a value; the tree is that of the value's shape."""
     if message.is_synthetic_call:
@@ -144,7 +155,7 @@ def read_original_value(message: Any, shape: Shape) -> OriginalValue | None:
             written = element.original_array
             array = OriginalArray(written.instruction_name, tuple(written.shape_index))
         leaves[tuple(element.shape_index)] = array
-    if not leaves:
+    if not leaves and not message.call_hierarchy:
         return None
     used: set[tuple[int, ...]] = set()
 
@@ -158,7 +169,7 @@ def read_original_value(message: Any, shape: Shape) -> OriginalValue | None:
     tree = node(shape, ())
     if strange := leaves.keys() - used:
         raise ProtoError(f"original value: {shape} has no part {list(min(strange))}")
-    return OriginalValue(tree)
+    return OriginalValue(tree, call_hierarchy=message.call_hierarchy)
 
 
 def write_original_value(value: OriginalValue, message: Any) -> None:
@@ -167,6 +178,7 @@ def write_original_value(value: OriginalValue, message: Any) -> None:
     if value.is_synthetic_call:
         message.is_synthetic_call = True
         return
+    message.call_hierarchy = value.call_hierarchy
     for index, array in value.leaves():
         element = message.elements.add(shape_index=index)
         if array is not None:

@@ -58,6 +58,10 @@ def _default_comparison(context: Context) -> str:
 
 def _read_comparison_type(message: Any, context: Context) -> str | None:
     written = message.comparison_type
+    if message.comparison_order not in ("", "TOTAL", "PARTIAL"):
+        raise ProtoError(f"unknown comparison_order {message.comparison_order!r}")
+    if message.comparison_order == "TOTAL" and _default_comparison(context) == "FLOAT":
+        return "TOTALORDER"
     if written not in ("", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"):
         raise ProtoError(f"unknown comparison_type {written!r}")
     return None if not written or written == _default_comparison(context) else written

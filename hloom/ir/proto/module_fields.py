@@ -4,7 +4,7 @@ from typing import Any
 
 from hloom.ir.module import Module
 from hloom.ir.proto import carried
-from hloom.ir.proto.annotations import AnnotationReader
+from hloom.ir.proto.annotations import AnnotationReader, read_config, write_config
 from hloom.ir.proto.codec import Context
 from hloom.ir.proto.metadata import read_frontend_attributes, write_frontend_attributes
 from hloom.ir.proto.sharding import write_sharding
@@ -32,6 +32,7 @@ def read_module_fields(
         )
     module.is_dynamic = message.is_dynamic
     module.use_auto_spmd_partitioning = message.use_auto_spmd_partitioning
+    module.backend_config = read_config(message)
     module.frontend_attributes = annotations.once(
         message.frontend_attributes, read_frontend_attributes
     )
@@ -61,6 +62,7 @@ def write_module_fields(module: Module, message: Any) -> None:
         message.buffer_donor.entries.add(parameter_number=number, parameter_shape_index=index)
     message.is_dynamic = module.is_dynamic
     message.use_auto_spmd_partitioning = module.use_auto_spmd_partitioning
+    write_config(module.backend_config, message)
     if module.frontend_attributes:
         write_frontend_attributes(module.frontend_attributes, message.frontend_attributes)
     if module.spmd_output_sharding is not None:

@@ -16,7 +16,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import ShapeError
 from hloom.ir.proto import carried
-from hloom.ir.proto.annotations import AnnotationReader
+from hloom.ir.proto.annotations import AnnotationReader, read_config
 from hloom.ir.proto.attributes import Plan, plan
 from hloom.ir.proto.codec import Context
 from hloom.ir.proto.module_fields import read_module_fields
@@ -88,6 +88,7 @@ class ModuleReader:
         made = Computation(written.name, self.module)
         made.id = written.id
         made.execution_thread = written.execution_thread or MAIN_THREAD
+        made.backend_config = read_config(written)
         self.computations[written.id] = made
         self.module.computations[made] = None
 

@@ -10,7 +10,7 @@ from hloom.ir.proto.groups import check_iota, read_axes, read_mesh, write_axes, 
 from hloom.ir.proto.metadata import read_metadata, write_metadata
 from hloom.ir.values.devices import IotaDevices
 from hloom.ir.values.sharding import Sharding
-from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
+from hloom.ir.values.sharding_named import REDUCTIONS, DimensionSharding, NamedSharding
 
 _PLAIN = {"REPLICATED": "replicated", "MANUAL": "manual", "UNKNOWN": "unknown"}
 _PLAIN["UNREDUCED"] = "unreduced"
@@ -85,6 +85,12 @@ def _read_tiled(message: Any) -> Sharding:
     return Sharding.tile(dims, devices, types)
 
 
+def _read_reduction(message: Any) -> str:
+    if message.reduction_op >= len(REDUCTIONS):
+        raise ProtoError(f"unknown reduction {message.reduction_op} of unreduced axes")
+    return REDUCTIONS[message.reduction_op]
+
+
 def _read_named(message: Any, extra: dict[str, Any]) -> Sharding:
     mesh = read_mesh(message.mesh)
     named = NamedSharding(
@@ -95,6 +101,7 @@ def _read_named(message: Any, extra: dict[str, Any]) -> Sharding:
         read_axes(message.replicated_axes, mesh),
         read_axes(message.unreduced_axes, mesh),
         read_axes(message.manual_axes, mesh),
+        _read_reduction(message),
     )
     own = tuple([read_metadata(m) for m in message.metadata])
     extra["metadata"] = own or extra["metadata"]
@@ -161,5 +168,6 @@ def _write_named(value: Sharding, message: Any) -> None:
     write_axes(named.replicated_axes, message.replicated_axes)
     write_axes(named.unreduced_axes, message.unreduced_axes)
     write_axes(named.manual_axes, message.manual_axes)
+    message.reduction_op = REDUCTIONS.index(named.reduction)
     for one in value.metadata:
         write_metadata(one, message.metadata.add())

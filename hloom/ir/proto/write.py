@@ -14,7 +14,7 @@ from hloom.ir.computation import MAIN_THREAD, Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.proto import carried
-from hloom.ir.proto.annotations import AnnotationWriter
+from hloom.ir.proto.annotations import AnnotationWriter, write_config
 from hloom.ir.proto.attributes import Plan, plan
 from hloom.ir.proto.codec import Context
 from hloom.ir.proto.module_fields import write_module_fields
@@ -98,6 +98,7 @@ class ModuleWriter:
         into.is_fusion_computation = c.is_fusion
         if c.execution_thread != MAIN_THREAD:
             into.execution_thread = c.execution_thread
+        write_config(c.backend_config, into)
         for i in order:
             try:
                 self.write_instruction(i, into.instructions.add())

@@ -135,6 +135,7 @@ HEADER: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
     "num_partitions": ("num_partitions", lambda c: c.integer()),
     "frontend_attributes": ("frontend_attributes", parse_frontend_attributes),
     "origin_recovery_table": ("origin_recovery_table", lambda c: c.balanced()),
+    "backend_config": ("backend_config", parse_backend_config),
     "debug_attributes": ("debug_attributes", lambda c: c.balanced()),
 }
 """Header key -> the module's attribute and how it is read."""

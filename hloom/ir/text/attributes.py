@@ -141,6 +141,8 @@ class AttributeReader:
             called[name] = (self.read_callee(),)
         elif op.name == "custom-call" and name == "to_apply":
             called["called_computations"] = (self.read_callee(),)
+        elif op.name == "compare" and name == "order":
+            self.read_order(draft, at)
         elif draft.op.name in ("async-update", "async-done") and name == "calls":
             self.read_again(draft, self.read_callee(), at)
         elif draft.op.name in ("async-update", "async-done") and name == "async_execution_thread":
@@ -154,6 +156,24 @@ class AttributeReader:
                 rule="attribute",
                 hint=f"allowed: {', '.join(known)}",
             )
+
+    def read_order(self, draft: Draft, at: int) -> None:
+        """`order=TOTAL`, which newer XLA writes for the total order of floats, and `PARTIAL`.
+
+        Integers have one order, whatever is said.
+        """
+        cursor = self.cursor
+        start = cursor.skip()
+        order = cursor.name("TOTAL or PARTIAL")
+        if order not in ("TOTAL", "PARTIAL"):
+            cursor.fail(f"unknown order {order!r} of a comparison", start, hint="TOTAL or PARTIAL")
+        if "type" in draft.values:
+            cursor.fail("a comparison has a type or an order, not both", at, rule="attribute")
+        dtype = draft.operands[0].shape.dtype if draft.operands else None
+        if order == "TOTAL" and dtype is not None and dtype.is_floating:
+            draft.values["type"] = "TOTALORDER"
+        else:
+            draft.values["type"] = None
 
     def read_again(self, draft: Draft, callee: Computation, at: int) -> None:
         """An update or done may name the computation that its start calls."""

@@ -13,6 +13,7 @@ from hloom.ir.module import Module
 from hloom.ir.text.annotations import read_header_attributes
 from hloom.ir.text.cursor import RESERVED, Cursor, blank_comments
 from hloom.ir.text.instructions import InstructionReader
+from hloom.ir.values.backend_config import parse_backend_config
 from hloom.ir.values.stack_frames import at_stack_frames, parse_stack_frames
 from hloom.types.shape import ProgramShape, Shape
 from hloom.types.syntax import OffsetError
@@ -145,11 +146,16 @@ class ModuleReader:
         made = self.module.add_computation(name, entry=entry)
         self.computations[name] = made
         self.read_body(made, result, result_at)
-        if cursor.eat(","):
+        while cursor.eat(","):
             at = cursor.skip()
-            if cursor.key() != "execution_thread":
-                cursor.fail("expected execution_thread= after a computation", at)
-            made.execution_thread = cursor.string()
+            match cursor.key():
+                case "execution_thread":
+                    made.execution_thread = cursor.string()
+                case "backend_config":
+                    made.backend_config = parse_backend_config(cursor)
+                case _:
+                    words = "execution_thread= or backend_config="
+                    cursor.fail(f"expected {words} after a computation", at)
         return made
 
     def read_signature(self) -> Shape:

@@ -104,6 +104,8 @@ class Printer:
             out.append(f"num_partitions={module.num_partitions}")
         if module.frontend_attributes and options.frontend_attributes:
             out.append(f"frontend_attributes={module.frontend_attributes.text}")
+        if module.backend_config and options.backend_config:
+            out.append(f"backend_config={module.backend_config.text(options.sort_backend_config)}")
         if module.origin_recovery_table and options.original_value:
             out.append(f"origin_recovery_table={module.origin_recovery_table}")
         if module.debug_attributes and options.original_value:
@@ -145,6 +147,8 @@ class Printer:
                 closing += f" // {c.name}"
             if c.execution_thread != "main" and options.ids:
                 closing += f', execution_thread="{escape(c.execution_thread)}"'
+            if c.backend_config and options.backend_config:
+                closing += f", backend_config={c.backend_config.text(options.sort_backend_config)}"
         lines.append(closing)
         return "\n".join(lines)
 

@@ -1,13 +1,14 @@
 """Which value of the program before optimization an instruction's value is.
 
 A tree in the form of the instruction's shape whose leaves name arrays of the old program:
-`{({"a"}, {"b" {1}})}`; an unknown leaf is `{}`.
+`{({"a"}, {"b" {1}})}`; an unknown leaf is `{}`. Newer XLA adds the calls that it stood in:
+`{{"a"},["f/g"]}`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hloom.ir.text.cursor import Cursor, escape
 
@@ -55,10 +56,15 @@ class OriginalValue:
 
     tree: OriginalNode = OriginalTuple()
     is_synthetic_call: bool = False
+    call_hierarchy: str = ""
+    """The calls around it, outermost first, with `/` between."""
 
     @property
     def text(self) -> str:
-        return "{[synthetic_call]}" if self.is_synthetic_call else "{" + _show(self.tree) + "}"
+        if self.is_synthetic_call:
+            return "{[synthetic_call]}"
+        calls = f',["{escape(self.call_hierarchy)}"]' if self.call_hierarchy else ""
+        return "{" + _show(self.tree) + calls + "}"
 
     def leaves(self) -> Iterator[tuple[Index, OriginalArray | None]]:
         """Each leaf with its index in the instruction's shape, in order."""
@@ -77,13 +83,13 @@ class OriginalValue:
             return self
         if not isinstance(self.tree, OriginalTuple):
             return None
-        return OriginalValue(OriginalTuple(tuple(self.tree.elements[k] for k in kept)))
+        return replace(self, tree=OriginalTuple(tuple(self.tree.elements[k] for k in kept)))
 
     def element(self, k: int) -> OriginalValue | None:
         """That of element `k` of a tuple; None where nothing is known of it."""
         if not isinstance(self.tree, OriginalTuple) or self.tree.elements[k] is None:
             return None
-        return OriginalValue(self.tree.elements[k])
+        return replace(self, tree=self.tree.elements[k])
 
     def prefixed(self, prefix: str) -> OriginalValue:
         """The same with `prefix/` before each name, as inlining writes it."""
@@ -95,14 +101,16 @@ class OriginalValue:
                 return None
             return OriginalArray(f"{prefix}/{node.instruction_name}", node.shape_index)
 
-        return OriginalValue(change(self.tree), self.is_synthetic_call)
+        return replace(self, tree=change(self.tree))
 
 
 _DEEPEST = 200
 
 
 def parse_original_value(cursor: Cursor) -> OriginalValue:
-    """Read `{({"a"}, {"b" {1}})}` or `{[synthetic_call]}`."""
+    """Read `{({"a"}, {"b" {1}})}`, the same with `,["f/g"]` behind, or `{[synthetic_call]}`, which
+    newer XLA writes `{(),[""]}`.
+    """
     cursor.expect("{", "to start an original value")
     if cursor.eat("["):
         cursor.expect("synthetic_call")
@@ -111,9 +119,16 @@ def parse_original_value(cursor: Cursor) -> OriginalValue:
         return OriginalValue(None, True)
     if cursor.eat("}"):
         return OriginalValue()
-    value = OriginalValue(_parse_node(cursor, 0))
+    tree, calls = _parse_node(cursor, 0), ""
+    if cursor.eat(","):
+        cursor.expect("[", "to start the calls around an original value")
+        calls = cursor.string("the quoted names of the calls")
+        cursor.expect("]", "to end the calls around an original value")
+        if not calls and tree == OriginalTuple():
+            cursor.expect("}", "to end an original value")
+            return OriginalValue(None, True)
     cursor.expect("}", "to end an original value")
-    return value
+    return OriginalValue(tree, call_hierarchy=calls)
 
 
 def _parse_node(cursor: Cursor, depth: int) -> OriginalNode:

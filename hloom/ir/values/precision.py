@@ -22,6 +22,8 @@ ALGORITHMS = {
     "dot_f32_f32_f32": 11,
     "dot_f64_f64_f64": 12,
     "dot_bf16_bf16_f32_x9": 13,
+    "dot_bf16_bf16_fp8x3": 14,
+    "dot_bf16_bf16_fp8x4": 15,
 }
 """Text to number in the proto enum `PrecisionConfig.Algorithm`."""
 

@@ -38,6 +38,10 @@ class DimensionSharding:
         return "{" + ", ".join(words) + "}"
 
 
+REDUCTIONS = ("sum", "max", "min")
+"""In the order of their numbers in `NamedShardingProto.ReductionOpProto`."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedSharding:
     """Which mesh axes cut which dimension; see the module."""
@@ -47,6 +51,8 @@ class NamedSharding:
     replicated_axes: tuple[AxisRef, ...] = ()
     unreduced_axes: tuple[AxisRef, ...] = ()
     manual_axes: tuple[AxisRef, ...] = ()
+    reduction: str = "sum"
+    """How what lies along unreduced axes is put together: a word of `REDUCTIONS`."""
 
     @property
     def words(self) -> str:
@@ -63,7 +69,8 @@ class NamedSharding:
             ("manual", self.manual_axes),
         ):
             if axes:
-                parts.append(f"{name}={{{show_axes(axes, mesh)}}}")
+                how = self.reduction if name == "unreduced" and self.reduction != "sum" else ""
+                parts.append(f"{name}={how}{{{show_axes(axes, mesh)}}}")
         return ", ".join(parts)
 
     def _word(self) -> str | None:
@@ -74,7 +81,7 @@ class NamedSharding:
         if not self.unreduced_axes and not self.manual_axes:
             return "replicated"
         if self.unreduced_axes == everything and not self.manual_axes:
-            return "unreduced"
+            return "unreduced" if self.reduction == "sum" else None
         if self.manual_axes == everything and not self.unreduced_axes:
             return "manual"
         return None
@@ -118,6 +125,7 @@ def parse_named(cursor: Cursor) -> NamedSharding:
     if cursor.eat("manual"):
         return NamedSharding(mesh, manual_axes=whole(mesh))
     dims = _parse_dims(cursor, mesh)
+    reduction = "sum"
     lists: dict[str, tuple[AxisRef, ...]] = {"replicated": (), "unreduced": (), "manual": ()}
     while True:
         before = cursor.position
@@ -129,13 +137,16 @@ def parse_named(cursor: Cursor) -> NamedSharding:
             break
         cursor.expect("=", f"after {name}")
         at = cursor.skip()
+        if name == "unreduced":
+            reduction = next((word for word in REDUCTIONS if cursor.eat(word)), reduction)
         lists[name] += parse_axes(cursor, mesh)
         spans = [(a.mesh_axis_index, a.span_in(mesh)) for a in lists[name]]
         if spans != sorted(spans):
             cursor.fail(f"the {name} axes are not in the order of the mesh", at)
     if wrong := check_axes(mesh, *(d.axes for d in dims), *lists.values()):
         cursor.fail(wrong, start)
-    return NamedSharding(mesh, dims, lists["replicated"], lists["unreduced"], lists["manual"])
+    axes = lists["replicated"], lists["unreduced"], lists["manual"]
+    return NamedSharding(mesh, dims, *axes, reduction)
 
 
 def _parse_dims(cursor: Cursor, mesh: Mesh) -> tuple[DimensionSharding, ...]:

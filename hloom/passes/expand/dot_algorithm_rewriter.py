@@ -47,6 +47,8 @@ SCHEMES = {
     "dot_bf16_bf16_f32_x3": Scheme(BF16, 2, 1),
     "dot_bf16_bf16_f32_x6": Scheme(BF16, 3, 2),
     "dot_bf16_bf16_f32_x9": Scheme(BF16, 3, 4),
+    "dot_bf16_bf16_fp8x3": Scheme(BF16),  # sums of f8, which bf16 holds
+    "dot_bf16_bf16_fp8x4": Scheme(BF16),
     "dot_tf32_tf32_f32": Scheme(TF32),
     "dot_tf32_tf32_f32_x3": Scheme(TF32, 2, 1),
     "dot_f32_f32_f32": Scheme(F32),

@@ -50,7 +50,9 @@ WRONG = {
             "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
             '  %0 = "stablehlo.reduce"(%x, %z) ({\n'
             "    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
-            "      %s = stablehlo.slice %x [0:1] : (tensor<2xf32>) -> tensor<1xf32>\n"
+            "      %i = stablehlo.convert %a : (tensor<f32>) -> tensor<i32>\n"
+            "      %s = stablehlo.dynamic_slice %x, %i, sizes = [1]"
+            " : (tensor<2xf32>, tensor<i32>) -> tensor<1xf32>\n"
             "      %t = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32>\n"
             "      %c = stablehlo.add %a, %t : tensor<f32>\n"
             "      stablehlo.return %c : tensor<f32>\n"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.ir.proto import module_from_proto, module_to_proto
 
 LATE = """HloModule m
 f { a = f32[4] parameter(0) b = f32[4] parameter(1) ROOT c = f32[4] subtract(a, b) }
@@ -190,3 +191,93 @@ def test_a_shape_that_is_left_out_has_the_layout_that_follows(right, shape):
     """What jaxlib's parser says of each of these."""
     module = hloom.parse(LAYOUTS.replace("CASE", right))
     assert module.entry.root.shape.text == shape
+
+
+HEAD = "HloModule m, entry_computation_layout={(f32[4,8]{1,0})->f32[4,8]{1,0}}"
+BODY = """
+
+ENTRY %e (x: f32[4,8]) -> f32[4,8] {
+  %x = f32[4,8]{1,0} parameter(0)
+  ROOT %r = f32[4,8]{1,0} negate(%x)"""
+MESH = ", sharding={mesh['a'=2,'b'=2], [{'a'}, {}], unreduced="
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + ', backend_config={"a":1}' + BODY + "\n}\n",
+        HEAD + ', backend_config="words"' + BODY + "\n}\n",
+        HEAD + BODY + '\n}, backend_config={"a":1}\n',
+        HEAD + BODY + '\n}, execution_thread="t", backend_config="q"\n',
+        HEAD + BODY + ', origin={{"a"},["c"]}\n}\n',
+        HEAD + BODY + ', origin={{"a" {1}},["c/d"]}\n}\n',
+        HEAD + BODY + MESH + "max{'b'}}\n}\n",
+        HEAD + BODY + MESH + "min{'b'}}\n}\n",
+        HEAD + BODY + MESH + "{'b'}}\n}\n",
+    ],
+)
+def test_what_xla_0_12_prints_is_kept(text, tmp_path):
+    assert hloom.show(both_ways(text, tmp_path)) == text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "order", "kind"),
+    [
+        ("f32", "TOTAL", "TOTALORDER"),
+        ("f8e4m3fn", "TOTAL", "TOTALORDER"),
+        ("f32", "PARTIAL", None),
+        ("s32", "TOTAL", None),
+        ("u8", "PARTIAL", None),
+        ("pred", "TOTAL", None),
+    ],
+)
+def test_the_order_of_a_comparison(dtype, order, kind, tmp_path):
+    """As XLA 0.12 writes it; its messages say it in a field of its own."""
+    module = both_ways(
+        f"""ENTRY e {{ x = {dtype}[3] parameter(0) y = {dtype}[3] parameter(1)
+        ROOT c = pred[3] compare(x, y), direction=LT, order={order} }}""",
+        tmp_path,
+    )
+    assert module.entry.root.attrs.type == kind
+    message = module_to_proto(module)
+    for i in message.computations[0].instructions:
+        if i.opcode == "compare":
+            i.comparison_type, i.comparison_order = "", order
+    assert module_from_proto(message).entry.root.attrs.type == kind
+
+
+def test_a_total_order_is_computed():
+    module = hloom.parse("""ENTRY e { x = f32[3] parameter(0) y = f32[3] parameter(1)
+        ROOT c = pred[3] compare(x, y), direction=LT, order=TOTAL }""")
+    x, y = np.float32([-0.0, np.nan, 1]), np.float32([0.0, 1, np.nan])
+    assert hloom.evaluate(module, x, y).array.tolist() == [True, False, True]
+    assert np.asarray(hloom.compile(module)(x, y)).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ("direction=LT, order=LESS", "unknown order 'LESS'"),
+        ("direction=LT, type=FLOAT, order=TOTAL", "a type or an order"),
+        ("direction=LT, order=TOTAL, order=TOTAL", "a type or an order"),
+    ],
+)
+def test_wrong_orders_are_refused(attributes, said):
+    with pytest.raises(hloom.HloError, match=said):
+        hloom.parse(f"""ENTRY e {{ x = f32[3] parameter(0)
+            ROOT c = pred[3] compare(x, x), {attributes} }}""")
+
+
+@pytest.mark.parametrize("name", ["dot_bf16_bf16_fp8x3", "dot_bf16_bf16_fp8x4"])
+def test_products_of_bf16_from_those_of_f8(name, tmp_path):
+    """Ours are those of bf16, which are exact."""
+    module = both_ways(
+        f"""ENTRY e {{ x = f32[4,8] parameter(0) y = f32[4,8] parameter(1)
+        ROOT d = f32[4,4] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}},
+          algorithm={name} }}""",
+        tmp_path,
+    )
+    x, y = np.random.default_rng(0).normal(size=(2, 4, 8)).astype(np.float32)
+    wanted = hloom.evaluate(module, x, y).array
+    np.testing.assert_allclose(np.asarray(hloom.compile(module)(x, y)), wanted, rtol=1e-5)
+    np.testing.assert_allclose(wanted, x @ y.T, atol=0.05)
