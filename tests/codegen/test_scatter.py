@@ -44,3 +44,32 @@ def test_overlapping_windows(rows: int, columns: int, height: int, width: int) -
     run = hloom.compile(hloom.parse(text), threads=4)
     for _ in range(20):
         assert np.array_equal(np.asarray(run(x, at, u)), wanted)
+
+
+# The gradient of a pool of the largest, channels last.
+POOL = """HloModule m
+ge {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=GE }}
+add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }}
+ENTRY e {{
+  x = f32[2,{n},{n},{c}] parameter(0)
+  s = f32[2,{m},{m},{c}] parameter(1)
+  z = f32[] constant(0)
+  ROOT r = f32[2,{n},{n},{c}] select-and-scatter(x, s, z), select=ge, scatter=add,
+    window={{size=1x{k}x{k}x1 stride=1x{by}x{by}x1 pad=0_0x{low}_{high}x{low}_{high}x0_0}}
+}}
+"""
+
+
+@pytest.mark.parametrize("c", [1, 3, 20, 64])
+@pytest.mark.parametrize(
+    ("n", "k", "by", "low", "high"),
+    [(13, 3, 2, 1, 1), (12, 3, 2, 0, 1), (8, 2, 2, 0, 0), (8, 2, 1, 0, 1), (9, 2, 2, 1, 0)],
+)
+def test_gradients_of_pools(n: int, k: int, by: int, low: int, high: int, c: int) -> None:
+    m = (n + low + high - k) // by + 1
+    module = hloom.parse(POOL.format(n=n, m=m, c=c, k=k, by=by, low=low, high=high))
+    rng = np.random.default_rng(n)
+    x, s = (rng.integers(-3, 4, (2, d, d, c)).astype(np.float32) for d in (n, m))
+    wanted = hloom.evaluate(module, x, s).array
+    for threads in (1, 2):
+        assert np.array_equal(np.asarray(hloom.compile(module, threads=threads)(x, s)), wanted)

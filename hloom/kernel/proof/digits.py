@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from math import gcd
 from typing import Any, NamedTuple, NoReturn
 
+from hloom.kernel.proof.bounded_sums import bounded_sums
 from hloom.kernel.proof.linear import Linear, Symbol
 from hloom.kernel.proof.parts import Part, dividends, is_data, part_of
 from hloom.kernel.proof.search import at_least_zero
@@ -36,6 +37,8 @@ class Demand(NamedTuple):
     places: Callable[[Linear, Demand], list[Box]]
     """The boxes of a number itself, in all cases."""
     loops: frozenset[Symbol] = frozenset()
+    bounded: bool = False
+    """Whether sums that facts bound are taken for all numbers between those bounds."""
 
 
 Split = list[tuple[list[Linear], "Symbol | None", Linear]]
@@ -62,6 +65,7 @@ class Form:
         self.axes: set[Symbol] = set()
         self.shift: dict[Symbol, int] = {}
         self.used: set[Symbol] = set()
+        self.step: set[object] = set()
 
     def settled(self, x: Linear) -> Linear:
         """A sum with symbols that have one value, or are known to be sums, put in.
@@ -117,6 +121,11 @@ class Form:
             return split
         if self.demand.everywhere:
             rest = self.restricted(rest, facts)
+        elif self.demand.bounded:
+            steps = {s for s in rest.terms if self.demand.grid & _within(Linear(0, {s: 1}))}
+            rest, const, digits = bounded_sums(rest, facts, steps, self.demand.fixed)
+            self.const += const
+            self.digits += digits
         self.const += rest.const
         self.groups(rest)
         return None
@@ -274,7 +283,10 @@ class Form:
         count, step, axes = self.number(base, parts)
         # Digits that have one value here are not in the offset, and yet tell what they are.
         single = {s for fact in self.facts for s in fact.terms if s.low == s.high}
-        parts = [*parts, *[(part_of(s), s, 0) for s in single if part_of(s).base == base]]
+        told = [(part_of(s), s, 0) for s in single if part_of(s).base == base]
+        parts = [*parts, *told]
+        if axes:
+            self.step |= {(p, s.low) for p, s, _ in told}
         last, first = 1, True
         for part, s, c in sorted(parts, key=lambda p: p[0].by):
             by, of, scale = part.by, part.of, 1

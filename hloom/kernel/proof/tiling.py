@@ -28,9 +28,12 @@ class Box(NamedTuple):
 
     start: int
     digits: tuple[Digit, ...]
+    step: frozenset[object] = frozenset()
+    """What is known of the step that writes it, and no digit says: boxes in which that differs
+    are those of other steps."""
 
     @staticmethod
-    def of(start: int, digits: Iterable[Digit]) -> Box:
+    def of(start: int, digits: Iterable[Digit], step: frozenset[object] = frozenset()) -> Box:
         """A box whose digits may go down, or stand still."""
         kept = []
         for stride, count, owner in digits:
@@ -47,7 +50,7 @@ class Box(NamedTuple):
                 joined[-1] = Digit(d.stride, last.count * d.count)  # one run
             else:
                 joined.append(d)
-        return Box(start, tuple(joined))
+        return Box(start, tuple(joined), step)
 
     @property
     def extent(self) -> int:
@@ -75,7 +78,7 @@ def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
         return False
     if length <= 0:
         return not distinct
-    if not any(b.is_owned for b in distinct):
+    if not any(b.is_owned for b in distinct) and len({b.step for b in distinct}) < 2:
         if not everywhere:
             return True
         if any(b.start <= 0 and _is_run(b) and b.start + b.extent >= length for b in distinct):
@@ -83,7 +86,7 @@ def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
     stride = max((d.stride for b in distinct for d in b.digits), default=0)
     if not stride:
         points = {b.start for b in distinct}
-        inside = all(0 <= p < length for p in points)
+        inside = all(0 <= p < length for p in points) and len(points) == len(distinct)
         return inside and (not everywhere or len(points) == length)
     return any(
         _covers_by(_shifted(distinct, by, everywhere), stride, length + by, everywhere)
@@ -125,7 +128,7 @@ def _covers_by(boxes: list[Box], stride: int, length: int, everywhere: bool) -> 
             rest = part.digits[1:] if top else part.digits
             if rest and rest[0].stride == stride:
                 return False  # two digits of one stride
-            inner = Box(below, rest)
+            inner = Box(below, rest, part.step)
             if below + inner.extent > stride:
                 return False
             count, owner = (top.count, top.owner) if top else (1, None)
@@ -175,16 +178,17 @@ def _aligned(box: Box, stride: int) -> list[Box]:
             rows = left // each
             if rows:
                 digits = (Digit(stride, rows, first.owner), first._replace(count=each), *others)
-                parts.append(Box.of(start, digits))
+                # Not `Box.of`, which would join them again.
+                parts.append(Box(start, tuple([d for d in digits if d.count > 1]), box.step))
             count = rows * each
         elif count == 0 and start != box.start:
             count = left
             if count:
-                parts.append(Box.of(start, (first._replace(count=count), *others)))
+                parts.append(Box.of(start, (first._replace(count=count), *others), box.step))
         elif count:
-            parts.append(Box.of(start, (first._replace(count=count), *others)))
+            parts.append(Box.of(start, (first._replace(count=count), *others), box.step))
         start += count * first.stride
         left -= count
     if left:
-        parts.append(Box.of(start, (first._replace(count=left), *others)))
+        parts.append(Box.of(start, (first._replace(count=left), *others), box.step))
     return parts

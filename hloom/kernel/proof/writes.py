@@ -51,8 +51,8 @@ def unproved_of(param: Param, stores: list[Access], bounds: Bounds) -> str:
         return f"not proved that every element is written once: {why or exact.boxes}"
     if not grid or (everywhere and not why):
         return ""
-    for fixed in (True, False):
-        apart = Resolver(grid, False, fixed)
+    for fixed, bounded in ((True, False), (False, False), (True, True)):
+        apart = Resolver(grid, False, fixed, bounded)
         try:
             for store in stores:
                 apart.store(store)
@@ -139,8 +139,10 @@ def boxes_of(x: Linear, demand: Demand) -> list[Box]:
 class Resolver:
     """The places that stores write, as boxes; `shifts` are the sums of data that move them."""
 
-    def __init__(self, grid: set[Symbol], everywhere: bool, fixed: bool = False) -> None:
-        self.demand = Demand(grid, everywhere, fixed, boxes_of)
+    def __init__(
+        self, grid: set[Symbol], everywhere: bool, fixed: bool = False, bounded: bool = False
+    ) -> None:
+        self.demand = Demand(grid, everywhere, fixed, boxes_of, bounded=bounded)
         self.boxes: list[Box] = []
         self.shifts: set[frozenset[Any]] = set()
         self.cases = 0
@@ -193,5 +195,6 @@ class Resolver:
         if missing:
             axis = missing[0].origin[1]
             raise Unresolved(f"steps along grid axis {axis} write the same elements")
-        self.boxes.append(Box.of(known.const, known.digits))
+        step = frozenset(known.step) | {(s, s.low) for s in fixed}
+        self.boxes.append(Box.of(known.const, known.digits, step))
         self.shifts.add(frozenset(known.shift.items()))

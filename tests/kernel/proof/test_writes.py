@@ -169,3 +169,91 @@ def test_parts_of_several_kernels() -> None:
     assert proves_whole(parts((0, 5), (5, 3)), 24)
     assert not proves_whole(parts((0, 5), (6, 2)), 24)
     assert not proves_whole(parts((0, 4), (5, 3)), 24)
+
+
+# The first step writes 4 elements, the second those behind FROM.
+BRANCHES = """kernel @k(%o: buffer<f32>[8] ROLE) grid(%g: 2) {
+  %z = constant 0 : s64[]
+  %one = constant 1 : s64[]
+  %from = constant FROM : s64[]
+  %w = constant 2.0 : f32[4]
+  %t = compare %g, %one direction(LT) : pred[]
+  if %t {
+    store %o[%z], %w strides(1)
+  } else {
+    store %o[%from], %w strides(1)
+  }
+}"""
+
+# Rows of 20 in tiles of 16 and 4 columns; of each 2 rows.
+BRANCHED_TILES = """kernel @k(%o: buffer<f32>[80] ROLE) grid(%g: 4) {
+  %z = constant 0 : s64[]
+  %one = constant 1 : s64[]
+  %two = constant 2 : s64[]
+  %width = constant 20 : s64[]
+  %size = constant 40 : s64[]
+  %from = constant FROM : s64[]
+  %w = constant 2.0 : f32[16]
+  %v = constant 2.0 : f32[4]
+  %row = divide %g, %two : s64[]
+  %tile = remainder %g, %two : s64[]
+  %p = multiply %row, %size : s64[]
+  %first = compare %tile, %one direction(LT) : pred[]
+  for %k = %z to %two step 1 {
+    %q = multiply %k, %width : s64[]
+    %r = add %p, %q : s64[]
+    if %first {
+      store %o[%r], %w strides(1)
+    } else {
+      %s = add %r, %from : s64[]
+      store %o[%s], %v strides(1)
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize("role", ["out", "inout"])
+@pytest.mark.parametrize(("text", "at"), [(BRANCHES, 4), (BRANCHED_TILES, 16)])
+def test_steps_that_a_condition_tells_apart(text: str, at: int, role: str) -> None:
+    text = text.replace("ROLE", role)
+    assert writes(text.replace("FROM", str(at))) == []
+    assert writes(text.replace("FROM", str(at - 1))) != []
+
+
+# Windows of 2 over rows of 8, a step each: windows go on by STRIDE, from LOW.
+WINDOWS = """kernel @k(%x: buffer<f32>[24] in, %o: buffer<f32>[24] inout) grid(%g: 3) {
+  %z = constant 0 : s64[]
+  %two = constant 2 : s64[]
+  %by = constant STRIDE : s64[]
+  %count = constant COUNT : s64[]
+  %low = constant LOW : s64[]
+  %size = constant 8 : s64[]
+  %w = constant 1.0 : f32[]
+  %p = multiply %g, %size : s64[]
+  for %k = %z to %count step 1 {
+    for %j = %z to %two step 1 {
+      %q = multiply %k, %by : s64[]
+      %r = add %q, %j : s64[]
+      %s = add %r, %low : s64[]
+      %some = compare %s, %z direction(GE) : pred[]
+      %most = compare %s, %size direction(LT) : pred[]
+      %in = and %some, %most : pred[]
+      %t = add %p, %s : s64[]
+      MASK
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("stride", "count", "low"), [(1, 7, 0), (1, 8, 0), (1, 9, -1), (2, 4, 0), (2, 5, -1)]
+)
+def test_windows_that_a_mask_keeps_in_their_row(stride: int, count: int, low: int) -> None:
+    text = WINDOWS.replace("STRIDE", str(stride)).replace("COUNT", str(count))
+    text = text.replace("LOW", str(low))
+    inside = low == 0 and (count - 1) * stride + 2 <= 8
+    assert writes(text.replace("MASK", "store %o[%t], %w mask(%in)")) == []
+    assert (writes(text.replace("MASK", "store %o[%t], %w")) == []) == inside
+    assert (writes(text.replace("MASK", "store %o[%t], %w mask(%some)")) == []) == (
+        (count - 1) * stride + 2 + low <= 8
+    )
