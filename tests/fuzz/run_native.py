@@ -48,6 +48,7 @@ SECONDS = 60
 MOST_PROGRAM_BYTES = 1 << 22
 TRIED = Path(tempfile.gettempdir()) / f"hloom_native_seed_{os.getpid()}"
 """Holds the number that is being tried."""
+GUARDED = {"HLOOM_GUARD": "1", "HLOOM_CACHE": "0", "HLOOM_STRICT": "1"}
 KINDS = (("single", 0.3), ("program", 0.33), ("chain", 0.27), ("mutant", 0.1))
 
 
@@ -280,9 +281,9 @@ def keep(
 
 
 def again_under_guard(module: str) -> NoReturn:
-    """Run this program anew, under guard: the native side looks once, when it is loaded."""
+    """Run this program anew, under guard and strict: the native side looks once, when loaded."""
     again = [sys.executable, "-m", module, *sys.argv[1:]]
-    os.execve(sys.executable, again, {**os.environ, "HLOOM_GUARD": "1", "HLOOM_CACHE": "0"})
+    os.execve(sys.executable, again, {**os.environ, **GUARDED})
 
 
 FINE = ("ok", "not valid", "not judged", "not tried")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import signal
@@ -38,6 +39,7 @@ from tests.fuzz.check_native import (
 )
 from tests.fuzz.reached import FAMILIES, watch
 from tests.fuzz.run_native import in_child, keep, kind_of
+from tests.fuzz.sketch_models import drawn_model
 from tests.fuzz.sketch_sizes import drawn_near, drawn_sizes
 from tests.fuzz.thresholds import thresholds
 
@@ -54,12 +56,16 @@ FUNCTIONS_PER_S = 5e8
 FLOAT_TOLERANCE = 2e-3
 """Between two compilers, of the largest value: sums in other orders."""
 
+KINDS, SHARES = ("near", "sizes", "model"), (0.25, 0.3, 0.45)
+DRAWN = {"sizes": drawn_sizes, "model": drawn_model}
+
 
 def drawn(number: int) -> tuple[Module, Trial]:
     """The program of a number, and how it is tried."""
     rng = random.Random(number)
     machine = rng.choice(("host", "host", "host", "avx2", "sse"))
-    module = _near(rng, number) if rng.random() < 0.3 else drawn_sizes(number)
+    kind = rng.choices(KINDS, SHARES)[0]
+    module = _near(rng, number) if kind == "near" else DRAWN[kind](number)
     return module, Trial("integral", rng.randrange(4), machine, rng.choice((1, 2)))
 
 
@@ -116,6 +122,8 @@ def differs(got: Any, want: Any) -> str:
         return f"{got.shape}, not {want.shape}"
     if got.dtype.kind in "biu":
         return "" if np.array_equal(got, want) else "integers differ from XLA's"
+    if got.dtype.kind == "c":
+        return differs(got.real, want.real) or differs(got.imag, want.imag)
     a, b = got.astype(np.float64), want.astype(np.float64)
     scale = np.abs(b[np.isfinite(b)]).max(initial=1e-30)
     tolerance = FLOAT_TOLERANCE if got.dtype.itemsize >= 4 else 5e-2
@@ -220,6 +228,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1 << 60)
     parser.add_argument("--only-print", action="store_true", help="do not shrink and keep finds")
     options = parser.parse_args()
+    os.environ["HLOOM_STRICT"] = "1"
     verdicts: Counter[str] = Counter()
     found: Counter[str] = Counter()
     reached: Counter[str] = Counter()

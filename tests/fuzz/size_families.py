@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 PATH = Path(__file__).with_suffix(".txt")
 _EXPRESSION = re.compile(r"\{([n\d+\-*/() ]*n[n\d+\-*/() ]*)\}")
+_FUNCTION = re.compile(r"^(?=\w+ \{)", re.MULTILINE)
 
 
 class Family(NamedTuple):
@@ -25,7 +26,8 @@ class Family(NamedTuple):
 
     def text(self, n: int) -> str:
         """The program of a length."""
-        whole = f"HloModule sized\n{families()['functions'].body}ENTRY main {{\n{self.body}}}\n"
+        called = "".join(text for name, text in functions().items() if f"={name}" in self.body)
+        whole = f"HloModule sized\n{called}ENTRY main {{\n{self.body}}}\n"
         return _EXPRESSION.sub(lambda found: str(eval(found[1], {"n": n})), whole)
 
 
@@ -40,6 +42,13 @@ def families() -> dict[str, Family]:
         multiples = tuple(map(int, said.get("around", "").split()))
         found[name] = Family(body.strip("\n") + "\n", multiples, int(said.get("most", 1 << 30)))
     return found
+
+
+@cache
+def functions() -> dict[str, str]:
+    """The functions that families call, by name."""
+    texts = _FUNCTION.split(families()["functions"].body)[1:]
+    return {text.partition(" ")[0]: text for text in texts}
 
 
 def names() -> list[str]:

@@ -219,16 +219,20 @@ class ChainSketch(ProgramSketch):
         narrow = x.shape.dtype
         if narrow.bits < 32:
             x = self.of_value("convert", x, x, shape=x.shape.with_dtype(F32))
-        d, of = self.axis(x), x.shape
+        made = self.softmax_of(x, self.axis(x))
+        if narrow.bits < 32:
+            made = self.of_value("convert", made, made, shape=made.shape.with_dtype(narrow))
+        return made
+
+    def softmax_of(self, x: Instruction, d: int) -> Instruction:
+        """Along one dimension, in the type of the value."""
+        of = x.shape
         rest = tuple(k for k in range(of.rank) if k != d)
         largest = self._fold(x, "maximum", d)
         spread = self.add("broadcast", largest, shape=of, dimensions=rest)
         e = self.add("exponential", self.add("subtract", x, spread))
         total = self.add("broadcast", self._fold(e, "add", d), shape=of, dimensions=rest)
-        made = self.add("divide", e, total)
-        if of.dtype is not narrow:
-            made = self.of_value("convert", made, made, shape=of.with_dtype(narrow))
-        return made
+        return self.add("divide", e, total)
 
     def _fold(self, x: Instruction, opcode: str, d: int) -> Instruction:
         combine = self.combiner(x.shape.dtype, opcode)

@@ -17,6 +17,7 @@ from tests.fuzz.check_native import Trial
 from tests.fuzz.reached import FAMILIES
 from tests.fuzz.run_native import in_child
 from tests.fuzz.run_sizes import attempt, difference, differs, drawn
+from tests.fuzz.sketch_models import drawn_model
 from tests.fuzz.sketch_sizes import drawn_sizes
 
 SUM = """HloModule sum
@@ -49,6 +50,17 @@ def test_programs_are_valid_and_the_same_every_time() -> None:
     assert largest > 1 << 18
 
 
+def test_parts_of_models_are_valid_and_the_same_every_time() -> None:
+    opcodes = set()
+    for number in range(30):
+        module = drawn_model(number)
+        verify(module)
+        assert show_module(module) == show_module(drawn_model(number))
+        opcodes |= {i.opcode for i in module.instructions()}
+    wanted = "convolution select-and-scatter reduce-window sort topk gather scatter while"
+    assert opcodes >= set(wanted.split())
+
+
 def test_one_is_tried_in_a_child() -> None:
     number = next(n for n in range(100) if _elements(n) < 1 << 14)
     made = json.loads(in_child(attempt, number, seconds=100))
@@ -76,6 +88,8 @@ def test_results_of_another_compiler() -> None:
     x = np.array([1.0, 100.0], np.float32)
     assert differs(x, x + np.float32(0.01)) == ""
     assert "1 of 2" in differs(x, x + np.array([1, 0], np.float32))
+    assert differs(x * 1j, x * 1j) == ""
+    assert "1 of 2" in differs(x * 1j, np.array([2j, 100j], np.complex64))
     assert differs(np.arange(3), np.arange(3)) == ""
     assert differs(np.arange(3), np.arange(3) + 1)
 
