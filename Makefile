@@ -22,7 +22,7 @@ TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
 
 SANITIZED := $(CURDIR)/build/sanitize/libhloom_runtime.so
-SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined -g1 -O1
+SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
 CHANGES ?= 10000
 
 .DEFAULT_GOAL := help
@@ -135,7 +135,7 @@ wheels: ## the sdist, and wheels for x86-64 and aarch64 that load from glibc 2.2
 
 sanitize: $(STAMP) ## damaged saved programs for a runtime with AddressSanitizer and UBSan (CHANGES=100000)
 	@echo "== compiling the runtime with -fsanitize=address,undefined"
-	@CXX="$${CXX:-c++} $(SANITIZE)" $(BIN)/python -c 'from pathlib import Path; \
+	@CXXFLAGS="$(SANITIZE) -O1 -g1" LDFLAGS="$(SANITIZE)" $(BIN)/python -c 'from pathlib import Path; \
 	  from hloom.runtime.build import build; build(Path("$(SANITIZED)"))'
 	@echo "== loading programs with $(CHANGES) changed bytes of each form"
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so):$$($${CXX:-c++} -print-file-name=libubsan.so)" \

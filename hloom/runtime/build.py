@@ -126,9 +126,10 @@ def compiler() -> list[str]:
 
 
 def _object(source: Path, work: Path, stamps: dict[str, int], force: bool) -> Path:
-    """The object file of one source, compiled if it, or what it includes, has changed."""
+    """The object file of one source, compiled if it, or what it includes, has changed; what
+    $CXXFLAGS says comes last, and wins."""
     command = [*compiler(), *COMPILE_FLAGS]
-    command += baseline(command)
+    command += [*baseline(command), *shlex.split(os.environ.get("CXXFLAGS", ""))]
     # The command is part of the name: other flags, another object.
     key = zlib.crc32("\0".join(command).encode())
     target = work / f"{source.stem}-{key:08x}.o"

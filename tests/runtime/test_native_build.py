@@ -60,6 +60,16 @@ def sources(tmp_path, monkeypatch):
     return Sources(tmp_path, monkeypatch)
 
 
+def test_flags_of_the_environment_come_last(sources, monkeypatch):
+    monkeypatch.setenv("CXXFLAGS", "-O0 -DNUMBER=7")
+    sources.write("number.h", "#ifndef NUMBER\n#define NUMBER 5\n#endif\n")
+    assert sources.build() == ["one.cc", "two.cc"]
+    assert sources.one() == 7
+    compiled = [line for line in sources.log.read_text().splitlines() if " -c " in line]
+    assert len(compiled) == 2
+    assert all(line.index("-O3") < line.index("-O0") for line in compiled)
+
+
 def test_only_what_changed_is_compiled(sources):
     sources.clock = 2 * 10**18
     for name in ("number.h", "one.cc", "two.cc"):

@@ -48,7 +48,11 @@ std::unique_ptr<MemorySpace> new_memory(PJRT_Device* device, int kind) {
   std::string upper = kKinds[kind];
   for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
   made->text = "CPU_" + upper + "_" + std::to_string(made->id);
-  made->debug_text = "HloomMemory(id=" + std::to_string(made->id) + ", kind=" + kKinds[kind] + ")";
+  // As the built-in backend's are shown.
+  static const char* const kShown[] = {"CpuDeviceMemory", "PinnedHostMemory", "UnpinnedHostMemorySpace"};
+  static_assert(sizeof(kShown) / sizeof(*kShown) == kMemoryKinds);
+  made->debug_text = std::string(kShown[kind]) + "(id=" + std::to_string(made->id) +
+                     ", process_index=0, client=cpu)";
   return made;
 }
 
