@@ -79,9 +79,10 @@ NEVER = frozenset(
 
 def _has_one_float(i: Instruction) -> bool:
     """Whether there is one float type in an instruction at most: the usual case, told quickly."""
+    if i.shape.is_array and not i.called and all(x.shape is i.shape for x in i.operands):
+        return True
     found: DType | None = None
-    shapes = [x.shape for x in i.operands]
-    shapes.append(i.shape)
+    shapes = [i.shape, *(x.shape for x in i.operands)]
     for c in i.called:
         shapes += [p.shape for p in c.parameters]
         shapes.append(c.root.shape)
