@@ -21,7 +21,7 @@ from hloom.codegen.blocked_fold import (
 )
 from hloom.codegen.elements_fold import apply, folds_own_types
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
-from hloom.codegen.work import step_ns
+from hloom.codegen.work import element_work, step_ns
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
@@ -75,7 +75,8 @@ def cumulative_kernel(body: Body, vector_bytes: int) -> Emitted:
         writer.along(outer)
     else:
         writer.across(outer, inner, tiles)
-    return frame.finish(step_ns(sizes[d] * lanes if not along else sizes[d], 2.0))
+    own = 0.0 if writer.kinds else sum(map(element_work, i.called[0].instructions))
+    return frame.finish(step_ns(sizes[d] * lanes if not along else sizes[d], 2.0 + own))
 
 
 class _Cumulative:

@@ -123,3 +123,27 @@ def test_sums_are_the_same_for_any_number_of_threads(case):
     module = hloom.parse(case.text)
     found = [np.asarray(hloom.compile(module, threads=n)(*given)) for n in (1, 2, 4)]
     assert all(np.array_equal(x, found[0]) for x in found)
+
+
+def test_cumulative_folds_of_another_operation():
+    n = 20_003
+    text = f"""HloModule m
+lse {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  m = f32[] maximum(a, b)
+  d = f32[] subtract(a, b)
+  e = f32[] abs(d)
+  n = f32[] negate(e)
+  x = f32[] exponential(n)
+  l = f32[] log-plus-one(x)
+  ROOT s = f32[] add(m, l)
+}}
+ENTRY e {{
+  x = f32[{n}] parameter(0)
+  low = f32[] constant(-inf)
+  ROOT r = f32[{n}] reduce-window(x, low), window={{size={n} pad={n - 1}_0}}, to_apply=lse
+}}"""
+    x = np.zeros(n, np.float32)
+    error = np.asarray(hloom.compile(hloom.parse(text))(x)) - np.log(np.arange(1, n + 1))
+    assert np.max(np.abs(error)) < 1e-5  # one by one it is off by 1e-4

@@ -32,6 +32,7 @@ from hloom.passes.expand.map_inliner import MapInliner
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
 from hloom.passes.expand.ragged_dot_expander import RaggedDotExpander
+from hloom.passes.expand.reduce_window_rewriter import ReduceWindowRewriter
 from hloom.passes.expand.rng_bit_generator_expander import RngBitGeneratorExpander
 from hloom.passes.expand.rng_expander import RngExpander
 from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
@@ -71,6 +72,7 @@ EXPANSION: tuple[Pass, ...] = (
     CustomCallExpander(),
     MapInliner(),
     ScanExpander(),  # leaves calls in its loops
+    ReduceWindowRewriter(),
     RaggedDotExpander(),  # leaves dots, converts and loops
     ScaledDotExpander(),
     DotAlgorithmRewriter(),  # leaves converts, so before dots are simplified or folded
