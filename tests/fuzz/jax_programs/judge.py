@@ -25,6 +25,8 @@ SLOWER = 10
 LEAST_SLOW_S = 3e-3
 TOLERANCE = {"bfloat16": 6e-2, "float16": 8e-3, "float32": 2e-4, "complex64": 2e-4}
 """Of a value and of the mean size of values; 1e-9 for the other types of floats."""
+SMALL_BITS = 0.05
+"""Of the last bit of 1, by which 16-bit floats may differ: what cancels is left with less."""
 QUICKLY = {"xla_backend_optimization_level": 0}
 MOST_UNOPTIMISED = 1 << 16
 """Options of the built-in compiler where nobody looks at the clock, up to so many elements."""
@@ -181,8 +183,9 @@ def off(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     a, b = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(b)
     scale = np.abs(b[finite]).mean() if finite.any() else 0.0
+    floor = SMALL_BITS * float(jnp.finfo(want.dtype).eps) if want.dtype.itemsize < 4 else 0.0
     with np.errstate(all="ignore"):
-        near = np.abs(a - b) <= tolerance * (np.abs(b) + scale)
+        near = np.abs(a - b) <= tolerance * (np.abs(b) + scale) + floor
     return ~(near | (a == b) | (np.isnan(a) & np.isnan(b)))
 
 

@@ -89,7 +89,8 @@ def attention(d: Sketch, x: Any) -> Any:
             scores = jnp.where(jnp.tril(jnp.ones((t, s), bool)), scores, -jnp.inf)
         if mask is not None:
             scores = jnp.where(env[mask], scores, jnp.asarray(-1e4, scores.dtype))
-        weights = jax.nn.softmax(scores.astype(jnp.float32), -1).astype(scores.dtype)
+        wide = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
+        weights = jax.nn.softmax(wide, -1).astype(scores.dtype)
         return jnp.einsum("bhts,bshd->bthd", weights, jnp.repeat(env[v], h // kv, axis=2))
 
     return f
