@@ -225,10 +225,10 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """The table of the documentation: every losing row, and of each case the longest."""
+    """The table of the documentation: every losing row, and of each case the longest and worst."""
     chosen = [r for r in rows if r.get("ratio", 0.0) > 1.1]
     named: set[str] = {family(r["case"]) for r in chosen}
-    for r in sorted(rows, key=lambda r: -r["length"]):
+    for r in sorted(rows, key=lambda r: (-r["length"], -r["hloom"])):
         if family(r["case"]) not in named:
             named.add(family(r["case"]))
             chosen.append(r)
