@@ -7,6 +7,7 @@
   say) are not kept: those parts become values of our own.
 """
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from hloom.ir import schema
@@ -17,6 +18,11 @@ from hloom.ir.proto.note import FIELD
 if TYPE_CHECKING:
     from hloom.ir.instruction import Instruction
     from hloom.ir.module import Module
+
+
+class NewerFieldsWarning(UserWarning):
+    """A message holds fields of instructions that this version does not know."""
+
 
 PROTO = "proto"
 """Key in `module.carried` of a serialized `HloModuleProto` with only the fields below."""
@@ -85,10 +91,24 @@ def give_back_module(module: "Module", message: Any) -> None:
         message.MergeFromString(data)
 
 
-def keep_unknown_of_instruction(message: Any, into: "Instruction") -> None:
-    """Keep the unknown fields of one instruction."""
+def keep_unknown_of_instruction(message: Any, into: "Instruction") -> bool:
+    """Keep the unknown fields of one instruction; whether there are any."""
     if data := unknown_bytes(message):
         into.extra = {**(into.extra or {}), UNKNOWN: data}
+        return True
+    return False
+
+
+def warn_of_newer(module: "Module", newer: list["Instruction"]) -> None:
+    """Say once that these instructions hold fields that may change what they mean."""
+    first = newer[0]
+    more = f" and {len(newer) - 1} more" if len(newer) > 1 else ""
+    warnings.warn(
+        f"module {module.name}: %{first.name} ({first.opcode}){more} has fields of a newer XLA; they "
+        "are kept, but what they mean is not known here, and results may be others",
+        NewerFieldsWarning,
+        stacklevel=2,
+    )
 
 
 def keep_unknown(message: Any, module: "Module", name: str) -> None:

@@ -50,6 +50,7 @@ class ModuleReader:
         self.annotations = AnnotationReader(self.context, message.payloads)
         self.note = read_note(message)
         self.carries_unknown = carried.has_unknown(message)
+        self.newer: list[Instruction] = []
         self.plans: dict[str, Plan] = {}
         self.computations: dict[int, Computation] = {}
         self.instructions: dict[int, dict[int, Instruction]] = {}
@@ -75,6 +76,8 @@ class ModuleReader:
         self.read_schedule()
         read_module_fields(message, module, self.context, self.annotations)
         apply_note(self.note, module)
+        if self.newer:
+            carried.warn_of_newer(module, self.newer)
         return module
 
     # -- computations
@@ -167,7 +170,8 @@ class ModuleReader:
             self.taken.add(id)
         self.annotations.read(m, made)
         if self.carries_unknown:
-            carried.keep_unknown_of_instruction(m, made)
+            if carried.keep_unknown_of_instruction(m, made):
+                self.newer.append(made)
 
     def dangling(self, id: int) -> ProtoError:
         """What to say of an operand id that names nothing read so far."""
