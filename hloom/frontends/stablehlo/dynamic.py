@@ -118,7 +118,9 @@ def real_dynamic_slice(scope: Scope, op: Any) -> Instruction:
     result = static(scope, op)
     steps = constant_ints(scope, strides)
     if is_constant(starts) and is_constant(limits):
-        ranges = zip(constant_ints(scope, starts), constant_ints(scope, limits), steps, strict=True)
+        first, last = constant_ints(scope, starts), constant_ints(scope, limits)
+        ranges = list(zip(first, last, steps, strict=True))
+        _check_slice(scope, scope.shape(x).dims, ranges, result)
         return scope.emit("slice", (scope.value(x),), result, slice=Slices.of(*ranges))
     if any(step != 1 for step in steps):
         raise scope.error("a slice with steps must start at a constant", rule="dynamic")
@@ -126,6 +128,21 @@ def real_dynamic_slice(scope: Scope, op: Any) -> Instruction:
     return scope.emit(
         "dynamic-slice", (scope.value(x), *begin), result, dynamic_slice_sizes=result.dims
     )
+
+
+def _check_slice(
+    scope: Scope, dims: tuple[int, ...], ranges: list[tuple[int, int, int]], result: Shape
+) -> None:
+    """Constants that say a slice go with the operand and the result, which MLIR does not ask."""
+    for k, (start, limit, step) in enumerate(ranges):
+        if not 0 <= start <= limit <= dims[k] or step < 1:
+            raise scope.error(
+                f"the slice [{start}:{limit}:{step}] leaves dimension {k} of size {dims[k]}",
+                rule="shape",
+            )
+    sizes = tuple(-(-(limit - start) // step) for start, limit, step in ranges)
+    if sizes != result.dims:
+        raise scope.error(f"the slice has the sizes {sizes}, not {result.bare}", rule="shape")
 
 
 def dynamic_reduce_window(scope: Scope, op: Any) -> Instruction | list[Instruction]:

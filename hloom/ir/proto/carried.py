@@ -104,8 +104,8 @@ def warn_of_newer(module: "Module", newer: list["Instruction"]) -> None:
     first = newer[0]
     more = f" and {len(newer) - 1} more" if len(newer) > 1 else ""
     warnings.warn(
-        f"module {module.name}: %{first.name} ({first.opcode}){more} has fields of a newer XLA; they "
-        "are kept, but what they mean is not known here, and results may be others",
+        f"module {module.name}: %{first.name} ({first.opcode}){more} has fields of a newer XLA; "
+        "they are kept, but what they mean is not known here, and results may be others",
         NewerFieldsWarning,
         stacklevel=2,
     )

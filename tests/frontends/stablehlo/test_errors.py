@@ -62,6 +62,28 @@ WRONG = {
         3,
         "from outside",
     ),
+    "slice beyond the end": (
+        MAIN.format(
+            "%a = stablehlo.constant dense<-1> : tensor<1xi32>\n"
+            "  %b = stablehlo.constant dense<1> : tensor<1xi32>\n"
+            "  %0 = stablehlo.real_dynamic_slice %x, %a, %b, %b : (tensor<2xf32>, tensor<1xi32>, "
+            "tensor<1xi32>, tensor<1xi32>) -> tensor<2xf32>"
+        ),
+        "shape",
+        4,
+        "leaves dimension 0",
+    ),
+    "slice of another size": (
+        MAIN.format(
+            "%a = stablehlo.constant dense<0> : tensor<1xi32>\n"
+            "  %b = stablehlo.constant dense<1> : tensor<1xi32>\n"
+            "  %0 = stablehlo.real_dynamic_slice %x, %a, %b, %b : (tensor<2xf32>, tensor<1xi32>, "
+            "tensor<1xi32>, tensor<1xi32>) -> tensor<2xf32>"
+        ),
+        "shape",
+        4,
+        "not f32[2]",
+    ),
     "blocks": (
         "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n  cf.br ^a\n^a:\n"
         "  return %x : tensor<f32>\n}",

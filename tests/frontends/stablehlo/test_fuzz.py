@@ -11,11 +11,13 @@ pytest.importorskip("jaxlib", reason="StableHLO is read with jaxlib")
 
 import hloom
 from hloom.frontends.stablehlo.read import module_of_text
+from tests.fuzz.stablehlo.families import FAMILIES, drawn
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.mlir"))
 TEXTS = [
     text for path in CASES for text in re.split(r"^// case .+\n", path.read_text(), flags=re.M)[1:]
 ]
+TEXTS += [drawn(name, 0).text for name in FAMILIES]
 WORDS = re.findall(r'[\w.%@#<>\[\]"{}():,=-]+', " ".join(TEXTS))
 ODD = "0 -1 1 2 3 99999999999 true i4 f64 ui8 ? *".split()
 COUNT = 20_000 if "HLOOM_PEER_ALL" in os.environ else 400
