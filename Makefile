@@ -15,8 +15,8 @@ HLOOM := $(BIN)/python -m hloom.tools.main
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 NATIVE := hloom/runtime/native
-# Rooms whose tests are mostly about compiled code; the rest is slow under guard and tells no more.
-GUARDED_TESTS := $(addprefix tests/,codegen fuzz plugin program runtime targets) \
+# Rooms whose tests run compiled code; of the rest, passes and peer are slow under guard and tell no more.
+GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
   $(wildcard tests/test_*.py)
 TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
