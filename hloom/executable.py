@@ -115,7 +115,7 @@ class Executable:
         from hloom.runtime.debug import DebugExecutor
 
         leaves = arguments if self._is_flat else self._leaves(arguments)
-        debug = DebugExecutor(self._executor)
+        debug = DebugExecutor(self._executor, self.target.device)
         for _ in range(repeats):
             debug.run(self._kept(leaves, False)[0])
         return list(debug.steps.values())

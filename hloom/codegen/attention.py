@@ -29,6 +29,7 @@ from hloom.codegen.gemm_pack import Packer, Part
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product, dot_product
 from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.device.device import Device
 from hloom.kernel.kernel import STACK_LIMIT, Value
 from hloom.types.dtype import dtype
 
@@ -37,7 +38,7 @@ F32 = dtype("f32")
 BLOCK_KEYS = 256
 # Rows of a step: few enough for all threads to have steps, enough to pay for the packing.
 MOST_ROWS, LEAST_ROWS = 192, 48
-WANTED_STEPS = 8
+STEPS_PER_UNIT = 4
 # All scratch of a step, with room for rounding up each of its parts.
 SCRATCH_BYTES = STACK_LIMIT - 4096
 
@@ -56,13 +57,13 @@ class AttentionPlan:
     chunks: int
 
     @staticmethod
-    def of(form: AttentionForm, vector_bytes: int) -> AttentionPlan:
+    def of(form: AttentionForm, device: Device) -> AttentionPlan:
         """The plan for a machine with such vectors."""
-        lanes = vector_bytes // 4
-        height, vectors = (6, 4) if vector_bytes != 32 else (6, 2)
+        lanes = device.compute.vector_bytes // 4
+        height, vectors = (6, 4) if device.compute.vector_bytes != 32 else (6, 2)
         height = min(height, form.rows)
         tiles = -(-form.rows // height)
-        wanted = -(-WANTED_STEPS // form.batch)
+        wanted = -(-STEPS_PER_UNIT * device.compute.units // form.batch)
         per_step = min(max(-(-form.rows // wanted), LEAST_ROWS), MOST_ROWS)
         row_tiles = min(tiles, -(-per_step // height))
         panels = max(1, min(BLOCK_KEYS, form.keys) // (vectors * lanes))
@@ -111,10 +112,10 @@ def body_attention(body: Body) -> AttentionForm | None:
     return form
 
 
-def attention_kernel(body: Body, form: AttentionForm, vector_bytes: int) -> Emitted:
+def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted:
     """The kernel of a body that is an attention."""
-    plan = AttentionPlan.of(form, vector_bytes)
-    frame = Frame(body, (form.batch, plan.chunks), vector_bytes)
+    plan = AttentionPlan.of(form, device)
+    frame = Frame(body, (form.batch, plan.chunks), device)
     writer = AttentionWriter(frame, form, plan)
     writer.write()
     depth, columns = writer.scores.depth, writer.values.columns

@@ -9,6 +9,7 @@ from math import prod
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.tile import Body, compute_bytes
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
 # Fewer rows are summed as well element by element.
@@ -31,7 +32,7 @@ class ColumnForm:
         return self.sizes[self.folded[-1] + 1 :]
 
 
-def column_form(body: Body, vector_bytes: int) -> ColumnForm | None:
+def column_form(body: Body, device: Device) -> ColumnForm | None:
     """The body as a reduction of columns; None if it is something else."""
     reduces = [x for x in body.instructions if x.opcode == "reduce"]
     if not reduces:
@@ -52,7 +53,7 @@ def column_form(body: Body, vector_bytes: int) -> ColumnForm | None:
     form = ColumnForm(reduces, sizes, folded)
     columns = prod(form.inner)
     width = max(compute_bytes(y.shape.dtype) for x in reduces for y in reduce_inputs(x))
-    if columns * width < vector_bytes // 2:
+    if columns * width < device.compute.vector_bytes // 2:
         return None
     kept = prod(sizes) // prod(sizes[d] for d in folded)
     known: set[Instruction] = set()

@@ -25,7 +25,7 @@ from hloom.codegen.elements import Elements
 from hloom.codegen.elements_data import reshaped
 from hloom.codegen.elements_fold import apply
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
-from hloom.codegen.work import step_ns
+from hloom.device.device import Device
 from hloom.kernel.kernel import Value
 
 # Columns of one step, in bytes of one accumulator, where they are kept in memory.
@@ -39,14 +39,14 @@ MANY_ROWS, SOME_ROWS = 8, 4
 CHEAP, MODERATE = 3.0, 12.0
 
 
-def column_kernel(body: Body, form: ColumnForm, vector_bytes: int) -> Emitted:
+def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     """A kernel that streams over rows and accumulates columns."""
     inner, folded, sizes = form.inner, form.folded, form.sizes
     kept = [d for d in range(folded[-1]) if d not in folded]
     outer = tuple([sizes[d] for d in kept])
     columns, rows = prod(inner), prod(sizes[d] for d in folded)
     width = max(compute_bytes(y.shape.dtype) for x in form.reduces for y in reduce_inputs(x))
-    lanes = min(max(vector_bytes // width, 1), columns)
+    lanes = min(max(device.compute.vector_bytes // width, 1), columns)
     accumulators = sum(len(reduce_inputs(x)) for x in form.reduces)
     block = min(max(BLOCK_BYTES // width // accumulators, lanes) // lanes * lanes, columns)
     if -(-columns // lanes) * accumulators <= REGISTERS:
@@ -55,14 +55,14 @@ def column_kernel(body: Body, form: ColumnForm, vector_bytes: int) -> Emitted:
         # Two halves, so that both threads have one.
         block = -(-columns // 2 // lanes) * lanes
     blocks = -(-columns // block)
-    frame = Frame(body, (prod(outer), blocks), vector_bytes)
+    frame = Frame(body, (prod(outer), blocks), device)
     writer = _Columns(frame, form, kept, lanes, block)
     e, b = frame.elements, frame.builder
     row = e.indices.scalar(b.grid_indices[0], 0, max(prod(outer) - 1, 0))
     writer.outer = e.indices.digits(row, outer)
     writer.write(b.grid_indices[1], blocks, columns)
     per_element = sum(1.0 for _ in body.instructions)
-    return frame.finish(step_ns(rows * block, per_element))
+    return frame.finish(device.costs.steps_ns(rows * block, per_element))
 
 
 class _Columns:

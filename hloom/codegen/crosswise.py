@@ -14,7 +14,8 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, Source
 from hloom.codegen.tile import Body, Emitted, Frame
-from hloom.codegen.work import body_work, step_ns
+from hloom.codegen.work import body_work
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
@@ -49,8 +50,8 @@ class CrossForm:
 class _Probe(Elements):
     """Notes at which offsets the leaves are read, and writes nothing that is used."""
 
-    def __init__(self, builder: KernelBuilder, vector_bytes: int) -> None:
-        super().__init__(builder, vector_bytes)
+    def __init__(self, builder: KernelBuilder, device: Device) -> None:
+        super().__init__(builder, device)
         self.offsets: list[tuple[Value, Affine]] = []
 
     def load(self, source: Source, index: Index, mask: Value | None = None) -> Value:
@@ -58,7 +59,7 @@ class _Probe(Elements):
         return super().load(source, index, mask)
 
 
-def cross_form(body: Body, vector_bytes: int) -> CrossForm | None:
+def cross_form(body: Body, device: Device) -> CrossForm | None:
     """How to walk a body with a transpose in it; None if plain rows do."""
     if not any(x.opcode == "transpose" for x in body.instructions):
         return None
@@ -76,8 +77,8 @@ def cross_form(body: Body, vector_bytes: int) -> CrossForm | None:
     if not solid or dims[solid[-1]] < SHORTEST or 0 in dims:
         return None
     across = solid[-1]
-    frame = Frame(body, dims, vector_bytes)
-    probe = _Probe(frame.builder, vector_bytes)
+    frame = Frame(body, dims, device)
+    probe = _Probe(frame.builder, device)
     probe.sources = frame.elements.sources
     index = [probe.indices.scalar(x, 0, n - 1) for x, n in zip(frame.builder.grid_indices, dims)]
     for root, _ in body.roots:
@@ -94,7 +95,7 @@ def cross_form(body: Body, vector_bytes: int) -> CrossForm | None:
     return None
 
 
-def cross_kernel(body: Body, form: CrossForm, vector_bytes: int) -> Emitted:
+def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
     """A kernel that walks blocks of tiles."""
     dims, down, across = form.dims, form.down, form.across
     width = max([r.shape.dtype.size_bytes for r, _ in body.roots])
@@ -102,7 +103,7 @@ def cross_kernel(body: Body, form: CrossForm, vector_bytes: int) -> Emitted:
     rest = [d for d in range(len(dims)) if d not in (down, across)]
     outer = tuple([dims[d] for d in rest])
     blocks = (-(-dims[down] // side), -(-dims[across] // side))
-    frame = Frame(body, (prod(outer), *blocks), vector_bytes)
+    frame = Frame(body, (prod(outer), *blocks), device)
     e, b = frame.elements, frame.builder
     grid = b.grid_indices
     index = [ZERO] * len(dims)
@@ -116,7 +117,9 @@ def cross_kernel(body: Body, form: CrossForm, vector_bytes: int) -> Emitted:
 
     _span(e, grid[1], side, dims[down], rows)
     work = body_work(body.instructions, [r for r, _ in body.roots])
-    return frame.finish(step_ns(min(side, dims[down]) * min(side, dims[across]), work + 4.0))
+    return frame.finish(
+        device.costs.steps_ns(min(side, dims[down]) * min(side, dims[across]), work + 4.0)
+    )
 
 
 def _span(

@@ -21,7 +21,8 @@ from hloom.codegen.blocked_fold import (
 )
 from hloom.codegen.elements_fold import apply, folds_own_types
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
-from hloom.codegen.work import element_work, step_ns
+from hloom.codegen.work import element_work
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
@@ -52,7 +53,7 @@ def cumulative_dimension(i: Instruction) -> tuple[int, bool] | None:
     return None
 
 
-def cumulative_kernel(body: Body, vector_bytes: int) -> Emitted:
+def cumulative_kernel(body: Body, device: Device) -> Emitted:
     """The kernel of a reduce-window that `cumulative_dimension` knows."""
     i = body.roots[0][0]
     found = cumulative_dimension(i)
@@ -62,12 +63,12 @@ def cumulative_kernel(body: Body, vector_bytes: int) -> Emitted:
     inner = prod(sizes[d + 1 :])
     count = len(i.operands) // 2
     width = max([compute_bytes(x.shape.dtype) for x in i.operands[:count]])
-    lanes = vector_bytes // width
+    lanes = device.compute.vector_bytes // width
     along = inner == 1 and fold_kind(i.called[0]) is not None and count == 1
     if not along:
         lanes = min(lanes * ACROSS_VECTORS, inner)
     tiles = 1 if along else -(-inner // lanes)
-    frame = Frame(body, (prod(sizes[:d]), tiles), vector_bytes)
+    frame = Frame(body, (prod(sizes[:d]), tiles), device)
     writer = _Cumulative(frame, i, lanes)
     row = frame.elements.indices.scalar(frame.builder.grid_indices[0], 0, prod(sizes[:d]) - 1)
     outer = frame.elements.indices.digits(row, sizes[:d])
@@ -76,7 +77,8 @@ def cumulative_kernel(body: Body, vector_bytes: int) -> Emitted:
     else:
         writer.across(outer, inner, tiles)
     own = 0.0 if writer.kinds else sum(map(element_work, i.called[0].instructions))
-    return frame.finish(step_ns(sizes[d] * lanes if not along else sizes[d], 2.0 + own))
+    elements = sizes[d] if along else sizes[d] * lanes
+    return frame.finish(device.costs.steps_ns(elements, 2.0 + own))
 
 
 class _Cumulative:

@@ -20,6 +20,7 @@ from hloom.codegen.gemm import Finish
 from hloom.codegen.gemm_pack import SQUARE, Runs
 from hloom.codegen.product import fastest
 from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
@@ -29,19 +30,19 @@ NEIGHBOURS = 4
 LINE_RUN = 64
 
 
-def depthwise_kernel(body: Body, i: Instruction, g: Geometry, vector_bytes: int) -> Emitted:
+def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) -> Emitted:
     """The kernel of a body whose hero is a depthwise convolution."""
     of = accumulator_type(i.shape.dtype)
-    lanes = min(max(vector_bytes // max(of.size_bytes, 1), 1), g.channels)
+    lanes = min(max(device.compute.vector_bytes // max(of.size_bytes, 1), 1), g.channels)
     writer = GradientWriter if is_gradient(i) else ForwardWriter
-    blocks = Blocks.of(g, lanes, max(of.size_bytes, 1), is_gradient(i))
+    blocks = Blocks.of(g, lanes, max(of.size_bytes, 1), is_gradient(i), device)
     grid = (1 if is_gradient(i) else g.images, blocks.row_blocks, blocks.channel_blocks)
     if is_gradient(i):
         grid = (g.parts, 1, blocks.channel_blocks)
-    frame = Frame(body, grid, vector_bytes)
+    frame = Frame(body, grid, device)
     writer(frame, i, g, blocks).write()
     results = g.parts * g.images * prod(g.out) * g.channels
-    return frame.finish(20.0 + results * prod(g.taps) * 0.03 / prod(grid))
+    return frame.finish(20.0 + results * prod(g.taps) * device.costs.operation_ns / prod(grid))
 
 
 class DepthwiseWriter(Finish, Runs):

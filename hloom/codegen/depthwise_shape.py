@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.analysis.shared_window import shared_parts
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
-# What a step packs should stay close.
-SCRATCH_BYTES = 160 * 1024
+# What a step packs should stay close: a share of the second-level cache.
+SCRATCH_SHARE = 5 / 32
 # What the rows of the input for one row of results may take: a window that is spread over many long
 # rows is no depthwise kernel.
 MOST_SCRATCH_BYTES = 512 * 1024
 # Of a vector of channels, on any machine.
 VECTOR_BYTES = 64
-# Steps wanted, so that threads can share the work.
-STEPS = 8
+# Steps wanted for each core.
+STEPS_PER_UNIT = 4
 # Weights or sums kept in registers.
 MOST_TAPS = 25
 LEAST_CHANNELS = 8
@@ -129,22 +130,24 @@ class Blocks:
         return self.lanes * self.vectors
 
     @staticmethod
-    def of(g: Geometry, lanes: int, element: int, gradient: bool) -> Blocks:
+    def of(g: Geometry, lanes: int, element: int, gradient: bool, device: Device) -> Blocks:
+        scratch_bytes = int(device.near_bytes * SCRATCH_SHARE)
+        steps = STEPS_PER_UNIT * device.compute.units
         groups = g.channels // lanes
         most = MOST_VECTORS
         divisors = [v for v in range(most, 0, -1) if g.channels % lanes == 0 and groups % v == 0]
         least_rows = g.rows(1 if gradient else min(4, g.out[0]))
         vectors = 1
         for v in divisors:
-            small = least_rows * g.columns * v * lanes * element <= SCRATCH_BYTES
-            if small and groups // v * (g.parts if gradient else g.images) >= STEPS // 2:
+            small = least_rows * g.columns * v * lanes * element <= scratch_bytes
+            if small and groups // v * (g.parts if gradient else g.images) >= steps // 2:
                 vectors = v
                 break
         channel_blocks = -(-g.channels // (vectors * lanes))
-        room = SCRATCH_BYTES // (g.columns * vectors * lanes * element)
+        room = scratch_bytes // (g.columns * vectors * lanes * element)
         rows = max(1, min(g.out[0], (room - g.rows(1)) // g.stride[0] + 1))
         if not gradient:
-            wanted = -(-STEPS // (channel_blocks * g.images))
+            wanted = -(-steps // (channel_blocks * g.images))
             rows = max(min(rows, -(-g.out[0] // wanted)), min(4, g.out[0], rows))
         row_blocks = -(-g.out[0] // rows)
         return Blocks(lanes, vectors, channel_blocks, -(-g.out[0] // row_blocks), row_blocks)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.codegen.affine import Affine, Indices, Symbol, linear
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import BINARY, S32, S64, UNARY, Value
@@ -64,9 +65,9 @@ class Elements:
     block less deep than `floor`.
     """
 
-    def __init__(self, builder: KernelBuilder, vector_bytes: int) -> None:
+    def __init__(self, builder: KernelBuilder, device: Device) -> None:
         self.builder = builder
-        self.vector_bytes = vector_bytes
+        self.device = device
         self.indices = Indices()
         self.sources: dict[Instruction, Source] = {}
         self.tile: tuple[int, ...] = ()

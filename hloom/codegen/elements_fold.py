@@ -251,7 +251,9 @@ class _Fold:
         e = self.e
         size = extents[-1]
         widths = [max(x.dtype.size_bytes, 1 if x.dtype.is_pred else 4) for x in initial]
-        lanes = e.vector_bytes // max(widths) * (ROW_VECTORS if len(initial) == 1 else 1)
+        lanes = (
+            e.device.compute.vector_bytes // max(widths) * (ROW_VECTORS if len(initial) == 1 else 1)
+        )
         while lanes > size:
             lanes //= 2
         if lanes < 2:

@@ -25,6 +25,7 @@ from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, Frame
 from hloom.codegen.work import body_work
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
@@ -32,12 +33,12 @@ from hloom.kernel.kernel import Value
 WHOLE_TILE_WORK = 4
 
 
-def product_kernel(body: Body, p: Product, vector_bytes: int) -> Emitted:
+def product_kernel(body: Body, p: Product, device: Device) -> Emitted:
     """The kernel of a body whose hero is a product."""
     from hloom.codegen.gemm_skinny import SkinnyWriter
 
-    plan = Plan.of(p, vector_bytes)
-    frame = Frame(body, (p.batch, plan.chunks, plan.blocks), vector_bytes)
+    plan = Plan.of(p, device)
+    frame = Frame(body, (p.batch, plan.chunks, plan.blocks), device)
     if p.batch * p.rows * p.columns:
         if plan.form == "packed":
             PackedWriter(frame, p, plan).write()
@@ -258,7 +259,7 @@ class PackedWriter(ProductFinish):
         upper = None if length.is_constant else e.scalar(length)
         # A product of complex numbers is added in two steps.
         chain = 2 if acc.dtype.is_complex else 1
-        run = FEW_RUN if plan.leaves_registers(acc.dtype, e.vector_bytes) else DEEP_RUN
+        run = FEW_RUN if plan.leaves_registers(acc.dtype, e.device) else DEEP_RUN
         [acc] = blocked_loop(e, depth, (acc,), body, restart, chain=chain, run=run, upper=upper)
         return acc
 

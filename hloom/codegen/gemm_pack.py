@@ -253,7 +253,7 @@ class Packer(Runs):
         p, plan, e = self.p, self.plan, self.e
         inner = len(p.depths) - 1
         # Squares of half the vectors are as fast and far less code.
-        lanes = min(max(e.vector_bytes // max(p.of.size_bytes, 4), 1), SQUARE)
+        lanes = min(max(e.device.compute.vector_bytes // max(p.of.size_bytes, 4), 1), SQUARE)
         across = min(lanes, p.columns, plan.width)
         split_inner = inner == len(part.prefix)
         low = part.low if split_inner else ZERO

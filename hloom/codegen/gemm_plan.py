@@ -2,7 +2,8 @@
 
 A step of the grid owns some panels of columns and some tiles of rows. The choice is by a small
 model: multiply-adds at the machine's rate, what packing costs each time it is repeated, and how
-evenly the steps go into two threads.
+evenly the steps go to the device's cores. Sizes in bytes are shares of a core's part of the
+second-level cache.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.product import Product
+from hloom.device.device import Device
 from hloom.kernel.kernel import STACK_LIMIT
 from hloom.types.dtype import DType
 
-# What a step packs of B at once should stay in half of a second-level cache.
-PANEL_BYTES = 576 * 1024
+# What a step packs of B at once should stay in about half of the cache.
+PANEL_SHARE = 9 / 16
 # What lies across K is read in short pieces again and again, for every tile of rows: the part of A
-# for a block of K should stay in the second-level cache too.
-ACROSS_BYTES = 384 * 1024
+# for a block of K should stay in the cache too.
+ACROSS_SHARE = 3 / 8
 # The scratch for partial sums of a step.
-PARTIAL_BYTES = 192 * 1024
+PARTIAL_SHARE = 3 / 16
 # The sums of a step of the direct form.
-SUMS_BYTES = 256 * 1024
+SUMS_SHARE = 1 / 4
 # All scratch of a step: what a kernel may take, with room for rounding up each of its parts.
 SCRATCH_BYTES = STACK_LIMIT - 4096
 # The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
@@ -39,8 +41,12 @@ FEW_DIRECT_ROWS = 8
 DIRECT_COLUMNS = 1024
 # Multiply-adds that are worth a step of their own.
 STEP_WORK = 200_000
+# Steps for each core, where there is work enough: what one core finishes late the others take.
+STEPS_PER_UNIT = 8
 # Machine cycles per element packed, in vectors: copied as it lies, turned, or picked up by im2col.
 COPIED, TURNED, GATHERED = 3.0, 8.0, 5.0
+# What a step of its own costs, in the same unit.
+STEP_CYCLES = 80.0
 # Fewer sums side by side wait for one another.
 LEAST_TILE = 8
 # How much slower tiles of so many vectors are than those of three, measured.
@@ -86,23 +92,23 @@ class Plan:
         partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
         return (packed + partial) * size
 
-    def leaves_registers(self, of: DType, vector_bytes: int) -> bool:
+    def leaves_registers(self, of: DType, device: Device) -> bool:
         """Whether a tile fills at most half of the registers that are for sums."""
         used = self.height * self.vectors * (2 if of.is_complex else 1)
-        return 2 * used <= sum_registers(vector_bytes)
+        return 2 * used <= sum_registers(device.compute.vector_bytes)
 
     @staticmethod
-    def of(p: Product, vector_bytes: int) -> Plan:
+    def of(p: Product, device: Device) -> Plan:
         """The plan for a product on a machine with such vectors."""
-        lanes = max(vector_bytes // max(p.of.size_bytes, 1), 1)
+        lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
         if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
             if p.rows <= (ALONG_LONG_K_ROWS if p.depths[-1] >= LONG_K else ALONG_K_ROWS):
-                return _along_k(p)
+                return _along_k(p, device)
         if p.row_groups == 1 and p.b_lanes == "n" and p.columns >= lanes:
             # More rows than a tile has pay only where B is far larger than the caches.
             if p.rows <= FEW_DIRECT_ROWS or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
-                return _direct(p, lanes)
-        return _packed(p, lanes, sum_registers(vector_bytes))
+                return _direct(p, lanes, device)
+        return _packed(p, lanes, device)
 
 
 def sum_registers(vector_bytes: int) -> int:
@@ -110,34 +116,42 @@ def sum_registers(vector_bytes: int) -> int:
     return 24 if vector_bytes != 32 else 12
 
 
-def _along_k(p: Product) -> Plan:
+def _along_k(p: Product, device: Device) -> Plan:
     height = -(-p.rows // -(-p.rows // 6))
     columns = max(1, min(4, 24 // height, p.columns))
     tiles = -(-p.columns // columns)
-    wanted = _steps(p)
+    wanted = _steps(p, device)
     panels = -(-tiles // max(1, min(tiles, -(-wanted // p.batch))))
     return Plan("along-k", height, columns, 1, panels, -(-tiles // panels))
 
 
-def _direct(p: Product, lanes: int) -> Plan:
+def _direct(p: Product, lanes: int, device: Device) -> Plan:
     height = -(-p.rows // -(-p.rows // 8))
     most = max(1, 16 // height)
     vectors = max(1, min(most, 4, p.columns // lanes))
     tiles = -(-p.columns // (vectors * lanes))
     least = -(-DIRECT_COLUMNS // (vectors * lanes))
-    wanted = -(-_steps(p) // p.batch)
+    wanted = -(-_steps(p, device) // p.batch)
     panels = min(tiles, max(-(-tiles // wanted), least if tiles >= 4 * least else 1))
     sums = -(-p.rows // height) * height * vectors * lanes * max(p.of.size_bytes, 1)
-    panels = min(panels, max(1, SUMS_BYTES // sums))
+    panels = min(panels, max(1, share_bytes(device, SUMS_SHARE) // sums))
     return Plan("direct", height, lanes, vectors, panels, -(-tiles // panels))
 
 
-def _steps(p: Product) -> int:
-    """How many steps are wanted: enough for the threads, none too small to be handed out."""
-    return max(1, min(16, p.flops // (2 * STEP_WORK)))
+def _steps(p: Product, device: Device) -> int:
+    """How many steps are wanted: enough for the cores, none too small to be handed out."""
+    return max(1, min(STEPS_PER_UNIT * device.compute.units, p.flops // (2 * STEP_WORK)))
 
 
-def _packed(p: Product, lanes: int, registers: int) -> Plan:
+def share_bytes(device: Device, share: float) -> int:
+    """A share of the cache that scratch stays in: a core's part of the second level, at most as
+    much as a kernel may have on its stack."""
+    return int(min(device.near_bytes, STACK_LIMIT) * share)
+
+
+def _packed(p: Product, lanes: int, device: Device) -> Plan:
+    registers = sum_registers(device.compute.vector_bytes)
+    panel_bytes = share_bytes(device, PANEL_SHARE)
     if p.of.is_complex:
         registers //= 2
     height, vectors = _tile(p, lanes, registers)
@@ -145,28 +159,29 @@ def _packed(p: Product, lanes: int, registers: int) -> Plan:
     tiles = -(-p.columns // width)
     rows = -(-p.rows // height)
     element = max(p.of.size_bytes, 1)
-    most = max(1, PANEL_BYTES // (min(p.depth, LEAST_DEPTH) * width * element))
-    wanted = _steps(p)
-    if p.depth * width * element <= PANEL_BYTES:
-        most = PANEL_BYTES // (p.depth * width * element)
+    most = max(1, panel_bytes // (min(p.depth, LEAST_DEPTH) * width * element))
+    wanted = _steps(p, device)
+    if p.depth * width * element <= panel_bytes:
+        most = panel_bytes // (p.depth * width * element)
     best, least = (1, 1), None
     for panels in range(1, min(tiles, most) + 1):
         blocks = -(-tiles // panels)
         if panels > 1 and -(-tiles // blocks) != panels:
             continue
         for chunks in _chunk_counts(p.row_groups * rows, -(-wanted // (blocks * p.batch))):
-            cost = _cost(p, height, vectors, panels, blocks, chunks, p.row_groups * rows)
-            if blocks * chunks * p.batch < min(wanted, 4):
+            cost = _cost(p, height, vectors, panels, blocks, chunks, device)
+            if blocks * chunks * p.batch < min(wanted, 2 * device.compute.units):
                 cost *= 1.5
             if least is None or cost < least:
                 best, least = (panels, chunks), cost
     panels, chunks = best
     per_chunk = -(-p.row_groups * rows // chunks)
-    deepest = max(PANEL_BYTES // (panels * width * element), 16)
+    deepest = max(panel_bytes // (panels * width * element), 16)
     if p.a_lanes == "m" and len(p.depths) == 1:
-        deepest = min(deepest, max(ACROSS_BYTES // (per_chunk * height * element), LEAST_DEPTH))
+        across_bytes = share_bytes(device, ACROSS_SHARE)
+        deepest = min(deepest, max(across_bytes // (per_chunk * height * element), LEAST_DEPTH))
     while True:
-        plan = _with_depth(p, height, lanes, vectors, panels, per_chunk, deepest)
+        plan = _with_depth(p, height, lanes, vectors, panels, per_chunk, deepest, device)
         if plan.scratch_bytes(p) <= SCRATCH_BYTES:
             return plan
         # What is packed of A counts too, and where K is cut a part may be a little deeper.
@@ -174,13 +189,21 @@ def _packed(p: Product, lanes: int, registers: int) -> Plan:
 
 
 def _with_depth(
-    p: Product, height: int, lanes: int, vectors: int, panels: int, per_chunk: int, deepest: int
+    p: Product,
+    height: int,
+    lanes: int,
+    vectors: int,
+    panels: int,
+    per_chunk: int,
+    deepest: int,
+    device: Device,
 ) -> Plan:
     """A plan of such tiles, with at most about so many elements of K packed at a time."""
     width, total = vectors * lanes, p.row_groups * -(-p.rows // height)
     split, piece, parts = _cut(p, deepest, lanes)
     if parts > 1:
-        room = max(1, PARTIAL_BYTES // (panels * width * height * max(p.of.size_bytes, 1)))
+        partial_bytes = share_bytes(device, PARTIAL_SHARE)
+        room = max(1, partial_bytes // (panels * width * height * max(p.of.size_bytes, 1)))
         per_chunk = -(-total // -(-total // min(per_chunk, room)))
     chunks = -(-total // per_chunk)
     blocks = -(-p.columns // width // panels)
@@ -194,13 +217,14 @@ def _chunk_counts(tiles: int, wanted: int) -> list[int]:
 
 
 def _cost(
-    p: Product, height: int, vectors: int, panels: int, blocks: int, chunks: int, tiles: int
+    p: Product, height: int, vectors: int, panels: int, blocks: int, chunks: int, device: Device
 ) -> float:
-    """A guess of the cycles of two threads for each unit of depth of one batch element."""
+    """A guess of the cycles of all cores for each unit of depth of one batch element."""
+    units, tiles = device.compute.units, p.row_groups * -(-p.rows // height)
     rows = -(-tiles // chunks) * height
     work = rows * panels * vectors
     pack_b = panels * vectors * (COPIED if p.b_lanes == "n" else TURNED)
-    piece = PANEL_BYTES // (panels * vectors * 64)
+    piece = share_bytes(device, PANEL_SHARE) // (panels * vectors * 64)
     if piece < p.depth:
         # Partial sums go to memory and back.
         work *= 1.02 + 8.0 / piece
@@ -213,9 +237,9 @@ def _cost(
     step = work + pack_a + pack_b
     steps = blocks * chunks * p.batch
     # The last block and the last chunk may be smaller, which helps nobody who waits.
-    full = step * -(-steps // 2) / p.batch
-    even = step * steps / 2 / p.batch
-    return 0.5 * (full + even) + 40.0 * steps / p.batch
+    full = step * -(-steps // units) / p.batch
+    even = step * steps / units / p.batch
+    return 0.5 * (full + even) + STEP_CYCLES * steps / units / p.batch
 
 
 def _tile(p: Product, lanes: int, registers: int) -> tuple[int, int]:

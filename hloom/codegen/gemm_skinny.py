@@ -223,7 +223,7 @@ class SkinnyWriter(ProductFinish):
         """For each row of a tile the sums of its columns."""
         e, p, b = self.e, self.p, self.b
         inner = p.depths[-1]
-        lanes = min(max(e.vector_bytes // max(p.of.size_bytes, 1), 1), inner)
+        lanes = min(max(e.device.compute.vector_bytes // max(p.of.size_bytes, 1), 1), inner)
         outer = prod(p.depths[:-1])
         sums = [b.constant(p.of, 0, (width, lanes)) for _ in range(self.plan.height)]
 

@@ -24,7 +24,8 @@ from hloom.codegen.tile import (
     is_update,
 )
 from hloom.codegen.walk import Loops, domain, is_flat
-from hloom.codegen.work import body_work, step_ns
+from hloom.codegen.work import body_work
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 
@@ -48,13 +49,13 @@ class Nest:
     rows: list[int]
 
 
-def one_nest(body: Body, vector_bytes: int, work: float) -> Nest | None:
+def one_nest(body: Body, device: Device, work: float) -> Nest | None:
     """The nest that computes all roots at once; None if they must follow one another."""
     counts = [prod(domain(*r)[0]) for r in body.roots]
     largest = max(range(len(counts)), key=lambda k: counts[k])
     sizes, order = domain(*body.roots[largest])
     flat = is_flat(body) and not any(is_update(r) for r, _ in body.roots)
-    loops = Loops.of(body, (prod(sizes),) if flat else sizes, vector_bytes, work)
+    loops = Loops.of(body, (prod(sizes),) if flat else sizes, device, work)
     rows = prod(loops.outer)
     if not all(n in (counts[largest], rows) for n in counts):
         return None
@@ -65,33 +66,33 @@ def one_nest(body: Body, vector_bytes: int, work: float) -> Nest | None:
     return Nest(loops, largest, order, flat, elements, others)
 
 
-def loop_kernel(body: Body, vector_bytes: int) -> Emitted:
+def loop_kernel(body: Body, device: Device) -> Emitted:
     """A kernel that computes the roots element by element."""
     work = body_work(body.instructions, [r for r, _ in body.roots])
-    nest = one_nest(body, vector_bytes, work)
+    nest = one_nest(body, device, work)
     if nest is None:
-        return sequence_kernel(body, vector_bytes)
-    frame = Frame(body, nest.loops.grid, vector_bytes)
+        return sequence_kernel(body, device)
+    frame = Frame(body, nest.loops.grid, device)
     LoopWriter(frame, nest).write()
-    return frame.finish(step_ns(nest.loops.elements_per_step, work))
+    return frame.finish(device.costs.steps_ns(nest.loops.elements_per_step, work))
 
 
-def sequence_kernel(body: Body, vector_bytes: int) -> Emitted:
+def sequence_kernel(body: Body, device: Device) -> Emitted:
     """One step that computes root after root."""
-    frame = Frame(body, (1,), vector_bytes)
+    frame = Frame(body, (1,), device)
     work = body_work(body.instructions, [r for r, _ in body.roots])
-    write_sequence(frame, vector_bytes, work)
+    write_sequence(frame, device, work)
     total = sum(prod(domain(*r)[0]) for r in body.roots)
-    return frame.finish(step_ns(total, work))
+    return frame.finish(device.costs.steps_ns(total, work))
 
 
-def write_sequence(frame: Place, vector_bytes: int, work: float) -> None:
+def write_sequence(frame: Place, device: Device, work: float) -> None:
     """Root after root; what fits in one tile is stored at the very end, so that it may overwrite
     what the others read."""
     late: list[Callable[[], None]] = []
     for k, root in enumerate(frame.body.roots):
         sizes, order = domain(*root)
-        loops = Loops.of(frame.body, sizes, vector_bytes, work)
+        loops = Loops.of(frame.body, sizes, device, work)
         writer = LoopWriter(frame, Nest(loops, k, order, False, [k], []))
         if is_single_tile(prod(sizes)):
             writer.late = late

@@ -12,7 +12,8 @@ from math import prod
 from hloom.codegen.loops import LoopWriter, Nest
 from hloom.codegen.tile import Body, Emitted, Frame
 from hloom.codegen.walk import Loops, lanes_for
-from hloom.codegen.work import body_work, step_ns
+from hloom.codegen.work import body_work
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
 # With fewer rows than this, and more elements than that, operands become kernels of their own.
@@ -40,16 +41,16 @@ def concatenate_parts(body: Body) -> list[list[int]] | None:
     return [[k] for k in numbers]
 
 
-def concatenate_kernel(body: Body, parts: Sequence[int], vector_bytes: int) -> Emitted:
+def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emitted:
     """A kernel that writes the parts of some operands of the concatenation at the root."""
     root = body.roots[0][0]
     d = root.attrs.dimensions[0]
     work = body_work(body.instructions, [root])
     alone = len(parts) == 1
-    shapes = [_loops(body, root.operands[k], d, alone, vector_bytes, work) for k in parts]
+    shapes = [_loops(body, root.operands[k], d, alone, device, work) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
     whole = len(parts) == sum(1 for x in root.operands if x.shape.size)
-    frame = Frame(body, grid, vector_bytes, part=not whole)
+    frame = Frame(body, grid, device, part=not whole)
     [output] = frame.outputs
     frame.body = Body(
         body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions
@@ -74,18 +75,16 @@ def concatenate_kernel(body: Body, parts: Sequence[int], vector_bytes: int) -> E
         else:
             writer.write_step(outer)
     steps = max(prod(grid), 1)
-    return frame.finish(step_ns(root.shape.size // steps, work))
+    return frame.finish(device.costs.steps_ns(root.shape.size // steps, work))
 
 
-def _loops(
-    body: Body, x: Instruction, d: int, alone: bool, vector_bytes: int, work: float
-) -> Loops:
+def _loops(body: Body, x: Instruction, d: int, alone: bool, device: Device, work: float) -> Loops:
     sizes = x.shape.dims
     if alone:
-        return Loops.of(body, sizes, vector_bytes, work)
+        return Loops.of(body, sizes, device, work)
     split, length = len(sizes), 1
-    while split > d and length < vector_bytes // 4:
+    while split > d and length < device.compute.vector_bytes // 4:
         split -= 1
         length *= sizes[split]
-    lanes = min(lanes_for(body, vector_bytes, work), length)
+    lanes = min(lanes_for(body, device, work), length)
     return Loops(sizes[:d], sizes[d:split], sizes[split:], lanes, length)

@@ -19,7 +19,7 @@ from hloom.codegen.elements_fold import apply, nest
 from hloom.codegen.elements_window import window_position
 from hloom.codegen.scratch_sums import ScratchSums, Sums, selected_type, sums_of
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
-from hloom.codegen.work import step_ns
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import PRED, S64, Value
 
@@ -28,7 +28,7 @@ LEAST_ROW = 8
 LANES_OF_WINDOW = 4
 
 
-def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
+def scatter_kernel(i: Instruction, device: Device) -> Emitted:
     """A kernel that applies the updates of a scatter to its output, which holds the operand."""
     count = (len(i.operands) - 1) // 2
     updates = i.operands[count + 1 :]
@@ -38,15 +38,15 @@ def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     minor = window[-1] if window else None
     length = update.dims[minor] if minor is not None else 1
     width = max(compute_bytes(x.shape.dtype) for x in updates)
-    lanes = min(max(vector_bytes // width, 1) * LANES_OF_WINDOW, length)
+    lanes = min(max(device.compute.vector_bytes // width, 1) * LANES_OF_WINDOW, length)
     moved = _moved(i, window)
-    sums = None if moved else sums_of(i, count, batch, vector_bytes)
+    sums = None if moved else sums_of(i, count, batch, device)
     cut = [d for d in window[:-1] if d not in moved]
     walked = [d for d in window[:-1] if d in moved]
     tiles = 1 if minor in moved else -(-length // max(lanes, 1))
     body = Body(i.name, i.shape.is_tuple, _leaves(i, count), _roots(i, count), [i])
     rows = prod(update.dims[d] for d in cut)
-    frame = Frame(body, (rows * tiles,) if update.size else (0,), vector_bytes, in_place=True)
+    frame = Frame(body, (rows * tiles,) if update.size else (0,), device, in_place=True)
     if update.size == 0:
         return frame.finish(1.0)
     e = frame.elements
@@ -80,7 +80,7 @@ def scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
 
     nest(e, [update.dims[d] for d in walked], (), whole)
     own = prod(update.dims[d] for d in [*batch, *walked])
-    return frame.finish(step_ns(own * (length if minor in moved else lanes), 4.0))
+    return frame.finish(device.costs.steps_ns(own * (length if minor in moved else lanes), 4.0))
 
 
 def _moved(i: Instruction, window: list[int]) -> set[int]:
@@ -242,7 +242,7 @@ class _Scatter:
             e.store(output, target, x)
 
 
-def select_and_scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
+def select_and_scatter_kernel(i: Instruction, device: Device) -> Emitted:
     """A kernel for select-and-scatter: the grid cuts the dimensions without a window.
 
     Each step first fills its part of the output with the initial value, then walks the source:
@@ -256,7 +256,7 @@ def select_and_scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     minor = plain[-1] if plain and plain[-1] == len(sizes) - 1 else None
     length = sizes[minor] if minor is not None else 1
     width = max(compute_bytes(x.shape.dtype), 4)
-    lanes = min(max(vector_bytes // width, 1), length)
+    lanes = min(max(device.compute.vector_bytes // width, 1), length)
     if length % lanes:
         lanes = 1 if length < LEAST_ROW else lanes
     grid_dims = [d for d in plain if d != minor]
@@ -265,7 +265,7 @@ def select_and_scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
     if i.operands.index(x) == i.operands.index(source):
         body.leaves = [(x, 0), (init, 2)]
     rows = prod(sizes[d] for d in grid_dims)
-    frame = Frame(body, (rows * tiles,), vector_bytes)
+    frame = Frame(body, (rows * tiles,), device)
     e = frame.elements
     if 0 in sizes:
         return frame.finish(1.0)
@@ -278,7 +278,7 @@ def select_and_scatter_kernel(i: Instruction, vector_bytes: int) -> Emitted:
         at[d] = k
     e.one_tile(tile, lanes, length, lambda start, n: writer.run(at, start, n))
     work = prod(source.shape.dims[d] * dims[d].size for d in windowed)
-    return frame.finish(step_ns(work * lanes, 4.0))
+    return frame.finish(device.costs.steps_ns(work * lanes, 4.0))
 
 
 class _SelectAndScatter:

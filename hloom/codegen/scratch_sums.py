@@ -19,6 +19,7 @@ from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import block_sizes, fold_kind, rounds
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_fold import nest
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import F32, F64, DType
@@ -40,7 +41,7 @@ class Sums(NamedTuple):
     block: int = 0
 
 
-def sums_of(i: Instruction, count: int, batch: Sequence[int], vector_bytes: int) -> Sums | None:
+def sums_of(i: Instruction, count: int, batch: Sequence[int], device: Device) -> Sums | None:
     """How the sums of a scatter whose windows stand still are kept; None: in its output."""
     a, of = i.attrs, i.operands[0].shape.dtype
     if count > 1 or a.unique_indices or not rounds(fold_kind(i.called[0]) or "", of):
@@ -55,12 +56,12 @@ def sums_of(i: Instruction, count: int, batch: Sequence[int], vector_bytes: int)
         return Sums(F32) if terms >= places else None
     if terms < LEAST_TERMS * places:
         return None
-    is_short = row * F64.size_bytes * WIDE_ROW <= vector_bytes
+    is_short = row * F64.size_bytes * WIDE_ROW <= device.compute.vector_bytes
     if of is F32 and (a.indices_are_sorted or is_short):
         return Sums(F64)
     block = BLOCK_TERMS * places
     levels = len(block_sizes(terms, run=block))
-    lanes = min(row, vector_bytes)
+    lanes = min(row, device.compute.vector_bytes)
     fits = levels * places * lanes * of.size_bytes <= MOST_BYTES
     return Sums(of, block) if levels and fits else None
 
@@ -160,7 +161,7 @@ class ScratchSums:
             nest(e, extents, (), one)
             return
         length = extents.pop()
-        size = min(e.vector_bytes // self.of.size_bytes, length)
+        size = min(e.device.compute.vector_bytes // self.of.size_bytes, length)
 
         def line(position: Sequence[Affine]) -> Sequence[Value]:
             def tile(start: Affine, n: int) -> Sequence[Value]:

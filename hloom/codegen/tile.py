@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from hloom.codegen.elements import Elements, Source, strides_of
+from hloom.device.device import Device
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
@@ -95,13 +96,13 @@ class Frame(Place):
         self,
         body: Body,
         grid: tuple[int, ...],
-        vector_bytes: int,
+        device: Device,
         in_place: bool = False,
         part: bool = False,
     ) -> None:
         """`in_place`: every root's memory holds its first operand already. `part`: other kernels
         write the rest of it."""
-        super().__init__(body, Elements(KernelBuilder(body.name, grid), vector_bytes), [])
+        super().__init__(body, Elements(KernelBuilder(body.name, grid), device), [])
         self.arguments: dict[Value, int | ShapeIndex] = {}
         for leaf, number in body.leaves:
             value = self._param(f"in{number}", leaf.shape, "in")

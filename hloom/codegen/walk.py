@@ -10,6 +10,7 @@ from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVES
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
 from hloom.codegen.work import element_work
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
 # A step of the grid handles about this many elements of a long row.
@@ -50,13 +51,13 @@ def is_flat(body: Body) -> bool:
     return True
 
 
-def lanes_for(body: Body, vector_bytes: int, work: float) -> int:
+def lanes_for(body: Body, device: Device, work: float) -> int:
     """How many lanes a tile has: some vectors, fewer the more there is to do. Two at least, where
     nothing is masked: operations that wait for one another take turns then."""
     vectors = 4 if work <= WIDE_WORK else 2
     if any(x.opcode in MASKED for x in body.instructions):
         vectors = 1
-    return max(1, vector_bytes // _lane_bytes(body)) * vectors
+    return max(1, device.compute.vector_bytes // _lane_bytes(body)) * vectors
 
 
 def _lane_bytes(body: Body) -> int:
@@ -93,7 +94,7 @@ def row_count(body: Body, sizes: Sequence[int]) -> int | None:
     return len(sizes) if count == rows else None
 
 
-def folds_rows(body: Body, vector_bytes: int) -> bool:
+def folds_rows(body: Body, device: Device) -> bool:
     """Whether the roots are reductions of rows: lanes go along what is folded."""
     for root, _ in body.roots:
         x = root
@@ -105,7 +106,7 @@ def folds_rows(body: Body, vector_bytes: int) -> bool:
         order = of.layout.minor_to_major if of.layout else range(of.rank - 1, -1, -1)
         solid = [d for d in order if of.dims[d] != 1]
         if solid and solid[0] in x.attrs.dimensions:
-            return of.dims[solid[0]] * compute_bytes(of.dtype) >= vector_bytes
+            return of.dims[solid[0]] * compute_bytes(of.dtype) >= device.compute.vector_bytes
     return False
 
 
@@ -120,13 +121,13 @@ class Loops:
     block: int
 
     @staticmethod
-    def of(body: Body, sizes: tuple[int, ...], vector_bytes: int, work: float) -> Loops:
+    def of(body: Body, sizes: tuple[int, ...], device: Device, work: float) -> Loops:
         rows = row_count(body, sizes)
-        if rows is None and folds_rows(body, vector_bytes):
+        if rows is None and folds_rows(body, device):
             return Loops(sizes, (), (), 1, 1)
-        wanted = lanes_for(body, vector_bytes, work)
+        wanted = lanes_for(body, device, work)
         split, length = len(sizes), 1
-        while split > (rows or 0) and length < vector_bytes // 4:
+        while split > (rows or 0) and length < device.compute.vector_bytes // 4:
             split -= 1
             length *= sizes[split]
         lanes = min(wanted, length)

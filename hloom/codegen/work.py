@@ -76,11 +76,6 @@ def body_work(instructions: Iterable[Instruction], roots: Iterable[Instruction] 
     return work
 
 
-def step_ns(elements: int, work: float) -> float:
-    """A guess of the time that many elements take on one core, in nanoseconds."""
-    return 5.0 + elements * (0.08 + 0.03 * work)
-
-
 def _written(i: Instruction) -> int:
     """How many elements of an instruction are computed: of an update only the new ones."""
     if i.opcode == "dynamic-update-slice":

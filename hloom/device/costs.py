@@ -34,6 +34,13 @@ class Costs:
     chunk_ns: float = 10_000.0
     """What a thread takes at a time."""
 
+    def grain(self, steps: int, one_ns: float, units: int) -> int:
+        """How many steps of a kernel a thread takes at a time, so that each of `units` has some;
+        0 where the whole kernel is too short to be shared."""
+        if steps * one_ns < self.serial_ns:
+            return 0
+        return max(1, min(int(self.chunk_ns / max(one_ns, 0.001)), -(-steps // max(units, 2))))
+
     def steps_ns(self, elements: float, work: float) -> float:
         """One grid step that computes so many elements, `work` cheap operations each."""
         return self.step_ns + elements * (self.element_ns + self.operation_ns * work)

@@ -122,6 +122,12 @@ class Device:
         """The cache of a level, if there is one."""
         return next((c for c in self.caches if c.level == level), None)
 
+    @property
+    def near_bytes(self) -> int:
+        """A unit's part of the second-level cache, or of the nearest one if there is no other."""
+        cache = self.cache(2) or (self.caches[0] if self.caches else None)
+        return cache.size_bytes // cache.units if cache else 1 << 20
+
     def memory_space(self, id: int) -> MemorySpace:
         """The memory space that layouts call `S(id)`; `UsageError` if it has none of that id."""
         for space in self.memory_spaces:

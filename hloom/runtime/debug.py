@@ -24,6 +24,7 @@ import numpy as np
 
 from hloom.base.clock import performance
 from hloom.base.diagnostics import HloError
+from hloom.device.device import Device
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.control import Call, Conditional, While
 from hloom.program.thunks.copy import Copy
@@ -37,8 +38,6 @@ from hloom.runtime.native import library
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-CHUNK_NS, SERIAL_NS = 10000.0, 4000.0
-"""As in programs: how long a thread's share is, and what is not shared at all."""
 FAILED = 13
 
 
@@ -87,8 +86,10 @@ class Watch:
 class DebugExecutor:
     """Runs a program from Python; it is used by one thread at a time."""
 
-    def __init__(self, executor: Executor, watch: Watch | None = None) -> None:
+    def __init__(self, executor: Executor, device: Device, watch: Watch | None = None) -> None:
+        """`device`: whose costs say what is shared by threads, as in the program."""
         self.executor = executor
+        self.device = device
         self.watch = watch or Watch()
         self.steps: dict[Thunk, StepTime] = {}
         self.finding: Finding | None = None
@@ -218,8 +219,8 @@ class DebugExecutor:
             if self.watch.replace(t, arrays):
                 return 0, now() - start
         arguments = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        serial_ns = t.steps * t.cost_ns
-        if t.steps == 1 or serial_ns < SERIAL_NS:
+        grain = self.device.costs.grain(t.steps, t.cost_ns, self.device.compute.units)
+        if t.steps == 1 or not grain:
             call = self._symbols.get(t.symbol)
             if call is None:
                 kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -227,11 +228,10 @@ class DebugExecutor:
             start = now()
             call(arguments, 0, t.steps)
             return 0, now() - start
-        grain = max(1, min(int(CHUNK_NS / max(t.cost_ns, 0.001)), -(-t.steps // 2)))
         address = self.executor.loaded.symbol(t.symbol)
         split = library().hl_parallel_for_ns
         start = now()
-        split(self._context, address, arguments, t.steps, grain, int(serial_ns))
+        split(self._context, address, arguments, t.steps, grain, int(t.steps * t.cost_ns))
         return 0, now() - start
 
     def _argument(self, x: Argument, place: Callable[[BufferSlice], int], held: list[Any]) -> Any:

@@ -7,7 +7,8 @@ two only; a target is a folder of this room whose `kind.py` registers itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hloom.base.diagnostics import UsageError, did_you_mean
@@ -57,7 +58,7 @@ class TargetKind(Protocol):
 
     @property
     def name(self) -> str:
-        """As `hloom.compile(target=)` and `--target` have it."""
+        """As `hloom.compile(target=)` has it."""
         ...
 
     @property
@@ -86,15 +87,19 @@ class TargetKind(Protocol):
         ...
 
 
-TARGETS: Registry[str, TargetKind] = Registry("target")
-"""By name."""
+TARGETS: Registry[str, Callable[[str], TargetKind]] = Registry("target")
+"""By name; what stands behind the colon of `cpu:x86-64-v4` is handed to it, "" where there is
+none."""
 DEFAULT = "cpu"
 ROOMS = {"cpu": "hloom.targets.cpu.kind"}
 """The file that registers a kind, imported when somebody names it."""
 
 
-def target_kind(name: str) -> TargetKind:
-    """The kind of a name; `UsageError` if there is none."""
+@cache
+def target_kind(text: str) -> TargetKind:
+    """The kind that a text names: `cpu`, or with the device after a colon; `UsageError` if there
+    is none."""
+    name, _, detail = text.partition(":")
     if name not in TARGETS:
         from importlib import import_module
 
@@ -102,4 +107,4 @@ def target_kind(name: str) -> TargetKind:
             hint = did_you_mean(name, ROOMS) or f"there is {', '.join(ROOMS)}"
             raise UsageError(f"no target {name!r}", rule="target", hint=hint)
         import_module(ROOMS[name])
-    return TARGETS[name]
+    return TARGETS[name](detail)

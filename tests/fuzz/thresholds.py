@@ -12,21 +12,24 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from hloom.kernel.kernel import STACK_LIMIT
+from hloom.targets.cpu.device import host_device
+
 NO_SIZES: dict[str, str] = {
     "analysis.alias_tree": "FOREVER",
     "analysis.alias_values": "NEST_LIMIT",
     "analysis.attention": "MOST",
     "analysis.fusion_form": "MAX_MAPS",
     "analysis.trip_count": "MOST_STEPS",
-    "codegen.attention": "WANTED_STEPS",
+    "codegen.attention": "STEPS_PER_UNIT",
     "codegen.blocked_fold": "RUN DEEP_RUN",
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",
     "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "REGISTERS MODERATE",
-    "codegen.depthwise_shape": "SCRATCH_BYTES MOST_SCRATCH_BYTES VECTOR_BYTES STEPS MOST_TAPS",
-    "codegen.gemm_plan": "TURNED GATHERED LEAST_TILE",
+    "codegen.depthwise_shape": "MOST_SCRATCH_BYTES VECTOR_BYTES MOST_TAPS STEPS_PER_UNIT",
+    "codegen.gemm_plan": "TURNED GATHERED LEAST_TILE STEPS_PER_UNIT STEP_CYCLES",
     "codegen.product": "REGISTER_BYTES",
     "codegen.walk": "WIDE_WORK",
     "passes.expand.scan_expander": "MOST_STEPS",
@@ -71,11 +74,15 @@ _SIZES: dict[str, dict[str, str]] = {
         "SMALL_BYTES": "bytes",
         "TILE": "dimension",
     },
-    "codegen.depthwise_shape": {"LEAST_CHANNELS": "dimension", "MOST_COLUMNS": "dimension"},
+    "codegen.depthwise_shape": {
+        "SCRATCH_SHARE": "share",
+        "LEAST_CHANNELS": "dimension",
+        "MOST_COLUMNS": "dimension",
+    },
     "codegen.elements_fold": {"SHORT_ROW": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},
     "codegen.gemm_plan": {
-        "ACROSS_BYTES": "bytes",
+        "ACROSS_SHARE": "share",
         "ALONG_K_ROWS": "dimension",
         "ALONG_LONG_K_ROWS": "dimension",
         "DIRECT_COLUMNS": "dimension",
@@ -83,10 +90,10 @@ _SIZES: dict[str, dict[str, str]] = {
         "FEW_DIRECT_ROWS": "dimension",
         "LEAST_DEPTH": "dimension",
         "LONG_K": "dimension",
-        "PANEL_BYTES": "bytes",
-        "PARTIAL_BYTES": "bytes",
+        "PANEL_SHARE": "share",
+        "PARTIAL_SHARE": "share",
         "STEP_WORK": "flops",
-        "SUMS_BYTES": "bytes",
+        "SUMS_SHARE": "share",
     },
     "codegen.column_form": {"LEAST_ROWS": "dimension"},
     "codegen.gemm_skinny": {"DEEP": "dimension", "MOST_SUMS_BYTES": "bytes"},
@@ -150,11 +157,16 @@ class Threshold:
 
 
 def thresholds() -> list[Threshold]:
-    """All of them."""
+    """All of them; shares of a cache in bytes of this machine's."""
     found = []
+    near = min(host_device().near_bytes, STACK_LIMIT)
     for room, names in _SIZES.items():
         module = import_module(f"hloom.{room}")
-        found += [Threshold(f"{room}.{n}", getattr(module, n), u) for n, u in names.items()]
+        for n, unit in names.items():
+            value = getattr(module, n)
+            if unit == "share":
+                unit, value = "bytes", int(value * near)
+            found.append(Threshold(f"{room}.{n}", value, unit))
     for place, names in _FIELDS.items():
         room, _, owner = place.partition(":")
         made: Any = getattr(import_module(f"hloom.{room}"), owner)()

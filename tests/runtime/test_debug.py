@@ -139,7 +139,9 @@ def writes(offset):
 )
 def test_writes_out_of_bounds_are_found(offset, message):
     exe = hloom.compile(BAD)
-    debug = DebugExecutor(exe._executor, Watch(guards=True, replace=writes(offset)))
+    debug = DebugExecutor(
+        exe._executor, exe.target.device, Watch(guards=True, replace=writes(offset))
+    )
     x = np.ones(8, np.float32)
     with pytest.raises(BoundsError, match=message) as caught:
         debug.run([x, x])
@@ -155,7 +157,7 @@ def test_writes_to_what_is_only_read_are_found():
     exe = hloom.compile(BAD)
     with pytest.raises(BoundsError, match="only reads"):
         x = np.ones(8, np.float32)
-        DebugExecutor(exe._executor, Watch(guards=True, replace=run)).run([x, x])
+        DebugExecutor(exe._executor, exe.target.device, Watch(guards=True, replace=run)).run([x, x])
 
 
 def test_errors_of_steps_come_out():
@@ -165,7 +167,7 @@ def test_errors_of_steps_come_out():
     exe = hloom.compile(BAD)
     x = np.ones(8, np.float32)
     with pytest.raises(HloError, match="stop here"):
-        DebugExecutor(exe._executor, Watch(replace=run)).run([x, x])
+        DebugExecutor(exe._executor, exe.target.device, Watch(replace=run)).run([x, x])
     assert exe(x + 1, x).numpy().tolist() == [0] * 8
 
 

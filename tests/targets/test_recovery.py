@@ -300,8 +300,8 @@ def test_deep_in_a_callers_recursion_there_is_no_fault():
 def test_code_that_cannot_be_linked(monkeypatch):
     real = cpu_target.main_text
 
-    def text(entry, thunks):
-        made = real(entry, thunks)
+    def text(entry, thunks, device):
+        made = real(entry, thunks, device)
         if any(t.kind == "Interpreter" for t in thunks):
             return made
         return f"declare void @nobody()\n{made}".replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloom.device.device import Device
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.control import Call, Conditional, While
 from hloom.program.thunks.copy import Copy
@@ -16,11 +17,6 @@ from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Argument, Function, Numbers, Pointers, Routine, Text
 from hloom.program.thunks.thunk import Thunk
 
-# Regions shorter than this run where they are: a fork-join costs about 0.2 us, and waking a
-# sleeping worker far more.
-SERIAL_NS = 4000.0
-# A chunk that a thread takes should last about this long.
-CHUNK_NS = 10000.0
 CANCELLED = 1
 # Copies up to this size are loads and stores instead of a call.
 INLINE_COPY_BYTES = 256
@@ -29,8 +25,9 @@ INLINE_COPY_BYTES = 256
 class MainFunction:
     """Writes the LLVM text of one program's entry function."""
 
-    def __init__(self, entry: str) -> None:
+    def __init__(self, entry: str, device: Device) -> None:
         self.entry = entry
+        self.device = device
         self.lines: list[str] = []
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
@@ -149,17 +146,17 @@ class MainFunction:
             return
         self.declared.setdefault(t.symbol, f"void @{t.symbol}(ptr, i64, i64)")
         array = self._array([self._pointer(s) for s in t.arguments])
-        serial_ns = t.steps * t.cost_ns
-        if serial_ns < SERIAL_NS:  # a long one of one step cannot be cut, but profiles show it
+        # A long one of one step cannot be cut, but profiles show it.
+        grain = self.device.costs.grain(t.steps, t.cost_ns, self.device.compute.units)
+        if not grain:
             self._line(f"call void @{t.symbol}(ptr {array}, i64 0, i64 {t.steps})")
             return
-        grain = max(1, min(int(CHUNK_NS / max(t.cost_ns, 0.001)), -(-t.steps // 2)))
         self.declared["hl_parallel_for_ns"] = (
             "void @hl_parallel_for_ns(ptr, ptr, ptr, i64, i64, i64)"
         )
         self._line(
             f"call void @hl_parallel_for_ns(ptr %context, ptr @{t.symbol}, ptr {array},"
-            f" i64 {t.steps}, i64 {grain}, i64 {int(serial_ns)})"
+            f" i64 {t.steps}, i64 {grain}, i64 {int(t.steps * t.cost_ns)})"
         )
 
     def _copy(self, t: Copy) -> None:
@@ -285,6 +282,6 @@ class MainFunction:
         self._label(done)
 
 
-def main_text(entry: str, thunks: Sequence[Thunk]) -> str:
+def main_text(entry: str, thunks: Sequence[Thunk], device: Device) -> str:
     """The LLVM text of the entry function, without target lines."""
-    return MainFunction(entry).text(thunks)
+    return MainFunction(entry, device).text(thunks)

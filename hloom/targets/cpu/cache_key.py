@@ -7,11 +7,15 @@ The processor counts as it describes itself: LLVM makes of that which features i
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 from hloom.base.guarding import GUARDING
 from hloom.base.installed import hloom_version, installed_version
 from hloom.base.options import Options
+from hloom.device.device import Device
+from hloom.device.probe import probed_caches
 from hloom.runtime.processor_identity import processor_identity
+from hloom.runtime.processors import granted_threads
 from hloom.targets.cpu.options import KEPT_OPTIONS
 
 
@@ -24,6 +28,15 @@ def other_parts(options: Options) -> dict[str, str]:
         "llvm": installed_version("llvmlite"),
         "guard": "on" if GUARDING else "off",
     }
+
+
+def device_text(given: Device | None) -> str:
+    """What kernels are cut by: the device that was named, or the cores and caches at hand."""
+    if given is not None:
+        return repr(given)
+    units = granted_threads()
+    caches = [f"{c.size_bytes // c.units}" for c in probed_caches(Path("/"), units)]
+    return f"{units} cores, caches of {' '.join(caches) or 'unknown size'}"
 
 
 def is_cacheable(options: Options) -> bool:

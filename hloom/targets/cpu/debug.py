@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import HloError
+from hloom.device.device import Device
 from hloom.interp.kernel import run_kernel
 from hloom.interp.partial import evaluate_partially
 from hloom.ir.instruction import Instruction
@@ -53,6 +54,7 @@ class DebugRun:
 def debug_run(
     stages: Stages,
     executor: Executor,
+    device: Device,
     leaves: Sequence[Any],
     nan: bool,
     bounds: bool,
@@ -72,6 +74,7 @@ def debug_run(
 
     debug = DebugExecutor(
         executor,
+        device,
         Watch(
             type_of=types if nan else None,
             guards=bounds,

@@ -233,7 +233,7 @@ def _fallback(module: Module, target: CpuTarget) -> list[Row]:
     module, places, _ = target.planned(module)
     return [
         Row(s.instruction.name, s.instruction.opcode, s.path, s.why, _size(s.instruction))
-        for s in slow_paths(module, places, target.machine.vector_bytes)
+        for s in slow_paths(module, places, target.device)
     ]
 
 

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hloom.base.diagnostics import UsageError
 from hloom.base.faults import Fault
 from hloom.base.options import Options
-from hloom.targets.cpu.cache_key import is_cacheable, other_parts
+from hloom.targets.cpu.cache_key import device_text, is_cacheable, other_parts
 from hloom.targets.cpu.options import cpu_target, options_without_effect
 from hloom.targets.cpu.shown import SHOWN
 from hloom.targets.target import TARGETS
 
 if TYPE_CHECKING:
+    from hloom.device.device import Device
     from hloom.ir.module import Module
     from hloom.targets.cpu.target import CpuTarget
 
 
 class CpuKind:
-    """This machine's processor."""
+    """This machine's processor; its kernels cut for another device where one is named."""
 
-    name = "cpu"
     stages = tuple(SHOWN)
+
+    def __init__(self, detail: str = "") -> None:
+        """`detail`: a known device or a file; "": the one at hand."""
+        self.name = f"cpu:{detail}" if detail else "cpu"
+        self.given: Device | None = None
+        if detail:
+            from hloom.device.known import device_named
+
+            self.given = device_named(detail)
+            if self.given.kind != "cpu":
+                raise UsageError(
+                    f"{detail} is a {self.given.kind.upper()}, and the target is cpu",
+                    rule="target",
+                    hint="hloom device lists what is known",
+                )
 
     def unread(self, options: Options) -> list[str]:
         return options_without_effect(options)
@@ -30,10 +47,10 @@ class CpuKind:
         return is_cacheable(options)
 
     def key_parts(self, options: Options) -> dict[str, str]:
-        return other_parts(options)
+        return {**other_parts(options), "device": device_text(self.given)}
 
     def target(self, options: Options, threads: int | None = None) -> CpuTarget:
-        return cpu_target(options, threads)
+        return replace(cpu_target(options, threads), given=self.given)
 
     def notice(self, module: Module, options: Options, faults: Sequence[Fault]) -> str:
         from hloom.targets.cpu.fault_notice import notice
@@ -41,4 +58,4 @@ class CpuKind:
         return notice(module, options, faults)
 
 
-TARGETS.add(CpuKind.name, CpuKind())
+TARGETS.add("cpu", CpuKind)

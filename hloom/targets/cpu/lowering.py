@@ -20,6 +20,7 @@ from hloom.base.faults import Culprit, Fault, blame, culprit_of
 from hloom.base.registry import Registry
 from hloom.codegen.key import instruction_key
 from hloom.codegen.tile import Body, Emitted
+from hloom.device.device import Device
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -84,7 +85,7 @@ class Lowering:
 
     module: Module
     places: Places
-    vector_bytes: int
+    device: Device
     left_out: frozenset[Culprit] = frozenset()
     faults: list[Fault] | None = None
     """Gets what was gone around; None: a fault is raised as it is."""
@@ -192,12 +193,12 @@ class Lowering:
             if is_left_out and not family.is_alone:
                 continue
             try:
-                form = family.form(body, self.vector_bytes)
+                form = family.form(body, self.device)
                 if form is None:
                     continue
                 if is_left_out:
                     break
-                found = family.write(body, form, self.vector_bytes)
+                found = family.write(body, form, self.device)
                 self.admit([emitted.kernel for emitted in found])
                 return family, found
             except Exception as error:

@@ -10,6 +10,7 @@ from hloom.analysis.trip_count import trip_count
 from hloom.base.diagnostics import HloError
 from hloom.codegen.depthwise_shape import geometry
 from hloom.codegen.tile import Body
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.plan.places import Places
@@ -33,9 +34,9 @@ class SlowPath(NamedTuple):
     why: str
 
 
-def slow_paths(module: Module, places: Places, vector_bytes: int) -> list[SlowPath]:
+def slow_paths(module: Module, places: Places, device: Device) -> list[SlowPath]:
     """All of a planned module, in the order of its thunks; what cannot run at all comes last."""
-    lowering = Lowering(module, places, vector_bytes, faults=[])
+    lowering = Lowering(module, places, device, faults=[])
     instructions = {i.name: i for i in places.trees}
     try:
         thunks = lowering.sequence(module.entry)

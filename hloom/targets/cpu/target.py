@@ -66,6 +66,8 @@ class CpuTarget:
 
     machine: Machine
     opt_level: int = 2
+    given: Device | None = None
+    """The device to cut kernels for; None: this machine. Code is for `machine` in any case."""
     processes: int | None = None
     """How many processes may generate the code of a large program, this one counted; None: as
     many as there are processors for."""
@@ -80,8 +82,9 @@ class CpuTarget:
 
     @property
     def device(self) -> Device:
-        """The processor, of which this process may use some cores."""
-        return device_of(self.machine, granted_threads())
+        """What kernels are cut for: the one that was named, or the processor at hand, of which this
+        process may use some cores."""
+        return self.given or device_of(self.machine, granted_threads())
 
     def check(self, module: Module) -> None:
         """Raise for a module that no processor can run by itself."""
@@ -108,7 +111,7 @@ class CpuTarget:
         """Run step by step, and watch."""
         from hloom.targets.cpu.debug import debug_run
 
-        return debug_run(stages, executor, leaves, **watched)
+        return debug_run(stages, executor, self.device, leaves, **watched)
 
     def compile(
         self, module: Module, clock: StageClock | None = None, whole: Module | None = None
@@ -153,7 +156,7 @@ class CpuTarget:
         lowering = Lowering(
             module,
             places,
-            self.machine.vector_bytes,
+            self.device,
             self.left_out,
             None if self.is_strict else faults,
             whole,
@@ -247,7 +250,7 @@ class CpuTarget:
             yield symbol, text
         yield from lowering.functions.items()
         with blamed("step", "main function"):
-            text = main_text(ENTRY, thunks)
+            text = main_text(ENTRY, thunks, self.device)
         yield ENTRY, text
 
 

@@ -1,6 +1,6 @@
 """The families of kernels: who can write a body, the best first.
 
-    for family in FAMILIES: form = family.form(body, vector_bytes); kernels = family.write(...)
+    for family in FAMILIES: form = family.form(body, device); kernels = family.write(...)
 
 A family says of a body whether it is for it (`form`, None: no), and writes kernels for it. The
 last, loops over elements, is for every body, so a family that fails at one, or whose kernel is
@@ -28,6 +28,7 @@ from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
 from hloom.codegen.product import Product, dot_product, is_canonical_dot
 from hloom.codegen.product_convolution import convolution_product
 from hloom.codegen.tile import Body, Emitted
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
 # Smaller products are loops of fused multiply-adds.
@@ -42,14 +43,14 @@ TINY_SIZE = 64
 class Family:
     """One way to write the kernels of a body.
 
-    `form` takes a body and the bytes of a vector; what it returns is handed to `write`, None means
+    `form` takes a body and the device; what it returns is handed to `write`, None means
     that the family is not for this body. `is_alone`: no other family is for its bodies.
     """
 
     name: str
     what: str
-    form: Callable[[Body, int], Any]
-    write: Callable[[Body, Any, int], list[Emitted]]
+    form: Callable[[Body, Device], Any]
+    write: Callable[[Body, Any, Device], list[Emitted]]
     is_alone: bool = False
 
 
@@ -71,7 +72,7 @@ def product_of(hero: Instruction, leaves: set[Instruction]) -> Product | None:
     return dot_product(hero, leaves) if is_canonical_dot(hero) else None
 
 
-def _depthwise_form(body: Body, vector_bytes: int) -> tuple[Instruction, Geometry] | None:
+def _depthwise_form(body: Body, device: Device) -> tuple[Instruction, Geometry] | None:
     hero = hero_of(body)
     if hero is None or hero.opcode != "convolution" or way(body, hero) is None:
         return None
@@ -79,7 +80,7 @@ def _depthwise_form(body: Body, vector_bytes: int) -> tuple[Instruction, Geometr
     return None if shape is None else (hero, shape)
 
 
-def _product_form(body: Body, vector_bytes: int) -> Product | None:
+def _product_form(body: Body, device: Device) -> Product | None:
     hero = hero_of(body)
     if hero is None or way(body, hero) is None:
         return None
@@ -100,12 +101,12 @@ def _is_tiny(p: Product) -> bool:
 # -- everything else; what has a product in it is loops where it is no product of matrices
 
 
-def _cumulative_form(body: Body, vector_bytes: int) -> tuple[int, bool] | None:
+def _cumulative_form(body: Body, device: Device) -> tuple[int, bool] | None:
     return cumulative_dimension(body.roots[0][0]) if len(body.instructions) == 1 else None
 
 
-def _without_product(find: Callable[[Body, int], Any]) -> Callable[[Body, int], Any]:
-    return lambda body, vector_bytes: find(body, vector_bytes) if hero_of(body) is None else None
+def _without_product(find: Callable[[Body, Device], Any]) -> Callable[[Body, Device], Any]:
+    return lambda body, device: find(body, device) if hero_of(body) is None else None
 
 
 FAMILIES = (
@@ -162,10 +163,10 @@ FAMILIES = (
 """In the order in which they are asked."""
 
 
-def family_of(body: Body, vector_bytes: int) -> tuple[Family, Any]:
+def family_of(body: Body, device: Device) -> tuple[Family, Any]:
     """The first family that is for a body, and what it goes by."""
     for family in FAMILIES:
-        form = family.form(body, vector_bytes)
+        form = family.form(body, device)
         if form is not None:
             return family, form
     raise AssertionError("loops are for every body")

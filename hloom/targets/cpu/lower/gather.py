@@ -21,7 +21,7 @@ def scatter(cpu: Lowering, i: Instruction) -> list[Thunk]:
         target = cpu.slice(i, (k,) if i.shape.is_tuple else ())
         if source != target:
             thunks.append(Copy(f"{i.name}.operand{k}", source, target))
-    return thunks + cpu.kernel(i, lambda: scatter_kernel(i, cpu.vector_bytes), "scatter")
+    return thunks + cpu.kernel(i, lambda: scatter_kernel(i, cpu.device), "scatter")
 
 
 @CPU_LOWERS.of("select-and-scatter")
@@ -29,6 +29,4 @@ def select_and_scatter(cpu: Lowering, i: Instruction) -> list[Thunk]:
     for c in i.called:
         if not is_applicable(c):
             raise unsupported(i, f"calls {c.name}, which is no scalar function")
-    return cpu.kernel(
-        i, lambda: select_and_scatter_kernel(i, cpu.vector_bytes), "select-and-scatter"
-    )
+    return cpu.kernel(i, lambda: select_and_scatter_kernel(i, cpu.device), "select-and-scatter")

@@ -13,7 +13,8 @@ from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVES
 from hloom.codegen.tile import Body
 from hloom.codegen.walk import domain
-from hloom.codegen.work import body_work, step_ns
+from hloom.codegen.work import body_work
+from hloom.device.costs import Costs
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape
@@ -27,12 +28,12 @@ LOOPS = SIMPLE | (MOVES - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "
 LOOPS |= {"dot", "reduce-window"}
 
 
-def steps_at_once(i: Instruction) -> int | None:
+def steps_at_once(i: Instruction, costs: Costs) -> int | None:
     """After how many steps of a loop the program should look whether to stop; None where all
     steps together are short, or where the state itself says whether to go on."""
     if i.called[0].root.opcode in ("get-tuple-element", "parameter"):
         return None
-    one_ns, is_bounded = _step_ns(i.called)
+    one_ns, is_bounded = _step_ns(i.called, costs)
     trips = trip_count(i).count
     if is_bounded and trips is not None and trips * one_ns <= LONG_NS:
         return None
@@ -41,27 +42,27 @@ def steps_at_once(i: Instruction) -> int | None:
     return max(LEAST_STEPS, min(MOST_STEPS, int(LONG_NS / one_ns)))
 
 
-def loop_ns(i: Instruction) -> float:
+def loop_ns(i: Instruction, costs: Costs) -> float:
     """A guess of what one call of the kernel takes, which returns after LONG_NS at the latest."""
-    one_ns, is_bounded = _step_ns(i.called)
+    one_ns, is_bounded = _step_ns(i.called, costs)
     trips = trip_count(i).count
     return LONG_NS if trips is None or not is_bounded else min(trips * one_ns, LONG_NS)
 
 
-def _step_ns(computations: Sequence[Computation]) -> tuple[float, bool]:
+def _step_ns(computations: Sequence[Computation], costs: Costs) -> tuple[float, bool]:
     """A guess of the nanoseconds of one step, and whether loops within have known ends."""
     total, is_bounded = 1.0, True
     for c in computations:
         for i in c.instructions:
             if i.opcode in ("while", "conditional"):
                 trips = trip_count(i).count if i.opcode == "while" else 1
-                inner_ns, inner = _step_ns(i.called)
+                inner_ns, inner = _step_ns(i.called, costs)
                 is_bounded = is_bounded and inner and trips is not None
                 total += inner_ns * (trips or 1)
             elif i.opcode in LOOPS:
                 body = Body.of(i)
                 work = body_work(body.instructions, [r for r, _ in body.roots])
-                total += step_ns(sum(prod(domain(*r)[0]) for r in body.roots), work)
+                total += costs.steps_ns(sum(prod(domain(*r)[0]) for r in body.roots), work)
     return total, is_bounded
 
 

@@ -75,7 +75,7 @@ def comparator(cpu: Lowering, i: Instruction) -> str:
     if cpu.is_left_out("comparator", i):
         raise LeftOut("comparator")
     try:
-        emitted = loop_kernel(Body.of_computation(c), cpu.vector_bytes)
+        emitted = loop_kernel(Body.of_computation(c), cpu.device)
         cpu.admit([emitted.kernel])
     except Exception as error:
         blame(error, Culprit("kernel", "comparator", i.name))

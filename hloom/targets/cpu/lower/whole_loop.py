@@ -17,7 +17,7 @@ from hloom.codegen.elements import Elements, Source, strides_of
 from hloom.codegen.loops import LoopWriter, one_nest, write_sequence
 from hloom.codegen.tile import Body, Place, is_update
 from hloom.codegen.walk import domain
-from hloom.codegen.work import body_work, step_ns
+from hloom.codegen.work import body_work
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
@@ -57,7 +57,7 @@ def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
     """
     if count(i.called) > MOST_INSTRUCTIONS:
         return None
-    steps, pred = steps_at_once(i), cpu.slice(i.called[0].root)
+    steps, pred = steps_at_once(i, cpu.device.costs), cpu.slice(i.called[0].root)
     try:
         whole = _written(cpu, i, steps, pred)
     except Overlap:
@@ -75,7 +75,7 @@ def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice
     except Decline:
         return None
     kernel = writer.builder.finish()
-    kernel.cost_ns = loop_ns(i)
+    kernel.cost_ns = loop_ns(i, cpu.device.costs)
     used = {x for op in kernel.ops() for x in op.operands}
     kernel.params = [p for p in kernel.params if p.value in used]
     cpu.admit([kernel])
@@ -94,7 +94,7 @@ class _Writer:
         self.loop = i
         self.steps = steps
         self.builder = KernelBuilder(i.name, (1,))
-        self.elements = Elements(self.builder, cpu.vector_bytes)
+        self.elements = Elements(self.builder, cpu.device)
         self.params: dict[tuple[BufferSlice, DType], Value] = {}
         self.slots: dict[tuple[Instruction, Index], Slot] = {}
         self.left: Value | None = None
@@ -325,7 +325,7 @@ class _Writer:
             raise Decline("a scatter or convolution")
         work = body_work(body.instructions, [r for r, _ in body.roots])
         total = sum(prod(domain(*r)[0]) for r in body.roots)
-        if step_ns(total, work) > MOST_NS:
+        if self.cpu.device.costs.steps_ns(total, work) > MOST_NS:
             raise Decline(f"%{i.name} has much to do")
         e.restart()
         e.sources.clear()
@@ -387,13 +387,13 @@ class _Writer:
         """The loops of the roots that are stored, in the form that their own kernel would have."""
         if not roots:
             return
-        e, vector_bytes = self.elements, self.cpu.vector_bytes
-        nest = one_nest(body, vector_bytes, work)
+        e, device = self.elements, self.cpu.device
+        nest = one_nest(body, device, work)
         rest = Body(body.name, body.several, body.leaves, roots, body.instructions)
         place = Place(rest, e, outputs)
         if nest is None or len(roots) != len(body.roots):
             if nest is not None and len(roots) > 1:
                 raise Decline("scalars beside rows")
-            write_sequence(place, vector_bytes, work)
+            write_sequence(place, device, work)
         else:
             LoopWriter(place, nest).write_here()
