@@ -42,7 +42,6 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.rng_bit_generator_expander": "MOST_STATE_WORDS",
     "passes.expand.rng_expander": "SEED _WORDS",
     "passes.expand.tree_reduction_rewriter": "WANTED",
-    "passes.fuse.cost": "KERNEL_NS",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN SEQUENCE_WEIGHT",
     "passes.fuse.order": "BUDGET",
     "passes.layout.order_choice": "SWEEPS",

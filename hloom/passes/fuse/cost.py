@@ -1,8 +1,8 @@
 """What computing a value again costs against keeping it in memory. Estimates, one table each.
 
-Nanoseconds on one core of a Zen 4 at 2.6 GHz: a cheap vector
-operation 0.03 an element, memory 0.05 a byte, a kernel's start 150. The weight of an operation is
-how many cheap ones it is worth. Only orders of magnitude matter: nothing here changes results.
+The weight of an operation is how many cheap ones it is worth; what a cheap one, a byte and a
+kernel take, the device says (`Costs`). Only orders of magnitude matter: nothing here changes
+results.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from math import prod
 from hloom.analysis.fusible import INDEX_MAPS, RENAMES, pointwise_opcodes
 from hloom.ir.instruction import Instruction
 
-OPERATION_NS = 0.03
-BYTE_NS = 0.05
-KERNEL_NS = 150.0
 LARGE_BYTES = 1 << 16
 """More than this is not taken for granted in the nearest cache."""
 
@@ -157,7 +154,8 @@ def prologue_limit(hero: Instruction, side: int) -> float:
 class Account:
     """What one fusion has spent on computing things more often than once."""
 
-    again_ns: float = 0.0
+    again: float = 0.0
+    """Cheap operations."""
     copies: float = 0.0
     prologue: list[float] = field(default_factory=lambda: [0.0, 0.0])
     """For each operand of the hero."""

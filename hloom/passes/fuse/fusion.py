@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from hloom.base.faults import blamed
+from hloom.device.costs import Costs
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.passes.fuse.build import apply_plan, group_kind
-from hloom.passes.fuse.group import Limits
+from hloom.passes.fuse.group import COSTS, Limits
 from hloom.passes.fuse.merge import merged
 from hloom.passes.fuse.plan import Plan, is_loop_body, is_sequential, planned
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
@@ -33,6 +34,12 @@ class Fusion(Pass):
 
     row_bytes: int = 1 << 19
     """A row that is read twice has at most so many, at 8 an element."""
+    least_rows: int = 8
+    """Fewer long rows are too few for threads to share."""
+    operation_ns: float = COSTS.operation_ns
+    byte_ns: float = COSTS.byte_ns
+    kernel_ns: float = COSTS.kernel_ns
+    """What computing again costs, and what is saved by it."""
     copies: int = 4
     """In how many kernels a value may be computed."""
     without: tuple[str, ...] = ()
@@ -46,6 +53,10 @@ class Fusion(Pass):
             heroes=self.heroes,
             sequence_elements=0 if "sequence" in self.without else self.sequence_elements,
             row_bytes=self.row_bytes,
+            least_rows=self.least_rows,
+            costs=Costs(
+                operation_ns=self.operation_ns, byte_ns=self.byte_ns, kernel_ns=self.kernel_ns
+            ),
             copies=self.copies,
             without=frozenset(self.without),
         )

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from hloom.analysis.fusible import RENAMES, pointwise_opcodes
 from hloom.analysis.fusion_form import COLUMN, LOOP, OUTPUT, ROW, Form
 from hloom.base.faults import Culprit, blame
+from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.cost import Account
+
+COSTS = Costs()
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Limits:
     """Whether dots and convolutions take operands and readers in."""
     without: frozenset[str] = frozenset()
     """Kinds of fusions that are not made."""
+    costs: Costs = COSTS
 
     def full(self, members: Collection[Instruction], more: int = 0) -> bool:
         """Whether a kernel of these and some more has too many instructions."""
@@ -126,11 +130,11 @@ class Group:
         if kind == OUTPUT and p in form.prologue:
             return self._prologue_refusal(p, w)
         evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
-        again = (evaluations - p.shape.size) * w * cost.OPERATION_NS
+        again = (evaluations - p.shape.size) * w
         if again <= 0:
             return None
-        saved = cost.KERNEL_NS + 2 * cost.BYTE_NS * cost.size_bytes(p)
-        if self.account.again_ns + again > saved:
+        saved_ns = limits.costs.kernel_ns + 2 * limits.costs.byte_ns * cost.size_bytes(p)
+        if (self.account.again + again) * limits.costs.operation_ns > saved_ns:
             return TOO_DEAR
         return None
 
@@ -197,8 +201,7 @@ class Group:
                 self.account.prologue[form.prologue[p]] += w
             else:
                 evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
-                again = (evaluations - p.shape.size) * w * cost.OPERATION_NS
-                self.account.again_ns += max(0.0, again)
+                self.account.again += max(0.0, (evaluations - p.shape.size) * w)
             if copies > 1:
                 self.account.copies += w
         why = form.admit(p)

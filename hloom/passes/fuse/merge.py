@@ -220,7 +220,7 @@ class Merger:
         spent = 0.0
         for p in form.members:
             spent += _again(form, p) if p not in form.prologue else 0.0
-        most = sum(x.account.again_ns / cost.OPERATION_NS for x in (a, b))
+        most = sum(x.account.again for x in (a, b))
         return TOO_DEAR if spent > most * 1.01 + SEQUENCE_WEIGHT else None
 
     def _apart(self, a: Group, b: Group) -> bool:
@@ -265,9 +265,7 @@ class Merger:
 
 
 def _joined(a: Group, b: Group) -> cost.Account:
-    return cost.Account(
-        a.account.again_ns + b.account.again_ns, a.account.copies + b.account.copies
-    )
+    return cost.Account(a.account.again + b.account.again, a.account.copies + b.account.copies)
 
 
 def _again(form: Form, p: Instruction) -> float:

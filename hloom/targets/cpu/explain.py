@@ -23,6 +23,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.verify import verify
 from hloom.passes.fuse.explain import fusion_decisions
+from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.pipeline import Pipeline, title_of
 from hloom.plan.places import PlacedValue, Places
 from hloom.program.thunks.kernel import Kernel
@@ -86,12 +87,14 @@ def explained(module: Module, topic: str, machine: Machine | None = None) -> Exp
 
 
 def _fusion(module: Module, target: CpuTarget) -> list[Row]:
-    passes = cpu_pipeline().passes
+    passes = cpu_pipeline(target.device).passes
     at = next(k for k, p in enumerate(passes) if title_of(p) == "fusion")
     module.schedule = None
     module = Pipeline("before fusion", passes[:at]).run(module).module or module
     rows = []
-    for d in fusion_decisions(module):
+    fusion = passes[at]
+    assert isinstance(fusion, Fusion)
+    for d in fusion_decisions(module, fusion):
         verdict = "fused into" if d.is_fused else "not fused into"
         why = d.reason or "its reader computes it where it needs it"
         p, size = d.producer, _size(d.producer)

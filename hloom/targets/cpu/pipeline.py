@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from hloom.base.faults import Culprit
+from hloom.device.device import Device
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.expand.defuser import Defuser
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
@@ -26,6 +27,9 @@ from hloom.passes.simplify.cse import CommonSubexpressionElimination
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
 
+ROWS_PER_UNIT = 4
+"""Long rows, so that all cores have some."""
+
 
 def simplification() -> Pass:
     """Rewrites that make later ones possible, until none applies."""
@@ -39,8 +43,25 @@ def simplification() -> Pass:
     return FixedPoint(Pipeline("simplification", inner), limit=5)
 
 
+def fusion_for(device: Device | None, without: tuple[str, ...]) -> Fusion:
+    """Fusion by what things cost on a device, how many cores it has and how much is near them."""
+    if device is None:
+        return Fusion(without=without)
+    costs = device.costs
+    return Fusion(
+        without=without,
+        row_bytes=device.near_bytes // 2,
+        least_rows=ROWS_PER_UNIT * device.compute.units,
+        operation_ns=costs.operation_ns,
+        byte_ns=costs.byte_ns,
+        kernel_ns=costs.kernel_ns,
+    )
+
+
 @cache
-def cpu_pipeline(left_out: frozenset[Culprit] = frozenset()) -> Pipeline:
+def cpu_pipeline(
+    device: Device | None = None, left_out: frozenset[Culprit] = frozenset()
+) -> Pipeline:
     """What runs between verification and scheduling, without kinds of fusions that are left out,
     and with some fusions taken apart again."""
     kinds = tuple(sorted(c.name for c in left_out if c.kind == "fusion"))
@@ -62,7 +83,7 @@ def cpu_pipeline(left_out: frozenset[Culprit] = frozenset()) -> Pipeline:
             WeightGradientSplitter(),  # as above
             TreeReductionRewriter(),  # as above
             ReshapeToBitcast(),  # what only renames memory is no work
-            Fusion(without=kinds),
+            fusion_for(device, kinds),
             *taken_apart(apart),
             DeadCodeElimination(),
         ),

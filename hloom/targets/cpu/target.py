@@ -202,7 +202,9 @@ class CpuTarget:
         check_meaning(module)
         with stage("passes"), blamed("step", "passes"):
             module.schedule = None  # of another compiler's kernels; passes leave what is in order
-            result, records = cpu_pipeline(self.left_out).run_recorded(module, self._passes())
+            result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
+                module, self._passes()
+            )
             module = result.module or module
             check_one_precision(module)
             check_static(module)
