@@ -259,6 +259,8 @@ class Packer(Runs):
         low = part.low if split_inner else ZERO
         high = part.high if split_inner else constant(p.depths[inner])
         deep = min(lanes, p.depths[inner])
+        if split_inner and part.length.is_constant:
+            deep = min(deep, part.length.const)  # else a square would begin before the part
         wide = min(plan.width, p.columns)
 
         def tile(t: Affine) -> None:

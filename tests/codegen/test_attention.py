@@ -105,6 +105,18 @@ def test_sizes(size: tuple[int, int, int, int, int], isa: str) -> None:
     agrees(text, "f32", isa)
 
 
+@pytest.mark.parametrize("size", [(12, 129, 257, 32, 40), (2, 301, 519, 32, 40)], ids=str)
+def test_few_keys_in_the_last_block(size: tuple[int, int, int, int, int]) -> None:
+    """Values that lie along the keys are turned in squares, which no block is to be too short
+    for: one key and seven behind whole blocks."""
+    text = module(*size, values_first=True)
+    b, _, n, _, c = size
+    text = text.replace(f"%v = f32[{b},{n},{c}]", f"%v = f32[{b},{c},{n}]")
+    text = text.replace("lhs_contracting_dims={1}", "lhs_contracting_dims={2}")
+    assert fused(text)
+    agrees(text, "f32")
+
+
 @pytest.mark.parametrize("values_first", [False, True])
 @pytest.mark.parametrize("mask", ["causal", "bias"])
 @pytest.mark.parametrize("sides", SIDES)

@@ -258,6 +258,36 @@ def test_a_whole_program_by_the_interpreter(monkeypatch):
     assert np.array_equal(np.asarray(exe(x)), -x)
 
 
+HALVES = """HloModule halves
+apart { p = f32[8] parameter(0)  ROOT r = f32[8] sine(p) }
+ENTRY main {
+  x = f32[8] parameter(0)
+  start = ((f32[8]), f32[8], u32[]) async-start(x), calls=apart
+  middle = ((f32[8]), f32[8], u32[]) async-update(start)
+  y = f32[8] exponential(x)
+  done = f32[8] async-done(middle)
+  begun = (f32[8], f32[8], u32[]) copy-start(done)
+  z = f32[8] copy-done(begun)
+  ROOT r = f32[8] add(y, z)
+}
+"""
+
+
+@pytest.mark.parametrize("half_done", [False, True])
+def test_halves_of_operations_without_the_pass_that_joins_them(monkeypatch, half_done):
+    whole_run = PASSES["async-simplifier"].run
+
+    def fails(self, module, **how):
+        if half_done:
+            whole_run(self, module, **how)
+        raise RuntimeError("no way")
+
+    monkeypatch.setattr(PASSES["async-simplifier"], "run", fails)
+    said, exe = checked(HALVES)
+    assert "pass async-simplifier: RuntimeError: no way" in said
+    assert "Interpreter" in [t.kind for t in exe.thunks]
+
+
 def test_sizes_of_run_time_without_the_pass_for_them(monkeypatch):
     """The bounds would be computed with as if they were sizes."""
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

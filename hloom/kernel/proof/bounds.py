@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.kernel.proof.linear import Linear, Symbol, of_symbol
 from hloom.kernel.proof.ranges import Ranges
-from hloom.kernel.proof.search import Narrowed, at_least_zero, greatest, lowest
+from hloom.kernel.proof.search import Narrowed, at_least_zero, greatest, lowest, multiples
 
 MOST_SPLITS = 2
 """Selects in the bounds of one loop that are taken apart."""
@@ -264,10 +264,15 @@ def collect_steps(block: Block, asked: set[Op | None], found: dict[Block, list[O
     kept.reverse()
 
 
+def is_inside(x: Linear, scope: Sequence[Linear]) -> bool:
+    """Whether `x >= 0`, also where only a multiple of it can be told."""
+    return at_least_zero(x, scope) or any(lowest(x.times(by), scope) > -by for by in multiples(x))
+
+
 def beyond(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
     """Why an offset is not known to be inside of a buffer; nothing if it is."""
-    if not at_least_zero(offset, scope):
+    if not is_inside(offset, scope):
         return f"offset {offset} may be negative"
-    if not at_least_zero(offset.times(-1).shifted(size - 1), scope):
+    if not is_inside(offset.times(-1).shifted(size - 1), scope):
         return f"offset {offset} may reach {size}"
     return ""

@@ -48,6 +48,11 @@ class Symbol:
         """How many values it may have."""
         return (self.high - self.low) // self.step + 1
 
+    def tell(self, *facts: Linear) -> None:
+        """Add facts, all of them or, where the first is known, none."""
+        if not any(facts[0].equals(known) for known in self.facts):
+            self.facts += facts
+
     def __repr__(self) -> str:
         kind = self.origin[0] if self.origin else "data"
         return f"{kind}[{self.low}..{self.high}]"

@@ -145,16 +145,17 @@ class Ranges:
 
     def divided(self, x: Linear, by: int) -> tuple[Linear, Linear]:
         """Floor and remainder of a division by a positive number."""
-        one = single(x)
-        if one is not None and x.const == 0 and one[1] == 1 and one[0].origin[:1] == ("div",):
-            _, inner, other = one[0].origin
-            quotient = self.divided(inner, other * by)[0]
-            found = single(quotient)
-            if found is not None and found[0].origin[:1] == ("div",) and not quotient.const:
-                both = x.plus(quotient, -by)
-                found[0].facts += [both, both.times(-1).shifted(by - 1)]
-            return quotient, self.floor(x, by)[1]
-        return self.floor(x, by)
+        one, (quotient, remainder) = single(x), self.floor(x, by)
+        if one is None or x.const or one[1] != 1 or one[0].origin[:1] != ("div",):
+            return quotient, remainder
+        quotient = self.divided(one[0].origin[1], one[0].origin[2] * by)[0]
+        both = x.plus(quotient, -by)
+        for s in (*quotient.terms, *remainder.terms):
+            if s.origin[:1] == ("div",):
+                s.tell(both, both.times(-1).shifted(by - 1))
+            elif s.origin[:1] == ("mod",):  # which `floor` tells by a quotient of its own
+                s.tell(both.plus(remainder, -1), remainder.plus(both, -1))
+        return quotient, remainder
 
     def floor(self, x: Linear, by: int) -> tuple[Linear, Linear]:
         """Floor and remainder of a division that is not one of a quotient."""
@@ -178,10 +179,9 @@ class Ranges:
             return Linear(quotient, whole).plus(Linear(0, {q: 1})), Linear(residue % by)
         if not q.facts:
             both = left.plus(Linear(0, {q: -by}))
-            same = both.plus(Linear(0, {r: -1}))
+            r.equal = same = both.plus(Linear(0, {r: -1}))
             q.facts += [both, both.times(-1).shifted(by - 1)]
             r.facts += [same, same.times(-1)]
-            r.equal = same
         return Linear(quotient, whole).plus(Linear(0, {q: 1})), Linear(0, {r: 1})
 
     def division(self, kind: str, x: Linear, by: int, low: int, high: int) -> Symbol:
@@ -384,9 +384,9 @@ def _broadcast(r: Ranges, op: Op) -> Known:
 @_of("load")
 def _load(r: Ranges, op: Op) -> Known:
     """Not known, but the same for all steps where it is read from one place that none writes."""
-    if op.operands[0] in r.read_only and r.known(op.operands[1]).is_uniform:
-        if not any(n > 1 for n in op.results[0].shape):
-            r.uniform.add(op.results[0])
+    is_one = not any(n > 1 for n in op.results[0].shape)
+    if is_one and op.operands[0] in r.read_only and r.known(op.operands[1]).is_uniform:
+        r.uniform.add(op.results[0])
     return None
 
 

@@ -8,7 +8,7 @@ asked first whether a search could say more (`Linear.is_free`, `is_attained`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hloom.kernel.proof.linear import Linear, Symbol
 
@@ -168,6 +168,18 @@ def facts_of(given: Iterable[Linear]) -> list[Linear]:
     return found
 
 
+MOST_MULTIPLES = 3
+
+
+def multiples(x: Linear) -> list[int]:
+    """By what to multiply a sum to have multiples of what its quotients were divided from.
+
+    Of whole numbers `x > -1` where `k * x > -k`: facts that tell of a dividend bound `x` so.
+    """
+    found = dict.fromkeys([s.origin[2] for s in x.terms if s.origin[:1] == ("div",)])
+    return list(found)[:MOST_MULTIPLES]
+
+
 def _exchanged(x: Linear, zero: Linear) -> Linear | None:
     """`x` with a multiple of what is zero added that rids it of the dividend of a division."""
     s, f = next(iter(zero.terms.items()))
@@ -232,13 +244,16 @@ class Narrowed:
                 changed = True
         return changed
 
-    def quotients(self, x: Linear, scope: Iterable[Linear]) -> bool:
+    def quotients(self, x: Linear, scope: Sequence[Linear]) -> bool:
         """Narrow the quotients in a sum by what facts say of their dividends; whether any was."""
         changed = False
         for s in x.terms:
             if s.origin[:1] == ("div",):
                 _, dividend, by = s.origin
-                high = greatest(dividend, scope) // by
+                high = greatest(dividend, scope)
+                for k in multiples(dividend):
+                    high = min(high, greatest(dividend.times(k), scope) // k)
+                high //= by
                 if s.low <= high < s.high:
                     self.before.setdefault(s, (s.low, s.high))
                     s.high, changed = high, True

@@ -37,12 +37,14 @@ INTERPRETED = "Interpreter"
 """The kind of the thunk."""
 NEVER = frozenset(
     """custom-call infeed outfeed send send-done recv recv-done rng rng-get-and-update-state
-    async-start async-update async-done partition-id replica-id""".split()
+    partition-id replica-id""".split()
 )
 """What has to do with more than its operands, or what the interpreter means otherwise."""
+HALVES = frozenset("async-start async-update async-done".split())
+"""What only a whole program has all of: the chain of one start may cross computations."""
 
 
-def can_be_hosted(i: Instruction) -> bool:
+def can_be_hosted(i: Instruction, never: frozenset[str] = NEVER | HALVES) -> bool:
     """Whether the interpreter can do an instruction, and all it calls, by itself."""
     work, seen = [i], set[Instruction]()
     while work:
@@ -50,7 +52,7 @@ def can_be_hosted(i: Instruction) -> bool:
         if x in seen:
             continue
         seen.add(x)
-        if x.opcode in NEVER or not all(leaf.is_array for leaf in x.shape.leaves()):
+        if x.opcode in never or not all(leaf.is_array for leaf in x.shape.leaves()):
             return False
         work += [y for c in x.called for y in c.instructions]
     return all(leaf.is_array for x in i.operands for leaf in x.shape.leaves())
@@ -157,7 +159,8 @@ def _store(array: np.ndarray, shape: Shape, memory: np.ndarray) -> None:
 def whole(module: Module) -> Module | None:
     """A module of one instruction, which is to be evaluated as this module; None where the
     interpreter alone cannot do that."""
-    if not all(can_be_hosted(i) for i in module.entry.instructions if i.opcode != "parameter"):
+    body = [i for i in module.entry.instructions if i.opcode != "parameter"]
+    if not all(can_be_hosted(i, NEVER) for i in body):
         return None
     if any(not leaf.is_array for p in module.entry.parameters for leaf in p.shape.leaves()):
         return None
