@@ -139,7 +139,8 @@ def without(error: Exception, target: CpuTarget, faults: list[Fault]) -> CpuTarg
         return _also(target, _gathered(faults[-1], faults) or culprit)
     for last, remedy in ((PLAIN, "all optional passes were left out"), (NO_CODE, HOSTED)):
         if last not in left:
-            if is_fault(error) and not isinstance(error, CompilerFaultError):
+            is_told = is_fault(error) or last == NO_CODE  # the interpreter is never silent
+            if is_told and not isinstance(error, CompilerFaultError):
                 faults.append(Fault.of(error, culprit, remedy))
             return _with_last(target, last)
     return None
