@@ -130,7 +130,8 @@ class Ranges:
             known = rule(self, op)
             if known is not None:
                 self.values[result] = known
-                return
+                if not isinstance(known, Truth):
+                    return
         if op.operands and all(self.is_uniform(x) for x in op.operands):
             self.uniform.add(result)
 
@@ -139,8 +140,9 @@ class Ranges:
         known = self.values.get(x)
         if isinstance(known, Linear):
             return known.is_uniform
-        if isinstance(known, Truth):
-            return all(known.exact) and all(f.is_uniform for f in known.when + known.unless)
+        if isinstance(known, Truth) and all(known.exact):
+            if all(f.is_uniform for f in known.when + known.unless):
+                return True
         return x in self.uniform or (x.op is not None and x.op.opcode == "constant")
 
     def divided(self, x: Linear, by: int) -> tuple[Linear, Linear]:
@@ -337,8 +339,7 @@ def _select(r: Ranges, op: Op) -> Known:
     low, high = min(a, c), max(b, d)
     if low > high:
         return None
-    told = [*condition.when, *condition.unless, x, y]
-    uniform = all(condition.exact) and all(z.is_uniform for z in told)
+    uniform = r.is_uniform(op.operands[0]) and x.is_uniform and y.is_uniform
     return of_symbol(Symbol(low, high, 1, ("select", condition, x, y), uniform))
 
 

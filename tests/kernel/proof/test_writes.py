@@ -135,6 +135,43 @@ def test_a_start_that_data_chooses_is_the_same_for_all_steps() -> None:
     assert "steps write different elements" in why
 
 
+# Rows of 54, a window of 27 in each, from the same place: a number below zero counts from the end.
+COUNTED_FROM_THE_END = """kernel @k(%i: buffer<s32>[5] in, %o: buffer<f32>[270] ROLE) grid(%g: 5) {
+  %z = constant 0 : s32[]
+  %false = constant false : pred[]
+  %size = constant 27 : s32[]
+  %row = constant 54 : s64[]
+  %most = constant 27 : s64[]
+  %none = constant 0 : s64[]
+  %n = load %i[PLACE] : s32[]
+  %below = compare %n, %z direction(LT) : pred[]
+  %same = compare %below, %false direction(NE) : pred[]
+  %other = compare %n, %z direction(NE) : pred[]
+  %both = and %same, %other : pred[]
+  %more = add %n, %size : s32[]
+  %m = select %both, %more, %n : s32[]
+  %s = convert %m : s64[]
+  %a = minimum %s, %most : s64[]
+  %b = maximum %a, %none : s64[]
+  %p = multiply %g, %row : s64[]
+  %q = add %p, %b : s64[]
+  %v = constant 1.0 : f32[WIDTH]
+  store %o[%q], %v strides(1)
+}"""
+
+
+def test_a_start_chosen_by_a_condition_of_data_is_the_same_for_all_steps() -> None:
+    text = COUNTED_FROM_THE_END.replace("WIDTH", "27").replace("PLACE", "%none")
+    assert not writes(text.replace("ROLE", "inout"))
+    wide = text.replace("f32[27]", "f32[55]").replace("[270]", "[400]").replace("ROLE", "inout")
+    assert "steps write different" in writes(wide)[0]
+    assert "every element" in writes(text.replace("ROLE", "out"))[0]
+    changed = text.replace("buffer<s32>[5] in,", "buffer<s32>[5] inout,").replace("ROLE", "inout")
+    assert any("steps write different" in why for why in writes(changed))
+    of_step = COUNTED_FROM_THE_END.replace("WIDTH", "28").replace("PLACE", "%g")
+    assert "steps write different" in writes(of_step.replace("ROLE", "inout"))[0]
+
+
 def test_stores_that_data_may_leave_out() -> None:
     text = """kernel @k(%i: buffer<s64>[1] in, %o: buffer<f32>[1] out) {
   %z = constant 0 : s64[]
