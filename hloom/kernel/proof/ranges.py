@@ -127,10 +127,9 @@ class Ranges:
             return
         rule = _RULES.get(op.opcode)
         if rule and (dtype.is_integral or dtype.is_pred or op.opcode == "load"):
-            known = rule(self, op)
-            if known is not None:
+            if (known := rule(self, op)) is not None:
                 self.values[result] = known
-                if not isinstance(known, Truth):
+                if isinstance(known, Linear):
                     return
         if op.operands and all(self.is_uniform(x) for x in op.operands):
             self.uniform.add(result)
@@ -140,10 +139,9 @@ class Ranges:
         known = self.values.get(x)
         if isinstance(known, Linear):
             return known.is_uniform
-        if isinstance(known, Truth) and all(known.exact):
-            if all(f.is_uniform for f in known.when + known.unless):
-                return True
-        return x in self.uniform or (x.op is not None and x.op.opcode == "constant")
+        if x in self.uniform or (x.op is not None and x.op.opcode == "constant"):
+            return True
+        return bool(known) and all(known.exact) and all(f.is_uniform for f in known[0] + known[1])
 
     def divided(self, x: Linear, by: int) -> tuple[Linear, Linear]:
         """Floor and remainder of a division by a positive number."""
@@ -156,7 +154,8 @@ class Ranges:
             if s.origin[:1] == ("div",):
                 s.tell(both, both.times(-1).shifted(by - 1))
             elif s.origin[:1] == ("mod",):  # which `floor` tells by a quotient of its own
-                s.tell(both.plus(remainder, -1), remainder.plus(both, -1))
+                s.equal = same = both.plus(remainder, -1)
+                s.tell(same, same.times(-1))
         return quotient, remainder
 
     def floor(self, x: Linear, by: int) -> tuple[Linear, Linear]:

@@ -162,6 +162,77 @@ KERNELS = {
   store %o[%z], %all strides(1)
 }""",
     ),
+    "a place of a window that is gathered": (  # rows of 7 places, 16 of 32 channels, margin 3
+        1552,
+        """kernel @k(%x: buffer<f32>[SIZE] in, %o: buffer<f32>[19600] out) grid(%g: 2) {
+  %z = constant 0 : s64[]
+  %many = constant 35 : s64[]
+  %from = multiply %g, %many : s64[]
+  %to = add %many, %from : s64[]
+  %seven = constant 7 : s64[]
+  %rows = constant 5 : s64[]
+  %eight = constant 8 : s64[]
+  %back = constant -2 : s64[]
+  %left = constant -3 : s64[]
+  %lane = iota axis(0) : s32[8]
+  %channels = constant 16 : s32[8]
+  %width = constant 7 : s32[8]
+  %least = constant 0 : s32[8]
+  %height = constant 7 : s32[8]
+  %all = constant 32 : s32[8]
+  %first = constant -544 : s64[]
+  %row = constant 224 : s64[]
+  %column = constant 32 : s64[]
+  %window = constant 56 : s64[]
+  %windows = constant 280 : s64[]
+  %none = constant 0.0 : f32[8]
+  for %l = %from to %to step 1 {
+    %a = multiply %l, %eight : s64[]
+    %a1 = convert %a : s32[]
+    %a2 = broadcast %a1 : s32[8]
+    %i = add %a2, %lane : s32[8]
+    %place = divide %i, %channels : s32[8]
+    %y = divide %place, %width : s32[8]
+    %x1 = remainder %place, %width : s32[8]
+    %channel = remainder %i, %channels : s32[8]
+    %whole = multiply %place, %all : s32[8]
+    %l1 = multiply %l, %windows : s64[]
+    for %h = %z to %rows step 1 {
+      %h1 = add %h, %back : s64[]
+      %h2 = convert %h1 : s32[]
+      %h3 = broadcast %h2 : s32[8]
+      %ys = add %h3, %y : s32[8]
+      %y1 = compare %ys, %least direction(GE) : pred[8]
+      %y2 = compare %ys, %height direction(LT) : pred[8]
+      %ym = and %y1, %y2 : pred[8]
+      %c = multiply %h, %row : s64[]
+      %d = add %first, %c : s64[]
+      %h4 = multiply %h, %window : s64[]
+      %h5 = add %l1, %h4 : s64[]
+      for %w = %z to %seven step 1 {
+        %w1 = add %w, %left : s64[]
+        %w2 = convert %w1 : s32[]
+        %w3 = broadcast %w2 : s32[8]
+        %xs = add %w3, %x1 : s32[8]
+        %x2 = compare %xs, %least direction(GE) : pred[8]
+        %x3 = compare %xs, %width direction(LT) : pred[8]
+        %xm = and %x2, %x3 : pred[8]
+        %m = and %ym, %xm : pred[8]
+        %e = multiply %w, %column : s64[]
+        %p1 = add %d, %e : s64[]
+        %p2 = convert %p1 : s32[]
+        %p3 = broadcast %p2 : s32[8]
+        %p4 = add %p3, %channel : s32[8]
+        %p = add %p4, %whole : s32[8]
+        %v = gather %x[%p] mask(%m) other(%none) : f32[8]
+        %q1 = multiply %w, %eight : s64[]
+        %q = add %h5, %q1 : s64[]
+        store %o[%q], %v strides(1)
+      }
+    }
+  }
+}""",
+    ),
     "halves where a mask bounds the whole": (  # 14 * 23 = 322 places, the first 301 of them
         151,
         """kernel @k(%x: buffer<f32>[SIZE] in, %o: buffer<f32>[322] out) grid(%g: 14) {
