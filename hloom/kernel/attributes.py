@@ -35,7 +35,7 @@ ATTRIBUTES: Final[dict[str, tuple[Attribute, ...]]] = {
     ),
     "concatenate": (_AXIS,),
     "iota": (_AXIS,),
-    "load": (_STRIDES,),
+    "load": (_STRIDES, Attribute("far", "flag", (), False)),
     "reduce": (_AXIS, _FOLD),
     "reduce-precision": (Attribute("exponent_bits", "int"), Attribute("mantissa_bits", "int")),
     "scan": (_AXIS, _FOLD, Attribute("reverse", "flag", (), False)),

@@ -218,7 +218,8 @@ class KernelBuilder:
         """A tile from memory; strides are in elements, one for each axis of the tile."""
         operands = (buffer, offset) if mask is None else (buffer, offset, mask, other)
         type = TileType(buffer.dtype, shape)
-        return self.anchored("load", operands, (type,), {"strides": strides}).result  # type: ignore[arg-type]
+        attrs = {"strides": strides, "far": False}
+        return self.anchored("load", operands, (type,), attrs).result  # type: ignore[arg-type]
 
     def store(
         self,

@@ -24,7 +24,7 @@ Operations (`OPCODES` lists them with operand and block counts):
 | reduce | x | axis, kind | the axis folded by add, multiply, minimum, maximum, and, or, xor |
 | scan | x | axis, kind, reverse | inclusive running fold along the axis |
 | dot | acc a b | | acc[M,N] + a[M,K] b[K,N], in the type of acc |
-| load | buffer offset [mask other] | strides | the tile at offset; `other` where mask is false |
+| load | buffer offset [mask other] | strides, far | the tile at offset; `other` where not mask |
 | store | buffer offset value [mask] | strides, nontemporal | nothing |
 | gather | buffer offsets [mask other] | | elements at a tile of offsets |
 | scatter | buffer offsets value [mask] | | nothing; the last lane wins where offsets are equal |
@@ -34,6 +34,7 @@ Operations (`OPCODES` lists them with operand and block counts):
 | if | pred | | what the chosen of two blocks yields |
 | yield | values... | | ends a block |
 
+A load is `far` if its mask may exclude tiles far outside of the buffer, which are not asked for.
 Complex tiles are tiles of c64 or c128. Narrow floats are computed in f32; with `excess_precision`
 only stores, bitcasts and explicit converts round to types of 16 bits, and all but dots, folds and
 what blocks yield to narrower ones; without it every op does.

@@ -8,6 +8,7 @@ import pytest
 
 import hloom
 from hloom.compiler import compile_module
+from tests.codegen.products import agrees
 
 
 def agree(text: str) -> None:
@@ -50,3 +51,47 @@ ENTRY e {
 }""")
     x = np.full((512, 512), 0.25, ml_dtypes.float8_e5m2)
     assert (np.asarray(compile_module(module)(x)).astype(np.float32) == 128).all()
+
+
+FAR = {
+    "behind": "ROOT r = T[60000] pad(x, c), padding=0_55000",
+    "before": "ROOT r = T[60000] pad(x, c), padding=55000_0",
+    "around, backwards": """p = T[60001] pad(x, c), padding=27000_28001
+  ROOT r = T[60001] reverse(p), dimensions={0}""",
+    "every third": """p = T[60000] pad(x, c), padding=27000_28000
+  ROOT r = T[20000] slice(p), slice={[0:60000:3]}""",
+    "rows that begin anywhere": """p = T[60000] pad(x, c), padding=27001_27999
+  m = T[40,1500] reshape(p)
+  ROOT r = T[1500,40] transpose(m), dimensions={1,0}""",
+}
+
+
+@pytest.mark.parametrize("isa", ["", "AVX2", "SSE4_2"])
+@pytest.mark.parametrize("of", ["f32", "u8", "bf16", "c64", "f64"])
+@pytest.mark.parametrize("name", FAR)
+def test_masks_that_exclude_what_is_far_outside(name: str, of: str, isa: str) -> None:
+    """It is not even asked for: where no memory is, that takes hundreds of cycles."""
+    body = FAR[name].replace("T[", f"{of}[")
+    text = f"""HloModule far
+ENTRY main {{
+  x = {of}[5000] parameter(0)
+  c = {of}[] constant({"(3, 1)" if of == "c64" else 3})
+  {body}
+}}
+"""
+    if name in ("behind", "before", "rows that begin anywhere"):
+        assert "far(true)" in hloom.compile(text).as_text("kernels")
+    agrees(text, of, isa)
+
+
+def test_masks_that_exclude_what_is_beside_a_buffer_are_as_they_were() -> None:
+    text = """HloModule near
+ENTRY main {
+  x = f32[5000] parameter(0)
+  c = f32[] constant(3)
+  ROOT r = f32[5900] pad(x, c), padding=400_500
+}
+"""
+    kernels = hloom.compile(text).as_text("kernels")
+    assert " mask(" in kernels and "far(" not in kernels
+    agrees(text, "f32")

@@ -20,6 +20,8 @@ from hloom.kernel.proof.search import Narrowed, at_least_zero, greatest, lowest,
 
 MOST_SPLITS = 2
 """Selects in the bounds of one loop that are taken apart."""
+NEAR = 1024
+"""Elements beside a buffer where other memory most likely is."""
 MASK_OPERAND = {"load": 2, "gather": 2, "store": 3, "scatter": 3}
 
 
@@ -45,7 +47,8 @@ class Unproved(NamedTuple):
 
 
 class Bounds:
-    """The walk over one kernel. `unproved` is what could not be shown, `stores` every write."""
+    """The walk over one kernel. `unproved` is what could not be shown, `stores` every write, `far`
+    loads from buffers whose mask may exclude what is far outside."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -55,6 +58,7 @@ class Bounds:
         self.always = True
         self.loops: list[Symbol] = []
         self.unproved: list[Unproved] = []
+        self.far: list[Op] = []
         self.stores: list[Access] = []
         self.asked: set[Op | None] = set()
         """From which offsets, masks, bounds of loops and conditions are computed."""
@@ -107,6 +111,8 @@ class Bounds:
         low, high = offset.bounds()
         if low >= 0 and high < size:
             return
+        if op.opcode == "load" and buffer.op is None and max(-low, high - size) > NEAR:
+            self.far.append(op)
         facts = [*scope, *[fact for s in offset.terms for fact in s.facts]]
         narrowed = Narrowed(facts)
         if narrowed.possible:

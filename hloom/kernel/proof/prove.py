@@ -22,12 +22,14 @@ class Proof:
     """What is known of the memory that a kernel touches.
 
     `accesses` are those that may leave their buffer, `writes` a sentence for each parameter whose
-    writes are not shown to be right, `parts` what is written of those that it shares with others.
+    writes are not shown to be right, `parts` what is written of those that it shares with others,
+    `far` loads whose mask may exclude what is far outside of their buffer.
     """
 
     accesses: list[Unproved] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     parts: dict[str, list[Box]] = field(default_factory=dict)
+    far: list[Op] = field(default_factory=list)
 
 
 def prove(kernel: Kernel) -> Proof:
@@ -43,7 +45,7 @@ def prove(kernel: Kernel) -> Proof:
                 writes.append(f"{param.name}: {boxes}")
             else:
                 parts[param.name] = boxes
-    return Proof(bounds.unproved, writes, parts)
+    return Proof(bounds.unproved, writes, parts, bounds.far)
 
 
 def proves_whole(parts: Iterable[list[Box]], size: int) -> bool:

@@ -224,6 +224,8 @@ class Lowering:
                 if self.faults is None:
                     raise _unproved(kernel, proof.accesses[0].why)
                 self.masked.append((masked(kernel, proof.accesses), len(proof.accesses)))
+            for op in proof.far:
+                op.attrs["far"] = True
             sizes = {p.name: p.size for p in kernel.params}
             for name, boxes in proof.parts.items():
                 parts.setdefault(name, (sizes[name], []))[1].append(boxes)
