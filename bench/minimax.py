@@ -126,6 +126,7 @@ FITS: dict[str, tuple[Any, Any, Any, Any, tuple[int, int]]] = {
 # product with a small integer.
 WORDS: dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]] = {
     "LN2": (lambda: mp.log(2), (15, 24), (41, 53)),
+    "LOG2_E": (lambda: 1 / mp.log(2), (24, 24), (53, 53)),
     "HALF_PI": (lambda: mp.pi / 2, (24, 24, 24), (53, 53, 53)),
     "HALF_PI_SHORT": (lambda: mp.pi / 2, (11, 11, 11, 24), (33, 33, 33, 53)),
     "TWO_THIRDS": (lambda: mp.mpf(2) / 3, (24, 24), (53, 53)),

@@ -29,10 +29,11 @@ FREE = frozenset(
 CONTROL = frozenset(("while", "call", "conditional", "async-start"))
 WAITS = frozenset(("async-done", "async-update", "copy-done", "send-done", "recv-done"))
 TRANSCENDENTAL = frozenset(
-    "acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log "
-    "log-plus-one logistic rsqrt sine sinh sqrt tan tanh power atan2".split()
+    "acos acosh asin asinh atanh cbrt cosine cosh erf exp2 exponential exponential-minus-one log "
+    "log-plus-one log2 logistic rsqrt sine sinh sqrt tan tanh power atan2".split()
 )
 NOT_ARITHMETIC = frozenset(("convert", "bitcast-convert", "complex", "real", "imag"))
+APPLIED_TO_ALL = frozenset(("map", "all-reduce", "all-reduce-start", "collective-reduce"))
 MOVES_LITTLE = frozenset(("slice", "dynamic-slice", "gather"))
 
 
@@ -201,7 +202,7 @@ def _applications(i: Instruction) -> float | None:
         return first
     if opcode == "reduce-scatter":
         return first
-    return elements(i.shape) if opcode in ("map", "all-reduce", "all-reduce-start") else first
+    return elements(i.shape) if opcode in APPLIED_TO_ALL else first
 
 
 def _contracted(i: Instruction) -> int:

@@ -20,8 +20,8 @@ from hloom.ir.module import Module
 
 COLLECTIVES = frozenset(
     "all-gather all-gather-start all-reduce all-reduce-start all-to-all collective-broadcast "
-    "collective-permute collective-permute-start ragged-all-to-all reduce-scatter send "
-    "recv".split()
+    "collective-permute collective-permute-start collective-reduce ragged-all-to-all "
+    "reduce-scatter send recv".split()
 )
 
 

@@ -13,10 +13,12 @@ from hloom.ir.instruction import Instruction
 
 # Relative cost of one element; anything else counts 1.
 _COSTLY = {
+    "exp2": 6,
     "exponential": 6,
     "exponential-minus-one": 8,
     "log": 7,
     "log-plus-one": 8,
+    "log2": 8,
     "logistic": 9,
     "tanh": 10,
     "erf": 10,

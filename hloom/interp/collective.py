@@ -163,16 +163,46 @@ def all_to_all(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
 def collective_broadcast(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
     """Devices in no group get zeros. Of several roots that differ, each device reads its own."""
     group = members(i, frame)
-    data, roots = inputs, [0] * len(inputs)
-    if i.attrs.has_dynamic_root:
-        data, roots = inputs[:-1], inputs[-1].tolist()
+    data, roots = _data_and_roots(i, inputs)
     if group is None:
         return _result(i, [np.zeros_like(x) for x in data])
     given = yield Meet(i, i, group, inputs)
+    _check_roots(roots, group)
+    return _result(i, [given[group[root]][k] for k, root in enumerate(roots)])
+
+
+@MEANING.of("collective-reduce")
+def collective_reduce(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+    """Zeros on all but the root. Of several roots that differ, each device goes by its own."""
+    group = own_group(i, frame)
+    data, roots = _data_and_roots(i, inputs)
+    given = yield Meet(i, i, group, inputs)
+    _check_roots(roots, group)
+    me = frame.device.global_id
+    return _result(
+        i,
+        [
+            _reduced(i, frame, [given[d][k] for d in group])
+            if group[root] == me
+            else np.zeros_like(data[k])
+            for k, root in enumerate(roots)
+        ],
+    )
+
+
+def _data_and_roots(
+    i: Instruction, inputs: tuple[np.ndarray, ...]
+) -> tuple[tuple[np.ndarray, ...], list[int]]:
+    """What is sent, and for each the place of its root in the group."""
+    if i.attrs.has_dynamic_root:
+        return inputs[:-1], inputs[-1].tolist()
+    return inputs, [0] * len(inputs)
+
+
+def _check_roots(roots: list[int], group: tuple[int, ...]) -> None:
     for root in roots:
         if not 0 <= root < len(group):
             raise EvalError(f"root {root} is none of the {len(group)} devices of the group")
-    return _result(i, [given[group[root]][k] for k, root in enumerate(roots)])
 
 
 @MEANING.of("ragged-all-to-all")

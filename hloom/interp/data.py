@@ -64,6 +64,15 @@ def reverse(i: Instruction, frame: Frame, x: Array) -> Array:
     return np.flip(x, i.attrs.dimensions) if i.attrs.dimensions else x
 
 
+@MEANING.of("shuffle")
+def shuffle(i: Instruction, frame: Frame, x: Array) -> Array:
+    a = i.attrs
+    if any(i.shape.dynamic[d] for d in a.dimensions if i.shape.dynamic):
+        raise EvalError("what rotating a dimension of run-time size gives is not known")
+    shifts = [-(s % max(1, x.shape[d])) for d, s in zip(a.dimensions, a.shifts, strict=True)]
+    return np.roll(x, shifts, a.dimensions)
+
+
 @MEANING.of("concatenate")
 def concatenate(i: Instruction, frame: Frame, *inputs: Array) -> Array:
     return np.concatenate(inputs, axis=i.attrs.dimensions[0])

@@ -129,6 +129,14 @@ def reverse(s: Sketch) -> Instruction:
     return s.add("reverse", x, shape=x.shape, dimensions=s.some_axes(x))
 
 
+@DRAW.of("shuffle")
+def shuffle(s: Sketch) -> Instruction:
+    x = s.array(ANY, least=1, smallest=0)
+    dimensions = s.some_axes(x, 1)
+    shifts = tuple(s.integer(-9, 9) for _ in dimensions)
+    return s.add("shuffle", x, shape=x.shape, dimensions=dimensions, mode="rotate", shifts=shifts)
+
+
 @DRAW.of("slice")
 def slice_(s: Sketch) -> Instruction:
     x = s.array(ANY, largest=6)

@@ -283,6 +283,14 @@ def collective_broadcast(s: Sketch) -> Instruction:
     return s.add("collective-broadcast", s.array(ANY), **attributes)
 
 
+@DRAW.of("collective-reduce")
+def collective_reduce(s: Sketch) -> Instruction:
+    _, attributes = _reducing(s)
+    inputs = _inputs(s)
+    body = s.combiner(inputs[0].shape.dtype, "add", "maximum")
+    return s.add("collective-reduce", *inputs, called=(body,), **attributes)
+
+
 def _permuting(s: Sketch) -> dict[str, object]:
     _, attributes = _devices(s)
     attributes.pop("replica_groups", None)

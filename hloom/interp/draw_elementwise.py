@@ -24,8 +24,8 @@ _BITS = f"{INTEGERS} {NARROW}"
 
 _UNARY = {
     **dict.fromkeys(
-        "acos acosh asin asinh atanh cosine cosh exponential exponential-minus-one log "
-        "log-plus-one logistic rsqrt sine sinh sqrt tan tanh".split(),
+        "acos acosh asin asinh atanh cosine cosh exp2 exponential exponential-minus-one log "
+        "log-plus-one log2 logistic rsqrt sine sinh sqrt tan tanh".split(),
         _FLOATS_AND_COMPLEX,
     ),
     **dict.fromkeys(

@@ -11,6 +11,10 @@ import numpy as np
 
 from hloom.interp.elementwise_number import Array
 
+LN2, LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
+"""log 2 as the sum of two f64."""
+LOG2_E = 1.4426950408889634
+
 
 def joined(real: Array, imaginary: Array) -> Array:
     """real + i*imaginary without arithmetic, so that infinities and signed zeros survive."""
@@ -20,13 +24,24 @@ def joined(real: Array, imaginary: Array) -> Array:
     return made
 
 
+def _halves(x: Array) -> tuple[Array, Array]:
+    shifted = x * 134217729.0  # 2**27 + 1 cuts the 53 bits in two halves
+    high = shifted - (shifted - x)
+    return high, x - high
+
+
 def _exact_square(x: Array) -> tuple[Array, Array]:
     """x*x as an unevaluated sum of two f64 (Dekker's product)."""
     product = x * x
-    shifted = x * 134217729.0  # 2**27 + 1 cuts the 53 bits in two halves
-    high = shifted - (shifted - x)
-    low = x - high
+    high, low = _halves(x)
     return product, ((high * high - product) + 2 * high * low) + low * low
+
+
+def _exact_product(x: Array, y: Array) -> tuple[Array, Array]:
+    """x*y as an unevaluated sum of two f64 (Dekker's product)."""
+    product = x * y
+    (a, b), (c, d) = _halves(x), _halves(y)
+    return product, (((a * c - product) + a * d) + b * c) + b * d
 
 
 def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
@@ -34,6 +49,30 @@ def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
     total = x + y
     other = total - x
     return total, (x - (total - other)) + (y - other)
+
+
+def power_of_two(z: Array) -> Array:
+    """2**x turned by the angle y ln 2, which is kept in two words; 2**whole part comes last."""
+    x, y = np.real(z), np.imag(z)
+    usual = np.isfinite(y) & (y != 0) & ~np.isnan(x)
+    a, b = np.clip(np.where(usual, x, 0.0), -5000, 5000), np.where(usual, y, 0.0)
+    turn, rest = _exact_product(b, np.array(LN2))
+    rest = np.where(np.abs(b) < 2.0**990, rest + b * LN2_REST, 0.0)
+    level = np.cos(turn) * np.cos(rest) - np.sin(turn) * np.sin(rest)
+    across = np.sin(turn) * np.cos(rest) + np.cos(turn) * np.sin(rest)
+    whole = np.rint(a)
+    size, steps = np.exp2(a - whole), whole.astype(np.int32)
+    made = joined(np.ldexp(size * level, steps), np.ldexp(size * across, steps))
+    # Elsewhere it is 2**x on the real axis, and the limits are those of e**z.
+    limits, flat = np.exp(z), y == 0
+    other = joined(np.where(flat, np.exp2(x), np.real(limits)), np.where(flat, y, np.imag(limits)))
+    return np.where(usual, made, other)
+
+
+def log2(z: Array) -> Array:
+    """log z over log 2, each part by itself."""
+    made = np.log(z)
+    return joined(np.real(made) * LOG2_E, np.imag(made) * LOG2_E)
 
 
 def log_plus_one(z: Array) -> Array:
@@ -187,10 +226,12 @@ COMPLEX_UNARY: dict[str, Callable[[Array], Array]] = {
     "cbrt": cube_root,
     "cosh": np.cosh,
     "cosine": np.cos,
+    "exp2": power_of_two,
     "exponential": np.exp,
     "exponential-minus-one": exponential_minus_one,
     "log": np.log,
     "log-plus-one": log_plus_one,
+    "log2": log2,
     "logistic": logistic,
     "negate": np.negative,
     "rsqrt": reciprocal_root,

@@ -65,6 +65,7 @@ _FIXED = {
     "atanh": Wanted(-0.9, 0.9),
     "log": POSITIVE,
     "log-plus-one": Wanted(-0.5, 2.0),
+    "log2": POSITIVE,
     "rsqrt": POSITIVE,
     "sqrt": POSITIVE,
     "cholesky": Wanted(matrix="definite"),

@@ -427,6 +427,20 @@ class Builder:
     ) -> Instruction:
         """What the source device gives; zeros where no pair names this device as target."""
         ...
+    def collective_reduce(
+        self,
+        *inputs: Instruction,
+        channel_id: int | None = ...,
+        replica_groups: ReplicaGroups = ...,
+        constrain_layout: bool = ...,
+        use_global_device_ids: bool = ...,
+        has_dynamic_root: bool = ...,
+        to_apply: Computation,
+        shape: ShapeLike | None = ...,
+        name: str | None = ...,
+    ) -> Instruction:
+        """to_apply folded over the inputs of every device of the group, on the first device of the"""
+        ...
     def compare(
         self,
         x: Instruction,
@@ -648,6 +662,16 @@ class Builder:
     ) -> Instruction:
         """out[i] = error function, 2/sqrt(pi) * integral of exp(-t*t) from 0 to x."""
         ...
+    def exp2(
+        self,
+        x: Instruction,
+        *,
+        result_accuracy: ResultAccuracy | None = ...,
+        shape: ShapeLike | None = ...,
+        name: str | None = ...,
+    ) -> Instruction:
+        """out[i] = 2 ** x."""
+        ...
     def exponential(
         self,
         x: Instruction,
@@ -794,6 +818,16 @@ class Builder:
     ) -> Instruction:
         """out[i] = log(1 + x), accurate near 0."""
         ...
+    def log2(
+        self,
+        x: Instruction,
+        *,
+        result_accuracy: ResultAccuracy | None = ...,
+        shape: ShapeLike | None = ...,
+        name: str | None = ...,
+    ) -> Instruction:
+        """out[i] = logarithm to base 2."""
+        ...
     def logistic(
         self,
         x: Instruction,
@@ -879,7 +913,7 @@ class Builder:
         shape: ShapeLike | None = ...,
         name: str | None = ...,
     ) -> Instruction:
-        """x; nothing that uses the result runs before all of x is there, and nothing moves across"""
+        """x; nothing that uses the result runs before all of x is there, and nothing moves across."""
         ...
     def or_(
         self,
@@ -1283,6 +1317,18 @@ class Builder:
         name: str | None = ...,
     ) -> Instruction:
         """out[i] = x >> y filling zeros; 0 when y is not below the width."""
+        ...
+    def shuffle(
+        self,
+        x: Instruction,
+        *,
+        dimensions: tuple[int, ...],
+        mode: str,
+        shifts: tuple[int, ...],
+        shape: ShapeLike | None = ...,
+        name: str | None = ...,
+    ) -> Instruction:
+        """out[..., i, ...] = x[..., (i + shifts[k]) mod size, ...] along each dimensions[k]; `rotate`"""
         ...
     def sign(
         self,

@@ -154,7 +154,7 @@ class Instruction:
 
 COLLECTIVES = frozenset(
     "all-gather all-reduce all-to-all collective-broadcast collective-permute "
-    "ragged-all-to-all reduce-scatter".split()
+    "collective-reduce ragged-all-to-all reduce-scatter".split()
 )
 
 

@@ -155,9 +155,11 @@ def _fold(i: Instruction) -> Uniform:
 
 
 def _all_reduce(i: Instruction) -> Uniform:
-    """In the type of the reducer."""
+    """In the type of the reducer; run-time roots are no data."""
     types = _reducer_types(i.called[0], 1)
-    operands = tuple([_retyped(x.shape, types[0]) for x in i.operands])
+    count = len(i.operands) - getattr(i.attrs, "has_dynamic_root", False)
+    data = tuple([_retyped(x.shape, types[0]) for x in i.operands[:count]])
+    operands = data + _shapes(i.operands[count:])
     return Uniform(operands, _retyped(i.shape, types[0]), (_reducer(i.called[0], types),))
 
 
@@ -209,8 +211,8 @@ def _sort(i: Instruction) -> Uniform:
 
 
 _MOVES_ONE = (
-    "copy broadcast reshape dynamic-reshape transpose reverse slice dynamic-slice gather rng "
-    "set-dimension-size"
+    "copy broadcast reshape dynamic-reshape transpose reverse shuffle slice dynamic-slice gather "
+    "rng set-dimension-size"
 ).split()
 _MOVES_SEVERAL = "concatenate pad select dynamic-update-slice".split()
 _ARITHMETIC = "batch-norm-training batch-norm-inference batch-norm-grad".split()
@@ -230,8 +232,7 @@ _RULES: dict[str, Callable[[Instruction], Uniform]] = {
     "sort": _sort,
     **dict.fromkeys(_COLLECTIVES, _of_its_operand),
     "all-reduce-start": _all_reduce_start,
-    "all-reduce": _all_reduce,
-    "reduce-scatter": _all_reduce,
+    **dict.fromkeys(("all-reduce", "collective-reduce", "reduce-scatter"), _all_reduce),
 }
 
 

@@ -185,9 +185,10 @@ def ops_of(block: Block) -> Iterator[Op]:
 
 # HLO's elementwise operations on one, two and three tiles.
 UNARY = frozenset(
-    """abs acos acosh asin asinh atanh cbrt ceil cosh cosine count-leading-zeros erf exponential
-    exponential-minus-one floor imag is-finite log log-plus-one logistic negate not popcnt real
-    round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
+    """abs acos acosh asin asinh atanh cbrt ceil cosh cosine count-leading-zeros erf exp2
+    exponential exponential-minus-one floor imag is-finite log log-plus-one log2 logistic negate
+    not popcnt real round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan
+    tanh""".split()
 )
 BINARY = frozenset(
     """add and atan2 complex divide maximum minimum mulhi multiply or power remainder shift-left

@@ -43,9 +43,9 @@ def _admits(words: str, classes: str) -> dict[str, str]:
 
 
 ADMITS: dict[str, str] = {
-    **_admits("acos acosh asin asinh atanh cbrt cosh cosine exponential", "fc"),
+    **_admits("acos acosh asin asinh atanh cbrt cosh cosine exp2 exponential", "fc"),
     **_admits(
-        "exponential-minus-one log log-plus-one logistic rsqrt sine sinh sqrt tan tanh", "fc"
+        "exponential-minus-one log log-plus-one log2 logistic rsqrt sine sinh sqrt tan tanh", "fc"
     ),
     **_admits("ceil erf floor is-finite round-nearest-afz round-nearest-even", "f"),
     **_admits("abs negate sign", "fci"),

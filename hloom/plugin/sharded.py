@@ -24,8 +24,8 @@ from hloom.plugin.inspection import name_functions
 # Operations and custom calls that only code for one device has.
 OF_ONE_DEVICE = frozenset(
     """all-gather all-gather-start all-reduce all-reduce-start all-to-all collective-broadcast
-    collective-permute collective-permute-start partition-id replica-id ragged-all-to-all
-    reduce-scatter""".split()
+    collective-permute collective-permute-start collective-reduce partition-id replica-id
+    ragged-all-to-all reduce-scatter""".split()
 )
 BOUNDARIES = frozenset(
     """SPMDFullToShardShape SPMDShardToFullShape xla.sdy.GlobalToLocalShape

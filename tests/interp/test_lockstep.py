@@ -185,6 +185,30 @@ def test_broadcast_from_the_first_of_each_group():
         assert np.array_equal(r, expected)
 
 
+def test_reduce_to_the_first_of_each_group():
+    body = """x = f32[4] parameter(0)
+    ROOT r = f32[4] collective-reduce(x), replica_groups={{1,0},{2,3}}, to_apply=add"""
+    x = rows(4)
+    results = run(body, x, 4)
+    for r, expected in zip(results, (0 * x[0], x[0] + x[1], x[2] + x[3], 0 * x[3])):
+        assert np.array_equal(r, expected)
+
+
+def test_reduce_to_roots_of_run_time():
+    body = """x = f32[4] parameter(0)
+    y = f32[4] negate(x)
+    w = s32[2] parameter(1)
+    ROOT r = (f32[4], f32[4]) collective-reduce(x, y, w), replica_groups={{2,0,1}},
+      has_dynamic_root=true, to_apply=add"""
+    x = rows(3)
+    total, zero = x[0] + x[1] + x[2], 0 * x[0]
+    results = run(body, [(row, np.array([1, 0], np.int32)) for row in x], 3)
+    for found, expected in zip(results, ((total, zero), (zero, zero), (zero, -total))):
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected))
+    with pytest.raises(EvalError, match="root 3 is none of the 3 devices"):
+        run(body, [(row, np.array([3, 0], np.int32)) for row in x], 3)
+
+
 def test_ragged_all_to_all():
     body = """x = f32[4] parameter(0)
     y = f32[4] parameter(1)

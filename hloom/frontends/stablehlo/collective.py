@@ -147,6 +147,14 @@ def collective_broadcast(scope: Scope, op: Any) -> Instruction | list[Instructio
     return _exchanged(scope, op, "collective-broadcast", **given)
 
 
+@IMPORT.of("stablehlo.collective_reduce")
+def collective_reduce(scope: Scope, op: Any) -> Instruction | list[Instruction]:
+    fold = scope.computation_of(op.regions[0])
+    dynamic = boolean(op, "has_dynamic_root")
+    fields = common(scope, op)
+    return _exchanged(scope, op, "collective-reduce", (fold,), has_dynamic_root=dynamic, **fields)
+
+
 @IMPORT.of("stablehlo.replica_id")
 def replica_id(scope: Scope, op: Any) -> Instruction:
     return scope.emit("replica-id", (), shape(U32))

@@ -6,7 +6,7 @@ from typing import Any
 
 from hloom.frontends.stablehlo.attributes import enumerated, integer
 from hloom.frontends.stablehlo.dot import ragged_dot
-from hloom.frontends.stablehlo.elementwise import same
+from hloom.frontends.stablehlo.elementwise import accurate, same
 from hloom.frontends.stablehlo.reduce import scan
 from hloom.frontends.stablehlo.registry import IMPORT, refuse
 from hloom.frontends.stablehlo.scope import Scope
@@ -14,6 +14,8 @@ from hloom.ir.instruction import Instruction
 
 for _name in ("copy", "bitcast", "add_dependency", "stochastic_convert"):
     IMPORT.add(f"mhlo.{_name}", same(_name.replace("_", "-")))
+for _name in ("exp2", "log2"):
+    IMPORT.add(f"mhlo.{_name}", accurate(_name))
 IMPORT.add("mhlo.mulhi", same("mulhi"))
 IMPORT.add("mhlo.ragged_dot", ragged_dot)
 IMPORT.add("mhlo.scan", scan)

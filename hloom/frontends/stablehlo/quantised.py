@@ -33,7 +33,7 @@ MOVES = frozenset(
     pad dynamic_pad reverse select tuple get_tuple_element optimization_barrier while if case return
     constant bitcast_convert reduce reduce_window sort scatter select_and_scatter map custom_call
     composite all_gather all_to_all all_reduce reduce_scatter collective_permute
-    collective_broadcast async_start async_done""".split()
+    collective_broadcast collective_reduce async_start async_done""".split()
 ) | {"func.return", "func.call"}
 """Operations that take and give integers as they are, or whose regions compute."""
 CONTRACTIONS = frozenset(["stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"])

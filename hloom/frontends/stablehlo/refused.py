@@ -11,9 +11,3 @@ refuse(
     "sdy.data_flow_edge",
     "sdy.func_data_flow_edge",
 )
-refuse(
-    "HLO has no operation that leaves a reduction on one device of a group; stablehlo.all_reduce "
-    "leaves it on all",
-    "stablehlo.collective_reduce",
-)
-refuse("HLO has no powers and logarithms to base 2", "mhlo.exp2", "mhlo.log2")

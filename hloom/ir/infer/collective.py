@@ -36,16 +36,16 @@ def all_reduce(inputs: Sequence[Shape], what: str) -> Shape:
     return bundle(inputs)
 
 
-def collective_broadcast(operands: Sequence[Shape], has_dynamic_root: bool) -> Shape:
+def to_roots(operands: Sequence[Shape], has_dynamic_root: bool, what: str) -> Shape:
     """The inputs; without the last operand where that names the roots."""
     if not has_dynamic_root:
-        return all_reduce(operands, "collective-broadcast")
+        return all_reduce(operands, what)
     if len(operands) < 2:
         raise ShapeError("has_dynamic_root needs an input and, behind the inputs, their roots")
     *inputs, roots = operands
     if not compatible(roots, shape(S32, (len(inputs),))):
         raise ShapeError(f"the roots must be s32[{len(inputs)}], not {roots.bare}")
-    return all_reduce(inputs, "collective-broadcast")
+    return all_reduce(inputs, what)
 
 
 def _one_dimension(dimensions: Sequence[int], x: Shape) -> int:

@@ -191,6 +191,20 @@ def reverse(x: Shape, dimensions: Sequence[int]) -> Shape:
     return x.bare
 
 
+def shuffle(x: Shape, dimensions: Sequence[int], shifts: Sequence[int]) -> Shape:
+    expect_array(x, "the operand of shuffle")
+    expect_dimensions(dimensions, x.rank, "dimensions", order=False)
+    if not dimensions:
+        raise ShapeError("a shuffle needs at least one dimension")
+    if len(shifts) != len(dimensions):
+        raise ShapeError(
+            f"dimensions={braced(dimensions)} and shifts={braced(shifts)} differ in length"
+        )
+    if any(not -(2**63) <= s < 2**63 for s in shifts):
+        raise ShapeError(f"shifts={braced(shifts)}: a shift is a number of 64 bits")
+    return x.bare
+
+
 def transpose(x: Shape, dimensions: Sequence[int]) -> Shape:
     expect_array(x, "the operand of transpose")
     if sorted(dimensions) != list(range(x.rank)):

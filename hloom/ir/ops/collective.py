@@ -196,7 +196,27 @@ class CollectiveBroadcast:
 
     def shape(self, *inputs: Shape) -> Shape:
         """The shape of the input; a tuple when there are several. Roots are s32[inputs]."""
-        return infer.collective_broadcast(inputs, self.has_dynamic_root)
+        return infer.to_roots(inputs, self.has_dynamic_root, "collective-broadcast")
+
+
+@op("collective-reduce")
+class CollectiveReduce:
+    """to_apply folded over the inputs of every device of the group, on the first device of the
+    group; zeros on the others. With has_dynamic_root the last operand says for each input which
+    device of the group gets it.
+    """
+
+    inputs: Operands
+    channel_id: Int = None
+    replica_groups: Groups = NO_GROUPS
+    constrain_layout: Bool = False
+    use_global_device_ids: Bool = False
+    has_dynamic_root: Bool = False
+    to_apply: Called
+
+    def shape(self, *inputs: Shape, called: tuple) -> Shape:
+        """The shape of the input; a tuple when there are several. Roots are s32[inputs]."""
+        return infer.to_roots(inputs, self.has_dynamic_root, "collective-reduce")
 
 
 @op("ragged-all-to-all")

@@ -3,10 +3,12 @@
 
 from hloom.ir.infer import data as infer
 from hloom.ir.infer.compare import scalar
-from hloom.ir.kinds import Dims, Int, LiteralKind, PaddingKind, SlicesKind
+from hloom.ir.kinds import Dims, Int, LiteralKind, PaddingKind, SlicesKind, enumeration
 from hloom.ir.op import Operand, Operands, ShapeError, op
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape, tuple_shape
+
+ShuffleMode = enumeration("shuffle mode", "rotate")
 
 
 @op("bitcast")
@@ -135,6 +137,22 @@ class Reverse:
     def shape(self, x: Shape) -> Shape:
         """The shape of x."""
         return infer.reverse(x, self.dimensions)
+
+
+@op("shuffle")
+class Shuffle:
+    """out[..., i, ...] = x[..., (i + shifts[k]) mod size, ...] along each dimensions[k]; `rotate`
+    is the only mode.
+    """
+
+    x: Operand
+    dimensions: Dims
+    mode: ShuffleMode
+    shifts: Dims
+
+    def shape(self, x: Shape) -> Shape:
+        """The shape of x; dimensions are one or more, and have one shift each."""
+        return infer.shuffle(x, self.dimensions, self.shifts)
 
 
 @op("slice")

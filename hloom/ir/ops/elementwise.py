@@ -127,6 +127,13 @@ class Erf(FloatFunction):
     result_accuracy: Accuracy = None
 
 
+@op("exp2")
+class Exp2(ComplexFunction):
+    """out[i] = 2 ** x."""
+
+    result_accuracy: Accuracy = None
+
+
 @op("exponential")
 class Exponential(ComplexFunction):
     """out[i] = e ** x."""
@@ -165,6 +172,13 @@ class IsFinite:
 @op("log")
 class Log(ComplexFunction):
     """out[i] = natural logarithm."""
+
+    result_accuracy: Accuracy = None
+
+
+@op("log2")
+class Log2(ComplexFunction):
+    """out[i] = logarithm to base 2."""
 
     result_accuracy: Accuracy = None
 

@@ -150,6 +150,20 @@ def _read_epsilon(message: Any, _: Context) -> float:
     return message.epsilon
 
 
+def _read_shuffle_mode(message: Any, _: Context) -> str:
+    if not message.shuffle_mode.HasField("rotate"):
+        raise ProtoError("a shuffle whose mode is not rotate: what others do is not known")
+    return "rotate"
+
+
+def _write_shuffle_mode(_v: str, message: Any, _: Context) -> None:
+    message.shuffle_mode.rotate.SetInParent()
+
+
+def _write_shifts(value: tuple[int, ...], message: Any, _: Context) -> None:
+    message.shuffle_mode.rotate.shifts.extend(value)
+
+
 def _said_elsewhere(default: Any) -> Codec:
     """An attribute that the format has no field for; `note.py` keeps it."""
     return Codec(lambda _m, _c: default, lambda _v, _m, _c: None)
@@ -267,6 +281,8 @@ BY_OPCODE: dict[tuple[str, str], Codec] = {
     ("scatter", "index_vector_dim"): inside(SCATTER, "index_vector_dim"),
     ("collective-permute", "slice_sizes"): _IN_PLACE_SIZES,
     ("collective-permute-start", "slice_sizes"): _IN_PLACE_SIZES,
+    ("shuffle", "mode"): Codec(_read_shuffle_mode, _write_shuffle_mode),
+    ("shuffle", "shifts"): Codec(lambda m, _: tuple(m.shuffle_mode.rotate.shifts), _write_shifts),
     ("ragged-dot", "lhs_ragged_dims"): repeated("lhs_ragged_dimensions", RAGGED),
     ("ragged-dot", "rhs_group_dims"): repeated("rhs_group_dimensions", RAGGED),
     **{

@@ -15,6 +15,7 @@ SHAPE_NOT_READ = frozenset("add-dependency after-all outfeed send send-done recv
 SHAPE_WRITTEN = frozenset(
     "all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start "
     "all-to-all async-done async-start async-update collective-broadcast collective-permute "
+    "collective-reduce "
     "collective-permute-done collective-permute-start copy-done copy-start dynamic-slice "
     "dynamic-update-slice fusion opt-barrier outfeed ragged-all-to-all recv-done "
     "reduce-precision reduce-scatter rng-get-and-update-state scaled-dot send send-done "

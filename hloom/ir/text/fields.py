@@ -19,6 +19,9 @@ ALWAYS = frozenset(
     "parameter_number outfeed_shape".split()
 )
 """Attributes that are written even where they have their default."""
+NONE: frozenset[str] = frozenset()
+ALSO = {"CollectiveReduce": frozenset(["has_dynamic_root"])}
+"""The same of single operations, by the name of their attributes' class."""
 
 
 def fields_text(
@@ -37,7 +40,7 @@ def fields_text(
             if type(attrs).__name__ != "Constant":
                 out += f", literal={_literal_text(value, shape_text)}"
             continue
-        if value == field.default and name not in ALWAYS:
+        if value == field.default and name not in ALWAYS | ALSO.get(type(attrs).__name__, NONE):
             continue
         if name == "channel_id" and not options.channel_id:
             continue

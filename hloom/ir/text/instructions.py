@@ -51,6 +51,13 @@ GLUED = re.compile(r"\s*(?:ROOT\s+)?([A-Za-z_][\w.\-]*)=", re.A)
 NUMBER = re.compile(r"\s*(-?\d+)\s*\)")
 LARGEST_NUMBER = 2**31
 
+ELSEWHERE = {
+    "exp": ["exponential"],
+    "expm1": ["exponential-minus-one"],
+    "log1p": ["log-plus-one"],
+}
+"""Opcodes under the names that numpy and JAX have for them."""
+
 
 class InstructionReader:
     """Reads one instruction after another into computations."""
@@ -213,7 +220,7 @@ class InstructionReader:
         """For an opcode that is none: the short form of an asynchronous one, or an error."""
         form = async_form(opcode)
         if form is None:
-            close = get_close_matches(opcode, list(OPS), 1)
+            close = ELSEWHERE.get(opcode) or get_close_matches(opcode, list(OPS), 1)
             guess = f"; did you mean {close[0]!r}?" if close else ""
             self.cursor.fail(
                 f"unknown opcode {opcode!r}{guess}", at, length=len(opcode), rule="opcode"

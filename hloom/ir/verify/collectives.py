@@ -26,6 +26,7 @@ GROUPED = {
     "all-reduce": False,
     "all-reduce-start": False,
     "all-to-all": True,
+    "collective-reduce": False,
     "ragged-all-to-all": True,
     "reduce-scatter": True,
 }

@@ -19,7 +19,7 @@ PAIRS = "_xla_send_recv_source_target_pairs"
 PIPELINE = "_xla_send_recv_pipeline"
 COLLECTIVES = frozenset(
     "all-gather all-reduce all-to-all ragged-all-to-all collective-permute reduce-scatter "
-    "collective-broadcast".split()
+    "collective-broadcast collective-reduce".split()
 )
 _PAIR = re.compile(r"\{\s*(-?\d+)\s*,\s*(-?\d+)\s*\}")
 _OTHER = {"send": "recv", "recv": "send"}

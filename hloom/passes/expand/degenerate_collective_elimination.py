@@ -16,7 +16,7 @@ from hloom.types.dtype import U32
 from hloom.types.shape import Shape
 
 SAME = frozenset(
-    ["all-reduce", "all-gather", "all-to-all", "collective-broadcast", "reduce-scatter"]
+    "all-reduce all-gather all-to-all collective-broadcast collective-reduce reduce-scatter".split()
 )
 STARTS = frozenset(["all-reduce-start", "all-gather-start", "collective-permute-start"])
 DONES = frozenset(["all-reduce-done", "all-gather-done", "collective-permute-done"])
@@ -107,7 +107,7 @@ class DegenerateCollectiveElimination(Expander):
             source = _shaped(b, i.operands, i.shape.elements[0])
             return b.tuple(source, result, *(_zeros(b, s) for s in i.shape.elements[2:]))
         data = i.operands
-        if i.opcode == "collective-broadcast" and i.attrs.has_dynamic_root:
+        if getattr(i.attrs, "has_dynamic_root", False):
             data = data[:-1]
         return _shaped(b, data, i.shape)
 

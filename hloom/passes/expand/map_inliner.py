@@ -20,11 +20,11 @@ from hloom.types.shape import shape
 
 ELEMENTWISE = frozenset(
     """abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex
-    convert copy cosine cosh count-leading-zeros divide erf exponential exponential-minus-one floor
-    imag is-finite log log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt
-    power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt select
-    shift-left shift-right-arithmetic shift-right-logical sign sine sinh sqrt stochastic-convert
-    subtract tan tanh xor""".split()
+    convert copy cosine cosh count-leading-zeros divide erf exp2 exponential exponential-minus-one
+    floor imag is-finite log log-plus-one log2 logistic maximum minimum mulhi multiply negate not
+    or popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt
+    select shift-left shift-right-arithmetic shift-right-logical sign sine sinh sqrt
+    stochastic-convert subtract tan tanh xor""".split()
 )
 SAME_SCALAR = frozenset(["reshape", "broadcast", "bitcast", "transpose", "reverse", "copy"])
 """Operations that give a scalar back when both sides are scalars of one type."""

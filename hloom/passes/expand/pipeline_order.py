@@ -38,6 +38,7 @@ from hloom.passes.expand.rng_expander import RngExpander
 from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
 from hloom.passes.expand.scan_expander import ScanExpander
 from hloom.passes.expand.sharding_remover import ShardingRemover
+from hloom.passes.expand.shuffle_expander import ShuffleExpander
 from hloom.passes.expand.stochastic_convert_decomposer import StochasticConvertDecomposer
 from hloom.passes.expand.zero_sized_hlo_elimination import ZeroSizedHloElimination
 from hloom.passes.layout.transpose_propagation import TransposePropagation
@@ -67,6 +68,7 @@ EXPANSION: tuple[Pass, ...] = (
     Defuser(),  # as above
     CallInliner(),  # passes below look at one computation at a time
     TupleSimplifier(),  # loops and dynamic sizes are found through elements
+    ShuffleExpander(),  # slices and concatenations may have dynamic sizes in other dimensions
     BitcastExpander(),  # while layouts are those of the program
     DynamicPadder(),  # before anything that counts elements
     CustomCallExpander(),

@@ -24,8 +24,8 @@ LEAST_PACKED = 32
 
 WEIGHTS: dict[str, float] = {
     **dict.fromkeys(
-        "exponential exponential-minus-one log log-plus-one logistic tanh erf cosine sine cosh "
-        "sinh tan acos acosh asin asinh atanh".split(),
+        "exp2 exponential exponential-minus-one log log-plus-one log2 logistic tanh erf cosine "
+        "sine cosh sinh tan acos acosh asin asinh atanh".split(),
         20,
     ),
     **dict.fromkeys("power atan2 cbrt".split(), 40),

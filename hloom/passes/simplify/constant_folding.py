@@ -26,7 +26,7 @@ NEVER = frozenset(
     "custom-call partition-id replica-id copy copy-start copy-done async-start async-update "
     "async-done all-gather all-gather-start all-gather-done all-reduce all-reduce-start "
     "all-reduce-done all-to-all collective-broadcast collective-permute collective-permute-start "
-    "collective-permute-done ragged-all-to-all reduce-scatter bitcast".split()
+    "collective-permute-done collective-reduce ragged-all-to-all reduce-scatter bitcast".split()
 )
 """Operations that are no function of their operands, or that must stay where they are."""
 

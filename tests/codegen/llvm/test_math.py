@@ -28,10 +28,12 @@ BOUNDS = {
     "cosh": (2.0, 2.0),
     "cosine": (1.1, 1.0),
     "erf": (1.5, 1.5),
+    "exp2": (1.2, 1.2),  # 0.9 where there is fma
     "exponential": (1.0, 1.2),
     "exponential-minus-one": (1.05, 1.2),
     "log": (1.0, 1.0),
     "log-plus-one": (1.0, 1.0),
+    "log2": (1.0, 1.0),
     "logistic": (2.2, 2.2),  # 1.4 where fma shows the remainder of the division
     "power": (1.5, 1.5),
     "rsqrt": (1.5, 1.5),
@@ -51,10 +53,12 @@ REFERENCE = {
     "cosh": mpmath.cosh,
     "cosine": mpmath.cos,
     "erf": mpmath.erf,
+    "exp2": lambda x: mpmath.power(2, x),
     "exponential": mpmath.exp,
     "exponential-minus-one": mpmath.expm1,
     "log": mpmath.log,
     "log-plus-one": mpmath.log1p,
+    "log2": lambda x: mpmath.log(x, 2),
     "logistic": lambda x: 1 / (1 + mpmath.exp(-x)),
     "power": mpmath.power,
     "rsqrt": lambda x: 1 / mpmath.sqrt(x),
@@ -70,6 +74,7 @@ DOMAIN = {
     "atanh": (-1, 1),
     "acosh": (1, 40),
     "log": (0, 4),
+    "log2": (0, 4),
     "rsqrt": (0, 4),
     "log-plus-one": (-1, 3),
 }
@@ -100,7 +105,7 @@ def points(name, kind, count, rng):
     if name in DOMAIN:
         inside &= (x > low) & (x < high) if low < 0 else x > low
         inside |= (name == "log-plus-one") & (x > -1) & np.isfinite(x)
-        inside |= (name in ("log", "acosh")) & (x > low) & np.isfinite(x)
+        inside |= (name in ("log", "log2", "acosh")) & (x > low) & np.isfinite(x)
     x = x[inside]
     if name not in BINARY:
         return [x]

@@ -14,6 +14,7 @@ from typing import Any
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.math import (
     angle,
+    complex_binary,
     complex_functions,
     complex_parts,
     error,
@@ -37,10 +38,12 @@ ERRORS: dict[str, tuple[float, float]] = {
     "cosh": (1.31, 1.25),
     "cosine": (0.79, 0.76),
     "erf": (1.15, 1.08),
+    "exp2": (0.88, 0.89),
     "exponential": (0.86, 0.90),
     "exponential-minus-one": (0.98, 1.10),
     "log": (0.84, 0.85),
     "log-plus-one": (0.88, 0.85),
+    "log2": (0.94, 0.92),
     "logistic": (1.44, 1.43),
     "power": (1.03, 1.04),
     "rsqrt": (1.49, 1.49),
@@ -83,12 +86,14 @@ MATH: dict[str, Callable[..., Any]] = {
         "cosine": trigonometric.cosine,
         "divide": rounding.divide,
         "erf": error.erf,
+        "exp2": exponential.exp2,
         "exponential": exponential.exponential,
         "exponential-minus-one": exponential.exponential_minus_one,
         "floor": rounding.floor,
         "is-finite": rounding.is_finite,
         "log": logarithm.log,
         "log-plus-one": logarithm.log_plus_one,
+        "log2": logarithm.log2,
         "logistic": exponential.logistic,
         "power": power.power,
         "remainder": rounding.remainder,
@@ -122,7 +127,8 @@ def over_pairs(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 COMPLEX_MATH: dict[str, Callable[..., Any]] = {
-    opcode: over_pairs(function) for opcode, function in complex_functions.COMPLEX.items()
+    opcode: over_pairs(function)
+    for opcode, function in (complex_functions.COMPLEX | complex_binary.BINARY).items()
 }
 """From HLO opcode to the function of complex numbers: `f(e, (re, im))`, `f(e, x, y)`, to a pair."""
 

@@ -45,10 +45,16 @@ def number(e: Emit, like: V, value: float) -> V:
 def complex_exponential(e: Emit, z: Pair) -> Pair:
     """e**z: e**x (cos y, sin y), 2**n of it put in last, so that it overflows only if it must."""
     x, y = z
-    zero = number(e, x, 0.0)
     p, n = exponential.exponential_parts(e, clamped(e, x, -_EXTREME, _EXTREME))
     real = scaled(e, e.fmul(p, cosine(e, y)), n)
     imaginary = scaled(e, e.fmul(p, sine(e, y)), n)
+    return exponential_limits(e, z, real, imaginary)
+
+
+def exponential_limits(e: Emit, z: Pair, real: V, imaginary: V) -> Pair:
+    """Annex G where y is 0, and where x is infinite and y not finite."""
+    x, y = z
+    zero = number(e, x, 0.0)
     imaginary = e.select(e.fcmp("oeq", y, zero), y, imaginary)
     odd = e.not_(is_finite_part(e, y))
     vanished = e.and_(odd, e.fcmp("oeq", x, number(e, x, -INFINITY)))

@@ -1,4 +1,4 @@
-"""e**x, e**x - 1 and the logistic function.
+"""e**x, 2**x, e**x - 1 and the logistic function.
 
 x = n ln 2 + r with |r| <= ln 2 / 2; e**r is a polynomial, and 2**n goes into the exponent in two
 steps, so that results below the normal numbers are rounded once.
@@ -24,6 +24,7 @@ from hloom.codegen.llvm.values import V
 LOG2_E = 1 / math.log(2)
 # Below the first the result is 0, above the second infinite.
 _RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
+_BINARY_RANGE = {"f32": (-151.0, 128.0), "f64": (-1076.0, 1024.0)}
 # Below it e**x - 1 is -1.
 _MINUS_ONE = {"f32": -18.0, "f64": -38.0}
 # Below it e**x - 1 is x.
@@ -43,6 +44,22 @@ def exponential_parts(e: Emit, x: V, rest: V | None = None) -> tuple[V, V]:
     r = e.fma(whole, e.like(x, -low), e.fma(whole, e.like(x, -high), x))
     if rest is not None:
         r = e.fadd(r, rest)
+    one = e.like(x, 1.0)
+    return e.fma(r, e.fma(r, polynomial(e, "EXP", r), one), one), n
+
+
+def exp2(e: Emit, x: V) -> V:
+    """2**x, exact where x is an integer."""
+    low, high = _BINARY_RANGE[x.kind]
+    return scaled(e, *exp2_parts(e, clamped(e, x, low, high)))
+
+
+def exp2_parts(e: Emit, x: V) -> tuple[V, V]:
+    """p in [0.7, 1.42] and the integer n with 2**x = p * 2**n; x within [-2000, 2000]."""
+    whole, n = nearest_integer(e, x, 1.0)
+    rest = e.fsub(x, whole)
+    high, low = words("LN2", x)
+    r = e.fma(rest, e.like(x, high), e.fmul(rest, e.like(x, low)))
     one = e.like(x, 1.0)
     return e.fma(r, e.fma(r, polynomial(e, "EXP", r), one), one), n
 

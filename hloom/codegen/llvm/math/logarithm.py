@@ -1,4 +1,4 @@
-"""log x, log(1 + x), and the inverse hyperbolic functions, which are logarithms.
+"""log x, log2 x, log(1 + x), and the inverse hyperbolic functions, which are logarithms.
 
 x = 2**k (1 + f) with 1 + f in [sqrt 1/2, sqrt 2). log(1 + f) is f plus a small part: a polynomial
 in f32, and in f64 a shorter one in (f / (2 + f))**2, where the division is cheaper than the ten
@@ -16,6 +16,7 @@ from hloom.codegen.llvm.math.parts import (
     mantissa_and_exponent,
     polynomial,
     power_of_two,
+    two_product,
     two_sum,
     words,
 )
@@ -29,6 +30,23 @@ def log(e: Emit, x: V) -> V:
     m, k = mantissa_and_exponent(e, x, ROOT_HALF)
     made = _sum(e, e.fsub(m, e.like(x, 1.0)), integer_as_float(e, k, x.kind))
     return _with_limits(e, made, x, 0.0)
+
+
+def log2(e: Emit, x: V) -> V:
+    """The logarithm to base 2, exact where x is a power of 2.
+
+    k + (f + small part) log2 e; f log2 e is kept in two words, since k may cancel half of it.
+    """
+    m, k = mantissa_and_exponent(e, x, ROOT_HALF)
+    f = e.fsub(m, e.like(x, 1.0))
+    high, low = words("LOG2_E", x)
+    product, rest = two_product(e, f, e.like(x, high))
+    rest = e.fma(f, e.like(x, low), rest)
+    total, lost = fast_two_sum(e, integer_as_float(e, k, x.kind), product)
+    small, missed = _small_words(e, f)
+    rest = e.fma(missed, e.like(x, high), e.fadd(rest, lost))
+    rest = e.fma(small, e.like(x, high), rest)
+    return _with_limits(e, e.fadd(total, rest), x, 0.0)
 
 
 def log_plus_one(e: Emit, x: V, rest: V | None = None) -> V:
@@ -57,6 +75,16 @@ def _small_part(e: Emit, f: V) -> V:
     z = e.fmul(s, s)
     half = e.fmul(square, e.like(f, 0.5))
     return e.fsub(e.fmul(s, e.fma(z, polynomial(e, "ATANH", z), half)), half)
+
+
+def _small_words(e: Emit, f: V) -> tuple[V, V]:
+    """log(1 + f) - f, and what f * f rounded away of it, which counts in f32 alone."""
+    if f.kind == "f64":
+        return _small_part(e, f), e.like(f, 0.0)
+    square, lost = two_product(e, f, f)
+    half = e.like(f, -0.5)
+    cubic = e.fmul(e.fmul(square, f), polynomial(e, "LOG", f))
+    return e.fma(square, half, cubic), e.fmul(lost, half)
 
 
 def _sum(e: Emit, f: V, k: V, rest: V | None = None) -> V:

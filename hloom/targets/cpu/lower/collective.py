@@ -22,6 +22,7 @@ from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
     "collective-permute",
     "collective-permute-start",
     "collective-permute-done",
+    "collective-reduce",
     "partition-id",
     "ragged-all-to-all",
     "reduce-scatter",

@@ -1,0 +1,29 @@
+"""shuffle as slices and concatenations: along each dimension the front moves behind the rest."""
+
+from __future__ import annotations
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.expand.expansion import Expander, Expansion, refuse
+from hloom.passes.pass_ import register
+
+
+@register
+class ShuffleExpander(Expander):
+    """Write shuffle as concatenations of slices."""
+
+    name = "shuffle-expander"
+    opcodes = frozenset(["shuffle"])
+
+    def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
+        made = i.operands[0]
+        if any(made.shape.dynamic[d] for d in i.attrs.dimensions if made.shape.dynamic):
+            rule = "what rotating a dimension of run-time size gives is not known"
+            raise refuse(i, rule, "dynamic-shape")
+        for axis, shift in zip(i.attrs.dimensions, i.attrs.shifts, strict=True):
+            size = made.shape.dims[axis]
+            start = shift % size if size > 0 else 0
+            if start:
+                made = b.joined(
+                    [b.sliced(made, axis, start, size), b.sliced(made, axis, 0, start)], axis
+                )
+        return made
