@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from hloom.kernel.proof.bounded_sums import bounded_sums
 from hloom.kernel.proof.linear import Linear, Symbol
-from hloom.kernel.proof.parts import Part, dividends, is_data, part_of
+from hloom.kernel.proof.parts import Part, dividends, is_data, part_of, within
 from hloom.kernel.proof.search import at_least_zero
 from hloom.kernel.proof.tiling import Box, Digit, covers
 
@@ -122,7 +122,7 @@ class Form:
         if self.demand.everywhere:
             rest = self.restricted(rest, facts)
         elif self.demand.bounded:
-            steps = {s for s in rest.terms if self.demand.grid & _within(Linear(0, {s: 1}))}
+            steps = {s for s in rest.terms if self.demand.grid & within(Linear(0, {s: 1}))}
             rest, const, digits = bounded_sums(rest, facts, steps, self.demand.fixed)
             self.const += const
             self.digits += digits
@@ -244,12 +244,24 @@ class Form:
         for s, c in offset.terms.items():
             part = part_of(s)
             groups.setdefault(part.base, []).append((part, s, c))
+        if self.demand.everywhere:
+            self.apart([Linear(0, {s: 1 for _, s, _ in parts}) for parts in groups.values()])
         for base, parts in groups.items():
             whole = [p for p in parts if p[0].by == 1 and p[0].of is None]
             if not isinstance(base, Symbol) or not whole or len(parts) > 1:
                 self.divided(base, parts)
             else:
                 self.plain(base, parts[0][2])
+
+    def apart(self, numbers: list[Linear]) -> None:
+        """Refuse digits of several numbers that come from one index: they are not independent."""
+        seen = set(self.used)
+        for x in numbers:
+            runs = [t for s in x.terms if s in self.runs for t in self.runs[s].terms]
+            indices = {s for s in (*within(x), *runs) if s.low < s.high}
+            if seen & indices:
+                raise Unresolved(f"digits of {x}, which are not independent of others")
+            seen |= indices
 
     def plain(self, s: Symbol, c: int) -> None:
         """The digit of one symbol."""
@@ -342,25 +354,13 @@ class Form:
         else:
             dividend = next(p for p in dividends(parts[0][1]) if p.key() == base)
         told = {s for fact in self.facts for s in fact.terms}
-        everywhere, grid = self.demand.everywhere, self.demand.grid.intersection(_within(dividend))
+        everywhere, grid = self.demand.everywhere, self.demand.grid.intersection(within(dividend))
         with _as_made(dividend, told):
             boxes = self.demand.places(dividend, self.demand._replace(grid=grid))
         count = max((b.start + b.extent for b in boxes), default=0)
         if everywhere and not covers(boxes, count):
             raise Unresolved(f"digits of {dividend}, which leaves numbers out")
         return count, 1, grid if everywhere or covers(boxes, count, False) else set()
-
-
-def _within(x: Linear) -> set[Symbol]:
-    """The symbols of a sum, and those that its loops, minima and quotients are made of."""
-    found: set[Symbol] = set()
-    todo = list(x.terms)
-    while todo:
-        s = todo.pop()
-        if s not in found:
-            found.add(s)
-            todo += [t for y in s.origin if isinstance(y, Linear) for t in y.terms]
-    return found
 
 
 @contextmanager

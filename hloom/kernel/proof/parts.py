@@ -36,6 +36,18 @@ def dividends(s: Symbol) -> Iterable[Linear]:
         s = next(iter(x.terms))
 
 
+def within(x: Linear) -> set[Symbol]:
+    """The symbols of a sum, and those that its loops, minima and quotients are made of."""
+    found: set[Symbol] = set()
+    todo = list(x.terms)
+    while todo:
+        s = todo.pop()
+        if s not in found:
+            found.add(s)
+            todo += [t for y in s.origin if isinstance(y, Linear) for t in y.terms]
+    return found
+
+
 def part_of(s: Symbol) -> Part:
     """Which digit of what a symbol is."""
     if s.origin[:1] == ("div",):

@@ -172,6 +172,31 @@ def test_a_start_chosen_by_a_condition_of_data_is_the_same_for_all_steps() -> No
     assert "steps write different" in writes(of_step.replace("ROLE", "inout"))[0]
 
 
+def test_digits_of_numbers_that_share_an_index() -> None:
+    """`p mod 2` is told by p itself: half of the elements are not written."""
+    text = """kernel @k(%o: buffer<f32>[12] out) {
+  %z = constant 0 : s64[]
+  %six = constant 6 : s64[]
+  %four = constant 4 : s64[]
+  %three = constant 3 : s64[]
+  %two = constant 2 : s64[]
+  %v = constant 1.0 : f32[]
+  for %p = %z to %six step 1 {
+    for %q = %z to %four step 2 {
+      %a = multiply %q, %three : s64[]
+      %b = add %a, %p : s64[]
+      %m = remainder %b, %two : s64[]
+      %c = multiply %HIGH, %two : s64[]
+      %d = add %c, %m : s64[]
+      store %o[%d], %v
+    }
+  }
+}"""
+    assert "not independent" in writes(text.replace("HIGH", "p"))[0]
+    both = text.replace("    %c =", "    %h = divide %b, %two : s64[]\n      %c =")
+    assert not writes(both.replace("HIGH", "h"))
+
+
 def test_stores_that_data_may_leave_out() -> None:
     text = """kernel @k(%i: buffer<s64>[1] in, %o: buffer<f32>[1] out) {
   %z = constant 0 : s64[]
