@@ -126,3 +126,23 @@ def test_alone_a_collective_reduce_is_its_operand_and_else_needs_the_interpreter
     several = alone.replace("HloModule m", "HloModule m, replica_count=2")
     with pytest.raises(HloError, match="2 replicas of 1 partitions"):
         hloom.compile(hloom.parse(several))
+
+
+def test_the_newer_name_of_a_mesh_of_one_device():
+    old, new = (
+        hloom.parse(f"ENTRY e {{ ROOT x = f32[4] parameter(0), sharding={{{word}[device_id=3]}} }}")
+        for word in ("maximal_mesh", "single_device")
+    )
+    assert hloom.difference(old, new) is None
+
+
+@pytest.mark.parametrize(("data", "warned"), [(b"\xaa\x06\x00", 0), (b"\xaa\x06\x02\x0a\x00", 1)])
+def test_empty_parts_of_a_newer_xla_are_kept_and_no_reason_to_warn(data, warned, recwarn):
+    """Field 101, block_scaling_config, stands in each dot of XLA 0.12, mostly empty."""
+    from hloom.ir.proto import module_from_proto, module_to_proto
+
+    message = module_to_proto(hloom.parse("ENTRY e { ROOT x = f32[4] parameter(0) }"))
+    message.computations[0].instructions[0].MergeFromString(data)
+    again = module_to_proto(module_from_proto(message))
+    assert data in again.computations[0].instructions[0].SerializeToString()
+    assert len(recwarn) == warned

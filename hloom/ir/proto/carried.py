@@ -92,11 +92,16 @@ def give_back_module(module: "Module", message: Any) -> None:
 
 
 def keep_unknown_of_instruction(message: Any, into: "Instruction") -> bool:
-    """Keep the unknown fields of one instruction; whether there are any."""
-    if data := unknown_bytes(message):
-        into.extra = {**(into.extra or {}), UNKNOWN: data}
-        return True
-    return False
+    """Keep the unknown fields of one instruction; whether one of them says anything. Empty parts,
+    such as the block scaling that XLA 0.12 puts into every dot, say nothing."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    data = unknown_bytes(message)
+    if not data:
+        return False
+    into.extra = {**(into.extra or {}), UNKNOWN: data}
+    fields = [f for f in UnknownFieldSet(message) if f.field_number != FIELD]
+    return any(f.wire_type != 2 or f.data for f in fields)
 
 
 def warn_of_newer(module: "Module", newer: list["Instruction"]) -> None:

@@ -149,10 +149,12 @@ def _check_part(axis: AxisRef, mesh: Mesh) -> str | None:
 
 
 def parse_mesh(cursor: Cursor) -> Mesh:
-    """Read `mesh['x'=2,'y'=4]`, with `, device_ids=(...)` if it follows, or `maximal_mesh[...]`."""
-    if cursor.eat("maximal_mesh"):
+    """Read `mesh['x'=2,'y'=4]`, with `, device_ids=(...)` if it follows, or `maximal_mesh[...]`,
+    which newer XLA writes `single_device[...]`.
+    """
+    if cursor.eat("maximal_mesh") or cursor.eat("single_device"):
         cursor.expect("[")
-        cursor.expect("device_id", "in a maximal_mesh")
+        cursor.expect("device_id", "for a mesh of one device")
         cursor.expect("=")
         at = cursor.skip()
         device = cursor.integer("a device number")

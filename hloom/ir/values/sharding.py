@@ -278,7 +278,7 @@ def parse_sharding(cursor: Cursor) -> Sharding:
 
 def _parse_single(cursor: Cursor) -> Sharding:
     """Read the rest of a sharding after its brace."""
-    if cursor.at("mesh") or cursor.at("maximal_mesh"):
+    if any(map(cursor.at, ("mesh", "maximal_mesh", "single_device"))):
         named = parse_named(cursor)
         metadata: tuple[OpMetadata, ...] = ()
         if cursor.eat(","):
