@@ -164,6 +164,8 @@ class PipelineRun:
     path: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
     steps: int = 0
+    count: int | None = None
+    """Instructions of the module, where they have been counted since it changed."""
 
     def pipeline(self, p: Pipeline, module: Module) -> PassResult:
         total = PassResult()
@@ -198,7 +200,7 @@ class PipelineRun:
         options, name = self.options, title_of(p)
         watch = options.crash_on_noop_change or options.crash_on_silent_change
         before = module_hash(module) if watch else None
-        count = module.instruction_count
+        count = module.instruction_count if self.count is None else self.count
         if options.log is not None:
             options.log(f"{name}: {count} instructions, hash {module_hash(module)[:16]}")
         dumped = self.matches(name)
@@ -222,6 +224,8 @@ class PipelineRun:
             dumps += self.dump(f"after_{name}", after)
         if options.check_facts:
             self.check_facts(p, after)
+        # Counted anew only after a change: modules have hundreds of computations.
+        self.count = after.instruction_count if result.changed else count
         self.records.append(
             PassRecord(
                 ".".join(self.path),
@@ -231,7 +235,7 @@ class PipelineRun:
                 result.changed,
                 result.fired,
                 count,
-                after.instruction_count,
+                self.count,
                 dumps,
             )
         )
