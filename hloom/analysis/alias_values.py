@@ -34,8 +34,8 @@ from hloom.base.diagnostics import HloError, UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.plan.sizes import size_bytes
 from hloom.types.shape import Shape
+from hloom.types.sizes import size_bytes
 
 FORWARDS = frozenset(["opt-barrier", "domain", "add-dependency", "bitcast", "all-reduce-done"])
 DONES = frozenset(

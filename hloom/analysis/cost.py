@@ -20,7 +20,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.values.window import WindowDimension
-from hloom.types.shape import UNBOUNDED, Shape
+from hloom.types.sizes import element_count, moved_bytes
 
 FREE = frozenset(
     "parameter constant get-tuple-element tuple bitcast after-all add-dependency opt-barrier "
@@ -69,22 +69,6 @@ class ModuleCost:
     executions: dict[Computation, float]
     """How often each runs as the module runs once; bodies of fusions and reducers count 0."""
     loops: dict[Instruction, TripCount] = field(default_factory=dict)
-
-
-def elements(shape: Shape) -> int:
-    """Elements of an array, or of all arrays in a tuple; a size without a bound counts as 1."""
-    return sum(
-        prod(1 if n == UNBOUNDED else n for n in leaf.dims)
-        for leaf in shape.leaves()
-        if leaf.is_array
-    )
-
-
-def size_bytes(shape: Shape) -> int:
-    """Bytes of a value; a size without a bound counts as 1."""
-    if not shape.is_unbounded:
-        return shape.size_bytes
-    return sum(elements(leaf) * max(1, leaf.dtype.bits // 8) for leaf in shape.leaves())
 
 
 def module_cost(module: Module) -> ModuleCost:
@@ -143,21 +127,21 @@ def instruction_cost(
 
 def bytes_moved(i: Instruction) -> float:
     """Bytes of operands and results; for what takes or changes a part, of the part."""
-    result = size_bytes(i.shape)
+    result = moved_bytes(i.shape)
     if i.opcode in MOVES_LITTLE:
-        return 2 * result + sum(size_bytes(x.shape) for x in i.operands[1:])
+        return 2 * result + sum(moved_bytes(x.shape) for x in i.operands[1:])
     if i.opcode == "dynamic-update-slice":
-        return 2 * size_bytes(i.operands[1].shape)
+        return 2 * moved_bytes(i.operands[1].shape)
     if i.opcode == "scatter":
         n = (len(i.operands) - 1) // 2
-        rest = sum(size_bytes(x.shape) for x in i.operands[n:])
-        return rest + sum(size_bytes(x.shape) for x in i.operands[n + 1 :])
-    return result + sum(size_bytes(x.shape) for x in i.operands)
+        rest = sum(moved_bytes(x.shape) for x in i.operands[n:])
+        return rest + sum(moved_bytes(x.shape) for x in i.operands[n + 1 :])
+    return result + sum(moved_bytes(x.shape) for x in i.operands)
 
 
 def arithmetic(i: Instruction, inner: Cost) -> tuple[float, float]:
     """Operations and transcendental functions; `inner` is one run of what it applies."""
-    opcode, out = i.opcode, elements(i.shape)
+    opcode, out = i.opcode, element_count(i.shape)
     if OPS[opcode].family == "elementwise":
         if opcode in TRANSCENDENTAL:
             return 0, out
@@ -170,7 +154,7 @@ def arithmetic(i: Instruction, inner: Cost) -> tuple[float, float]:
     times = _applications(i)
     if times is not None:
         return times * inner.flops, times * inner.transcendentals
-    n = elements(i.operands[0].shape) if i.operands else 0
+    n = element_count(i.operands[0].shape) if i.operands else 0
     if opcode in ("sort", "topk"):
         return (n * max(1.0, log2(max(n, 2))), 0)
     if opcode == "fft":
@@ -189,20 +173,20 @@ def _applications(i: Instruction) -> float | None:
     opcode = i.opcode
     if not i.called or opcode in ("sort", "custom-call"):
         return None
-    first = elements(i.operands[0].shape) if i.operands else 0
+    first = element_count(i.operands[0].shape) if i.operands else 0
     if opcode == "reduce":
         count = len(i.operands) // 2 or 1
-        return max(0, first - elements(i.shape) // count)
+        return max(0, first - element_count(i.shape) // count)
     if opcode == "reduce-window":
         window = prod(d.size for d in i.attrs.window.dimensions)
-        return elements(i.shape) * max(0, window - 1) / max(1, len(i.operands) // 2)
+        return element_count(i.shape) * max(0, window - 1) / max(1, len(i.operands) // 2)
     if opcode == "scatter":
-        return elements(i.operands[-1].shape)
+        return element_count(i.operands[-1].shape)
     if opcode == "select-and-scatter":
         return first
     if opcode == "reduce-scatter":
         return first
-    return elements(i.shape) if opcode in APPLIED_TO_ALL else first
+    return element_count(i.shape) if opcode in APPLIED_TO_ALL else first
 
 
 def _contracted(i: Instruction) -> int:

@@ -12,11 +12,11 @@ from hloom.analysis.cost import (
     ModuleCost,
     instruction_cost,
     module_cost,
-    size_bytes,
 )
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.types.sizes import moved_bytes
 
 COLLECTIVES = frozenset(
     "all-gather all-gather-start all-reduce all-reduce-start all-to-all collective-broadcast "
@@ -109,12 +109,12 @@ def module_statistics(module: Module, biggest: int = 10) -> Statistics:
             elif i.opcode == "custom-call":
                 found.custom_calls[i.attrs.custom_call_target] += 1
             elif i.opcode == "constant":
-                found.constant_bytes += size_bytes(i.shape)
+                found.constant_bytes += moved_bytes(i.shape)
             # Inside a fusion or a reducer nothing is stored.
             stored = i.opcode not in FREE or i.opcode == "constant"
             stored |= i.opcode == "parameter" and c.is_entry
             if runs and stored and not i.shape.is_tuple:
-                values.append((size_bytes(i.shape), i))
+                values.append((moved_bytes(i.shape), i))
     for loop, trips in cost.loops.items():
         runs = cost.executions.get(loop.parent, 0.0)
         found.loops.append(Loop(loop, trips.count, trips.why, runs))
@@ -126,8 +126,8 @@ def module_statistics(module: Module, biggest: int = 10) -> Statistics:
         ((c, n, cost.per_computation[c]) for c, n in cost.executions.items() if n),
         key=lambda row: -row[1] * row[2].flops,
     )
-    found.parameter_bytes = sum(size_bytes(p.shape) for p in module.entry.parameters)
-    found.output_bytes = size_bytes(module.entry.root.shape)
+    found.parameter_bytes = sum(moved_bytes(p.shape) for p in module.entry.parameters)
+    found.output_bytes = moved_bytes(module.entry.root.shape)
     return found
 
 
@@ -136,7 +136,7 @@ def _add_collective(found: dict[tuple[str, str], Collective], i: Instruction, ru
     entry = found.setdefault((i.opcode, groups), Collective(i.opcode, groups))
     entry.count += 1
     entry.runs += runs
-    entry.bytes += runs * sum(size_bytes(x.shape) for x in i.operands)
+    entry.bytes += runs * sum(moved_bytes(x.shape) for x in i.operands)
 
 
 def groups_text(i: Instruction) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import HloError, UsageError
-from hloom.program.slice import data_bytes, dynamic_size_offset, size_bytes
 from hloom.runtime.native import library
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes, dynamic_size_offset, size_bytes
 
 
 class OutOfMemoryError(HloError):

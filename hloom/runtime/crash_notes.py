@@ -42,13 +42,11 @@ class CrashNotes:
             f"Run the program again: that code is then compiled in a process of its own, and what\n"
             f"LLVM cannot compile is compiled without optimisation. Please report it with\n{path}\n"
         ).encode()
-        name = os.fsencode(path)  # all three stay alive until this thread is done
-        is_noted = library().hl_crash_note(message, name, content, len(content))
         try:
+            library().hl_crash_note(message, os.fsencode(path), content, len(content))
             yield
         finally:
-            if is_noted:
-                library().hl_crash_note_done()
+            library().hl_crash_note_done()
 
     def _path(self, content: bytes) -> Path:
         digest = sha256(_llvm_version().encode() + b"\0" + content).hexdigest()[:16]

@@ -20,7 +20,7 @@ from numpy import ndarray
 from hloom.base.diagnostics import UsageError
 from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
-from hloom.program.slice import ALIGNMENT, STREAMED_BYTES, Allocation, data_bytes
+from hloom.program.slice import ALIGNMENT, STREAMED_BYTES, Allocation
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import walk
@@ -37,6 +37,7 @@ from hloom.runtime.feeds import Feeds
 from hloom.runtime.native import Context, ExecutionError, LoadedObjects, Pool, RandomState
 from hloom.runtime.processor_identity import check_processor
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes
 
 # Routines that a LAPACK runs where there is one.
 FACTORISATIONS = frozenset(["hl_cholesky", "hl_triangular_solve"])

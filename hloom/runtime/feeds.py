@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import UsageError
-from hloom.program.slice import data_bytes, size_bytes
 from hloom.runtime.buffer import in_layout
 from hloom.runtime.native import Queue
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes, size_bytes
 
 CAPACITY = 1 << 16
 """Items that a queue holds before who puts one has to wait."""

@@ -20,8 +20,8 @@ from hloom.analysis.alias import IN_PLACE_OPCODES, in_place_pairs
 from hloom.analysis.alias_fusion import is_elementwise
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.plan.sizes import size_bytes
 from hloom.types.shape import Shape
+from hloom.types.sizes import size_bytes
 
 Tree = Any
 """The number of a buffer, a tuple of trees, or None for what has no bytes."""

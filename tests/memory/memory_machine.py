@@ -21,10 +21,10 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.plan.places import Places
-from hloom.plan.sizes import data_bytes, dynamic_size_offset
 from hloom.program.slice import BufferSlice
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes, dynamic_size_offset
 
 NO_CODE = frozenset(
     "tuple get-tuple-element bitcast opt-barrier domain add-dependency after-all parameter "

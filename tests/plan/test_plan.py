@@ -8,11 +8,11 @@ from hloom.base.diagnostics import UsageError
 from hloom.ir.text import parse_module
 from hloom.memory.assign import assign_buffers
 from hloom.memory.copies import insert_copies
-from hloom.plan.sizes import dynamic_size_offset, size_bytes
 from hloom.plan.text import parse_places, show_places
 from hloom.plan.verify import violations
 from hloom.program.slice import BufferSlice
 from hloom.schedule.least_memory import schedule_module
+from hloom.types.sizes import dynamic_size_offset, size_bytes
 from hloom.types.text import shape_from_text
 from tests.memory.drawn_modules import Drawn
 from tests.memory.placed import placed

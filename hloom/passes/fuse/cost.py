@@ -13,6 +13,7 @@ from math import prod
 
 from hloom.analysis.fusible import INDEX_MAPS, RENAMES, pointwise_opcodes
 from hloom.ir.instruction import Instruction
+from hloom.types.sizes import top_bytes
 
 LARGE_BYTES = 1 << 16
 """More than this is not taken for granted in the nearest cache."""
@@ -52,18 +53,10 @@ def is_view(i: Instruction) -> bool:
     if opcode in RENAMES or opcode in ("constant", "iota", "broadcast", "slice", "dynamic-slice"):
         return True
     if opcode in ("reverse", "transpose"):
-        return size_bytes(i) <= LARGE_BYTES
+        return top_bytes(i.shape) <= LARGE_BYTES
     if opcode == "convert":  # from fewer bytes
         return i.operands[0].shape.dtype.bits < i.shape.dtype.bits
     return not i.shape.dims and weight(i) <= 1
-
-
-def size_bytes(i: Instruction) -> int:
-    """Bytes of an array as it lies in memory; of all arrays of a tuple."""
-    shape = i.shape
-    if shape.is_tuple:
-        return sum(s.size * s.dtype.size_bytes for s in shape.elements if s.is_array)
-    return shape.size * shape.dtype.size_bytes if shape.is_array else 0
 
 
 def read_bytes(i: Instruction) -> int:
@@ -76,7 +69,7 @@ def read_bytes(i: Instruction) -> int:
                 break
             x = inner
         if x.opcode not in ("constant", "iota"):
-            total += size_bytes(x)
+            total += top_bytes(x.shape)
     return total
 
 
@@ -116,7 +109,7 @@ def is_cheap_twice(i: Instruction, times: int, most: float) -> bool:
         return False
     if is_tiny(i):
         return True
-    inside, outside = read_bytes(i), size_bytes(i)
+    inside, outside = read_bytes(i), top_bytes(i.shape)
     return times * inside <= inside + (1 + times) * outside
 
 
@@ -127,7 +120,7 @@ def is_tiny(i: Instruction) -> bool:
 
 def reads_no_more(i: Instruction) -> bool:
     """Whether a cheap operation reads no more than it gives, so that keeping it saves nothing."""
-    return weight(i) <= 1 and read_bytes(i) <= 1.1 * size_bytes(i)
+    return weight(i) <= 1 and read_bytes(i) <= 1.1 * top_bytes(i.shape)
 
 
 def prologue_limit(hero: Instruction, side: int) -> float:

@@ -12,6 +12,7 @@ from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.cost import Account
+from hloom.types.sizes import top_bytes
 
 COSTS = Costs()
 
@@ -133,7 +134,7 @@ class Group:
         again = (evaluations - p.shape.size) * w
         if again <= 0:
             return None
-        saved_ns = limits.costs.kernel_ns + 2 * limits.costs.byte_ns * cost.size_bytes(p)
+        saved_ns = limits.costs.kernel_ns + 2 * limits.costs.byte_ns * top_bytes(p.shape)
         if (self.account.again + again) * limits.costs.operation_ns > saved_ns:
             return TOO_DEAR
         return None
@@ -155,7 +156,7 @@ class Group:
 
     def _transpose_refusal(self, p: Instruction) -> str | None:
         """One change of the innermost dimension of large arrays in a kernel, none in reduces."""
-        if cost.size_bytes(p) <= cost.LARGE_BYTES or not moves_minor(p):
+        if top_bytes(p.shape) <= cost.LARGE_BYTES or not moves_minor(p):
             return None
         if self.form.kind in (ROW, COLUMN):
             return "a reduce reads its rows in order"

@@ -25,6 +25,7 @@ from hloom.passes.fuse import cost
 from hloom.passes.fuse.group import OPERANDS, TOO_DEAR, TOO_MANY, Group
 from hloom.passes.fuse.order import Order
 from hloom.passes.fuse.plan import Plan
+from hloom.types.sizes import top_bytes
 
 MOST_RESULTS = 24
 MOST_READERS = 12
@@ -59,7 +60,7 @@ class Merger:
     def siblings(self) -> None:
         """Merge kernels that read the same large input."""
         for x in self.plan.position:
-            if len(x.users) < 2 or not x.shape.is_array or cost.size_bytes(x) <= cost.LARGE_BYTES:
+            if len(x.users) < 2 or not x.shape.is_array or top_bytes(x.shape) <= cost.LARGE_BYTES:
                 continue
             kept: dict[object, list[Group]] = {}
             for g in self.readers(x)[:MOST_READERS]:

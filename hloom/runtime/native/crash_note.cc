@@ -5,9 +5,13 @@
 // so there is no way back into Python. What can be said is which code it was, and a file can be left
 // by which the next process knows not to compile that code itself (runtime/crash_notes.py).
 //
+// Where the process ends by exit, only one that LLVM called counts: Python is still there then, while
+// it has taken itself down before an end of its own.
+//
 // The handlers do only what is safe in a signal, and hand on to whoever had the signal before.
 #include "crash_note.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -31,6 +35,9 @@ struct Slot {
   std::atomic<bool> is_taken{false};
   std::atomic<bool> is_set{false};
   pthread_t owner;
+  // Copies: whoever noted this may be interrupted before it says that it is done.
+  char* words = nullptr;  // message, path and content, each with a zero behind it
+  size_t room = 0;
   const char* message;
   const char* path;
   const char* content;
@@ -86,6 +93,12 @@ void speak() {
   close(file);
 }
 
+int (*python_is_there)() = nullptr;
+
+void speak_at_exit() {
+  if (python_is_there != nullptr && python_is_there() != 0) speak();
+}
+
 void on_signal(int number, siginfo_t* info, void*) {
   int saved = errno;
   for (size_t k = 0; k < sizeof(kSignals) / sizeof(int); ++k)
@@ -102,7 +115,26 @@ void install() {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (size_t k = 0; k < sizeof(kSignals) / sizeof(int); ++k)
     sigaction(kSignals[k], &action, &previous[k]);
-  atexit(speak);
+  python_is_there = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
+  atexit(speak_at_exit);
+}
+
+// Keeps copies of all three; false where there is no memory for them.
+bool keep(Slot& slot, const char* message, const char* path, const char* content, int64_t size_bytes) {
+  size_t lengths[] = {strlen(message) + 1, strlen(path) + 1, static_cast<size_t>(size_bytes)};
+  size_t wanted = lengths[0] + lengths[1] + lengths[2];
+  if (slot.room < wanted) {
+    free(slot.words);
+    slot.words = static_cast<char*>(malloc(wanted));
+    slot.room = slot.words == nullptr ? 0 : wanted;
+    if (slot.words == nullptr) return false;
+  }
+  char* at = slot.words;
+  slot.message = static_cast<char*>(memcpy(at, message, lengths[0]));
+  slot.path = static_cast<char*>(memcpy(at += lengths[0], path, lengths[1]));
+  slot.content = static_cast<char*>(memcpy(at += lengths[1], content, lengths[2]));
+  slot.size_bytes = size_bytes;
+  return true;
 }
 
 }  // namespace
@@ -112,13 +144,14 @@ HL_API int32_t hl_crash_note(const char* message, const char* path, const char* 
                              int64_t size_bytes) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, hl::install);
+  hl_crash_note_done();  // of a compilation of this thread that was interrupted
   for (hl::Slot& slot : hl::slots) {
     if (slot.is_taken.exchange(true, std::memory_order_acquire)) continue;
+    if (!hl::keep(slot, message, path, content, size_bytes)) {
+      slot.is_taken.store(false, std::memory_order_release);
+      return 0;
+    }
     slot.owner = pthread_self();
-    slot.message = message;
-    slot.path = path;
-    slot.content = content;
-    slot.size_bytes = size_bytes;
     slot.is_set.store(true, std::memory_order_release);
     return 1;
   }

@@ -17,13 +17,14 @@ from hloom.device.device import Device
 from hloom.interp.kernel import run_kernel
 from hloom.interp.partial import evaluate_partially
 from hloom.ir.instruction import Instruction
-from hloom.program.slice import BufferSlice, data_bytes
+from hloom.program.slice import BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.debug import DebugExecutor, Finding, StepTime, Watch
 from hloom.runtime.executor import Executor
 from hloom.targets.stages import Stages
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes
 
 
 @dataclass

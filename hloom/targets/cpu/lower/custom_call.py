@@ -8,7 +8,6 @@ places, the operand is copied first.
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
-from hloom.plan.sizes import dynamic_size_offset
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.copy import Copy
@@ -18,6 +17,7 @@ from hloom.targets.cpu.lower.hosted import INTERPRETER, hosted_module
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 from hloom.types.attributes import parsed_attributes
 from hloom.types.shape import Shape
+from hloom.types.sizes import dynamic_size_offset
 
 Index = tuple[int, ...]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
-from hloom.plan.sizes import size_bytes
 from hloom.program.thunks.routine import Numbers, Pointers, Routine
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
+from hloom.types.sizes import size_bytes
 
 
 @CPU_LOWERS.of("infeed")

@@ -21,7 +21,7 @@ from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.parse import parse_module
 from hloom.ir.text.show import show_module
 from hloom.program.call_site import CallBuffer, CallSite
-from hloom.program.slice import BufferSlice, dynamic_size_offset
+from hloom.program.slice import BufferSlice
 from hloom.program.thunks.routine import Pointers, Routine
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime import ffi
@@ -31,6 +31,7 @@ from hloom.targets.cpu.lowering import Lowering
 from hloom.types.dtype import U8
 from hloom.types.literal import Literal
 from hloom.types.shape import ProgramShape, Shape
+from hloom.types.sizes import dynamic_size_offset
 
 INTERPRETER = "hloom.interpreter"
 INTERPRETED = "Interpreter"
