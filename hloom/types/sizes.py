@@ -52,7 +52,7 @@ def dynamic_size_offset(shape: Shape, dimension: int) -> int:
 
 
 def moved_bytes(shape: Shape) -> int:
-    """Bytes of all elements of a value, packed, for estimates; a size without a bound counts as 1."""
+    """Bytes of all elements of a value, packed; a size without a bound counts as 1."""
     if not shape.is_unbounded:
         return shape.size_bytes
     return sum(element_count(leaf) * max(1, leaf.dtype.bits // 8) for leaf in shape.leaves())
