@@ -69,7 +69,8 @@ def written(files: Sequence[Path], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):
-        print(f"\r  {number + 1} of {len(files)} {file.name:60.60}", end="", file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\r  {number + 1} of {len(files)} {file.name:60.60}", end="", file=sys.stderr)
         name = f"{file.parent.name}-{file.stem}"
         try:
             executable = hloom.compile(hloom.load(file), threads=THREADS)
@@ -78,7 +79,8 @@ def written(files: Sequence[Path], folder: Path) -> None:
             texts = dict.fromkeys(STAGES, f"{error.rule}\n")
         for stage, text in texts.items():
             (folder / f"{name}.{stage}").write_text(text, encoding="utf-8")
-    print(file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
 
 
 def write_apart(tree: Path, files: Sequence[Path], folder: Path) -> None:

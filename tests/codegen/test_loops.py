@@ -15,6 +15,7 @@ from hloom.codegen.tile import Body
 from hloom.compiler import compile_module
 from hloom.program.thunks.control import While
 from hloom.program.thunks.thunk import walk
+from hloom.targets.cpu.device import host_device
 
 FOLD = """
 f {{ a = {t}[] parameter(0) b = {t}[] parameter(1) ROOT r = {t}[] {op}(a, b) }}
@@ -91,9 +92,9 @@ ENTRY e {{
 }}"""
     )
     streamed = hloom.parse(text.format(64, 0, t="f32", op="add")).entry.root
-    assert column_form(Body.of(streamed), 64) is not None
+    assert column_form(Body.of(streamed), host_device()) is not None
     along = hloom.parse(text.format(100, 1, t="f32", op="add")).entry.root
-    assert column_form(Body.of(along), 64) is None
+    assert column_form(Body.of(along), host_device()) is None
 
 
 TRANSPOSES = [

@@ -14,6 +14,8 @@ import hloom
 from hloom.analysis.attention_form import MOST_WIDE
 from hloom.codegen.attention import attention_kernel, body_attention
 from hloom.codegen.tile import Body, Emitted
+from hloom.device.device import Device
+from hloom.device.probe import probed_cpu
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import STACK_LIMIT
 from hloom.targets.cpu.lower.families import family_of
@@ -21,7 +23,7 @@ from tests.codegen.products import agrees
 from tests.codegen.test_attention import module as attention_module
 from tests.codegen.test_gemm import module as dot_module
 
-VECTORS = (16, 32, 64)
+DEVICES = [probed_cpu(2, n, 16 if n < 64 else 32) for n in (16, 32, 64)]
 SHORT = (1, 2, 3, 5, 7, 8, 11, 13, 16, 17, 31, 32, 33, 48, 49, 64, 100)
 LONG = (255, 256, 257, 1000, 1024, 5000, 9215, 9217, 40_000, 293_751, 1_000_000)
 TYPES = ("f32", "f32", "f64", "c64", "c128", "bf16", "s8", "s32")
@@ -35,11 +37,11 @@ def scratch_bytes(emitted: Emitted) -> int:
     return sum(-(-n // 64) * 64 for n in sizes)
 
 
-def kernel_of(i: Instruction, vector_bytes: int) -> Emitted:
+def kernel_of(i: Instruction, device: Device) -> Emitted:
     """The kernel of a product that stands alone."""
     body = Body.of(i)
-    family, form = family_of(body, vector_bytes)
-    [emitted] = family.write(body, form, vector_bytes)
+    family, form = family_of(body, device)
+    [emitted] = family.write(body, form, device)
     return emitted
 
 
@@ -57,9 +59,9 @@ def test_products(number: int) -> None:
     order, of = rng.choice(("nn", "nt", "tn", "tt")), rng.choice(TYPES)
     batch = rng.choice(("", "", "1,", "3,"))
     i = hero(dot_module(m, k, n, order, of, batch))
-    for vector_bytes in VECTORS:
-        taken = scratch_bytes(kernel_of(i, vector_bytes))
-        assert taken <= STACK_LIMIT, (m, k, n, order, of, batch, vector_bytes)
+    for device in DEVICES:
+        taken = scratch_bytes(kernel_of(i, device))
+        assert taken <= STACK_LIMIT, (m, k, n, order, of, batch, device)
 
 
 @pytest.mark.parametrize("depth", [3, 256, 512, 1000])
@@ -73,9 +75,9 @@ def test_attention_up_to_the_widest(depth: int, rows: int) -> None:
             body = Body.of(fusion)
             form = body_attention(body)
             assert form is not None
-            for vector_bytes in VECTORS:
-                taken = scratch_bytes(attention_kernel(body, form, vector_bytes))
-                assert taken <= STACK_LIMIT, (keys, columns, vector_bytes)
+            for device in DEVICES:
+                taken = scratch_bytes(attention_kernel(body, form, device))
+                assert taken <= STACK_LIMIT, (keys, columns, device)
 
 
 def depthwise(image: str, kernel: str, window: str) -> str:
@@ -106,8 +108,8 @@ def test_depthwise(image: tuple[int, int], kernel: tuple[int, int], dilation: in
         f"size={kernel[0]}x{kernel[1]} rhs_dilate={dilation}x{dilation}",
     )
     i = hero(text.replace("OUT", f"{out[0]},{out[1]}"))
-    for vector_bytes in VECTORS:
-        assert scratch_bytes(kernel_of(i, vector_bytes)) <= STACK_LIMIT
+    for device in DEVICES:
+        assert scratch_bytes(kernel_of(i, device)) <= STACK_LIMIT
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def algorithm(name: str, i: Instruction) -> str:
             raise Declined
         left, right = ("f8" + s[2:].upper() for s in sides)
         key = (left, right, "f32", 1, 1, 1)
+    elif name not in words:
+        raise Declined
     else:
         key = words[name]
     fast = "true" if name.endswith("fast_accum") else "false"
