@@ -198,7 +198,10 @@ def quietly(said: int) -> None:
     library().hl_guard_report_to(said)
 
 
-LAST_WORDS = ("HLOOM_GUARD", "free()", "munmap_chunk()", "realloc()", "malloc", "corrupted")
+LAST_WORDS = (
+    *("HLOOM_GUARD", "free()", "munmap_chunk()", "realloc()", "malloc", "corrupted"),
+    *("double free", "corruption", "Fatal glibc"),
+)
 """How lines begin in which a guard, or glibc's malloc, tells of a fault."""
 
 

@@ -88,8 +88,8 @@ def test_a_sample_and_its_report(tmp_path: Path) -> None:
 def _free_twice() -> str:
     os.write(2, b"PHASE run\n")
     libc: Any = ctypes.CDLL(None)
-    libc.malloc.restype = ctypes.c_void_p
-    there = ctypes.c_void_p(libc.malloc(100_000))
+    libc.calloc.restype = ctypes.c_void_p
+    there = ctypes.c_void_p(libc.calloc(100_000, 1))  # zeros before it: a size that cannot be
     libc.free(ctypes.c_void_p(there.value + 16))  # type: ignore[operator]
     return "ok"
 
