@@ -114,3 +114,26 @@ def test_notes_know_texts_and_nothing_else(tmp_path):
         assert not notes.is_known("text")
     notes._path(b"text").write_text("text")
     assert notes.is_known("text") and not notes.is_known("text ")
+
+
+# As an interrupt leaves it that comes before the note is taken back.
+LEFT = """
+import os, sys
+from hloom.runtime.library import library
+def leave():
+    name = os.path.join(sys.argv[1], "left.ll").encode()
+    library().hl_crash_note(b"words", name, b"text", 4)
+leave()
+_ = [bytes(100) for _ in range(1000)]
+print("ended")
+"""
+
+
+def test_a_note_that_was_left_is_not_for_an_end_of_ones_own(tmp_path):
+    done = run(LEFT, tmp_path, str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+    assert list(tmp_path.iterdir()) == []
+    crash = LEFT.replace('print("ended")', "os.abort()")
+    done = run(crash, tmp_path, str(tmp_path))
+    assert done.stderr.startswith("words")
+    assert (tmp_path / "left.ll").read_bytes() == b"text", "copies are kept, whatever became of it"
