@@ -11,8 +11,7 @@ What they mean is said once, here, by converts:
 Arithmetic is done in one type that holds all of the operands' and the result's values, and rounded
 once to the result's type. What only moves elements keeps their type, or has that of the result
 where several arrays meet. Folds are computed in their reducer's type. What is computed in an
-operand's own type (fft, cholesky, sort) is converted afterwards. Products, which have a rule of
-their own for unlike types, and converts are never mixed.
+operand's own type (fft, sort) is converted afterwards. Products and converts are never mixed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_computation, copy_instructions
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, ShapeError
 from hloom.ir.order import repair_schedules
 from hloom.types.casts import preserves_values
 from hloom.types.dtype import F32, F64, DType
@@ -133,8 +132,10 @@ def _in_its_own_type(i: Instruction) -> Uniform:
     operands = _shapes(i.operands)
     if not OPS[i.opcode].infers:
         raise _no_meaning(i)
-    called = tuple([c.program_shape for c in i.called])
-    inferred = OPS[i.opcode].infer(i.attrs, operands, called)
+    try:
+        inferred = OPS[i.opcode].infer(i.attrs, operands, tuple(c.program_shape for c in i.called))
+    except ShapeError as error:  # of a module that nobody verified
+        raise _no_meaning(i) from error
     return Uniform(operands, _typed_as(i.shape, inferred))
 
 
@@ -258,9 +259,9 @@ def _takes(c: Computation) -> tuple[DType, ...]:
 
 def _no_meaning(i: Instruction) -> HloError:
     operands = ", ".join(x.shape.text_without_layout for x in i.operands)
+    result = i.shape.text_without_layout
     return HloError(
-        f"{i.opcode} of {operands} gives no {i.shape.text_without_layout}: its floats differ in "
-        "precision",
+        f"{i.opcode} of {operands} gives no {result}: its floats differ in precision",
         instruction=f"{i.parent.name}/%{i.name}",
         rule="precision",
         hint="write a convert before or after it",
