@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from hloom.base.guarding import GUARDING
 from tests.plugin.probing import answers
 
 if importlib.util.find_spec("jax") is None:
@@ -33,6 +34,8 @@ def test_answers_are_the_same(room):
     here, built_in = ({k: left_out(v) for k, v in a.items()} for a in both())
     assert here.keys() == built_in.keys()
     mine = [k for k in here if k.startswith(room + " ")]
+    if GUARDING:  # arrays end at a protected page, wherever they begin
+        mine = [k for k in mine if not k.endswith(" aligned")]
     assert len(mine) >= 2
     different = [f"{k}:\n  {built_in[k]}\n  {here[k]}" for k in mine if here[k] != built_in[k]]
     assert not different, "\n".join(different)
