@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 
+from hloom.base.installed import installed_version
 from hloom.runtime.fault_reports import report_folder
 from hloom.runtime.library import library
 
@@ -49,10 +48,6 @@ class CrashNotes:
             library().hl_crash_note_done()
 
     def _path(self, content: bytes) -> Path:
-        digest = sha256(_llvm_version().encode() + b"\0" + content).hexdigest()[:16]
+        version = installed_version("llvmlite").encode()
+        digest = sha256(version + b"\0" + content).hexdigest()[:16]
         return self.folder / f"llvm-crash-{digest}{SUFFIX}"
-
-
-@cache
-def _llvm_version() -> str:
-    return version("llvmlite")

@@ -34,7 +34,11 @@ def device_text(given: Device | None) -> str:
     """What kernels are cut by: the device that was named, or the cores and caches at hand."""
     if given is not None:
         return repr(given)
-    units = granted_threads()
+    return _at_hand(granted_threads())
+
+
+@cache
+def _at_hand(units: int) -> str:
     caches = [f"{c.size_bytes // c.units}" for c in probed_caches(Path("/"), units)]
     return f"{units} cores, caches of {' '.join(caches) or 'unknown size'}"
 
