@@ -36,7 +36,8 @@ class Costs:
 
     def grain(self, steps: int, one_ns: float, units: int) -> int:
         """How many steps of a kernel a thread takes at a time, so that each of `units` has some;
-        0 where the whole kernel is too short to be shared."""
+        0 where the whole kernel is too short to be shared. Two parts at least: who runs a program
+        may have more cores than who compiled it."""
         if steps * one_ns < self.serial_ns:
             return 0
         return max(1, min(int(self.chunk_ns / max(one_ns, 0.001)), -(-steps // max(units, 2))))
