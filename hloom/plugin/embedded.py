@@ -26,10 +26,16 @@ def start() -> None:
     _is_on = True
     set_pjrt_versions(stablehlo_version())
     serve()
-    atexit.register(_end)
+    atexit.register(stop)
 
 
-def _end() -> None:
+def is_on() -> bool:
+    """Whether this process compiles for the library."""
+    return _is_on
+
+
+def stop() -> None:
+    """Compile nothing more: what is loaded from here on is loaded by the library alone."""
     global _is_on
     _is_on = False
     clear_pjrt_compiler()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from hloom.base.diagnostics import HloError
 from hloom.compiler import compile_module
 from hloom.ir.text import parse_module
+from hloom.plugin import embedded
 from hloom.program.container import ContainerKind, container_sections, sealed_container
 from hloom.program.saved import KIND as PROGRAM
 from hloom.program.saved import program_from_bytes, program_to_bytes
@@ -106,16 +108,30 @@ def _client() -> tuple[Table, int]:
     return table, client
 
 
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """The library has no compiler meanwhile, as in a program without Python. JAX's backends, which
+    another test may have started in this process, are its compiler otherwise."""
+    was_on = embedded.is_on()
+    embedded.stop()
+    try:
+        yield
+    finally:
+        if was_on:
+            embedded.start()
+
+
 def loaded_natively(data: bytes) -> None:
     """Load a saved executable where there is no compiler. Raises `HloError`."""
     table, client = _client()
     try:
-        made = table.call(
-            "Executable_DeserializeAndLoad",
-            client=client,
-            serialized_executable=data,
-            serialized_executable_size=len(data),
-        )("loaded_executable")
+        with without_compiler():
+            made = table.call(
+                "Executable_DeserializeAndLoad",
+                client=client,
+                serialized_executable=data,
+                serialized_executable_size=len(data),
+            )("loaded_executable")
     except Failed as error:
         raise HloError(str(error), rule="saved-executable") from None
     finally:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hloom.plugin import embedded
 from tests.fuzz.check_saved import FORMS
 from tests.fuzz.run_saved import changed_bytes, wrong_under_right_sums
 
@@ -27,3 +28,14 @@ def test_every_cut_and_every_tail_is_refused(form):
         for tail in (b"\0", bytes(64), b"x" * 100, data):
             with pytest.raises(Exception, match=r"longer than it says|bytes has"):
                 load(data + tail)
+
+
+def test_a_compiler_in_the_process_changes_nothing():
+    was_on = embedded.is_on()
+    embedded.start()
+    try:
+        assert changed_bytes("native", 20, seed=2) == []
+        assert embedded.is_on()
+    finally:
+        if not was_on:
+            embedded.stop()
