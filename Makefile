@@ -15,6 +15,9 @@ HLOOM := $(BIN)/python -m hloom.tools.main
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 NATIVE := hloom/runtime/native
+# make_abi.py writes abi.h.
+FORMATTED := $(filter-out $(NATIVE)/pjrt/abi.h,$(wildcard $(addprefix $(NATIVE)/,*.cc *.h *.inc */*.cc */*.h))) \
+  tests/runtime/stress.cc
 # Rooms whose tests run compiled code; of the rest, passes and peer are slow under guard and tell no more.
 GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
   $(wildcard tests/test_*.py)
@@ -76,11 +79,14 @@ check: $(STAMP) ## formatting, lint, types, layers, sizes: under a minute
 	@$(BIN)/ruff check --quiet .
 	@echo "== pyright"
 	@$(BIN)/pyright
+	@echo "== clang-format"
+	@$(BIN)/clang-format --dry-run --Werror $(FORMATTED) || { echo "run: make format"; exit 1; }
 	@echo "== layers and sizes"
 	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_sizes.py
 
-format: $(STAMP) ## let ruff format and fix what it can
+format: $(STAMP) ## let ruff and clang-format format, and ruff fix what it can
 	@$(BIN)/ruff format .
+	@$(BIN)/clang-format -i $(FORMATTED)
 	@$(BIN)/ruff check --fix --quiet .
 
 bench: $(STAMP) ## measure; results also go to bench/results/

@@ -141,9 +141,8 @@ void feeds_and_cancel() {
   std::thread taker([&] { expect(hl_execute(contexts[1], taking, buffers + 1) == 0, "infeed"); });
   hl_rng* rng = hl_rng_new();
   hl_context_set_rng(contexts[2], rng);
-  std::thread loop([&] {
-    expect(hl_execute(contexts[2], endless, buffers + 2) == HL_CANCELLED, "cancel");
-  });
+  std::thread loop(
+      [&] { expect(hl_execute(contexts[2], endless, buffers + 2) == HL_CANCELLED, "cancel"); });
   sender.join();
   taker.join();
   hl_cancel(contexts[2]);

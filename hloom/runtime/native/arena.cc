@@ -220,7 +220,7 @@ HL_API hl_arena* hl_arena_of_process() {
   static hl_arena* arena = [] {
     hl_arena* made = new (place) hl_arena;
     made->set_defaults();
-    hl::free_in_forks(&made->mutex);
+    hloom::free_in_forks(&made->mutex);
     return made;
   }();
   return arena;
@@ -289,7 +289,7 @@ int32_t free_guarded(hl_arena* arena, void* memory) {
 HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes) {
   if (size_bytes < 0 || size_bytes > kMostBytes) return nullptr;
   arena = or_process(arena);
-  if (hl::guarding) return guarded(arena, size_bytes, 0);
+  if (hloom::guarding) return guarded(arena, size_bytes, 0);
   int64_t size = rounded(size_bytes);
   Guard guard(&arena->mutex);
   Header* header = arena->allocate(size);
@@ -302,7 +302,7 @@ HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes) {
 
 // The same for working memory: aligned to 64 under HLOOM_GUARD, too.
 HL_API void* hl_arena_alloc_aligned(hl_arena* arena, int64_t size_bytes) {
-  if (!hl::guarding || size_bytes < 0 || size_bytes > kMostBytes)
+  if (!hloom::guarding || size_bytes < 0 || size_bytes > kMostBytes)
     return hl_arena_alloc(arena, size_bytes);
   return guarded(or_process(arena), size_bytes, kAlignment);
 }
@@ -311,7 +311,7 @@ HL_API void* hl_arena_alloc_aligned(hl_arena* arena, int64_t size_bytes) {
 // (told by its header: only for addresses that may be read at all).
 HL_API int32_t hl_arena_free(hl_arena* arena, void* memory) {
   if (memory == nullptr) return HL_OK;
-  if (hl::guarding) return free_guarded(or_process(arena), memory);
+  if (hloom::guarding) return free_guarded(or_process(arena), memory);
   if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) return HL_INVALID_ARGUMENT;
   arena = or_process(arena);
   Header* header = static_cast<Header*>(memory) - 1;

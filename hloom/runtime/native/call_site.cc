@@ -23,7 +23,7 @@ std::atomic<int64_t> runs{0};
 // Says which call failed before what its handler said; one that said nothing still ends the program.
 int32_t explain(hl_context* context, hl_call_site* site, int32_t status) {
   hl_set_error(context, status, "failed with status %d", status);
-  hl::Context* inner = hl::of(context);
+  hloom::Context* inner = hloom::of(context);
   char words[sizeof(inner->message)];
   memcpy(words, inner->message, sizeof(words));
   words[sizeof(words) - 1] = 0;
@@ -41,7 +41,7 @@ int32_t run(hl_context* context, hl_call_site* site, int64_t stage, const hl_buf
   frame.attribute_count = site->attribute_count;
   frame.attributes = site->attributes;
   frame.stage = stage;
-  frame.run_id = hl::of(context)->run_id;
+  frame.run_id = hloom::of(context)->run_id;
   frame.state = &site->state;
   int32_t status = hl_custom_call_run(context, site->call, &frame);
   return status == HL_OK ? HL_OK : explain(context, site, status);
@@ -58,7 +58,8 @@ int32_t run_at(hl_context* context, hl_call_site* site, int64_t stage, Address a
     if (buffers == nullptr) return context->status;
   }
   for (int64_t k = 0; k < count; ++k) {
-    const hl_call_buffer& b = k < site->operand_count ? site->operands[k] : site->results[k - site->operand_count];
+    const hl_call_buffer& b =
+        k < site->operand_count ? site->operands[k] : site->results[k - site->operand_count];
     buffers[k] = {b.dtype, b.rank, b.dims, address(k, b)};
   }
   int32_t status = run(context, site, stage, buffers, buffers + site->operand_count);
@@ -79,13 +80,15 @@ HL_API int32_t hl_call_sites_instantiate(hl_context* context, hl_call_site* site
 }
 
 HL_API int32_t hl_call_sites_begin(hl_context* context, void** buffers) {
-  hl::Context* inner = hl::of(context);
+  hloom::Context* inner = hloom::of(context);
   inner->run_id = runs.fetch_add(1, std::memory_order_relaxed) + 1;
   for (int64_t stage : {HL_STAGE_PREPARE, HL_STAGE_INITIALIZE}) {
     for (int64_t k = 0; k < inner->call_site_count; ++k) {
-      int32_t status = run_at(context, inner->call_sites + k, stage, [&](int64_t, const hl_call_buffer& b) -> void* {
-        return b.allocation < 0 ? nullptr : static_cast<char*>(buffers[b.allocation]) + b.offset;
-      });
+      int32_t status = run_at(
+          context, inner->call_sites + k, stage, [&](int64_t, const hl_call_buffer& b) -> void* {
+            return b.allocation < 0 ? nullptr
+                                    : static_cast<char*>(buffers[b.allocation]) + b.offset;
+          });
       if (status != HL_OK) return status;
     }
   }
@@ -93,11 +96,12 @@ HL_API int32_t hl_call_sites_begin(hl_context* context, void** buffers) {
 }
 
 HL_API int32_t hl_call_site_run(hl_context* context, int64_t index, void** pointers) {
-  hl::Context* inner = hl::of(context);
+  hloom::Context* inner = hloom::of(context);
   if (index < 0 || index >= inner->call_site_count)
-    return hl_set_error(context, HL_INTERNAL, "custom call %lld of %lld", static_cast<long long>(index),
+    return hl_set_error(context, HL_INTERNAL, "custom call %lld of %lld",
+                        static_cast<long long>(index),
                         static_cast<long long>(inner->call_site_count));
-  hl::StepSpan step(context, nullptr, inner->call_sites[index].name);
+  hloom::StepSpan step(context, nullptr, inner->call_sites[index].name);
   return run_at(context, inner->call_sites + index, HL_STAGE_EXECUTE,
                 [&](int64_t k, const hl_call_buffer&) { return pointers[k]; });
 }
@@ -111,6 +115,6 @@ HL_API void hl_call_sites_end(hl_call_site* sites, int64_t count) {
 
 // Which custom calls the programs of this context make; the table must outlive it.
 HL_API void hl_context_set_call_sites(hl_context* context, hl_call_site* sites, int64_t count) {
-  hl::of(context)->call_sites = sites;
-  hl::of(context)->call_site_count = count;
+  hloom::of(context)->call_sites = sites;
+  hloom::of(context)->call_site_count = count;
 }

@@ -5,13 +5,13 @@
 
 #include <array>
 
-namespace hl {
+namespace hloom {
 namespace {
 
 constexpr size_t kMagicBytes = 8;
-constexpr size_t kFixedBytes = 16;   // magic, version, number of sections
-constexpr size_t kRowBytes = 16;     // size, checksum, flags of a section
-constexpr size_t kSumBytes = 4;      // of all that stands before it
+constexpr size_t kFixedBytes = 16;  // magic, version, number of sections
+constexpr size_t kRowBytes = 16;    // size, checksum, flags of a section
+constexpr size_t kSumBytes = 4;     // of all that stands before it
 constexpr size_t kAlignment = 64;
 constexpr uint32_t kSealedItself = 1;
 
@@ -91,4 +91,4 @@ std::vector<std::string_view> open_container(std::string_view data, const Contai
   return sections;
 }
 
-}  // namespace hl
+}  // namespace hloom

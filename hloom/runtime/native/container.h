@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hl {
+namespace hloom {
 
 // The sum that zlib.crc32 takes: any change within 32 bits, wherever, changes it.
 uint32_t crc32(uint32_t crc, const char* data, size_t size);
@@ -27,6 +27,6 @@ struct ContainerKind {
 std::vector<std::string_view> open_container(std::string_view data, const ContainerKind& kind,
                                              std::string* problem);
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

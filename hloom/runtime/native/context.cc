@@ -16,41 +16,41 @@ HL_API int32_t hl_abi_version() { return 3; }
 // A context for programs on this pool (null: one thread) and this arena (null: that of the
 // process). Null: out of memory. A context runs one program at a time.
 HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena) {
-  void* memory = calloc(1, sizeof(hl::Context));
+  void* memory = calloc(1, sizeof(hloom::Context));
   if (memory == nullptr) return nullptr;
-  hl::Context* context = new (memory) hl::Context();
+  hloom::Context* context = new (memory) hloom::Context();
   context->pool = pool;
   context->arena = arena;
-  context->threads = hl::pool_threads(pool);
+  context->threads = hloom::pool_threads(pool);
   context->feed_timeout_ns = -1;
   return context;
 }
 
-HL_API void hl_context_free(hl_context* context) { free(hl::of(context)); }
+HL_API void hl_context_free(hl_context* context) { free(hloom::of(context)); }
 
 // The first error's sentence, empty if there is none; valid until the next execution.
-HL_API const char* hl_context_message(hl_context* context) { return hl::of(context)->message; }
+HL_API const char* hl_context_message(hl_context* context) { return hloom::of(context)->message; }
 
 // What hl_call_host reaches; the table must outlive the context, and may hold nulls.
 HL_API void hl_context_set_host_functions(hl_context* context, const hl_host_function* functions,
                                           int64_t count) {
-  hl::of(context)->host_functions = functions;
-  hl::of(context)->host_function_count = count;
+  hloom::of(context)->host_functions = functions;
+  hloom::of(context)->host_function_count = count;
 }
 
-HL_API void hl_context_set_rng(hl_context* context, hl_rng* rng) { hl::of(context)->rng = rng; }
+HL_API void hl_context_set_rng(hl_context* context, hl_rng* rng) { hloom::of(context)->rng = rng; }
 
 // Where hl_infeed takes from and hl_outfeed puts, and how long they wait (negative: for ever).
 HL_API void hl_context_set_feeds(hl_context* context, hl_queue* infeed, hl_queue* outfeed,
                                  int64_t timeout_ns) {
-  hl::of(context)->infeed = infeed;
-  hl::of(context)->outfeed = outfeed;
-  hl::of(context)->feed_timeout_ns = timeout_ns;
+  hloom::of(context)->infeed = infeed;
+  hloom::of(context)->outfeed = outfeed;
+  hloom::of(context)->feed_timeout_ns = timeout_ns;
 }
 
 // What the host gave to this execution under a type's number; null: nothing.
 HL_API void* hl_context_user_data(hl_context* context, int64_t type_id) {
-  const hl::UserDataList* list = hl::of(context)->user_data;
+  const hloom::UserDataList* list = hloom::of(context)->user_data;
   for (int64_t k = 0; list != nullptr && k < list->count; ++k)
     if (list->entries[k].type_id == type_id) return list->entries[k].data;
   return nullptr;
@@ -63,7 +63,7 @@ HL_API void hl_cancel(hl_context* context) {
 
 // Records an error; the first one stays. `format` is that of printf. Returns `status`.
 HL_API int32_t hl_set_error(hl_context* context, int32_t status, const char* format, ...) {
-  hl::Context* inner = hl::of(context);
+  hloom::Context* inner = hloom::of(context);
   if (status == HL_OK) return HL_OK;
   if (inner->claimed.exchange(1, std::memory_order_acq_rel) != 0) return status;
   va_list list;
@@ -82,7 +82,7 @@ HL_API int32_t hl_set_error_text(hl_context* context, int32_t status, const char
 // Calls function `id` of the host. A status other than 0 is an error, also where the function has
 // said no more about it.
 HL_API int32_t hl_call_host(hl_context* context, int64_t id, void** buffers) {
-  hl::Context* inner = hl::of(context);
+  hloom::Context* inner = hloom::of(context);
   if (id < 0 || id >= inner->host_function_count || inner->host_functions[id] == nullptr)
     return hl_set_error(context, HL_NOT_FOUND, "the program calls host function %lld; %lld are set",
                         static_cast<long long>(id),
@@ -97,26 +97,26 @@ HL_API int32_t hl_call_host(hl_context* context, int64_t id, void** buffers) {
 // Runs a program from its beginning to its end; returns its status, whose words are in
 // hl_context_message. Errors of an earlier execution are forgotten.
 HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers) {
-  hl::Context* inner = hl::of(context);
+  hloom::Context* inner = hloom::of(context);
   if (inner->running.exchange(1, std::memory_order_acquire) != 0) return HL_FAILED_PRECONDITION;
   context->status = HL_OK;
   inner->message[0] = 0;
   inner->claimed.store(0, std::memory_order_relaxed);
   inner->in_region.store(0, std::memory_order_relaxed);
-  if (hl::is_cancelled(context)) {
+  if (hloom::is_cancelled(context)) {
     hl_set_error(context, HL_CANCELLED, "cancelled before it began");
   } else {
     hl_pool* pool = context->threads > 1 ? context->pool : nullptr;
     if (pool != nullptr) {
-      inner->slot_generation = hl::pool_generation(pool);
-      inner->slot = hl::acquire_slot(pool);
+      inner->slot_generation = hloom::pool_generation(pool);
+      inner->slot = hloom::acquire_slot(pool);
     }
-    uint64_t mode = hl::set_default_float_mode();
+    uint64_t mode = hloom::set_default_float_mode();
     int32_t status = inner->call_site_count != 0 ? hl_call_sites_begin(context, buffers) : HL_OK;
     if (status == HL_OK) status = fn(context, buffers);
-    hl::restore_float_mode(mode);
-    if (inner->slot != nullptr && inner->slot_generation == hl::pool_generation(pool))
-      hl::release_slot(pool, inner->slot);
+    hloom::restore_float_mode(mode);
+    if (inner->slot != nullptr && inner->slot_generation == hloom::pool_generation(pool))
+      hloom::release_slot(pool, inner->slot);
     inner->slot = nullptr;
     if (status == HL_CANCELLED) hl_set_error(context, status, "cancelled");
     hl_set_error(context, status, "the program ended with status %d", status);

@@ -8,7 +8,7 @@
 #include "hl.h"
 #include "pool.h"
 
-namespace hl {
+namespace hloom {
 
 // What the host gives to the handlers of one execution, by the number of its type.
 struct UserData {
@@ -24,8 +24,8 @@ struct UserDataList {
 };
 
 struct Context : hl_context {
-  hl::Slot* slot;                // where its regions are published, while a program runs
-  uint32_t slot_generation;      // of the pool when the slot was acquired
+  hloom::Slot* slot;                // where its regions are published, while a program runs
+  uint32_t slot_generation;         // of the pool when the slot was acquired
   std::atomic<uint32_t> in_region;  // a region is under way: further ones run where they are met
   std::atomic<uint32_t> running;    // a program is under way
   std::atomic<uint32_t> claimed;    // somebody writes, or has written, the error
@@ -37,9 +37,9 @@ struct Context : hl_context {
   int64_t host_function_count;
   hl_call_site* call_sites;  // the custom calls of the program
   int64_t call_site_count;
-  int64_t run_id;  // of the execution, where there are custom calls
+  int64_t run_id;                 // of the execution, where there are custom calls
   const UserDataList* user_data;  // null: none
-  Steps* steps;  // null: nobody watches
+  Steps* steps;                   // null: nobody watches
   char message[2048];
 };
 
@@ -49,6 +49,6 @@ inline bool is_cancelled(const hl_context* context) {
   return __atomic_load_n(&context->cancel, __ATOMIC_RELAXED) != 0;
 }
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

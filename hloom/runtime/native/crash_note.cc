@@ -23,7 +23,7 @@
 
 #include <atomic>
 
-namespace hl {
+namespace hloom {
 namespace {
 
 constexpr int kSignals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
@@ -49,7 +49,8 @@ struct sigaction previous[sizeof(kSignals) / sizeof(int)];
 
 Slot* own_slot() {
   for (Slot& slot : slots)
-    if (slot.is_set.load(std::memory_order_acquire) && pthread_equal(slot.owner, pthread_self()) != 0)
+    if (slot.is_set.load(std::memory_order_acquire) &&
+        pthread_equal(slot.owner, pthread_self()) != 0)
       return &slot;
   return nullptr;
 }
@@ -120,7 +121,8 @@ void install() {
 }
 
 // Keeps copies of all three; false where there is no memory for them.
-bool keep(Slot& slot, const char* message, const char* path, const char* content, int64_t size_bytes) {
+bool keep(Slot& slot, const char* message, const char* path, const char* content,
+          int64_t size_bytes) {
   size_t lengths[] = {strlen(message) + 1, strlen(path) + 1, static_cast<size_t>(size_bytes)};
   size_t wanted = lengths[0] + lengths[1] + lengths[2];
   if (slot.room < wanted) {
@@ -138,16 +140,16 @@ bool keep(Slot& slot, const char* message, const char* path, const char* content
 }
 
 }  // namespace
-}  // namespace hl
+}  // namespace hloom
 
 HL_API int32_t hl_crash_note(const char* message, const char* path, const char* content,
                              int64_t size_bytes) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, hl::install);
+  pthread_once(&once, hloom::install);
   hl_crash_note_done();  // of a compilation of this thread that was interrupted
-  for (hl::Slot& slot : hl::slots) {
+  for (hloom::Slot& slot : hloom::slots) {
     if (slot.is_taken.exchange(true, std::memory_order_acquire)) continue;
-    if (!hl::keep(slot, message, path, content, size_bytes)) {
+    if (!hloom::keep(slot, message, path, content, size_bytes)) {
       slot.is_taken.store(false, std::memory_order_release);
       return 0;
     }
@@ -159,7 +161,7 @@ HL_API int32_t hl_crash_note(const char* message, const char* path, const char* 
 }
 
 HL_API void hl_crash_note_done() {
-  if (hl::Slot* slot = hl::own_slot(); slot != nullptr) {
+  if (hloom::Slot* slot = hloom::own_slot(); slot != nullptr) {
     slot->is_set.store(false, std::memory_order_release);
     slot->is_taken.store(false, std::memory_order_release);
   }

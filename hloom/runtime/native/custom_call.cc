@@ -31,7 +31,7 @@ namespace {
 std::mutex& registry_mutex() {
   static std::mutex& mutex = [] -> std::mutex& {
     auto* made = new std::mutex;
-    hl::free_in_forks(made->native_handle());
+    hloom::free_in_forks(made->native_handle());
     return *made;
   }();
   return mutex;
@@ -79,7 +79,8 @@ void add_built_in() {
 }  // namespace
 }  // namespace hloom
 
-HL_API int32_t hl_custom_call_register(const char* name, hl_handler handler, void* user, int64_t stages) {
+HL_API int32_t hl_custom_call_register(const char* name, hl_handler handler, void* user,
+                                       int64_t stages) {
   std::lock_guard<std::mutex> lock(hloom::registry_mutex());
   return hloom::add(name, handler, user, stages);
 }
@@ -90,7 +91,8 @@ HL_API const hl_custom_call* hl_custom_call_find(const char* name) {
   return hloom::found(name);
 }
 
-HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call, const hl_call_frame* frame) {
+HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call,
+                                  const hl_call_frame* frame) {
   if (!call) return hl_set_error(ctx, HL_NOT_FOUND, "custom call without a handler");
   const hl_custom_call::Target* target = call->target.load(std::memory_order_acquire);
   if (!(target->stages >> frame->stage & 1)) return HL_OK;

@@ -13,7 +13,12 @@ typedef struct {
   void* data;
 } hl_buffer;
 
-enum { HL_ATTRIBUTE_ARRAY = 1, HL_ATTRIBUTE_DICTIONARY = 2, HL_ATTRIBUTE_SCALAR = 3, HL_ATTRIBUTE_STRING = 4 };
+enum {
+  HL_ATTRIBUTE_ARRAY = 1,
+  HL_ATTRIBUTE_DICTIONARY = 2,
+  HL_ATTRIBUTE_SCALAR = 3,
+  HL_ATTRIBUTE_STRING = 4
+};
 
 typedef struct hl_attribute {
   const char* name;
@@ -24,7 +29,12 @@ typedef struct hl_attribute {
   const void* data;  // elements, hl_attribute entries, characters, or the scalar
 } hl_attribute;
 
-enum { HL_STAGE_INSTANTIATE = 0, HL_STAGE_PREPARE = 1, HL_STAGE_INITIALIZE = 2, HL_STAGE_EXECUTE = 3 };
+enum {
+  HL_STAGE_INSTANTIATE = 0,
+  HL_STAGE_PREPARE = 1,
+  HL_STAGE_INITIALIZE = 2,
+  HL_STAGE_EXECUTE = 3
+};
 
 typedef struct {
   int64_t operand_count;
@@ -44,7 +54,8 @@ typedef struct hl_custom_call hl_custom_call;
 
 int32_t hl_custom_call_register(const char* name, hl_handler handler, void* user, int64_t stages);
 const hl_custom_call* hl_custom_call_find(const char* name);
-int32_t hl_custom_call_run(hl_context* context, const hl_custom_call* call, const hl_call_frame* frame);
+int32_t hl_custom_call_run(hl_context* context, const hl_custom_call* call,
+                           const hl_call_frame* frame);
 
 #ifdef __cplusplus
 }

@@ -4,8 +4,8 @@
 HL_API int32_t hl_outfeed(hl_context* context, void** buffers, const int64_t* sizes, int64_t count);
 
 // As hl_outfeed, with the eight bytes of `number` as a buffer before the others.
-HL_API int32_t hl_outfeed_numbered(hl_context* context, int64_t number, void** buffers, const int64_t* sizes,
-                                   int64_t count) {
+HL_API int32_t hl_outfeed_numbered(hl_context* context, int64_t number, void** buffers,
+                                   const int64_t* sizes, int64_t count) {
   auto** places = static_cast<void**>(hl_alloc(context, (count + 1) * sizeof(void*)));
   auto* lengths = static_cast<int64_t*>(hl_alloc(context, (count + 1) * sizeof(int64_t)));
   if (places == nullptr || lengths == nullptr) return context->status;

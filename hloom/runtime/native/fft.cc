@@ -42,17 +42,20 @@ bool by_tiles(const Plan<T>& p) {
 
 // Step one of a long row, columns [begin, end) in units of lanes: to [j2][k1].
 template <class T>
-void step_one(const Job<T>& j, const Plan<T>& p, const T* in, T* between, int64_t begin, int64_t end, T* work) {
+void step_one(const Job<T>& j, const Plan<T>& p, const T* in, T* between, int64_t begin,
+              int64_t end, T* work) {
   int64_t L = lanes<T>();
   for (int64_t c = begin; c < end; c++) {
     int64_t at = c * L;
-    fft_tile(*p.first, Tile<T>{in + 2 * at, between + 2 * at * p.n1, p.n2, p.n1, false, true, j.inverse,
-                               std::min(L, p.n2 - at), 1, p.step_real.data() + at, p.step_imag.data() + at, p.step_stride, work});
+    fft_tile(*p.first, Tile<T>{in + 2 * at, between + 2 * at * p.n1, p.n2, p.n1, false, true,
+                               j.inverse, std::min(L, p.n2 - at), 1, p.step_real.data() + at,
+                               p.step_imag.data() + at, p.step_stride, work});
   }
 }
 
 template <class T>
-void step_two(const Job<T>& j, const Plan<T>& p, const T* between, T* out, int64_t begin, int64_t end, T* work) {
+void step_two(const Job<T>& j, const Plan<T>& p, const T* between, T* out, int64_t begin,
+              int64_t end, T* work) {
   int64_t L = lanes<T>();
   for (int64_t c = begin; c < end; c++) {
     int64_t at = c * L;
@@ -91,7 +94,8 @@ bool chirped(const Job<T>& j, const Plan<T>& p, const T* in, T* out) {
   inside.inverse = true;
   if (!row<T>(inside, c, b, a)) return false;
   for (int64_t i = 0; i < p.n; i++) {
-    T x = a[2 * i] * j.scale, y = a[2 * i + 1] * j.scale, u = p.chirp[2 * i], v = p.chirp[2 * i + 1];
+    T x = a[2 * i] * j.scale, y = a[2 * i + 1] * j.scale, u = p.chirp[2 * i],
+      v = p.chirp[2 * i + 1];
     out[2 * i] = x * u - y * v, out[2 * i + 1] = sign * (x * v + y * u);
   }
   return true;
@@ -115,7 +119,8 @@ bool row(const Job<T>& j, const Plan<T>& p, const T* in, T* out) {
     inside.scale = 1;
     for (int64_t c = 0; c < p.n2; c++) {
       T* x = columns + 2 * c * p.n1;
-      for (int64_t i = 0; i < p.n1; i++) x[2 * i] = in[2 * (i * p.n2 + c)], x[2 * i + 1] = in[2 * (i * p.n2 + c) + 1];
+      for (int64_t i = 0; i < p.n1; i++)
+        x[2 * i] = in[2 * (i * p.n2 + c)], x[2 * i + 1] = in[2 * (i * p.n2 + c) + 1];
       if (!row<T>(inside, *p.first, x, between + 2 * c * p.n1)) return false;
     }
     T sign = j.inverse ? (T)-1 : (T)1;
@@ -130,13 +135,15 @@ bool row(const Job<T>& j, const Plan<T>& p, const T* in, T* out) {
     inside.scale = j.scale;
     for (int64_t k = 0; k < p.n1; k++) {
       if (!row<T>(inside, *p.second, columns + 2 * k * p.n2, between.get())) return false;
-      for (int64_t c = 0; c < p.n2; c++) out[2 * (c * p.n1 + k)] = between[2 * c], out[2 * (c * p.n1 + k) + 1] = between[2 * c + 1];
+      for (int64_t c = 0; c < p.n2; c++)
+        out[2 * (c * p.n1 + k)] = between[2 * c], out[2 * (c * p.n1 + k) + 1] = between[2 * c + 1];
     }
     return true;
   }
   Scratch<T> work(j.context, 4 * p.n * L);
   if (!work) return false;
-  fft_tile(p, Tile<T>{in, out, p.n, p.n, true, true, j.inverse, 1, j.scale, nullptr, nullptr, 0, work});
+  fft_tile(
+      p, Tile<T>{in, out, p.n, p.n, true, true, j.inverse, 1, j.scale, nullptr, nullptr, 0, work});
   return true;
 }
 
@@ -172,8 +179,9 @@ void columns_in_lanes(void* args, int64_t begin, int64_t end) {
   else
     for (int64_t c = begin; c < end; c++) {
       int64_t at = c / tiles * n * j.inner + c % tiles * L;
-      fft_tile(*j.plan, Tile<T>{j.in + 2 * at, j.out + 2 * at, j.inner, j.inner, false, false, j.inverse,
-                                std::min(L, j.inner - c % tiles * L), j.scale, nullptr, nullptr, 0, work});
+      fft_tile(*j.plan,
+               Tile<T>{j.in + 2 * at, j.out + 2 * at, j.inner, j.inner, false, false, j.inverse,
+                       std::min(L, j.inner - c % tiles * L), j.scale, nullptr, nullptr, 0, work});
     }
 }
 
@@ -187,9 +195,11 @@ void single_columns(void* args, int64_t begin, int64_t end) {
   else
     for (int64_t c = begin; c < end; c++) {
       int64_t at = c / j.inner * n * j.inner + c % j.inner;
-      for (int64_t i = 0; i < n; i++) memcpy(a + 2 * i, j.in + 2 * (at + i * j.inner), 2 * sizeof(T));
+      for (int64_t i = 0; i < n; i++)
+        memcpy(a + 2 * i, j.in + 2 * (at + i * j.inner), 2 * sizeof(T));
       if (!row<T>(j, *j.plan, a, b)) j.status = 1;
-      for (int64_t i = 0; i < n; i++) memcpy(j.out + 2 * (at + i * j.inner), b + 2 * i, 2 * sizeof(T));
+      for (int64_t i = 0; i < n; i++)
+        memcpy(j.out + 2 * (at + i * j.inner), b + 2 * i, 2 * sizeof(T));
     }
 }
 
@@ -211,27 +221,34 @@ void step_two_share(void* args, int64_t begin, int64_t end) {
 
 // Along the middle of [outer][n][inner]; `in` may be `out`.
 template <class T>
-bool along(hl_context* ctx, const T* in, T* out, int64_t outer, int64_t n, int64_t inner, bool inverse, T scale) {
+bool along(hl_context* ctx, const T* in, T* out, int64_t outer, int64_t n, int64_t inner,
+           bool inverse, T scale) {
   auto plan = plan_of<T>(n);
   Job<T> j{ctx, plan.get(), in, out, outer, inner, n, n, inverse, scale, nullptr, 0};
   const Plan<T>& p = *plan;
   int64_t L = lanes<T>(), threads = ctx->threads;
-  auto grain = [&](int64_t pieces, int64_t points) { return std::max<int64_t>(1, std::min(pieces / (2 * threads), 16384 / points)); };
+  auto grain = [&](int64_t pieces, int64_t points) {
+    return std::max<int64_t>(1, std::min(pieces / (2 * threads), 16384 / points));
+  };
   if (inner > 1) {
     bool direct = by_tiles(p);
     int64_t pieces = outer * (direct ? (inner + L - 1) / L : inner);
-    hl_parallel_for(ctx, direct ? columns_in_lanes<T> : single_columns<T>, &j, pieces, grain(pieces, direct ? n * L : n));
+    hl_parallel_for(ctx, direct ? columns_in_lanes<T> : single_columns<T>, &j, pieces,
+                    grain(pieces, direct ? n * L : n));
   } else if (by_tiles(p) && (!p.first || (outer >= L && n <= 1024))) {
     int64_t pieces = (outer + L - 1) / L;
     hl_parallel_for(ctx, rows_in_lanes<T>, &j, pieces, grain(pieces, n * L));
-  } else if (outer < threads && n >= 32768 && p.first && by_tiles(*p.first) && by_tiles(*p.second)) {
+  } else if (outer < threads && n >= 32768 && p.first && by_tiles(*p.first) &&
+             by_tiles(*p.second)) {
     Scratch<T> between(ctx, 2 * n);
     if (!between) return false;
     j.between = between;
     for (int64_t r = 0; r < outer; r++) {
       j.in = in + 2 * r * n, j.out = out + 2 * r * n;
-      hl_parallel_for(ctx, step_one_share<T>, &j, (p.n2 + L - 1) / L, std::max<int64_t>(1, p.n2 / L / (4 * threads)));
-      hl_parallel_for(ctx, step_two_share<T>, &j, (p.n1 + L - 1) / L, std::max<int64_t>(1, p.n1 / L / (4 * threads)));
+      hl_parallel_for(ctx, step_one_share<T>, &j, (p.n2 + L - 1) / L,
+                      std::max<int64_t>(1, p.n2 / L / (4 * threads)));
+      hl_parallel_for(ctx, step_two_share<T>, &j, (p.n1 + L - 1) / L,
+                      std::max<int64_t>(1, p.n1 / L / (4 * threads)));
     }
   } else {
     hl_parallel_for(ctx, single_rows<T>, &j, outer, grain(outer, n));
@@ -248,7 +265,8 @@ void unpack(T* z, int64_t m, const T* w) {
   z[0] = x + y, z[1] = 0, z[2 * m] = x - y, z[2 * m + 1] = 0;
   for (int64_t k = 1; 2 * k <= m; k++) {
     T *a = z + 2 * k, *b = z + 2 * (m - k);
-    T er = (a[0] + b[0]) / 2, ei = (a[1] - b[1]) / 2, dr = (a[1] + b[1]) / 2, di = (b[0] - a[0]) / 2;
+    T er = (a[0] + b[0]) / 2, ei = (a[1] - b[1]) / 2, dr = (a[1] + b[1]) / 2,
+      di = (b[0] - a[0]) / 2;
     T c = w[2 * k], s = w[2 * k + 1];
     T tr = dr * c - di * s, ti = dr * s + di * c;
     a[0] = er + tr, a[1] = ei + ti;
@@ -322,7 +340,8 @@ bool real_inverse(hl_context* ctx, const T* in, T* out, int64_t rows, int64_t n,
 }
 
 template <class T>
-bool transform(hl_context* ctx, int64_t kind, int64_t rank, const int64_t* lengths, int64_t batch, const T* in, T* out) {
+bool transform(hl_context* ctx, int64_t kind, int64_t rank, const int64_t* lengths, int64_t batch,
+               const T* in, T* out) {
   int64_t points = 1, last = lengths[rank - 1], shown = kind >= HL_RFFT ? last / 2 + 1 : last;
   for (int64_t d = 0; d < rank; d++) points *= lengths[d];
   bool inverse = kind == HL_IFFT || kind == HL_IRFFT;
@@ -345,7 +364,8 @@ bool transform(hl_context* ctx, int64_t kind, int64_t rank, const int64_t* lengt
   int64_t outer = rows;
   for (int64_t d = rank - 2; d >= 0; d--) {
     outer /= lengths[d];
-    if (!along<T>(ctx, from, to, outer, lengths[d], inner, inverse, many && d == 0 ? scale : 1)) return false;
+    if (!along<T>(ctx, from, to, outer, lengths[d], inner, inverse, many && d == 0 ? scale : 1))
+      return false;
     from = to;
     inner *= lengths[d];
   }
@@ -355,15 +375,21 @@ bool transform(hl_context* ctx, int64_t kind, int64_t rank, const int64_t* lengt
 }  // namespace
 }  // namespace hloom
 
-HL_API int32_t hl_fft(hl_context* ctx, int64_t kind, int64_t is_double, int64_t rank, const int64_t* lengths, int64_t batch,
-                      const void* in, void* out) {
-  hl::StepSpan step(ctx, nullptr, "fft");
+HL_API int32_t hl_fft(hl_context* ctx, int64_t kind, int64_t is_double, int64_t rank,
+                      const int64_t* lengths, int64_t batch, const void* in, void* out) {
+  hloom::StepSpan step(ctx, nullptr, "fft");
   if (rank < 1 || rank > 3 || kind < 0 || kind > 3)
-    return hl_set_error(ctx, HL_INVALID_ARGUMENT, "fft: kind %lld over %lld dimensions; kinds 0 to 3 over 1 to 3", (long long)kind, (long long)rank);
+    return hl_set_error(ctx, HL_INVALID_ARGUMENT,
+                        "fft: kind %lld over %lld dimensions; kinds 0 to 3 over 1 to 3",
+                        (long long)kind, (long long)rank);
   int64_t points = batch;
   for (int64_t d = 0; d < rank; d++) points *= lengths[d];
   if (points == 0) return HL_OK;
-  bool done = is_double ? hloom::transform<double>(ctx, kind, rank, lengths, batch, (const double*)in, (double*)out)
-                        : hloom::transform<float>(ctx, kind, rank, lengths, batch, (const float*)in, (float*)out);
-  return done ? HL_OK : hl_set_error(ctx, HL_RESOURCE_EXHAUSTED, "fft: no memory for %lld points", (long long)points);
+  bool done = is_double ? hloom::transform<double>(ctx, kind, rank, lengths, batch,
+                                                   (const double*)in, (double*)out)
+                        : hloom::transform<float>(ctx, kind, rank, lengths, batch, (const float*)in,
+                                                  (float*)out);
+  return done ? HL_OK
+              : hl_set_error(ctx, HL_RESOURCE_EXHAUSTED, "fft: no memory for %lld points",
+                             (long long)points);
 }

@@ -24,14 +24,53 @@ void root(int64_t k, int64_t n, double* real, double* imag) {
   };
   int64_t e = 8 * k;  // in units of 1 / (8 n) turns
   switch (octant) {
-    case 0: at(e); break;
-    case 1: at(2 * n - e); { double t = c; c = s; s = t; } break;
-    case 2: at(e - 2 * n); { double t = c; c = -s; s = t; } break;
-    case 3: at(4 * n - e); c = -c; break;
-    case 4: at(e - 4 * n); c = -c, s = -s; break;
-    case 5: at(6 * n - e); { double t = c; c = -s; s = -t; } break;
-    case 6: at(e - 6 * n); { double t = c; c = s; s = -t; } break;
-    default: at(8 * n - e); s = -s; break;
+    case 0:
+      at(e);
+      break;
+    case 1:
+      at(2 * n - e);
+      {
+        double t = c;
+        c = s;
+        s = t;
+      }
+      break;
+    case 2:
+      at(e - 2 * n);
+      {
+        double t = c;
+        c = -s;
+        s = t;
+      }
+      break;
+    case 3:
+      at(4 * n - e);
+      c = -c;
+      break;
+    case 4:
+      at(e - 4 * n);
+      c = -c, s = -s;
+      break;
+    case 5:
+      at(6 * n - e);
+      {
+        double t = c;
+        c = -s;
+        s = -t;
+      }
+      break;
+    case 6:
+      at(e - 6 * n);
+      {
+        double t = c;
+        c = s;
+        s = -t;
+      }
+      break;
+    default:
+      at(8 * n - e);
+      s = -s;
+      break;
   }
   *real = c, *imag = -s;
 }
@@ -169,7 +208,8 @@ struct Cache {
     int64_t bytes = 0, many = 0;
     for (auto at = plans.begin(); at != plans.end();) {
       bytes += (*at)->bytes();
-      at = many++ > 0 && (bytes > kCacheBytes || many > kCacheMost) ? plans.erase(at) : std::next(at);
+      at = many++ > 0 && (bytes > kCacheBytes || many > kCacheMost) ? plans.erase(at)
+                                                                    : std::next(at);
     }
   }
 };
@@ -178,7 +218,8 @@ struct Cache {
 
 template <class T>
 int64_t Plan<T>::bytes() const {
-  return (int64_t)sizeof(T) * (int64_t)(twiddles.size() + step_real.size() * 2 + chirp.size() + spectrum.size() + half.size());
+  return (int64_t)sizeof(T) * (int64_t)(twiddles.size() + step_real.size() * 2 + chirp.size() +
+                                        spectrum.size() + half.size());
 }
 
 template <class T>
@@ -186,7 +227,7 @@ std::shared_ptr<const Plan<T>> plan_of(int64_t n) {
   // Never destroyed: threads may outlive main.
   static Cache<T>& cache = [] -> Cache<T>& {
     auto* made = new Cache<T>;
-    hl::free_in_forks(made->mutex.native_handle());
+    hloom::free_in_forks(made->mutex.native_handle());
     return *made;
   }();
   if (auto plan = cache.find(n)) return plan;

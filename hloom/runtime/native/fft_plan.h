@@ -19,7 +19,7 @@ struct Tile {
   T scale;
   const T *twiddle_real, *twiddle_imag;  // of element j, lane l: [j * twiddle_stride + l]; or null
   int64_t twiddle_stride;
-  T* work;                        // 4 * n * lanes values
+  T* work;  // 4 * n * lanes values
 };
 
 struct Pass {

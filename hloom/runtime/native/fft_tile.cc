@@ -45,11 +45,11 @@ HLOOM_TARGET_END
 int64_t fft_vector_bytes() {
 #if HLOOM_X86_TARGETS
   static const int64_t bytes =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-              __builtin_cpu_supports("avx512bw")
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
           ? 64
       : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 32
-                                                                       : 16;
+                                                                        : 16;
   return bytes;
 #else
   return 16;

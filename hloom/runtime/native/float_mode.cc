@@ -1,7 +1,7 @@
 // The floating-point mode that programs run in, whatever the host has set.
 #include "float_mode.h"
 
-namespace hl {
+namespace hloom {
 
 uint64_t set_default_float_mode() {
 #if defined(__x86_64__)
@@ -25,4 +25,4 @@ void restore_float_mode(uint64_t mode) {
 #endif
 }
 
-}  // namespace hl
+}  // namespace hloom

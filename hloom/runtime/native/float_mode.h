@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
-namespace hl {
+namespace hloom {
 
 // Rounds to nearest, keeps denormals, traps nothing; returns what was set before.
 uint64_t set_default_float_mode();
 void restore_float_mode(uint64_t mode);
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-namespace hl {
+namespace hloom {
 namespace {
 
 struct Node {
@@ -39,4 +39,4 @@ void free_in_forks(pthread_mutex_t* mutex) {
   pthread_mutex_unlock(&list_mutex);
 }
 
-}  // namespace hl
+}  // namespace hloom

@@ -4,13 +4,13 @@
 
 #include <pthread.h>
 
-namespace hl {
+namespace hloom {
 
 // From now on a fork waits until the mutex is free, so that it is free in the child, where a thread
 // that held it would not exist. For mutexes that live as long as the process and are held for a
 // moment only, with no other of them taken meanwhile.
 void free_in_forks(pthread_mutex_t* mutex);
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

@@ -25,7 +25,7 @@
 
 #include "fork.h"
 
-namespace hl {
+namespace hloom {
 
 const bool guarding = [] {
   const char* asked = getenv("HLOOM_GUARD");
@@ -110,7 +110,8 @@ void say_code(uintptr_t at) {
 // The mapping that an address lies in or beside, or null. The protected pages are part of it.
 const Guarded* around(uintptr_t address) {
   const State& s = state();
-  auto found = s.all.lower_bound(address < static_cast<uintptr_t>(s.page) ? 0 : address - s.page + 1);
+  auto found =
+      s.all.lower_bound(address < static_cast<uintptr_t>(s.page) ? 0 : address - s.page + 1);
   if (found == s.all.end()) return nullptr;
   const Guarded& g = found->second;
   return address + s.page >= reinterpret_cast<uintptr_t>(g.start) ? &g : nullptr;
@@ -122,8 +123,7 @@ void say_where(const Guarded& g, uintptr_t address) {
     say("%llu bytes before the start", static_cast<unsigned long long>(block - address));
   else if (address >= end)
     say("%llu bytes behind the end", static_cast<unsigned long long>(address - end));
-  else
-    say("byte %llu", static_cast<unsigned long long>(address - block));
+  else say("byte %llu", static_cast<unsigned long long>(address - block));
   say(" of %s (%lld bytes at %p%s)", g.name[0] != 0 ? g.name : "a block of the arena",
       static_cast<long long>(g.size), static_cast<void*>(g.block), g.is_freed ? ", freed" : "");
 }
@@ -245,119 +245,123 @@ void forget_code(const hl_loaded* loaded) {
   state().code.erase(loaded);
 }
 
-}  // namespace hl
+}  // namespace hloom
 
 HL_API void* hl_guard_alloc(int64_t size_bytes, int64_t alignment, int64_t margin_bytes) {
   // The pattern makes pages of the system's, so that what could never be there must not be asked for.
   static const int64_t most = sysconf(_SC_PHYS_PAGES) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  if (size_bytes < 0 || size_bytes > most || margin_bytes < 0 || margin_bytes > most) return nullptr;
+  if (size_bytes < 0 || size_bytes > most || margin_bytes < 0 || margin_bytes > most)
+    return nullptr;
   if (alignment == 0) {
     int64_t divides = size_bytes & -size_bytes;
-    alignment = divides == 0 || divides > hl::kMostAlignment ? hl::kMostAlignment : divides;
+    alignment = divides == 0 || divides > hloom::kMostAlignment ? hloom::kMostAlignment : divides;
   }
-  hl::State& s = hl::state();
+  hloom::State& s = hloom::state();
   int64_t inside = (2 * margin_bytes + size_bytes + alignment + s.page - 1) & -s.page;
   int64_t whole = inside + 2 * s.page;
-  void* memory = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   char* start = static_cast<char*>(memory) + s.page;
   if (mprotect(start, inside, PROT_READ | PROT_WRITE) != 0) {
     munmap(memory, whole);
     return nullptr;
   }
-  hl::fill(start, start + inside);
-  hl::Guarded g{};
+  hloom::fill(start, start + inside);
+  hloom::Guarded g{};
   g.start = start;
   g.end = start + inside;
   g.size = size_bytes;
   uintptr_t place = reinterpret_cast<uintptr_t>(g.end) - margin_bytes - size_bytes;
   g.block = reinterpret_cast<char*>(place & -alignment);
   auto key = reinterpret_cast<uintptr_t>(g.end);
-  hl::Locked locked;
+  hloom::Locked locked;
   s.all[key] = g;
   s.in_use[g.block] = key;
-  hl::handle_faults(&s);
+  hloom::handle_faults(&s);
   return g.block;
 }
 
 HL_API int32_t hl_guard_free(void* block) {
-  hl::Locked locked;
-  hl::State& s = hl::state();
-  hl::Guarded* g = hl::find(block);
+  hloom::Locked locked;
+  hloom::State& s = hloom::state();
+  hloom::Guarded* g = hloom::find(block);
   if (g == nullptr) return 0;
   s.in_use.erase(block);
   g->is_freed = true;
   // The memory goes back, the addresses stay taken.
-  mmap(g->start, g->end - g->start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-       -1, 0);
+  mmap(g->start, g->end - g->start, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   s.freed.push_back(reinterpret_cast<uintptr_t>(g->end));
-  if (s.freed.size() > hl::kFreedKept) {
+  if (s.freed.size() > hloom::kFreedKept) {
     auto oldest = s.all.find(s.freed.front());
     s.freed.pop_front();
-    hl::unmap(s, oldest->second);
+    hloom::unmap(s, oldest->second);
     s.all.erase(oldest);
   }
   return 1;
 }
 
 HL_API void* hl_guard_scratch(int64_t number, int64_t size_bytes) {
-  thread_local hl::Scratch scratch;
+  thread_local hloom::Scratch scratch;
   void*& block = scratch.blocks[{number, size_bytes}];
   if (block == nullptr) {
     block = hl_guard_alloc(size_bytes, 0, 0);
     if (block == nullptr) {
-      hl::say("HLOOM_GUARD: no memory for %lld bytes of scratch\n", static_cast<long long>(size_bytes));
+      hloom::say("HLOOM_GUARD: no memory for %lld bytes of scratch\n",
+                 static_cast<long long>(size_bytes));
       abort();
     }
     hl_guard_name(block, "scratch memory of the kernel");
     return block;
   }
   hl_guard_check(&block, 1);
-  memset(block, hl::kPattern, size_bytes);
+  memset(block, hloom::kPattern, size_bytes);
   return block;
 }
 
 HL_API int64_t hl_guard_size(const void* block) {
-  hl::Locked locked;
-  const hl::Guarded* g = hl::find(block);
+  hloom::Locked locked;
+  const hloom::Guarded* g = hloom::find(block);
   return g == nullptr ? -1 : g->size;
 }
 
 HL_API int64_t hl_guard_stray(const void* block) {
-  hl::Locked locked;
-  const hl::Guarded* g = hl::find(block);
-  return g == nullptr ? 0 : hl::stray(*g);
+  hloom::Locked locked;
+  const hloom::Guarded* g = hloom::find(block);
+  return g == nullptr ? 0 : hloom::stray(*g);
 }
 
 HL_API void hl_guard_name(void* block, const char* name) {
-  hl::Locked locked;
-  if (hl::Guarded* g = hl::find(block)) snprintf(g->name, sizeof(g->name), "%s", name);
+  hloom::Locked locked;
+  if (hloom::Guarded* g = hloom::find(block)) snprintf(g->name, sizeof(g->name), "%s", name);
 }
 
 HL_API void hl_guard_report_to(int32_t descriptor) {
-  hl::Locked locked;
-  hl::state().report_to = descriptor;
+  hloom::Locked locked;
+  hloom::state().report_to = descriptor;
 }
 
 HL_API void hl_guard_read_only(void* block, int32_t is_read_only) {
-  hl::Locked locked;
-  if (hl::Guarded* g = hl::find(block))
+  hloom::Locked locked;
+  if (hloom::Guarded* g = hloom::find(block))
     mprotect(g->start, g->end - g->start, is_read_only != 0 ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
 HL_API void hl_guard_check(void* const* blocks, int64_t count) {
-  hl::Locked locked;
+  hloom::Locked locked;
   for (int64_t k = 0; k < count; ++k) {
-    const hl::Guarded* g = hl::find(blocks[k]);
-    int64_t distance = g == nullptr ? 0 : hl::stray(*g);
+    const hloom::Guarded* g = hloom::find(blocks[k]);
+    int64_t distance = g == nullptr ? 0 : hloom::stray(*g);
     if (distance == 0) continue;
-    hl::say("\nHLOOM_GUARD: a step wrote up to %lld bytes %s of %s (%lld bytes at %p)\n"
-            "This is a bug of hloom: please report it with the program. `Executable.debug` says "
-            "which step.\n",
-            static_cast<long long>(distance < 0 ? -distance : distance),
-            distance < 0 ? "before the start" : "behind the end",
-            g->name[0] != 0 ? g->name : "a block of the arena", static_cast<long long>(g->size),
-            static_cast<void*>(g->block));
+    hloom::say(
+        "\nHLOOM_GUARD: a step wrote up to %lld bytes %s of %s (%lld bytes at %p)\n"
+        "This is a bug of hloom: please report it with the program. `Executable.debug` says "
+        "which step.\n",
+        static_cast<long long>(distance < 0 ? -distance : distance),
+        distance < 0 ? "before the start" : "behind the end",
+        g->name[0] != 0 ? g->name : "a block of the arena", static_cast<long long>(g->size),
+        static_cast<void*>(g->block));
     abort();
   }
 }

@@ -4,7 +4,7 @@
 
 #include "linker.h"
 
-namespace hl {
+namespace hloom {
 
 // Whether HLOOM_GUARD asks for guards around every block of the arenas. Read once, at load.
 extern const bool guarding;
@@ -13,7 +13,7 @@ extern const bool guarding;
 void remember_code(const hl_loaded* loaded);
 void forget_code(const hl_loaded* loaded);
 
-}  // namespace hl
+}  // namespace hloom
 
 // Memory of its own that ends `margin_bytes` before a protected page, as exactly as `alignment` lets
 // it (a power of two up to 4096; 0: what divides the size, at most 64), and begins behind one. All of

@@ -23,7 +23,7 @@ int many = 0;
 std::mutex& routines_mutex() {
   static std::mutex& mutex = [] -> std::mutex& {
     auto* made = new std::mutex;
-    hl::free_in_forks(made->native_handle());
+    hloom::free_in_forks(made->native_handle());
     return *made;
   }();
   return mutex;
@@ -34,7 +34,8 @@ std::mutex& routines_mutex() {
 
 HL_API int32_t hl_lapack_register(const char* name, void* function, int64_t integer_bytes) {
   using namespace hloom;
-  if (strlen(name) >= sizeof routines[0].name || (integer_bytes != 4 && integer_bytes != 8)) return HL_INVALID_ARGUMENT;
+  if (strlen(name) >= sizeof routines[0].name || (integer_bytes != 4 && integer_bytes != 8))
+    return HL_INVALID_ARGUMENT;
   std::lock_guard<std::mutex> lock(routines_mutex());
   int at = 0;
   while (at < many && strcmp(routines[at].name, name)) at++;

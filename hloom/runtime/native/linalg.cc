@@ -28,13 +28,14 @@ int32_t cholesky(hl_context* ctx, int64_t batch, int64_t n, bool lower, const T*
         else if (lower ? c > r : c < r) a[r * n + c] = T(0);
       }
     if constexpr (kIsComplex<T>)
-      if (info) for (int64_t k = 0; k < n * n; k++) a[k].im = (R)0;
+      if (info)
+        for (int64_t k = 0; k < n * n; k++) a[k].im = (R)0;
   });
 }
 
 template <class T>
-int32_t triangular_solve(hl_context* ctx, int64_t batch, int64_t m, int64_t n, bool left, bool lower, int trans, bool unit,
-                         const T* a, const T* b, T* out) {
+int32_t triangular_solve(hl_context* ctx, int64_t batch, int64_t m, int64_t n, bool left,
+                         bool lower, int trans, bool unit, const T* a, const T* b, T* out) {
   int64_t k = left ? m : n;
   Fortran f = lapack<T>("trsm", k, 64);
   const Dense<T>& d = dense<T>();
@@ -43,44 +44,64 @@ int32_t triangular_solve(hl_context* ctx, int64_t batch, int64_t m, int64_t n, b
     T* y = out + i * m * n;
     if (out != b) memcpy(y, b + i * m * n, m * n * sizeof(T));
     T one(1);
-    if (f) f(left ? "R" : "L", lower ? "U" : "L", trans == 0 ? "N" : trans == 1 ? "T" : "C", unit ? "U" : "N", &n, &m, &one, x, &k, y, &n);
+    if (f)
+      f(left ? "R" : "L", lower ? "U" : "L",
+        trans == 0   ? "N"
+        : trans == 1 ? "T"
+                     : "C",
+        unit ? "U" : "N", &n, &m, &one, x, &k, y, &n);
     else d.trsm(!left, !lower, trans, unit, n, m, x, k, y, n);
   });
 }
 
 int32_t no_type(hl_context* ctx, const char* what, int64_t dtype) {
-  return hl_set_error(ctx, HL_UNIMPLEMENTED, "%s: type %lld; f32, f64, c64 and c128 are there", what, (long long)dtype);
+  return hl_set_error(ctx, HL_UNIMPLEMENTED, "%s: type %lld; f32, f64, c64 and c128 are there",
+                      what, (long long)dtype);
 }
 
 }  // namespace
 }  // namespace hloom
 
-HL_API int32_t hl_cholesky(hl_context* ctx, int64_t dtype, int64_t batch, int64_t n, int64_t lower, const void* in, void* out) {
-  hl::StepSpan step(ctx, nullptr, "cholesky");
+HL_API int32_t hl_cholesky(hl_context* ctx, int64_t dtype, int64_t batch, int64_t n, int64_t lower,
+                           const void* in, void* out) {
+  hloom::StepSpan step(ctx, nullptr, "cholesky");
   using namespace hloom;
   if (n == 0) return HL_OK;
   switch (dtype) {
-    case kF32: return cholesky(ctx, batch, n, lower, (const float*)in, (float*)out);
-    case kF64: return cholesky(ctx, batch, n, lower, (const double*)in, (double*)out);
-    case kC64: return cholesky(ctx, batch, n, lower, (const Complex<float>*)in, (Complex<float>*)out);
-    case kC128: return cholesky(ctx, batch, n, lower, (const Complex<double>*)in, (Complex<double>*)out);
-    default: return no_type(ctx, "cholesky", dtype);
+    case kF32:
+      return cholesky(ctx, batch, n, lower, (const float*)in, (float*)out);
+    case kF64:
+      return cholesky(ctx, batch, n, lower, (const double*)in, (double*)out);
+    case kC64:
+      return cholesky(ctx, batch, n, lower, (const Complex<float>*)in, (Complex<float>*)out);
+    case kC128:
+      return cholesky(ctx, batch, n, lower, (const Complex<double>*)in, (Complex<double>*)out);
+    default:
+      return no_type(ctx, "cholesky", dtype);
   }
 }
 
-HL_API int32_t hl_triangular_solve(hl_context* ctx, int64_t dtype, int64_t batch, int64_t m, int64_t n, int64_t left, int64_t lower,
-                                   int64_t trans, int64_t unit, const void* a, const void* b, void* out) {
-  hl::StepSpan step(ctx, nullptr, "triangular-solve");
+HL_API int32_t hl_triangular_solve(hl_context* ctx, int64_t dtype, int64_t batch, int64_t m,
+                                   int64_t n, int64_t left, int64_t lower, int64_t trans,
+                                   int64_t unit, const void* a, const void* b, void* out) {
+  hloom::StepSpan step(ctx, nullptr, "triangular-solve");
   using namespace hloom;
   if (m == 0 || n == 0) return HL_OK;
   int t = (int)trans;
   switch (dtype) {
-    case kF32: return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const float*)a, (const float*)b, (float*)out);
-    case kF64: return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const double*)a, (const double*)b, (double*)out);
+    case kF32:
+      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const float*)a,
+                              (const float*)b, (float*)out);
+    case kF64:
+      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const double*)a,
+                              (const double*)b, (double*)out);
     case kC64:
-      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const Complex<float>*)a, (const Complex<float>*)b, (Complex<float>*)out);
+      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const Complex<float>*)a,
+                              (const Complex<float>*)b, (Complex<float>*)out);
     case kC128:
-      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const Complex<double>*)a, (const Complex<double>*)b, (Complex<double>*)out);
-    default: return no_type(ctx, "triangular-solve", dtype);
+      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const Complex<double>*)a,
+                              (const Complex<double>*)b, (Complex<double>*)out);
+    default:
+      return no_type(ctx, "triangular-solve", dtype);
   }
 }

@@ -14,12 +14,18 @@ namespace hloom {
 // From this size on a LAPACK that was found is asked; below, our own code is faster.
 constexpr int64_t kLarge = 64;
 
-template <class T> constexpr char kPrefix = 0;
-template <> inline constexpr char kPrefix<float> = 's';
-template <> inline constexpr char kPrefix<double> = 'd';
-template <> inline constexpr char kPrefix<Complex<float>> = 'c';
-template <> inline constexpr char kPrefix<Complex<double>> = 'z';
-template <class T> constexpr bool kIsComplex = sizeof(T) != sizeof(Real<T>);
+template <class T>
+constexpr char kPrefix = 0;
+template <>
+inline constexpr char kPrefix<float> = 's';
+template <>
+inline constexpr char kPrefix<double> = 'd';
+template <>
+inline constexpr char kPrefix<Complex<float>> = 'c';
+template <>
+inline constexpr char kPrefix<Complex<double>> = 'z';
+template <class T>
+constexpr bool kIsComplex = sizeof(T) != sizeof(Real<T>);
 
 // A routine of LAPACK for a type, if the matrices are large enough and there is one. Its integers
 // are kept in int64: little-endian machines read the low half where it wants 4 bytes.
@@ -48,7 +54,8 @@ inline int64_t info_of(int64_t x) { return (int32_t)x; }
 
 // Integers of LAPACK to the s32 of JAX.
 inline void narrow(const void* from, int64_t bytes, int64_t n, int32_t* to) {
-  for (int64_t i = 0; i < n; i++) to[i] = bytes == 8 ? (int32_t)((const int64_t*)from)[i] : ((const int32_t*)from)[i];
+  for (int64_t i = 0; i < n; i++)
+    to[i] = bytes == 8 ? (int32_t)((const int64_t*)from)[i] : ((const int32_t*)from)[i];
 }
 
 template <class F>
@@ -66,7 +73,8 @@ constexpr int64_t kOwnThreads = 1 << 30;
 // body(i, work) for each matrix of a batch, `bytes` of work for each thread; HL_OK or no memory.
 // `alone`: the routine called is LAPACK's and has much to do; it, and what else `has_threads`, may bring its own.
 template <class F>
-int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, bool alone, const F& body, bool has_threads = false) {
+int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, bool alone,
+                const F& body, bool has_threads = false) {
   Batch<F> b{ctx, &body, bytes, false};
   auto run = [](void* args, int64_t begin, int64_t end) {
     auto& b = *(Batch<F>*)args;
@@ -77,11 +85,16 @@ int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, b
     }
     for (int64_t i = begin; i < end; i++) (*b.body)(i, (void*)work.get());
   };
-  LapackThreads threads((alone || has_threads) && (ctx->threads == 1 || batch > 1 || points < kOwnThreads));
+  LapackThreads threads((alone || has_threads) &&
+                        (ctx->threads == 1 || batch > 1 || points < kOwnThreads));
   if (alone && batch == 1) run(&b, 0, batch);
   else if (alone) hl_parallel_for(ctx, run, &b, batch, 1);
-  else hl_parallel_for(ctx, run, &b, batch, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, points)));
-  return b.failed ? hl_set_error(ctx, HL_RESOURCE_EXHAUSTED, "linear algebra: no memory for a matrix of %lld elements", (long long)points) : HL_OK;
+  else
+    hl_parallel_for(ctx, run, &b, batch, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, points)));
+  return b.failed ? hl_set_error(ctx, HL_RESOURCE_EXHAUSTED,
+                                 "linear algebra: no memory for a matrix of %lld elements",
+                                 (long long)points)
+                  : HL_OK;
 }
 
 }  // namespace hloom

@@ -33,9 +33,13 @@ struct Complex {
 };
 
 template <class T>
-struct RealOf { using type = T; };
+struct RealOf {
+  using type = T;
+};
 template <class R>
-struct RealOf<Complex<R>> { using type = R; };
+struct RealOf<Complex<R>> {
+  using type = R;
+};
 template <class T>
 using Real = typename RealOf<T>::type;
 
@@ -44,21 +48,27 @@ template <class T>
 struct Dense {
   using R = Real<T>;
   int64_t (*potrf)(bool lower, int64_t n, T* a, int64_t lda);
-  void (*trsm)(bool left, bool lower, int trans, bool unit, int64_t m, int64_t n, const T* a, int64_t lda, T* b, int64_t ldb);
+  void (*trsm)(bool left, bool lower, int trans, bool unit, int64_t m, int64_t n, const T* a,
+               int64_t lda, T* b, int64_t ldb);
   int64_t (*getrf)(int64_t m, int64_t n, T* a, int64_t lda, int32_t* pivots);
   void (*geqrf)(int64_t m, int64_t n, T* a, int64_t lda, T* tau, T* work /* n */);
-  void (*geqp3)(int64_t m, int64_t n, T* a, int64_t lda, int32_t* order, T* tau, T* work /* n */, R* norms /* 2n */);
+  void (*geqp3)(int64_t m, int64_t n, T* a, int64_t lda, int32_t* order, T* tau, T* work /* n */,
+                R* norms /* 2n */);
   void (*orgqr)(int64_t m, int64_t n, int64_t k, T* a, int64_t lda, const T* tau, T* work /* n */);
-  void (*ormqr)(bool left, bool adjoint, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* tau, T* c, int64_t ldc, T* work /* m + n */);
+  void (*ormqr)(bool left, bool adjoint, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda,
+                const T* tau, T* c, int64_t ldc, T* work /* m + n */);
   void (*gehrd)(int64_t n, int64_t low, int64_t high, T* a, int64_t lda, T* tau, T* work /* 2n */);
   void (*hetrd)(bool lower, int64_t n, T* a, int64_t lda, R* d, R* e, T* tau, T* work /* n */);
-  int64_t (*heevd)(bool vectors, bool lower, int64_t n, T* a, int64_t lda, R* w, T* work /* n * n + 2n */, R* e /* n */);
+  int64_t (*heevd)(bool vectors, bool lower, int64_t n, T* a, int64_t lda, R* w,
+                   T* work /* n * n + 2n */, R* e /* n */);
   // Singular values of an m x n matrix, m >= n, that is overwritten; u: m x (full ? m : n), v: n x n.
-  int64_t (*jacobi)(bool vectors, bool full, int64_t m, int64_t n, T* a, R* s, T* u, T* v, T* work /* n*n + m*m + 2n + m */);
+  int64_t (*jacobi)(bool vectors, bool full, int64_t m, int64_t n, T* a, R* s, T* u, T* v,
+                    T* work /* n*n + m*m + 2n + m */);
   int64_t (*gtsv)(int64_t n, int64_t rhs, T* dl, T* d, T* du, T* b, int64_t ldb);
   int64_t (*schur)(int64_t n, T* a, T* z /* or null */, Complex<R>* w, T* work /* 4n */);
   // Eigenvectors of a (quasi-)triangular matrix times z: right ones, or left ones.
-  void (*eigenvectors)(bool left, int64_t n, const T* t, const T* z, const Complex<R>* w, Complex<R>* out, Complex<R>* work /* n */);
+  void (*eigenvectors)(bool left, int64_t n, const T* t, const T* z, const Complex<R>* w,
+                       Complex<R>* out, Complex<R>* work /* n */);
 };
 
 template <class T>

@@ -18,7 +18,7 @@
 #include "linker.h"
 #include "relocate.h"
 
-namespace hl {
+namespace hloom {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 31;  // what 32-bit distances reach
@@ -82,7 +82,9 @@ class Linker {
   }
 
  private:
-  const Elf64_Sym& symbol(const Definition& d) const { return objects_[d.object].symbols[d.symbol]; }
+  const Elf64_Sym& symbol(const Definition& d) const {
+    return objects_[d.object].symbols[d.symbol];
+  }
 
   static bool is_weak(const Elf64_Sym& s) {
     return ELF64_ST_BIND(s.st_info) == STB_WEAK || s.st_shndx == SHN_COMMON;
@@ -98,16 +100,16 @@ class Linker {
         int type = ELF64_ST_TYPE(s.st_info);
         std::string_view name = object.symbol_name(s);
         if (type == STT_TLS || type == STT_GNU_IFUNC) {
-          problems_.add("%s: symbol %.200s is of a kind that is not supported",
-                        object.name.c_str(), name.data());
+          problems_.add("%s: symbol %.200s is of a kind that is not supported", object.name.c_str(),
+                        name.data());
           continue;
         }
         auto [at, is_new] = definitions_.try_emplace(name, Definition{o, i, is_weak(s)});
         if (is_new) continue;
         Definition& old = at->second;
         const Elf64_Sym& before = symbol(old);
-        bool larger = s.st_shndx == SHN_COMMON && before.st_shndx == SHN_COMMON &&
-                      s.st_size > before.st_size;
+        bool larger =
+            s.st_shndx == SHN_COMMON && before.st_shndx == SHN_COMMON && s.st_size > before.st_size;
         if (old.weak && (!is_weak(s) || larger)) {
           old = {o, i, is_weak(s)};
         } else if (!old.weak && !is_weak(s)) {
@@ -289,55 +291,57 @@ class Linker {
   }
 
   void apply() {
-    each_relocation([&](Object& object, Section& section, const Elf64_Rela& r,
-                        RelocationKind kind) {
-      uint32_t type = static_cast<uint32_t>(ELF64_R_TYPE(r.r_info));
-      uint64_t index = ELF64_R_SYM(r.r_info);
-      const char* what = object.name.c_str();
-      if (kind.bytes == 255) {
-        problems_.add("%s: relocation of type %u is not known", what, type);
-        return;
-      }
-      if (kind.bytes == 0) return;
-      if (section.is_zero() || section.header.sh_size < kind.bytes ||
-          r.r_offset > section.header.sh_size - kind.bytes) {
-        problems_.add("%s: a relocation lies outside its section", what);
-        return;
-      }
-      if (index >= object.symbols.size()) {
-        problems_.add("%s: a relocation names symbol %llu, which is not there", what,
-                      static_cast<unsigned long long>(index));
-        return;
-      }
-      const Elf64_Sym& s = object.symbols[index];
-      Found found = index == 0 ? Found{true, 0, 0} : find(object, s);
-      if (!found.known) {
-        problems_.add("%s: a relocation names symbol %.200s, which is nowhere in memory", what,
-                      object.symbol_name(s).data());
-        return;
-      }
-      uint64_t at = section.offset + r.r_offset;
-      uint64_t value = kind.uses_got ? entry(found.address) : found.address;
-      Patch patch{type, base_ + at, address(at), value, r.r_addend};
-      Patched done = relocate(machine_, patch);
-      if (done == Patched::kTooFar && found.stub != 0 && !kind.uses_got) {
-        patch.symbol = found.stub;
-        done = relocate(machine_, patch);
-      }
-      if (done == Patched::kTooFar)
-        problems_.add("%s: symbol %.200s is out of reach of a relocation of type %u; compile the "
-                      "object position-independent",
-                      what, object.symbol_name(s).data(), type);
-      if (done == Patched::kMisaligned)
-        problems_.add("%s: symbol %.200s is not aligned as a relocation of type %u needs", what,
-                      object.symbol_name(s).data(), type);
-    });
+    each_relocation(
+        [&](Object& object, Section& section, const Elf64_Rela& r, RelocationKind kind) {
+          uint32_t type = static_cast<uint32_t>(ELF64_R_TYPE(r.r_info));
+          uint64_t index = ELF64_R_SYM(r.r_info);
+          const char* what = object.name.c_str();
+          if (kind.bytes == 255) {
+            problems_.add("%s: relocation of type %u is not known", what, type);
+            return;
+          }
+          if (kind.bytes == 0) return;
+          if (section.is_zero() || section.header.sh_size < kind.bytes ||
+              r.r_offset > section.header.sh_size - kind.bytes) {
+            problems_.add("%s: a relocation lies outside its section", what);
+            return;
+          }
+          if (index >= object.symbols.size()) {
+            problems_.add("%s: a relocation names symbol %llu, which is not there", what,
+                          static_cast<unsigned long long>(index));
+            return;
+          }
+          const Elf64_Sym& s = object.symbols[index];
+          Found found = index == 0 ? Found{true, 0, 0} : find(object, s);
+          if (!found.known) {
+            problems_.add("%s: a relocation names symbol %.200s, which is nowhere in memory", what,
+                          object.symbol_name(s).data());
+            return;
+          }
+          uint64_t at = section.offset + r.r_offset;
+          uint64_t value = kind.uses_got ? entry(found.address) : found.address;
+          Patch patch{type, base_ + at, address(at), value, r.r_addend};
+          Patched done = relocate(machine_, patch);
+          if (done == Patched::kTooFar && found.stub != 0 && !kind.uses_got) {
+            patch.symbol = found.stub;
+            done = relocate(machine_, patch);
+          }
+          if (done == Patched::kTooFar)
+            problems_.add(
+                "%s: symbol %.200s is out of reach of a relocation of type %u; compile the "
+                "object position-independent",
+                what, object.symbol_name(s).data(), type);
+          if (done == Patched::kMisaligned)
+            problems_.add("%s: symbol %.200s is not aligned as a relocation of type %u needs", what,
+                          object.symbol_name(s).data(), type);
+        });
   }
 
   bool protect() {
     char* base = reinterpret_cast<char*>(base_);
-    bool ok = constants_at_ == 0 ||
-              mprotect(base, constants_at_, PROT_READ | (machine_ == kHostMachine ? PROT_EXEC : 0)) == 0;
+    bool ok =
+        constants_at_ == 0 ||
+        mprotect(base, constants_at_, PROT_READ | (machine_ == kHostMachine ? PROT_EXEC : 0)) == 0;
     if (data_at_ > constants_at_)
       ok = ok && mprotect(base + constants_at_, data_at_ - constants_at_, PROT_READ) == 0;
     if (!ok) problems_.add("the system does not let the code be executable");
@@ -391,4 +395,4 @@ hl_loaded* link(std::vector<Object>* objects, uint16_t machine, const std::vecto
   return linker.link();
 }
 
-}  // namespace hl
+}  // namespace hloom

@@ -16,7 +16,7 @@ struct hl_loaded {
   std::unordered_map<std::string, uint64_t> symbols;
 };
 
-namespace hl {
+namespace hloom {
 
 #if defined(__aarch64__)
 inline constexpr uint16_t kHostMachine = EM_AARCH64;
@@ -39,6 +39,6 @@ hl_loaded* link(std::vector<Object>* objects, uint16_t machine, const std::vecto
 // 0 for any other name.
 uint64_t own_function(std::string_view name);
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

@@ -8,7 +8,7 @@
 #include "guard.h"
 #include "linker.h"
 
-namespace hl {
+namespace hloom {
 
 // What objects may name without a definition: the C functions that LLVM itself calls, and the
 // exported functions of this library.
@@ -28,7 +28,7 @@ uint64_t own_function(std::string_view name) {
   return self == nullptr ? 0 : reinterpret_cast<uint64_t>(dlsym(self, name.data()));
 }
 
-}  // namespace hl
+}  // namespace hloom
 
 // Loads objects (copied: they may go afterwards) that form one program. `names` are for messages
 // (null: object 0, object 1, ...). `machine` is 0 for this machine, else the ELF number of another
@@ -40,11 +40,11 @@ HL_API hl_loaded* hl_load_objects(const void* const* objects, const int64_t* siz
                                   const char* const* external_names,
                                   void* const* external_addresses, const int8_t* external_is_data,
                                   int64_t external_count, char* message, int64_t message_size) {
-  hl::Problems problems;
-  std::vector<hl::Object> parsed(count < 0 ? 0 : count);
-  uint16_t wanted = machine == 0 ? hl::kHostMachine : static_cast<uint16_t>(machine);
+  hloom::Problems problems;
+  std::vector<hloom::Object> parsed(count < 0 ? 0 : count);
+  uint16_t wanted = machine == 0 ? hloom::kHostMachine : static_cast<uint16_t>(machine);
   for (int64_t i = 0; i < count; ++i) {
-    hl::Object& object = parsed[i];
+    hloom::Object& object = parsed[i];
     object.data = static_cast<const uint8_t*>(objects[i]);
     object.size = sizes[i] < 0 ? 0 : sizes[i];
     object.name = names != nullptr ? names[i] : "object " + std::to_string(i);
@@ -53,16 +53,18 @@ HL_API hl_loaded* hl_load_objects(const void* const* objects, const int64_t* siz
   }
   hl_loaded* loaded = nullptr;
   if (!problems.any()) {
-    std::vector<hl::Given> given;
+    std::vector<hloom::Given> given;
     for (int64_t i = 0; i < external_count; ++i)
       given.push_back({external_names[i], reinterpret_cast<uint64_t>(external_addresses[i]),
                        external_is_data != nullptr && external_is_data[i] != 0});
-    loaded = hl::link(&parsed, wanted, given, &problems);
-    if (loaded != nullptr && hl::guarding) hl::remember_code(loaded);
+    loaded = hloom::link(&parsed, wanted, given, &problems);
+    if (loaded != nullptr && hloom::guarding) hloom::remember_code(loaded);
   }
   if (message != nullptr && message_size > 0)
     snprintf(message, message_size, "%s",
-             loaded != nullptr ? "" : problems.any() ? problems.text().c_str() : "out of memory");
+             loaded != nullptr ? ""
+             : problems.any()  ? problems.text().c_str()
+                               : "out of memory");
   return loaded;
 }
 
@@ -78,7 +80,7 @@ HL_API int64_t hl_loaded_size(const hl_loaded* loaded) { return loaded->size; }
 // Nothing of it may be running.
 HL_API void hl_unload(hl_loaded* loaded) {
   if (loaded == nullptr) return;
-  if (hl::guarding) hl::forget_code(loaded);
+  if (hloom::guarding) hloom::forget_code(loaded);
   munmap(loaded->base, loaded->size);
   delete loaded;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-namespace hl {
+namespace hloom {
 
 namespace {
 
@@ -83,8 +83,7 @@ bool Object::parse_sections(Problems* problems) {
   }
   // With 65280 sections and more the number stands in the first of them.
   if (count == 0) count = read<Elf64_Shdr>(data + header.e_shoff).sh_size;
-  if (count > size / sizeof(Elf64_Shdr) ||
-      !is_inside(header.e_shoff, count * sizeof(Elf64_Shdr))) {
+  if (count > size / sizeof(Elf64_Shdr) || !is_inside(header.e_shoff, count * sizeof(Elf64_Shdr))) {
     problems->add("%s: its table of sections lies outside the file", what);
     return false;
   }
@@ -221,4 +220,4 @@ Elf64_Rela Object::relocation(const Section& section, uint64_t index) const {
   return read<Elf64_Rela>(bytes(section) + index * sizeof(Elf64_Rela));
 }
 
-}  // namespace hl
+}  // namespace hloom

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hl {
+namespace hloom {
 
 // What is wrong with the input, one line each; after some, only their number grows.
 class Problems {
@@ -67,6 +67,6 @@ struct Object {
   bool is_strings(const Section& section) const;
 };
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

@@ -25,16 +25,16 @@ struct hl_pool {
   std::atomic<uint32_t> started{0};
   std::atomic<uint32_t> generation{0};
   int threads = 1;
-  int64_t spin_ns = hl::kSpinNs;
+  int64_t spin_ns = hloom::kSpinNs;
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // held while threads are made
   pthread_t* workers = nullptr;
   int worker_count = 0;
   hl_pool* next = nullptr;  // in the list of all pools
   hl_pool* previous = nullptr;
-  hl::Slot slots[hl::kMostSlots];
+  hloom::Slot slots[hloom::kMostSlots];
 };
 
-namespace hl {
+namespace hloom {
 namespace {
 
 inline void pause() {
@@ -96,8 +96,8 @@ bool help(hl_pool* pool, Slot& slot, bool was_asleep) {
   uint64_t word = slot.word.load(std::memory_order_acquire);
   uint32_t mine = 0;
   while (static_cast<uint32_t>(word) != 0) {
-    Region region{slot.fn.load(std::memory_order_relaxed), slot.args.load(std::memory_order_relaxed),
-                  slot.n.load(std::memory_order_relaxed),
+    Region region{slot.fn.load(std::memory_order_relaxed),
+                  slot.args.load(std::memory_order_relaxed), slot.n.load(std::memory_order_relaxed),
                   slot.grain.load(std::memory_order_relaxed)};
     uint32_t chunks = slot.chunks.load(std::memory_order_relaxed);
     uint32_t left = static_cast<uint32_t>(word);
@@ -316,12 +316,12 @@ void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks
   await_workers(pool, slot, chunks - mine);
 }
 
-}  // namespace hl
+}  // namespace hloom
 
 // A pool of `threads` threads, the caller's counted; the others are made when first needed.
 // Null: out of memory, or a number out of range.
 HL_API hl_pool* hl_pool_new(int32_t threads) {
-  if (threads < 1 || threads > hl::kMostThreads) return nullptr;
+  if (threads < 1 || threads > hloom::kMostThreads) return nullptr;
   void* memory = nullptr;
   if (posix_memalign(&memory, alignof(hl_pool), sizeof(hl_pool)) != 0) return nullptr;
   pthread_t* workers = static_cast<pthread_t*>(calloc(threads, sizeof(pthread_t)));
@@ -334,34 +334,34 @@ HL_API hl_pool* hl_pool_new(int32_t threads) {
   pool->workers = workers;
   cpu_set_t set;
   bool known = sched_getaffinity(0, sizeof(set), &set) == 0;
-  if (known && CPU_COUNT(&set) < threads) pool->spin_ns = hl::kSpinCrowdedNs;
-  pthread_once(&hl::registry_once, hl::watch_forks);
-  pthread_mutex_lock(&hl::registry_mutex);
-  pool->next = hl::registry;
+  if (known && CPU_COUNT(&set) < threads) pool->spin_ns = hloom::kSpinCrowdedNs;
+  pthread_once(&hloom::registry_once, hloom::watch_forks);
+  pthread_mutex_lock(&hloom::registry_mutex);
+  pool->next = hloom::registry;
   if (pool->next != nullptr) pool->next->previous = pool;
-  hl::registry = pool;
-  pthread_mutex_unlock(&hl::registry_mutex);
+  hloom::registry = pool;
+  pthread_mutex_unlock(&hloom::registry_mutex);
   return pool;
 }
 
 // Stops and joins the workers. No program may be using the pool.
 HL_API void hl_pool_free(hl_pool* pool) {
   if (pool == nullptr) return;
-  pthread_mutex_lock(&hl::registry_mutex);
+  pthread_mutex_lock(&hloom::registry_mutex);
   if (pool->next != nullptr) pool->next->previous = pool->previous;
   if (pool->previous != nullptr) pool->previous->next = pool->next;
-  if (hl::registry == pool) hl::registry = pool->next;
-  pthread_mutex_unlock(&hl::registry_mutex);
+  if (hloom::registry == pool) hloom::registry = pool->next;
+  pthread_mutex_unlock(&hloom::registry_mutex);
   pool->stop.store(1);
   pool->wake.fetch_add(1);
-  hl::futex_wake(&pool->wake, hl::kMostThreads);
+  hloom::futex_wake(&pool->wake, hloom::kMostThreads);
   for (int i = 0; i < pool->worker_count; ++i) pthread_join(pool->workers[i], nullptr);
   free(pool->workers);
   pool->~hl_pool();
   free(pool);
 }
 
-HL_API int32_t hl_pool_threads(const hl_pool* pool) { return hl::pool_threads(pool); }
+HL_API int32_t hl_pool_threads(const hl_pool* pool) { return hloom::pool_threads(pool); }
 
 // How many workers exist, and how many of them sleep: for tests and for the curious.
 HL_API int32_t hl_pool_workers(const hl_pool* pool) {

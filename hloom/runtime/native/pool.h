@@ -14,7 +14,7 @@
 
 #include "hl.h"
 
-namespace hl {
+namespace hloom {
 
 inline constexpr int kMostSlots = 64;
 inline constexpr int kMostThreads = 1024;
@@ -65,6 +65,6 @@ void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks
 
 int64_t now_ns();
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

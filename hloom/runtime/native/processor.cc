@@ -151,11 +151,11 @@ struct Bit {
 };
 
 constexpr Bit kBits[] = {
-    {"fp-armv8", 0, 0}, {"neon", 0, 1},      {"aes", 0, 3},      {"sha2", 0, 6},
-    {"crc", 0, 7},      {"lse", 0, 8},       {"fullfp16", 0, 10}, {"rdm", 0, 12},
-    {"jsconv", 0, 13},  {"complxnum", 0, 14}, {"rcpc", 0, 15},    {"sha3", 0, 17},
-    {"sm4", 0, 19},     {"dotprod", 0, 20},  {"sve", 0, 22},     {"fp16fml", 0, 23},
-    {"flagm", 0, 27},   {"sve2", 1, 1},      {"i8mm", 1, 13},    {"bf16", 1, 14},
+    {"fp-armv8", 0, 0}, {"neon", 0, 1},       {"aes", 0, 3},       {"sha2", 0, 6},
+    {"crc", 0, 7},      {"lse", 0, 8},        {"fullfp16", 0, 10}, {"rdm", 0, 12},
+    {"jsconv", 0, 13},  {"complxnum", 0, 14}, {"rcpc", 0, 15},     {"sha3", 0, 17},
+    {"sm4", 0, 19},     {"dotprod", 0, 20},   {"sve", 0, 22},      {"fp16fml", 0, 23},
+    {"flagm", 0, 27},   {"sve2", 1, 1},       {"i8mm", 1, 13},     {"bf16", 1, 14},
 };
 
 int32_t has_feature(std::string_view feature) {
@@ -169,7 +169,7 @@ int32_t has_feature(std::string_view) { return -1; }
 
 }  // namespace
 
-namespace hl {
+namespace hloom {
 
 std::string_view host_architecture() {
 #if defined(__x86_64__)
@@ -198,14 +198,14 @@ std::string missing_features(std::string_view architecture, std::string_view fea
   return missing;
 }
 
-}  // namespace hl
+}  // namespace hloom
 
 // Writes which of these features (LLVM's names, a comma between two) this processor lacks, or
 // `architecture NAME` where the code is for another one; nothing where it has all. Returns the
 // length of the whole.
 HL_API int64_t hl_missing_features(const char* architecture, const char* features, char* text,
                                    int64_t size) {
-  std::string missing = hl::missing_features(architecture, features);
+  std::string missing = hloom::missing_features(architecture, features);
   if (size > 0) snprintf(text, size, "%s", missing.c_str());
   return static_cast<int64_t>(missing.size());
 }

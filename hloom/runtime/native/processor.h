@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace hl {
+namespace hloom {
 
 // As the first word of a triple: x86_64, aarch64.
 std::string_view host_architecture();
@@ -14,6 +14,6 @@ std::string_view host_architecture();
 // NAME` where it is of another one, else nothing. What nobody here knows counts as lacking.
 std::string missing_features(std::string_view architecture, std::string_view features);
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

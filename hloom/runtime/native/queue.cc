@@ -53,7 +53,7 @@ struct hl_queue {
   // Waits for a change, until `deadline` at most, and at most 10 ms, so that a program that is
   // cancelled stops waiting.
   void wait(int64_t deadline) {
-    int64_t until = hl::now_ns() + 10'000'000;
+    int64_t until = hloom::now_ns() + 10'000'000;
     if (deadline >= 0 && deadline < until) until = deadline;
     timespec time{static_cast<time_t>(until / 1'000'000'000),
                   static_cast<long>(until % 1'000'000'000)};
@@ -66,10 +66,10 @@ namespace {
 // Waits until `ready`, with the mutex held: HL_OK, or why it was given up.
 template <typename Ready>
 int32_t wait_for(hl_queue* queue, const hl_context* context, int64_t timeout_ns, Ready ready) {
-  int64_t deadline = timeout_ns < 0 ? -1 : hl::now_ns() + timeout_ns;
+  int64_t deadline = timeout_ns < 0 ? -1 : hloom::now_ns() + timeout_ns;
   while (!ready()) {
-    if (queue->closed || (context != nullptr && hl::is_cancelled(context))) return HL_CANCELLED;
-    if (deadline >= 0 && hl::now_ns() >= deadline) return HL_DEADLINE_EXCEEDED;
+    if (queue->closed || (context != nullptr && hloom::is_cancelled(context))) return HL_CANCELLED;
+    if (deadline >= 0 && hloom::now_ns() >= deadline) return HL_DEADLINE_EXCEEDED;
     queue->wait(deadline);
   }
   return HL_OK;
@@ -80,9 +80,8 @@ int32_t push(hl_queue* queue, const hl_context* context, const void* const* buff
   Item* item = new_item(buffers, sizes, count);
   if (item == nullptr) return HL_RESOURCE_EXHAUSTED;
   pthread_mutex_lock(&queue->mutex);
-  int32_t status = wait_for(queue, context, timeout_ns, [&] {
-    return !queue->closed && queue->length < queue->capacity;
-  });
+  int32_t status = wait_for(queue, context, timeout_ns,
+                            [&] { return !queue->closed && queue->length < queue->capacity; });
   if (status == HL_OK) {
     (queue->last == nullptr ? queue->first : queue->last->next) = item;
     queue->last = item;
@@ -98,8 +97,7 @@ int32_t push(hl_queue* queue, const hl_context* context, const void* const* buff
 int32_t pop(hl_queue* queue, const hl_context* context, void* const* buffers, const int64_t* sizes,
             int64_t count, int64_t timeout_ns) {
   pthread_mutex_lock(&queue->mutex);
-  int32_t status =
-      wait_for(queue, context, timeout_ns, [&] { return queue->first != nullptr; });
+  int32_t status = wait_for(queue, context, timeout_ns, [&] { return queue->first != nullptr; });
   Item* item = queue->first;
   if (status == HL_OK) {
     bool fits = item->count == count;
@@ -125,18 +123,20 @@ int32_t pop(hl_queue* queue, const hl_context* context, void* const* buffers, co
 
 int32_t explain(hl_context* context, int32_t status, const char* what) {
   switch (status) {
-    case HL_OK: return HL_OK;
+    case HL_OK:
+      return HL_OK;
     case HL_CANCELLED:
       return hl_set_error(context, status, "%s: cancelled, or the queue was closed", what);
     case HL_DEADLINE_EXCEEDED:
       return hl_set_error(context, status, "%s: waited for %g s in vain", what,
-                          hl::of(context)->feed_timeout_ns * 1e-9);
+                          hloom::of(context)->feed_timeout_ns * 1e-9);
     case HL_INVALID_ARGUMENT:
       return hl_set_error(context, status,
                           "%s: the next item's buffers are not of the number and sizes that the "
                           "program expects",
                           what);
-    default: return hl_set_error(context, status, "%s: out of memory", what);
+    default:
+      return hl_set_error(context, status, "%s: out of memory", what);
   }
 }
 
@@ -198,8 +198,7 @@ HL_API int32_t hl_queue_pop(hl_queue* queue, void* const* buffers, const int64_t
 HL_API int64_t hl_queue_next_sizes(hl_queue* queue, int64_t* sizes, int64_t most,
                                    int64_t timeout_ns) {
   pthread_mutex_lock(&queue->mutex);
-  int32_t status =
-      wait_for(queue, nullptr, timeout_ns, [&] { return queue->first != nullptr; });
+  int32_t status = wait_for(queue, nullptr, timeout_ns, [&] { return queue->first != nullptr; });
   int64_t count = -status;
   if (status == HL_OK) {
     count = queue->first->count;
@@ -211,8 +210,8 @@ HL_API int64_t hl_queue_next_sizes(hl_queue* queue, int64_t* sizes, int64_t most
 
 // For programs: the next item of the infeed, into these buffers.
 HL_API int32_t hl_infeed(hl_context* context, void** buffers, const int64_t* sizes, int64_t count) {
-  hl::StepSpan step(context, nullptr, "infeed");
-  hl::Context* inner = hl::of(context);
+  hloom::StepSpan step(context, nullptr, "infeed");
+  hloom::Context* inner = hloom::of(context);
   if (inner->infeed == nullptr)
     return hl_set_error(context, HL_FAILED_PRECONDITION, "infeed: the context has no infeed");
   return explain(context,
@@ -223,8 +222,8 @@ HL_API int32_t hl_infeed(hl_context* context, void** buffers, const int64_t* siz
 // For programs: puts an item into the outfeed.
 HL_API int32_t hl_outfeed(hl_context* context, void** buffers, const int64_t* sizes,
                           int64_t count) {
-  hl::StepSpan step(context, nullptr, "outfeed");
-  hl::Context* inner = hl::of(context);
+  hloom::StepSpan step(context, nullptr, "outfeed");
+  hloom::Context* inner = hloom::of(context);
   if (inner->outfeed == nullptr)
     return hl_set_error(context, HL_FAILED_PRECONDITION, "outfeed: the context has no outfeed");
   return explain(context,

@@ -3,7 +3,7 @@
 #include "pool.h"
 #include "steps.h"
 
-namespace hl {
+namespace hloom {
 namespace {
 
 void run_alone(const Region& region, int64_t chunks) {
@@ -44,28 +44,28 @@ void share(Context* context, const Region& region, int64_t chunks, int64_t seria
 }
 
 }  // namespace
-}  // namespace hl
+}  // namespace hloom
 
 HL_API void hl_parallel_for_ns(hl_context* context, hl_range_function fn, void* args, int64_t n,
                                int64_t grain, int64_t serial_ns) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
-  hl::StepSpan step(context, reinterpret_cast<const void*>(fn), nullptr);
+  hloom::StepSpan step(context, reinterpret_cast<const void*>(fn), nullptr);
   if (n <= grain) {
     fn(args, 0, n);
     return;
   }
-  hl::Region region{fn, args, n, grain};
+  hloom::Region region{fn, args, n, grain};
   int64_t chunks = n / grain + (n % grain != 0);
-  hl::Context* inner = hl::of(context);
+  hloom::Context* inner = hloom::of(context);
   // Nested, or met by another thread of the same program: whoever meets it runs it.
   if (context->threads <= 1 || context->pool == nullptr ||
-      (serial_ns >= 0 && serial_ns < hl::kWorthSharingNs) ||
+      (serial_ns >= 0 && serial_ns < hloom::kWorthSharingNs) ||
       inner->in_region.exchange(1, std::memory_order_acquire) != 0) {
-    hl::run_alone(region, chunks);
+    hloom::run_alone(region, chunks);
     return;
   }
-  hl::share(inner, region, chunks, serial_ns);
+  hloom::share(inner, region, chunks, serial_ns);
   inner->in_region.store(0, std::memory_order_release);
 }
 

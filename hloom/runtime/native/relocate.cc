@@ -5,35 +5,45 @@
 #include <elf.h>
 #include <string.h>
 
-namespace hl {
+namespace hloom {
 namespace {
 
 constexpr RelocationKind kUnknown{255, false, false};
 
 RelocationKind kind_x86(uint32_t type) {
   switch (type) {
-    case R_X86_64_NONE: return {0, false, false};
+    case R_X86_64_NONE:
+      return {0, false, false};
     case R_X86_64_64:
-    case R_X86_64_PC64: return {8, false, false};
+    case R_X86_64_PC64:
+      return {8, false, false};
     case R_X86_64_PC32:
-    case R_X86_64_PLT32: return {4, false, false};
+    case R_X86_64_PLT32:
+      return {4, false, false};
     case R_X86_64_32:
-    case R_X86_64_32S: return {4, false, true};
+    case R_X86_64_32S:
+      return {4, false, true};
     case R_X86_64_GOTPCREL:
     case R_X86_64_GOTPCRELX:
-    case R_X86_64_REX_GOTPCRELX: return {4, true, false};
-    default: return kUnknown;
+    case R_X86_64_REX_GOTPCRELX:
+      return {4, true, false};
+    default:
+      return kUnknown;
   }
 }
 
 RelocationKind kind_arm(uint32_t type) {
   switch (type) {
-    case R_AARCH64_NONE: return {0, false, false};
+    case R_AARCH64_NONE:
+      return {0, false, false};
     case R_AARCH64_ABS64:
-    case R_AARCH64_PREL64: return {8, false, false};
-    case R_AARCH64_ABS32: return {4, false, true};
+    case R_AARCH64_PREL64:
+      return {8, false, false};
+    case R_AARCH64_ABS32:
+      return {4, false, true};
     case R_AARCH64_ADR_GOT_PAGE:
-    case R_AARCH64_LD64_GOT_LO12_NC: return {4, true, false};
+    case R_AARCH64_LD64_GOT_LO12_NC:
+      return {4, true, false};
     case R_AARCH64_PREL32:
     case R_AARCH64_MOVW_UABS_G0:
     case R_AARCH64_MOVW_UABS_G0_NC:
@@ -55,8 +65,10 @@ RelocationKind kind_arm(uint32_t type) {
     case R_AARCH64_TSTBR14:
     case R_AARCH64_CONDBR19:
     case R_AARCH64_JUMP26:
-    case R_AARCH64_CALL26: return {4, false, false};
-    default: return kUnknown;
+    case R_AARCH64_CALL26:
+      return {4, false, false};
+    default:
+      return kUnknown;
   }
 }
 
@@ -114,8 +126,12 @@ Patched relocate_x86(const Patch& p) {
   uint64_t value = p.symbol + static_cast<uint64_t>(p.addend);
   uint64_t distance = value - p.place;
   switch (p.type) {
-    case R_X86_64_64: write<uint64_t>(p.at, value); return Patched::kDone;
-    case R_X86_64_PC64: write<uint64_t>(p.at, distance); return Patched::kDone;
+    case R_X86_64_64:
+      write<uint64_t>(p.at, value);
+      return Patched::kDone;
+    case R_X86_64_PC64:
+      write<uint64_t>(p.at, distance);
+      return Patched::kDone;
     case R_X86_64_32:
       if (value >> 32 != 0) return Patched::kTooFar;
       write<uint32_t>(p.at, value);
@@ -132,7 +148,8 @@ Patched relocate_x86(const Patch& p) {
       if (!fits_signed(distance, 32)) return Patched::kTooFar;
       write<uint32_t>(p.at, distance);
       return Patched::kDone;
-    default: return Patched::kUnknown;
+    default:
+      return Patched::kUnknown;
   }
 }
 
@@ -140,12 +157,15 @@ Patched relocate_arm(const Patch& p) {
   uint64_t value = p.symbol + static_cast<uint64_t>(p.addend);
   uint64_t distance = value - p.place;
   // Pages are 4 KiB here, whatever the system's are. Signed: a page before this one is near.
-  uint64_t pages = static_cast<uint64_t>(static_cast<int64_t>((value & ~uint64_t{0xfff}) -
-                                                              (p.place & ~uint64_t{0xfff})) >>
-                                         12);
+  uint64_t pages = static_cast<uint64_t>(
+      static_cast<int64_t>((value & ~uint64_t{0xfff}) - (p.place & ~uint64_t{0xfff})) >> 12);
   switch (p.type) {
-    case R_AARCH64_ABS64: write<uint64_t>(p.at, value); return Patched::kDone;
-    case R_AARCH64_PREL64: write<uint64_t>(p.at, distance); return Patched::kDone;
+    case R_AARCH64_ABS64:
+      write<uint64_t>(p.at, value);
+      return Patched::kDone;
+    case R_AARCH64_PREL64:
+      write<uint64_t>(p.at, distance);
+      return Patched::kDone;
     case R_AARCH64_ABS32:
       if (value >> 32 != 0 && !fits_signed(value, 32)) return Patched::kTooFar;
       write<uint32_t>(p.at, value);
@@ -154,30 +174,49 @@ Patched relocate_arm(const Patch& p) {
       if (!fits_signed(distance, 32)) return Patched::kTooFar;
       write<uint32_t>(p.at, distance);
       return Patched::kDone;
-    case R_AARCH64_MOVW_UABS_G0: return set_part(p.at, value, 0, true);
-    case R_AARCH64_MOVW_UABS_G0_NC: return set_part(p.at, value, 0, false);
-    case R_AARCH64_MOVW_UABS_G1: return set_part(p.at, value, 1, true);
-    case R_AARCH64_MOVW_UABS_G1_NC: return set_part(p.at, value, 1, false);
-    case R_AARCH64_MOVW_UABS_G2: return set_part(p.at, value, 2, true);
-    case R_AARCH64_MOVW_UABS_G2_NC: return set_part(p.at, value, 2, false);
-    case R_AARCH64_MOVW_UABS_G3: return set_part(p.at, value, 3, false);
+    case R_AARCH64_MOVW_UABS_G0:
+      return set_part(p.at, value, 0, true);
+    case R_AARCH64_MOVW_UABS_G0_NC:
+      return set_part(p.at, value, 0, false);
+    case R_AARCH64_MOVW_UABS_G1:
+      return set_part(p.at, value, 1, true);
+    case R_AARCH64_MOVW_UABS_G1_NC:
+      return set_part(p.at, value, 1, false);
+    case R_AARCH64_MOVW_UABS_G2:
+      return set_part(p.at, value, 2, true);
+    case R_AARCH64_MOVW_UABS_G2_NC:
+      return set_part(p.at, value, 2, false);
+    case R_AARCH64_MOVW_UABS_G3:
+      return set_part(p.at, value, 3, false);
     case R_AARCH64_LD_PREL_LO19:
-    case R_AARCH64_CONDBR19: return set_distance(p.at, distance, 2, 5, 19);
-    case R_AARCH64_TSTBR14: return set_distance(p.at, distance, 2, 5, 14);
+    case R_AARCH64_CONDBR19:
+      return set_distance(p.at, distance, 2, 5, 19);
+    case R_AARCH64_TSTBR14:
+      return set_distance(p.at, distance, 2, 5, 14);
     case R_AARCH64_JUMP26:
-    case R_AARCH64_CALL26: return set_distance(p.at, distance, 2, 0, 26);
-    case R_AARCH64_ADR_PREL_LO21: return set_adr(p.at, distance, true);
+    case R_AARCH64_CALL26:
+      return set_distance(p.at, distance, 2, 0, 26);
+    case R_AARCH64_ADR_PREL_LO21:
+      return set_adr(p.at, distance, true);
     case R_AARCH64_ADR_GOT_PAGE:
-    case R_AARCH64_ADR_PREL_PG_HI21: return set_adr(p.at, pages, true);
-    case R_AARCH64_ADR_PREL_PG_HI21_NC: return set_adr(p.at, pages, false);
+    case R_AARCH64_ADR_PREL_PG_HI21:
+      return set_adr(p.at, pages, true);
+    case R_AARCH64_ADR_PREL_PG_HI21_NC:
+      return set_adr(p.at, pages, false);
     case R_AARCH64_ADD_ABS_LO12_NC:
-    case R_AARCH64_LDST8_ABS_LO12_NC: return set_low12(p.at, value, 0);
-    case R_AARCH64_LDST16_ABS_LO12_NC: return set_low12(p.at, value, 1);
-    case R_AARCH64_LDST32_ABS_LO12_NC: return set_low12(p.at, value, 2);
+    case R_AARCH64_LDST8_ABS_LO12_NC:
+      return set_low12(p.at, value, 0);
+    case R_AARCH64_LDST16_ABS_LO12_NC:
+      return set_low12(p.at, value, 1);
+    case R_AARCH64_LDST32_ABS_LO12_NC:
+      return set_low12(p.at, value, 2);
     case R_AARCH64_LD64_GOT_LO12_NC:
-    case R_AARCH64_LDST64_ABS_LO12_NC: return set_low12(p.at, value, 3);
-    case R_AARCH64_LDST128_ABS_LO12_NC: return set_low12(p.at, value, 4);
-    default: return Patched::kUnknown;
+    case R_AARCH64_LDST64_ABS_LO12_NC:
+      return set_low12(p.at, value, 3);
+    case R_AARCH64_LDST128_ABS_LO12_NC:
+      return set_low12(p.at, value, 4);
+    default:
+      return Patched::kUnknown;
   }
 }
 
@@ -203,4 +242,4 @@ void write_stub(uint16_t machine, uint8_t* at, uint64_t target) {
   }
 }
 
-}  // namespace hl
+}  // namespace hloom

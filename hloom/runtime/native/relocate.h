@@ -4,22 +4,22 @@
 
 #include <stdint.h>
 
-namespace hl {
+namespace hloom {
 
 enum class Patched { kDone, kTooFar, kMisaligned, kUnknown };
 
 // The facts of a kind of relocation.
 struct RelocationKind {
-  uint8_t bytes;    // that it changes; 0: nothing to do; 255: not known
-  bool uses_got;    // it names the symbol's entry in the table of addresses
-  bool is_low;      // the symbol's address must lie in the lowest 2 GiB
+  uint8_t bytes;  // that it changes; 0: nothing to do; 255: not known
+  bool uses_got;  // it names the symbol's entry in the table of addresses
+  bool is_low;    // the symbol's address must lie in the lowest 2 GiB
 };
 
 struct Patch {
   uint32_t type;
-  uint8_t* at;       // where the bytes are now
-  uint64_t place;    // their address when the program runs
-  uint64_t symbol;   // the address of the symbol, or of its entry in the table
+  uint8_t* at;      // where the bytes are now
+  uint64_t place;   // their address when the program runs
+  uint64_t symbol;  // the address of the symbol, or of its entry in the table
   int64_t addend;
 };
 
@@ -30,6 +30,6 @@ Patched relocate(uint16_t machine, const Patch& patch);
 inline constexpr int kStubBytes = 16;
 void write_stub(uint16_t machine, uint8_t* at, uint64_t target);
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

@@ -29,7 +29,7 @@ HL_API void hl_rng_next(hl_rng* rng, uint64_t* out, uint64_t delta_low, uint64_t
 // The same for the program's state; an error if its context has none.
 HL_API int32_t hl_rng_get_and_update_state(hl_context* context, void* out16, uint64_t delta_low,
                                            uint64_t delta_high) {
-  hl_rng* rng = hl::of(context)->rng;
+  hl_rng* rng = hloom::of(context)->rng;
   if (rng == nullptr)
     return hl_set_error(context, HL_FAILED_PRECONDITION,
                         "rng-get-and-update-state: the context has no random state");

@@ -48,7 +48,11 @@ struct Room {
   Scratch<uint64_t> packed, spare, combined;
   Scratch<uint32_t> order, other;
   Room(hl_context* c, int64_t n)
-      : packed(c, n + 64), spare(c, n + 64), combined(c, n + 64), order(c, n + 64), other(c, n + 64) {}
+      : packed(c, n + 64),
+        spare(c, n + 64),
+        combined(c, n + 64),
+        order(c, n + 64),
+        other(c, n + 64) {}
   bool ok() const { return packed && spare && combined && order && other; }
 };
 
@@ -65,11 +69,16 @@ struct Wide {
 
 void gather(const void* in, const uint32_t* order, int64_t n, int64_t size, void* out) {
   switch (size) {
-    case 1: return gather_as<uint8_t>(in, order, n, out);
-    case 2: return gather_as<uint16_t>(in, order, n, out);
-    case 4: return gather_as<uint32_t>(in, order, n, out);
-    case 8: return gather_as<uint64_t>(in, order, n, out);
-    default: return gather_as<Wide>(in, order, n, out);
+    case 1:
+      return gather_as<uint8_t>(in, order, n, out);
+    case 2:
+      return gather_as<uint16_t>(in, order, n, out);
+    case 4:
+      return gather_as<uint32_t>(in, order, n, out);
+    case 8:
+      return gather_as<uint64_t>(in, order, n, out);
+    default:
+      return gather_as<Wide>(in, order, n, out);
   }
 }
 
@@ -117,8 +126,7 @@ void refine(hl_context* ctx, const uint64_t* keys, int64_t n, bool first, Room& 
       other[i] = first ? at : order[at];
     }
     for (int64_t i = 0; i < n; i++) order[i] = other[i];
-    for (int64_t i = 0; i < n; i++)
-      packed[i] = ((keys[order[i]] - low) >> 32) << 32 | (uint64_t)i;
+    for (int64_t i = 0; i < n; i++) packed[i] = ((keys[order[i]] - low) >> 32) << 32 | (uint64_t)i;
     sort_values(ctx, packed, room.spare, n);
     for (int64_t i = 0; i < n; i++) other[i] = order[(uint32_t)packed[i]];
     memcpy(order, other, n * sizeof *order);
@@ -137,13 +145,23 @@ void append(const Key& key, const Row& row, int64_t n, bool empty, uint64_t* com
   int bits = 8 * key.type.bytes;
   void* keys = room.spare.get();
   switch (key.type.bytes) {
-    case 1: key.type.keys(row.in[key.operand], 1, n, (uint8_t*)keys); break;
-    case 2: key.type.keys(row.in[key.operand], 1, n, (uint16_t*)keys); break;
-    case 4: key.type.keys(row.in[key.operand], 1, n, (uint32_t*)keys); break;
-    default: key.type.keys(row.in[key.operand], 1, n, empty ? combined : (uint64_t*)keys); return;
+    case 1:
+      key.type.keys(row.in[key.operand], 1, n, (uint8_t*)keys);
+      break;
+    case 2:
+      key.type.keys(row.in[key.operand], 1, n, (uint16_t*)keys);
+      break;
+    case 4:
+      key.type.keys(row.in[key.operand], 1, n, (uint32_t*)keys);
+      break;
+    default:
+      key.type.keys(row.in[key.operand], 1, n, empty ? combined : (uint64_t*)keys);
+      return;
   }
   for (int64_t i = 0; i < n; i++) {
-    uint64_t k = bits == 8 ? ((uint8_t*)keys)[i] : bits == 16 ? ((uint16_t*)keys)[i] : ((uint32_t*)keys)[i];
+    uint64_t k = bits == 8    ? ((uint8_t*)keys)[i]
+                 : bits == 16 ? ((uint16_t*)keys)[i]
+                              : ((uint32_t*)keys)[i];
     combined[i] = empty ? k : combined[i] << bits | k;
   }
 }
@@ -186,7 +204,8 @@ bool sort_alone(const Sort& s, hl_context* ctx, const Row& row, Room& room) {
       sort_values(ctx, (uint64_t*)keys, (uint64_t*)spare, s.n);
       type.values((uint64_t*)keys, s.n, row.out[0]);
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -307,9 +326,12 @@ void sort_row(const Sort& s, hl_context* ctx, const Row& row, Room& room) {
     int64_t size = s.sizes[k];
     if (!s.in[k]) {
       if (size == 4) memcpy(row.out[k], order, s.n * 4);
-      else if (size == 8) for (int64_t i = 0; i < s.n; i++) ((uint64_t*)row.out[k])[i] = order[i];
-      else if (size == 2) for (int64_t i = 0; i < s.n; i++) ((uint16_t*)row.out[k])[i] = (uint16_t)order[i];
-      else for (int64_t i = 0; i < s.n; i++) ((uint8_t*)row.out[k])[i] = (uint8_t)order[i];
+      else if (size == 8)
+        for (int64_t i = 0; i < s.n; i++) ((uint64_t*)row.out[k])[i] = order[i];
+      else if (size == 2)
+        for (int64_t i = 0; i < s.n; i++) ((uint16_t*)row.out[k])[i] = (uint16_t)order[i];
+      else
+        for (int64_t i = 0; i < s.n; i++) ((uint8_t*)row.out[k])[i] = (uint8_t)order[i];
     } else if (row.in[k] != row.out[k]) {
       gather(row.in[k], order, s.n, size, row.out[k]);
     } else {
@@ -344,11 +366,16 @@ void columns_as(const void* in, int64_t n, int64_t inner, int64_t many, void* ou
 void columns(const void* in, int64_t n, int64_t inner, int64_t many, int64_t size, void* out,
              bool back) {
   switch (size) {
-    case 1: return columns_as<uint8_t>(in, n, inner, many, out, back);
-    case 2: return columns_as<uint16_t>(in, n, inner, many, out, back);
-    case 4: return columns_as<uint32_t>(in, n, inner, many, out, back);
-    case 8: return columns_as<uint64_t>(in, n, inner, many, out, back);
-    default: return columns_as<Wide>(in, n, inner, many, out, back);
+    case 1:
+      return columns_as<uint8_t>(in, n, inner, many, out, back);
+    case 2:
+      return columns_as<uint16_t>(in, n, inner, many, out, back);
+    case 4:
+      return columns_as<uint32_t>(in, n, inner, many, out, back);
+    case 8:
+      return columns_as<uint64_t>(in, n, inner, many, out, back);
+    default:
+      return columns_as<Wide>(in, n, inner, many, out, back);
   }
 }
 
@@ -414,7 +441,9 @@ int32_t run(Sort& s) {
     return hl_set_error(s.context, HL_UNIMPLEMENTED, "sort: %lld operands; at most %lld",
                         (long long)s.count, (long long)kMost);
   if (s.n >= (int64_t)1 << 32)
-    return hl_set_error(s.context, HL_UNIMPLEMENTED, "sort: %lld elements along the dimension; at most 2^32 - 1", (long long)s.n);
+    return hl_set_error(s.context, HL_UNIMPLEMENTED,
+                        "sort: %lld elements along the dimension; at most 2^32 - 1",
+                        (long long)s.n);
   // Operands that are not there: compared or read as keys they need memory.
   int64_t total = 0, starts[kMost];
   for (int64_t k = 0; k < s.count; k++) {
@@ -437,8 +466,12 @@ int32_t run(Sort& s) {
   int64_t tiles = s.inner == 1 ? s.outer : s.outer * ((s.inner + kColumns - 1) / kColumns);
   auto* function = s.inner == 1 ? sort_rows : sort_columns;
   if (s.single_row) function(&s, 0, tiles);
-  else hl_parallel_for(s.context, function, &s, tiles, s.inner == 1 ? std::max<int64_t>(1, 2048 / s.n) : 1);
-  return s.status ? hl_set_error(s.context, s.status, "sort: no memory for rows of %lld", (long long)s.n) : HL_OK;
+  else
+    hl_parallel_for(s.context, function, &s, tiles,
+                    s.inner == 1 ? std::max<int64_t>(1, 2048 / s.n) : 1);
+  return s.status
+             ? hl_set_error(s.context, s.status, "sort: no memory for rows of %lld", (long long)s.n)
+             : HL_OK;
 }
 
 }  // namespace
@@ -447,7 +480,7 @@ int32_t run(Sort& s) {
 HL_API int32_t hl_sort_keys(hl_context* ctx, int64_t outer, int64_t n, int64_t inner, int64_t count,
                             const void* const* in, void* const* out, const int64_t* sizes,
                             int64_t key_count, const int64_t* keys, int64_t is_stable) {
-  hl::StepSpan step(ctx, nullptr, "sort");
+  hloom::StepSpan step(ctx, nullptr, "sort");
   using namespace hloom;
   if (key_count < 1 || key_count > 16)
     return hl_set_error(ctx, HL_UNIMPLEMENTED, "sort: %lld keys; 1 to 16", (long long)key_count);
@@ -456,23 +489,25 @@ HL_API int32_t hl_sort_keys(hl_context* ctx, int64_t outer, int64_t n, int64_t i
   for (int64_t k = 0; k < key_count; k++) {
     int64_t operand = keys[3 * k];
     if (operand < 0 || operand >= count)
-      return hl_set_error(ctx, HL_INVALID_ARGUMENT, "sort: key %lld is of operand %lld of %lld", (long long)k,
-                          (long long)operand, (long long)count);
+      return hl_set_error(ctx, HL_INVALID_ARGUMENT, "sort: key %lld is of operand %lld of %lld",
+                          (long long)k, (long long)operand, (long long)count);
     new (types + k) Key{operand, KeyType(keys[3 * k + 1], keys[3 * k + 2])};
     if (types[k].type.bytes != sizes[operand])
       return hl_set_error(ctx, HL_INVALID_ARGUMENT, "sort: no order for type %lld of %lld bytes",
                           (long long)keys[3 * k + 1], (long long)sizes[operand]);
   }
   // Places decide between equals anyway: a last key that is the ascending iota says nothing new.
-  if (key_count > 1 && !in[types[key_count - 1].operand] && !types[key_count - 1].type.descending) key_count--;
-  Sort s{ctx, outer, n, inner, count, in, out, sizes, types, key_count, nullptr, nullptr, false, HL_OK};
+  if (key_count > 1 && !in[types[key_count - 1].operand] && !types[key_count - 1].type.descending)
+    key_count--;
+  Sort s{ctx,   outer, n,         inner,   count,   in,    out,
+         sizes, types, key_count, nullptr, nullptr, false, HL_OK};
   return run(s);
 }
 
-HL_API int32_t hl_sort_compare(hl_context* ctx, int64_t outer, int64_t n, int64_t inner, int64_t count,
-                               const void* const* in, void* const* out, const int64_t* sizes, hl_less less,
-                               int64_t is_stable) {
-  hl::StepSpan step(ctx, nullptr, "sort");
+HL_API int32_t hl_sort_compare(hl_context* ctx, int64_t outer, int64_t n, int64_t inner,
+                               int64_t count, const void* const* in, void* const* out,
+                               const int64_t* sizes, hl_less less, int64_t is_stable) {
+  hloom::StepSpan step(ctx, nullptr, "sort");
   using namespace hloom;
   Sort s{ctx, outer, n, inner, count, in, out, sizes, nullptr, 0, less, nullptr, false, HL_OK};
   return run(s);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-
 #include "instruction_set.h"
 
 #if HLOOM_X86_TARGETS
@@ -95,9 +94,9 @@ struct Lanes32 {
     if constexpr (X == 3) return _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0x1B);
     if constexpr (X == 4) return _mm512_shuffle_i32x4(v, v, 0xB1);
     if constexpr (X == 8) return _mm512_shuffle_i32x4(v, v, 0x4E);
-    const __m512i at = _mm512_xor_si512(
-        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-        _mm512_set1_epi32(X));
+    const __m512i at =
+        _mm512_xor_si512(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                         _mm512_set1_epi32(X));
     return _mm512_permutexvar_epi32(at, v);
   }
 };
@@ -126,8 +125,8 @@ struct Lanes64 {
     if constexpr (X == 2) return _mm512_permutex_epi64(v, 0x4E);
     if constexpr (X == 3) return _mm512_permutex_epi64(v, 0x1B);
     if constexpr (X == 4) return _mm512_shuffle_i64x2(v, v, 0x4E);
-    const __m512i at = _mm512_xor_si512(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7),
-                                        _mm512_set1_epi64(X));
+    const __m512i at =
+        _mm512_xor_si512(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(X));
     return _mm512_permutexvar_epi64(at, v);
   }
 };

@@ -9,7 +9,7 @@
 
 #include "context.h"
 
-namespace hl {
+namespace hloom {
 
 struct Step {
   const void* code;  // of a kernel, whose name the compiler knows; null: it has a name
@@ -26,13 +26,14 @@ struct Steps {
 // One step, from here to the end of the block.
 class StepSpan {
  public:
-  StepSpan(hl_context* context, const void* code, const char* name)
-      : steps_(of(context)->steps) {
-    if (steps_ == nullptr) [[likely]] return;
+  StepSpan(hl_context* context, const void* code, const char* name) : steps_(of(context)->steps) {
+    if (steps_ == nullptr) [[likely]]
+      return;
     begin(context, code, name);
   }
   ~StepSpan() {
-    if (steps_ != nullptr) [[unlikely]] end();
+    if (steps_ != nullptr) [[unlikely]]
+      end();
   }
   StepSpan(const StepSpan&) = delete;
   StepSpan& operator=(const StepSpan&) = delete;
@@ -56,6 +57,6 @@ class StepSpan {
   Step step_;
 };
 
-}  // namespace hl
+}  // namespace hloom
 
 #endif

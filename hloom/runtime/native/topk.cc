@@ -17,9 +17,9 @@
 namespace hloom {
 namespace {
 
-constexpr int64_t kBlock = 4096;        // keys that are made at once: they stay in the L1 cache
-constexpr int64_t kGroup = 64;          // keys that are passed over together
-constexpr int64_t kPiece = 1 << 17;     // a long row is cut from this on
+constexpr int64_t kBlock = 4096;     // keys that are made at once: they stay in the L1 cache
+constexpr int64_t kGroup = 64;       // keys that are passed over together
+constexpr int64_t kPiece = 1 << 17;  // a long row is cut from this on
 
 // Whether one of `Many` keys is below the limit.
 template <int Many, class U>
@@ -40,14 +40,28 @@ inline __attribute__((always_inline)) int64_t next_group(const U* keys, int64_t 
   return g < n ? g : n;
 }
 
-HLOOM_CLONES int64_t next1(const uint8_t* k, int64_t n, int64_t s, uint8_t l) { return next_group(k, n, s, l); }
-HLOOM_CLONES int64_t next2(const uint16_t* k, int64_t n, int64_t s, uint16_t l) { return next_group(k, n, s, l); }
-HLOOM_CLONES int64_t next4(const uint32_t* k, int64_t n, int64_t s, uint32_t l) { return next_group(k, n, s, l); }
-HLOOM_CLONES int64_t next8(const uint64_t* k, int64_t n, int64_t s, uint64_t l) { return next_group(k, n, s, l); }
+HLOOM_CLONES int64_t next1(const uint8_t* k, int64_t n, int64_t s, uint8_t l) {
+  return next_group(k, n, s, l);
+}
+HLOOM_CLONES int64_t next2(const uint16_t* k, int64_t n, int64_t s, uint16_t l) {
+  return next_group(k, n, s, l);
+}
+HLOOM_CLONES int64_t next4(const uint32_t* k, int64_t n, int64_t s, uint32_t l) {
+  return next_group(k, n, s, l);
+}
+HLOOM_CLONES int64_t next8(const uint64_t* k, int64_t n, int64_t s, uint64_t l) {
+  return next_group(k, n, s, l);
+}
 inline int64_t next(const uint8_t* k, int64_t n, int64_t s, uint8_t l) { return next1(k, n, s, l); }
-inline int64_t next(const uint16_t* k, int64_t n, int64_t s, uint16_t l) { return next2(k, n, s, l); }
-inline int64_t next(const uint32_t* k, int64_t n, int64_t s, uint32_t l) { return next4(k, n, s, l); }
-inline int64_t next(const uint64_t* k, int64_t n, int64_t s, uint64_t l) { return next8(k, n, s, l); }
+inline int64_t next(const uint16_t* k, int64_t n, int64_t s, uint16_t l) {
+  return next2(k, n, s, l);
+}
+inline int64_t next(const uint32_t* k, int64_t n, int64_t s, uint32_t l) {
+  return next4(k, n, s, l);
+}
+inline int64_t next(const uint64_t* k, int64_t n, int64_t s, uint64_t l) {
+  return next8(k, n, s, l);
+}
 
 // Key and place in one number, so that equal keys are ordered by place.
 template <class U>
@@ -75,10 +89,11 @@ int64_t room_for(int64_t k) { return 2 * k + kGroup + 64; }
 
 // Of elements [begin, end) of a row the k first, in any order; how many is returned.
 template <class U>
-int64_t select(const Topk& t, const char* row, int64_t begin, int64_t end, U* keys, Found<U>* kept) {
+int64_t select(const Topk& t, const char* row, int64_t begin, int64_t end, U* keys,
+               Found<U>* kept) {
   int64_t many = 0, cut = 2 * t.k + 32;
   bool full = false;
-  U limit = (U)~(U)0;
+  U limit = (U) ~(U)0;
   for (int64_t base = begin; base < end; base += kBlock) {
     int64_t n = std::min(kBlock, end - base), i = 0;
     t.type->keys(row + base * (int64_t)sizeof(U), 1, n, keys);
@@ -180,26 +195,35 @@ int32_t run(Topk& t) {
     return one_row<U>(t);
   int64_t grain = std::max<int64_t>(1, 8192 / t.n);
   hl_parallel_for(t.context, rows_of<U>, &t, t.rows, grain);
-  return t.status ? hl_set_error(t.context, t.status, "topk: no memory for rows of %lld", (long long)t.n) : HL_OK;
+  return t.status
+             ? hl_set_error(t.context, t.status, "topk: no memory for rows of %lld", (long long)t.n)
+             : HL_OK;
 }
 
 }  // namespace
 }  // namespace hloom
 
-HL_API int32_t hl_topk(hl_context* ctx, int64_t rows, int64_t n, int64_t k, int64_t dtype, int64_t flags,
-                       const void* in, void* values, int32_t* indices) {
-  hl::StepSpan step(ctx, nullptr, "topk");
+HL_API int32_t hl_topk(hl_context* ctx, int64_t rows, int64_t n, int64_t k, int64_t dtype,
+                       int64_t flags, const void* in, void* values, int32_t* indices) {
+  hloom::StepSpan step(ctx, nullptr, "topk");
   using namespace hloom;
   if (k < 0 || k > n || n >= (int64_t)1 << 31)
-    return hl_set_error(ctx, HL_INVALID_ARGUMENT, "topk: cannot take %lld elements of rows of %lld", (long long)k, (long long)n);
+    return hl_set_error(ctx, HL_INVALID_ARGUMENT, "topk: cannot take %lld elements of rows of %lld",
+                        (long long)k, (long long)n);
   KeyType type(dtype, flags);
-  if (type.bytes == 0) return hl_set_error(ctx, HL_INVALID_ARGUMENT, "topk: no order for type %lld", (long long)dtype);
+  if (type.bytes == 0)
+    return hl_set_error(ctx, HL_INVALID_ARGUMENT, "topk: no order for type %lld", (long long)dtype);
   if (rows == 0 || k == 0) return HL_OK;
-  Topk t{ctx, rows, n, k, &type, (const char*)in, (char*)values, indices, 0, nullptr, nullptr, HL_OK};
+  Topk t{ctx,           rows,    n, k,       &type,   (const char*)in,
+         (char*)values, indices, 0, nullptr, nullptr, HL_OK};
   switch (type.bytes) {
-    case 1: return run<uint8_t>(t);
-    case 2: return run<uint16_t>(t);
-    case 4: return run<uint32_t>(t);
-    default: return run<uint64_t>(t);
+    case 1:
+      return run<uint8_t>(t);
+    case 2:
+      return run<uint16_t>(t);
+    case 4:
+      return run<uint32_t>(t);
+    default:
+      return run<uint64_t>(t);
   }
 }

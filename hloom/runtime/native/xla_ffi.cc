@@ -70,7 +70,9 @@ const Api* jaxlib_api = nullptr;
 // A status that is a code and no message is a number, with the lowest bit set.
 uint64_t bare_status(int32_t code) { return uint64_t(code) << 2 | 1; }
 
-Error* created(int32_t code, const char* message) { return new Error{bare_status(code), code, message}; }
+Error* created(int32_t code, const char* message) {
+  return new Error{bare_status(code), code, message};
+}
 
 // An error for handlers, whoever they take it to be of.
 Error* failed(int32_t code, const char* message) {
@@ -105,8 +107,12 @@ void error_get_message(ErrorGetMessage* a) {
   if (a->struct_size >= end) a->code = a->error->code;
 }
 void error_destroy(ErrorDestroy* a) { free_error(a->error); }
-Error* handler_register(Head*) { return failed(HL_UNIMPLEMENTED, "handlers are registered from Python, with hloom.runtime.ffi"); }
-Error* stream_get(StreamGet*) { return failed(HL_UNIMPLEMENTED, "a CPU has no stream: XLA FFI GPU context is not available"); }
+Error* handler_register(Head*) {
+  return failed(HL_UNIMPLEMENTED, "handlers are registered from Python, with hloom.runtime.ffi");
+}
+Error* stream_get(StreamGet*) {
+  return failed(HL_UNIMPLEMENTED, "a CPU has no stream: XLA FFI GPU context is not available");
+}
 
 Error* type_register(TypeRegister* a) {
   Types& t = types();
@@ -117,7 +123,9 @@ Error* type_register(TypeRegister* a) {
     if (type.name == name) {
       if (!a->id->id) a->id->id = id;
       if (!type.deleter) type.deleter = deleter;
-      return a->id->id == id ? nullptr : failed(HL_INVALID_ARGUMENT, "a type is registered under two numbers");
+      return a->id->id == id
+                 ? nullptr
+                 : failed(HL_INVALID_ARGUMENT, "a type is registered under two numbers");
     }
   if (!a->id->id) {
     do t.last++;
@@ -130,7 +138,7 @@ Error* type_register(TypeRegister* a) {
 }
 
 Error* context_get(ContextGet* a) {
-  const hl::UserDataList* list = hl::of(a->context->context)->user_data;
+  const hloom::UserDataList* list = hloom::of(a->context->context)->user_data;
   for (int64_t k = 0; list && k < list->count; k++)
     if (list->entries[k].type_id == a->id->id) {
       a->data = list->entries[k].data;
@@ -141,10 +149,12 @@ Error* context_get(ContextGet* a) {
 
 Error* state_set(State* a) {
   void** slot = a->context->frame->state;
-  if (!slot || a->stage < 0 || a->stage > 2) return failed(HL_FAILED_PRECONDITION, "this call keeps no state");
+  if (!slot || a->stage < 0 || a->stage > 2)
+    return failed(HL_FAILED_PRECONDITION, "this call keeps no state");
   if (!*slot) *slot = new States;
   auto* states = (States*)*slot;
-  if (states->of[a->stage]) return failed(HL_FAILED_PRECONDITION, "the state of this stage is set already");
+  if (states->of[a->stage])
+    return failed(HL_FAILED_PRECONDITION, "the state of this stage is set already");
   states->of[a->stage] = a->state, states->type[a->stage] = *a->id;
   return nullptr;
 }
@@ -152,8 +162,10 @@ Error* state_set(State* a) {
 Error* state_get(State* a) {
   void** slot = a->context->frame->state;
   auto* states = slot ? (States*)*slot : nullptr;
-  if (!states || a->stage < 0 || a->stage > 2 || !states->of[a->stage]) return failed(HL_NOT_FOUND, "the state of this stage is not set");
-  if (states->type[a->stage].id != a->id->id) return failed(HL_INVALID_ARGUMENT, "the state of this stage has another type");
+  if (!states || a->stage < 0 || a->stage > 2 || !states->of[a->stage])
+    return failed(HL_NOT_FOUND, "the state of this stage is not set");
+  if (states->type[a->stage].id != a->id->id)
+    return failed(HL_INVALID_ARGUMENT, "the state of this stage has another type");
   a->state = states->of[a->stage];
   return nullptr;
 }
@@ -218,10 +230,30 @@ Error* options_get(OptionsGet* a) {
 }
 
 const Api& api() {
-  static const Api table = {sizeof(Api), nullptr, {sizeof(Version), nullptr, 0, 5}, nullptr, error_create, error_get_message,
-                            error_destroy, handler_register, stream_get, type_register, context_get, state_set, state_get,
-                            memory_allocate, memory_free, schedule, num_threads, future_create, future_set_available,
-                            future_set_error, run_id_get, device_ordinal_get, extension_find, options_get};
+  static const Api table = {sizeof(Api),
+                            nullptr,
+                            {sizeof(Version), nullptr, 0, 5},
+                            nullptr,
+                            error_create,
+                            error_get_message,
+                            error_destroy,
+                            handler_register,
+                            stream_get,
+                            type_register,
+                            context_get,
+                            state_set,
+                            state_get,
+                            memory_allocate,
+                            memory_free,
+                            schedule,
+                            num_threads,
+                            future_create,
+                            future_set_available,
+                            future_set_error,
+                            run_id_get,
+                            device_ordinal_get,
+                            extension_find,
+                            options_get};
   return table;
 }
 
@@ -246,7 +278,8 @@ struct Frame {
     auto& b = buffers[which];
     b.reserve(count);
     for (int64_t i = 0; i < count; i++) {
-      b.push_back({sizeof(Buffer), nullptr, (int32_t)from[i].dtype, from[i].data, from[i].rank, (int64_t*)from[i].dims});
+      b.push_back({sizeof(Buffer), nullptr, (int32_t)from[i].dtype, from[i].data, from[i].rank,
+                   (int64_t*)from[i].dims});
       pointers[which].push_back(&b.back());
       types[which].push_back(1);
     }
@@ -256,11 +289,13 @@ struct Frame {
   Attributes* dictionary(int64_t count, const hl_attribute* from) {
     dictionaries.push_back(std::make_unique<Dictionary>());
     Dictionary& d = *dictionaries.back();
-    d.spans.reserve(count), d.scalars.reserve(count), d.arrays.reserve(count), d.strings.reserve(count);
+    d.spans.reserve(count), d.scalars.reserve(count), d.arrays.reserve(count),
+        d.strings.reserve(count);
     std::vector<const hl_attribute*> sorted;  // handlers expect attributes in the order of names
     for (int64_t i = 0; i < count; i++) sorted.push_back(from + i);
     std::sort(sorted.begin(), sorted.end(), [](const hl_attribute* x, const hl_attribute* y) {
-      return std::string_view(x->name, (size_t)x->name_size) < std::string_view(y->name, (size_t)y->name_size);
+      return std::string_view(x->name, (size_t)x->name_size) <
+             std::string_view(y->name, (size_t)y->name_size);
     });
     for (const hl_attribute* each : sorted) {
       const hl_attribute& a = *each;
@@ -272,7 +307,9 @@ struct Frame {
           d.arrays.push_back({(int32_t)a.dtype, (size_t)a.count, (void*)a.data});
           d.values.push_back(&d.arrays.back());
           break;
-        case HL_ATTRIBUTE_DICTIONARY: d.values.push_back(dictionary(a.count, (const hl_attribute*)a.data)); break;
+        case HL_ATTRIBUTE_DICTIONARY:
+          d.values.push_back(dictionary(a.count, (const hl_attribute*)a.data));
+          break;
         case HL_ATTRIBUTE_SCALAR:
           d.scalars.push_back({(int32_t)a.dtype, (void*)a.data});
           d.values.push_back(&d.scalars.back());
@@ -282,7 +319,8 @@ struct Frame {
           d.values.push_back(&d.strings.back());
       }
     }
-    d.attributes = {sizeof(Attributes), nullptr, count, d.types.data(), d.names.data(), d.values.data()};
+    d.attributes = {sizeof(Attributes), nullptr,        count,
+                    d.types.data(),     d.names.data(), d.values.data()};
     return &d.attributes;
   }
 };
@@ -312,10 +350,15 @@ HL_API int32_t hl_xla_ffi_call(hl_context* ctx, const hl_call_frame* frame) {
   Frame memory;
   Context context{ctx, frame};
   bool instantiating = frame->stage == HL_STAGE_INSTANTIATE;  // there are no buffers yet
-  CallFrame call{kFrameSize, nullptr, &api(), &context, (int32_t)frame->stage,
+  CallFrame call{kFrameSize,
+                 nullptr,
+                 &api(),
+                 &context,
+                 (int32_t)frame->stage,
                  memory.list(0, instantiating ? 0 : frame->operand_count, frame->operands),
                  memory.list(1, instantiating ? 0 : frame->result_count, frame->results),
-                 *memory.dictionary(frame->attribute_count, frame->attributes), nullptr};
+                 *memory.dictionary(frame->attribute_count, frame->attributes),
+                 nullptr};
   Error* error = handler(&call);
   if (Future* future = call.future) {
     std::unique_lock<std::mutex> lock(future->mutex);
@@ -332,7 +375,8 @@ HL_API int32_t hl_xla_ffi_call(hl_context* ctx, const hl_call_frame* frame) {
 HL_API void* hl_xla_ffi_listener(void* call) {
   using namespace hloom::ffi;
   auto* frame = (CallFrame*)call;
-  if (frame->api && frame->api->struct_size >= offsetof(Api, handler_register)) jaxlib_api = frame->api;
+  if (frame->api && frame->api->struct_size >= offsetof(Api, handler_register))
+    jaxlib_api = frame->api;
   for (Extension* e = frame->extension; e; e = e->next)
     if (e->type == 1) {
       Metadata* metadata = ((MetadataExtension*)e)->metadata;
@@ -350,8 +394,10 @@ HL_API int32_t hl_xla_ffi_metadata(void* handler, int64_t* major, int64_t* minor
   metadata.version.struct_size = sizeof(Version);
   MetadataExtension extension{{sizeof(MetadataExtension), 1, nullptr}, &metadata};
   CallFrame call{};
-  call.struct_size = kFrameSize, call.extension = &extension.base, call.api = &api(), call.stage = HL_STAGE_EXECUTE;
-  call.arguments.struct_size = call.results.struct_size = sizeof(List), call.attributes.struct_size = sizeof(Attributes);
+  call.struct_size = kFrameSize, call.extension = &extension.base, call.api = &api(),
+  call.stage = HL_STAGE_EXECUTE;
+  call.arguments.struct_size = call.results.struct_size = sizeof(List),
+  call.attributes.struct_size = sizeof(Attributes);
   if (Error* error = ((Handler*)handler)(&call)) {
     free_error(error);
     return HL_INVALID_ARGUMENT;
@@ -362,7 +408,8 @@ HL_API int32_t hl_xla_ffi_metadata(void* handler, int64_t* major, int64_t* minor
 
 // Makes a type of handlers' states known: `id` (0: one is given) and `info` (how it is freed) are those
 // that the handlers were compiled with. Returns a status.
-HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, void* id, const void* info) {
+HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, void* id,
+                                        const void* info) {
   using namespace hloom::ffi;
   TypeRegister arguments{};
   arguments.struct_size = sizeof(TypeRegister);
@@ -404,7 +451,8 @@ struct XlaCustomCallStatus_ {
 };
 
 HL_API void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus_* status) { status->failed = false; }
-HL_API void XlaCustomCallStatusSetFailure(XlaCustomCallStatus_* status, const char* message, size_t size) {
+HL_API void XlaCustomCallStatusSetFailure(XlaCustomCallStatus_* status, const char* message,
+                                          size_t size) {
   status->failed = true;
   status->message.assign(message, strnlen(message, size));
 }
@@ -426,7 +474,8 @@ struct Old {
   explicit Old(const hl_call_frame* frame) {
     for (int64_t i = 0; i < frame->operand_count; i++) in.push_back(frame->operands[i].data);
     for (int64_t i = 0; i < frame->result_count; i++) out.push_back(frame->results[i].data);
-    if (const hl_attribute* a = opaque_of(frame)) opaque = (const char*)a->data, size = (size_t)a->count;
+    if (const hl_attribute* a = opaque_of(frame))
+      opaque = (const char*)a->data, size = (size_t)a->count;
   }
   // A single result is its buffer, several are a table of buffers.
   void* result() { return out.size() == 1 ? out[0] : (void*)out.data(); }
@@ -438,7 +487,8 @@ struct Old {
 HL_API int32_t hl_status_custom_call(hl_context* ctx, const hl_call_frame* frame) {
   Old old(frame);
   XlaCustomCallStatus_ status;
-  ((void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus_*))frame->user)(old.result(), (const void**)old.in.data(), old.opaque, old.size, &status);
+  ((void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus_*))frame->user)(
+      old.result(), (const void**)old.in.data(), old.opaque, old.size, &status);
   return status.failed ? hl_set_error(ctx, HL_INTERNAL, "%s", status.message.c_str()) : HL_OK;
 }
 

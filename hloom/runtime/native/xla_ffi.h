@@ -6,51 +6,172 @@
 namespace hloom {
 namespace ffi {
 
-struct Extension { size_t struct_size; int32_t type; Extension* next; };
-struct Span { const char* data; size_t size; };
-struct Scalar { int32_t dtype; void* value; };
-struct Array { int32_t dtype; size_t size; void* data; };
-struct TypeId { int64_t id; };
+struct Extension {
+  size_t struct_size;
+  int32_t type;
+  Extension* next;
+};
+struct Span {
+  const char* data;
+  size_t size;
+};
+struct Scalar {
+  int32_t dtype;
+  void* value;
+};
+struct Array {
+  int32_t dtype;
+  size_t size;
+  void* data;
+};
+struct TypeId {
+  int64_t id;
+};
 struct Error;
 struct Future;
 struct Context;
 struct Api;
 
-struct Buffer { size_t struct_size; Extension* extension; int32_t dtype; void* data; int64_t rank; int64_t* dims; };
-struct List { size_t struct_size; Extension* extension; int64_t size; int32_t* types; void** items; };
-struct Attributes { size_t struct_size; Extension* extension; int64_t size; int32_t* types; Span** names; void** values; };
+struct Buffer {
+  size_t struct_size;
+  Extension* extension;
+  int32_t dtype;
+  void* data;
+  int64_t rank;
+  int64_t* dims;
+};
+struct List {
+  size_t struct_size;
+  Extension* extension;
+  int64_t size;
+  int32_t* types;
+  void** items;
+};
+struct Attributes {
+  size_t struct_size;
+  Extension* extension;
+  int64_t size;
+  int32_t* types;
+  Span** names;
+  void** values;
+};
 struct CallFrame {
-  size_t struct_size; Extension* extension; const Api* api; Context* context; int32_t stage;
-  List arguments, results; Attributes attributes; Future* future;
+  size_t struct_size;
+  Extension* extension;
+  const Api* api;
+  Context* context;
+  int32_t stage;
+  List arguments, results;
+  Attributes attributes;
+  Future* future;
 };
 typedef Error* Handler(CallFrame*);
-struct Bundle { Handler* stages[4]; };  // instantiate, prepare, initialize, execute
+struct Bundle {
+  Handler* stages[4];
+};  // instantiate, prepare, initialize, execute
 
-struct Version { size_t struct_size; Extension* extension; int major, minor; };
-struct Metadata { size_t struct_size; Version version; uint32_t traits; TypeId state_type; };
-struct MetadataExtension { Extension base; Metadata* metadata; };
+struct Version {
+  size_t struct_size;
+  Extension* extension;
+  int major, minor;
+};
+struct Metadata {
+  size_t struct_size;
+  Version version;
+  uint32_t traits;
+  TypeId state_type;
+};
+struct MetadataExtension {
+  Extension base;
+  Metadata* metadata;
+};
 
 // Arguments of the functions of the table; each begins with these two.
-struct Head { size_t struct_size; Extension* extension; };
-struct ErrorCreate : Head { const char* message; int32_t code; };
-struct ErrorGetMessage : Head { Error* error; const char* message; int32_t code; };  // code: since 0.4
-struct ErrorDestroy : Head { Error* error; };
-struct TypeInfo : Head { void (*deleter)(void*); };
-struct TypeRegister : Head { Span name; TypeId* id; const TypeInfo* info; };
-struct ContextGet : Head { Context* context; TypeId* id; void* data; };
-struct State : Head { Context* context; int32_t stage; TypeId* id; void* state; };
-struct StreamGet : Head { Context* context; void* stream; };
-struct MemoryAllocate : Head { Context* context; size_t size, alignment; void* data; };
-struct MemoryFree : Head { Context* context; size_t size; void* data; };
-struct Schedule : Head { Context* context; void (*task)(void*); void* data; };
-struct NumThreads : Head { Context* context; int64_t* threads; };
-struct FutureCreate : Head { Future* future; };
-struct FutureSetAvailable : Head { Future* future; };
-struct FutureSetError : Head { Future* future; Error* error; };
-struct RunIdGet : Head { Context* context; int64_t run_id; };
-struct DeviceOrdinalGet : Head { Context* context; int32_t ordinal; };
-struct ExtensionFind : Head { Context* context; int64_t type; const void* found; };
-struct OptionsGet : Head { Context* context; const Attributes* options; };
+struct Head {
+  size_t struct_size;
+  Extension* extension;
+};
+struct ErrorCreate : Head {
+  const char* message;
+  int32_t code;
+};
+struct ErrorGetMessage : Head {
+  Error* error;
+  const char* message;
+  int32_t code;
+};  // code: since 0.4
+struct ErrorDestroy : Head {
+  Error* error;
+};
+struct TypeInfo : Head {
+  void (*deleter)(void*);
+};
+struct TypeRegister : Head {
+  Span name;
+  TypeId* id;
+  const TypeInfo* info;
+};
+struct ContextGet : Head {
+  Context* context;
+  TypeId* id;
+  void* data;
+};
+struct State : Head {
+  Context* context;
+  int32_t stage;
+  TypeId* id;
+  void* state;
+};
+struct StreamGet : Head {
+  Context* context;
+  void* stream;
+};
+struct MemoryAllocate : Head {
+  Context* context;
+  size_t size, alignment;
+  void* data;
+};
+struct MemoryFree : Head {
+  Context* context;
+  size_t size;
+  void* data;
+};
+struct Schedule : Head {
+  Context* context;
+  void (*task)(void*);
+  void* data;
+};
+struct NumThreads : Head {
+  Context* context;
+  int64_t* threads;
+};
+struct FutureCreate : Head {
+  Future* future;
+};
+struct FutureSetAvailable : Head {
+  Future* future;
+};
+struct FutureSetError : Head {
+  Future* future;
+  Error* error;
+};
+struct RunIdGet : Head {
+  Context* context;
+  int64_t run_id;
+};
+struct DeviceOrdinalGet : Head {
+  Context* context;
+  int32_t ordinal;
+};
+struct ExtensionFind : Head {
+  Context* context;
+  int64_t type;
+  const void* found;
+};
+struct OptionsGet : Head {
+  Context* context;
+  const Attributes* options;
+};
 
 struct Api {
   size_t struct_size;

@@ -5,21 +5,25 @@
 #include "transfer.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
-                         const hl::pjrt::Layout* layout, hl::pjrt::Value* value)
-    : value(value), device(hl::pjrt::of(memory)->device), memory(memory), type(type),
-      rank(static_cast<int64_t>(layout->minor_to_major.size())), layout(layout) {
+                         const hloom::pjrt::Layout* layout, hloom::pjrt::Value* value)
+    : value(value),
+      device(hloom::pjrt::of(memory)->device),
+      memory(memory),
+      type(type),
+      rank(static_cast<int64_t>(layout->minor_to_major.size())),
+      layout(layout) {
   int64_t* own = rank <= kSmallRank ? small : new int64_t[rank];
   for (int64_t d = 0; d < rank; ++d) own[d] = dims[d];
   this->dims = own;
 }
 
 PJRT_Buffer::~PJRT_Buffer() {
-  hl::pjrt::release(value);
-  hl::pjrt::release(external);
+  hloom::pjrt::release(value);
+  hloom::pjrt::release(external);
   if (dims != small) delete[] dims;
 }
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 Value* held_value(PJRT_Buffer* buffer) {
   std::lock_guard<Spin> guard(buffer->lock);
@@ -51,11 +55,9 @@ PJRT_Error* Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args* a) {
 
 HL_ANSWERS(Buffer_ElementType, a->type = a->buffer->type)
 HL_ANSWERS(Buffer_Dimensions, a->dims = a->buffer->dims; a->num_dims = a->buffer->rank)
-HL_ANSWERS(Buffer_UnpaddedDimensions,
-           a->unpadded_dims = a->buffer->dims;
+HL_ANSWERS(Buffer_UnpaddedDimensions, a->unpadded_dims = a->buffer->dims;
            a->num_dims = a->buffer->rank)
-HL_ANSWERS(Buffer_DynamicDimensionIndices,
-           a->dynamic_dim_indices = nullptr;
+HL_ANSWERS(Buffer_DynamicDimensionIndices, a->dynamic_dim_indices = nullptr;
            a->num_dynamic_dims = 0)
 
 PJRT_Error* Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args* a) {
@@ -100,7 +102,8 @@ PJRT_Error* Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args* a) {
   return error;
 }
 
-PJRT_Error* Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args* a) {
+PJRT_Error* Buffer_OpaqueDeviceMemoryDataPointer(
+    PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args* a) {
   return address(a->buffer, &a->device_memory_ptr);
 }
 
@@ -133,8 +136,7 @@ PJRT_Error* Buffer_DecreaseExternalReferenceCount(
 PJRT_Error* Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* a) {
   int64_t rank = static_cast<int64_t>(a->num_dims);
   const Layout* layout = nullptr;
-  if (PJRT_Error* error =
-          checked(a->element_type, a->dims, a->num_dims, a->device_layout, &layout))
+  if (PJRT_Error* error = checked(a->element_type, a->dims, a->num_dims, a->device_layout, &layout))
     return error;
   int64_t wanted = bytes_of(a->element_type, a->dims, rank);
   int64_t there = bytes_of(a->buffer->type, a->buffer->dims, a->buffer->rank);
@@ -148,4 +150,4 @@ PJRT_Error* Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* a) {
   return nullptr;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -5,7 +5,7 @@
 
 #include "workers.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 const std::string kPlatform = "cpu";
 std::string platform_version = "hloom";
@@ -116,10 +116,11 @@ PJRT_Error* Plugin_Attributes(PJRT_Plugin_Attributes_Args* a) {
     made.value_size = count;
     return made;
   };
-  static const PJRT_NamedValue attributes[] = {value("stablehlo_current_version", stablehlo_version, 3)};
+  static const PJRT_NamedValue attributes[] = {
+      value("stablehlo_current_version", stablehlo_version, 3)};
   a->attributes = attributes;
   a->num_attributes = 1;
   return nullptr;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -5,7 +5,7 @@
 #include "entries.h"
 #include "program.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 extern const std::string kPlatform;
 extern std::string platform_version;
@@ -22,6 +22,6 @@ std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* o
 // A device with its memories and queues.
 std::unique_ptr<PJRT_Device> new_device(PJRT_Client* client, PJRT_DeviceDescription* description);
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif

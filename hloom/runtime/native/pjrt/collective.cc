@@ -7,23 +7,61 @@
 
 #include "meeting.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 // As hloom/plugin/manual.py numbers them.
-enum Kind { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kPermute, kBroadcast, kPartitionId, kReplicaId };
+enum Kind {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kPermute,
+  kBroadcast,
+  kPartitionId,
+  kReplicaId
+};
 enum Reduction { kAdd, kMaximum, kMinimum, kMultiply, kAnd, kOr };
 
 // Numbers of types in the protobuf enum.
-enum { kPred = 1, kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64, kF16, kF32, kF64, kC64 = 15, kBF16 = 16, kC128 = 18 };
+enum {
+  kPred = 1,
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kF32,
+  kF64,
+  kC64 = 15,
+  kBF16 = 16,
+  kC128 = 18
+};
 
 int64_t item_bytes(int64_t dtype) {
   switch (dtype) {
-    case kS16: case kU16: case kF16: case kBF16: return 2;
-    case kS32: case kU32: case kF32: return 4;
-    case kS64: case kU64: case kF64: case kC64: return 8;
-    case kC128: return 16;
-    default: return 1;
+    case kS16:
+    case kU16:
+    case kF16:
+    case kBF16:
+      return 2;
+    case kS32:
+    case kU32:
+    case kF32:
+      return 4;
+    case kS64:
+    case kU64:
+    case kF64:
+    case kC64:
+      return 8;
+    case kC128:
+      return 16;
+    default:
+      return 1;
   }
 }
 
@@ -75,9 +113,18 @@ struct F16 {
   }
 };
 
-template <typename T> struct Wide { using type = T; };
-template <> struct Wide<Bf16> { using type = float; };
-template <> struct Wide<F16> { using type = float; };
+template <typename T>
+struct Wide {
+  using type = T;
+};
+template <>
+struct Wide<Bf16> {
+  using type = float;
+};
+template <>
+struct Wide<F16> {
+  using type = float;
+};
 
 template <typename T>
 typename Wide<T>::type widened(T value) {
@@ -92,7 +139,8 @@ T narrowed(typename Wide<T>::type value) {
 }
 
 template <typename W>
-constexpr bool kIsComplex = std::is_same_v<W, std::complex<float>> || std::is_same_v<W, std::complex<double>>;
+constexpr bool kIsComplex =
+    std::is_same_v<W, std::complex<float>> || std::is_same_v<W, std::complex<double>>;
 
 template <Reduction how, typename W>
 W combined(W a, W b) {
@@ -125,34 +173,57 @@ using Fold = void (*)(char*, const std::vector<const char*>&, int64_t);
 template <typename T>
 Fold fold_of(int64_t how) {
   switch (how) {
-    case kAdd: return fold<kAdd, T>;
-    case kMultiply: return fold<kMultiply, T>;
-    case kMaximum: return kIsComplex<T> ? nullptr : fold<kMaximum, T>;
-    case kMinimum: return kIsComplex<T> ? nullptr : fold<kMinimum, T>;
-    case kAnd: return std::is_integral_v<T> ? fold<kAnd, T> : nullptr;
-    case kOr: return std::is_integral_v<T> ? fold<kOr, T> : nullptr;
-    default: return nullptr;
+    case kAdd:
+      return fold<kAdd, T>;
+    case kMultiply:
+      return fold<kMultiply, T>;
+    case kMaximum:
+      return kIsComplex<T> ? nullptr : fold<kMaximum, T>;
+    case kMinimum:
+      return kIsComplex<T> ? nullptr : fold<kMinimum, T>;
+    case kAnd:
+      return std::is_integral_v<T> ? fold<kAnd, T> : nullptr;
+    case kOr:
+      return std::is_integral_v<T> ? fold<kOr, T> : nullptr;
+    default:
+      return nullptr;
   }
 }
 
 Fold fold_for(int64_t dtype, int64_t how) {
   switch (dtype) {
-    case kPred: return fold_of<bool>(how);
-    case kS8: return fold_of<int8_t>(how);
-    case kS16: return fold_of<int16_t>(how);
-    case kS32: return fold_of<int32_t>(how);
-    case kS64: return fold_of<int64_t>(how);
-    case kU8: return fold_of<uint8_t>(how);
-    case kU16: return fold_of<uint16_t>(how);
-    case kU32: return fold_of<uint32_t>(how);
-    case kU64: return fold_of<uint64_t>(how);
-    case kF16: return fold_of<F16>(how);
-    case kBF16: return fold_of<Bf16>(how);
-    case kF32: return fold_of<float>(how);
-    case kF64: return fold_of<double>(how);
-    case kC64: return fold_of<std::complex<float>>(how);
-    case kC128: return fold_of<std::complex<double>>(how);
-    default: return nullptr;
+    case kPred:
+      return fold_of<bool>(how);
+    case kS8:
+      return fold_of<int8_t>(how);
+    case kS16:
+      return fold_of<int16_t>(how);
+    case kS32:
+      return fold_of<int32_t>(how);
+    case kS64:
+      return fold_of<int64_t>(how);
+    case kU8:
+      return fold_of<uint8_t>(how);
+    case kU16:
+      return fold_of<uint16_t>(how);
+    case kU32:
+      return fold_of<uint32_t>(how);
+    case kU64:
+      return fold_of<uint64_t>(how);
+    case kF16:
+      return fold_of<F16>(how);
+    case kBF16:
+      return fold_of<Bf16>(how);
+    case kF32:
+      return fold_of<float>(how);
+    case kF64:
+      return fold_of<double>(how);
+    case kC64:
+      return fold_of<std::complex<float>>(how);
+    case kC128:
+      return fold_of<std::complex<double>>(how);
+    default:
+      return nullptr;
   }
 }
 
@@ -166,8 +237,12 @@ struct Call {
   int64_t reduction;
   int64_t source;  // of a permutation; -1: none
 
-  const hl_buffer& operand(size_t member, int64_t k) const { return table->frames[member]->operands[k]; }
-  const hl_buffer& result(size_t member, int64_t k) const { return table->frames[member]->results[k]; }
+  const hl_buffer& operand(size_t member, int64_t k) const {
+    return table->frames[member]->operands[k];
+  }
+  const hl_buffer& result(size_t member, int64_t k) const {
+    return table->frames[member]->results[k];
+  }
   const char* data(size_t member, int64_t k) const {
     return static_cast<const char*>(operand(member, k).data);
   }
@@ -176,8 +251,10 @@ struct Call {
 // Every member combines one piece, and gives it to all.
 void all_reduce(const Call& c, int64_t k, Fold fold) {
   const hl_buffer& given = c.operand(c.own, k);
-  int64_t count = count_of(given), item = item_bytes(given.dtype), members = static_cast<int64_t>(c.members);
-  int64_t piece = (count + members - 1) / members, begin = std::min(count, piece * static_cast<int64_t>(c.own));
+  int64_t count = count_of(given), item = item_bytes(given.dtype),
+          members = static_cast<int64_t>(c.members);
+  int64_t piece = (count + members - 1) / members,
+          begin = std::min(count, piece * static_cast<int64_t>(c.own));
   int64_t size = std::min(count - begin, piece);
   if (size <= 0) return;
   std::vector<const char*> from;
@@ -195,7 +272,9 @@ void reduce_scatter(const Call& c, int64_t k, Fold fold) {
   for (int64_t o = 0; o < outer; ++o) {
     std::vector<const char*> from;
     for (size_t m = 0; m < c.members; ++m)
-      from.push_back(c.data(m, k) + (o * static_cast<int64_t>(c.members) + static_cast<int64_t>(c.own)) * chunk * item);
+      from.push_back(c.data(m, k) +
+                     (o * static_cast<int64_t>(c.members) + static_cast<int64_t>(c.own)) * chunk *
+                         item);
     fold(static_cast<char*>(made.data) + o * chunk * item, from, chunk);
   }
 }
@@ -219,8 +298,10 @@ void all_to_all(const Call& c, int64_t k) {
   for (int64_t n : block)
     if (n == 0) return;
   for (size_t m = 0; m < c.members; ++m)
-    copy_strided(static_cast<char*>(made.data) + static_cast<int64_t>(m) * block[c.dimension] * to[c.dimension],
-                 to.data(), c.data(m, k) + static_cast<int64_t>(c.own) * block[c.split] * from[c.split],
+    copy_strided(static_cast<char*>(made.data) +
+                     static_cast<int64_t>(m) * block[c.dimension] * to[c.dimension],
+                 to.data(),
+                 c.data(m, k) + static_cast<int64_t>(c.own) * block[c.split] * from[c.split],
                  from.data(), block.data(), given.rank, item);
 }
 
@@ -238,17 +319,29 @@ int32_t compute(hl_context* context, const Call& c, int64_t kind) {
     if (kind == kAllReduce || kind == kReduceScatter) {
       fold = fold_for(c.operand(c.own, k).dtype, c.reduction);
       if (fold == nullptr)
-        return hl_set_error(context, HL_UNIMPLEMENTED,
-                            "a collective cannot combine elements of type %lld so [collective-type]",
-                            static_cast<long long>(c.operand(c.own, k).dtype));
+        return hl_set_error(
+            context, HL_UNIMPLEMENTED,
+            "a collective cannot combine elements of type %lld so [collective-type]",
+            static_cast<long long>(c.operand(c.own, k).dtype));
     }
     switch (kind) {
-      case kAllReduce: all_reduce(c, k, fold); break;
-      case kReduceScatter: reduce_scatter(c, k, fold); break;
-      case kAllGather: all_gather(c, k); break;
-      case kAllToAll: all_to_all(c, k); break;
-      case kPermute: copy_from(c, k, c.source); break;
-      default: copy_from(c, k, 0);
+      case kAllReduce:
+        all_reduce(c, k, fold);
+        break;
+      case kReduceScatter:
+        reduce_scatter(c, k, fold);
+        break;
+      case kAllGather:
+        all_gather(c, k);
+        break;
+      case kAllToAll:
+        all_to_all(c, k);
+        break;
+      case kPermute:
+        copy_from(c, k, c.source);
+        break;
+      default:
+        copy_from(c, k, 0);
     }
   }
   return HL_OK;
@@ -307,10 +400,17 @@ int32_t tell_number(hl_context* context, const hl_call_frame* frame, int64_t kin
 int32_t run_collective(hl_context* context, const hl_call_frame* frame) {
   auto* run = static_cast<Run*>(context->user);
   if (run == nullptr || run->meeting == nullptr)
-    return hl_set_error(context, HL_FAILED_PRECONDITION, "a collective outside of a region [region]");
+    return hl_set_error(context, HL_FAILED_PRECONDITION,
+                        "a collective outside of a region [region]");
   int64_t kind = attribute_number(frame, "kind", -1);
-  Call call{frame, nullptr, 0, 0, attribute_number(frame, "dimension", 0), attribute_number(frame, "split", 0),
-            attribute_number(frame, "reduction", 0), -1};
+  Call call{frame,
+            nullptr,
+            0,
+            0,
+            attribute_number(frame, "dimension", 0),
+            attribute_number(frame, "split", 0),
+            attribute_number(frame, "reduction", 0),
+            -1};
   std::vector<int64_t> groups = numbers(frame, "groups"), members;
   if (kind == kPartitionId || kind == kReplicaId)  // groups: one device for each place
     return tell_number(context, frame, kind, *run, std::move(groups));
@@ -324,18 +424,20 @@ int32_t run_collective(hl_context* context, const hl_call_frame* frame) {
   }
   if (members.empty()) {  // a device of no group: a broadcast gives it zeros
     for (int64_t k = 0; k < frame->result_count; ++k)
-      memset(frame->results[k].data, 0, count_of(frame->results[k]) * item_bytes(frame->results[k].dtype));
+      memset(frame->results[k].data, 0,
+             count_of(frame->results[k]) * item_bytes(frame->results[k].dtype));
     return HL_OK;
   }
   call.own = std::find(members.begin(), members.end(), place.number) - members.begin();
   call.members = members.size();
   Meeting& meeting = *place.around->meeting;
   Table* table = meeting.arrive(frame->state, members, call.own, frame, place.inside);
-  if (table == nullptr) return hl_set_error(context, meeting.code(), "%s", meeting.message().c_str());
+  if (table == nullptr)
+    return hl_set_error(context, meeting.code(), "%s", meeting.message().c_str());
   call.table = table;
   int32_t status = compute(context, call, kind);
   meeting.depart(table);
   return status;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

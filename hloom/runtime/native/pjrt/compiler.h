@@ -14,8 +14,8 @@ enum { HL_PJRT_DONATED = 1, HL_PJRT_WRITTEN = 2 };
 
 typedef struct {
   int64_t allocation;  // where the program looks for it; -1: nowhere
-  int64_t flags;       // DONATED: the caller's buffer is gone afterwards; WRITTEN: the program writes it
-  int64_t type;        // a PJRT_Buffer_Type
+  int64_t flags;  // DONATED: the caller's buffer is gone afterwards; WRITTEN: the program writes it
+  int64_t type;   // a PJRT_Buffer_Type
   int64_t rank;
   const int64_t* dims;
   int64_t memory_kind;
@@ -23,7 +23,7 @@ typedef struct {
   int64_t sharding_size;
   const int64_t* whole;    // sizes of the whole array where `dims` are those of a shard, else null
   const int64_t* offsets;  // then: where the shard of each device begins, device by device
-  const char* layout;  // {0,1}; null: row-major
+  const char* layout;      // {0,1}; null: row-major
 } hl_pjrt_argument;
 
 typedef struct {
@@ -77,13 +77,19 @@ typedef struct hl_pjrt_program {
   int64_t code_bytes, temporary_bytes, alias_bytes;
   const char* const* block_names;  // by allocation, for messages under HLOOM_GUARD; null: none
   int64_t region_count;
-  const struct hl_pjrt_program* regions;  // code of one device, which this program calls (manual.cc)
+  const struct hl_pjrt_program*
+      regions;  // code of one device, which this program calls (manual.cc)
 } hl_pjrt_program;
 
 typedef struct hl_pjrt_reply hl_pjrt_reply;
 
-enum { HL_PJRT_ASK_PROGRAM = 0, HL_PJRT_ASK_COST = 1, HL_PJRT_ASK_SAVED = 2, HL_PJRT_ASK_OPTIONS = 3,
-       HL_PJRT_ASK_STEPS = 4 };
+enum {
+  HL_PJRT_ASK_PROGRAM = 0,
+  HL_PJRT_ASK_COST = 1,
+  HL_PJRT_ASK_SAVED = 2,
+  HL_PJRT_ASK_OPTIONS = 3,
+  HL_PJRT_ASK_STEPS = 4
+};
 
 typedef struct {
   void (*compile)(const char* code, int64_t code_size, const char* format, int64_t format_size,

@@ -4,7 +4,7 @@
 #include "client.h"
 #include "workers.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 const char* const kKinds[kMemoryKinds] = {"device", "pinned_host", "unpinned_host"};
 
@@ -49,7 +49,8 @@ std::unique_ptr<MemorySpace> new_memory(PJRT_Device* device, int kind) {
   for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
   made->text = "CPU_" + upper + "_" + std::to_string(made->id);
   // As the built-in backend's are shown.
-  static const char* const kShown[] = {"CpuDeviceMemory", "PinnedHostMemory", "UnpinnedHostMemorySpace"};
+  static const char* const kShown[] = {"CpuDeviceMemory", "PinnedHostMemory",
+                                       "UnpinnedHostMemorySpace"};
   static_assert(sizeof(kShown) / sizeof(*kShown) == kMemoryKinds);
   made->debug_text = std::string(kShown[kind]) + "(id=" + std::to_string(made->id) +
                      ", process_index=0, client=cpu)";
@@ -85,8 +86,7 @@ HL_ANSWERS(DeviceDescription_ToString,
 HL_ANSWERS(Device_GetDescription, a->device_description = a->device->description)
 HL_ANSWERS(Device_IsAddressable, a->is_addressable = true)
 HL_ANSWERS(Device_LocalHardwareId, a->local_hardware_id = a->device->description->id)
-HL_ANSWERS(Device_AddressableMemories,
-           a->memories = a->device->listed;
+HL_ANSWERS(Device_AddressableMemories, a->memories = a->device->listed;
            a->num_memories = kMemoryKinds)
 HL_ANSWERS(Device_DefaultMemory, a->memory = a->device->listed[0])
 
@@ -132,4 +132,4 @@ HL_ANSWERS(Memory_DebugString,
 HL_ANSWERS(Memory_ToString, tell(of(a->memory)->text, &a->to_string, &a->to_string_size))
 HL_ANSWERS(Memory_AddressableByDevices, a->devices = &of(a->memory)->device; a->num_devices = 1)
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -11,7 +11,7 @@
 
 #include "loading.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 std::mutex embedding_mutex;
@@ -57,7 +57,8 @@ std::string quoted_for_python(const std::string& text) {
 // Where this library is; empty if nobody can tell.
 std::string own_path() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&own_path), &info) == 0 || info.dli_fname == nullptr) return {};
+  if (dladdr(reinterpret_cast<void*>(&own_path), &info) == 0 || info.dli_fname == nullptr)
+    return {};
   char* whole = realpath(info.dli_fname, nullptr);
   std::string path = whole == nullptr ? info.dli_fname : whole;
   free(whole);
@@ -86,8 +87,7 @@ std::vector<std::string> candidates() {
 }
 
 bool ask(const std::string& name, Interpreter* found) {
-  std::string command =
-      quoted_for_shell(name) + " -c " + quoted_for_shell(kProbe) + " 2>/dev/null";
+  std::string command = quoted_for_shell(name) + " -c " + quoted_for_shell(kProbe) + " 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return false;
   std::string told;
@@ -133,14 +133,19 @@ std::string start_code() {
   std::string library = quoted_for_python(own_path());
   return "try:\n"
          "    import os, sys\n"
-         "    os.environ['HLOOM_RUNTIME_LIBRARY'] = " + library + "\n"
-         "    sys.path.append(" + quoted_for_python(package_root()) + ")\n"
+         "    os.environ['HLOOM_RUNTIME_LIBRARY'] = " +
+         library +
+         "\n"
+         "    sys.path.append(" +
+         quoted_for_python(package_root()) +
+         ")\n"
          "    from hloom.plugin.embedded import start\n"
          "    start()\n"
          "except BaseException as error:\n"
          "    import ctypes\n"
          "    words = f'{type(error).__name__}: {error}'.encode(errors='replace')\n"
-         "    ctypes.CDLL(" + library + ").hl_pjrt_embedding_failed(words)\n";
+         "    ctypes.CDLL(" +
+         library + ").hl_pjrt_embedding_failed(words)\n";
 }
 
 PJRT_Error* started(const Python& python) {
@@ -156,8 +161,10 @@ PJRT_Error* embed() {
   for (const std::string& name : candidates()) {
     Interpreter found;
     if (!ask(name, &found)) asked += (asked.empty() ? "" : ", ") + name + " does not run";
-    else if (found.library.empty()) asked += (asked.empty() ? "" : ", ") + name + " has no shared libpython";
-    else if (!found.lacks.empty()) asked += (asked.empty() ? "" : ", ") + name + " has no package " + found.lacks;
+    else if (found.library.empty())
+      asked += (asked.empty() ? "" : ", ") + name + " has no shared libpython";
+    else if (!found.lacks.empty())
+      asked += (asked.empty() ? "" : ", ") + name + " has no package " + found.lacks;
     else {
       chosen = found;
       break;
@@ -167,7 +174,8 @@ PJRT_Error* embed() {
   void* library = dlopen(chosen.library.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return cannot(dlerror());
   Python python;
-  if (!python.find(library)) return cannot(chosen.library + " lacks functions of CPython 3.11 to 3.13");
+  if (!python.find(library))
+    return cannot(chosen.library + " lacks functions of CPython 3.11 to 3.13");
   // By the interpreter's name Python finds its environment, and so its packages.
   python.set_program_name(python.decode(chosen.executable.c_str(), nullptr));
   python.initialize(0);
@@ -181,7 +189,8 @@ PJRT_Error* embed() {
 PJRT_Error* have_compiler() {
   if (Compiler{}) return nullptr;
   if (compiler_has_ended())
-    return failure(PJRT_Error_Code_FAILED_PRECONDITION, "hloom's compiler has ended with its process [compiler]");
+    return failure(PJRT_Error_Code_FAILED_PRECONDITION,
+                   "hloom's compiler has ended with its process [compiler]");
   std::lock_guard<std::mutex> guard(embedding_mutex);
   if (Compiler{}) return nullptr;
   Python python;
@@ -192,7 +201,7 @@ PJRT_Error* have_compiler() {
   return error;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 // The Python side tells why it cannot compile.
-HL_API void hl_pjrt_embedding_failed(const char* why) { hl::pjrt::embedding_error = why; }
+HL_API void hl_pjrt_embedding_failed(const char* why) { hloom::pjrt::embedding_error = why; }

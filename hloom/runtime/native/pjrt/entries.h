@@ -5,7 +5,7 @@
 
 #include "objects.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 #define HL_DECLARE(name) PJRT_Error* name(PJRT_##name##_Args* arguments);
 PJRT_TABLE(HL_DECLARE)
@@ -31,6 +31,6 @@ void Error_Message(PJRT_Error_Message_Args* arguments);
 // The extensions that the table points to, one after another.
 PJRT_Extension_Base* extensions();
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif

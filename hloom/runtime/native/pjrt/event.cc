@@ -4,7 +4,7 @@
 
 #include "entries.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 Failure* of(PJRT_Error* error) { return static_cast<Failure*>(error); }
@@ -34,7 +34,8 @@ static size_t sequence_bytes(const std::string& text, size_t at) {
   for (size_t k = 1; k < size; ++k)
     if ((byte(at + k) & 0xC0) != 0x80) return 0;
   bool too_long = (first == 0xE0 && byte(at + 1) < 0xA0) || (first == 0xF0 && byte(at + 1) < 0x90);
-  bool no_character = (first == 0xED && byte(at + 1) > 0x9F) || (first == 0xF4 && byte(at + 1) > 0x8F);
+  bool no_character =
+      (first == 0xED && byte(at + 1) > 0x9F) || (first == 0xF4 && byte(at + 1) > 0x8F);
   return too_long || no_character ? 0 : size;
 }
 
@@ -207,7 +208,9 @@ Value* retained(Value* value) {
 void release(Value* value) {
   if (value == nullptr || value->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   switch (value->owner) {
-    case Owner::kArena: hl_arena_free(nullptr, value->base); break;
+    case Owner::kArena:
+      hl_arena_free(nullptr, value->base);
+      break;
     case Owner::kHost:
       finish(value->host_done);
       release(value->host_done);
@@ -215,10 +218,11 @@ void release(Value* value) {
     case Owner::kForeign:
       if (value->deleter != nullptr) value->deleter(value->data, value->deleter_argument);
       break;
-    case Owner::kNobody: break;
+    case Owner::kNobody:
+      break;
   }
   release(value->ready);
   delete value;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -7,12 +7,13 @@
 #include "loading.h"
 #include "profiler.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 PJRT_Error* nobody() {
-  return failure(PJRT_Error_Code_FAILED_PRECONDITION,
-                 "hloom's compiler is not loaded in this process, or it is about to end [compiler]");
+  return failure(
+      PJRT_Error_Code_FAILED_PRECONDITION,
+      "hloom's compiler is not loaded in this process, or it is about to end [compiler]");
 }
 
 // The reply's program, or its error.
@@ -48,17 +49,17 @@ PJRT_Error* loaded(PJRT_Client* client, Program* program, PJRT_LoadedExecutable*
   executable->program = program;
   for (size_t k = 0; k < ids.size(); ++k) {
     if (ids[k] < 0 || ids[k] >= static_cast<int64_t>(client->listed.size())) {
-      PJRT_Error* error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                                   "%s is compiled for device %lld; there are %zu [device]",
-                                   program->name.c_str(), static_cast<long long>(ids[k]),
-                                   client->listed.size());
+      PJRT_Error* error =
+          failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                   "%s is compiled for device %lld; there are %zu [device]", program->name.c_str(),
+                   static_cast<long long>(ids[k]), client->listed.size());
       delete executable;
       release(program);
       return error;
     }
     executable->devices.push_back(client->listed[ids[k]]);
-    executable->logical.push_back({static_cast<int>(k / program->partitions),
-                                   static_cast<int>(k % program->partitions)});
+    executable->logical.push_back(
+        {static_cast<int>(k / program->partitions), static_cast<int>(k % program->partitions)});
   }
   *made = executable;
   return nullptr;
@@ -122,7 +123,8 @@ PJRT_Error* Client_Load(PJRT_Client_Load_Args* a) {
 PJRT_Error* Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args* a) {
   Program* program = nullptr;
   if (!Compiler{} && a->overridden_serialized_compile_options_size == 0) {
-    PJRT_Error* error = program_in(a->serialized_executable, a->serialized_executable_size, &program);
+    PJRT_Error* error =
+        program_in(a->serialized_executable, a->serialized_executable_size, &program);
     return error != nullptr ? error : loaded(a->client, program, &a->loaded_executable);
   }
   if (PJRT_Error* error = have_compiler()) return error;
@@ -379,4 +381,4 @@ PJRT_Error* Executable_GetCompileOptions(PJRT_Executable_GetCompileOptions_Args*
   return nullptr;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

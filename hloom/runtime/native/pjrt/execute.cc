@@ -18,7 +18,7 @@
 HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers);
 HL_API const char* hl_context_message(hl_context* context);
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 constexpr int64_t kWorthAThreadNs = 100'000;
@@ -73,7 +73,7 @@ bool fill_table(Run* run, void** table, size_t* blocks_made) {
     const Array& array = program.arguments[k];
     if (array.allocation < 0) continue;
     if ((array.flags & HL_PJRT_WRITTEN) && !make_writable(run->inputs + k)) return false;
-    if (hl::guarding && !(array.flags & HL_PJRT_WRITTEN) && !make_read_only(run->inputs + k))
+    if (hloom::guarding && !(array.flags & HL_PJRT_WRITTEN) && !make_read_only(run->inputs + k))
       return false;
     table[array.allocation] = run->inputs[k]->data;
   }
@@ -142,14 +142,14 @@ int execute(Run* run, std::string* message) {
   } else {
     context->device = run->meeting != nullptr ? run->ordinal : run->device->description->id;
     context->user = run;
-    hl::of(context)->user_data = &run->user_data;
+    hloom::of(context)->user_data = &run->user_data;
     RunSpan span(*run, context);
-    if (hl::guarding) name_blocks(program, table);
-    int64_t begin = hl::now_ns();
+    if (hloom::guarding) name_blocks(program, table);
+    int64_t begin = hloom::now_ns();
     code = hl_execute(context, program.entry, table);
-    int64_t took = hl::now_ns() - begin, before = program.run_ns.load(std::memory_order_relaxed);
+    int64_t took = hloom::now_ns() - begin, before = program.run_ns.load(std::memory_order_relaxed);
     program.run_ns.store(before < 0 ? took : (3 * before + took) / 4, std::memory_order_relaxed);
-    if (hl::guarding) hl_guard_check(table, static_cast<int64_t>(program.fixed.size()));
+    if (hloom::guarding) hl_guard_check(table, static_cast<int64_t>(program.fixed.size()));
     if (code != 0) *message = hl_context_message(context);
   }
   bool whole = code == 0 && hand_out(run, table);
@@ -273,17 +273,18 @@ PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* optio
   size_t k = 0;
   for (; k < count && error == nullptr; ++k) {
     const Array& array = program.arguments[k];
-    bool donated = (array.flags & HL_PJRT_DONATED) && is_donatable(options, k) &&
-                   !is_viewed(arguments[k]);
+    bool donated =
+        (array.flags & HL_PJRT_DONATED) && is_donatable(options, k) && !is_viewed(arguments[k]);
     inputs[k] = donated ? taken_value(arguments[k]) : held_value(arguments[k]);
     if (inputs[k] == nullptr) {
       error = unusable(arguments, k, program, donated);
     } else if (donated && inputs[k]->references.load(std::memory_order_acquire) > 1 &&
                std::find(arguments, arguments + k, arguments[k]) != arguments + k) {
-      error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                       "Attempt to donate a buffer which is also used by the same call to Execute() "
-                       "(%s: argument %zu is given before, too) [donation]",
-                       program.name.c_str(), k);
+      error =
+          failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                   "Attempt to donate a buffer which is also used by the same call to Execute() "
+                   "(%s: argument %zu is given before, too) [donation]",
+                   program.name.c_str(), k);
     } else if (inputs[k]->size < array.size) {
       error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                        "Executable(%s) expected parameter %zu of size %lld but got buffer with "
@@ -341,10 +342,10 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
   size_t argument_count = program->arguments.size(), result_count = program->results.size();
   Run run{program, device, values, values + argument_count, {}, {}, {}};
   if (options->context != nullptr) {
-    static_assert(sizeof(hl::UserData) == sizeof(PJRT_FFI_UserData));
+    static_assert(sizeof(hloom::UserData) == sizeof(PJRT_FFI_UserData));
     auto& data = options->context->data;
     run.user_data = {static_cast<int64_t>(data.size()),
-                     reinterpret_cast<const hl::UserData*>(data.data())};
+                     reinterpret_cast<const hloom::UserData*>(data.data())};
   }
   bool are_ready = true;
   for (size_t k = 0; k < argument_count; ++k)
@@ -382,10 +383,8 @@ PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOpti
   }
   retained(program);
   *done = retained(event);
-  if (place == Place::kHere)
-    execute_later(later, event);
-  else
-    push(device->programs, [later, event] { execute_later(later, event); });
+  if (place == Place::kHere) execute_later(later, event);
+  else push(device->programs, [later, event] { execute_later(later, event); });
   return nullptr;
 }
 
@@ -416,8 +415,8 @@ PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a, size_t devices) {
   }
   for (size_t d = 0; d < devices; ++d) {
     PJRT_Event* done = nullptr;
-    error = launch(program, device_of(*a, d), a->options, values + d * step, a->output_lists[d],
-                   &done);
+    error =
+        launch(program, device_of(*a, d), a->options, values + d * step, a->output_lists[d], &done);
     if (error == nullptr) {
       if (a->device_complete_events != nullptr) a->device_complete_events[d] = done;
       else release(done);
@@ -460,4 +459,4 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
   return launch_all(a, wanted);
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

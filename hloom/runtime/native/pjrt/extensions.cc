@@ -12,7 +12,7 @@ HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, voi
                                         const void* info);
 
 struct PJRT_Layouts_MemoryLayout {
-  const hl::pjrt::Layout* layout;
+  const hloom::pjrt::Layout* layout;
 };
 
 struct PJRT_MemoryDescription {
@@ -20,7 +20,7 @@ struct PJRT_MemoryDescription {
   int kind_id;
 };
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 // -- layouts
@@ -207,4 +207,4 @@ PJRT_Error* ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args* a) {
   return nullptr;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -5,7 +5,7 @@
 
 #include "objects.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 std::mutex mutex;
@@ -108,4 +108,4 @@ std::vector<int64_t> strides_of(const Layout* layout, const int64_t* dims, int64
   return strides;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

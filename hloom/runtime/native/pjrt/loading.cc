@@ -33,7 +33,7 @@ HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena);
 HL_API void hl_context_free(hl_context* context);
 HL_API const char* hl_context_message(hl_context* context);
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 constexpr std::string_view kMagic = "hloomjax";
@@ -150,9 +150,9 @@ PJRT_Error* load_code(Reader* in, std::string_view program, Loaded* held) {
     sizes.push_back(size);
   }
   char message[4096] = "";
-  held->code = hl_load_objects(objects.data(), sizes.data(), nullptr,
-                               static_cast<int64_t>(objects.size()), 0, nullptr, nullptr, nullptr,
-                               0, message, sizeof(message));
+  held->code =
+      hl_load_objects(objects.data(), sizes.data(), nullptr, static_cast<int64_t>(objects.size()),
+                      0, nullptr, nullptr, nullptr, 0, message, sizeof(message));
   if (held->code != nullptr) return nullptr;
   return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                   "the code of a saved executable cannot be loaded: %s [object-load]", message);
@@ -247,7 +247,7 @@ PJRT_Error* load_sites(Reader* in, Loaded* held) {
 
 // An argument or a result: they differ in what one field means.
 template <typename To>
-std::vector<To> read_arrays(Reader* in, Loaded* held, int64_t To::*second) {
+std::vector<To> read_arrays(Reader* in, Loaded* held, int64_t To::* second) {
   std::vector<To> made;
   for (int64_t k = in->count(); k > 0 && in->is_whole; --k) {
     To array{};
@@ -290,8 +290,8 @@ bool fit_devices(const std::vector<Given>& arrays, const Loaded& held, int64_t d
     if (a.offsets == nullptr) continue;
     bool fits = false;
     for (const auto& numbers : held.numbers)
-      fits |= numbers.data() == a.offsets &&
-              static_cast<int64_t>(numbers.size()) == a.rank * devices;
+      fits |=
+          numbers.data() == a.offsets && static_cast<int64_t>(numbers.size()) == a.rank * devices;
     if (!fits) return false;
   }
   return true;
@@ -351,7 +351,8 @@ bool names_devices(const Facts& facts) {
 bool stand_somewhere(const Facts& facts, const Loaded& held) {
   auto fits = [&](int64_t index) { return index >= -1 && index < facts.raw.allocation_count; };
   bool all = true;
-  for (const auto& b : facts.blocks) all &= b.allocation >= 0 && fits(b.allocation) && b.size_bytes >= 0;
+  for (const auto& b : facts.blocks)
+    all &= b.allocation >= 0 && fits(b.allocation) && b.size_bytes >= 0;
   for (const auto& a : facts.arguments) all &= fits(a.allocation);
   for (const auto& r : facts.results) {
     all &= fits(r.allocation) && r.offset >= 0;
@@ -396,7 +397,8 @@ PJRT_Error* read_facts(Reader* in, std::string_view program, Loaded* held, Facts
     in->is_whole = false;
   if (!in->is_whole) return malformed("a saved executable is malformed");
   if (PJRT_Error* error = load_sites(in, held)) return error;
-  bool fits = stand_somewhere(*facts, *held) && fit_devices(facts->arguments, *held, raw.partition_count) &&
+  bool fits = stand_somewhere(*facts, *held) &&
+              fit_devices(facts->arguments, *held, raw.partition_count) &&
               fit_devices(facts->results, *held, raw.partition_count) && names_devices(*facts) &&
               lie_inside(facts->arguments, raw.partition_count) &&
               lie_inside(facts->results, raw.partition_count);
@@ -486,4 +488,4 @@ void free_loaded(int64_t handle) {
   delete reinterpret_cast<Loaded*>(static_cast<intptr_t>(-handle));
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

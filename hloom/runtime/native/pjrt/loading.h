@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 // The program in the bytes of a saved executable, ready to run without Python.
 PJRT_Error* program_in(const char* saved, size_t size, Program** program);
@@ -16,6 +16,6 @@ PJRT_Error* have_compiler();
 // Whether there was a compiler that has ended: then nobody starts another.
 bool compiler_has_ended();
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif

@@ -8,7 +8,7 @@
 #include "meeting.h"
 #include "workers.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 int64_t attribute_number(const hl_call_frame* frame, const char* name, int64_t missing) {
   for (int64_t k = 0; k < frame->attribute_count; ++k) {
@@ -35,8 +35,8 @@ Value* shard_of(const Array& array, size_t device, void* whole) {
   return value;
 }
 
-int run_device(Program* body, Run& outer, Meeting* meeting, int ordinal,
-               const hl_call_frame* frame, std::string* message) {
+int run_device(Program* body, Run& outer, Meeting* meeting, int ordinal, const hl_call_frame* frame,
+               std::string* message) {
   std::vector<Value*> inputs, outputs;
   bool fits = true;
   for (size_t k = 0; k < body->arguments.size(); ++k) {
@@ -75,7 +75,9 @@ int run_device(Program* body, Run& outer, Meeting* meeting, int ordinal,
 int32_t run_region(hl_context* context, const hl_call_frame* frame) {
   auto* outer = static_cast<Run*>(context->user);
   int64_t number = attribute_number(frame, "region", -1);
-  Program* root = outer == nullptr ? nullptr : outer->root != nullptr ? outer->root : outer->program;
+  Program* root = outer == nullptr         ? nullptr
+                  : outer->root != nullptr ? outer->root
+                                           : outer->program;
   if (root == nullptr || number < 0 || number >= static_cast<int64_t>(root->regions.size()))
     return hl_set_error(context, HL_INTERNAL, "there is no region %lld [region]",
                         static_cast<long long>(number));
@@ -101,4 +103,4 @@ void register_manual() {
   hl_custom_call_register("hloom_collective", run_collective, nullptr, 1 << HL_STAGE_EXECUTE);
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

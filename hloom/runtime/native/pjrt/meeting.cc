@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 // Devices compute between two meetings, on processors that they share.
@@ -87,4 +87,4 @@ void Meeting::depart(Table* table) {
   if (++table->done == 2 * members) tables_.erase(table->key);
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -8,7 +8,7 @@
 #include "../custom_call.h"
 #include "program.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 // Which meeting: the call, how often its devices have been there, the first device of the group.
 using Key = std::tuple<const void*, int64_t, int64_t>;
@@ -56,6 +56,6 @@ class Meeting {
 int32_t run_collective(hl_context* context, const hl_call_frame* frame);
 int64_t attribute_number(const hl_call_frame* frame, const char* name, int64_t missing);
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif

@@ -19,7 +19,7 @@
 #include "../hl.h"
 #include "abi.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 // -- errors
 
@@ -35,7 +35,7 @@ PJRT_Error* failuref(int code, const char* format, ...) __attribute__((format(pr
 
 using Waiter = std::function<void(int code, const std::string& message)>;
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 // Something that will be done, or fail, once. Counted: every holder releases it.
 struct PJRT_Event {
@@ -46,10 +46,10 @@ struct PJRT_Event {
   std::string message;
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<hl::pjrt::Waiter> waiters;
+  std::vector<hloom::pjrt::Waiter> waiters;
 };
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 PJRT_Event* done_event();  // one for all that is done already: neither counted nor freed
 PJRT_Event* failed_event(int code, const std::string& message);
@@ -94,7 +94,7 @@ struct Value {
   void* data = nullptr;
   void* base = nullptr;  // the block to free, of the arena
   int64_t size = 0;
-  PJRT_Event* host_done = nullptr;  // kHost: finished when the host may change its memory
+  PJRT_Event* host_done = nullptr;          // kHost: finished when the host may change its memory
   void (*deleter)(void*, void*) = nullptr;  // kForeign
   void* deleter_argument = nullptr;
 };
@@ -122,7 +122,7 @@ class Spin {
 struct Queue;
 struct Program;
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 struct PJRT_DeviceDescription {
   int id = 0;
@@ -138,7 +138,7 @@ struct PJRT_TopologyDescription {
   std::string triple, features;
 };
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 // A memory space of one device: all of them are the host's memory.
 struct MemorySpace : PJRT_Memory {
@@ -160,15 +160,15 @@ constexpr int kMemoryKinds = 3;
 extern const char* const kKinds[kMemoryKinds];
 int kind_id_of(const std::string& kind);  // -1: there is no such kind
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 struct PJRT_Device {
   PJRT_Client* client = nullptr;
   PJRT_DeviceDescription* description = nullptr;
-  std::unique_ptr<hl::pjrt::MemorySpace> memories[hl::pjrt::kMemoryKinds];
-  PJRT_Memory* listed[hl::pjrt::kMemoryKinds] = {};
+  std::unique_ptr<hloom::pjrt::MemorySpace> memories[hloom::pjrt::kMemoryKinds];
+  PJRT_Memory* listed[hloom::pjrt::kMemoryKinds] = {};
   // Programs run one after another; those that call the host do so where they are called.
-  hl::pjrt::Queue* programs = nullptr;
+  hloom::pjrt::Queue* programs = nullptr;
 };
 
 struct PJRT_Client {
@@ -183,20 +183,20 @@ struct PJRT_Client {
 
 struct PJRT_Buffer {
   static constexpr int64_t kSmallRank = 6;
-  hl::pjrt::Spin lock;                  // guards the next three
-  hl::pjrt::Value* value = nullptr;     // null: deleted or donated
-  hl::pjrt::Value* external = nullptr;  // held for views that others took
+  hloom::pjrt::Spin lock;                  // guards the next three
+  hloom::pjrt::Value* value = nullptr;     // null: deleted or donated
+  hloom::pjrt::Value* external = nullptr;  // held for views that others took
   int64_t external_count = 0;
   PJRT_Device* device;
   PJRT_Memory* memory;
   PJRT_Buffer_Type type;
   int64_t rank;
   const int64_t* dims;
-  const hl::pjrt::Layout* layout;
+  const hloom::pjrt::Layout* layout;
   int64_t small[kSmallRank];
 
   PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
-              const hl::pjrt::Layout* layout, hl::pjrt::Value* value);
+              const hloom::pjrt::Layout* layout, hloom::pjrt::Value* value);
   ~PJRT_Buffer();
 };
 
@@ -205,7 +205,7 @@ struct PJRT_ExecuteContext {
   std::vector<PJRT_FFI_UserData> data;
 };
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 // The value, held once more; null if the buffer has none any more.
 Value* held_value(PJRT_Buffer* buffer);
@@ -238,7 +238,7 @@ constexpr uintptr_t kArgumentAlignment = 16;
 // numpy's own are seldom aligned so, and who refills such an array counts on its having been copied.
 constexpr uintptr_t kSharedAlignment = 64;
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes);
 HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);

@@ -1,7 +1,7 @@
 // Options of clients and topologies.
 #include "client.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 struct Known {
@@ -28,12 +28,18 @@ constexpr const char* kInProcess = "in-process";
 
 const char* type_name(PJRT_NamedValue_Type type) {
   switch (type) {
-    case PJRT_NamedValue_kString: return "text";
-    case PJRT_NamedValue_kInt64: return "a whole number";
-    case PJRT_NamedValue_kInt64List: return "a list of whole numbers";
-    case PJRT_NamedValue_kFloat: return "a fraction";
-    case PJRT_NamedValue_kBool: return "true or false";
-    default: return "of another type";
+    case PJRT_NamedValue_kString:
+      return "text";
+    case PJRT_NamedValue_kInt64:
+      return "a whole number";
+    case PJRT_NamedValue_kInt64List:
+      return "a list of whole numbers";
+    case PJRT_NamedValue_kFloat:
+      return "a fraction";
+    case PJRT_NamedValue_kBool:
+      return "true or false";
+    default:
+      return "of another type";
   }
 }
 
@@ -79,4 +85,4 @@ PJRT_Error* wrong_option(const PJRT_NamedValue* options, size_t count) {
   return nullptr;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -10,8 +10,8 @@ struct PJRT_AsyncHostToDeviceTransferManager {
   struct Piece {
     PJRT_Buffer_Type type;
     std::vector<int64_t> dims;
-    const hl::pjrt::Layout* layout;
-    hl::pjrt::Value* value;
+    const hloom::pjrt::Layout* layout;
+    hloom::pjrt::Value* value;
     bool is_retrieved = false;
   };
   PJRT_Memory* memory;
@@ -19,14 +19,14 @@ struct PJRT_AsyncHostToDeviceTransferManager {
 };
 
 struct PJRT_FulfillAliasBufferCallback {
-  hl::pjrt::Value* value;
+  hloom::pjrt::Value* value;
 };
 
 struct PJRT_AsyncTrackingEvent {
   std::string description;
 };
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 // A value whose bytes come later.
@@ -121,11 +121,10 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferData(
   if (PJRT_Error* error = open_piece(a->transfer_manager, a->buffer_index, &piece)) return error;
   Value* value = piece->value;
   if (a->offset < 0 || a->transfer_size < 0 || a->transfer_size > value->size - a->offset)
-    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                    "bytes %lld to %lld of a buffer of %lld [transfer]",
-                    static_cast<long long>(a->offset),
-                    static_cast<long long>(a->offset + a->transfer_size),
-                    static_cast<long long>(value->size));
+    return failuref(
+        PJRT_Error_Code_INVALID_ARGUMENT, "bytes %lld to %lld of a buffer of %lld [transfer]",
+        static_cast<long long>(a->offset), static_cast<long long>(a->offset + a->transfer_size),
+        static_cast<long long>(value->size));
   Span span("BufferFromHost", a->transfer_size);
   if (a->transfer_size > 0)
     memcpy(static_cast<char*>(value->data) + a->offset, a->data, a->transfer_size);
@@ -145,8 +144,8 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferLiteral(
                     "[transfer]",
                     a->buffer_index);
   const Layout* layout = nullptr;
-  PJRT_Error* error = checked(a->shape_element_type, a->shape_dims, a->shape_num_dims,
-                              a->shape_layout, &layout);
+  PJRT_Error* error =
+      checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
   Value* value = piece->value;
   Span span("BufferFromHost", value->size);
@@ -199,12 +198,12 @@ PJRT_Error* AsyncHostToDeviceTransferManager_SetBufferError(
 
 PJRT_Error* Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args* a) {
   const Layout* layout = nullptr;
-  PJRT_Error* error = checked(a->shape_element_type, a->shape_dims, a->shape_num_dims,
-                              a->shape_layout, &layout);
+  PJRT_Error* error =
+      checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
   Value* value = pending(new Value);
-  value->size = bytes_of(a->shape_element_type, a->shape_dims,
-                         static_cast<int64_t>(a->shape_num_dims));
+  value->size =
+      bytes_of(a->shape_element_type, a->shape_dims, static_cast<int64_t>(a->shape_num_dims));
   PJRT_Memory* memory = a->memory != nullptr ? a->memory : a->client->listed[0]->listed[0];
   a->alias_buffer =
       new PJRT_Buffer(memory, a->shape_element_type, a->shape_dims, layout, retained(value));
@@ -303,4 +302,4 @@ HL_ANSWERS(Device_CreateAsyncTrackingEvent,
            a->event = new PJRT_AsyncTrackingEvent{text(a->description, a->description_size)})
 HL_ANSWERS(AsyncTrackingEvent_Destroy, delete a->event)
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

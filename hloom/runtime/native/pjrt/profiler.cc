@@ -13,7 +13,7 @@
 
 #include "xspace.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 std::atomic<bool> is_profiled{false};
 
@@ -104,12 +104,12 @@ void RunSpan::begin(const Run& run, hl_context* context) {
   context_ = context;
   have_names(root_of(run));
   steps_.most = kMostEvents;
-  hl::of(context)->steps = &steps_;
+  hloom::of(context)->steps = &steps_;
   begin_ns_ = now_ns();
 }
 
 void RunSpan::end() {
-  hl::of(context_)->steps = nullptr;
+  hloom::of(context_)->steps = nullptr;
   const StepNames& names = names_of(root_of(*run_));
   Event run{};
   run.begin_ns = begin_ns_;
@@ -131,7 +131,7 @@ void RunSpan::end() {
   keep(std::move(made));
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 struct PLUGIN_Profiler_Error {
   int code;
@@ -142,7 +142,7 @@ struct PLUGIN_Profiler {
   std::string profile;  // of what was written down, once it is stopped
 };
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 PLUGIN_Profiler_Error* wrong(const char* message) {
@@ -213,9 +213,17 @@ PLUGIN_Profiler_Error* collect(PLUGIN_Profiler_CollectData_Args* a) {
 }  // namespace
 
 PLUGIN_Profiler_Api* profiler_api() {
-  static PLUGIN_Profiler_Api api{sizeof(PLUGIN_Profiler_Api), nullptr, error_destroy,
-                                 error_message, error_code,  create, destroy, start, stop, collect};
+  static PLUGIN_Profiler_Api api{sizeof(PLUGIN_Profiler_Api),
+                                 nullptr,
+                                 error_destroy,
+                                 error_message,
+                                 error_code,
+                                 create,
+                                 destroy,
+                                 start,
+                                 stop,
+                                 collect};
   return &api;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -7,7 +7,7 @@
 #include "profiler_abi.h"
 #include "program.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 extern std::atomic<bool> is_profiled;
 
@@ -22,7 +22,8 @@ class Span {
     }
   }
   ~Span() {
-    if (what_ != nullptr) [[unlikely]] end();
+    if (what_ != nullptr) [[unlikely]]
+      end();
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
@@ -43,10 +44,12 @@ class Span {
 class RunSpan {
  public:
   RunSpan(const Run& run, hl_context* context) {
-    if (is_profiled.load(std::memory_order_relaxed)) [[unlikely]] begin(run, context);
+    if (is_profiled.load(std::memory_order_relaxed)) [[unlikely]]
+      begin(run, context);
   }
   ~RunSpan() {
-    if (run_ != nullptr) [[unlikely]] end();
+    if (run_ != nullptr) [[unlikely]]
+      end();
   }
   RunSpan(const RunSpan&) = delete;
   RunSpan& operator=(const RunSpan&) = delete;
@@ -64,6 +67,6 @@ class RunSpan {
 // The table behind the extension.
 PLUGIN_Profiler_Api* profiler_api();
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif

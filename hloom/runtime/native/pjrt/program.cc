@@ -12,7 +12,7 @@ HL_API void hl_context_set_feeds(hl_context* context, hl_queue* infeed, hl_queue
                                  int64_t timeout_ns);
 HL_API void hl_context_set_call_sites(hl_context* context, hl_call_site* sites, int64_t count);
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 std::mutex compiler_mutex;
@@ -105,8 +105,7 @@ Program* made(const hl_pjrt_program& from) {
   program->code_bytes = from.code_bytes;
   program->temporary_bytes = from.temporary_bytes;
   program->alias_bytes = from.alias_bytes;
-  for (int64_t k = 0; k < from.region_count; ++k)
-    program->regions.push_back(made(from.regions[k]));
+  for (int64_t k = 0; k < from.region_count; ++k) program->regions.push_back(made(from.regions[k]));
   return program;
 }
 
@@ -167,33 +166,33 @@ void remember_queue(Queue* queue) {
   queues.push_back(queue);
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 HL_API void hl_pjrt_set_compiler(const hl_pjrt_compiler* given) {
-  std::lock_guard<std::mutex> guard(hl::pjrt::compiler_mutex);
-  hl::pjrt::has_ended = given == nullptr;
-  if (given != nullptr) hl::pjrt::python_goes_on();
-  hl::pjrt::compiler = given;
+  std::lock_guard<std::mutex> guard(hloom::pjrt::compiler_mutex);
+  hloom::pjrt::has_ended = given == nullptr;
+  if (given != nullptr) hloom::pjrt::python_goes_on();
+  hloom::pjrt::compiler = given;
 }
 
 HL_API void hl_pjrt_set_versions(const char* platform, int64_t major, int64_t minor,
                                  int64_t patch) {
-  hl::pjrt::set_platform_version(platform);
-  hl::pjrt::set_stablehlo_version(major, minor, patch);
+  hloom::pjrt::set_platform_version(platform);
+  hloom::pjrt::set_stablehlo_version(major, minor, patch);
 }
 
 HL_API void hl_pjrt_drain() {
-  hl::pjrt::end_of_python();
-  std::vector<hl::pjrt::Queue*> all;
+  hloom::pjrt::end_of_python();
+  std::vector<hloom::pjrt::Queue*> all;
   {
-    std::lock_guard<std::mutex> guard(hl::pjrt::queues_mutex);
-    all = hl::pjrt::queues;
+    std::lock_guard<std::mutex> guard(hloom::pjrt::queues_mutex);
+    all = hloom::pjrt::queues;
   }
-  for (hl::pjrt::Queue* queue : all) hl::pjrt::drain(queue);
+  for (hloom::pjrt::Queue* queue : all) hloom::pjrt::drain(queue);
 }
 
 HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_program* program) {
-  reply->program = hl::pjrt::made(*program);
+  reply->program = hloom::pjrt::made(*program);
 }
 
 HL_API void hl_pjrt_reply_bytes(hl_pjrt_reply* reply, const char* bytes, int64_t size) {
@@ -210,8 +209,8 @@ HL_API void hl_pjrt_reply_error(hl_pjrt_reply* reply, int64_t code, const char* 
 }
 
 HL_API int64_t hl_pjrt_take_released(int64_t* handles, int64_t most) {
-  std::lock_guard<std::mutex> guard(hl::pjrt::released_mutex);
-  auto& all = hl::pjrt::released_handles;
+  std::lock_guard<std::mutex> guard(hloom::pjrt::released_mutex);
+  auto& all = hloom::pjrt::released_handles;
   int64_t count = 0;
   for (; count < most && !all.empty(); ++count) {
     handles[count] = all.back();
@@ -222,7 +221,8 @@ HL_API int64_t hl_pjrt_take_released(int64_t* handles, int64_t most) {
 
 // Stands where the main function of a program for another machine would.
 HL_API int32_t hl_pjrt_foreign_program(hl_context* context, void**) {
-  return hl_set_error(context, HL_FAILED_PRECONDITION,
-                      "the program is compiled for a machine that this one cannot stand for: run it "
-                      "there, or compile it without a topology [machine]");
+  return hl_set_error(
+      context, HL_FAILED_PRECONDITION,
+      "the program is compiled for a machine that this one cannot stand for: run it "
+      "there, or compile it without a topology [machine]");
 }

@@ -9,14 +9,14 @@
 #include "objects.h"
 
 struct hl_pjrt_reply {
-  hl::pjrt::Program* program = nullptr;
+  hloom::pjrt::Program* program = nullptr;
   std::string bytes;
   std::vector<std::pair<std::string, double>> numbers;
   int64_t code = 0;
   std::string message;
 };
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 struct Array {
   int64_t allocation, offset, flags;
@@ -37,10 +37,10 @@ struct Array {
 
 // Where a result's memory comes from.
 enum class Source : uint8_t {
-  kBlock,   // a fresh block, which the result keeps
-  kWritten, // an argument that the program has written
-  kCopy,    // memory that is somebody else's: an argument only read, a constant, another result's
-  kNone,    // a token
+  kBlock,    // a fresh block, which the result keeps
+  kWritten,  // an argument that the program has written
+  kCopy,     // memory that is somebody else's: an argument only read, a constant, another result's
+  kNone,     // a token
 };
 
 struct Result : Array {
@@ -93,14 +93,14 @@ struct Run {
   PJRT_Device* device;
   Value** inputs;   // held, one per argument
   Value** outputs;  // held, one per result, to be filled
-  hl::UserDataList user_data;
+  hloom::UserDataList user_data;
   std::vector<Value*> own;
-  std::vector<hl::UserData> own_user_data;
+  std::vector<hloom::UserData> own_user_data;
   // Of the code of one device: where it meets the others, which one it is, whose region it is.
   Meeting* meeting = nullptr;
   int ordinal = 0;
-  Run* outer = nullptr;  // null: that of a program of whole arrays
-  int64_t path = 0;  // its number among the places of all regions it is in
+  Run* outer = nullptr;     // null: that of a program of whole arrays
+  int64_t path = 0;         // its number among the places of all regions it is in
   Program* root = nullptr;  // whose regions it calls; null: its own
 };
 
@@ -158,11 +158,11 @@ void set_platform_version(const char* text);
 void set_stablehlo_version(int64_t major, int64_t minor, int64_t patch);
 void remember_queue(Queue* queue);
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 struct PJRT_Executable {
-  explicit PJRT_Executable(hl::pjrt::Program* program) : program(program) {}
-  hl::pjrt::Program* program;
+  explicit PJRT_Executable(hloom::pjrt::Program* program) : program(program) {}
+  hloom::pjrt::Program* program;
   // Answers that the caller may look at as long as the executable lives; made when asked for.
   std::mutex mutex;
   std::string text;
@@ -180,7 +180,7 @@ struct PJRT_Executable {
 
 struct PJRT_LoadedExecutable {
   PJRT_Client* client;
-  hl::pjrt::Program* program;
+  hloom::pjrt::Program* program;
   std::vector<PJRT_Device*> devices;
   std::vector<PJRT_LogicalDeviceIds> logical;
   std::atomic<bool> is_deleted{false};

@@ -6,25 +6,32 @@
 
 #include "objects.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 int64_t element_bytes(PJRT_Buffer_Type type) {
   switch (type) {
-    case PJRT_Buffer_Type_INVALID: return 0;
-    case PJRT_Buffer_Type_TOKEN: return 0;
+    case PJRT_Buffer_Type_INVALID:
+      return 0;
+    case PJRT_Buffer_Type_TOKEN:
+      return 0;
     case PJRT_Buffer_Type_S16:
     case PJRT_Buffer_Type_U16:
     case PJRT_Buffer_Type_F16:
-    case PJRT_Buffer_Type_BF16: return 2;
+    case PJRT_Buffer_Type_BF16:
+      return 2;
     case PJRT_Buffer_Type_S32:
     case PJRT_Buffer_Type_U32:
-    case PJRT_Buffer_Type_F32: return 4;
+    case PJRT_Buffer_Type_F32:
+      return 4;
     case PJRT_Buffer_Type_S64:
     case PJRT_Buffer_Type_U64:
     case PJRT_Buffer_Type_F64:
-    case PJRT_Buffer_Type_C64: return 8;
-    case PJRT_Buffer_Type_C128: return 16;
-    default: return 1;  // types of a byte, and narrower ones, which are not packed
+    case PJRT_Buffer_Type_C64:
+      return 8;
+    case PJRT_Buffer_Type_C128:
+      return 16;
+    default:
+      return 1;  // types of a byte, and narrower ones, which are not packed
   }
 }
 
@@ -66,8 +73,7 @@ namespace {
 
 template <typename Item>
 void copy_row(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n) {
-  for (int64_t k = 0; k < n; ++k)
-    memcpy(to + k * to_stride, from + k * from_stride, sizeof(Item));
+  for (int64_t k = 0; k < n; ++k) memcpy(to + k * to_stride, from + k * from_stride, sizeof(Item));
 }
 
 struct Wide {
@@ -91,11 +97,16 @@ void copy_rows(char* to, const char* from, const Walk* walk, const Walk* last, i
     return;
   }
   switch (item) {
-    case 1: return copy_row<int8_t>(to, walk->to, from, walk->from, walk->size);
-    case 2: return copy_row<int16_t>(to, walk->to, from, walk->from, walk->size);
-    case 4: return copy_row<int32_t>(to, walk->to, from, walk->from, walk->size);
-    case 8: return copy_row<int64_t>(to, walk->to, from, walk->from, walk->size);
-    default: return copy_row<Wide>(to, walk->to, from, walk->from, walk->size);
+    case 1:
+      return copy_row<int8_t>(to, walk->to, from, walk->from, walk->size);
+    case 2:
+      return copy_row<int16_t>(to, walk->to, from, walk->from, walk->size);
+    case 4:
+      return copy_row<int32_t>(to, walk->to, from, walk->from, walk->size);
+    case 8:
+      return copy_row<int64_t>(to, walk->to, from, walk->from, walk->size);
+    default:
+      return copy_row<Wide>(to, walk->to, from, walk->from, walk->size);
   }
 }
 
@@ -109,20 +120,18 @@ void copy_strided(char* to, const int64_t* to_strides, const char* from,
     if (dims[d] > 1) walks.push_back({dims[d], to_strides[d], from_strides[d]});
   }
   // Outermost what lies farthest apart where it is written; what follows on becomes one.
-  std::stable_sort(walks.begin(), walks.end(), [](const Walk& a, const Walk& b) {
-    return std::abs(a.to) > std::abs(b.to);
-  });
+  std::stable_sort(walks.begin(), walks.end(),
+                   [](const Walk& a, const Walk& b) { return std::abs(a.to) > std::abs(b.to); });
   std::vector<Walk> merged;
   for (const Walk& walk : walks) {
     Walk* outer = merged.empty() ? nullptr : &merged.back();
     if (outer != nullptr && outer->to == walk.to * walk.size &&
         outer->from == walk.from * walk.size)
       *outer = {outer->size * walk.size, walk.to, walk.from};
-    else
-      merged.push_back(walk);
+    else merged.push_back(walk);
   }
   if (merged.empty()) merged.push_back({1, item, item});
   copy_rows(to, from, merged.data(), &merged.back(), item);
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -2,13 +2,13 @@
 #include "entries.h"
 #include "program.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 // A strong definition elsewhere takes the place of the weak one.
-#define HL_MISSING(name)                                                              \
-  __attribute__((weak)) PJRT_Error* name(PJRT_##name##_Args*) {                       \
-    return failure(PJRT_Error_Code_UNIMPLEMENTED,                                     \
-                   "hloom does not implement PJRT_" #name " [unimplemented]");        \
+#define HL_MISSING(name)                                                       \
+  __attribute__((weak)) PJRT_Error* name(PJRT_##name##_Args*) {                \
+    return failure(PJRT_Error_Code_UNIMPLEMENTED,                              \
+                   "hloom does not implement PJRT_" #name " [unimplemented]"); \
   }
 PJRT_TABLE(HL_MISSING)
 #undef HL_MISSING
@@ -30,10 +30,10 @@ PJRT_Api made() {
 }
 
 }  // namespace
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 // What hosts of PJRT plugins look for.
 HL_API const PJRT_Api* GetPjrtApi() {
-  static const PJRT_Api api = hl::pjrt::made();
+  static const PJRT_Api api = hloom::pjrt::made();
   return &api;
 }

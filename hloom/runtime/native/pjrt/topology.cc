@@ -5,7 +5,7 @@
 
 HL_API int32_t hl_processor(uint32_t* words, int32_t count);
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 namespace {
 
@@ -123,7 +123,8 @@ PJRT_Error* TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint
   if (a->topology->triple.empty() && a->topology->features.empty()) {  // this processor, then
     uint32_t words[128];
     int32_t count = hl_processor(words, 128);
-    text.append(reinterpret_cast<const char*>(words), (count < 128 ? count : 128) * sizeof(uint32_t));
+    text.append(reinterpret_cast<const char*>(words),
+                (count < 128 ? count : 128) * sizeof(uint32_t));
   }
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
@@ -139,4 +140,4 @@ PJRT_Error* TopologyDescription_GetMemorySpaceKindIds(
   return nullptr;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

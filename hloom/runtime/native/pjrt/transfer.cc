@@ -5,7 +5,7 @@
 #include "profiler.h"
 #include "transfer.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 PJRT_Error* no_memory(int64_t bytes) {
   return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
@@ -155,8 +155,8 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
 PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args* a) {
   int64_t rank = static_cast<int64_t>(a->shape_num_dims);
   const Layout* layout = nullptr;
-  PJRT_Error* error = checked(a->shape_element_type, a->shape_dims, a->shape_num_dims,
-                              a->shape_layout, &layout);
+  PJRT_Error* error =
+      checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
   int64_t size = bytes_of(a->shape_element_type, a->shape_dims, rank);
   Value* value = new_value(size);
@@ -169,8 +169,8 @@ PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuff
 PJRT_Error* Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* a) {
   int64_t rank = static_cast<int64_t>(a->shape_num_dims);
   const Layout* layout = nullptr;
-  PJRT_Error* error = checked(a->shape_element_type, a->shape_dims, a->shape_num_dims,
-                              a->shape_layout, &layout);
+  PJRT_Error* error =
+      checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
   auto* value = new Value;
   value->size = bytes_of(a->shape_element_type, a->shape_dims, rank);
@@ -269,4 +269,4 @@ PJRT_Error* Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args* a) {
   return copied_to(a->buffer, a->dst_memory, &a->dst_buffer);
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -4,7 +4,7 @@
 
 #include "objects.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 PJRT_Error* no_memory(int64_t bytes);
 PJRT_Error* deleted();
@@ -16,6 +16,6 @@ PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
 // Copies bytes when the source is there; `copied` is finished then.
 void copy_when_ready(Value* from, char* to, int64_t offset, int64_t size, PJRT_Event* copied);
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif

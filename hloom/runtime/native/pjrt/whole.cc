@@ -8,7 +8,7 @@
 #include "program.h"
 #include "workers.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 size_t first_with(const Array& array, size_t device) {
   if (!array.is_cut()) return 0;
@@ -26,8 +26,7 @@ void copy_shard(const Array& array, size_t device, char* whole, char* shard, boo
   if (array.size == 0) return;
   if (into_whole)
     copy_strided(whole, of_whole.data(), shard, of_shard.data(), array.dims.data(), rank, item);
-  else
-    copy_strided(shard, of_shard.data(), whole, of_whole.data(), array.dims.data(), rank, item);
+  else copy_strided(shard, of_shard.data(), whole, of_whole.data(), array.dims.data(), rank, item);
 }
 
 namespace {
@@ -38,7 +37,7 @@ struct WholeRun {
   PJRT_Device* device;
   size_t devices;
   std::vector<Value*> inputs, outputs;
-  std::vector<hl::UserData> user_data;
+  std::vector<hloom::UserData> user_data;
 };
 
 // The whole value of argument k, held. Null: there is no memory.
@@ -99,7 +98,7 @@ int run_whole(WholeRun* run, std::string* message) {
     if (result.is_cut()) value->size = result.whole_size;
     outputs.push_back(value);
   }
-  hl::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
+  hloom::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
   Run one{&program, run->device, inputs.data(), outputs.data(), data, {}, {}};
   int code = execute(&one, message);
   for (size_t k = 0; k < program.results.size(); ++k) {
@@ -156,14 +155,15 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
                     executable.program->name.c_str(),
                     static_cast<long long>(executable.program->partitions),
                     executable.devices.size());
-  auto* run = new WholeRun{executable.program, executable.devices[0], executable.devices.size(),
-                           {}, {}, {}};
+  auto* run = new WholeRun{
+      executable.program, executable.devices[0], executable.devices.size(), {}, {}, {}};
   run->inputs.resize(count * run->devices);
   for (size_t d = 0; d < run->devices; ++d) {
     if (PJRT_Error* error = take_inputs(*run->program, a->options, a->argument_lists[d],
                                         run->inputs.data() + d * count)) {
       for (size_t k = 0; k < d; ++k)
-        give_back_inputs(*run->program, a->argument_lists[k], run->inputs.data() + k * count, count);
+        give_back_inputs(*run->program, a->argument_lists[k], run->inputs.data() + k * count,
+                         count);
       delete run;
       return error;
     }
@@ -186,4 +186,4 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
   return nullptr;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -11,7 +11,7 @@
 #include <deque>
 #include <mutex>
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 namespace {
 thread_local bool is_worker = false;
@@ -76,7 +76,8 @@ pthread_t ending_thread;
 bool has_to_stay() {
   if (!is_ending.load(std::memory_order_acquire) || is_worker) return false;
   if (pthread_equal(pthread_self(), ending_thread)) return false;
-  static auto state = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+  static auto state =
+      reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
   return state != nullptr && state() != nullptr;
 }
 
@@ -212,4 +213,4 @@ bool run_team(int count, const std::function<void(int)>& body) {
   return complete;
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -6,7 +6,7 @@
 
 #include "objects.h"
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 Queue* new_queue(int64_t most);
 // Waits first while as many jobs as may be are in the queue, unless one of the queues' threads asks.
@@ -25,6 +25,6 @@ void stay_at_the_end();
 // there are not so many threads to be had, and nothing was called.
 bool run_team(int count, const std::function<void(int)>& body);
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 namespace {
 
 // Messages of protobuf, as far as these need it.
@@ -125,4 +125,4 @@ std::string written(const std::vector<Event>& events, const std::map<int64_t, st
   return space.taken();
 }
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace hl::pjrt {
+namespace hloom::pjrt {
 
 struct Event {
   std::string name, program;
@@ -21,6 +21,6 @@ struct Event {
 std::string written(const std::vector<Event>& events, const std::map<int64_t, std::string>& threads,
                     int64_t wall_ns);
 
-}  // namespace hl::pjrt
+}  // namespace hloom::pjrt
 
 #endif
