@@ -56,6 +56,17 @@ class Registry(Generic[K, V]):
         return len(self._items)
 
 
+class ByClass(Registry[type, V]):
+    """What handles objects by their class: that of the class itself, or of the nearest base."""
+
+    def for_class(self, cls: type) -> V:
+        """What handles objects of a class; a KeyError that names those known where nothing does."""
+        for base in cls.__mro__:
+            if base in self._items:
+                return self._items[base]
+        return self[cls]
+
+
 def load_room(package: str, without: tuple[str, ...] = ()) -> None:
     """Import every file of a folder, in name order, so that each may register itself.
 

@@ -14,16 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.program.thunks.routine import Routine
-from hloom.program.thunks.thunk import Thunk, Use, all_uses, walk
-
-# Routines that share a state beside memory, by kind.
-RESOURCES = {
-    "RngGetAndUpdateState": "random state",
-    "Infeed": "infeed",
-    "Outfeed": "outfeed",
-    "CustomCall": "custom calls",
-}
+from hloom.program.thunks.thunk import Thunk, Use, all_states, all_uses
 
 
 @dataclass(frozen=True)
@@ -90,10 +81,10 @@ def execution_graph(thunks: Sequence[Thunk]) -> ExecutionGraph:
             if use.slice.size_bytes:
                 pieces = memory.setdefault(use.slice.allocation.index, _Pieces())
                 waits |= pieces.touch(number, use)
-        for resource in _resources(t):
-            if resource in states:
-                waits.add(states[resource])
-            states[resource] = number
+        for state in all_states(t):
+            if state in states:
+                waits.add(states[state])
+            states[state] = number
         seen = 0
         for other in sorted(waits, reverse=True):
             if not seen >> other & 1:
@@ -101,8 +92,3 @@ def execution_graph(thunks: Sequence[Thunk]) -> ExecutionGraph:
                 seen |= ancestors[other] | 1 << other
         ancestors.append(seen)
     return ExecutionGraph(tuple(thunks), tuple(sorted(edges)))
-
-
-def _resources(t: Thunk) -> set[str]:
-    found = {RESOURCES.get(x.kind) for x in walk((t,)) if isinstance(x, Routine)}
-    return {r for r in found if r is not None}

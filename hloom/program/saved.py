@@ -33,7 +33,7 @@ from hloom.program.slice import ALIGNMENT, Allocation
 from hloom.types.shape import Shape
 from hloom.types.text import shape_from_text
 
-KIND: Final = ContainerKind(b"hloomprg", 3, 4, "saved program", "saved-program")
+KIND: Final = ContainerKind(b"hloomprg", 4, 4, "saved program", "saved-program")
 _LABELS, _HEADER, _BLOBS, _CONSTANTS = range(KIND.sections)
 LABELS_AT = KIND.head_bytes
 

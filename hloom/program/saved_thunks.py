@@ -1,20 +1,32 @@
-"""Thunks and custom calls as plain lists for JSON, both ways: a letter for the kind, its fields.
+"""Thunks and custom calls as plain lists for JSON, both ways: the name of the kind, its fields.
 
-Slices and blobs are written once, in tables, and named by their numbers.
+How a field is saved follows from its declared type, so that a new kind of thunk needs nothing here:
+
+    str int float bool   itself
+    BufferSlice          its number in a table of slices, each written once
+    bytes                its number among the blobs
+    tuple[X, ...]        a list
+    a named tuple        a list of its fields
+    Thunk                ["Copy", the name, the fields]
+    X | None             null, or as X
+    X | Y                ["X", as X]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
+from hloom.base.registry import load_room
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import Allocation, BufferSlice
-from hloom.program.thunks.control import Call, Conditional, While
-from hloom.program.thunks.copy import Copy
-from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Argument, Function, Numbers, Pointers, Routine, Text
-from hloom.program.thunks.thunk import Thunk
+from hloom.program.thunks.thunk import THUNKS, Thunk
+
+load_room("hloom.program.thunks")
 
 
 class Writer:
@@ -42,7 +54,7 @@ class Writer:
 
     def thunks(self, thunks: Iterable[Thunk]) -> list[list[Any]]:
         """A sequence of thunks."""
-        return [self._thunk(t) for t in thunks]
+        return [_write_thunk(self, t) for t in thunks]
 
     def call_site(self, c: CallSite) -> list[Any]:
         """A custom call."""
@@ -51,42 +63,6 @@ class Writer:
 
     def _buffer(self, b: CallBuffer) -> list[Any]:
         return [b.dtype, b.dims, None if b.slice is None else self.slice(b.slice)]
-
-    def _slices(self, slices: Iterable[BufferSlice]) -> list[int]:
-        return [self.slice(s) for s in slices]
-
-    def _thunk(self, t: Thunk) -> list[Any]:
-        if isinstance(t, Kernel):
-            arguments = self._slices(t.arguments)
-            return ["k", t.name, t.symbol, arguments, list(t.writes), t.steps, t.cost_ns]
-        if isinstance(t, Copy):
-            return ["c", t.name, self.slice(t.source), self.slice(t.target)]
-        if isinstance(t, While):
-            condition, body = self.thunks(t.condition), self.thunks(t.body)
-            return ["w", t.name, condition, self.slice(t.pred), body, t.trip_count]
-        if isinstance(t, Conditional):
-            branches = [self.thunks(b) for b in t.branches]
-            return ["i", t.name, self.slice(t.selector), t.is_pred, branches, list(t.names)]
-        if isinstance(t, Call):
-            return ["s", t.name, self.thunks(t.called)]
-        if isinstance(t, Routine):
-            arguments = [self._argument(a) for a in t.arguments]
-            reads, writes = self._slices(t.reads), self._slices(t.writes)
-            return ["r", t.name, t.what, t.symbol, arguments, reads, writes]
-        raise TypeError(f"no saved form of a {t.kind} thunk")
-
-    def _argument(self, a: Argument) -> Any:
-        if a is None or isinstance(a, int):
-            return a
-        if isinstance(a, BufferSlice):
-            return ["s", self.slice(a)]
-        if isinstance(a, Numbers):
-            return ["n", list(a.values)]
-        if isinstance(a, Pointers):
-            return ["p", [None if s is None else self.slice(s) for s in a.slices]]
-        if isinstance(a, Function):
-            return ["f", a.symbol]
-        return ["t", self.blob(a.data)]
 
 
 class Reader:
@@ -107,11 +83,15 @@ class Reader:
 
     def slice(self, number: int) -> BufferSlice:
         """The slice of this number."""
-        return self._slices[number]
+        return self._slices[_natural(number)]
+
+    def blob(self, number: int) -> bytes:
+        """The bytes of this number."""
+        return bytes(self._blobs[_natural(number)])
 
     def thunks(self, rows: Iterable[list[Any]]) -> tuple[Thunk, ...]:
         """A sequence of thunks."""
-        return tuple([self._thunk(*row) for row in rows])
+        return tuple([_read_thunk(self, row) for row in rows])
 
     def call_site(self, row: list[Any]) -> CallSite:
         """A custom call."""
@@ -126,51 +106,124 @@ class Reader:
         )
 
     def _buffer(self, dtype: int, dims: list[int], number: int | None) -> CallBuffer:
-        return CallBuffer(dtype, tuple(dims), None if number is None else self._slices[number])
+        return CallBuffer(dtype, tuple(dims), None if number is None else self.slice(number))
 
-    def _thunk(self, kind: str, name: str, *rest: Any) -> Thunk:
-        table = self._slices
-        if kind == "k":
-            symbol, arguments, writes, steps, cost_ns = rest
-            places = tuple([table[s] for s in arguments])
-            return Kernel(name, symbol, places, tuple(writes), steps, cost_ns)
-        if kind == "c":
-            source, target = rest
-            return Copy(name, table[source], table[target])
-        if kind == "w":
-            condition, pred, body, trip_count = rest
-            return While(name, self.thunks(condition), table[pred], self.thunks(body), trip_count)
-        if kind == "i":
-            selector, is_pred, branches, names = rest
-            inside = tuple([self.thunks(b) for b in branches])
-            return Conditional(name, table[selector], is_pred, inside, tuple(names))
-        if kind == "s":
-            (called,) = rest
-            return Call(name, self.thunks(called))
-        if kind == "r":
-            what, symbol, arguments, reads, writes = rest
-            return Routine(
-                name,
-                what,
-                symbol,
-                tuple([self._argument(a) for a in arguments]),
-                tuple([table[s] for s in reads]),
-                tuple([table[s] for s in writes]),
-            )
+
+# -- the saved form of a field, by its declared type
+
+
+class SavedForm(NamedTuple):
+    """How values of one declared type are saved, and read again."""
+
+    write: Callable[[Writer, Any], Any]
+    read: Callable[[Reader, Any], Any]
+
+
+def _natural(x: Any) -> int:
+    if type(x) is not int or x < 0:
+        raise ValueError(f"{x!r} is no number of a slice or of bytes")
+    return x
+
+
+def _plain(kind: type) -> SavedForm:
+    def read(_: Reader, x: Any) -> Any:
+        if type(x) is not kind:
+            raise TypeError(f"{x!r} is not {kind.__name__}")
+        return x
+
+    return SavedForm(lambda _, x: x, read)
+
+
+def _read_float(_: Reader, x: Any) -> float:
+    if type(x) is not float and type(x) is not int:
+        raise TypeError(f"{x!r} is not a number")
+    return x
+
+
+def _write_thunk(to: Writer, t: Thunk) -> list[Any]:
+    fields = _fields(type(t))
+    return [t.kind, *[form.write(to, getattr(t, name)) for name, form in fields]]
+
+
+def _read_thunk(of: Reader, row: Any) -> Thunk:
+    kind, *values = row
+    cls = THUNKS.get(kind)
+    if cls is None:
         raise ValueError(f"no kind of thunk {kind!r}")
+    fields = _fields(cls)
+    return cls(*[form.read(of, x) for (_, form), x in zip(fields, values, strict=True)])
 
-    def _argument(self, a: Any) -> Argument:
-        if a is None or isinstance(a, int):
-            return a
-        kind, value = a
-        if kind == "s":
-            return self._slices[value]
-        if kind == "n":
-            return Numbers(tuple(value))
-        if kind == "p":
-            return Pointers(tuple([None if s is None else self._slices[s] for s in value]))
-        if kind == "f":
-            return Function(value)
-        if kind == "t":
-            return Text(bytes(self._blobs[value]))
-        raise ValueError(f"no kind of argument {kind!r}")
+
+_FORMS: dict[Any, SavedForm] = {
+    str: _plain(str),
+    int: _plain(int),
+    bool: _plain(bool),
+    float: SavedForm(lambda _, x: x, _read_float),
+    bytes: SavedForm(Writer.blob, Reader.blob),
+    BufferSlice: SavedForm(Writer.slice, Reader.slice),
+    Thunk: SavedForm(_write_thunk, _read_thunk),
+}
+
+
+@cache
+def _fields(cls: type[Thunk]) -> list[tuple[str, SavedForm]]:
+    """The fields of a kind of thunk in order, each with its saved form."""
+    hints = typing.get_type_hints(cls)
+    return [(f.name, saved_form(hints[f.name])) for f in dataclasses.fields(cls)]
+
+
+@cache
+def saved_form(declared: Any) -> SavedForm:
+    """The saved form of a declared type; TypeError for one that has none."""
+    if declared in _FORMS:
+        return _FORMS[declared]
+    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
+    if origin in (types.UnionType, typing.Union):
+        return _choice(arguments)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is ...:
+        return _sequence(saved_form(arguments[0]))
+    if isinstance(declared, type) and issubclass(declared, tuple) and hasattr(declared, "_fields"):
+        return _named(declared)
+    raise TypeError(f"no saved form for fields of type {declared}")
+
+
+def _sequence(inside: SavedForm) -> SavedForm:
+    write, read = inside
+    return SavedForm(
+        lambda to, values: [write(to, x) for x in values],
+        lambda of, rows: tuple([read(of, x) for x in rows]),
+    )
+
+
+def _named(cls: Any) -> SavedForm:
+    hints = typing.get_type_hints(cls)
+    forms = [saved_form(hints[name]) for name in cls._fields]
+    return SavedForm(
+        lambda to, value: [form.write(to, x) for form, x in zip(forms, value, strict=True)],
+        lambda of, row: cls(*[form.read(of, x) for form, x in zip(forms, row, strict=True)]),
+    )
+
+
+def _choice(types_: tuple[Any, ...]) -> SavedForm:
+    """One of several types: their names tell which; None is null."""
+    names = {t: t.__name__ for t in types_ if t is not type(None)}
+    forms = {name: saved_form(t) for t, name in names.items()}
+    only = next(iter(forms.values())) if len(forms) == 1 else None
+
+    def write(to: Writer, x: Any) -> Any:
+        if x is None:
+            return None
+        if only is not None:
+            return only.write(to, x)
+        name = names[type(x)]
+        return [name, forms[name].write(to, x)]
+
+    def read(of: Reader, x: Any) -> Any:
+        if x is None and type(None) in types_:
+            return None
+        if only is not None:
+            return only.read(of, x)
+        name, value = list[Any](x)
+        return forms[name].read(of, value)
+
+    return SavedForm(write, read)

@@ -20,9 +20,6 @@ from collections.abc import Iterator
 
 from hloom.program.program import Program
 from hloom.program.slice import Allocation
-from hloom.program.thunks.control import While
-from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import Thunk, walk
 
 COLUMN = 8
@@ -61,14 +58,7 @@ def show_allocation(a: Allocation) -> str:
 
 def show_thunk(t: Thunk) -> str:
     """One thunk without what it reads and writes: kind, name, what is particular to it."""
-    text = f"{t.kind:<{COLUMN}} {t.name}"
-    if isinstance(t, Kernel):
-        return f"{text} @{t.symbol}, {t.steps:,} steps of {t.cost_ns:,.0f} ns"
-    if isinstance(t, Routine):
-        return f"{text} @{t.symbol}"
-    if isinstance(t, While):
-        return text if t.trip_count is None else f"{text}, {t.trip_count:,} times"
-    return text
+    return f"{t.kind:<{COLUMN}} {t.name}{t.particulars()}"
 
 
 def _sequence(thunks: tuple[Thunk, ...], depth: int) -> Iterator[str]:

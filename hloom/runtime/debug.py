@@ -26,17 +26,13 @@ from hloom.base.clock import performance
 from hloom.base.diagnostics import HloError
 from hloom.device.device import Device
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.control import Call, Conditional, While
-from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Argument, Function, Numbers, Pointers, Routine, Text
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.buffer import Buffer
+from hloom.runtime.debug_steps import STEPS, Bytes, Place, Prepare, memory
 from hloom.runtime.executor import Executor
 from hloom.runtime.guards import Region, regions_of
-from hloom.runtime.native import library
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 FAILED = 13
 
@@ -94,7 +90,8 @@ class DebugExecutor:
         self.steps: dict[Thunk, StepTime] = {}
         self.finding: Finding | None = None
         """The first step that made numbers which are not finite."""
-        self._context = 0
+        self.context = 0
+        """Address of the context that the program runs in."""
         self._bases: Any = None
         self._symbols: dict[str, Any] = {}
 
@@ -103,10 +100,10 @@ class DebugExecutor:
         errors: list[BaseException] = []
 
         def main(context: int, buffers: int) -> int:
-            self._context = context
+            self.context = context
             self._bases = ctypes.cast(buffers, ctypes.POINTER(ctypes.c_void_p))
             try:
-                return self._sequence(self.executor.program.thunks)
+                return self.sequence(self.executor.program.thunks)
             except BaseException as error:
                 errors.append(error)
                 return FAILED
@@ -122,44 +119,18 @@ class DebugExecutor:
 
     # -- steps
 
-    def _sequence(self, thunks: Iterable[Thunk]) -> int:
+    def sequence(self, thunks: Iterable[Thunk]) -> int:
+        """Run thunks one after another, until one fails; its status, or 0."""
         for t in thunks:
-            if isinstance(t, While):
-                status = self._while(t)
-            elif isinstance(t, Conditional):
-                status = self._sequence(t.branches[self._branch(t)])
-            elif isinstance(t, Call):
-                status = self._sequence(t.called)
-            else:
-                status = self._step(t)
-            if status:
+            if status := STEPS.for_class(type(t))(self, t):
                 return status
         return 0
 
-    def _while(self, t: While) -> int:
-        left = t.trip_count
-        while True:
-            if left is not None:
-                if left <= 0:
-                    return 0
-                left -= 1
-            else:
-                if status := self._sequence(t.condition):
-                    return status
-                if not self._bytes(t.pred)[0]:
-                    return 0
-            if status := self._sequence(t.body):
-                return status
+    def watched(self, t: Thunk, prepare: Prepare) -> int:
+        """Run a step with all that is asked for being watched; its status.
 
-    def _branch(self, t: Conditional) -> int:
-        raw = self._bytes(t.selector)
-        if t.is_pred:
-            return 0 if raw[0] else 1
-        chosen = int(raw[:4].view(np.int32)[0])
-        last = len(t.branches) - 1
-        return chosen if 0 <= chosen <= last else last
-
-    def _step(self, t: Thunk) -> int:
+        `prepare` is told where each slice stands, and gives the native call, which is timed.
+        """
         watch = self.watch
         if watch.step is not None:
             watch.step(t)
@@ -168,7 +139,10 @@ class DebugExecutor:
         record = self.steps.get(t)
         if record is None:
             record = self.steps[t] = StepTime(t)
-        status, seconds = self._native(t, regions)
+        call = prepare(self._placed(regions))
+        start = performance()
+        status = call()
+        seconds = performance() - start
         record.runs += 1
         record.seconds += seconds
         for region in regions or ():
@@ -183,89 +157,35 @@ class DebugExecutor:
             self._search(t, before)
         return status
 
-    def _native(self, t: Thunk, regions: list[Region] | None) -> tuple[int, float]:
-        """Run one step; its status, and the seconds it took."""
-
+    def _placed(self, regions: list[Region] | None) -> Place:
         def place(s: BufferSlice) -> int:
             for region in regions or ():
                 if region.holds(s):
                     return region.address_of(s)
             return self._address(s)
 
-        now = performance
-        if isinstance(t, Copy):
-            target, source = place(t.target), place(t.source)
-            start = now()
-            ctypes.memmove(target, source, t.target.size_bytes)
-            return 0, now() - start
-        if isinstance(t, Kernel):
-            return self._kernel(t, place)
-        assert isinstance(t, Routine)
-        function = getattr(library(), t.symbol)
-        held: list[Any] = []
-        values = [self._argument(x, place, held) for x in t.arguments]
-        function.restype = ctypes.c_int32
-        function.argtypes = [ctypes.c_void_p, *map(type, values)]
-        start = now()
-        status = function(self._context, *values)
-        return status, now() - start
+        return place
 
-    def _kernel(self, t: Kernel, place: Callable[[BufferSlice], int]) -> tuple[int, float]:
-        addresses = [place(s) for s in t.arguments]
-        now = performance
-        if self.watch.replace is not None:
-            arrays = [memory(a, s.size_bytes) for a, s in zip(addresses, t.arguments)]
-            start = now()
-            if self.watch.replace(t, arrays):
-                return 0, now() - start
-        arguments = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        grain = self.device.costs.grain(t.steps, t.cost_ns, self.device.compute.units)
-        if t.steps == 1 or not grain:
-            call = self._symbols.get(t.symbol)
-            if call is None:
-                kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-                call = self._symbols[t.symbol] = kind(self.executor.loaded.symbol(t.symbol))
-            start = now()
-            call(arguments, 0, t.steps)
-            return 0, now() - start
-        address = self.executor.loaded.symbol(t.symbol)
-        split = library().hl_parallel_for_ns
-        start = now()
-        split(self._context, address, arguments, t.steps, grain, int(t.steps * t.cost_ns))
-        return 0, now() - start
-
-    def _argument(self, x: Argument, place: Callable[[BufferSlice], int], held: list[Any]) -> Any:
-        """An argument of a routine as ctypes hands it over; `held` keeps what it points to."""
-        if x is None or (isinstance(x, Numbers) and not x.values):
-            return ctypes.c_void_p(None)
-        if isinstance(x, int):
-            return ctypes.c_int64(x)
-        if isinstance(x, BufferSlice):
-            return ctypes.c_void_p(place(x))
-        if isinstance(x, Function):
-            return ctypes.c_void_p(self.executor.loaded.symbol(x.symbol))
-        if isinstance(x, Numbers):
-            made: Any = (ctypes.c_int64 * len(x.values))(*x.values)
-        elif isinstance(x, Pointers):
-            places = [None if s is None else place(s) for s in x.slices]
-            made = (ctypes.c_void_p * max(len(places), 1))(*places)
-        else:
-            assert isinstance(x, Text)
-            made = ctypes.create_string_buffer(x.data)
-        held.append(made)
-        return ctypes.cast(made, ctypes.c_void_p)
+    def kernel_function(self, symbol: str) -> Any:
+        """A kernel of the program, to be called with its arguments, begin and end."""
+        call = self._symbols.get(symbol)
+        if call is None:
+            kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+            call = self._symbols[symbol] = kind(self.executor.loaded.symbol(symbol))
+        return call
 
     # -- memory
 
     def _address(self, s: BufferSlice) -> int:
         return (self._bases[s.allocation.index] or 0) + s.offset
 
-    def _bytes(self, s: BufferSlice) -> Bytes:
+    def bytes_of(self, s: BufferSlice) -> Bytes:
+        """What stands in a slice now."""
         return memory(self._address(s), s.size_bytes)
 
     def _inputs(self, t: Thunk) -> dict[BufferSlice, Bytes]:
         """Copies of what a step reads, and of what it changes."""
-        return {u.slice: self._bytes(u.slice).copy() for u in t.uses()}
+        return {u.slice: self.bytes_of(u.slice).copy() for u in t.uses()}
 
     def _search(self, t: Thunk, before: dict[BufferSlice, Bytes]) -> None:
         """Record the step if it made NaN or infinities of finite numbers."""
@@ -274,20 +194,13 @@ class DebugExecutor:
         for use in t.uses():
             if not use.writes:
                 continue
-            nan, inf = not_finite(self._bytes(use.slice), self.watch.type_of(t, use.slice))
+            nan, inf = not_finite(self.bytes_of(use.slice), self.watch.type_of(t, use.slice))
             if not nan and not inf:
                 continue
             given = [not_finite(before[s], self.watch.type_of(t, s)) for s in reads]
             if not any(n or i for n, i in given):
                 self.finding = Finding(t, use.slice, nan, inf, before)
                 return
-
-
-def memory(address: int, size_bytes: int) -> Bytes:
-    """The bytes at an address; nothing is copied."""
-    if not size_bytes:
-        return np.empty(0, np.uint8)
-    return np.frombuffer(memoryview((ctypes.c_uint8 * size_bytes).from_address(address)), np.uint8)
 
 
 def not_finite(raw: Bytes, dtype: np.dtype[Any] | None) -> tuple[int, int]:

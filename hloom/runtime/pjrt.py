@@ -16,10 +16,10 @@ from hloom.base.guarding import GUARDING
 from hloom.base.installed import hloom_version, installed_version
 from hloom.device.costs import Costs
 from hloom.program.program import Program
+from hloom.program.thunks.thunk import sequence_ns
 from hloom.runtime.deployment import MEMORY_KINDS as MEMORY_KINDS
 from hloom.runtime.deployment import Deployment, Spread
 from hloom.runtime.executor import Executor, Parts
-from hloom.runtime.expected import expected_ns
 from hloom.runtime.guarded import block_names
 from hloom.runtime.native import Pool, RandomState, library
 from hloom.runtime.processor_identity import processor_identity
@@ -231,7 +231,7 @@ def described(
         partition_count=deployment.partitions,
         device_count=len(deployment.devices),
         devices=_held(_integers(deployment.devices), alive),
-        expected_ns=int(min(expected_ns(program.thunks, Costs()), 1e18)),
+        expected_ns=int(min(sequence_ns(program.thunks, Costs()), 1e18)),
         calls_host=_calls_host(targets) or bool(program.infeeds or program.outfeeds),
         is_portable=deployment.is_portable,
         code_bytes=executor.loaded.size_bytes,

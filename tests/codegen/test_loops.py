@@ -13,8 +13,8 @@ from hloom.codegen.crosswise import cross_form
 from hloom.codegen.cumulative import cumulative_dimension
 from hloom.codegen.tile import Body
 from hloom.compiler import compile_module
-from hloom.program.thunks.control import While
 from hloom.program.thunks.thunk import walk
+from hloom.program.thunks.while_ import While
 from hloom.targets.cpu.device import host_device
 
 FOLD = """

@@ -105,7 +105,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.scratch_sums": {"LEAST_TERMS": "dimension", "MOST_BYTES": "bytes"},
     "codegen.walk": {"BLOCK": "elements"},
     "codegen.loops": {"SINGLE_TILE": "elements"},
-    "codegen.llvm.main_function": {"INLINE_COPY_BYTES": "bytes"},
+    "codegen.llvm.thunks.copy": {"INLINE_COPY_BYTES": "bytes"},
     "passes.expand.reduce_window_rewriter": {"LEAST_LENGTH": "dimension"},
     "passes.expand.split_k_rewriter": {
         "LEAST_DEPTH": "dimension",

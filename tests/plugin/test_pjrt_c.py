@@ -75,7 +75,7 @@ def test_an_interpreter_that_does_not_run_is_named(built):
         (lambda b: b + b"x", "longer than it says"),
         (lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], "checksum"),
         (lambda b: b.replace(b"\x7fELF", b"\x7fELG"), "checksum of a saved program is wrong"),
-        (lambda b: b.replace(b"hloomprg\3", b"hloomprg\4"), "saved program has version 4"),
+        (lambda b: b.replace(b"hloomprg\4", b"hloomprg\5"), "saved program has version 5"),
         (lambda b: b"hello", "no saved executable"),
         (lambda b: b"", "no saved executable"),
     ],

@@ -18,7 +18,7 @@ from hloom.program.picture import (
 )
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Routine
+from hloom.program.thunks.random import RngGetAndUpdateState
 from hloom.program.thunks.thunk import walk
 from tests.small_programs import LOOPS
 
@@ -55,8 +55,8 @@ def test_parts_of_buffers():
 
 
 def test_state_beside_memory():
-    one = Routine("r", "RngGetAndUpdateState", "hl_rng", (), (), (A,))
-    two = Routine("s", "RngGetAndUpdateState", "hl_rng", (), (), (B,))
+    one = RngGetAndUpdateState("r", "hl_rng", (), (), (A,))
+    two = RngGetAndUpdateState("s", "hl_rng", (), (), (B,))
     assert edges(one, kernel([], [C]), two) == ((0, 2),)
 
 

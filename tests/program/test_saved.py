@@ -13,11 +13,14 @@ from hloom.program.program import Parameter, Program, Result
 from hloom.program.saved import labels_of, program_from_bytes, program_to_bytes
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.text import show_program
-from hloom.program.thunks.control import Call, Conditional, While
+from hloom.program.thunks.call import Call
+from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Function, Numbers, Pointers, Routine, Text
+from hloom.program.thunks.routine import Function, Numbers, Pointers, Text
+from hloom.program.thunks.sort import Sort
 from hloom.program.thunks.thunk import walk
+from hloom.program.thunks.while_ import While
 from hloom.types.text import shape_from_text
 
 ALLOCATIONS = [
@@ -37,9 +40,8 @@ NO_BYTES = CallBuffer(17, (), None)
 def program():
     kernel = Kernel("add.1", "k_add_1", (A, B, C), (False, False, True), 7, 0.1 + 0.2)
     copy = Copy("copy.naïve", A, D)
-    routine = Routine(
+    routine = Sort(
         "sort.3",
-        "Sort",
         "hl_sort",
         (None, 3, -(2**40), A, Numbers((1, -2)), Pointers((B, None)), Function("f"), Text(b"\0x")),
         (A, B),
@@ -142,7 +144,7 @@ def test_another_version_says_what_to_do():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b'"thunks":[["k"', b'"thunks":[["z"'),
+        (b'"thunks":[["Kernel"', b'"thunks":[["Colonel"'),
         (b'"temp"', b'"tomb"'),
         (b"[3,8,4]", b"[9,8,4]"),
         (b"[3,8,4]", b"[3,999,4]"),

@@ -3,11 +3,13 @@
 import hloom
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.text import show_allocation, show_program, show_thunks
-from hloom.program.thunks.control import Call, Conditional, While
+from hloom.program.thunks.call import Call
+from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Routine
+from hloom.program.thunks.sort import Sort
 from hloom.program.thunks.thunk import walk
+from hloom.program.thunks.while_ import While
 from tests.docs.pages import ROOT
 
 ARENA = Allocation(2, 256, "temp")
@@ -25,7 +27,7 @@ def test_each_kind_of_thunk():
         While("ten", (), piece(64, 1), (copy,), 1000),
         Conditional("choice", piece(72, 4), False, ((copy,), ()), ("first", "second")),
         Call("f", (copy,)),
-        Routine("s", "Sort", "hl_sort_keys", (), (piece(0, 8),), (piece(8, 8), piece(0, 8))),
+        Sort("s", "hl_sort_keys", (), (piece(0, 8),), (piece(8, 8), piece(0, 8))),
     )
     assert (
         show_thunks(thunks)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.program.thunks.control import While
 from hloom.program.thunks.kernel import Kernel
+from hloom.program.thunks.while_ import While
 from hloom.runtime.native import Context, ExecutionError
 
 # Steps of a generator that meets every number of 32 bits before it meets one again.

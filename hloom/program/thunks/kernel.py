@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.thunk import Thunk, Use
+from hloom.program.thunks.thunk import Rates, Thunk, Use, thunk_kind
 
 
+@thunk_kind
 @dataclass(frozen=True, eq=False)
 class Kernel(Thunk):
     """`symbol(arguments, begin, end)` for all steps of the grid, cut among the threads.
@@ -24,3 +25,9 @@ class Kernel(Thunk):
 
     def uses(self) -> tuple[Use, ...]:
         return tuple([Use(s, w) for s, w in zip(self.arguments, self.writes)])
+
+    def particulars(self) -> str:
+        return f" @{self.symbol}, {self.steps:,} steps of {self.cost_ns:,.0f} ns"
+
+    def serial_ns(self, rates: Rates) -> float:
+        return self.steps * self.cost_ns

@@ -1,4 +1,4 @@
-"""Calling a routine of the runtime: sort, FFT, linear algebra, random state, feeds."""
+"""What all thunks have that call a routine of the runtime; the kinds are files of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.thunk import Thunk, Use
+from hloom.program.thunks.thunk import Rates, Thunk, Use
 
 
 class Numbers(NamedTuple):
@@ -38,20 +38,18 @@ Argument = int | BufferSlice | Numbers | Pointers | Function | Text | None
 
 @dataclass(frozen=True, eq=False)
 class Routine(Thunk):
-    """`symbol(context, arguments...)`; a result that is not 0 is an error and ends the program.
+    """`symbol(context, arguments...)`; a result that is not 0 is an error and ends the program."""
 
-    `what` is the kind shown: Sort, TopK, FFT, Cholesky, CustomCall...
-    """
-
-    what: str
     symbol: str
     arguments: tuple[Argument, ...]
     reads: tuple[BufferSlice, ...] = field(default=())
     writes: tuple[BufferSlice, ...] = field(default=())
 
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return self.what
-
     def uses(self) -> tuple[Use, ...]:
         return tuple([Use(s, False) for s in self.reads] + [Use(s, True) for s in self.writes])
+
+    def particulars(self) -> str:
+        return f" @{self.symbol}"
+
+    def serial_ns(self, rates: Rates) -> float:
+        return sum([u.slice.size_bytes for u in self.uses()]) * rates.routine_byte_ns

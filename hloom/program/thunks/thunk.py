@@ -1,16 +1,26 @@
 """A step of a program, which says what memory it reads and writes.
 
-Order and concurrency follow from the uses alone: two thunks may run at once when neither
-writes what the other uses.
+Order and concurrency follow from the uses (and the states shared) alone: two thunks may run at once
+when neither writes what the other uses.
+
+A kind is one class in one file of this folder, which `@thunk_kind` registers by its name. All
+that is known of it stands there: fields, uses, states, text, cost; its saved form follows from the
+types of its fields (saved_thunks.py). Who runs it registers for the class: `EMITS` of
+codegen/llvm/main_function.py, `STEPS` of runtime/debug_steps.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
+from hloom.base.registry import Registry
 from hloom.program.slice import BufferSlice
+
+THUNKS: Registry[str, type[Thunk]] = Registry("kind of thunk")
+"""Every kind by its name, which listings show and saved programs hold."""
 
 
 class Use(NamedTuple):
@@ -27,15 +37,38 @@ class Nested(NamedTuple):
     thunks: tuple[Thunk, ...]
 
 
+class Rates(Protocol):
+    """What a thunk's time is guessed from: `Costs` of a device has it."""
+
+    @property
+    def copy_byte_ns(self) -> float: ...
+    @property
+    def routine_byte_ns(self) -> float: ...
+
+
 @dataclass(frozen=True, eq=False)
-class Thunk:
+class Thunk(ABC):
     """One step; `name` is that of the instruction it came from."""
 
-    kind: ClassVar[str] = "Thunk"
+    kind: ClassVar[str]
+    """Its name, as listings and saved programs have it."""
     name: str
 
+    @abstractmethod
     def uses(self) -> tuple[Use, ...]:
         """The memory it reads and writes itself; not that of nested sequences."""
+
+    @abstractmethod
+    def particulars(self) -> str:
+        """What listings say of it behind its name, with the separator before it; may be empty."""
+
+    @abstractmethod
+    def serial_ns(self, rates: Rates) -> float:
+        """A guess of its time on one thread, nested sequences included; infinite where it runs as
+        long as it likes."""
+
+    def states(self) -> tuple[str, ...]:
+        """What it changes beside memory; thunks that have one in common keep their order."""
         return ()
 
     def nested(self) -> tuple[Nested, ...]:
@@ -43,7 +76,16 @@ class Thunk:
         return ()
 
 
-def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:
+T = TypeVar("T", bound=type[Thunk])
+
+
+def thunk_kind(cls: T) -> T:
+    """Registers a kind of thunk."""
+    THUNKS.add(cls.kind, cls)
+    return cls
+
+
+def walk(thunks: Iterable[Thunk]) -> Iterator[Thunk]:
     """Every thunk, those of nested sequences after the one that holds them."""
     for t in thunks:
         yield t
@@ -53,8 +95,14 @@ def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:
 
 def all_uses(thunk: Thunk) -> list[Use]:
     """What a thunk and all inside it touch."""
-    found = list(thunk.uses())
-    for part in thunk.nested():
-        for t in part.thunks:
-            found += all_uses(t)
-    return found
+    return [use for t in walk((thunk,)) for use in t.uses()]
+
+
+def all_states(thunk: Thunk) -> set[str]:
+    """What a thunk and all inside it change beside memory."""
+    return {state for t in walk((thunk,)) for state in t.states()}
+
+
+def sequence_ns(thunks: Iterable[Thunk], rates: Rates) -> float:
+    """A guess of the time of thunks one after another on one thread."""
+    return sum([t.serial_ns(rates) for t in thunks])

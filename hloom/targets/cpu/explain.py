@@ -26,10 +26,10 @@ from hloom.passes.fuse.explain import fusion_decisions
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.pipeline import Pipeline, title_of
 from hloom.plan.places import PlacedValue, Places
+from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import walk
 from hloom.targets.cpu.lower.families import FAMILIES
-from hloom.targets.cpu.lower.hosted import INTERPRETED
 from hloom.targets.cpu.options import is_strict
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.recovery import compiled
@@ -258,7 +258,7 @@ def _kernels(module: Module, target: CpuTarget) -> list[Row]:
             family = stages.lowering.families[t.symbol].name
             opcode = opcodes.get(t.name, "kernel")
             rows.append(Row(t.name, opcode, family, written.get(family, ALONE)))
-        elif t.kind == INTERPRETED:
+        elif isinstance(t, Interpreter):
             rows.append(Row(t.name, "kernel", "interpreter", "no code could be made of it"))
     return rows
 

@@ -40,7 +40,7 @@ constexpr std::string_view kMagic = "hloomjax";
 constexpr int64_t kVersion = 3;
 // The parts, as hloom/plugin/saved.py and hloom/program/saved.py order and count them.
 constexpr ContainerKind kExecutable{kMagic, 2, 6, "saved executable"};
-constexpr ContainerKind kProgram{"hloomprg", 3, 4, "saved program"};
+constexpr ContainerKind kProgram{"hloomprg", 4, 4, "saved program"};
 constexpr size_t kProgramPart = 2, kRegionsPart = 4, kNativePart = 5;
 constexpr int64_t kFeedCapacity = 1 << 16;
 constexpr int64_t kMostAllocations = 1 << 24;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloom.codegen.tile import Body, is_update
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
-from hloom.program.thunks.control import Call
+from hloom.program.thunks.call import Call
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering

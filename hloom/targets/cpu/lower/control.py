@@ -5,8 +5,9 @@ from __future__ import annotations
 from hloom.analysis.trip_count import trip_count
 from hloom.base.faults import Culprit, Fault, blame
 from hloom.ir.instruction import Instruction
-from hloom.program.thunks.control import Conditional, While
+from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.thunk import Thunk
+from hloom.program.thunks.while_ import While
 from hloom.targets.cpu.lower.whole_loop import whole_loop
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 

@@ -11,7 +11,9 @@ from hloom.ir.instruction import Instruction
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.copy import Copy
-from hloom.program.thunks.routine import Numbers, Pointers, Routine
+from hloom.program.thunks.custom_call import CustomCall
+from hloom.program.thunks.dynamic import PadToStatic, SliceToDynamic
+from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.hosted import INTERPRETER, hosted_module
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
@@ -73,8 +75,7 @@ def pad_to_static(cpu: Lowering, i: Instruction) -> list[Thunk]:
     source, padded = cpu.slice(x), cpu.slice(i, (0,))
     sizes = tuple([cpu.slice(i, (d + 1,)) for d in range(x.shape.rank)])
     arguments = (*_form(x.shape), source, padded, Pointers(sizes))
-    what = (i.name, "PadToStatic", "hl_pad_ordered")
-    return [Routine(*what, arguments, (source,), (padded, *sizes))]
+    return [PadToStatic(i.name, "hl_pad_ordered", arguments, (source,), (padded, *sizes))]
 
 
 def slice_to_dynamic(cpu: Lowering, i: Instruction) -> list[Thunk]:
@@ -86,8 +87,7 @@ def slice_to_dynamic(cpu: Lowering, i: Instruction) -> list[Thunk]:
     if len(sizes) != i.shape.rank or x.shape.dims != i.shape.dims:
         raise unsupported(i, f"to SliceToDynamic makes {i.shape.text} of {x.shape.text}")
     arguments = (*_form(i.shape), source, Pointers(sizes), packed)
-    what = (i.name, "SliceToDynamic", "hl_slice_ordered")
-    return [Routine(*what, arguments, (source, *sizes), (packed,))]
+    return [SliceToDynamic(i.name, "hl_slice_ordered", arguments, (source, *sizes), (packed,))]
 
 
 def require_one_order(i: Instruction, x: Shape, y: Shape) -> None:
@@ -133,7 +133,7 @@ def handled(cpu: Lowering, i: Instruction) -> list[Thunk]:
     reads = tuple([b.slice for b in operands if b.slice is not None])
     writes = tuple([b.slice for b in results if b.slice is not None])
     arguments = (number, slices)
-    return [*moved, Routine(i.name, "CustomCall", "hl_call_site_run", arguments, reads, writes)]
+    return [*moved, CustomCall(i.name, "hl_call_site_run", arguments, reads, writes)]
 
 
 def buffer(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from hloom.ir.instruction import Instruction
-from hloom.program.thunks.routine import Numbers, Routine
+from hloom.program.thunks.fft import FFT
+from hloom.program.thunks.routine import Numbers
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.sort import require_row_major
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
@@ -27,4 +28,4 @@ def fft(cpu: Lowering, i: Instruction) -> list[Thunk]:
     source, target = cpu.slice(x), cpu.slice(i)
     kind = _KINDS[i.attrs.fft_type]
     arguments = (kind, double, len(lengths), Numbers(lengths), batch, source, target)
-    return [Routine(i.name, "FFT", "hl_fft", arguments, (source,), (target,))]
+    return [FFT(i.name, "hl_fft", arguments, (source,), (target,))]

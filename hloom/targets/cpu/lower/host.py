@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
-from hloom.program.thunks.routine import Numbers, Pointers, Routine
+from hloom.program.thunks.infeed import Infeed
+from hloom.program.thunks.outfeed import Outfeed
+from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 from hloom.types.sizes import size_bytes
@@ -18,7 +20,7 @@ def infeed(cpu: Lowering, i: Instruction) -> list[Thunk]:
     sizes = Numbers(tuple([size_bytes(s) for _, s in found]))
     cpu.infeeds.append(data)
     arguments = (Pointers(slices), sizes, len(slices))
-    return [Routine(i.name, "Infeed", "hl_infeed", arguments, (), slices)]
+    return [Infeed(i.name, "hl_infeed", arguments, (), slices)]
 
 
 @CPU_LOWERS.of("outfeed")
@@ -31,7 +33,7 @@ def outfeed(cpu: Lowering, i: Instruction) -> list[Thunk]:
     number = len(cpu.outfeeds)
     cpu.outfeeds.append(x.shape)
     arguments = (number, Pointers(slices), sizes, len(slices))
-    return [Routine(i.name, "Outfeed", "hl_outfeed_numbered", arguments, slices, ())]
+    return [Outfeed(i.name, "hl_outfeed_numbered", arguments, slices, ())]
 
 
 @CPU_LOWERS.of("send", "send-done", "recv", "recv-done")

@@ -22,7 +22,8 @@ from hloom.ir.text.parse import parse_module
 from hloom.ir.text.show import show_module
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.routine import Pointers, Routine
+from hloom.program.thunks.custom_call import Interpreter
+from hloom.program.thunks.routine import Pointers
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime import ffi
 from hloom.runtime.arguments import ordered_back
@@ -34,8 +35,6 @@ from hloom.types.shape import ProgramShape, Shape
 from hloom.types.sizes import dynamic_size_offset
 
 INTERPRETER = "hloom.interpreter"
-INTERPRETED = "Interpreter"
-"""The kind of the thunk."""
 NEVER = frozenset(
     """custom-call infeed outfeed send send-done recv recv-done rng rng-get-and-update-state
     partition-id replica-id""".split()
@@ -98,9 +97,8 @@ def hosted_module(cpu: Lowering, i: Instruction, module: Module) -> list[Thunk]:
     cpu.call_sites.append(CallSite(i.name, INTERPRETER, False, text, *buffers))
     arguments = (number, Pointers((*operands, *results)))
     return [
-        Routine(
+        Interpreter(
             i.name,
-            INTERPRETED,
             "hl_call_site_run",
             arguments,
             tuple(operands),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from hloom.ir.instruction import Instruction
-from hloom.program.thunks.routine import Routine
+from hloom.program.thunks.linalg import Cholesky, TriangularSolve
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.sort import require_row_major
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
@@ -22,7 +22,7 @@ def cholesky(cpu: Lowering, i: Instruction) -> list[Thunk]:
     source, target = cpu.slice(x), cpu.slice(i)
     lower = int(i.attrs.lower)
     arguments = (x.shape.dtype.number, batch, n, lower, source, target)
-    return [Routine(i.name, "Cholesky", "hl_cholesky", arguments, (source,), (target,))]
+    return [Cholesky(i.name, "hl_cholesky", arguments, (source,), (target,))]
 
 
 @CPU_LOWERS.of("triangular-solve")
@@ -41,4 +41,4 @@ def triangular_solve(cpu: Lowering, i: Instruction) -> list[Thunk]:
     kind = b.shape.dtype.number
     arguments = (kind, batch, m, n, left, lower, trans, unit, *sources, target)
     symbol = "hl_triangular_solve"
-    return [Routine(i.name, "TriangularSolve", symbol, arguments, sources, (target,))]
+    return [TriangularSolve(i.name, symbol, arguments, sources, (target,))]

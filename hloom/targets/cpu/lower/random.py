@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
-from hloom.program.thunks.routine import Routine
+from hloom.program.thunks.random import RngGetAndUpdateState
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
@@ -15,4 +15,4 @@ def state(cpu: Lowering, i: Instruction) -> list[Thunk]:
     low, high = delta & (2**64 - 1), (delta >> 64) & (2**64 - 1)
     arguments = (target, low, high)
     symbol = "hl_rng_get_and_update_state"
-    return [Routine(i.name, "RngGetAndUpdateState", symbol, arguments, (), (target,))]
+    return [RngGetAndUpdateState(i.name, symbol, arguments, (), (target,))]

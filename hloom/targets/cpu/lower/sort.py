@@ -14,7 +14,8 @@ from hloom.codegen.elements_fold import is_applicable
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
-from hloom.program.thunks.routine import Function, Numbers, Pointers, Routine
+from hloom.program.thunks.routine import Function, Numbers, Pointers
+from hloom.program.thunks.sort import Sort, TopK
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.sort_keys import Key, sort_keys
 from hloom.targets.cpu.lowering import (
@@ -56,10 +57,10 @@ def sort(cpu: Lowering, i: Instruction) -> list[Thunk]:
         flat = tuple([x for k in keys for x in key_words(k, i)])
         stable = STABLE if i.attrs.is_stable else 0
         arguments = (*shape, len(keys), Numbers(flat), stable)
-        return [Routine(i.name, "Sort", "hl_sort_keys", arguments, sources, targets)]
+        return [Sort(i.name, "hl_sort_keys", arguments, sources, targets)]
     less = Function(comparator(cpu, i))
     arguments = (*shape, less, STABLE)
-    return [Routine(i.name, "Sort", "hl_sort_compare", arguments, sources, targets)]
+    return [Sort(i.name, "hl_sort_compare", arguments, sources, targets)]
 
 
 def key_words(k: Key, i: Instruction) -> tuple[int, int, int]:
@@ -121,4 +122,4 @@ def topk(cpu: Lowering, i: Instruction) -> list[Thunk]:
     flags = 1 if i.attrs.largest else 0
     source = cpu.slice(x)
     arguments = (rows, n, i.attrs.k, x.shape.dtype.number, flags, source, values, indices)
-    return [Routine(i.name, "TopK", "hl_topk", arguments, (source,), (values, indices))]
+    return [TopK(i.name, "hl_topk", arguments, (source,), (values, indices))]

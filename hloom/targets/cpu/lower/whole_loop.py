@@ -23,9 +23,9 @@ from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import S32, Value
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.control import While
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
+from hloom.program.thunks.while_ import While
 from hloom.targets.cpu.lower.loop_steps import LOOPS, count, fits_register, loop_ns, steps_at_once
 from hloom.targets.cpu.lowering import Lowering
 from hloom.types.dtype import PRED, DType

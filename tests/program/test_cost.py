@@ -3,12 +3,12 @@
 import math
 
 import hloom
-from hloom.runtime.expected import expected_ns
+from hloom.program.thunks.thunk import sequence_ns
 
 
 def expected(text: str) -> float:
     executable = hloom.compile(text, threads=1)
-    return expected_ns(executable.program.thunks, executable.target.device.costs)
+    return sequence_ns(executable.program.thunks, executable.target.device.costs)
 
 
 ADD = "HloModule m\nENTRY %m {{ %p = f32[{n}] parameter(0) ROOT %r = f32[{n}] add(%p, %p) }}"

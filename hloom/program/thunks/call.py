@@ -1,0 +1,28 @@
+"""Calls of computations, which are sequences of thunks of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.program.thunks.thunk import Nested, Rates, Thunk, Use, sequence_ns, thunk_kind
+
+
+@thunk_kind
+@dataclass(frozen=True, eq=False)
+class Call(Thunk):
+    """Run a sequence."""
+
+    kind = "Call"
+    called: tuple[Thunk, ...]
+
+    def uses(self) -> tuple[Use, ...]:
+        return ()
+
+    def particulars(self) -> str:
+        return ""
+
+    def serial_ns(self, rates: Rates) -> float:
+        return sequence_ns(self.called, rates)
+
+    def nested(self) -> tuple[Nested, ...]:
+        return (Nested(self.name, self.called),)

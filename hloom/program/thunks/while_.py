@@ -1,0 +1,39 @@
+"""Loops, which hold two sequences of thunks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hloom.program.slice import BufferSlice
+from hloom.program.thunks.thunk import Nested, Rates, Thunk, Use, sequence_ns, thunk_kind
+
+
+@thunk_kind
+@dataclass(frozen=True, eq=False)
+class While(Thunk):
+    """Run the condition, and while the byte at `pred` is not 0 the body and the condition again.
+
+    `trip_count` is how often the body runs where that is known before: the condition is then not
+    run at all.
+    """
+
+    kind = "While"
+    condition: tuple[Thunk, ...]
+    pred: BufferSlice
+    body: tuple[Thunk, ...]
+    trip_count: int | None = None
+
+    def uses(self) -> tuple[Use, ...]:
+        return () if self.trip_count is not None else (Use(self.pred, False),)
+
+    def particulars(self) -> str:
+        return "" if self.trip_count is None else f", {self.trip_count:,} times"
+
+    def serial_ns(self, rates: Rates) -> float:
+        if self.trip_count is None:
+            return math.inf
+        return self.trip_count * sequence_ns(self.body, rates) if self.trip_count else 0.0
+
+    def nested(self) -> tuple[Nested, ...]:
+        return (Nested("condition", self.condition), Nested("body", self.body))
