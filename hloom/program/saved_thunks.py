@@ -219,11 +219,13 @@ def _choice(types_: tuple[Any, ...]) -> SavedForm:
         return [name, forms[name].write(to, x)]
 
     def read(of: Reader, x: Any) -> Any:
-        if x is None and type(None) in types_:
-            return None
+        if x is None:
+            if type(None) in types_:
+                return None
+            raise TypeError("null where a value has to be")
         if only is not None:
             return only.read(of, x)
-        name, value = list[Any](x)
+        name, value = x
         return forms[name].read(of, value)
 
     return SavedForm(write, read)
