@@ -16,7 +16,15 @@ from typing import NamedTuple
 from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.kernel.proof.linear import Linear, Symbol, of_symbol
 from hloom.kernel.proof.ranges import Ranges
-from hloom.kernel.proof.search import Narrowed, at_least_zero, greatest, lowest, multiples
+from hloom.kernel.proof.search import (
+    LAST_TRIED,
+    MOST_TRIED,
+    Narrowed,
+    at_least_zero,
+    greatest,
+    lowest,
+    multiples,
+)
 
 MOST_SPLITS = 2
 """Selects in the bounds of one loop that are taken apart."""
@@ -119,7 +127,7 @@ class Bounds:
             why = beyond(offset, size, scope)
             if why and narrowed.quotients(offset, scope):
                 why = beyond(offset, size, scope)
-            if why:
+            if why and (why := beyond(offset, size, scope, LAST_TRIED)):
                 self.unproved.append(Unproved(op, why))
         narrowed.undo()
 
@@ -270,15 +278,17 @@ def collect_steps(block: Block, asked: set[Op | None], found: dict[Block, list[O
     kept.reverse()
 
 
-def is_inside(x: Linear, scope: Sequence[Linear]) -> bool:
+def is_inside(x: Linear, scope: Sequence[Linear], tried: int) -> bool:
     """Whether `x >= 0`, also where only a multiple of it can be told."""
-    return at_least_zero(x, scope) or any(lowest(x.times(by), scope) > -by for by in multiples(x))
+    return at_least_zero(x, scope, tried) or any(
+        lowest(x.times(by), scope) > -by for by in multiples(x)
+    )
 
 
-def beyond(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
+def beyond(offset: Linear, size: int, scope: Sequence[Linear], tried: int = MOST_TRIED) -> str:
     """Why an offset is not known to be inside of a buffer; nothing if it is."""
-    if not is_inside(offset, scope):
+    if not is_inside(offset, scope, tried):
         return f"offset {offset} may be negative"
-    if not is_inside(offset.times(-1).shifted(size - 1), scope):
+    if not is_inside(offset.times(-1).shifted(size - 1), scope, tried):
         return f"offset {offset} may reach {size}"
     return ""

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple, NoReturn
 
 from hloom.kernel.proof.bounded_sums import bounded_sums
 from hloom.kernel.proof.linear import Linear, Symbol
-from hloom.kernel.proof.parts import Part, dividends, is_data, part_of, within
+from hloom.kernel.proof.parts import (
+    Part,
+    common_step,
+    dividends,
+    in_steps,
+    is_data,
+    part_of,
+    within,
+)
 from hloom.kernel.proof.search import at_least_zero
 from hloom.kernel.proof.tiling import Box, Digit, covers
 
@@ -305,8 +313,8 @@ class Form:
             if step > 1:
                 if by % step == 0:
                     by //= step
-                elif by == 1 and of is not None and of % step == 0:
-                    of, scale = of // step, step
+                elif part.holds(step):
+                    by, of, scale = 1, of and of * by // step, step // by
                 else:
                     raise Unresolved(f"digits of {base}, which goes in steps of {step}")
             if not first and not self.demand.everywhere:
@@ -358,9 +366,12 @@ class Form:
         with _as_made(dividend, told):
             boxes = self.demand.places(dividend, self.demand._replace(grid=grid))
         count = max((b.start + b.extent for b in boxes), default=0)
+        step = common_step(dividend, parts, boxes)
+        if step > 1:
+            boxes, count = [in_steps(b, step) for b in boxes], -(-count // step)
         if everywhere and not covers(boxes, count):
             raise Unresolved(f"digits of {dividend}, which leaves numbers out")
-        return count, 1, grid if everywhere or covers(boxes, count, False) else set()
+        return count, step, grid if everywhere or covers(boxes, count, False) else set()
 
 
 @contextmanager

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import gcd
 from typing import Any, NamedTuple
 
 from hloom.kernel.proof.linear import Linear, Symbol
+from hloom.kernel.proof.tiling import Box
 
 
 class Part(NamedTuple):
@@ -14,6 +16,11 @@ class Part(NamedTuple):
     base: Any
     by: int
     of: int | None
+
+    def holds(self, step: int) -> bool:
+        """Whether what lies below a step is part of it, or of those below it, so that the digit of
+        a number that goes in such steps does, too."""
+        return step % self.by == 0 and (self.of is None or self.by * self.of % step == 0)
 
 
 def is_data(s: Symbol) -> bool:
@@ -74,3 +81,23 @@ def _inner(x: Linear) -> Part | None:
         if c == 1:
             return part_of(s)
     return None
+
+
+def common_step(x: Linear, parts: Iterable[tuple[Part, Symbol, int]], boxes: Iterable[Box]) -> int:
+    """A number that divides all values of a sum, so that its digits below that are 0, and are not
+    missing where a store does not have them."""
+    parts, boxes = list(parts), list(boxes)
+    rest, step = x.residue()
+    if not all(part.by % step == 0 or part.holds(step) for part, _, _ in parts if step):
+        step = gcd(step, *[part.by for part, _, _ in parts])
+    if step < 2 or rest % step:
+        return 1
+    starts = [b.start for b in boxes]
+    strides = [d.stride for b in boxes for d in b.digits]
+    return 1 if any(n % step for n in starts + strides) else step
+
+
+def in_steps(b: Box, step: int) -> Box:
+    """A box counted in steps that divide all of it."""
+    digits = [d._replace(stride=d.stride // step) for d in b.digits]
+    return Box(b.start // step, tuple(digits), b.step)

@@ -14,6 +14,9 @@ from hloom.kernel.proof.linear import Linear, Symbol
 
 MOST_TRIED = 24
 """Sums that one proof may look at: what holds is found among the first few."""
+LAST_TRIED = 200
+"""As many again before an access is given up: of a window of several quotients four facts in turn
+may be needed, each of which makes the bound worse until the last."""
 MOST_CASES = 3
 """Minima and maxima that one proof may take apart."""
 MOST_ROUNDS = 4
@@ -22,7 +25,7 @@ IMPOSSIBLE = 1 << 70
 """The bound where facts contradict one another: there is nothing to prove."""
 
 
-def at_least_zero(x: Linear, scope: Iterable[Linear] = ()) -> bool:
+def at_least_zero(x: Linear, scope: Iterable[Linear] = (), tried: int = MOST_TRIED) -> bool:
     """Whether `x >= 0` follows from intervals, from the facts of its symbols and from `scope`."""
     if x.least() >= 0:
         return True
@@ -36,7 +39,9 @@ def at_least_zero(x: Linear, scope: Iterable[Linear] = ()) -> bool:
                 return True
     if is_attained(x, told):
         return False
-    return least(x, told, 0) >= 0 or (bool(told) and least(x, facts_of(told), 0) >= 0)
+    if least(x, told, 0, tried=tried) >= 0:
+        return True
+    return bool(told) and least(x, facts_of(told), 0, tried=tried) >= 0
 
 
 def greatest(x: Linear, scope: Iterable[Linear] = ()) -> int:
@@ -101,7 +106,11 @@ def _at(x: Linear, point: dict[Symbol, int]) -> int:
 
 
 def least(
-    x: Linear, scope: Iterable[Linear] = (), enough: int | None = None, cases: int = MOST_CASES
+    x: Linear,
+    scope: Iterable[Linear] = (),
+    enough: int | None = None,
+    cases: int = MOST_CASES,
+    tried: int = MOST_TRIED,
 ) -> int:
     """A bound that `x` is never below; the search ends when it is `enough`.
 
@@ -130,7 +139,7 @@ def least(
     best = max([low for low, _ in open_])
     given += [fact for s in inside for fact in s.facts]
     seeds = len(open_)
-    for number in range(seeds + MOST_TRIED):
+    for number in range(seeds + tried):
         if (enough is not None and best >= enough) or not open_:
             break
         at = 0 if number < seeds else max(range(len(open_)), key=lambda k: (open_[k][0], k))
@@ -147,7 +156,7 @@ def least(
             if s.origin[:1] == ("extreme",) and (c > 0) == (s.origin[1] > 0):
                 rest = x.plus(Linear(0, {s: 1}), -c)
                 both = [rest.plus(y, c) for y in s.origin[2:]]
-                return max(best, min(least(y, given, enough, cases - 1) for y in both))
+                return max(best, min(least(y, given, enough, cases - 1, tried) for y in both))
     return best
 
 

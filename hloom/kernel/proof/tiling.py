@@ -83,6 +83,8 @@ def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
             return True
         if any(b.start <= 0 and _is_run(b) and b.start + b.extent >= length for b in distinct):
             return True
+    if len(apart := _apart(distinct)) > 1:
+        return _cover_in_turn(apart, length, everywhere)
     stride = max((d.stride for b in distinct for d in b.digits), default=0)
     if not stride:
         points = {b.start for b in distinct}
@@ -92,6 +94,33 @@ def covers(boxes: Iterable[Box], length: int, everywhere: bool = True) -> bool:
         _covers_by(_shifted(distinct, by, everywhere), stride, length + by, everywhere)
         for by in _shifts(distinct, stride)
     )
+
+
+def _apart(boxes: list[Box]) -> list[list[Box]]:
+    """Boxes in groups whose ranges do not touch one another, by rising start."""
+    groups: list[list[Box]] = []
+    end = 0
+    for b in sorted(boxes, key=lambda b: b.start):
+        if not groups or b.start >= end:
+            groups.append([])
+            end = b.start
+        groups[-1].append(b)
+        end = max(end, b.start + b.extent)
+    return groups
+
+
+def _cover_in_turn(groups: list[list[Box]], length: int, everywhere: bool) -> bool:
+    """`covers`, of groups of boxes one behind the other."""
+    end = 0
+    for group in groups:
+        start = group[0].start
+        if start < 0 or (everywhere and start != end):
+            return False
+        extent = max(b.start + b.extent for b in group) - start
+        if not covers([b._replace(start=b.start - start) for b in group], extent, everywhere):
+            return False
+        end = start + extent
+    return end == length if everywhere else end <= length
 
 
 def _shifts(boxes: list[Box], stride: int) -> list[int]:

@@ -362,3 +362,59 @@ def test_what_a_condition_says_ends_with_it() -> None:
     )
     [unproved] = prove(kernel).accesses
     assert "may reach 10" in unproved.why
+
+
+# A window of 6 columns and rows that reach over the border: lanes go over 7 columns of several
+# rows, in pairs, and the mask tells of the row and the column apart.
+WINDOW = """kernel @k(%x: buffer<f32>[SIZE] in, %o: buffer<f32>[1056] out) grid(%g: 33) {
+  %z = constant 0 : s64[]
+  %rows = constant 11 : s64[]
+  %columns = constant 6 : s64[]
+  %i = iota axis(0) : s32[32]
+  %two = constant 2 : s32[32]
+  %seven = constant 7 : s32[32]
+  %pair = divide %i, %two : s32[32]
+  %down = divide %pair, %seven : s32[32]
+  %across = remainder %pair, %seven : s32[32]
+  %all = constant 12 : s32[32]
+  %zero = constant 0 : s32[32]
+  %none = constant 0.0 : f32[32]
+  %minus = constant -2 : s64[]
+  %before = constant -132 : s64[]
+  %base = add %before, %g : s64[]
+  %by_row = constant 462 : s64[]
+  %by_column = constant 66 : s64[]
+  %sum = for %r = %z to %rows step 1 (%s = %none) : f32[32] {
+    %r32 = convert %r : s32[]
+    %rw = broadcast %r32 : s32[32]
+    %row = add %rw, %down : s32[32]
+    %below = compare %row, %all direction(LT) : pred[32]
+    %rf = multiply %r, %by_row : s64[]
+    %rb = add %base, %rf : s64[]
+    %inner = for %c = %z to %columns step 1 (%t = %s) : f32[32] {
+      %cm = add %minus, %c : s64[]
+      %c32 = convert %cm : s32[]
+      %cw = broadcast %c32 : s32[32]
+      %column = add %cw, %across : s32[32]
+      %ge = compare %column, %zero direction(GE) : pred[32]
+      %lt = compare %column, %seven direction(LT) : pred[32]
+      %in = and %ge, %lt : pred[32]
+      %mask = and %below, %in : pred[32]
+      %cf = multiply %c, %by_column : s64[]
+      %at = add %rb, %cf : s64[]
+      %v = load %x[%at] mask(%mask) other(%none) strides(33) : f32[32]
+      %n = add %v, %t : f32[32]
+      yield %n
+    }
+    yield %inner
+  }
+  %width = constant 32 : s64[]
+  %p = multiply %g, %width : s64[]
+  store %o[%p], %sum strides(1)
+}"""
+
+
+def test_a_window_of_quotients_of_quotients_needs_four_facts_in_turn():
+    assert prove(parse_kernel(WINDOW.replace("SIZE", "5544"))).accesses == []
+    [access] = prove(parse_kernel(WINDOW.replace("SIZE", "5543"))).accesses
+    assert "may reach 5543" in access.why

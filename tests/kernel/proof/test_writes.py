@@ -319,3 +319,86 @@ def test_windows_that_a_mask_keeps_in_their_row(stride: int, count: int, low: in
     assert (writes(text.replace("MASK", "store %o[%t], %w mask(%some)")) == []) == (
         (count - 1) * stride + 2 + low <= 8
     )
+
+
+# A tile of 64 every 64 places from a block of 4,096 on, whose pairs go to rows of 7; the last block
+# is shorter, and its rest of 24 is written by the step that has it alone.
+PAIRS = """kernel @k(%x: buffer<u16>[15000] in, %o: buffer<u16>[52500] inout) grid(%g: 4) {
+  %block = constant 4096 : s64[]
+  %low = multiply %g, %block : s64[]
+  %end = add %low, %block : s64[]
+  %full = constant 14976 : s64[]
+  %high = minimum %end, %full : s64[]
+  %two = constant 2 : s64[]
+  %seven = constant 7 : s64[]
+  %i = iota axis(0) : s32[64]
+  %twos = constant 2 : s32[64]
+  %sevens = constant 7 : s32[64]
+  %in_pair = remainder %i, %twos : s32[64]
+  %pair = divide %i, %twos : s32[64]
+  %row = multiply %pair, %sevens : s32[64]
+  for %k = %low to %high step STEP {
+    %v = load %x[%k] strides(1) : u16[64]
+    %half = divide %k, %two : s64[]
+    %far = multiply %half, %seven : s64[]
+    %narrow = convert %far : s32[]
+    %wide = broadcast %narrow : s32[64]
+    %at = add %wide, %in_pair : s32[64]
+    %place = add %at, %row : s32[64]
+    scatter %o[%place], %v
+  }
+}"""
+
+
+def test_digits_of_a_loop_that_goes_in_steps_are_whole_though_the_low_ones_are_missing():
+    right = PAIRS.replace("STEP", "64")
+    assert writes(right) == []
+    assert writes(right.replace("constant 4096", "constant 4032")) == []  # 63 tiles
+    overlapping = PAIRS.replace("STEP", "32")
+    between = right.replace("constant 4096", "constant 4128")
+    wider = right.replace("%high = minimum %end, %full", "%high = minimum %full, %full")
+    longer = right.replace("%sevens = constant 7", "%sevens = constant 14")
+    for wrong in (overlapping, between, wider, longer):
+        assert writes(wrong) != []
+
+
+# Three rows of 135 of each of three slabs, in blocks of 64; the last block of a row is 7 long and
+# begins where no multiple of 64 after the row before does.
+SLABS = """kernel @k(%o: buffer<f32>[1215] inout) grid(%g: 3) {
+  %two = constant 2 : s64[]
+  %first = compare %g, %two direction(LT) : pred[]
+  %z = constant 0 : s64[]
+  %three = constant 3 : s64[]
+  %block = constant 64 : s64[]
+  %at = multiply %g, %block : s64[]
+  %slab = constant 405 : s64[]
+  %wide = constant 1.0 : f32[64]
+  %narrow = constant 1.0 : f32[7]
+  %b = constant 135 : s64[]
+  %row = add %b, %at : s64[]
+  %d = constant LAST : s64[]
+  %e = constant 263 : s64[]
+  if %first {
+    for %k = %z to %three step 1 {
+      %far = multiply %k, %slab : s64[]
+      %p = add %at, %far : s64[]
+      store %o[%p], %wide strides(1)
+      %q = add %row, %far : s64[]
+      store %o[%q], %wide strides(1)
+    }
+  } else {
+    for %k = %z to %three step 1 {
+      %far = multiply %k, %slab : s64[]
+      %p = add %d, %far : s64[]
+      store %o[%p], %narrow strides(1)
+      %q = add %e, %far : s64[]
+      store %o[%q], %narrow strides(1)
+    }
+  }
+}"""
+
+
+def test_rows_that_begin_anywhere_are_looked_at_apart():
+    assert writes(SLABS.replace("LAST", "128")) == []
+    for wrong in (127, 129, 256, 257, 100):
+        assert writes(SLABS.replace("LAST", str(wrong))) != []
