@@ -7,57 +7,17 @@ of which it is simple: `min(a * (t + 1), n)` is `n` in the last block, and not i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import gcd
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
+from hloom.kernel.proof import parts as digit
 from hloom.kernel.proof.bounded_sums import bounded_sums
+from hloom.kernel.proof.cases import Demand, InCases, Split, Unresolved
 from hloom.kernel.proof.linear import Linear, Symbol
-from hloom.kernel.proof.parts import (
-    Part,
-    common_step,
-    dividends,
-    in_steps,
-    is_data,
-    part_of,
-    within,
-)
+from hloom.kernel.proof.parts import Part, dividends, is_data, part_of, within
 from hloom.kernel.proof.search import at_least_zero
 from hloom.kernel.proof.tiling import Box, Digit, covers
-
-
-class Unresolved(Exception):
-    """Why the places that a store writes are not a box."""
-
-
-class Demand(NamedTuple):
-    """What is asked of the digits of a store.
-
-    `grid` are the axes that have several steps. With `everywhere` no place may be among them that
-    is not written, otherwise there may be more. Data that is the same for all steps moves all
-    places alike if it is `fixed`. `loops` are those around the store that may have no iterations.
-    """
-
-    grid: set[Symbol]
-    everywhere: bool
-    fixed: bool
-    places: Callable[[Linear, Demand], list[Box]]
-    """The boxes of a number itself, in all cases."""
-    loops: frozenset[Symbol] = frozenset()
-    bounded: bool = False
-    """Whether sums that facts bound are taken for all numbers between those bounds."""
-
-
-Split = list[tuple[list[Linear], "Symbol | None", Linear]]
-
-
-class InCases(Exception):
-    """An offset has to be looked at in cases."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__()
-        self.split = split
+from hloom.kernel.proof.windows import Cut, Window, as_made, is_bound, window_digits
 
 
 class Form:
@@ -162,7 +122,10 @@ class Form:
         A fact about a sum of symbols that is a part of the offset, and counts without gaps, bounds
         that sum: it becomes a symbol of its own.
         """
+        divided = [x for s in offset.terms for x in dividends(s)]
         for fact in facts:
+            if len(fact.terms) > 1 and any(is_bound(fact, x) for x in divided):
+                continue  # of which `window` knows
             if any(is_data(s) for s in fact.terms):
                 raise Unresolved("data chooses whether an element is written")
             fact = self.settled(fact)
@@ -292,6 +255,8 @@ class Form:
 
     def divided(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> None:
         """The digits of one number, which must be independent of one another."""
+        if self.demand.everywhere and self.window(base, parts):
+            return
         part, s, c = parts[0]
         is_loop = isinstance(base, Symbol) and base.origin[:1] == ("loop",)
         if len(parts) == 1 and is_loop and part.of is None and part.by % base.step == 0:
@@ -333,6 +298,32 @@ class Form:
         if last == count:
             self.axes |= axes
 
+    def window(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> bool:
+        """The digits of a sum that one step has whole, and that fills a window; False if it is
+        none."""
+        if isinstance(base, Symbol):
+            return False
+        dividend = next(p for p in dividends(parts[0][1]) if p.key() == base)
+        found = None if self.demand.grid & within(dividend) else Window.of(self.places(dividend))
+        digits = None
+        if found is not None:
+            found = found.within(dividend, self.facts)
+            if found.low > found.high:
+                self.digits.append(Digit(1, 0))
+                return True
+            ordered = sorted([(part, c) for part, _, c in parts], key=lambda p: -p[0].by)
+            digits = window_digits(found, ordered)
+        if digits is None:
+            if any(len(f.terms) > 1 and is_bound(f, dividend) for f in self.facts):
+                raise Unresolved(f"digits of {dividend}, which are bounded")
+            return False
+        if isinstance(digits, Cut):
+            below, above = dividend.times(-1).shifted(digits.at - 1), dividend.shifted(-digits.at)
+            raise InCases([([below], None, below), ([above], None, above)])
+        self.const += digits[0]
+        self.digits += digits[1]
+        return True
+
     def split_at(self, base: Any, at: int, count: int) -> NoReturn:
         """Look at the numbers before one, which fill their digits, and the others apart."""
         if not isinstance(base, Symbol) or not at:
@@ -361,38 +352,22 @@ class Form:
             dividend = Linear(0, {base: 1})
         else:
             dividend = next(p for p in dividends(parts[0][1]) if p.key() == base)
-        told = {s for fact in self.facts for s in fact.terms}
         everywhere, grid = self.demand.everywhere, self.demand.grid.intersection(within(dividend))
-        with _as_made(dividend, told):
-            boxes = self.demand.places(dividend, self.demand._replace(grid=grid))
+        boxes = self.places(dividend)
         count = max((b.start + b.extent for b in boxes), default=0)
-        step = common_step(dividend, parts, boxes)
+        step = digit.common_step(dividend, parts, boxes)
         if step > 1:
-            boxes, count = [in_steps(b, step) for b in boxes], -(-count // step)
+            boxes, count = [digit.in_steps(b, step) for b in boxes], -(-count // step)
         if everywhere and not covers(boxes, count):
             raise Unresolved(f"digits of {dividend}, which leaves numbers out")
         return count, step, grid if everywhere or covers(boxes, count, False) else set()
 
-
-@contextmanager
-def _as_made(x: Linear, told: set[Symbol]) -> Iterator[None]:
-    """Give the symbols of a number, and those that its loops begin and end with, the values that
-    they had before its digits were bounded; but not those that facts tell of."""
-    before: dict[Symbol, tuple[int, int]] = {}
-    todo = list(x.terms)
-    for s in todo:  # which grows
-        if s in before or s in told:
-            continue
-        before[s] = (s.low, s.high)
-        low, count = s.all
-        s.low, s.high = low, low + (count - 1) * s.step
-        if s.origin[:1] == ("loop",):
-            todo += [*s.origin[1].terms, *s.origin[2].terms]
-    try:
-        yield
-    finally:
-        for s, (low, high) in before.items():
-            s.low, s.high = low, high
+    def places(self, x: Linear) -> list[Box]:
+        """The values of a sum, whatever bounded its digits."""
+        told = {s for fact in self.facts for s in fact.terms}
+        grid = self.demand.grid.intersection(within(x))
+        with as_made(x, told):
+            return self.demand.places(x, self.demand._replace(grid=grid))
 
 
 CHOICES = (("extreme",), ("select",))

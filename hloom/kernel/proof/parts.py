@@ -17,6 +17,11 @@ class Part(NamedTuple):
     by: int
     of: int | None
 
+    def value(self, number: int) -> int:
+        """The digit of a number."""
+        quotient = number // self.by
+        return quotient if self.of is None else quotient % self.of
+
     def holds(self, step: int) -> bool:
         """Whether what lies below a step is part of it, or of those below it, so that the digit of
         a number that goes in such steps does, too."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from hloom.kernel.kernel import Kernel, Param
 from hloom.kernel.proof.bounds import Access, Bounds
-from hloom.kernel.proof.digits import Demand, Form, InCases, Unresolved
+from hloom.kernel.proof.cases import Demand, InCases, Unresolved
+from hloom.kernel.proof.digits import Form
 from hloom.kernel.proof.linear import Linear, Symbol
 from hloom.kernel.proof.search import Narrowed, at_least_zero
 from hloom.kernel.proof.tiling import Box, Digit, covers
