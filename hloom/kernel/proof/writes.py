@@ -6,6 +6,7 @@ stores together must tile the buffer (`tiling.py`).
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 from hloom.kernel.kernel import Kernel, Param
@@ -61,7 +62,23 @@ def unproved_of(param: Param, stores: list[Access], bounds: Bounds) -> str:
             return str(error)
         if len(apart.shifts) < 2 and covers(apart.boxes, 1 << 62, False):
             return ""
+        if len(apart.shifts) > 1 and apart_by_residue(apart.boxes, apart.shifts):
+            return ""
     return f"not proved that steps write different elements: {apart.boxes}"
+
+
+def apart_by_residue(boxes: list[Box], shifts: set[frozenset[Any]]) -> bool:
+    """Whether steps write different elements although data moves the boxes, each by its own: all
+    of it moves by whole rows, and each step has its own part of every row."""
+    row = gcd(*[c for shift in shifts for _, c in shift])
+    residues = []
+    for b in boxes:
+        digits = tuple([d for d in b.digits if d.stride % row or d.owner is not None])
+        part = Box(b.start % row, digits, b.step)
+        if part.start + part.extent > row:
+            return False
+        residues.append(part)
+    return covers(residues, row, False)
 
 
 def plain_digits(offset: Linear, grid: set[Symbol]) -> tuple[int, list[Digit]] | None:
