@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.analysis.alias_fusion import is_elementwise, is_row_major, roots_of, same_index
+from hloom.analysis.alias_spaces import moved_to
 from hloom.analysis.alias_tree import Value, leaves
 from hloom.analysis.alias_values import ValueFlow
 from hloom.ir.instruction import Instruction
@@ -55,6 +56,8 @@ class DefaultShare:
             return same_place(x, i.shape)
         if opcode == "reshape":
             return same_place(x, i.shape, reshaped=True)
+        if opcode == "custom-call":
+            return moved_to(i) is not None
         return False
 
     def _fusion(self, i: Instruction, operand: int, output: Index) -> bool:

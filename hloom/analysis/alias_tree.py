@@ -23,7 +23,9 @@ class Value:
     """Bytes computed at one moment. `kind`: parameter (of the entry), constant, computed,
     state (of a loop, while it runs and after it) or merge (of the branches of a conditional)."""
 
-    __slots__ = ("births", "bytes", "forward", "id", "index", "instruction", "kind", "uses")
+    __slots__ = (
+        "births", "bytes", "forward", "id", "index", "instruction", "kind", "space", "uses"
+    )  # fmt: skip
 
     def __init__(self, id: int, instruction: Instruction, index: Index, size: int, kind: str):
         self.id = id
@@ -34,6 +36,8 @@ class Value:
         self.births: list[tuple[int, Branching | None]] = []
         self.uses: list[int] = []
         self.forward: Value | None = None
+        self.space = 0
+        """The memory space that it has to be in (`alias_spaces.py`)."""
 
     @property
     def shape(self) -> Shape:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.analysis.alias import IN_PLACE_OPCODES, InPlacePair, in_place_pairs
+from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces, settle
 from hloom.analysis.alias_tree import (
     Branching,
     Edge,
@@ -44,8 +45,6 @@ DONES = frozenset(
 )
 ASYNC = frozenset(["async-update", "async-done"])
 NEST_LIMIT = 200
-
-
 PairRule = Callable[[Instruction], tuple[InPlacePair, ...]]
 
 
@@ -61,6 +60,7 @@ class ValueFlow:
         module: Module,
         pairs: PairRule = in_place_pairs,
         schedule: dict[Computation, list[Instruction]] | None = None,
+        spaces: EntrySpaces = NO_SPACES,
     ) -> None:
         schedule = schedule or module.schedule
         if schedule is None:
@@ -84,6 +84,7 @@ class ValueFlow:
         self._forwarded = False
         self._walk_entry()
         self._finish()
+        settle(self, spaces)
 
     # -- the walk ----------------------------------------------------------------------------
 
@@ -248,9 +249,8 @@ class ValueFlow:
             made[1] = self.trees[i.operands[0]]
         elif i.opcode == "send" or len(i.operands) == 1:
             made[0] = self.trees[i.operands[0]]
-        tree = tuple(made)
-        self._in_place(i, tree, time)
-        return tree
+        self._in_place(i, tuple(made), time)
+        return tuple(made)
 
     # -- control flow ------------------------------------------------------------------------
 

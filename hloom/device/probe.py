@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from hloom.device.costs import Costs
@@ -47,7 +48,7 @@ def probed_cpu(
     )
     memory = MemorySpace(
         id=0,
-        name="host",
+        name="device",
         size_bytes=_memory_bytes(root) or DEFAULT_MEMORY_BYTES,
         bandwidth_bytes_per_s=units * 1e9 / costs.byte_ns,
     )
@@ -56,11 +57,18 @@ def probed_cpu(
         kind="cpu",
         compute=compute,
         caches=probed_caches(root, units) or DEFAULT_CACHES,
-        memory_spaces=(memory,),
+        memory_spaces=(memory, *host_spaces(memory)),
         engines=(Engine(name="compute", kind="compute"),),
         costs=costs,
         sources=("what the system says", "hloom/device/costs.py"),
     )
+
+
+def host_spaces(main: MemorySpace) -> tuple[MemorySpace, ...]:
+    """The host's memory of a processor, which is its main memory: what a program puts there is
+    apart from the rest, and as near."""
+    names = {5: "pinned_host", 6: "unpinned_host"}
+    return tuple([replace(main, id=id, name=name) for id, name in names.items()])
 
 
 def probed_caches(root: Path, units: int) -> tuple[Cache, ...]:

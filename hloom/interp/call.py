@@ -46,6 +46,7 @@ def custom_call(i: Instruction, frame: Frame, *inputs: Value) -> Value:
     "annotate_device_placement",
     "MoveToHost",
     "MoveToDevice",
+    "MoveToMemorySpace",
     "Pin",
     "Unpin",
     "LayoutConstraint",

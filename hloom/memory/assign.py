@@ -3,7 +3,7 @@
 1. What must share a buffer does (`groups.py`; a conflict means that copy insertion did not run).
 2. Results overwrite operands that die, where the sharing rule allows it.
 3. Buffers of parameters, constants and outputs are where the caller has them; all others are
-   packed into one block by a heap.
+   packed by a heap, into one block for each memory space.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import numpy as np
 
 from hloom.analysis.alias import in_place_pairs
 from hloom.analysis.alias_ranges import intervals
+from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces
 from hloom.analysis.alias_tree import Tree, Value, leaves
 from hloom.analysis.alias_values import PairRule, ValueFlow
 from hloom.base.diagnostics import HloError
+from hloom.device.device import MemorySpace
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.memory.groups import Group, Groups
@@ -29,6 +31,9 @@ from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
 
+LARGEST = 5
+"""Values that an error names."""
+
 
 @dataclass(frozen=True, slots=True)
 class AssignOptions:
@@ -40,6 +45,11 @@ class AssignOptions:
     alignment: int = ALIGNMENT
     share_operands: bool = True
     """Whether results may overwrite operands that they need not."""
+    spaces: EntrySpaces = NO_SPACES
+    """Of the caller's arrays."""
+    memories: tuple[MemorySpace, ...] = ()
+    """How much each memory space holds, and where allocations begin in it; one that is not named,
+    or of no size, holds anything."""
     apart: bool = False
     """Whether each temporary buffer is an allocation of its own, which a guard can stand behind."""
 
@@ -50,8 +60,8 @@ def assign_buffers(module: Module, options: AssignOptions | None = None) -> Plac
     Raises `HloError` when it is not scheduled or flat, or when copies are missing.
     """
     options = options or AssignOptions()
-    flow = ValueFlow(module, options.pairs)
-    groups = Groups(flow, options.can_share)
+    flow = ValueFlow(module, options.pairs, spaces=options.spaces)
+    groups = Groups(flow, options.can_share, options.spaces)
     failed = groups.join_edges()
     if failed:
         e = failed[0]
@@ -109,6 +119,7 @@ class _Assignment:
         self._fixed()
         self._constants()
         live = self._temp()
+        self._check_sizes()
         slices: dict[Value, BufferSlice] = {}
         for v in self.flow.values:
             allocation, offset = self.home[id(self.groups.group[v])]
@@ -124,6 +135,7 @@ class _Assignment:
                 tuple(alive.get(v) or intervals(v)),
                 slices[v],
                 notes.get(v, ""),
+                v.space,
             )
             for v in self.flow.values
         ]
@@ -150,12 +162,14 @@ class _Assignment:
                     shape_index=index,
                     output_index=groups.donated.get(part),
                     is_donated=part in groups.donated,
+                    space=v.space,
                 )
                 self.home[id(groups.group[v])] = made, 0
         for index, v in groups.outputs.items():
             g = groups.group[v]
             if id(g) not in self.home:
-                self.home[id(g)] = self._allocate(v.bytes, "output", shape_index=index), 0
+                made = self._allocate(v.bytes, "output", shape_index=index, space=v.space)
+                self.home[id(g)] = made, 0
 
     def _constants(self) -> None:
         for v in self.flow.values:
@@ -165,24 +179,52 @@ class _Assignment:
                 self.home[id(self.groups.group[v])] = made, 0
 
     def _temp(self) -> int:
-        """Pack what is left; the most bytes alive at one time."""
+        """Pack what is left, one block for each memory space; the most bytes alive at one time."""
         left: dict[int, Group] = {}
         for v in self.flow.values:
             g = self.groups.group[v]
             if id(g) not in self.home:
                 left[id(g)] = g
-        if not left:
-            return 0
         if self.options.apart:
             for key, g in left.items():
-                self.home[key] = self._allocate(g.bytes, "temp"), 0
+                self.home[key] = self._allocate(g.bytes, "temp", space=g.space), 0
             return sum(g.bytes for g in left.values())
-        blocks = [Block(g.bytes, _merged_intervals(g)) for g in left.values()]
-        packing = HEAPS[self.options.heap](blocks, self.options.alignment)
-        temp = self._allocate(packing.total_bytes, "temp")
-        for key, offset in zip(left, packing.offsets, strict=True):
+        return sum([self._pack(k, left) for k in sorted({g.space for g in left.values()})])
+
+    def _pack(self, space: int, left: dict[int, Group]) -> int:
+        """Pack the groups of one memory space; the most bytes alive at one time."""
+        memory = self._memory(space)
+        own = {key: g for key, g in left.items() if g.space == space}
+        blocks = [Block(g.bytes, _merged_intervals(g)) for g in own.values()]
+        alignment = max(self.options.alignment, memory.alignment_bytes if memory else 1)
+        packing = HEAPS[self.options.heap](blocks, alignment)
+        temp = self._allocate(packing.total_bytes, "temp", space=space)
+        for key, offset in zip(own, packing.offsets, strict=True):
             self.home[key] = temp, offset
-        return live_bytes(blocks, self.options.alignment)
+        return live_bytes(blocks, alignment)
+
+    def _memory(self, space: int) -> MemorySpace | None:
+        """What is known of a memory space."""
+        return next((m for m in self.options.memories if m.id == space), None)
+
+    def _check_sizes(self) -> None:
+        """Raise where the allocations of a memory space are more than it holds."""
+        asked: dict[int, int] = {}
+        for a in self.allocations:
+            asked[a.space] = asked.get(a.space, 0) + a.size_bytes
+        for space, size in sorted(asked.items()):
+            memory = self._memory(space)
+            if memory is None or not memory.size_bytes or size <= memory.size_bytes:
+                continue
+            inside = [v for v in self.flow.values if v.space == space]
+            largest = sorted(inside, key=lambda v: -v.bytes)[:LARGEST]
+            names = ", ".join([f"%{v.instruction.name} {v.bytes:,}" for v in largest])
+            raise HloError(
+                f"memory space S({space}) {memory.name} has {memory.size_bytes:,} bytes, and "
+                f"{self.flow.module.name} needs {size:,} in it; the largest values: {names}",
+                rule="memory-space",
+                hint="keep less there at a time, or choose a device with more of it",
+            )
 
     def _alive(self) -> dict[Value, list[tuple[int, int]]]:
         """When values of groups are alive, cut off where something was written over them."""

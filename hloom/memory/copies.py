@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.analysis.alias import in_place_pairs
+from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces, moved_to
 from hloom.analysis.alias_tree import FOREVER, Edge, Value
 from hloom.analysis.alias_values import HANDS_ON, PairRule, ValueFlow
 from hloom.base.diagnostics import HloError
@@ -49,6 +50,8 @@ class CopyOptions:
     pairs: PairRule = in_place_pairs
     demand: Demand | None = None
     remove_existing: bool = True
+    spaces: EntrySpaces = NO_SPACES
+    """Of the caller's arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,8 @@ def _converged(module: Module, options: CopyOptions, share: CanShare) -> Groups:
     """Put copies in until every edge can join; the groups then."""
     failed: list[Edge] = []
     for _ in range(ROUNDS):
-        groups = Groups(ValueFlow(module, options.pairs), share)
+        flow = ValueFlow(module, options.pairs, spaces=options.spaces)
+        groups = Groups(flow, share, options.spaces)
         failed = groups.join_edges()
         if not failed:
             return groups
@@ -184,7 +188,8 @@ def _site(e: Edge) -> tuple[object, ...]:
 def _put_at(groups: Groups, edges: list[Edge]) -> None:
     e = edges[0]
     module, site = groups.flow.module, e.site
-    if e.kind == "in-place" and len(edges) == 1 and _save_for_later(groups, e):
+    moves = e.target is not None and e.source.space != e.target.space
+    if e.kind == "in-place" and len(edges) == 1 and not moves and _save_for_later(groups, e):
         return
     if e.kind in ("in-place", "init"):
         site, number = _outside(site, e.pair.operand if e.pair else 0)
@@ -306,7 +311,9 @@ def _remove_copies(flow: ValueFlow, groups: Groups, kept: set[Instruction]) -> i
     """Take out each copy that can share the buffer of what it copies."""
     removed: list[Instruction] = []
     for i in flow.steps:
-        if i is None or i.opcode != "copy" or i in kept or i.has_control_edges:
+        if i is None or i in kept or i.has_control_edges:
+            continue
+        if i.opcode != "copy" and not _moves_nothing(flow, i):
             continue
         if i.shape is not i.operands[0].shape:
             continue
@@ -324,6 +331,16 @@ def _remove_copies(flow: ValueFlow, groups: Groups, kept: set[Instruction]) -> i
     for c in touched:
         schedule[c] = [i for i in schedule[c] if i in c.instructions]
     return len(removed)
+
+
+def _moves_nothing(flow: ValueFlow, i: Instruction) -> bool:
+    """Whether a move goes to the memory space where its operand is, and would be without it."""
+    space = moved_to(i)
+    if space is None:
+        return False
+    x: Value = flow.trees[i.operands[0]]
+    stays = not space or x.kind == "parameter" or moved_to(x.instruction) is not None
+    return x.space == space and stays
 
 
 # -- copies that a target wants --------------------------------------------------------------

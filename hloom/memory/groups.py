@@ -15,6 +15,7 @@ from bisect import bisect_right, insort
 
 from hloom.analysis.alias_ranges import intervals
 from hloom.analysis.alias_share import CanShare, Contacts, Interval
+from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces
 from hloom.analysis.alias_tree import Edge, Value, at, leaves
 from hloom.analysis.alias_values import ValueFlow
 
@@ -25,7 +26,7 @@ Fixed = tuple[str, object, tuple[int, ...]]
 class Group:
     """Values in one buffer. `fixed` when the caller says where it is."""
 
-    __slots__ = ("bytes", "fixed", "intervals", "members", "read_only")
+    __slots__ = ("bytes", "fixed", "intervals", "members", "read_only", "space")
 
     def __init__(self, members: list[Value], intervals: list[Interval], size: int) -> None:
         self.members = members
@@ -33,6 +34,8 @@ class Group:
         self.bytes = size
         self.fixed: Fixed | None = None
         self.read_only = False
+        self.space = members[0].space
+        """Groups of different memory spaces never join."""
 
 
 def _key(interval: Interval) -> int:
@@ -43,8 +46,14 @@ class Groups:
     """All groups of a module; starts with one for each value, and one for each output part that
     the caller gets in a buffer of its own."""
 
-    def __init__(self, flow: ValueFlow, can_share: CanShare | None = None) -> None:
+    def __init__(
+        self,
+        flow: ValueFlow,
+        can_share: CanShare | None = None,
+        spaces: EntrySpaces = NO_SPACES,
+    ) -> None:
         self.flow = flow
+        self.spaces = spaces
         self.contacts = Contacts(flow, can_share)
         self.can_share = self.contacts.can_share
         self.group: dict[Value, Group] = {}
@@ -74,6 +83,7 @@ class Groups:
                 self.outputs[e.index] = at(self.flow.trees[parameter], part[1])
                 continue
             v = self.outputs[e.index] = Value(-1, e.site, e.index, e.source.bytes, "output")
+            v.space = self.spaces.results.get(e.index, 0)
             self.group[v] = g = Group([v], [], v.bytes)
             g.fixed = ("output", 0, e.index)
 
@@ -90,7 +100,7 @@ class Groups:
         """Make one group of two if no two values in them are alive together."""
         if a is b:
             return True
-        if a.read_only or b.read_only or (a.fixed and b.fixed):
+        if a.read_only or b.read_only or (a.fixed and b.fixed) or a.space != b.space:
             return False
         if (a.fixed and b.bytes > a.bytes) or (b.fixed and a.bytes > b.bytes):
             return False
@@ -112,7 +122,7 @@ class Groups:
         """
         source = self.same.get(source, source)
         a, b = self.group[source], self.group[copy]
-        if a.bytes != b.bytes or (a.fixed and b.fixed and a is not b):
+        if a.bytes != b.bytes or a.space != b.space or (a.fixed and b.fixed and a is not b):
             return False
         if a.read_only or b.read_only:
             if b.read_only or len(b.members) > 1 or b.fixed:

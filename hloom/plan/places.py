@@ -28,6 +28,8 @@ class PlacedValue:
     alive: tuple[tuple[int, int], ...]
     place: BufferSlice
     note: str = ""
+    space: int = 0
+    """The memory space that it has to be in."""
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
     allocation 0: parameter 36 bytes, number 0 {}, donated, output {1}
     allocation 1: constant 4 bytes, hex 0000803f
     allocation 2: temp 128 bytes
+    allocation 3: temp 64 bytes in S(1)
     %main/%add{}: 2 [64:100] alive [12,20) [30,35) "in the buffer of %x"
     live 128
 
@@ -23,10 +24,14 @@ from hloom.program.slice import Allocation, BufferSlice
 
 _ALLOCATION = re.compile(
     r"allocation (\d+): (parameter|constant|output|temp) (\d+) bytes"
+    r"(?: in S\((\d+)\))?"
     r"(?:, number (\d+))?(?: \{([\d,]*)\})?(, donated)?(?:, output \{([\d,]*)\})?"
     r"(?:, hex ([0-9a-f]*))?"
 )
-_VALUE = re.compile(r'%([^/]+)/%(\S+?)\{([\d,]*)\}: (\d+) \[(\d+):(\d+)\] alive((?: \S+)*?) "(.*)"')
+_VALUE = re.compile(
+    r"%([^/]+)/%(\S+?)\{([\d,]*)\}: (\d+) \[(\d+):(\d+)\] alive((?: \S+)*?) "
+    r'"(.*)"(?: in S\((\d+)\))?'
+)
 _AT = re.compile(r"at %([^/]+)/%(\S+): (.*)")
 _INTERVAL = re.compile(r"\[(\d+),(\d+)\)")
 _TOKEN = re.compile(r"[()]|-|(\d+)\[(\d+):(\d+)\]")
@@ -40,7 +45,8 @@ def show_places(places: Places) -> str:
         alive = "".join(f" [{start},{end})" for start, end in v.alive)
         where = f"{place.allocation.index} [{place.offset}:{place.end}]"
         name = f"%{i.parent.name}/%{i.name}{_braced(v.index)}"
-        lines.append(f'{name}: {where} alive{alive} "{v.note}"')
+        space = f" in S({v.space})" if v.space else ""
+        lines.append(f'{name}: {where} alive{alive} "{v.note}"{space}')
     for i, tree in places.trees.items():
         lines.append(f"at %{i.parent.name}/%{i.name}: {_show_tree(tree)}")
     lines.append(f"live {places.live_bytes}")
@@ -66,7 +72,7 @@ def parse_places(text: str, module: Module) -> Places:
                 place = BufferSlice(allocations[int(m[4])], start, int(m[6]) - start)
                 alive = tuple((int(a), int(b)) for a, b in _INTERVAL.findall(m[7]))
                 i = computations[m[1]][m[2]]
-                values.append(PlacedValue(i, _index(m[3]), alive, place, m[8]))
+                values.append(PlacedValue(i, _index(m[3]), alive, place, m[8], int(m[9] or 0)))
             elif line.startswith("live "):
                 live = int(line.removeprefix("live "))
             elif line.strip():
@@ -78,6 +84,8 @@ def parse_places(text: str, module: Module) -> Places:
 
 def _show_allocation(a: Allocation) -> str:
     line = f"allocation {a.index}: {a.kind} {a.size_bytes} bytes"
+    if a.space:
+        line += f" in S({a.space})"
     if a.parameter_number is not None:
         line += f", number {a.parameter_number}"
     if a.kind in ("parameter", "output"):
@@ -92,7 +100,7 @@ def _show_allocation(a: Allocation) -> str:
 
 
 def _allocation(found: tuple[Any, ...]) -> Allocation:
-    index, kind, size, number, shape_index, donated, output, data = found
+    index, kind, size, space, number, shape_index, donated, output, data = found
     return Allocation(
         int(index),
         int(size),
@@ -102,6 +110,7 @@ def _allocation(found: tuple[Any, ...]) -> Allocation:
         None if output is None else _index(output),
         donated is not None,
         None if data is None else bytes.fromhex(data),
+        int(space or 0),
     )
 
 

@@ -52,6 +52,14 @@ class MemoryUse:
         return sum([a.size_bytes for a in self.allocations if a.kind == kind])
 
     @property
+    def by_space(self) -> dict[int, int]:
+        """Everything at once, in each memory space."""
+        found: dict[int, int] = {}
+        for a in self.allocations:
+            found[a.space] = found.get(a.space, 0) + a.size_bytes
+        return found
+
+    @property
     def peak(self) -> int:
         """Everything at once: what the process has to have."""
         return self.arguments + self.outputs + self.constants + self.temp
@@ -100,15 +108,19 @@ class MemoryUse:
                 "bytes": v.place.size_bytes,
                 "kind": a.kind,
                 "allocation": a.index,
+                "space": a.space,
                 "offset": v.place.offset,
                 "alive": [list(interval) for interval in v.alive],
                 "why": v.note,
             }
 
     def as_dict(self) -> dict[str, int]:
-        """The sums as plain data (`live`, which needs the plan, is not among them)."""
+        """The sums as plain data (`live`, which needs the plan, is not among
+        them), and what of all that is in which other memory space."""
         names = ("arguments", "outputs", "aliased", "constants", "temp", "peak")
-        return {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in names}
+        others = {f"S({k})": size for k, size in sorted(self.by_space.items()) if k}
+        return {**found, **others}
 
     def __str__(self) -> str:
         return ", ".join([f"{name} {size:,}" for name, size in self.as_dict().items()]) + " bytes"

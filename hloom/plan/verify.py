@@ -1,4 +1,5 @@
-"""Checks a plan: every place in bounds, no two values alive together in one byte."""
+"""Checks a plan: every place in bounds and in its memory space, no two values alive together in
+one byte."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ def violations(module: Module, places: Places) -> Iterator[VerifyError]:
             yield _error(v, f"{place} is outside {place.allocation.size_bytes} bytes", "bounds")
         if place.allocation not in places.allocations:
             yield _error(v, f"allocation {place.allocation.index} is not of this plan", "bounds")
+        if place.allocation.space != v.space:
+            wanted, space = f"S({v.space})", f"S({place.allocation.space})"
+            yield _error(v, f"has to be in {wanted}, and is in {space}", "memory-space")
     yield from _outputs(module, places)
     yield from _conflicts(places)
 

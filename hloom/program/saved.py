@@ -139,6 +139,7 @@ def _allocation(a: Allocation) -> list[Any]:
         a.shape_index,
         a.output_index,
         a.is_donated,
+        a.space,
         None if a.data is None else len(a.data),
     ]
 
@@ -192,7 +193,7 @@ def _processor(row: list[Any] | None) -> Processor | None:
 
 
 def _read_allocation(row: list[Any], data: memoryview | None) -> Allocation:
-    index, size, kind, number, shape_index, output_index, is_donated, _ = row
+    index, size, kind, number, shape_index, output_index, is_donated, space, _ = row
     if kind not in ("parameter", "constant", "output", "temp"):
         raise ValueError(f"no kind of allocation {kind!r}")
     return Allocation(
@@ -204,6 +205,7 @@ def _read_allocation(row: list[Any], data: memoryview | None) -> Allocation:
         None if output_index is None else tuple(output_index),
         is_donated,
         data,
+        space,
     )
 
 

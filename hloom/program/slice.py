@@ -22,7 +22,8 @@ class Allocation:
       unless `is_donated`; the output at `output_index`, if not None, is returned in it.
     * `constant`: read only, its bytes are `data`, used where they stand.
     * `output`: a fresh buffer handed to the caller as the part of the result at `shape_index`.
-    * `temp`: the arena of everything else; one, if any. Under guard every buffer has its own.
+    * `temp`: the arena of everything else; at most one for a memory space. Under guard every
+      buffer has its own.
     """
 
     index: int
@@ -34,6 +35,8 @@ class Allocation:
     is_donated: bool = False
     data: bytes | memoryview | None = field(default=None, hash=False)
     """A view where the program was read from a file, in which the bytes then stay."""
+    space: int = 0
+    """The memory space: `S(space)` in layouts."""
 
     @property
     def is_read_only(self) -> bool:

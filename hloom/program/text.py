@@ -45,6 +45,8 @@ def show_thunks(thunks: tuple[Thunk, ...]) -> str:
 def show_allocation(a: Allocation) -> str:
     """`3: temp 1,024 bytes`."""
     text = f"{a.index}: {a.kind} {a.size_bytes:,} bytes"
+    if a.space:
+        text += f" in S({a.space})"
     if a.parameter_number is not None:
         text += f", number {a.parameter_number}{_part(a.shape_index)}"
     elif a.kind == "output":

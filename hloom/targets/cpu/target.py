@@ -16,12 +16,13 @@ from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
-from hloom.device.device import Device
+from hloom.device.device import Device, MemorySpace
 from hloom.ir.meaning import check_meaning
 from hloom.ir.mixed_precision import uniform
 from hloom.ir.module import Module
 from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
+from hloom.memory.spaces import take_spaces, tell_spaces
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.pipeline import PassRecord, PipelineOptions
 from hloom.plan.places import Places
@@ -85,6 +86,12 @@ class CpuTarget:
         """What kernels are cut for: the one that was named, or the processor at hand, of which this
         process may use some cores."""
         return self.given or device_of(self.machine, granted_threads())
+
+    @property
+    def memories(self) -> tuple[MemorySpace, ...]:
+        """The memory spaces, as large as they are. A system may have more main memory for a program
+        than there is, and tells when it does not: the host's is not counted here."""
+        return tuple([replace(m, size_bytes=0) for m in self.device.memory_spaces])
 
     def check(self, module: Module) -> None:
         """Raise for a module that no processor can run by itself."""
@@ -170,6 +177,7 @@ class CpuTarget:
                 if code is not None:
                     is_long = symbol == ENTRY and len(text) > LONG_ENTRY_BYTES
                     code.add(symbol, text, 0 if is_long else None)
+        tell_spaces(module, places)
         program = Program(
             module.name,
             places.allocations,
@@ -202,6 +210,7 @@ class CpuTarget:
         check_meaning(module)
         with stage("passes"), blamed("step", "passes"):
             module.schedule = None  # of another compiler's kernels; passes leave what is in order
+            spaces = take_spaces(module, self.device)
             result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
                 module, self._passes()
             )
@@ -213,11 +222,18 @@ class CpuTarget:
         simply = self.is_left_out("buffers")
         share = never if self.is_left_out("sharing") or simply else CpuShare()
         with stage("copies"), blamed("step", "buffers"):
-            insert_copies(module, CopyOptions(can_share=share, remove_existing=not simply))
+            insert_copies(
+                module, CopyOptions(can_share=share, remove_existing=not simply, spaces=spaces)
+            )
         with stage("buffers"), blamed("step", "buffers"):
             heap = "first-fit" if simply else "best-fit"
             options = AssignOptions(
-                can_share=share, heap=heap, share_operands=not simply, apart=GUARDING
+                can_share=share,
+                heap=heap,
+                share_operands=not simply,
+                apart=GUARDING,
+                spaces=spaces,
+                memories=self.memories,
             )
             places = assign_buffers(module, options)
         return module, places, records

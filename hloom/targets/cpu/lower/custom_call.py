@@ -7,6 +7,7 @@ places, the operand is copied first.
 
 from __future__ import annotations
 
+from hloom.analysis.alias_spaces import MOVE
 from hloom.ir.instruction import Instruction
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
@@ -39,7 +40,7 @@ def custom_call(cpu: Lowering, i: Instruction) -> list[Thunk]:
     target = i.attrs.custom_call_target
     if target in FRESH:
         return []
-    if target in SAME:
+    if target in SAME or target == MOVE:
         return same(cpu, i)
     if cpu.whole is not None and target == INTERPRETER:
         return hosted_module(cpu, i, cpu.whole)

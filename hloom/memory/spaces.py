@@ -1,0 +1,283 @@
+"""What a program says of memory spaces, taken out of its shapes before passes, put back after.
+
+`S(n)` in a layout says where a value lives. Passes rewrite values, and would have to keep what is
+said of each; so `take_spaces` turns it into moves that no pass looks into (custom calls,
+`analysis/alias_spaces.py`), and into what it says of the caller's arrays. Buffer assignment finds
+out where everything is, and `tell_spaces` writes that into the shapes.
+
+A move stands where
+
+* something is computed whose layout has a space;
+* a copy leads from one space into another, one to the default space too;
+* a custom call asks for it: MoveToHost, MoveToDevice, annotate_device_placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hloom.analysis.alias_spaces import MOVE, NO_SPACES, EntrySpaces, moved_to
+from hloom.base.diagnostics import HloError, UsageError
+from hloom.device.device import Device
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.op import OPS
+from hloom.ir.values.backend_config import BackendConfig
+from hloom.memory.flat import laid_out
+from hloom.plan.places import Places, SliceTree
+from hloom.program.slice import BufferSlice
+from hloom.types.memory_space import DEFAULT_MEMORY_SPACE, HOST_MEMORY_SPACE
+from hloom.types.shape import Shape, tuple_shape
+
+HANDED_ON = frozenset(
+    """parameter tuple get-tuple-element while conditional call opt-barrier bitcast domain
+    add-dependency async-start async-update copy-start all-gather-start all-reduce-start
+    collective-permute-start send recv""".split()
+)
+"""What these give is where their operands are, or their caller has it. Asynchronous operations
+give their result when they are done."""
+PLACEMENTS = {"pinned_host": HOST_MEMORY_SPACE, "unpinned_host": 6, "device": DEFAULT_MEMORY_SPACE}
+"""Kinds of memory that JAX names, by the numbers that layouts have for them."""
+_CALLS = {"MoveToHost": HOST_MEMORY_SPACE, "MoveToDevice": DEFAULT_MEMORY_SPACE}
+
+
+def take_spaces(module: Module, device: Device) -> EntrySpaces:
+    """Turn what shapes say of memory spaces into moves; the spaces of the caller's arrays.
+
+    Raises `HloError` for a space that the device does not have.
+    """
+    said = _said(module)
+    if not said and not _asks(module):
+        return NO_SPACES
+    for space, i in said.items():
+        _check_space(device, space, i)
+    entry = _entry_spaces(module)
+    for space in {*entry.parameters.values(), *entry.results.values()}:
+        _check_space(device, space, module.entry.root)
+    walked = laid_out(module)
+    for c in walked:
+        for i in list(c.in_order()):
+            _take(c, i, device)
+    for c in module.computations:
+        for i in c.instructions:
+            i.shape = _plain(i.shape)
+    if module.entry_layout is not None:
+        parts = tuple([_plain(s) for s in module.entry_layout.parameters])
+        result = _plain(module.entry_layout.result)
+        module.entry_layout = replace(module.entry_layout, parameters=parts, result=result)
+    return entry
+
+
+def tell_spaces(module: Module, places: Places) -> None:
+    """Write where values are into their shapes, and moves as copies, for those who look."""
+    if not any(a.space for a in places.allocations):
+        return
+    for i, tree in places.trees.items():
+        i.shape = _placed(i.shape, tree)
+        if moved_to(i) is not None:
+            i.opcode, i.attrs, i.backend_config = "copy", OPS["copy"].empty, None
+    if module.entry_layout is not None:
+        parameters = [p.shape for p in module.entry.parameters]
+        result = module.entry.root.shape
+        module.entry_layout = replace(
+            module.entry_layout, parameters=tuple(parameters), result=result
+        )
+
+
+def _said(module: Module) -> dict[int, Instruction]:
+    """Each space that a shape speaks of, and who does first."""
+    found: dict[int, Instruction] = {}
+    known: set[Shape] = set()
+    for i in module.instructions():
+        if i.shape in known:
+            continue
+        known.add(i.shape)
+        for space in _spaces(i.shape):
+            found.setdefault(space, i)
+    if module.entry_layout is not None:
+        for s in (*module.entry_layout.parameters, module.entry_layout.result):
+            for space in _spaces(s):
+                found.setdefault(space, module.entry.root)
+    return found
+
+
+def _spaces(s: Shape) -> Iterable[int]:
+    """The spaces other than the default one that a shape speaks of."""
+    if s.is_array:
+        return (s.layout.memory_space,) if s.layout and s.layout.memory_space else ()
+    if not s.elements:
+        return ()
+    return [x for leaf in s.leaves() if leaf.is_array for x in _spaces(leaf)]
+
+
+def _asks(module: Module) -> bool:
+    """Whether a custom call asks for a space."""
+    return any(i.opcode == "custom-call" and _asked(i) is not None for i in module.instructions())
+
+
+def _asked(i: Instruction) -> int | None:
+    """The space that a custom call asks its operand to be in."""
+    target = i.attrs.custom_call_target
+    if len(i.operands) != 1 or not i.shape.is_array or not i.operands[0].shape.is_array:
+        return None
+    if target != "annotate_device_placement":
+        return _CALLS.get(target)
+    pairs = dict(i.frontend_attributes.pairs) if i.frontend_attributes else {}
+    return PLACEMENTS.get(pairs.get("_xla_buffer_placement", ""))
+
+
+def _check_space(device: Device, space: int, i: Instruction) -> None:
+    try:
+        device.memory_space(space)
+    except UsageError as error:
+        error.instruction = f"%{i.parent.name}/%{i.name}"
+        error.hint = f"{error.hint}; compile for a device with that space, or leave S({space}) out"
+        raise
+
+
+def _entry_spaces(module: Module) -> EntrySpaces:
+    """Where the caller's arrays are: what the layout of the entry says, else the shapes."""
+    made = EntrySpaces()
+    given = module.entry_layout
+    for p in module.entry.parameters:
+        shapes = [p.shape] if given is None else [given.parameters[p.attrs.number], p.shape]
+        for s in shapes:
+            for index, space in _leaf_spaces(s):
+                made.parameters.setdefault((p.attrs.number, index), space)
+    shapes = [module.entry.root.shape] if given is None else [given.result, module.entry.root.shape]
+    for s in shapes:
+        for index, space in _leaf_spaces(s):
+            made.results.setdefault(index, space)
+    for e in module.input_output_alias.entries if module.input_output_alias else ():
+        one = made.parameters.get((e.parameter_number, e.parameter_shape_index), 0)
+        other = made.results.get(e.output_shape_index, 0)
+        if one != other:
+            raise HloError(
+                f"parameter {e.parameter_number} is in S({one}), and is to be returned as output "
+                f"{list(e.output_shape_index)}, which is in S({other})",
+                rule="memory-space",
+                hint="an array that is returned in place stays in its memory space",
+            )
+    return made
+
+
+def _leaf_spaces(s: Shape) -> list[tuple[tuple[int, ...], int]]:
+    return [
+        (index, leaf.layout.memory_space)
+        for index, leaf in s.subshapes()
+        if leaf.is_array and leaf.layout is not None and leaf.layout.memory_space
+    ]
+
+
+# -- moves
+
+
+def _take(c: Computation, i: Instruction, device: Device) -> None:
+    """Put the moves behind an instruction that its shape, or what it does, asks for."""
+    if i.opcode == "custom-call" and (space := _asked(i)) is not None:
+        _check_space(device, space, i)
+        _replace(c, i, i.operands[0], space)
+        return
+    if i.opcode in HANDED_ON:
+        return
+    spaces = dict(_leaf_spaces(i.shape))
+    if i.opcode in ("copy", "copy-done"):
+        source = i.operands[0].shape
+        source = source.elements[1] if i.opcode == "copy-done" else source
+        before = dict(_leaf_spaces(source))
+        spaces = {**dict.fromkeys(before, 0), **spaces}
+        if spaces == before:
+            return
+    if spaces and i.opcode in ("copy", "copy-done") and i.shape.is_array:
+        source = i.operands[0]
+        source = source.operands[0] if i.opcode == "copy-done" else source
+        if source.shape.same(i.shape, ignore_memory_space=True):
+            _replace(c, i, source, spaces[()])
+            return
+    if spaces:
+        users = list(i.users)
+        is_root = c.root is i
+        made = _with_moves(c, i, i.shape, (), spaces)
+        for u in users:
+            u.replace_operand(i, made)
+        if is_root:
+            c.root = made
+
+
+def _replace(c: Computation, i: Instruction, x: Instruction, space: int) -> None:
+    """Let a move of x stand for an instruction, with its name."""
+    name = i.name
+    made = _moved(c, x, space, i)
+    c.replace(i, made)
+    c.erase(i)
+    c.rename(made, name)
+
+
+def _with_moves(
+    c: Computation,
+    x: Instruction,
+    s: Shape,
+    index: tuple[int, ...],
+    spaces: dict[tuple[int, ...], int],
+) -> Instruction:
+    """The value with some of its arrays moved."""
+    if s.is_tuple:
+        if not any(where[: len(index)] == index for where in spaces):
+            return x
+        parts = []
+        for k, part in enumerate(s.elements):
+            element = c.add("get-tuple-element", x, index=k)
+            element.shape = part
+            parts.append(_with_moves(c, element, part, (*index, k), spaces))
+        made = c.add("tuple", *parts)
+        made.shape = s
+        return made
+    return _moved(c, x, spaces[index], x) if index in spaces else x
+
+
+def _moved(c: Computation, x: Instruction, space: int, site: Instruction) -> Instruction:
+    """A move of an array to a memory space."""
+    if x.shape.is_dynamic:
+        raise HloError(
+            f"{x.shape.text_without_layout} has run-time size, and is to be in S({space})",
+            instruction=f"%{c.name}/%{site.name}",
+            rule="memory-space",
+            hint="arrays of run-time size are in the default memory space: leave it out",
+        )
+    made = c.add(
+        "custom-call",
+        x,
+        custom_call_target=MOVE,
+        shape=_with_space(x.shape.bare.with_default_layouts(), space),
+        name=f"{site.name}.S{space}",
+    )
+    made.backend_config = BackendConfig(str(space))
+    made.metadata = site.metadata
+    return made
+
+
+# -- shapes
+
+
+def _plain(s: Shape) -> Shape:
+    """The shape without memory spaces."""
+    return _with_space(s, 0) if any(_spaces(s)) else s
+
+
+def _with_space(s: Shape, space: int) -> Shape:
+    if s.is_tuple:
+        return tuple_shape([_with_space(part, space) for part in s.elements])
+    if not s.is_array or s.layout is None or s.layout.memory_space == space:
+        return s
+    return s.with_layout(s.layout.replace(memory_space=space))
+
+
+def _placed(s: Shape, tree: SliceTree) -> Shape:
+    """The shape with the spaces of the allocations that its arrays are in."""
+    if isinstance(tree, BufferSlice):
+        return _with_space(s.with_default_layouts(), tree.allocation.space)
+    if tree is None or not s.is_tuple:
+        return s
+    return tuple_shape([_placed(part, inner) for part, inner in zip(s.elements, tree)])
