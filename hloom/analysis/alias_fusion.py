@@ -15,22 +15,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES
 from hloom.types.shape import Shape
 
 Index = tuple[int, ...]
 
-_NOT_BY_ELEMENT = frozenset(["bitcast-convert"])
-_SAME_PLACE = frozenset(["copy", "opt-barrier", "domain"])
-_NO_OPS = frozenset(["bitcast", "opt-barrier", "domain"])
+_SAME_INDEX = opcodes(ELEMENTWISE, FORWARDS, also=("copy",), without=("bitcast-convert",))
+_RESHAPES = opcodes(RESHAPES)
+# A bitcast stands in the memory of its operand, though its elements may be others.
+_SAME_MEMORY = opcodes(FORWARDS, also=("bitcast",))
 
 
 def is_elementwise(opcode: str) -> bool:
     """Whether element k of the result depends on elements k of the operands alone."""
-    op = OPS.get(opcode)
-    return (
-        op is not None and op.family == "elementwise" and opcode not in _NOT_BY_ELEMENT
-    ) or opcode in _SAME_PLACE
+    return opcode in _SAME_INDEX
 
 
 class _Reads(NamedTuple):
@@ -85,7 +84,7 @@ def _by_element(i: Instruction, of: list[_Reads]) -> _Reads:
 
 def _transfer(i: Instruction, of: list[_Reads]) -> _Reads:
     opcode, operands = i.opcode, i.operands
-    if opcode in ("bitcast", "reshape"):
+    if opcode in _RESHAPES:
         x = operands[0].shape
         if is_row_major(x) and is_row_major(i.shape) and x.dtype.bits == i.shape.dtype.bits:
             if of[0].window and x.dims != i.shape.dims:
@@ -191,7 +190,7 @@ def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
 
 
 def _behind_no_ops(i: Instruction) -> Instruction:
-    while i.opcode in _NO_OPS:
+    while i.opcode in _SAME_MEMORY:
         i = i.operands[0]
     return i
 
@@ -203,7 +202,7 @@ def _only_reader(p: Instruction, reader: Instruction) -> bool:
         user = next(iter(x.users))
         if user is reader:
             return sum(o is x for o in user.operands) == 1
-        if user.opcode not in _NO_OPS:
+        if user.opcode not in _SAME_MEMORY:
             return False
         x = user
     return False

@@ -35,15 +35,15 @@ from hloom.base.diagnostics import HloError, UnsupportedError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import ASYNC_CHAIN, FORWARDS
 from hloom.types.shape import Shape
 from hloom.types.sizes import size_bytes
 
-FORWARDS = frozenset(["opt-barrier", "domain", "add-dependency", "bitcast", "all-reduce-done"])
-DONES = frozenset(
-    "all-gather-done all-reduce-done collective-permute-done copy-done recv-done send-done "
-    "async-update async-done".split()
-)
-ASYNC = frozenset(["async-update", "async-done"])
+# A bitcast stands in the memory of its operand, whatever its shape.
+_FORWARDS = opcodes(FORWARDS, also=("bitcast",))
+_DONES = opcodes_where(lambda op: bool(op.done_of) or op.name == "async-update")
+_ASYNC_CHAIN = opcodes(ASYNC_CHAIN)
 NEST_LIMIT = 200
 PairRule = Callable[[Instruction], tuple[InPlacePair, ...]]
 
@@ -203,7 +203,7 @@ class ValueFlow:
     def _forward(self, i: Instruction) -> Tree:
         time = self._step(i)
         tree = self.trees[i.operands[0]]
-        if i.opcode in DONES:
+        if i.opcode in _DONES:
             self._use(tree, time)
             self._keep_started(i.operands[0], time)
         return tree
@@ -218,7 +218,7 @@ class ValueFlow:
         start = i.operands[0]
         tree = self.trees[start]
         # The operands of an async-start are kept below, but for those that it overwrites.
-        self._use(tree[1:] if i.opcode in ASYNC else tree, time)
+        self._use(tree[1:] if i.opcode in _ASYNC_CHAIN else tree, time)
         self._keep_started(start, time)
         if i.opcode == "async-update":
             return tree
@@ -383,8 +383,8 @@ class ValueFlow:
 
 # Methods of the walk by opcode; all other instructions compute.
 _SPECIAL: dict[str, Callable[[ValueFlow, Instruction], Tree]] = {
-    **dict.fromkeys(FORWARDS, ValueFlow._forward),
-    **dict.fromkeys(DONES - FORWARDS, ValueFlow._done),
+    **dict.fromkeys(_FORWARDS, ValueFlow._forward),
+    **dict.fromkeys(_DONES - _FORWARDS, ValueFlow._done),
     **dict.fromkeys(
         ["copy-start", "send", "all-gather-start", "collective-permute-start"], ValueFlow._start
     ),

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CONTROL_FLOW
 
 SEQUENTIAL = "control flow"
 EMBEDDED = "embedded"
 BOTH = "both"
 NONE = "none"
-CONTROL_FLOW = frozenset(["call", "while", "conditional", "async-start"])
+RUNS_CALLED = opcodes(CONTROL_FLOW)
 
 
-def expanded_size(module: Module, opcodes: Collection[str] = CONTROL_FLOW) -> int:
+def expanded_size(module: Module, opcodes: Collection[str] = RUNS_CALLED) -> int:
     """How many instructions the entry has with what these opcodes call, each site with a copy of
     its own. Grows exponentially with the depth of calls where bodies call one another twice; its
     cost does not."""
@@ -32,7 +34,7 @@ def call_context(i: Instruction) -> str:
     inside the instruction (reducer, fusion body), `none` when nothing is called."""
     if not i.called:
         return NONE
-    return SEQUENTIAL if i.opcode in CONTROL_FLOW else EMBEDDED
+    return SEQUENTIAL if i.opcode in RUNS_CALLED else EMBEDDED
 
 
 @dataclass

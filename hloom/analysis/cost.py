@@ -18,23 +18,35 @@ from hloom.analysis.trip_count import TripCount, trip_count
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import (
+    COLLECTIVE,
+    CONTRACTS,
+    CONTROL_FLOW,
+    ELEMENTWISE,
+    FREE,
+    READS_PART,
+    RETYPES,
+    TRANSCENDENTAL,
+)
 from hloom.ir.values.window import WindowDimension
 from hloom.types.sizes import element_count, moved_bytes
 
-FREE = frozenset(
-    "parameter constant get-tuple-element tuple bitcast after-all add-dependency opt-barrier "
-    "domain partition-id replica-id get-dimension-size set-dimension-size".split()
+NO_WORK = opcodes(FREE)
+_CONTROL = opcodes(CONTROL_FLOW)
+# What waits has been counted where it began.
+_WAITS = opcodes_where(lambda op: bool(op.done_of) or op.name == "async-update")
+_TRANSCENDENTAL = opcodes(TRANSCENDENTAL)
+_ELEMENTWISE = opcodes(ELEMENTWISE)
+_CONTRACTS = opcodes(CONTRACTS, without=("convolution",))
+_RETYPES = opcodes(RETYPES)
+_APPLIED_TO_ALL = opcodes_where(
+    lambda op: (
+        op.name == "map"
+        or (COLLECTIVE in op.traits and bool(op.called) and op.name != "reduce-scatter")
+    )
 )
-CONTROL = frozenset(("while", "call", "conditional", "async-start"))
-WAITS = frozenset(("async-done", "async-update", "copy-done", "send-done", "recv-done"))
-TRANSCENDENTAL = frozenset(
-    "acos acosh asin asinh atanh cbrt cosine cosh erf exp2 exponential exponential-minus-one log "
-    "log-plus-one log2 logistic rsqrt sine sinh sqrt tan tanh power atan2".split()
-)
-NOT_ARITHMETIC = frozenset(("convert", "bitcast-convert", "complex", "real", "imag"))
-APPLIED_TO_ALL = frozenset(("map", "all-reduce", "all-reduce-start", "collective-reduce"))
-MOVES_LITTLE = frozenset(("slice", "dynamic-slice", "gather"))
+_READS_PART = opcodes(READS_PART)
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ def module_cost(module: Module) -> ModuleCost:
                 condition, body = i.called
                 executions[condition] += times * (n + 1)
                 executions[body] += times * n
-            elif i.opcode in CONTROL:
+            elif i.opcode in _CONTROL:
                 for called in i.called:
                     executions[called] += times
     return ModuleCost(per[module.entry], per, executions, loops)
@@ -106,7 +118,7 @@ def instruction_cost(
     trips: TripCount | None = None,
 ) -> Cost:
     """One run of an instruction, given the costs of what it calls."""
-    if i.opcode in FREE or i.opcode in WAITS:
+    if i.opcode in NO_WORK or i.opcode in _WAITS:
         return NOTHING
     called = [per_computation.get(c, NOTHING) for c in i.called]
     if i.opcode == "while":
@@ -128,7 +140,7 @@ def instruction_cost(
 def bytes_moved(i: Instruction) -> float:
     """Bytes of operands and results; for what takes or changes a part, of the part."""
     result = moved_bytes(i.shape)
-    if i.opcode in MOVES_LITTLE:
+    if i.opcode in _READS_PART:
         return 2 * result + sum(moved_bytes(x.shape) for x in i.operands[1:])
     if i.opcode == "dynamic-update-slice":
         return 2 * moved_bytes(i.operands[1].shape)
@@ -142,11 +154,11 @@ def bytes_moved(i: Instruction) -> float:
 def arithmetic(i: Instruction, inner: Cost) -> tuple[float, float]:
     """Operations and transcendental functions; `inner` is one run of what it applies."""
     opcode, out = i.opcode, element_count(i.shape)
-    if OPS[opcode].family == "elementwise":
-        if opcode in TRANSCENDENTAL:
+    if opcode in _ELEMENTWISE:
+        if opcode in _TRANSCENDENTAL:
             return 0, out
-        return (0, 0) if opcode in NOT_ARITHMETIC else (out, 0)
-    if opcode in ("dot", "ragged-dot", "scaled-dot"):
+        return (0, 0) if opcode in _RETYPES else (out, 0)
+    if opcode in _CONTRACTS:
         return 2 * out * _contracted(i), 0
     if opcode == "convolution":
         inside, all_ = _products_inside(i)
@@ -186,7 +198,7 @@ def _applications(i: Instruction) -> float | None:
         return first
     if opcode == "reduce-scatter":
         return first
-    return element_count(i.shape) if opcode in APPLIED_TO_ALL else first
+    return element_count(i.shape) if opcode in _APPLIED_TO_ALL else first
 
 
 def _contracted(i: Instruction) -> int:

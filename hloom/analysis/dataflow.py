@@ -20,11 +20,14 @@ from hloom.ir.async_chain import argument, async_start_of
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ASYNC_CHAIN, CONTROL_FLOW, FORWARDS
 from hloom.types.shape import Shape
 
 Index = tuple[int, ...]
-FORWARDS = frozenset(["opt-barrier", "domain", "add-dependency", "all-reduce-done"])
-"""Operations whose result is their first operand."""
+_FORWARDS = opcodes(FORWARDS)
+_ASYNC_CHAIN = opcodes(ASYNC_CHAIN)
+_CONTROL = opcodes(CONTROL_FLOW)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,12 +180,12 @@ class Dataflow:
             }
         if opcode == "get-tuple-element":
             return _under(of[0], (i.attrs.index,))
-        if opcode in FORWARDS or (opcode == "bitcast" and not self.bitcast_defines_value):
+        if opcode in _FORWARDS or (opcode == "bitcast" and not self.bitcast_defines_value):
             return dict(of[0])
-        if opcode in ("call", "while", "conditional") and self.through_calls:
-            return self._control(i, of)
-        if opcode.startswith("async-"):
+        if opcode in _ASYNC_CHAIN:
             return self._asynchronous(i, of)
+        if opcode in _CONTROL and self.through_calls:
+            return self._control(i, of)
         return self._halves(i, of)
 
     def _control(self, i: Instruction, of: list[Sets]) -> Sets:
@@ -191,7 +194,7 @@ class Dataflow:
         return self._merged(i, (self.sets.get(c.root, {}) for c in i.called))
 
     def _parameter(self, i: Instruction) -> Sets:
-        callers = [x for x in i.parent.callers if x.opcode in _HANDS_ON]
+        callers = [x for x in i.parent.callers if x.opcode in _CONTROL]
         if not callers or not self.through_calls or i.parent.is_entry:
             return self._own(i)
         if len(callers) < len(i.parent.callers):
@@ -247,7 +250,6 @@ class Dataflow:
         return out
 
 
-_HANDS_ON = frozenset(["call", "while", "conditional", "async-start"])
 _CARRY_OPERAND = frozenset(["all-gather-start", "collective-permute-start"])
 
 

@@ -7,12 +7,12 @@ A question about one instruction at a time; whether several go together is `fusi
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from functools import cache
 from math import prod
 
 from hloom.analysis.kernel_options import kernel_options
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import CHOOSES, ELEMENTWISE, RESHAPES, STRIDED
 from hloom.types.shape import Shape
 
 POINT = "point"
@@ -26,28 +26,27 @@ UPDATE = "update"
 ALONE = "alone"
 """A kernel, library call or piece of control of its own."""
 
-INDEX_MAPS = frozenset(
-    "bitcast broadcast concatenate dynamic-slice gather iota pad reshape reverse slice "
-    "transpose".split()
-)
-RENAMES = frozenset(("bitcast", "reshape"))
+INDEX_MAPS = opcodes(STRIDED, RESHAPES, CHOOSES)
+"""A kernel computes where to read, not what."""
+RENAMES = opcodes(RESHAPES)
 """No-ops on memory where all layouts are row-major."""
 MOST_CONSTANT_ELEMENTS = 1 << 20
 """A larger constant is not looked at, though it may be one value everywhere."""
-NOT_POINTWISE = frozenset(("stochastic-convert",))
-
-
-@cache
-def pointwise_opcodes() -> frozenset[str]:
-    """Elementwise operations, the index maps and what is like them."""
-    elementwise = {name for name, op in OPS.items() if op.family == "elementwise"}
-    return frozenset((elementwise - NOT_POINTWISE) | INDEX_MAPS | {"copy", "constant"})
+POINTWISE = opcodes_where(
+    # stochastic-convert has no code in a kernel.
+    lambda op: (
+        (ELEMENTWISE in op.traits and op.name != "stochastic-convert")
+        or op.name in INDEX_MAPS
+        or op.name in ("copy", "constant")
+    )
+)
+"""Elementwise operations, the index maps and what is like them."""
 
 
 def role(i: Instruction) -> tuple[str, str]:
     """What it can be, and for `ALONE` why."""
     opcode = i.opcode
-    if opcode in pointwise_opcodes():
+    if opcode in POINTWISE:
         kind = POINT
     elif opcode == "reduce":
         kind = FOLD

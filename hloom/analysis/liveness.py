@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 
-from hloom.ir.instruction import Instruction, effect_free_opcodes
+from hloom.ir.instruction import EFFECT_FREE, Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CONTROL_FLOW
 
 Index = tuple[int, ...]
-CONTROL = frozenset(["call", "while", "conditional"])
+# The body of an async-start is live with it.
+_CONTROL = opcodes(CONTROL_FLOW, without=("async-start",))
 
 
 class Liveness:
@@ -26,9 +29,9 @@ class Liveness:
         self._mark_all(module.entry.root)
         for c in module.computations:
             for i in c.instructions:
-                if i.opcode in effect_free_opcodes() or not i.has_side_effect:
+                if i.opcode in EFFECT_FREE or not i.has_side_effect:
                     continue
-                if i.opcode in CONTROL:
+                if i.opcode in _CONTROL:
                     self._mark(i, ())
                     continue
                 self._mark_all(i)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hloom.analysis.cost import (
-    FREE,
+    NO_WORK,
     NOTHING,
     Cost,
     ModuleCost,
@@ -16,13 +16,14 @@ from hloom.analysis.cost import (
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import COLLECTIVE, CONTROL_FLOW, TRANSFER
 from hloom.types.sizes import moved_bytes
 
-COLLECTIVES = frozenset(
-    "all-gather all-gather-start all-reduce all-reduce-start all-to-all collective-broadcast "
-    "collective-permute collective-permute-start collective-reduce ragged-all-to-all "
-    "reduce-scatter send recv".split()
+_COMMUNICATES = opcodes_where(
+    lambda op: COLLECTIVE in op.traits or (TRANSFER in op.traits and op.done_of is None)
 )
+_CONTROL = opcodes(CONTROL_FLOW)
 
 
 @dataclass
@@ -102,16 +103,16 @@ def module_statistics(module: Module, biggest: int = 10) -> Statistics:
             entry = opcodes.setdefault(i.opcode, Opcode(i.opcode))
             entry.count += 1
             entry.runs += runs
-            if runs and i.opcode not in ("while", "call", "conditional", "async-start"):
+            if runs and i.opcode not in _CONTROL:
                 entry.cost += instruction_cost(i, cost.per_computation).times(runs)
-            if i.opcode in COLLECTIVES:
+            if i.opcode in _COMMUNICATES:
                 _add_collective(collectives, i, runs)
             elif i.opcode == "custom-call":
                 found.custom_calls[i.attrs.custom_call_target] += 1
             elif i.opcode == "constant":
                 found.constant_bytes += moved_bytes(i.shape)
             # Inside a fusion or a reducer nothing is stored.
-            stored = i.opcode not in FREE or i.opcode == "constant"
+            stored = i.opcode not in NO_WORK or i.opcode == "constant"
             stored |= i.opcode == "parameter" and c.is_entry
             if runs and stored and not i.shape.is_tuple:
                 values.append((moved_bytes(i.shape), i))

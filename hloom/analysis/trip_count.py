@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import FORWARDS, RESHAPES
 from hloom.types.dtype import DType
 
 MOST_STEPS = 1000
 """Instructions that one value is followed through."""
-SEE_THROUGH = frozenset(("copy", "bitcast", "reshape", "opt-barrier"))
+SEE_THROUGH = opcodes(FORWARDS, RESHAPES, also=("copy",))
 MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
 

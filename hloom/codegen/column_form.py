@@ -11,11 +11,13 @@ from hloom.codegen.elements_fold import folds_own_types
 from hloom.codegen.tile import Body, compute_bytes
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import RESHAPES
 
 # Fewer rows are summed as well element by element.
 LEAST_ROWS = 16
 # What may stand between a reduction and a result: the element stays at its place.
-STILL = SIMPLE | {"reshape", "bitcast", "copy", "get-tuple-element"}
+STILL = SIMPLE | opcodes(RESHAPES, also=("copy", "get-tuple-element"))
 
 
 @dataclass

@@ -26,6 +26,8 @@ from hloom.codegen.elements_data import reshaped
 from hloom.codegen.elements_fold import apply
 from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
 from hloom.device.device import Device
+from hloom.ir.op import opcodes
+from hloom.ir.traits import PLUMBING, RESHAPES
 from hloom.kernel.kernel import Value
 
 # Columns of one step, in bytes of one accumulator, where they are kept in memory.
@@ -328,4 +330,4 @@ class _Columns:
         e.floor = saved
 
 
-_FREE = frozenset("constant broadcast reshape bitcast tuple get-tuple-element reduce".split())
+_FREE = opcodes(PLUMBING, RESHAPES, also=("broadcast", "reduce"))

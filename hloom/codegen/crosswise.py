@@ -17,6 +17,8 @@ from hloom.codegen.tile import Body, Emitted, Frame
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import RESHAPES, STRIDED
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
 from hloom.program.slice import STREAMED_BYTES
@@ -32,10 +34,7 @@ BLOCK_BYTES = 256
 # Results at least this large are not read back soon: they are stored past the caches.
 HUGE_BYTES = STREAMED_BYTES
 
-POINTS = SIMPLE | frozenset(
-    """broadcast reshape bitcast transpose copy slice constant iota tuple reverse
-    dynamic-slice""".split()
-)
+POINTS = SIMPLE | opcodes(STRIDED, RESHAPES, also=("copy", "constant", "tuple"))
 
 
 @dataclass

@@ -6,6 +6,8 @@ from hloom.base.diagnostics import HloError
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import ELEMENT, Elements, Index, common_shape
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CHOOSES, RESHAPES, STRIDED
 from hloom.kernel.kernel import PRED, S32, S64, Value
 from hloom.types.dtype import dtype
 from hloom.types.shape import Shape
@@ -365,7 +367,4 @@ def _low_bits(e: Elements, x: Value, bits: int) -> Value:
 
 
 # Opcodes that move elements to other places.
-MOVES = frozenset(
-    """broadcast transpose reshape bitcast slice reverse iota pad concatenate dynamic-slice
-    dynamic-update-slice gather dynamic-reshape""".split()
-)
+MOVED = opcodes(STRIDED, RESHAPES, CHOOSES, also=("dynamic-update-slice", "dynamic-reshape"))

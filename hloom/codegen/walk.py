@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.elements import strides_of
-from hloom.codegen.elements_data import MOVES
+from hloom.codegen.elements_data import MOVED
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
 from hloom.codegen.work import element_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CHOOSES
 
 # A step of the grid handles about this many elements of a long row.
 BLOCK = 4096
 # Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 12.0
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
-MASKED = frozenset("pad concatenate gather reduce-window".split())
+MASKED = opcodes(CHOOSES, also=("reduce-window",))
 
 
 def domain(root: Instruction, index: ShapeIndex) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -44,7 +46,7 @@ def is_flat(body: Body) -> bool:
             return False
         if x.shape.layout is not shape.layout and strides_of(x.shape) != strides_of(shape):
             return False
-        if x.opcode in MOVES and not (x.opcode == "broadcast" and x.operands[0].shape.rank == 0):
+        if x.opcode in MOVED and not (x.opcode == "broadcast" and x.operands[0].shape.rank == 0):
             return False
         if x.opcode in ("reduce", "reduce-window", "dot", "convolution", "get-tuple-element"):
             return False

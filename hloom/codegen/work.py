@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from math import prod
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import PLUMBING, RESHAPES
 
 # Relative cost of one element; anything else counts 1.
 _COSTLY = {
@@ -41,7 +43,7 @@ _COSTLY = {
     "sinh": 12,
     "gather": 6,
 }
-_FREE = frozenset("parameter constant tuple get-tuple-element bitcast reshape broadcast".split())
+_FREE = opcodes(PLUMBING, RESHAPES, also=("broadcast",))
 
 
 def element_work(i: Instruction) -> float:

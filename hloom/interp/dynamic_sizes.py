@@ -18,15 +18,17 @@ from typing import Any
 import numpy as np
 
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ELEMENTWISE
 
+_BY_ELEMENT = opcodes(ELEMENTWISE, also=("map",))
 Dimensions = list[tuple[int, int]]
 """(operand, dimension) of each that should have one size."""
 
 
 def fitting(i: Instruction, meaning: Callable[..., Any]) -> Callable[..., Any]:
     """The meaning of an operation, its operands made equal in size first where they must be."""
-    pointwise = OPS[i.opcode].family == "elementwise" or i.opcode == "map"
+    pointwise = i.opcode in _BY_ELEMENT
     if pointwise:
         arrays = [k for k, x in enumerate(i.operands) if x.shape.is_array and x.shape.rank]
         rank = i.operands[arrays[0]].shape.rank if arrays else 0

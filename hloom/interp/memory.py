@@ -16,14 +16,13 @@ from hloom.interp.plan import needed as steps_needed
 from hloom.interp.values import MORE_MEMORY, MOST_LEAVES, refused, value_bytes
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import FORWARDS, RESHAPES, STRIDED
 from hloom.types.shape import Shape
 
-_VIEWS = frozenset(
-    "add-dependency bitcast broadcast copy domain dynamic-slice get-tuple-element iota opt-barrier "
-    "reshape reverse slice transpose tuple".split()
-)
+_VIEWS = opcodes(STRIDED, RESHAPES, FORWARDS, also=("copy", "get-tuple-element", "tuple"))
 """What shares the memory of its operands, or (iota) has nearly none."""
-_COPIED_BY_RESHAPE = frozenset("broadcast iota transpose reverse slice dynamic-slice".split())
+_COPIED_BY_RESHAPE = opcodes(STRIDED)
 
 Storage = frozenset[Instruction]
 

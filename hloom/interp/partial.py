@@ -29,16 +29,17 @@ from hloom.interp.values import (
 )
 from hloom.ir.async_chain import argument
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes
+from hloom.ir.traits import FORWARDS, HANDS_OPERANDS
 from hloom.types.literal import Literal
 
 Path = tuple[int, ...]
 Part = tuple[Instruction, Path]
 """An element of the value of an instruction, `()` the whole."""
 
-_PASSED_ON = frozenset("opt-barrier domain copy add-dependency async-update".split())
+_PASSED_ON = opcodes(FORWARDS, also=("copy", "async-update"))
 """Operations whose elements are those of their first operand."""
-_CALLS = frozenset("call fusion async-start".split())
+_CALLS = opcodes(HANDS_OPERANDS)
 """Callers whose operands are the parameters of what they call."""
 _DEEPEST = 10_000
 """Longer paths into tuples come only from a value that is said to be an element of itself."""

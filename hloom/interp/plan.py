@@ -22,9 +22,10 @@ from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, check_value_size, from_literal, normalised
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes
+from hloom.ir.traits import ASSOCIATIVE
 
-KNOWN_COMBINERS = frozenset("add multiply maximum minimum and or xor".split())
+KNOWN_COMBINERS = opcodes(ASSOCIATIVE)
 
 
 class Step(NamedTuple):

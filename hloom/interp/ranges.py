@@ -15,6 +15,8 @@ from hloom.base.registry import Registry
 from hloom.ir.async_chain import argument, async_start_of
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import COLLECTIVE, FORWARDS, HANDS_OPERANDS, MOVES, RESHAPES
 
 Path = tuple[int, ...]
 Leaf = tuple[Instruction, Path]
@@ -203,12 +205,14 @@ def while_(i: Instruction) -> Iterator[Use]:
 
 
 _PASS_ALL = frozenset("concatenate maximum minimum".split())
-_PASS_FIRST = frozenset(
-    "copy reshape bitcast broadcast transpose convert slice reverse opt-barrier domain "
-    "add-dependency pad dynamic-slice gather get-dimension-size all-gather collective-permute "
-    "copy-start copy-done".split()
+_PASS_FIRST = opcodes_where(
+    lambda op: (
+        bool(op.traits & {MOVES, FORWARDS, RESHAPES})
+        or (COLLECTIVE in op.traits and not op.called)
+        or op.name in ("convert", "pad", "copy-start", "copy-done")
+    )
 )
-_CALLS = frozenset("call fusion async-start".split())
+_CALLS = opcodes(HANDS_OPERANDS)
 _DEEPEST = 500
 """Tuples nested deeper than this are not looked into."""
 

@@ -20,6 +20,8 @@ from hloom.interp.registry import MEANING
 from hloom.interp.values import from_literal
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ELEMENTWISE
 from hloom.types.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -142,11 +144,14 @@ def _same(x: Instruction, y: Instruction, swapped: bool = False) -> bool:
     return True
 
 
+_ELEMENTWISE = opcodes(ELEMENTWISE)
+
+
 def _acts_by_element(i: Instruction) -> bool:
     """Whether an operation on scalars means the same on each element of a batch by itself."""
     if i.opcode == "bitcast":
         return i.operands[0].shape.dtype.bits == i.shape.dtype.bits
-    return i.op.family == "elementwise"
+    return i.opcode in _ELEMENTWISE
 
 
 def _bytes(constant: Instruction) -> bytes:

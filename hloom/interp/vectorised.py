@@ -18,13 +18,15 @@ from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, from_literal
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES, STRIDED
 
 if TYPE_CHECKING:
     from hloom.interp.frame import Frame
     from hloom.interp.machine import Machine
 
-_IDENTITIES = frozenset("copy reshape bitcast broadcast transpose opt-barrier".split())
+_IDENTITIES = opcodes(STRIDED, RESHAPES, FORWARDS, also=("copy",), without=("iota",))
+_ELEMENTWISE = opcodes(ELEMENTWISE)
 """On scalars of one type these change nothing."""
 
 
@@ -86,7 +88,7 @@ def _act(machine: Machine, i: Instruction) -> Callable[..., Value] | None:
         return lambda i, frame, x: x
     if opcode == "bitcast" and operands[0].shape.dtype.bits == i.shape.dtype.bits:
         return MEANING["bitcast-convert"]
-    if OPS[opcode].family == "elementwise":
+    if opcode in _ELEMENTWISE:
         return MEANING.get(opcode)
     return None
 

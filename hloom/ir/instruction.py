@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import GraphError
-from hloom.ir.op import OPS, OpDef
+from hloom.ir.op import OPS, OpDef, opcodes, opcodes_where
+from hloom.ir.traits import COLLECTIVE, SIDE_EFFECT
 from hloom.types.shape import Shape
 
 if TYPE_CHECKING:
@@ -152,18 +152,13 @@ class Instruction:
         return f"<%{self.name} = {self.shape} {self.opcode}>"
 
 
-COLLECTIVES = frozenset(
-    "all-gather all-reduce all-to-all collective-broadcast collective-permute "
-    "collective-reduce ragged-all-to-all reduce-scatter".split()
+COLLECTIVES = opcodes_where(lambda op: COLLECTIVE in op.traits and op.start_of is None)
+"""The collectives in one step; what begins one has an effect whatever its attributes are."""
+EFFECT_FREE = opcodes_where(
+    lambda op: not (op.called or SIDE_EFFECT in op.traits or COLLECTIVE in op.traits)
 )
-
-
-@cache
-def effect_free_opcodes() -> frozenset[str]:
-    """The opcodes that never have a side effect: a cheap first question."""
-    return frozenset(
-        name for name, op in OPS.items() if not (op.side_effect or op.called or name in COLLECTIVES)
-    )
+"""The opcodes that never have a side effect: a cheap first question."""
+_EFFECTS = opcodes(SIDE_EFFECT)
 
 
 def has_side_effect(i: Instruction) -> bool:
@@ -184,7 +179,7 @@ def _has_own_effect(i: Instruction) -> bool:
     if i.opcode == "custom-call":
         return i.attrs.custom_call_has_side_effect
     if i.opcode not in COLLECTIVES:
-        return OPS[i.opcode].side_effect
+        return i.opcode in _EFFECTS
     if getattr(i.attrs, "constrain_layout", False):
         return True
     module = i.parent.module

@@ -22,10 +22,11 @@ from typing import NamedTuple
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_computation, copy_instructions
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS, ShapeError
+from hloom.ir.op import OPS, ShapeError, opcodes, opcodes_where
 from hloom.ir.order import repair_schedules
+from hloom.ir.traits import ANY_PRECISION, ELEMENTWISE, JOINS, MOVES
 from hloom.types.casts import preserves_values
 from hloom.types.dtype import F32, F64, DType
 from hloom.types.shape import Shape, shape, tuple_shape
@@ -49,12 +50,11 @@ class Uniform(NamedTuple):
 
 def uniform(i: Instruction) -> Uniform | None:
     """How a mixed instruction is computed; None for one that is not mixed."""
-    if i.opcode in NEVER or _has_one_float(i):
+    if i.opcode in _NEVER or _has_one_float(i):
         return None
     rule = _RULES.get(i.opcode)
     if rule is None:
-        family = OPS[i.opcode].family
-        rule = _in_one_type if family == "elementwise" else _in_its_own_type
+        rule = next((r for opcodes_, r in _BY_TRAIT if i.opcode in opcodes_), _in_its_own_type)
     made = rule(i)
     if made.result is i.shape and not any(made.called) and made.operands == _shapes(i.operands):
         return None
@@ -66,14 +66,7 @@ def is_mixed(module: Module) -> bool:
     return any(uniform(i) is not None for c in module.computations for i in c.instructions)
 
 
-NEVER = frozenset(
-    "parameter constant tuple get-tuple-element while conditional call fusion custom-call convert "
-    "bitcast bitcast-convert stochastic-convert dot ragged-dot scaled-dot convolution iota scan "
-    "opt-barrier add-dependency after-all domain async-start async-update async-done copy-start "
-    "copy-done infeed outfeed send send-done recv recv-done rng-bit-generator "
-    "rng-get-and-update-state partition-id replica-id get-dimension-size is-finite complex".split()
-)
-"""What passes values on unchanged, converts them by definition, or has a rule for unlike types."""
+_NEVER = opcodes(ANY_PRECISION)
 
 
 def _has_one_float(i: Instruction) -> bool:
@@ -211,19 +204,7 @@ def _sort(i: Instruction) -> Uniform:
     return _in_its_own_type(i)._replace(called=(_predicate(i.called[0], types),))
 
 
-_MOVES_ONE = (
-    "copy broadcast reshape dynamic-reshape transpose reverse shuffle slice dynamic-slice gather "
-    "rng set-dimension-size"
-).split()
-_MOVES_SEVERAL = "concatenate pad select dynamic-update-slice".split()
-_ARITHMETIC = "batch-norm-training batch-norm-inference batch-norm-grad".split()
-_COLLECTIVES = (
-    "all-gather all-to-all collective-permute collective-broadcast ragged-all-to-all"
-).split()
 _RULES: dict[str, Callable[[Instruction], Uniform]] = {
-    **dict.fromkeys(_MOVES_ONE, _of_operand),
-    **dict.fromkeys(_MOVES_SEVERAL, _of_result),
-    **dict.fromkeys(_ARITHMETIC, _in_one_type),
     "reduce-precision": _in_its_own_type,
     "reduce": _fold,
     "reduce-window": _fold,
@@ -231,10 +212,20 @@ _RULES: dict[str, Callable[[Instruction], Uniform]] = {
     "select-and-scatter": _select_and_scatter,
     "map": _map,
     "sort": _sort,
-    **dict.fromkeys(_COLLECTIVES, _of_its_operand),
+    "rng": _of_operand,
+    "batch-norm-training": _in_one_type,
+    "batch-norm-inference": _in_one_type,
+    "batch-norm-grad": _in_one_type,
     "all-reduce-start": _all_reduce_start,
-    **dict.fromkeys(("all-reduce", "collective-reduce", "reduce-scatter"), _all_reduce),
 }
+_BY_TRAIT = (
+    (opcodes(MOVES), _of_operand),
+    (opcodes(JOINS), _of_result),
+    (opcodes(ELEMENTWISE), _in_one_type),
+    (opcodes_where(lambda op: op.name in COLLECTIVES and bool(op.called)), _all_reduce),
+    (COLLECTIVES, _of_its_operand),
+)
+"""The rules of all others: that of the first set which has the opcode."""
 
 
 def _reducer_types(c: Computation, n: int) -> tuple[DType, ...]:

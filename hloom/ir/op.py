@@ -23,15 +23,20 @@ The shape rule is one of two methods:
 
 For an operation with called computations both also receive `called=`, a tuple of their
 `ProgramShape`s. Both raise `ShapeError(message)`; who calls them adds the place.
+
+What else is known of an opcode are traits (`ir/traits.py`): `@op("add", ELEMENTWISE)`. Tables of
+opcodes are derived from them: `opcodes(ELEMENTWISE)`.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
 from hloom.base.registry import Registry
 from hloom.ir.kinds import Kind
+from hloom.ir.traits import Trait
 from hloom.types.shape import Shape
 
 
@@ -93,7 +98,13 @@ class OpDef:
     attrs: type
     infers: bool
     """Whether the result shape follows from the operands (else it must be given)."""
-    side_effect: bool
+    traits: frozenset[Trait]
+    start_of: str | None
+    """The opcode that does in one step what this one begins."""
+    done_of: str | None
+    """The opcode that began what this one waits for."""
+    result_index: tuple[int, ...] | None
+    """Of a done: where in the shape of its start the result is; None when it computes it."""
     doc: str
     empty: Any
     """The shared attribute instance when nothing is required, else None."""
@@ -144,6 +155,57 @@ def _family(file: str) -> str:
 
 
 OPS: Registry[str, OpDef] = Registry("opcode")
+Fact = TypeVar("Fact")
+_TABLES: list[tuple[Callable[[OpDef], Any], dict[str, Any]]] = []
+"""What each derived table says of an opcode, and the table."""
+
+
+def _declare(declared: OpDef) -> None:
+    OPS.add(declared.name, declared)
+    for fact, table in _TABLES:
+        _enter(fact, table, declared)
+
+
+def _enter(fact: Callable[[OpDef], Any], table: dict[str, Any], declared: OpDef) -> None:
+    value = fact(declared)
+    if value is not None:
+        table[declared.name] = value
+
+
+def opcode_table(fact: Callable[[OpDef], Fact | None]) -> Mapping[str, Fact]:
+    """What `fact` says of each opcode, without those of which it says None.
+
+    Asked once for each opcode; what is declared later gets in too. Make it where a module is
+    loaded, not in a function.
+    """
+    table: dict[str, Fact] = {}
+    for name in OPS:
+        _enter(fact, table, OPS[name])
+    _TABLES.append((fact, table))
+    return table
+
+
+def opcodes_where(condition: Callable[[OpDef], bool]) -> AbstractSet[str]:
+    """The opcodes of which a condition holds, as `opcode_table` keeps them."""
+    return opcode_table(lambda declared: condition(declared) or None).keys()
+
+
+def opcodes(
+    *traits: Trait, also: tuple[str, ...] = (), without: tuple[str, ...] = ()
+) -> AbstractSet[str]:
+    """The opcodes that have one of these traits or are named in `also`, but not in `without`.
+
+    An exception is for what is meant otherwise in one place only, and says why there.
+    """
+    asked = frozenset(traits)
+
+    def belongs(declared: OpDef) -> bool:
+        name = declared.name
+        return name in also or (name not in without and not asked.isdisjoint(declared.traits))
+
+    return opcodes_where(belongs)
+
+
 Cls = TypeVar("Cls", bound=type)
 
 
@@ -169,7 +231,13 @@ def _record(fields: tuple[Field, ...]) -> type:
 _RECORDS: dict[tuple[Any, ...], type] = {}
 
 
-def op(name: str, *, side_effect: bool = False) -> Callable[[Cls], Cls]:
+def op(
+    name: str,
+    *traits: Trait,
+    start_of: str | None = None,
+    done_of: str | None = None,
+    result_index: tuple[int, ...] | None = None,
+) -> Callable[[Cls], Cls]:
     """Declare an operation from a class; see the module docstring."""
 
     def declare(cls: Cls) -> Cls:
@@ -185,8 +253,7 @@ def op(name: str, *, side_effect: bool = False) -> Callable[[Cls], Cls]:
         bases = tuple(b for b in cls.__bases__ if b is not object)
         attrs: Any = type(cls.__name__, (_record(fields), *bases), namespace)
         empty = None if any(f.required for f in fields) else attrs()
-        OPS.add(
-            name,
+        _declare(
             OpDef(
                 name=name,
                 family=_family(cls.__module__.rsplit(".", 1)[1]),
@@ -197,11 +264,14 @@ def op(name: str, *, side_effect: bool = False) -> Callable[[Cls], Cls]:
                 fields=fields,
                 attrs=attrs,
                 infers=hasattr(attrs, "shape"),
-                side_effect=side_effect,
+                traits=frozenset(traits),
+                start_of=start_of,
+                done_of=done_of,
+                result_index=result_index,
                 doc=(cls.__doc__ or "").strip(),
                 empty=empty,
                 field_by_name={f.name: f for f in fields},
-            ),
+            )
         )
         return attrs
 

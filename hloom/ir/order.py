@@ -6,6 +6,8 @@ from hloom.base.diagnostics import GraphError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CONTROL_FLOW
 
 
 def _put(start: Instruction, order: dict[Instruction, None]) -> None:
@@ -53,10 +55,12 @@ def order_like(old: Iterable[Instruction], c: Computation) -> list[Instruction]:
     return list(order)
 
 
+_RUNS = opcodes(CONTROL_FLOW)
+
+
 def is_applied(c: Computation) -> bool:
     """Whether it is called, and by nothing that runs it as a step of the program."""
-    runs = ("call", "while", "conditional", "async-start")
-    return bool(c.callers) and not any(i.opcode in runs for i in c.callers)
+    return bool(c.callers) and not any(i.opcode in _RUNS for i in c.callers)
 
 
 def repair_schedules(module: Module) -> None:

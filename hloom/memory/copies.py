@@ -24,7 +24,8 @@ from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes
+from hloom.ir.traits import FORWARDS
 from hloom.memory.flat import flatten, laid_out
 from hloom.memory.groups import Groups
 from hloom.memory.share import CanShare, DefaultShare
@@ -368,12 +369,15 @@ def _demanded_copies(module: Module, demand: Demand) -> set[Instruction]:
     return made
 
 
+_SAME_MEMORY = opcodes(FORWARDS, also=("bitcast",))
+
+
 def _source(x: Instruction) -> Instruction:
     """What computes a value, behind elements of tuples made here and no-ops."""
     while True:
         if x.opcode == "get-tuple-element" and x.operands[0].opcode == "tuple":
             x = x.operands[0].operands[x.attrs.index]
-        elif x.opcode in ("bitcast", "opt-barrier", "domain") and x.shape.is_array:
+        elif x.opcode in _SAME_MEMORY and x.shape.is_array:
             x = x.operands[0]
         else:
             return x

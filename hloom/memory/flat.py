@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hloom.analysis.call_graph import CONTROL_FLOW
+from hloom.analysis.call_graph import RUNS_CALLED
 from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_computation
 from hloom.ir.module import Module
 
-OWN_CALLEE = CONTROL_FLOW | {"fusion"}
+OWN_CALLEE = RUNS_CALLED | {"fusion"}
 
 
 def flatten(module: Module) -> int:
@@ -55,6 +55,6 @@ def laid_out(module: Module) -> list[Computation]:
             continue
         found[c] = None
         for i in c.instructions:
-            if i.opcode in CONTROL_FLOW:
+            if i.opcode in RUNS_CALLED:
                 stack.extend(i.called)
     return list(found)

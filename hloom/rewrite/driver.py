@@ -15,7 +15,9 @@ from typing import Any
 
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
-from hloom.ir.instruction import Instruction, effect_free_opcodes
+from hloom.ir.instruction import EFFECT_FREE, Instruction
+from hloom.ir.op import opcodes_where
+from hloom.ir.traits import SIDE_EFFECT
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.rule import Declined, Rule
 
@@ -190,10 +192,12 @@ def is_removable(i: Instruction) -> bool:
         return False
     if i.opcode in _ENDS_A_CHAIN and _chain_stays(i):
         return False
-    return i.opcode in effect_free_opcodes() or not i.has_side_effect
+    return i.opcode in EFFECT_FREE or not i.has_side_effect
 
 
-_ENDS_A_CHAIN = frozenset("async-update async-done copy-done".split())
+_ENDS_A_CHAIN = opcodes_where(
+    lambda op: SIDE_EFFECT not in op.traits and (bool(op.done_of) or op.name == "async-update")
+)
 
 
 def _chain_stays(i: Instruction) -> bool:

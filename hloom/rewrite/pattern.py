@@ -15,10 +15,12 @@ from typing import Any
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
+from hloom.ir.op import opcodes as opcodes_with
+from hloom.ir.traits import COMMUTATIVE
 
 Found = dict[str, Instruction]
 Match = Callable[[Instruction, Found], bool]
-COMMUTATIVE = frozenset(["add", "multiply", "maximum", "minimum", "and", "or", "xor", "mulhi"])
+SWAPS = opcodes_with(COMMUTATIVE)
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def _operands(operands: tuple[Match, ...] | None, opcodes: frozenset[str] | None
         return lambda i, found: len(i.operands) == 1 and first(i.operands[0], found)
     if count == 2:
         one, two = operands
-        swaps = opcodes is not None and opcodes <= COMMUTATIVE
+        swaps = opcodes is not None and opcodes <= SWAPS
 
         def match_two(i: Instruction, found: Found) -> bool:
             both = i.operands

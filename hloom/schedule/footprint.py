@@ -20,16 +20,18 @@ from hloom.analysis.alias import IN_PLACE_OPCODES, in_place_pairs
 from hloom.analysis.alias_fusion import is_elementwise
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcode_table, opcodes
+from hloom.ir.traits import FORWARDS
 from hloom.types.shape import Shape
 from hloom.types.sizes import size_bytes
 
 Tree = Any
 """The number of a buffer, a tuple of trees, or None for what has no bytes."""
-FORWARDS = frozenset(
-    "opt-barrier domain add-dependency bitcast all-reduce-done async-update".split()
-)
+# A bitcast stands in the memory of its operand; an update has all that its start has.
+_FORWARDS = opcodes(FORWARDS, also=("bitcast", "async-update"))
 _MANY_WRITERS = 8
-_PARTS = {"copy-done": 0, "async-done": 1, "all-gather-done": 1, "collective-permute-done": 1}
+_PARTS = opcode_table(lambda op: op.result_index[0] if op.result_index else None)
+"""Which element of the shape of its start a done gives."""
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ class _Numbering:
         if opcode == "get-tuple-element":
             trees[i] = trees[i.operands[0]][i.attrs.index]
             return []
-        if opcode in FORWARDS:
+        if opcode in _FORWARDS:
             trees[i] = trees[i.operands[0]]
             return []
         free = opcode in ("parameter", "constant")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hloom.analysis.call_graph import CONTROL_FLOW
+from hloom.analysis.call_graph import RUNS_CALLED
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -54,7 +54,7 @@ def _sequential(module: Module) -> list[Computation]:
     wanted = {module.entry}
     for c in reversed(module.computations_in_order()):
         if c in wanted:
-            wanted.update(x for i in c.instructions if i.opcode in CONTROL_FLOW for x in i.called)
+            wanted.update(x for i in c.instructions if i.opcode in RUNS_CALLED for x in i.called)
     return [c for c in module.computations_in_order() if c in wanted]
 
 

@@ -4,10 +4,32 @@
 from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Aliasing, Int, String
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.ir.traits import (
+    ANY_PRECISION,
+    ASYNC,
+    ASYNC_CHAIN,
+    CHANGES_LAYOUT,
+    CONTROL_FLOW,
+    HANDS_OPERANDS,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    SHAPE_IN_TEXT,
+)
 from hloom.types.shape import Shape
 
 
-@op("async-start")
+@op(
+    "async-start",
+    CONTROL_FLOW,
+    HANDS_OPERANDS,
+    ASYNC,
+    ASYNC_CHAIN,
+    SHAPE_IN_TEXT,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+)
 class AsyncStart:
     """Starts calls(inputs...); shape ((inputs), outputs, contexts...).
 
@@ -28,7 +50,16 @@ class AsyncStart:
         infer.check_async_start(given, inputs, called)
 
 
-@op("async-update")
+@op(
+    "async-update",
+    ASYNC,
+    ASYNC_CHAIN,
+    SHAPE_IN_TEXT,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+)
 class AsyncUpdate:
     """The same asynchronous operation, a step later; inputs are further ones of its computation."""
 
@@ -43,7 +74,18 @@ class AsyncUpdate:
         infer.check_async_update(given, x, inputs)
 
 
-@op("async-done")
+@op(
+    "async-done",
+    ASYNC,
+    ASYNC_CHAIN,
+    SHAPE_IN_TEXT,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+    done_of="async-start",
+    result_index=(1,),
+)
 class AsyncDone:
     """The result of an asynchronous operation."""
 
@@ -57,7 +99,16 @@ class AsyncDone:
         infer.check_async_done(given, x)
 
 
-@op("copy-start")
+@op(
+    "copy-start",
+    ASYNC,
+    SHAPE_IN_TEXT,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+    start_of="copy",
+)
 class CopyStart:
     """Starts a copy of x; shape (destination, source, context)."""
 
@@ -69,7 +120,17 @@ class CopyStart:
         return infer.copy_start(x)
 
 
-@op("copy-done")
+@op(
+    "copy-done",
+    ASYNC,
+    SHAPE_IN_TEXT,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+    done_of="copy-start",
+    result_index=(0,),
+)
 class CopyDone:
     """The destination of the copy-start x."""
 

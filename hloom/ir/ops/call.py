@@ -15,6 +15,7 @@ from hloom.ir.kinds import (
     enumeration,
 )
 from hloom.ir.op import CalledMany, Operands, ShapeError, op
+from hloom.ir.traits import ANY_PRECISION, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE
 from hloom.types.shape import Shape
 
 Schedule = enumeration("schedule", "SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
@@ -29,7 +30,7 @@ ApiVersion = enumeration(
 PaddingType = enumeration("padding type", "PADDING_INVALID", "PADDING_VALID", "PADDING_SAME")
 
 
-@op("custom-call")
+@op("custom-call", CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class CustomCall:
     """What the handler registered as custom_call_target returns."""
 

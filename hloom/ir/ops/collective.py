@@ -5,6 +5,19 @@ from hloom.ir.infer import collective as infer
 from hloom.ir.infer.compare import scalar
 from hloom.ir.kinds import Bool, Dims, Groups, Int, IntLists, Pairs, enumeration
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.ir.traits import (
+    ANY_PRECISION,
+    ASYNC,
+    CHANGES_LAYOUT,
+    CHECKED_TYPE,
+    COLLECTIVE,
+    DEVICE_ID,
+    FORWARDS,
+    FREE,
+    MIXES_FLOATS,
+    SHAPE_IN_TEXT,
+    SIDE_EFFECT,
+)
 from hloom.ir.values.groups import NO_GROUPS
 from hloom.types.dtype import U32
 from hloom.types.shape import Shape
@@ -18,7 +31,7 @@ GroupMode = enumeration(
 )
 
 
-@op("all-gather")
+@op("all-gather", COLLECTIVE, SHAPE_IN_TEXT, MIXES_FLOATS, CHECKED_TYPE)
 class AllGather:
     """Each input of every device of the group, concatenated along dimensions[0] in group order."""
 
@@ -39,7 +52,7 @@ class AllGather:
         infer.check_all_gather(given, inputs, self.dimensions)
 
 
-@op("all-reduce")
+@op("all-reduce", COLLECTIVE, SHAPE_IN_TEXT, MIXES_FLOATS)
 class AllReduce:
     """to_apply folded over the inputs of every device of the group."""
 
@@ -56,7 +69,7 @@ class AllReduce:
         return infer.all_reduce(inputs, "all-reduce")
 
 
-@op("collective-permute")
+@op("collective-permute", COLLECTIVE, SHAPE_IN_TEXT, MIXES_FLOATS)
 class CollectivePermute:
     """What the source device gives; zeros where no pair names this device as target."""
 
@@ -72,7 +85,16 @@ class CollectivePermute:
         return infer.collective_permute(inputs, bool(self.slice_sizes))
 
 
-@op("all-gather-start", side_effect=True)
+@op(
+    "all-gather-start",
+    SIDE_EFFECT,
+    ASYNC,
+    COLLECTIVE,
+    SHAPE_IN_TEXT,
+    MIXES_FLOATS,
+    CHECKED_TYPE,
+    start_of="all-gather",
+)
 class AllGatherStart:
     """Each input of every device of the group, concatenated along dimensions[0] in group order.
     Asynchronous: shape (inputs, outputs).
@@ -93,7 +115,15 @@ class AllGatherStart:
         infer.check_all_gather_start(given, inputs, self.dimensions)
 
 
-@op("all-reduce-start", side_effect=True)
+@op(
+    "all-reduce-start",
+    SIDE_EFFECT,
+    ASYNC,
+    COLLECTIVE,
+    SHAPE_IN_TEXT,
+    MIXES_FLOATS,
+    start_of="all-reduce",
+)
 class AllReduceStart:
     """to_apply folded over the inputs of every device of the group. Asynchronous: has the shape
     of its result.
@@ -112,7 +142,16 @@ class AllReduceStart:
         return infer.all_reduce(inputs, "all-reduce-start")
 
 
-@op("collective-permute-start", side_effect=True)
+@op(
+    "collective-permute-start",
+    SIDE_EFFECT,
+    ASYNC,
+    COLLECTIVE,
+    SHAPE_IN_TEXT,
+    MIXES_FLOATS,
+    CHECKED_TYPE,
+    start_of="collective-permute",
+)
 class CollectivePermuteStart:
     """What the source device gives; zeros where no pair names this device as target.
     Asynchronous: shape (input, output, contexts...).
@@ -131,7 +170,15 @@ class CollectivePermuteStart:
         infer.check_permute_start(given, inputs, bool(self.slice_sizes))
 
 
-@op("all-gather-done", side_effect=True)
+@op(
+    "all-gather-done",
+    SIDE_EFFECT,
+    ASYNC,
+    SHAPE_IN_TEXT,
+    MIXES_FLOATS,
+    done_of="all-gather-start",
+    result_index=(1,),
+)
 class AllGatherDone:
     """The result of the all-gather-start x."""
 
@@ -142,7 +189,16 @@ class AllGatherDone:
         return infer.done(x, "all-gather-start")
 
 
-@op("all-reduce-done", side_effect=True)
+@op(
+    "all-reduce-done",
+    FORWARDS,
+    SIDE_EFFECT,
+    ASYNC,
+    SHAPE_IN_TEXT,
+    MIXES_FLOATS,
+    done_of="all-reduce-start",
+    result_index=(),
+)
 class AllReduceDone:
     """The result of the all-reduce-start x."""
 
@@ -153,7 +209,15 @@ class AllReduceDone:
         return x.bare
 
 
-@op("collective-permute-done", side_effect=True)
+@op(
+    "collective-permute-done",
+    SIDE_EFFECT,
+    ASYNC,
+    SHAPE_IN_TEXT,
+    MIXES_FLOATS,
+    done_of="collective-permute-start",
+    result_index=(1,),
+)
 class CollectivePermuteDone:
     """The result of the collective-permute-start x."""
 
@@ -164,7 +228,7 @@ class CollectivePermuteDone:
         return infer.done(x, "collective-permute-start")
 
 
-@op("all-to-all")
+@op("all-to-all", COLLECTIVE, SHAPE_IN_TEXT)
 class AllToAll:
     """Piece j of device i becomes piece i of device j: pieces are the inputs (tuple form) or
     equal parts along dimensions[0].
@@ -183,7 +247,7 @@ class AllToAll:
         return infer.all_to_all(inputs, self.dimensions, self.replica_groups)
 
 
-@op("collective-broadcast")
+@op("collective-broadcast", COLLECTIVE, SHAPE_IN_TEXT)
 class CollectiveBroadcast:
     """The input of the first device of the group; with has_dynamic_root the last operand says for
     each input which device of the group gives it.
@@ -199,7 +263,7 @@ class CollectiveBroadcast:
         return infer.to_roots(inputs, self.has_dynamic_root, "collective-broadcast")
 
 
-@op("collective-reduce")
+@op("collective-reduce", COLLECTIVE, SHAPE_IN_TEXT)
 class CollectiveReduce:
     """to_apply folded over the inputs of every device of the group, on the first device of the
     group; zeros on the others. With has_dynamic_root the last operand says for each input which
@@ -219,7 +283,7 @@ class CollectiveReduce:
         return infer.to_roots(inputs, self.has_dynamic_root, "collective-reduce")
 
 
-@op("ragged-all-to-all")
+@op("ragged-all-to-all", COLLECTIVE, SHAPE_IN_TEXT)
 class RaggedAllToAll:
     """Slices of x of run-time offsets and sizes, sent to each device of the group and written
     into output.
@@ -249,7 +313,7 @@ class RaggedAllToAll:
         return infer.ragged_all_to_all(x, output, offsets)
 
 
-@op("reduce-scatter")
+@op("reduce-scatter", COLLECTIVE, SHAPE_IN_TEXT, CHECKED_TYPE)
 class ReduceScatter:
     """The device's own part along dimensions[0] of the all-reduce of the inputs."""
 
@@ -270,7 +334,7 @@ class ReduceScatter:
         infer.check_reduce_scatter(given, inputs, self.dimensions)
 
 
-@op("partition-id")
+@op("partition-id", FREE, DEVICE_ID, CHANGES_LAYOUT, ANY_PRECISION)
 class PartitionId:
     """The partition this runs as, u32."""
 
@@ -279,7 +343,7 @@ class PartitionId:
         return scalar(U32)
 
 
-@op("replica-id")
+@op("replica-id", FREE, DEVICE_ID, CHANGES_LAYOUT, ANY_PRECISION)
 class ReplicaId:
     """The replica this runs as, u32."""
 

@@ -4,12 +4,25 @@
 from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Aliasing, Bool, DomainKind, enumeration
 from hloom.ir.op import Called, CalledMany, Operand, Operands, op
+from hloom.ir.traits import (
+    ANY_PRECISION,
+    CHANGES_LAYOUT,
+    CONTROL_FLOW,
+    FORWARDS,
+    FREE,
+    HANDS_OPERANDS,
+    LAYOUT_OF_OPERAND,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    SHAPE_IN_TEXT,
+    SHAPE_NOT_READ,
+)
 from hloom.types.shape import TOKEN_SHAPE, Shape
 
 FusionKind = enumeration("fusion kind", "kLoop", "kInput", "kOutput", "kCustom")
 
 
-@op("call")
+@op("call", CONTROL_FLOW, HANDS_OPERANDS, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Call:
     """to_apply(inputs...)."""
 
@@ -23,7 +36,7 @@ class Call:
         return infer.call(inputs, called)
 
 
-@op("conditional")
+@op("conditional", CONTROL_FLOW, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Conditional:
     """branch_computations[selector](inputs[selector]); pred: true first; an index out of range
     takes the last.
@@ -40,7 +53,9 @@ class Conditional:
         return infer.conditional(selector, inputs, called)
 
 
-@op("while")
+@op(
+    "while", CONTROL_FLOW, LAYOUT_OF_OPERAND, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION
+)
 class While:
     """state = x; while condition(state): state = body(state)."""
 
@@ -53,7 +68,7 @@ class While:
         return infer.while_(x, called)
 
 
-@op("fusion")
+@op("fusion", HANDS_OPERANDS, SHAPE_IN_TEXT, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Fusion:
     """calls(inputs...), compiled as one kernel."""
 
@@ -67,7 +82,16 @@ class Fusion:
         return infer.fusion(inputs, called)
 
 
-@op("opt-barrier")
+@op(
+    "opt-barrier",
+    FORWARDS,
+    FREE,
+    SHAPE_IN_TEXT,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+)
 class OptBarrier:
     """x; nothing that uses the result runs before all of x is there, and nothing moves across."""
 
@@ -78,7 +102,16 @@ class OptBarrier:
         return x.bare
 
 
-@op("add-dependency")
+@op(
+    "add-dependency",
+    FORWARDS,
+    FREE,
+    SHAPE_NOT_READ,
+    LAYOUT_OF_OPERAND,
+    CHANGES_LAYOUT,
+    SAME_TYPE,
+    ANY_PRECISION,
+)
 class AddDependency:
     """x, available only after token."""
 
@@ -90,7 +123,7 @@ class AddDependency:
         return infer.add_dependency(x, token)
 
 
-@op("after-all")
+@op("after-all", FREE, SHAPE_NOT_READ, CHANGES_LAYOUT, ANY_PRECISION)
 class AfterAll:
     """A token that is ready when all input tokens are."""
 
@@ -101,7 +134,7 @@ class AfterAll:
         return TOKEN_SHAPE
 
 
-@op("domain")
+@op("domain", FORWARDS, FREE, LAYOUT_OF_OPERAND, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class Domain:
     """x, between two regions of different sharding or other metadata."""
 

@@ -5,13 +5,14 @@ from hloom.ir.infer import conv as infer
 from hloom.ir.infer.dot import check_dimensions
 from hloom.ir.kinds import DimLabels, Int, Precisions, Raw, WindowKind, enumeration
 from hloom.ir.op import Operand, op
+from hloom.ir.traits import ANY_PRECISION, CHANGES_LAYOUT, CONTRACTS, MIXES_FLOATS
 from hloom.ir.values.window import Window
 from hloom.types.shape import Shape
 
 ConvolutionKind = enumeration("convolution kind", "fprop", "dgrad", "wgrad")
 
 
-@op("convolution")
+@op("convolution", CONTRACTS, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class Convolution:
     """Sliding dot products of the window rhs over lhs; dim_labels names the dimensions of lhs,
     rhs and out.

@@ -5,13 +5,30 @@ from hloom.ir.infer import data as infer
 from hloom.ir.infer.compare import scalar
 from hloom.ir.kinds import Dims, Int, LiteralKind, PaddingKind, SlicesKind, enumeration
 from hloom.ir.op import Operand, Operands, ShapeError, op
+from hloom.ir.traits import (
+    ANY_PRECISION,
+    CHANGES_LAYOUT,
+    CHECKED_TYPE,
+    CHOOSES,
+    FREE,
+    JOINS,
+    LAYOUT_OF_OPERAND,
+    MIXES_FLOATS,
+    MOVES,
+    PLUMBING,
+    READS_PART,
+    RESHAPES,
+    SAME_TYPE,
+    SHAPE_IN_TEXT,
+    STRIDED,
+)
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape, tuple_shape
 
 ShuffleMode = enumeration("shuffle mode", "rotate")
 
 
-@op("bitcast")
+@op("bitcast", RESHAPES, FREE, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Bitcast:
     """The bytes of x read as another shape; layouts decide the meaning. Never moves data."""
 
@@ -21,7 +38,7 @@ class Bitcast:
         """Any shape will do; sizes are compared by the verifier where layouts count."""
 
 
-@op("broadcast")
+@op("broadcast", STRIDED, MOVES, CHANGES_LAYOUT, MIXES_FLOATS, CHECKED_TYPE)
 class Broadcast:
     """out[...] = x[...]; dimension k of x is dimension dimensions[k] of out, the others repeat."""
 
@@ -35,7 +52,7 @@ class Broadcast:
         infer.check_broadcast(given, x, self.dimensions)
 
 
-@op("concatenate")
+@op("concatenate", CHOOSES, JOINS)
 class Concatenate:
     """The inputs one behind the other along dimension dimensions[0]."""
 
@@ -47,7 +64,7 @@ class Concatenate:
         return infer.concatenate(inputs, self.dimensions)
 
 
-@op("copy")
+@op("copy", MOVES, LAYOUT_OF_OPERAND, CHANGES_LAYOUT)
 class Copy:
     """x, in a buffer of its own; the result may have another layout."""
 
@@ -58,7 +75,7 @@ class Copy:
         return x.bare
 
 
-@op("dynamic-reshape")
+@op("dynamic-reshape", MOVES, CHANGES_LAYOUT, MIXES_FLOATS, CHECKED_TYPE)
 class DynamicReshape:
     """x with another shape whose bounded dynamic dimensions have run-time sizes (s32 scalars,
     one a dimension).
@@ -72,7 +89,7 @@ class DynamicReshape:
         infer.check_dynamic_reshape(given, x, sizes)
 
 
-@op("dynamic-slice")
+@op("dynamic-slice", READS_PART, STRIDED, MOVES, SHAPE_IN_TEXT)
 class DynamicSlice:
     """out[i] = x[s + i], s the starts clamped so that the slice lies inside x."""
 
@@ -87,7 +104,7 @@ class DynamicSlice:
         return infer.dynamic_slice(x, starts, self.dynamic_slice_sizes)
 
 
-@op("dynamic-update-slice")
+@op("dynamic-update-slice", JOINS, SHAPE_IN_TEXT, SAME_TYPE)
 class DynamicUpdateSlice:
     """x with update written at the starts, clamped so that it lies inside x."""
 
@@ -100,7 +117,7 @@ class DynamicUpdateSlice:
         return infer.dynamic_update_slice(x, update, starts)
 
 
-@op("pad")
+@op("pad", CHOOSES, JOINS, CHANGES_LAYOUT)
 class Pad:
     """x with value around (edge padding, negative crops) and between (interior padding) its
     elements.
@@ -115,7 +132,7 @@ class Pad:
         return infer.pad(x, value, self.padding)
 
 
-@op("reshape")
+@op("reshape", RESHAPES, MOVES, CHANGES_LAYOUT, MIXES_FLOATS, CHECKED_TYPE)
 class Reshape:
     """The elements of x in row-major order under other dimensions."""
 
@@ -127,7 +144,7 @@ class Reshape:
         infer.check_reshape(given, x)
 
 
-@op("reverse")
+@op("reverse", STRIDED, MOVES, LAYOUT_OF_OPERAND)
 class Reverse:
     """x with the order of elements reversed along some dimensions."""
 
@@ -139,7 +156,7 @@ class Reverse:
         return infer.reverse(x, self.dimensions)
 
 
-@op("shuffle")
+@op("shuffle", MOVES)
 class Shuffle:
     """out[..., i, ...] = x[..., (i + shifts[k]) mod size, ...] along each dimensions[k]; `rotate`
     is the only mode.
@@ -155,7 +172,7 @@ class Shuffle:
         return infer.shuffle(x, self.dimensions, self.shifts)
 
 
-@op("slice")
+@op("slice", READS_PART, STRIDED, MOVES, SHAPE_IN_TEXT)
 class Slice:
     """out[i] = x[start + i * stride], start <= ... < limit in each dimension."""
 
@@ -167,7 +184,7 @@ class Slice:
         return infer.slice_(x, self.slice)
 
 
-@op("transpose")
+@op("transpose", STRIDED, MOVES, CHANGES_LAYOUT)
 class Transpose:
     """Dimension k of out is dimension dimensions[k] of x."""
 
@@ -179,7 +196,7 @@ class Transpose:
         return infer.transpose(x, self.dimensions)
 
 
-@op("constant")
+@op("constant", PLUMBING, FREE, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Constant:
     """A value known when compiling."""
 
@@ -190,7 +207,7 @@ class Constant:
         return self.literal.shape.bare
 
 
-@op("iota")
+@op("iota", STRIDED, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class Iota:
     """out[i] = i[iota_dimension]."""
 
@@ -201,7 +218,7 @@ class Iota:
         infer.check_iota(given, self.iota_dimension)
 
 
-@op("parameter")
+@op("parameter", PLUMBING, FREE, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Parameter:
     """The number-th argument of the computation."""
 
@@ -213,7 +230,7 @@ class Parameter:
             raise ShapeError(f"parameter numbers start at 0, not at {self.number}")
 
 
-@op("get-dimension-size")
+@op("get-dimension-size", FREE, CHANGES_LAYOUT, ANY_PRECISION)
 class GetDimensionSize:
     """The run-time size of dimension dimensions[0] of x, as s32."""
 
@@ -226,7 +243,7 @@ class GetDimensionSize:
         return scalar(S32)
 
 
-@op("set-dimension-size")
+@op("set-dimension-size", MOVES, FREE, LAYOUT_OF_OPERAND)
 class SetDimensionSize:
     """x, of which dimension dimensions[0] now has the run-time size given (an s32 scalar)."""
 
@@ -239,7 +256,7 @@ class SetDimensionSize:
         return infer.set_dimension_size(x, size, self.dimensions)
 
 
-@op("get-tuple-element")
+@op("get-tuple-element", PLUMBING, FREE, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class GetTupleElement:
     """Element index of the tuple x."""
 
@@ -251,7 +268,7 @@ class GetTupleElement:
         return infer.tuple_element(x, self.index)
 
 
-@op("tuple")
+@op("tuple", PLUMBING, FREE, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Tuple:
     """The inputs as one tuple."""
 

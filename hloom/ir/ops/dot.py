@@ -4,10 +4,11 @@
 from hloom.ir.infer import dot as infer
 from hloom.ir.kinds import AlgorithmKind, Dims, Precisions
 from hloom.ir.op import Operand, op
+from hloom.ir.traits import ANY_PRECISION, CHANGES_LAYOUT, CONTRACTS, MIXES_FLOATS, SHAPE_IN_TEXT
 from hloom.types.shape import Shape
 
 
-@op("dot")
+@op("dot", CONTRACTS, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class Dot:
     """out[batch, m, n] = sum over the contracting dimensions of lhs[batch, m, k] * rhs[batch, k,
     n].
@@ -32,7 +33,7 @@ class Dot:
         infer.check_dimensions(given, infer.dot(self, lhs, rhs))
 
 
-@op("ragged-dot")
+@op("ragged-dot", CONTRACTS, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class RaggedDot:
     """A dot whose ragged lhs dimension is cut into groups of group_sizes; each group meets its
     own slice of rhs (or makes its own slice of out).
@@ -59,7 +60,7 @@ class RaggedDot:
         infer.check_dimensions(given, infer.ragged_dot(self, lhs, rhs, group_sizes))
 
 
-@op("scaled-dot")
+@op("scaled-dot", CONTRACTS, SHAPE_IN_TEXT, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class ScaledDot:
     """The dot of lhs * lhs_scale and rhs * rhs_scale, each scale repeated over blocks."""
 

@@ -5,6 +5,16 @@ from hloom.ir.infer import elementwise as infer
 from hloom.ir.infer.compare import retyped
 from hloom.ir.kinds import enumeration
 from hloom.ir.op import Operand, op
+from hloom.ir.traits import (
+    ANY_PRECISION,
+    ASSOCIATIVE,
+    CHANGES_LAYOUT,
+    COMMUTATIVE,
+    ELEMENTWISE,
+    JOINS,
+    RETYPES,
+    TRANSCENDENTAL,
+)
 from hloom.types.dtype import PRED
 from hloom.types.shape import Shape
 
@@ -39,17 +49,17 @@ class LogicalPair(AnyPair):
         return infer.binary(x, y, infer.is_integer_or_pred, "integer or pred")
 
 
-@op("add")
+@op("add", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Add(AnyPair):
     """out[i] = x + y; or for pred."""
 
 
-@op("and")
+@op("and", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class And(LogicalPair):
     """out[i] = bitwise and; logical for pred."""
 
 
-@op("atan2")
+@op("atan2", ELEMENTWISE, TRANSCENDENTAL)
 class Atan2(AnyPair):
     """out[i] = angle of the point (y, x): atan2(x operand first, y second)."""
 
@@ -58,7 +68,7 @@ class Atan2(AnyPair):
         return infer.binary(x, y, infer.is_float_or_complex, "float or complex")
 
 
-@op("complex")
+@op("complex", RETYPES, ELEMENTWISE, ANY_PRECISION)
 class Complex:
     """out[i] = x + iy from two real arrays."""
 
@@ -70,74 +80,74 @@ class Complex:
         return infer.complex_of(x, y)
 
 
-@op("divide")
+@op("divide", ELEMENTWISE)
 class Divide(ArithmeticPair):
     """out[i] = x / y; integers truncate toward zero, division by zero gives all ones (-1), MIN /
     -1 gives MIN.
     """
 
 
-@op("maximum")
+@op("maximum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Maximum(AnyPair):
     """out[i] = larger of the two; NaN wins."""
 
 
-@op("minimum")
+@op("minimum", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Minimum(AnyPair):
     """out[i] = smaller of the two; NaN wins."""
 
 
-@op("mulhi")
+@op("mulhi", ELEMENTWISE, COMMUTATIVE)
 class Mulhi(AnyPair):
     """out[i] = high half of the full integer product."""
 
 
-@op("multiply")
+@op("multiply", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Multiply(AnyPair):
     """out[i] = x * y; and for pred."""
 
 
-@op("or")
+@op("or", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Or(LogicalPair):
     """out[i] = bitwise or; logical for pred."""
 
 
-@op("power")
+@op("power", ELEMENTWISE, TRANSCENDENTAL)
 class Power(ArithmeticPair):
     """out[i] = x ** y."""
 
 
-@op("remainder")
+@op("remainder", ELEMENTWISE)
 class Remainder(ArithmeticPair):
     """out[i] = remainder of truncating division, sign of x; x when an integer y is 0."""
 
 
-@op("shift-left")
+@op("shift-left", ELEMENTWISE)
 class ShiftLeft(ArithmeticPair):
     """out[i] = x << y; 0 when y is not below the width."""
 
 
-@op("shift-right-arithmetic")
+@op("shift-right-arithmetic", ELEMENTWISE)
 class ShiftRightArithmetic(ArithmeticPair):
     """out[i] = x >> y keeping the sign; all sign bits when y is not below the width."""
 
 
-@op("shift-right-logical")
+@op("shift-right-logical", ELEMENTWISE)
 class ShiftRightLogical(ArithmeticPair):
     """out[i] = x >> y filling zeros; 0 when y is not below the width."""
 
 
-@op("subtract")
+@op("subtract", ELEMENTWISE)
 class Subtract(ArithmeticPair):
     """out[i] = x - y."""
 
 
-@op("xor")
+@op("xor", ELEMENTWISE, COMMUTATIVE, ASSOCIATIVE)
 class Xor(LogicalPair):
     """out[i] = bitwise exclusive or; logical for pred."""
 
 
-@op("compare")
+@op("compare", ELEMENTWISE)
 class Compare:
     """out[i] = x[i] DIRECTION y[i], as pred; TOTALORDER orders -NaN < -inf < ... < -0 < 0 < ...
     < NaN.
@@ -155,7 +165,7 @@ class Compare:
         return retyped(result, PRED)
 
 
-@op("clamp")
+@op("clamp", ELEMENTWISE)
 class Clamp:
     """out[i] = min(max(x[i], low), high); low and high have x's shape or are scalars."""
 
@@ -168,7 +178,7 @@ class Clamp:
         return infer.clamp(low, x, high)
 
 
-@op("select")
+@op("select", ELEMENTWISE, JOINS)
 class Select:
     """out[i] = on_true[i] if predicate[i] else on_false[i]; predicate has their shape or is a
     scalar.
@@ -183,7 +193,7 @@ class Select:
         return infer.select(predicate, on_true, on_false)
 
 
-@op("convert")
+@op("convert", RETYPES, ELEMENTWISE, ANY_PRECISION)
 class Convert:
     """out[i] = x[i] as another element type: floats round to nearest even, to integers truncate
     and saturate, NaN to 0.
@@ -196,7 +206,7 @@ class Convert:
         infer.check_convert(given, x)
 
 
-@op("bitcast-convert")
+@op("bitcast-convert", RETYPES, ELEMENTWISE, CHANGES_LAYOUT, ANY_PRECISION)
 class BitcastConvert:
     """The bits of x read as another element type; a minor dimension appears or goes when widths
     differ.
@@ -211,7 +221,7 @@ class BitcastConvert:
         infer.check_bitcast_convert(given, x)
 
 
-@op("stochastic-convert")
+@op("stochastic-convert", ELEMENTWISE, ANY_PRECISION)
 class StochasticConvert:
     """out[i] = x[i] as a narrower type, rounded up with the probability given by the dropped
     bits; random is unsigned of x's width.

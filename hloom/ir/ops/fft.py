@@ -4,12 +4,13 @@
 from hloom.ir.infer import linalg as infer
 from hloom.ir.kinds import Dims, enumeration
 from hloom.ir.op import Operand, op
+from hloom.ir.traits import CHANGES_LAYOUT, LAYOUT_OF_OPERAND
 from hloom.types.shape import Shape
 
 FftType = enumeration("fft type", "FFT", "IFFT", "RFFT", "IRFFT")
 
 
-@op("fft")
+@op("fft", LAYOUT_OF_OPERAND, CHANGES_LAYOUT)
 class Fft:
     """Discrete Fourier transform over the last len(fft_length) dimensions."""
 

@@ -4,10 +4,11 @@
 from hloom.ir.infer import gather as infer
 from hloom.ir.kinds import Bool, Dims, Int
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.ir.traits import CHANGES_LAYOUT, CHOOSES, MOVES, READS_PART
 from hloom.types.shape import Shape
 
 
-@op("gather")
+@op("gather", CHOOSES, READS_PART, MOVES, CHANGES_LAYOUT)
 class Gather:
     """Slices of x taken at the index vectors in indices (clamped inside x)."""
 

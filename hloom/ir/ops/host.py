@@ -4,10 +4,22 @@
 from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Bool, Int, ShapeKind, String
 from hloom.ir.op import Operand, op
+from hloom.ir.traits import (
+    ANY_PRECISION,
+    ASYNC,
+    CHANGES_LAYOUT,
+    HOST,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    SHAPE_IN_TEXT,
+    SHAPE_NOT_READ,
+    SIDE_EFFECT,
+    TRANSFER,
+)
 from hloom.types.shape import TOKEN_SHAPE, Shape
 
 
-@op("infeed", side_effect=True)
+@op("infeed", SIDE_EFFECT, HOST, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
 class Infeed:
     """(data from the host's queue, token)."""
 
@@ -19,7 +31,17 @@ class Infeed:
         infer.check_infeed(given, token)
 
 
-@op("outfeed", side_effect=True)
+@op(
+    "outfeed",
+    SIDE_EFFECT,
+    HOST,
+    SHAPE_IN_TEXT,
+    SHAPE_NOT_READ,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+)
 class Outfeed:
     """A token; x goes to the host's queue."""
 
@@ -33,7 +55,19 @@ class Outfeed:
         return infer.outfeed(x, token, self.outfeed_shape)
 
 
-@op("send", side_effect=True)
+@op(
+    "send",
+    SIDE_EFFECT,
+    ASYNC,
+    TRANSFER,
+    HOST,
+    SHAPE_IN_TEXT,
+    SHAPE_NOT_READ,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+)
 class Send:
     """Starts sending x; shape (x, u32 context, token)."""
 
@@ -47,7 +81,20 @@ class Send:
         return infer.send(x)
 
 
-@op("send-done", side_effect=True)
+@op(
+    "send-done",
+    SIDE_EFFECT,
+    ASYNC,
+    TRANSFER,
+    HOST,
+    SHAPE_IN_TEXT,
+    SHAPE_NOT_READ,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+    done_of="send",
+)
 class SendDone:
     """A token, when the send x is done."""
 
@@ -60,7 +107,17 @@ class SendDone:
         return TOKEN_SHAPE
 
 
-@op("recv", side_effect=True)
+@op(
+    "recv",
+    SIDE_EFFECT,
+    ASYNC,
+    TRANSFER,
+    HOST,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+)
 class Recv:
     """Starts receiving; shape (data, u32 context, token)."""
 
@@ -73,7 +130,20 @@ class Recv:
         infer.check_recv(given)
 
 
-@op("recv-done", side_effect=True)
+@op(
+    "recv-done",
+    SIDE_EFFECT,
+    ASYNC,
+    TRANSFER,
+    HOST,
+    SHAPE_IN_TEXT,
+    SHAPE_NOT_READ,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    SAME_TYPE,
+    ANY_PRECISION,
+    done_of="recv",
+)
 class RecvDone:
     """(data, token), when the recv x is done."""
 

@@ -4,12 +4,13 @@
 from hloom.ir.infer import linalg as infer
 from hloom.ir.kinds import Bool, enumeration
 from hloom.ir.op import Operand, op
+from hloom.ir.traits import CHANGES_LAYOUT, LAYOUT_OF_OPERAND
 from hloom.types.shape import Shape
 
 TransposeA = enumeration("transpose", "TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 
-@op("cholesky")
+@op("cholesky", LAYOUT_OF_OPERAND, CHANGES_LAYOUT)
 class Cholesky:
     """The triangular factor of each symmetric positive definite matrix; NaN where there is none."""
 
@@ -21,7 +22,7 @@ class Cholesky:
         return infer.cholesky(a)
 
 
-@op("triangular-solve")
+@op("triangular-solve", CHANGES_LAYOUT)
 class TriangularSolve:
     """x with op(a) x = b, or x op(a) = b when not left_side, a triangular."""
 

@@ -4,13 +4,22 @@
 from hloom.ir.infer import control as infer
 from hloom.ir.kinds import Int, enumeration
 from hloom.ir.op import Operand, Operands, op
+from hloom.ir.traits import (
+    ANY_PRECISION,
+    CHANGES_LAYOUT,
+    CHECKED_TYPE,
+    MIXES_FLOATS,
+    RANDOM,
+    SHAPE_IN_TEXT,
+    SIDE_EFFECT,
+)
 from hloom.types.shape import Shape
 
 Distribution = enumeration("distribution", "rng_invalid", "rng_uniform", "rng_normal")
 Algorithm = enumeration("algorithm", "rng_default", "rng_three_fry", "rng_philox")
 
 
-@op("rng", side_effect=True)
+@op("rng", RANDOM, SIDE_EFFECT, CHANGES_LAYOUT, MIXES_FLOATS, CHECKED_TYPE)
 class Rng:
     """Random values: uniform in [inputs[0], inputs[1]) or normal of that mean and deviation."""
 
@@ -22,7 +31,7 @@ class Rng:
         infer.check_rng(given, inputs, self.distribution)
 
 
-@op("rng-bit-generator")
+@op("rng-bit-generator", RANDOM, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
 class RngBitGenerator:
     """(new state, random bits) from a state, bit-exact; or the bits alone, if so written."""
 
@@ -34,7 +43,15 @@ class RngBitGenerator:
         infer.check_rng_bits(given, state)
 
 
-@op("rng-get-and-update-state", side_effect=True)
+@op(
+    "rng-get-and-update-state",
+    RANDOM,
+    SIDE_EFFECT,
+    SHAPE_IN_TEXT,
+    CHANGES_LAYOUT,
+    MIXES_FLOATS,
+    ANY_PRECISION,
+)
 class RngGetAndUpdateState:
     """The global random state (u64[2]), which then advances by delta."""
 

@@ -5,6 +5,7 @@ from hloom.ir.infer import linalg
 from hloom.ir.infer import window as infer
 from hloom.ir.kinds import Bool, Dims, Float, Int, WindowKind
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.ir.traits import ANY_PRECISION, CHANGES_LAYOUT, LAYOUT_OF_OPERAND, MIXES_FLOATS
 from hloom.ir.values.window import Window
 from hloom.types.shape import Shape
 
@@ -22,7 +23,7 @@ class Map:
         return infer.map_(inputs, called)
 
 
-@op("reduce")
+@op("reduce", CHANGES_LAYOUT)
 class Reduce:
     """n inputs then n initial values: fold to_apply over the elements along dimensions; a tuple
     when n > 1.
@@ -37,7 +38,7 @@ class Reduce:
         return infer.reduce(inputs, self.dimensions, called)
 
 
-@op("reduce-window")
+@op("reduce-window", MIXES_FLOATS)
 class ReduceWindow:
     """n inputs then n initial values: fold to_apply over each window position (padding is the
     initial value).
@@ -54,7 +55,7 @@ class ReduceWindow:
         return infer.reduce_window(inputs, self.window, called)
 
 
-@op("scan")
+@op("scan", CHANGES_LAYOUT, ANY_PRECISION)
 class Scan:
     """Inputs and initial carries: to_apply(slice, carry) -> (output slice, carry) along
     dimensions[0].
@@ -72,7 +73,7 @@ class Scan:
         infer.check_scan(given, inputs, self.dimensions, self.num_carries, called)
 
 
-@op("select-and-scatter")
+@op("select-and-scatter", LAYOUT_OF_OPERAND)
 class SelectAndScatter:
     """For each window of x, the element chosen by select receives (by scatter) the matching
     element of source.
@@ -110,7 +111,7 @@ class BatchNormGrad:
         return linalg.batch_norm_grad(x, vectors, grad_output, self.feature_index)
 
 
-@op("batch-norm-inference")
+@op("batch-norm-inference", LAYOUT_OF_OPERAND)
 class BatchNormInference:
     """(x - mean) / sqrt(variance + epsilon) * scale + offset along feature_index."""
 

@@ -5,10 +5,11 @@ from hloom.ir.infer import data as infer
 from hloom.ir.infer.control import check_sort_comparator
 from hloom.ir.kinds import Bool, Dims, Int
 from hloom.ir.op import Called, Operand, Operands, op
+from hloom.ir.traits import CHANGES_LAYOUT, MIXES_FLOATS
 from hloom.types.shape import Shape
 
 
-@op("sort")
+@op("sort", CHANGES_LAYOUT, MIXES_FLOATS)
 class Sort:
     """The inputs reordered together along dimensions[0] so that to_apply (less than) holds
     between neighbours.
@@ -28,7 +29,7 @@ class Sort:
         return result
 
 
-@op("topk")
+@op("topk", CHANGES_LAYOUT)
 class Topk:
     """(values, s32 indices) of the k largest (smallest) elements of the last dimension, in
     order, lower index first.

@@ -6,22 +6,13 @@ in text that relies on this would not be one for XLA, so it is refused here.
 
 from __future__ import annotations
 
-from hloom.ir.op import ShapeError
+from hloom.ir.op import ShapeError, opcodes
 from hloom.ir.text.draft import Draft
+from hloom.ir.traits import ASYNC_CHAIN, SHAPE_IN_TEXT, SHAPE_NOT_READ
 from hloom.types.shape import Shape
 
-SHAPE_NOT_READ = frozenset("add-dependency after-all outfeed send send-done recv-done".split())
-"""Operations whose shape follows from their operands whatever is written."""
-SHAPE_WRITTEN = frozenset(
-    "all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start "
-    "all-to-all async-done async-start async-update collective-broadcast collective-permute "
-    "collective-reduce "
-    "collective-permute-done collective-permute-start copy-done copy-start dynamic-slice "
-    "dynamic-update-slice fusion opt-barrier outfeed ragged-all-to-all recv-done "
-    "reduce-precision reduce-scatter rng-get-and-update-state scaled-dot send send-done "
-    "slice".split()
-)
-"""Operations whose shape cannot be left out, though the library could infer it."""
+SHAPES_NOT_READ = opcodes(SHAPE_NOT_READ)
+SHAPES_WRITTEN = opcodes(SHAPE_IN_TEXT)
 ALWAYS_WRITTEN = {
     "broadcast": ("dimensions",),
     "reduce": ("dimensions",),
@@ -39,8 +30,7 @@ SOME_DIMENSION = frozenset(
     ["all-gather", "all-gather-start", "reduce-scatter", "get-dimension-size"]
 )
 CHANNEL_WITH_GLOBAL_IDS = frozenset(["all-reduce", "all-reduce-start", "reduce-scatter"])
-ASYNC = frozenset(["async-start", "async-update", "async-done"])
-CHECKED = ASYNC | {"conditional"}
+CHECKED = opcodes(ASYNC_CHAIN, also=("conditional",))
 """Operations for which `check_whole` has something to say."""
 
 
@@ -75,7 +65,7 @@ def check_whole(draft: Draft) -> None:
     What else XLA's parser looks at (channels of pairs, layout constraints, the shape of an
     update) is left to the verifier, which says it with its own rules.
     """
-    if draft.op.name in ASYNC:
+    if ASYNC_CHAIN in draft.op.traits:
         _check_async(draft)
     else:
         _check_branches(draft)

@@ -11,16 +11,13 @@ from typing import Any
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ELEMENTWISE, LAYOUT_OF_OPERAND
 from hloom.types.shape import Shape, tuple_shape
 
 Operands = tuple[Instruction, ...]
-_BY_FIRST = frozenset(
-    "copy reverse fft cholesky set-dimension-size domain select-and-scatter add-dependency while "
-    "batch-norm-inference real imag complex is-finite abs compare".split()
-)
+_BY_FIRST = opcodes(ELEMENTWISE, LAYOUT_OF_OPERAND)
 """The layout of the first operand, where the result has its rank."""
-_ELEMENTWISE = frozenset(["elementwise", "elementwise_pairs"])
 
 
 def with_implied_layouts(
@@ -34,7 +31,7 @@ def with_implied_layouts(
     rule = _RULES.get(opcode)
     if rule is not None:
         return rule(shape, attrs, operands, called).with_default_layouts()
-    if opcode in _BY_FIRST or OPS[opcode].family in _ELEMENTWISE:
+    if opcode in _BY_FIRST:
         return _like(shape, operands[0].shape).with_default_layouts()
     return shape.with_default_layouts()
 

@@ -19,8 +19,8 @@ from hloom.ir.text.attributes import AttributeReader
 from hloom.ir.text.cursor import RESERVED, TYPE_WORDS
 from hloom.ir.text.demands import (
     CHECKED,
-    SHAPE_NOT_READ,
-    SHAPE_WRITTEN,
+    SHAPES_NOT_READ,
+    SHAPES_WRITTEN,
     check_values,
     check_whole,
 )
@@ -272,7 +272,7 @@ class InstructionReader:
         if (
             shape is None
             or (op.variadic is None and len(operands) != len(op.operands))
-            or op.name in SHAPE_NOT_READ
+            or op.name in SHAPES_NOT_READ
         ):
             shape = self.inferred(draft, attrs, callees)
         return draft.into.append(op.name, attrs, operands, shape, draft.name, callees)
@@ -317,9 +317,9 @@ class InstructionReader:
         op = draft.op
         try:
             op.check_operand_count(len(draft.operands))
-            if draft.shape is not None and op.name not in SHAPE_NOT_READ:
+            if draft.shape is not None and op.name not in SHAPES_NOT_READ:
                 return draft.shape
-            if draft.shape is None and (not op.infers or op.name in SHAPE_WRITTEN):
+            if draft.shape is None and (not op.infers or op.name in SHAPES_WRITTEN):
                 raise ShapeError(f"the shape of {op.name} must be written before the opcode")
             shapes = tuple(x.shape for x in draft.operands)
             signatures = tuple(c.program_shape for c in callees)

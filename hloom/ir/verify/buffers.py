@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from hloom.base.diagnostics import VerifyError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ASYNC_CHAIN, CONTROL_FLOW
 from hloom.ir.values.aliasing import show_index
 from hloom.ir.verify.pairs import is_async_body
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.shape import Shape
 
 Index = tuple[int, ...]
-ASYNC = ("async-start", "async-update", "async-done")
-CALLERS = ("call", "fusion", "custom-call", "async-start", "while", "conditional")
+_ASYNC = opcodes(ASYNC_CHAIN)
+_CALLERS = opcodes(CONTROL_FLOW, also=("fusion", "custom-call"))
 STREAM = "_xla_stream_annotation"
 
 
@@ -49,7 +51,7 @@ def check_buffers(module: Module, options: VerifyOptions) -> Iterator[VerifyErro
                     yield from _check_custom_call(i)
             elif custom:
                 yield from _check_custom_call(i)
-            elif i.opcode in ASYNC or _is_streamed_call(i):
+            elif i.opcode in _ASYNC or _is_streamed_call(i):
                 continue
             elif i.opcode in ("while", "parameter"):
                 if found and i.opcode == "parameter" and c.is_entry:
@@ -130,7 +132,7 @@ def _check_writers(i: Instruction, index: Index) -> Iterator[VerifyError]:
     while stack:
         value, at = stack.pop()
         for user in value.users:
-            if user.opcode in CALLERS:
+            if user.opcode in _CALLERS:
                 writers.append(user)
             elif user.opcode == "get-tuple-element":
                 if at and user.attrs.index == at[0]:

@@ -7,18 +7,16 @@ from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import SIDE_EFFECT
 from hloom.ir.values.aliasing import show_index, subshape
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.shape import Shape
 
 THREADED = ("fusion", "while", "conditional")
 BUFFER_TARGETS = ("Pin", "Unpin")
-# What may stand unread in a fused body.
-EFFECTS = frozenset(
-    "send send-done recv recv-done rng rng-get-and-update-state infeed outfeed all-reduce-start "
-    "all-reduce-done all-gather-start all-gather-done collective-permute-start "
-    "collective-permute-done".split()
-)
+_EFFECTS = opcodes(SIDE_EFFECT)
+"""What may stand unread in a fused body."""
 
 
 def check_calls(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
@@ -60,7 +58,7 @@ def _check_fusion(i: Instruction) -> Iterator[VerifyError]:
 def _has_own_effect(i: Instruction) -> bool:
     """Whether it does more than compute a value, not counting what it calls."""
     a = i.attrs
-    if i.opcode in EFFECTS:
+    if i.opcode in _EFFECTS:
         return True
     if i.opcode == "all-reduce":
         return a.channel_id is not None or a.constrain_layout

@@ -10,17 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from hloom.base.diagnostics import VerifyError
 from hloom.ir.computation import Computation
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.module import Module
 from hloom.ir.verify.pairs import is_async_body
 from hloom.ir.verify.rules import VerifyOptions, broken
 
 PAIRS = "_xla_send_recv_source_target_pairs"
 PIPELINE = "_xla_send_recv_pipeline"
-COLLECTIVES = frozenset(
-    "all-gather all-reduce all-to-all ragged-all-to-all collective-permute reduce-scatter "
-    "collective-broadcast collective-reduce".split()
-)
 _PAIR = re.compile(r"\{\s*(-?\d+)\s*,\s*(-?\d+)\s*\}")
 _OTHER = {"send": "recv", "recv": "send"}
 

@@ -10,22 +10,15 @@ from hloom.base.diagnostics import VerifyError
 from hloom.ir.infer.compare import compatible
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes
+from hloom.ir.traits import CHANGES_LAYOUT
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.dtype import PRED
 from hloom.types.shape import Shape, tuple_shape
 
 HOST_MEMORY = 5
 ORDER_ONLY = {"minor_to_major_only": True}
-# Operations that may give their result another layout than their operands have.
-CHANGES_LAYOUT = frozenset(
-    "copy bitcast broadcast bitcast-convert call conditional constant convolution custom-call dot "
-    "domain fft fusion gather get-tuple-element infeed iota outfeed parameter pad ragged-dot "
-    "recv recv-done reduce reduce-precision reshape dynamic-reshape rng rng-bit-generator "
-    "rng-get-and-update-state scaled-dot send send-done sort topk transpose tuple while "
-    "triangular-solve cholesky after-all add-dependency opt-barrier async-start async-update "
-    "async-done copy-start copy-done scan partition-id replica-id get-dimension-size".split()
-)
+_CHANGES_LAYOUT = opcodes(CHANGES_LAYOUT)
 # These may change how many bits an element takes.
 CHANGES_ELEMENTS = frozenset(("convert", "compare", "is-finite", "scatter"))
 MOVES_MEMORY = frozenset(("dynamic-slice", "dynamic-update-slice", "copy"))
@@ -55,7 +48,7 @@ def check_layouts(module: Module, options: VerifyOptions) -> Iterator[VerifyErro
                         )
             elif i.opcode == "copy":
                 yield from _check_host_copy(i)
-            if options.check_layout_changes and i.opcode not in CHANGES_LAYOUT:
+            if options.check_layout_changes and i.opcode not in _CHANGES_LAYOUT:
                 yield from _check_change(i)
 
 

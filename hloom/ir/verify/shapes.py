@@ -8,33 +8,15 @@ from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible, compatible_ignoring_precision
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS, ShapeError
+from hloom.ir.op import OPS, ShapeError, opcodes
+from hloom.ir.traits import CHECKED_TYPE, MIXES_FLOATS, SAME_TYPE
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.layout import checked_layout
 from hloom.types.shape import UNBOUNDED, ProgramShape, Shape
 
-# Operations that pass values through, bundle them, or define what becomes of mixed floats.
-MIXES_FLOATS = frozenset(
-    "call conditional constant convolution dot ragged-dot scaled-dot all-reduce all-reduce-start "
-    "all-reduce-done all-gather all-gather-start all-gather-done async-done async-update "
-    "async-start collective-permute collective-permute-start collective-permute-done copy-done "
-    "copy-start custom-call domain fusion get-tuple-element opt-barrier infeed outfeed parameter "
-    "recv recv-done reduce-precision reduce-window send send-done sort tuple while "
-    # These have no inferred shape in XLA's verifier, which asks only where there is one.
-    "broadcast reshape dynamic-reshape bitcast iota rng rng-bit-generator "
-    "rng-get-and-update-state".split()
-)
-# Operations whose result is an operand or what a callee returns: never another precision.
-EXACT = frozenset(
-    "bitcast call conditional constant copy-done copy-start custom-call get-tuple-element infeed "
-    "outfeed opt-barrier parameter recv recv-done send send-done tuple while "
-    "dynamic-update-slice add-dependency fusion async-start async-update async-done".split()
-)
-# Their results are checked rather than inferred, and without mixing keep the operands' types.
-KEEPS_TYPE = frozenset(
-    "broadcast reshape dynamic-reshape all-gather all-gather-start reduce-scatter "
-    "collective-permute-start rng".split()
-)
+_MIXES_FLOATS = opcodes(MIXES_FLOATS)
+_SAME_TYPE = opcodes(SAME_TYPE)
+_CHECKED_TYPE = opcodes(CHECKED_TYPE)
 # Their functions must take elements of exactly the operands' types, unless precision may mix.
 TYPED_FUNCTION = frozenset(("reduce", "map", "reduce-window"))
 _INT64_MAX = 2**63 - 1
@@ -71,10 +53,10 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
             except ShapeError as error:
                 yield broken("shape", str(error), i)
                 continue
-            if not mixed and len(shapes) > 1 and i.opcode not in MIXES_FLOATS:
+            if not mixed and len(shapes) > 1 and i.opcode not in _MIXES_FLOATS:
                 if _mixes(shapes):
                     yield _mixture(i)
-            if not mixed and i.opcode in KEEPS_TYPE and not _keeps_type(given, shapes):
+            if not mixed and i.opcode in _CHECKED_TYPE and not _keeps_type(given, shapes):
                 yield broken(
                     "precision", f"{i.opcode} turns {i.operands[0].shape.bare} into {given.bare}", i
                 )
@@ -97,7 +79,7 @@ def _signatures(i: Instruction, known: dict[Computation, ProgramShape]) -> tuple
 def _fits(opcode: str, given: Shape, inferred: Shape, mixed: bool) -> bool:
     if compatible(given, inferred):
         return True
-    return mixed and opcode not in EXACT and compatible_ignoring_precision(given, inferred)
+    return mixed and opcode not in _SAME_TYPE and compatible_ignoring_precision(given, inferred)
 
 
 def malformed(given: Shape, options: VerifyOptions) -> tuple[str, str] | None:

@@ -13,6 +13,8 @@ from hloom.ir.computation import Computation
 from hloom.ir.copy import Replacement, copy_computation, copy_instructions
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ASYNC_CHAIN, CONTROL_FLOW, HOST, PLUMBING
 from hloom.ir.values.frontend import FrontendAttributes
 from hloom.ir.values.metadata import OpMetadata
 from hloom.ir.values.stack_frames import FrameJoiner
@@ -25,9 +27,8 @@ Answer = Literal["allow", "prohibit", "allow ignoring attributes"] | bool
 ANSWERS: dict[Any, str] = {True: "allow", False: "prohibit"}
 ANSWERS |= {x: x for x in ("allow", "prohibit", "allow ignoring attributes")}
 FUSE_ATTRIBUTES = ("MUST_FUSE", "MAXIMAL_FUSE", "FUSE_LIMIT")
-NOT_FUSIBLE = frozenset(
-    "parameter constant tuple get-tuple-element call while conditional custom-call infeed outfeed "
-    "send recv send-done recv-done after-all async-start async-update async-done domain".split()
+NOT_FUSIBLE = opcodes(
+    PLUMBING, CONTROL_FLOW, ASYNC_CHAIN, HOST, also=("custom-call", "after-all", "domain")
 )
 
 

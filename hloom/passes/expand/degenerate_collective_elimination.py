@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import COLLECTIVE, DEVICE_ID, TRANSFER
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.pass_ import register
 from hloom.types.dtype import U32
 from hloom.types.shape import Shape
 
-SAME = frozenset(
-    "all-reduce all-gather all-to-all collective-broadcast collective-reduce reduce-scatter".split()
-)
-STARTS = frozenset(["all-reduce-start", "all-gather-start", "collective-permute-start"])
-DONES = frozenset(["all-reduce-done", "all-gather-done", "collective-permute-done"])
-IDS = frozenset(["partition-id", "replica-id"])
-TRANSFERS = frozenset(["send", "send-done", "recv", "recv-done"])
+_STARTS = opcodes_where(lambda op: COLLECTIVE in op.traits and op.start_of is not None)
+_DONES = opcodes_where(lambda op: op.done_of in _STARTS)
+_IDS = opcodes(DEVICE_ID)
+_TRANSFERS = opcodes(TRANSFER)
 
 
 def _has_one_device(i: Instruction) -> bool:
@@ -49,13 +48,13 @@ def _is_alone(i: Instruction) -> bool:
 def needs_others(i: Instruction) -> bool:
     """Whether an instruction has to do with the other devices of its program: what it gives
     depends on which one runs it, or on what they hold. What has not is the same on each."""
-    if i.opcode in IDS:
+    if i.opcode in _IDS:
         module = i.parent.module
         assert module is not None, "whoever asks has a module"
         return (module.replica_count if i.opcode == "replica-id" else module.num_partitions) > 1
-    if i.opcode in TRANSFERS:
+    if i.opcode in _TRANSFERS:
         return not i.attrs.is_host_transfer
-    if i.opcode in DONES:
+    if i.opcode in _DONES:
         return False  # what it begins with has been asked
     return i.opcode in DegenerateCollectiveElimination.opcodes and not _is_alone(i)
 
@@ -75,14 +74,16 @@ class DegenerateCollectiveElimination(Expander):
     """Replace collectives of one device by their operands, and its ids by 0."""
 
     name = "degenerate-collective-elimination"
-    opcodes = SAME | STARTS | DONES | IDS | TRANSFERS | {"collective-permute", "ragged-all-to-all"}
+    opcodes = opcodes_where(
+        lambda op: bool(op.traits & {COLLECTIVE, DEVICE_ID, TRANSFER}) or op.done_of in _STARTS
+    )
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
-        if i.opcode in IDS:
+        if i.opcode in _IDS:
             return self.identity(b, i)
-        if i.opcode in DONES:
+        if i.opcode in _DONES:
             return self.done(b, i)
-        if i.opcode in TRANSFERS:
+        if i.opcode in _TRANSFERS:
             if _has_one_device(i) and not i.attrs.is_host_transfer:
                 raise refuse(
                     i,
@@ -118,7 +119,7 @@ class DegenerateCollectiveElimination(Expander):
 
     def done(self, b: Expansion, i: Instruction) -> Instruction | None:
         start = i.operands[0]
-        if start.opcode in STARTS:
+        if start.opcode in _STARTS:
             return None  # the start stayed
         return start if i.opcode == "all-reduce-done" else b.element(start, 1)
 

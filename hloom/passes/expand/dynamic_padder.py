@@ -19,6 +19,8 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.mixed_precision import unify
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import FORWARDS
 from hloom.passes.computation_pass import settle
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import FlattenCallGraph
@@ -42,7 +44,7 @@ from hloom.passes.expand.expansion import (
     move_control_edges,
     refuse,
 )
-from hloom.passes.expand.map_inliner import ELEMENTWISE
+from hloom.passes.expand.map_inliner import BY_ELEMENT
 from hloom.passes.facts import fact
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.simplify.dce import remove_dead_computations, remove_dead_instructions
@@ -51,7 +53,7 @@ from hloom.types.dtype import S32
 from hloom.types.shape import Shape, shape, tuple_shape
 
 TUPLES = frozenset(["tuple", "get-tuple-element"])
-PASSED_ON = frozenset(["opt-barrier", "domain", "add-dependency"])
+PASSED_ON = opcodes(FORWARDS)
 assert dynamic_indexing.RULES is RULES and dynamic_reshape.RULES is RULES
 
 
@@ -151,7 +153,7 @@ class _Padding:
         if i.opcode in PASSED_ON or (i.opcode == "copy" and i.shape.is_tuple):
             return self.known(i.operands[0])
         operands = [self.known(o) for o in i.operands]
-        if i.opcode in ELEMENTWISE:
+        if i.opcode in BY_ELEMENT:
             made = pointwise(self.masks, i, operands)
         elif i.opcode in RULES:
             made = RULES[i.opcode](self.masks, i, operands)

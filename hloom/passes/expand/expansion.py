@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 from hloom.base.diagnostics import UnsupportedError
@@ -147,7 +148,7 @@ class Expansion(RuleBuilder):
 class Expander(Pass):
     """A pass that replaces every instruction of some opcodes for which `expand` has an answer."""
 
-    opcodes: ClassVar[frozenset[str]] = frozenset()
+    opcodes: ClassVar[AbstractSet[str]] = frozenset()
 
     def wants(self, i: Instruction) -> bool:
         """A quick answer whether `expand` is worth asking, for opcodes of which many stay."""

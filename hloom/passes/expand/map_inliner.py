@@ -13,20 +13,15 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.mixed_precision import unify
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ELEMENTWISE, RESHAPES, STRIDED
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.pass_ import ALL_THREADS, PassResult, register
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import shape
 
-ELEMENTWISE = frozenset(
-    """abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex
-    convert copy cosine cosh count-leading-zeros divide erf exp2 exponential exponential-minus-one
-    floor imag is-finite log log-plus-one log2 logistic maximum minimum mulhi multiply negate not
-    or popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt
-    select shift-left shift-right-arithmetic shift-right-logical sign sine sinh sqrt
-    stochastic-convert subtract tan tanh xor""".split()
-)
-SAME_SCALAR = frozenset(["reshape", "broadcast", "bitcast", "transpose", "reverse", "copy"])
+BY_ELEMENT = opcodes(ELEMENTWISE, also=("copy",))
+SAME_SCALAR = opcodes(STRIDED, RESHAPES, also=("copy",), without=("iota",))
 """Operations that give a scalar back when both sides are scalars of one type."""
 
 
@@ -88,7 +83,7 @@ def _on_arrays(
     scalars = j.shape.is_scalar and all(o.shape.is_scalar for o in j.operands)
     if scalars and j.opcode in SAME_SCALAR and j.shape.dtype is j.operands[0].shape.dtype:
         return operands[0]
-    if scalars and j.opcode in ELEMENTWISE:
+    if scalars and j.opcode in BY_ELEMENT:
         return b.like(j, *operands, shape=shape(j.shape.dtype, dims).with_default_layouts())
     raise refuse(
         caller,

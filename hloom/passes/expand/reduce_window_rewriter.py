@@ -20,9 +20,11 @@ import numpy as np
 from hloom.interp import evaluate
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ASSOCIATIVE
 from hloom.ir.values.window import Window, WindowDimension
 from hloom.passes.expand.expansion import Expander, Expansion
-from hloom.passes.expand.map_inliner import ELEMENTWISE, inlined
+from hloom.passes.expand.map_inliner import BY_ELEMENT, inlined
 from hloom.passes.pass_ import register
 from hloom.types.dtype import DType
 from hloom.types.shape import shape
@@ -33,7 +35,7 @@ LEAST_LENGTH = 64
 # More operations than a fold is worth asking about.
 MOST_OPERATIONS = 64
 TRIALS = 6
-KNOWN = frozenset("add multiply maximum minimum and or xor".split())
+KNOWN = opcodes(ASSOCIATIVE)
 
 
 @register
@@ -87,7 +89,7 @@ def _is_plain(c: Computation, of: DType) -> bool:
     scalar = shape(of)
     if root.shape.bare is not scalar.bare or len(c.instructions) > MOST_OPERATIONS:
         return False
-    leaves = ELEMENTWISE | {"parameter", "constant"}
+    leaves = BY_ELEMENT | {"parameter", "constant"}
     return all(i.opcode in leaves and i.shape.is_scalar for i in c.instructions)
 
 

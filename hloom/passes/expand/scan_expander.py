@@ -16,7 +16,13 @@ from hloom.passes.pass_ import register
 from hloom.types import limits
 from hloom.types.dtype import S32, DType
 
-FOLDS = frozenset(["add", "multiply", "maximum", "minimum"])
+NEUTRAL = {
+    "add": limits.zero,
+    "multiply": limits.one,
+    "maximum": limits.min_value,
+    "minimum": limits.max_value,
+}
+"""Of the folds whose order does not matter."""
 
 
 def running_opcode(i: Instruction) -> str | None:
@@ -26,7 +32,7 @@ def running_opcode(i: Instruction) -> str | None:
     if root.opcode != "tuple" or len(root.operands) != 2 or len(parameters) != 2:
         return None
     y, again = root.operands
-    if y is not again or y.opcode not in FOLDS or set(y.operands) != set(parameters):
+    if y is not again or y.opcode not in NEUTRAL or set(y.operands) != set(parameters):
         return None
     dtype = y.shape.dtype
     if i.attrs.num_carries != 1 or dtype.is_complex or dtype.is_pred:
@@ -38,12 +44,7 @@ def running_opcode(i: Instruction) -> str | None:
 
 
 def identity(b: Expansion, opcode: str, dtype: DType) -> Instruction:
-    value = {
-        "add": limits.zero,
-        "multiply": limits.one,
-        "maximum": limits.min_value,
-        "minimum": limits.max_value,
-    }[opcode](dtype)
+    value = NEUTRAL[opcode](dtype)
     return b.scalar(value, dtype)
 
 

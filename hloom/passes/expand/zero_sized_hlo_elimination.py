@@ -12,16 +12,13 @@ from math import prod
 import numpy as np
 
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import ASYNC, CONTROL_FLOW, FORWARDS, HANDS_OPERANDS, HOST, PLUMBING
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.literal import Literal
 
-KEPT = frozenset(
-    """constant parameter get-tuple-element copy-start copy-done async-start async-update
-    async-done infeed outfeed send recv send-done recv-done custom-call call while conditional
-    fusion add-dependency opt-barrier domain""".split()
-)
+KEPT = opcodes(PLUMBING, ASYNC, HOST, CONTROL_FLOW, HANDS_OPERANDS, FORWARDS, also=("custom-call",))
 """What brings a value from elsewhere, or may have effects: only its readers change."""
 
 
@@ -56,7 +53,7 @@ class ZeroSizedHloElimination(Expander):
     """Replace arrays without elements by constants, and operations on nothing by their result."""
 
     name = "zero-sized-hlo-elimination"
-    opcodes = frozenset(o for o in OPS if o not in KEPT)
+    opcodes = opcodes_where(lambda op: op.name not in KEPT)
 
     def wants(self, i: Instruction) -> bool:
         return 0 in i.shape.dims or any(0 in o.shape.dims for o in i.operands)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
 
-from hloom.analysis.fusible import INDEX_MAPS, RENAMES, pointwise_opcodes
+from hloom.analysis.fusible import INDEX_MAPS, POINTWISE, RENAMES
 from hloom.ir.instruction import Instruction
 from hloom.types.sizes import top_bytes
 
@@ -93,7 +93,7 @@ def ends_within(i: Instruction, most: float, members: Collection[Instruction]) -
     stack = [i]
     while stack:
         x = stack.pop()
-        if x in members or (x.opcode not in pointwise_opcodes() and x.opcode not in INDEX_MAPS):
+        if x in members or (x.opcode not in POINTWISE and x.opcode not in INDEX_MAPS):
             continue
         most -= weight(x)
         if most < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hloom.analysis.fusible import RENAMES, pointwise_opcodes
+from hloom.analysis.fusible import POINTWISE, RENAMES
 from hloom.analysis.fusion_form import COLUMN, LOOP, OUTPUT, ROW, Form
 from hloom.base.faults import Culprit, blame
 from hloom.device.costs import Costs
@@ -228,7 +228,7 @@ def is_epilogue(p: Instruction) -> bool:
             if x.shape.size == p.shape.size and len(x.users) == 1:
                 if x.opcode in ("dot", "convolution"):
                     return True
-                if below is None and x.opcode in pointwise_opcodes() and x.operands:
+                if below is None and x.opcode in POINTWISE and x.operands:
                     below = x
         if below is None or below.opcode in ("broadcast", "transpose", "reverse"):
             return False

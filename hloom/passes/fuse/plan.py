@@ -18,11 +18,13 @@ from hloom.analysis.fusible import ALONE, RENAMES, role
 from hloom.analysis.fusion_form import Form, Roles
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import PLUMBING
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.group import Group, Limits
 
 FUSED = None
-QUIET = frozenset("parameter constant tuple get-tuple-element".split())
+QUIET = opcodes(PLUMBING)
 OUTSIDE = "it is read outside of kernels"
 KEPT = "it is kept for another reader, and dear to compute twice"
 MANY = "it has too many readers to be computed in each"

@@ -7,7 +7,7 @@ from itertools import chain
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.passes.expand.map_inliner import ELEMENTWISE
+from hloom.passes.expand.map_inliner import BY_ELEMENT
 from hloom.passes.layout.dimension_orders import Table, identity, inverse, without_ones
 from hloom.passes.layout.layout_normalization import physical_order
 from hloom.passes.layout.order_graph import FLOW, SCALAR, DotSide, OrderGraph, RowSide
@@ -226,7 +226,7 @@ def barrier(g: OrderGraph, i: Instruction) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE, pointwise),
+    **dict.fromkeys(BY_ELEMENT, pointwise),
     **dict.fromkeys(("concatenate", "pad", "slice", "reverse"), alike),
     "reduce-window": windowed,
     "select-and-scatter": windowed,

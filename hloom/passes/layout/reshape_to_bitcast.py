@@ -12,8 +12,9 @@ from collections import Counter
 from hloom.analysis.fusible import is_row_major
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes
 from hloom.ir.order import repair_schedules
+from hloom.ir.traits import ASSOCIATIVE
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 
@@ -99,6 +100,6 @@ class ReshapeToBitcast(Pass):
         return PassResult.of(fired)
 
 
-_MONOIDS = frozenset("add multiply maximum minimum and or xor".split())
+_MONOIDS = opcodes(ASSOCIATIVE)
 _NEUTRAL = {"and": True, "or": False}
 _CANDIDATES = frozenset(("reshape", "transpose", "broadcast", "reverse"))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CHOOSES, ELEMENTWISE, PLUMBING, RESHAPES, STRIDED
 from hloom.passes.expand.expansion import Expander, Expansion
-from hloom.passes.expand.map_inliner import ELEMENTWISE
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S32
 
-CHEAP = ELEMENTWISE | frozenset(
-    """parameter constant tuple get-tuple-element broadcast reshape iota slice transpose bitcast
-    reverse pad concatenate""".split()
+CHEAP = opcodes(
+    ELEMENTWISE, PLUMBING, STRIDED, RESHAPES, CHOOSES, also=("copy",), without=("gather",)
 )
+_PLUMBING = opcodes(PLUMBING)
 
 
 def copied(b: Expansion, body: Computation, argument: Instruction) -> Instruction:
@@ -67,7 +68,7 @@ class ConditionalToSelect(Expander):
                     return False
                 if any(s.is_dynamic for s in j.shape.leaves() if s.is_array):
                     return False
-                if j.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):
+                if j.opcode in _PLUMBING:
                     continue
                 if j.shape.size > self.most_elements:
                     return False

@@ -15,7 +15,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.expand.expansion import Expansion, put_in_place
-from hloom.passes.expand.map_inliner import ELEMENTWISE
+from hloom.passes.expand.map_inliner import BY_ELEMENT
 from hloom.passes.pass_ import register
 from hloom.types.shape import shape
 
@@ -103,7 +103,7 @@ class ReshapeMover(ComputationPass):
         wanted = [
             (i, found)
             for i in c.instructions
-            if i.opcode in ELEMENTWISE
+            if i.opcode in BY_ELEMENT
             and i.shape.rank
             and i.opcode != "bitcast-convert"
             and (found := sources(i)) is not None

@@ -7,13 +7,17 @@ is outside, what is written is what stood there.
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes_where
+from hloom.ir.traits import PLUMBING
 from hloom.passes.expand.expansion import Expander, Expansion
-from hloom.passes.expand.map_inliner import ELEMENTWISE, SAME_SCALAR, inlined
+from hloom.passes.expand.map_inliner import BY_ELEMENT, SAME_SCALAR, inlined
 from hloom.passes.normalize.single_index import has_one_vector, starts
 from hloom.passes.pass_ import register
 from hloom.types.dtype import PRED
 
-IN_BODY = ELEMENTWISE | SAME_SCALAR | {"parameter", "constant", "tuple", "get-tuple-element"}
+IN_BODY = opcodes_where(
+    lambda op: op.name in BY_ELEMENT or op.name in SAME_SCALAR or PLUMBING in op.traits
+)
 
 
 @register

@@ -12,27 +12,43 @@ from collections.abc import Iterable
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes
+from hloom.ir.traits import (
+    ASYNC,
+    CONTROL_FLOW,
+    DEVICE_ID,
+    FORWARDS,
+    HANDS_OPERANDS,
+    PLUMBING,
+    RESHAPES,
+    STRIDED,
+)
 from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
 from hloom.passes.pass_ import register
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.types.shape import tuple_shape
 
-FREE = frozenset(
-    "constant iota broadcast reshape bitcast transpose slice reverse get-tuple-element".split()
+_FREE = opcodes(
+    STRIDED, RESHAPES, also=("constant", "get-tuple-element"), without=("dynamic-slice",)
 )
 """What costs nothing to make again inside a kernel."""
-NEVER = frozenset(
-    """parameter tuple while conditional call custom-call fusion copy async-start async-done
-    async-update after-all opt-barrier domain partition-id replica-id""".split()
+_NEVER = opcodes(
+    PLUMBING,
+    CONTROL_FLOW,
+    HANDS_OPERANDS,
+    FORWARDS,
+    ASYNC,
+    DEVICE_ID,
+    also=("custom-call", "copy", "after-all"),
+    without=("constant",),
 )
 
 FEW = 16
 
 
 def _is_movable(i: Instruction) -> bool:
-    if i.opcode in NEVER or i.has_control_edges or not i.shape.is_array or i.shape.is_dynamic:
+    if i.opcode in _NEVER or i.has_control_edges or not i.shape.is_array or i.shape.is_dynamic:
         return False
     return not i.has_side_effect
 
@@ -56,12 +72,12 @@ def invariants(loop: Instruction) -> tuple[dict[Instruction, int | None], list[I
             known[i] = None
     worth = []
     for i, index in known.items():
-        if index is not None or i.opcode in FREE or _is_small(i):
+        if index is not None or i.opcode in _FREE or _is_small(i):
             continue
         arrays = [o.shape.size_bytes for o in i.operands if o.shape.is_array]
         if arrays and i.shape.size_bytes > sum(arrays):
             continue
-        if i.is_root or any(u not in known or u.opcode in FREE for u in i.users):
+        if i.is_root or any(u not in known or u.opcode in _FREE for u in i.users):
             worth.append(i)
     return known, worth
 

@@ -16,8 +16,10 @@ from hloom.analysis.trip_count import counters, trip_count
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes, opcodes_where
+from hloom.ir.traits import CHOOSES, PLUMBING, RESHAPES, STRIDED
 from hloom.passes.expand.expansion import Expansion, put_in_place, settle
-from hloom.passes.expand.map_inliner import ELEMENTWISE
+from hloom.passes.expand.map_inliner import BY_ELEMENT
 from hloom.passes.normalize.conditional_to_select import copied
 from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
@@ -25,10 +27,13 @@ from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
 from hloom.types.dtype import DType
 
-FREE = frozenset("parameter constant tuple get-tuple-element bitcast reshape iota".split())
+_FREE = opcodes(PLUMBING, RESHAPES, also=("iota",))
 """What no kernel spends time on."""
-MOVES = frozenset("broadcast slice transpose reverse pad concatenate dynamic-slice copy".split())
+_PLACED = opcodes(STRIDED, CHOOSES, also=("copy",), without=("iota", "gather"))
 """What gives an element of another place: of a few elements, or of what the loop never changes."""
+_WRITTEN_OUT = opcodes_where(
+    lambda op: op.name in BY_ELEMENT or op.name in _FREE or op.name in _PLACED
+)
 
 FEW = 16
 """Elements that are as good as a register."""
@@ -73,7 +78,7 @@ class WhileLoopUnroller(Pass):
         count = trip_count(loop).count
         if count is None or not 0 < count <= self.most_trips:
             return None
-        work = sum(i.opcode not in FREE and i.opcode != "broadcast" for i in body.instructions)
+        work = sum(i.opcode not in _FREE and i.opcode != "broadcast" for i in body.instructions)
         return count if count * work <= self.most_instructions else None
 
 
@@ -108,14 +113,14 @@ def _is_elementwise(loop: Instruction) -> bool:
             return False
         if i is state or i is body.root:
             continue
-        if not i.shape.is_array or i.opcode not in ELEMENTWISE | FREE | MOVES:
+        if not i.shape.is_array or i.opcode not in _WRITTEN_OUT:
             return False
         if i.opcode == "get-tuple-element":
             if i.attrs.index not in same:
                 fresh.add(i)
         elif not fresh.isdisjoint(i.operands):
             fresh.add(i)
-            if i.opcode in MOVES and _moves_much(i, fresh):
+            if i.opcode in _PLACED and _moves_much(i, fresh):
                 return False
     return True
 

@@ -15,25 +15,38 @@ from hloom.interp import EvalOptions, evaluate_partially
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes
 from hloom.ir.order import repair_schedules
+from hloom.ir.traits import (
+    ASYNC,
+    COLLECTIVE,
+    CONTRACTS,
+    CONTROL_FLOW,
+    DEVICE_ID,
+    FORWARDS,
+    PLUMBING,
+    RANDOM,
+    SIDE_EFFECT,
+)
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
 
-NEVER = frozenset(
-    "constant parameter iota tuple get-tuple-element opt-barrier add-dependency after-all domain "
-    "rng rng-get-and-update-state rng-bit-generator infeed outfeed send send-done recv recv-done "
-    "custom-call partition-id replica-id copy copy-start copy-done async-start async-update "
-    "async-done all-gather all-gather-start all-gather-done all-reduce all-reduce-start "
-    "all-reduce-done all-to-all collective-broadcast collective-permute collective-permute-start "
-    "collective-permute-done collective-reduce ragged-all-to-all reduce-scatter bitcast".split()
+NEVER = opcodes(
+    PLUMBING,
+    FORWARDS,
+    RANDOM,
+    SIDE_EFFECT,
+    ASYNC,
+    COLLECTIVE,
+    DEVICE_ID,
+    also=("iota", "bitcast", "copy", "after-all", "custom-call"),
 )
 """Operations that are no function of their operands, or that must stay where they are."""
 
 SPREADING = frozenset(["broadcast", "pad", "iota"])
 """Operations that make much out of little: folded only where the result is small."""
 
-CALLERS = frozenset(["while", "call", "conditional", "fusion"])
+CALLERS = opcodes(CONTROL_FLOW, also=("fusion",), without=("async-start",))
 """Operations whose work is that of what they call."""
 
 
@@ -186,13 +199,14 @@ class _Folding:
         return (i.opcode == "while") + max(map(depths.__getitem__, i.called), default=0)
 
 
-_HARMLESS = frozenset(["constant", "parameter", "tuple", "get-tuple-element", "iota"])
+_DOTS = opcodes(CONTRACTS, without=("convolution",))
+_HARMLESS = opcodes(PLUMBING, also=("iota",))
 
 
 def estimated_work(i: Instruction) -> int:
     """A coarse count of steps: elements of the result times what each one costs."""
     size = max([x.shape.size for x in (i, *i.operands) if x.shape.is_array], default=1)
-    if i.opcode in ("dot", "scaled-dot", "ragged-dot"):
+    if i.opcode in _DOTS:
         lhs = i.operands[0].shape
         return i.shape.size * prod(lhs.dims[d] for d in i.attrs.lhs_contracting_dims)
     if i.opcode == "convolution":

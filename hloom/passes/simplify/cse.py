@@ -17,17 +17,16 @@ from typing import Any
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
 from hloom.ir.order import repair_schedules
+from hloom.ir.traits import ASYNC, FORWARDS, RANDOM, SIDE_EFFECT
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
-from hloom.rewrite.pattern import COMMUTATIVE
+from hloom.rewrite.pattern import SWAPS
 from hloom.types.shape import Shape
 
-NEVER = frozenset(
-    "parameter rng rng-bit-generator rng-get-and-update-state opt-barrier infeed outfeed "
-    "send send-done recv recv-done after-all add-dependency domain async-start async-update "
-    "async-done copy-start copy-done all-reduce-start all-reduce-done all-gather-start "
-    "all-gather-done collective-permute-start collective-permute-done call copy".split()
+NEVER = opcodes(
+    FORWARDS, RANDOM, SIDE_EFFECT, ASYNC, also=("parameter", "after-all", "call", "copy")
 )
 """Operations whose identity matters, that have effects, or that another pass owns."""
 MOST_CONSTANT_ELEMENTS = 1 << 24
@@ -73,7 +72,7 @@ class _Keys:
         attrs = i.attrs
         if i.opcode == "constant" and attrs.literal.is_elided:
             return ("elided", id(attrs.literal))  # copies of one constant share it
-        if i.opcode in COMMUTATIVE:
+        if i.opcode in SWAPS:
             operands = tuple(sorted(operands))
         if self.ignore_channels and i.opcode in COLLECTIVES and attrs.channel_id is not None:
             attrs = replace(attrs, channel_id=1)

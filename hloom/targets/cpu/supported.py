@@ -6,6 +6,8 @@ from hloom.base.diagnostics import HloError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.named_devices import check_devices
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CONTROL_FLOW, FORWARDS, PLUMBING
 from hloom.passes.expand.degenerate_collective_elimination import needs_others
 from hloom.passes.expand.dynamic_padder import DynamicPadder
 from hloom.targets.cpu.lowering import unsupported
@@ -49,10 +51,7 @@ def _unbounded(i: Instruction) -> HloError:
     )
 
 
-NAMING = frozenset(
-    """parameter tuple get-tuple-element custom-call copy while conditional call opt-barrier
-    after-all domain""".split()
-)
+NAMING = opcodes(PLUMBING, CONTROL_FLOW, FORWARDS, also=("custom-call", "copy", "after-all"))
 """What may have arrays of run-time size when the passes have run: it only hands them on."""
 
 

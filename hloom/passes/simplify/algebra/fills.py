@@ -1,16 +1,20 @@
 """Arrays of one value: what is computed from them is computed once, and spread afterwards."""
 
-from hloom.analysis.fusible import NOT_POINTWISE
+from hloom.analysis.fusible import POINTWISE
 from hloom.ir.instruction import Instruction
-from hloom.ir.op import OPS
+from hloom.ir.op import opcodes_where
+from hloom.ir.traits import ELEMENTWISE
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.pattern import Pattern, any_of, var
 from hloom.rewrite.rule import rule
 from hloom.types.literal import Literal
 
-_POINTWISE = {name: op for name, op in OPS.items() if op.family == "elementwise"}
 UNARY, BINARY = (
-    {name for name, op in _POINTWISE.items() if op.operand_count == count} - NOT_POINTWISE
+    opcodes_where(
+        lambda op, count=count: (
+            ELEMENTWISE in op.traits and op.name in POINTWISE and op.operand_count == count
+        )
+    )
     for count in (1, 2)
 )
 """Operations whose elements depend on one element of each operand."""

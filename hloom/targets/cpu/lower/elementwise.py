@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.codegen.elements import SIMPLE
-from hloom.codegen.elements_data import MOVES
+from hloom.codegen.elements_data import MOVED
 from hloom.codegen.tile import Body
 from hloom.ir.instruction import Instruction
 from hloom.program.thunks.copy import Copy
@@ -12,7 +12,7 @@ from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
 @CPU_LOWERS.of(
-    *sorted((SIMPLE | MOVES) - {"bitcast", "dynamic-reshape"}),
+    *sorted((SIMPLE | MOVED) - {"bitcast", "dynamic-reshape"}),
     "bitcast-convert",
     "map",
     "reduce",

@@ -9,6 +9,7 @@ own in the text of a call site; operands and results are handed over as bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -17,9 +18,11 @@ from hloom.ir.builder import Builder
 from hloom.ir.copy import copy_instructions
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.parse import parse_module
 from hloom.ir.text.show import show_module
+from hloom.ir.traits import ASYNC_CHAIN, COLLECTIVE, DEVICE_ID, SIDE_EFFECT
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.custom_call import Interpreter
@@ -35,16 +38,13 @@ from hloom.types.shape import ProgramShape, Shape
 from hloom.types.sizes import dynamic_size_offset
 
 INTERPRETER = "hloom.interpreter"
-NEVER = frozenset(
-    """custom-call infeed outfeed send send-done recv recv-done rng rng-get-and-update-state
-    partition-id replica-id""".split()
-)
+NEVER = opcodes(SIDE_EFFECT, COLLECTIVE, DEVICE_ID, also=("custom-call",))
 """What has to do with more than its operands, or what the interpreter means otherwise."""
-HALVES = frozenset("async-start async-update async-done".split())
+HALVES = opcodes(ASYNC_CHAIN)
 """What only a whole program has all of: the chain of one start may cross computations."""
 
 
-def can_be_hosted(i: Instruction, never: frozenset[str] = NEVER | HALVES) -> bool:
+def can_be_hosted(i: Instruction, never: AbstractSet[str] = NEVER | HALVES) -> bool:
     """Whether the interpreter can do an instruction, and all it calls, by itself."""
     work, seen = [i], set[Instruction]()
     while work:

@@ -10,7 +10,7 @@ from math import prod
 
 from hloom.analysis.trip_count import trip_count
 from hloom.codegen.elements import SIMPLE
-from hloom.codegen.elements_data import MOVES
+from hloom.codegen.elements_data import MOVED
 from hloom.codegen.tile import Body
 from hloom.codegen.walk import domain
 from hloom.codegen.work import body_work
@@ -24,7 +24,7 @@ LONG_NS = 2e7
 # So many steps at least and at most, whatever they are thought to take.
 LEAST_STEPS, MOST_STEPS = 16, 1 << 20
 # The opcodes that are written in line like fusions.
-LOOPS = SIMPLE | (MOVES - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "map", "fusion"}
+LOOPS = SIMPLE | (MOVED - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "map", "fusion"}
 LOOPS |= {"dot", "reduce-window"}
 
 
