@@ -34,6 +34,7 @@ READS_PART = Trait("reads no more of operand 0 than it gives")
 MOVES = Trait("every element of the result is an element of operand 0, as it is")
 JOINS = Trait("every element of the result is an element of one of several operands, as it is")
 CONTRACTS = Trait("sums of products of elements of two operands")
+RUN_TIME_SIZE = Trait("asks for or says the run-time size of a dimension")
 RANDOM = Trait("gives another value each time, or what is to look like that")
 
 # -- values and memory

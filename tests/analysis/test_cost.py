@@ -163,3 +163,36 @@ def test_biggest_values_and_sizes():
     found = module_statistics(hloom.parse(LOOP), biggest=2)
     assert [i.name for i in found.biggest] == ["w", "x"]
     assert (found.parameter_bytes, found.output_bytes) == (20, 16)
+
+
+ASYNCHRONOUS = """HloModule m
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %c = f32[] add(%a, %b)
+}
+
+ENTRY %e {
+  %x = f32[256] parameter(0)
+  %s = START
+  ROOT %d = f32[256] DONE(%s)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "done", "size"),
+    [
+        ("f32[256] all-reduce-start(%x), to_apply=%add", "all-reduce-done", 2048),
+        ("(f32[256], f32[256]) all-gather-start(%x), dimensions={0}", "all-gather-done", 3072),
+        (
+            "(f32[256], f32[256]) collective-permute-start(%x), source_target_pairs={{0,0}}",
+            "collective-permute-done",
+            3072,
+        ),
+        ("(f32[256], f32[256], u32[]) copy-start(%x)", "copy-done", 3076),
+    ],
+)
+def test_what_waits_has_been_counted_where_it_began(start, done, size):
+    module = hloom.parse(ASYNCHRONOUS.replace("START", start).replace("DONE", done))
+    assert module_cost(module).total.bytes == size

@@ -18,6 +18,7 @@ from hloom.ir.traits import (
     PLUMBING,
     READS_PART,
     RESHAPES,
+    RUN_TIME_SIZE,
     SAME_TYPE,
     SHAPE_IN_TEXT,
     STRIDED,
@@ -75,7 +76,7 @@ class Copy:
         return x.bare
 
 
-@op("dynamic-reshape", MOVES, CHANGES_LAYOUT, MIXES_FLOATS, CHECKED_TYPE)
+@op("dynamic-reshape", RUN_TIME_SIZE, MOVES, CHANGES_LAYOUT, MIXES_FLOATS, CHECKED_TYPE)
 class DynamicReshape:
     """x with another shape whose bounded dynamic dimensions have run-time sizes (s32 scalars,
     one a dimension).
@@ -230,7 +231,7 @@ class Parameter:
             raise ShapeError(f"parameter numbers start at 0, not at {self.number}")
 
 
-@op("get-dimension-size", FREE, CHANGES_LAYOUT, ANY_PRECISION)
+@op("get-dimension-size", RUN_TIME_SIZE, FREE, CHANGES_LAYOUT, ANY_PRECISION)
 class GetDimensionSize:
     """The run-time size of dimension dimensions[0] of x, as s32."""
 
@@ -243,7 +244,7 @@ class GetDimensionSize:
         return scalar(S32)
 
 
-@op("set-dimension-size", MOVES, FREE, LAYOUT_OF_OPERAND)
+@op("set-dimension-size", RUN_TIME_SIZE, MOVES, FREE, LAYOUT_OF_OPERAND)
 class SetDimensionSize:
     """x, of which dimension dimensions[0] now has the run-time size given (an s32 scalar)."""
 

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import RUN_TIME_SIZE
 from hloom.passes.expand.expansion import Expansion, refuse
 from hloom.types.dtype import S32
 from hloom.types.shape import Shape, shape, tuple_shape
 
 Sizes = dict[int, Instruction]
 BOUNDARY = frozenset(["PadToStatic", "SliceToDynamic"])
-SIZES = frozenset(["set-dimension-size", "get-dimension-size", "dynamic-reshape"])
+SIZES = opcodes(RUN_TIME_SIZE)
 
 
 @dataclass

@@ -12,12 +12,12 @@ from hloom.ir.text import parse_module, show_module
 from hloom.ir.verify import verify
 from hloom.passes import Pipeline
 from hloom.passes.expand.expansion import ExpandError
-from hloom.passes.expand.map_inliner import ELEMENTWISE
+from hloom.passes.expand.map_inliner import BY_ELEMENT
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
 from tests.pass_case import difference, leaves
 
 load_drawers()
-LEFT = ELEMENTWISE - {"stochastic-convert"} | set(
+LEFT = BY_ELEMENT - {"stochastic-convert"} | set(
     """broadcast reshape bitcast transpose slice dynamic-slice dynamic-update-slice pad concatenate
     reverse iota constant gather scatter copy reduce reduce-window select-and-scatter dot
     convolution sort topk fft cholesky triangular-solve while conditional call custom-call parameter
