@@ -16,6 +16,7 @@ from hloom.base.options import Options
 from hloom.executable import Executable
 from hloom.frontends.source import Source
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
+from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.native import LoadError
 from hloom.targets.cache_key import differences, key_parts, other_parts
 from hloom.targets.stages import LaterStages, Stages
@@ -64,6 +65,7 @@ def compile_source(
     clock = StageClock(progress)
     cache = program_cache() if cached and kind.is_cacheable(options) else None
     chosen = partial(kind.target, options, threads)
+    patience = Patience.of(options)
     with paused_collection():
         stages: Stages | None = None
         parts: dict[str, str] = {}
@@ -77,10 +79,12 @@ def compile_source(
                     cache.put(parts, stages.program)
         try:
             with clock.stage("load"):
-                executable = Executable(stages, threads, kind=kind, target=chosen)
+                executable = Executable(
+                    stages, threads, kind=kind, target=chosen, patience=patience
+                )
         except LoadError as error:
             stages = _compiled(source.module, chosen(), options, clock, error)
-            executable = Executable(stages, threads, kind=kind, target=chosen)
+            executable = Executable(stages, threads, kind=kind, target=chosen, patience=patience)
     if stages.faults:
         text = kind.notice(source.module, options, stages.faults)
         if warn is None:

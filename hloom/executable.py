@@ -11,9 +11,12 @@ import numpy as np
 from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.base.faults import Fault
 from hloom.base.options import Options
+from hloom.device.ids import GlobalDeviceId
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
+from hloom.runtime.communicator.in_process import InProcess
+from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.guarded import executor_of
 from hloom.targets.stages import Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
@@ -41,6 +44,7 @@ class Executable:
         *,
         kind: TargetKind | None = None,
         target: Callable[[], Target] | None = None,
+        patience: Patience | None = None,
     ) -> None:
         """`target` makes what it was compiled for, of that kind; None: this machine as it is."""
         self.stages = stages
@@ -52,6 +56,9 @@ class Executable:
         self._shapes = self.program.argument_shapes
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array
+        self._is_among_devices = self.program.meets_others
+        self.patience = patience or Patience()
+        """How long devices wait for one another; to be set before the first run on several."""
 
     # -- running
 
@@ -64,6 +71,8 @@ class Executable:
         `donate=False` keeps them, by a copy; numbers of arguments donate those and keep the others.
         Arrays that show a donated buffer's memory stay what they are: that buffer is copied.
         """
+        if self._is_among_devices:
+            raise self._needs_all()
         leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
         gone: list[Buffer] = []
         if donate is not None and donate is not True:
@@ -77,12 +86,60 @@ class Executable:
             return found
         return _nested(self.program.result_shape, iter(results))
 
+    def run_devices(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+        """The result on every device, for a list of arguments for each (see `__call__`).
+
+        Device d is replica d // partitions and partition d % partitions of the program
+        (`devices`). All run at once, a thread each, which share the cores; collectives, sends and
+        receives join them. Buffers are never donated. What one fails with ends all; a device that
+        waits for another longer than `patience` says raises, too.
+        """
+        program = self.program
+        if len(arguments) != program.device_count:
+            raise UsageError(
+                f"{program.name} runs on {program.device_count} devices, arguments for "
+                f"{len(arguments)} were given",
+                rule="device-count",
+                hint="give a list of arguments for each device",
+            )
+        if program.infeeds or program.outfeeds:
+            raise UsageError(
+                f"{program.name} has an infeed or outfeed, and devices have no queues of their own",
+                rule="device-feeds",
+            )
+        flat = [a if self._is_flat else self._leaves(a) for a in arguments]
+        kept = [self._kept(leaves, False)[0] for leaves in flat]
+        found = self._executor.run_devices(self.together, kept)
+        return [_nested(program.result_shape, iter(leaves)) for leaves in found]
+
+    @cached_property
+    def together(self) -> InProcess:
+        """The devices of the program, which wait for one another as long as `patience` says."""
+        return InProcess(self.program.device_count, self.patience)
+
+    @property
+    def devices(self) -> tuple[GlobalDeviceId, ...]:
+        """The devices that the program is for, in the order in which arguments are given."""
+        return tuple([GlobalDeviceId(k) for k in range(self.program.device_count)])
+
+    def _needs_all(self) -> UsageError:
+        program = self.program
+        return UsageError(
+            f"{program.name} is a program for {program.device_count} devices "
+            f"({program.replicas} replicas of {program.partitions} partitions), which wait for one "
+            "another",
+            rule="device-count",
+            hint="run_devices runs it on all of them: it takes a list of arguments for each",
+        )
+
     def run_at(self, arguments: Sequence[int], results: Sequence[int]) -> None:
         """Run on memory of the caller: an address for each array handed in, and for each result.
 
         Everything is row-major (or as the program's layouts say) and aligned to 16 bytes;
         `UsageError` otherwise. A result that is returned in an argument has that one's address.
         """
+        if self._is_among_devices:
+            raise self._needs_all()
         self._executor.run_at(arguments, results)
 
     def infeed(self, value: Any, timeout_s: float | None = None) -> None:
@@ -104,6 +161,8 @@ class Executable:
         `bounds` puts guards around the buffers of every step, `kernels` runs kernels in the
         interpreter of the kernel language instead of their machine code.
         """
+        if self._is_among_devices:
+            raise self._needs_all()
         leaves = arguments if self._is_flat else self._leaves(arguments)
         watched = {"nan": nan, "bounds": bounds, "kernels": kernels}
         run = self.target.debug(self.stages, self._executor, leaves, **watched)
@@ -114,6 +173,8 @@ class Executable:
         """How long each step takes when it is called alone: `StepTime`s, in order of first run."""
         from hloom.runtime.debug import DebugExecutor
 
+        if self._is_among_devices:
+            raise self._needs_all()
         leaves = arguments if self._is_flat else self._leaves(arguments)
         debug = DebugExecutor(self._executor, self.target.device)
         for _ in range(repeats):

@@ -242,13 +242,13 @@ class ValueFlow:
     def _start(self, i: Instruction) -> Tree:
         """A first half whose result holds its operand."""
         time = self._step(i)
-        for x in i.operands:
-            self._use(self.trees[x], time)
+        given = tuple([self.trees[x] for x in i.operands])
+        self._use(given, time)
         made = list(self._new_tree(i, "computed", time))
         if i.opcode == "copy-start":
-            made[1] = self.trees[i.operands[0]]
-        elif i.opcode == "send" or len(i.operands) == 1:
-            made[0] = self.trees[i.operands[0]]
+            made[1] = given[0]
+        else:
+            made[0] = given if i.shape.elements[0].is_tuple else given[0]
         self._in_place(i, tuple(made), time)
         return tuple(made)
 

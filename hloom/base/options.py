@@ -35,6 +35,7 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
         "a stuck CPU collective ends in an error",
     ),
     ("cpu_collective_call_warn_stuck_timeout_seconds", 20, "a stuck CPU collective is reported"),
+    ("cpu_collective_timeout_seconds", 1800, "a CPU collective that devices are late for fails"),
     ("cpu_copy_insertion_use_region_analysis", False, "copy insertion on CPU uses region analysis"),
     ("cpu_enable_fast_math", False, "fast-math flags in elemental kernels"),
     ("cpu_enable_fast_min_max", True, "min and max may fail to pass on NaN"),

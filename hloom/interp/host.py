@@ -10,7 +10,6 @@ come from the host's queues, and from the program itself where the host says not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +22,7 @@ from hloom.interp.frame import Frame, Receive
 from hloom.interp.registry import MEANING
 from hloom.interp.values import TOKEN, Value, zero
 from hloom.ir.instruction import Instruction
-
-PAIRS = "_xla_send_recv_source_target_pairs"
-_PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+from hloom.ir.values.group_modes import transfer_pairs
 
 
 @MEANING.of("infeed")
@@ -112,12 +109,11 @@ def source_target_pairs(i: Instruction, frame: Frame) -> list[tuple[int, int]] |
 
     The numbers are partitions when there are several, else replicas.
     """
-    text = i.frontend_attributes.get(PAIRS) if i.frontend_attributes else None
-    if text is None:
+    pairs = transfer_pairs(i)
+    if pairs is None:
         return None
-    pairs = [(int(s), int(t)) for s, t in _PAIR.findall(text)]
     device = frame.device
     if device.partition_count > 1:
         first = device.replica * device.partition_count
         return [(first + s, first + t) for s, t in pairs]
-    return pairs
+    return list(pairs)

@@ -8,11 +8,13 @@ pointer per allocation). The thunks are kept for those who look, time or step th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from hloom.program.call_site import CallSite
 from hloom.program.slice import Allocation, BufferSlice
-from hloom.program.thunks.thunk import Thunk
+from hloom.program.thunks.among_devices import AmongDevices
+from hloom.program.thunks.thunk import Thunk, walk
 from hloom.types.shape import Shape
 
 Index = tuple[int, ...]
@@ -76,6 +78,19 @@ class Program:
     """Of each parameter of the entry computation; `parameters` has the leaves of these."""
     processor: Processor | None = None
     """Whom the objects are for; None where there is nothing to know (no objects)."""
+    replicas: int = 1
+    partitions: int = 1
+    """It is for replicas x partitions devices."""
+
+    @property
+    def device_count(self) -> int:
+        """How many devices it is for; device d is replica d // partitions, partition d % that."""
+        return self.replicas * self.partitions
+
+    @cached_property
+    def meets_others(self) -> bool:
+        """Whether what it does has to do with the other devices; else one can run alone."""
+        return any(isinstance(t, AmongDevices) for t in walk(self.thunks))
 
     @property
     def temp_bytes(self) -> int:

@@ -58,6 +58,7 @@ def program_to_bytes(program: Program, labels: Mapping[str, str] | None = None) 
         "infeeds": [s.text for s in program.infeeds],
         "outfeeds": [s.text for s in program.outfeeds],
         "arguments": [s.text for s in program.argument_shapes],
+        "devices": [program.replicas, program.partitions],
         "objects": [writer.blob(o) for o in program.objects],
         "slices": writer.slices,
         "blobs": [len(b) for b in writer.blobs],
@@ -182,6 +183,7 @@ def _program(header: dict[str, Any], blobs: memoryview, constants: memoryview) -
         [_shape(s) for s in header["outfeeds"]],
         [_shape(s) for s in header["arguments"]],
         _processor(header["processor"]),
+        *[int(n) for n in header["devices"]],
     )
 
 

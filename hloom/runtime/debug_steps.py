@@ -14,6 +14,7 @@ import numpy as np
 
 from hloom.base.registry import ByClass
 from hloom.program.slice import BufferSlice
+from hloom.program.thunks.among_devices import AmongDevices
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
@@ -77,7 +78,8 @@ def _kernel_call(debug: DebugExecutor, t: Kernel, addresses: list[int]) -> Calla
 
 
 @STEPS.of(Routine)
-def routine(debug: DebugExecutor, t: Routine) -> int:
+@STEPS.of(AmongDevices)
+def routine(debug: DebugExecutor, t: Routine | AmongDevices) -> int:
     def prepare(place: Place) -> Callable[[], int]:
         function = getattr(library(), t.symbol)
         held: list[Any] = []

@@ -33,6 +33,7 @@ from hloom.runtime.arguments import (
 )
 from hloom.runtime.buffer import Block, Buffer, copied, in_layout
 from hloom.runtime.call_sites import CallSites, have_lapack
+from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.feeds import Feeds
 from hloom.runtime.native import Context, ExecutionError, LoadedObjects, Pool, RandomState
 from hloom.runtime.processor_identity import check_processor
@@ -84,6 +85,9 @@ class Executor:
         # Those that run nothing now. Lists lend and take back without a lock, which a fork could
         # leave locked.
         self._contexts: list[Context] = []
+        self._of_devices: dict[int, list[Context]] = {}
+        self._randoms: dict[int, RandomState] = {}
+        """Of each device of a program for several."""
         count = max(len(program.allocations), 1)
         self._buffers_type = ctypes.c_void_p * count
         self._fixed = self._buffers_type()
@@ -129,6 +133,25 @@ class Executor:
                 f"{program.name} takes {len(program.parameters)} arrays, {len(leaves)} were given",
                 rule="argument-count",
             )
+        buffers, blocks, _held = self._prepared(leaves)
+        self.call(buffers, entry)
+        return self._results(blocks)
+
+    def run_devices(
+        self, devices: InProcess, leaves: Sequence[Sequence[Any]]
+    ) -> list[list[Buffer | None]]:
+        """The results' leaves of each device, for the arguments' leaves of each; all run at once.
+
+        An argument that several devices are given is read by all of them, never donated by one.
+        """
+        prepared = [self._prepared(each) for each in leaves]
+        self.call_devices(devices, [buffers for buffers, _, _ in prepared])
+        return [self._results(blocks) for _, blocks, _ in prepared]
+
+    def _prepared(self, leaves: Sequence[Any]) -> tuple[Any, dict[int, Block], list[Any]]:
+        """Base addresses of the allocations for a run, fresh blocks by allocation, and what the
+        addresses are of."""
+        program = self.program
         buffers = self._buffers_type.from_buffer_copy(self._fixed)
         held: list[Any] = []
         blocks: dict[int, Block] = {}
@@ -156,9 +179,12 @@ class Executor:
         for index, size in self._fresh:
             block = blocks[index] = Block(size)
             buffers[index] = block.address
-        self.call(buffers, entry)
+        return buffers, blocks, held
+
+    def _results(self, blocks: dict[int, Block]) -> list[Buffer | None]:
+        """The results' leaves, which stand in these blocks."""
         results: list[Buffer | None] = []
-        for r in program.results:
+        for r in self.program.results:
             if r.slice is None:
                 results.append(None)
                 continue
@@ -280,6 +306,17 @@ class Executor:
         # One that was interrupted goes: it may have ended by itself, and keep the cancellation.
         self._contexts.append(context)
 
+    def call_devices(self, devices: InProcess, buffers: Sequence[Any]) -> None:
+        """Run the program on all devices at once; raises what the first to fail fails with."""
+        contexts = []
+        for number in range(len(buffers)):
+            idle = self._of_devices.setdefault(number, [])
+            random = self._randoms.setdefault(number, RandomState())
+            contexts.append(idle.pop() if idle else self._context(random))
+        devices.run(contexts, self._entry, buffers, interruptible=self.interruptible)
+        for number, context in enumerate(contexts):
+            self._of_devices[number].append(context)
+
     def parts(self) -> Parts:
         """What a native caller runs the program with; all of it lives as long as the executor."""
         sites = self._sites
@@ -302,11 +339,11 @@ class Executor:
                 found.setdefault(thunk.symbol, []).append(thunk.name)
         return {self.loaded.symbol(symbol): names for symbol, names in found.items()}
 
-    def _context(self) -> Context:
+    def _context(self, random: RandomState | None = None) -> Context:
         """A new context for runs of this program."""
         context = Context(
             self._pool,
-            random=self._random,
+            random=random or self._random,
             infeed=self.feeds.infeed,
             outfeed=self.feeds.outfeed,
         )

@@ -9,6 +9,7 @@ leaves around the arrays is looked at.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from hloom.program.program import Program
 from hloom.program.slice import Allocation
 from hloom.program.thunks.thunk import walk
 from hloom.runtime.buffer import Block
+from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.executor import Executor
 from hloom.runtime.library import library
 
@@ -41,6 +43,18 @@ class GuardedExecutor(Executor):
         return block.address, block
 
     def call(self, buffers: Any, entry: int | None = None) -> None:
+        own, copies = self._brought_in(buffers)
+        super().call(own, entry)
+        self._brought_out(buffers, own, copies)
+
+    def call_devices(self, devices: InProcess, buffers: Sequence[Any]) -> None:
+        found = [self._brought_in(each) for each in buffers]
+        super().call_devices(devices, [own for own, _ in found])
+        for each, (own, copies) in zip(buffers, found):
+            self._brought_out(each, own, copies)
+
+    def _brought_in(self, buffers: Any) -> tuple[Any, dict[int, Block]]:
+        """Base addresses in guarded memory, and the blocks that stand for others'."""
         native, allocations = library(), self.program.allocations
         own = type(buffers).from_buffer_copy(buffers)
         copies: dict[int, Block] = {}
@@ -51,8 +65,12 @@ class GuardedExecutor(Executor):
                 block = copies[a.index] = _copied(address, a.size_bytes, is_argument)
                 own[a.index] = block.address
             native.hl_guard_name(own[a.index], name)
-        super().call(own, entry)
-        native.hl_guard_check(own, len(allocations))
+        return own, copies
+
+    def _brought_out(self, buffers: Any, own: Any, copies: dict[int, Block]) -> None:
+        """Look around the arrays, and copy what was written where it belongs."""
+        allocations = self.program.allocations
+        library().hl_guard_check(own, len(allocations))
         for index, block in copies.items():
             if not allocations[index].is_read_only:
                 ctypes.memmove(buffers[index], block.address, block.size_bytes)

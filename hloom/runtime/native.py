@@ -6,9 +6,7 @@ collected. What a thing uses it keeps alive. Addresses are plain ints.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char_p, c_int8, c_int64, c_uint64, c_void_p
@@ -17,6 +15,7 @@ from functools import cache
 from typing import Self
 
 from hloom.base.diagnostics import UsageError
+from hloom.runtime.beside_python import beside_python
 from hloom.runtime.library import (
     ExecutionError,
     HostFunction,
@@ -34,6 +33,7 @@ __all__ = [
     "LoadedObjects",
     "Memory",
     "MemoryStatistics",
+    "Owner",
     "Pool",
     "Queue",
     "RandomState",
@@ -43,7 +43,7 @@ __all__ = [
 _PIECE_NS = 100_000_000  # how long a wait keeps Python from seeing Ctrl-C
 
 
-class _Owner:
+class Owner:
     """One native thing, its address, and how it is freed."""
 
     __slots__ = ("__weakref__", "_finalizer", "handle")
@@ -66,7 +66,7 @@ class _Owner:
         self.close()
 
 
-class Pool(_Owner):
+class Pool(Owner):
     """Threads that share the regions of programs; one pool may serve many programs at once.
 
     `threads` counts the caller; 1 makes none. None: what the scheduler and the cgroup grant.
@@ -114,7 +114,7 @@ class MemoryStatistics:
     cache_limit_bytes: int
 
 
-class Memory(_Owner):
+class Memory(Owner):
     """Blocks of memory, cached when freed: aligned to 64 bytes, to 2 MiB from 2 MiB on."""
 
     __slots__ = ()
@@ -158,7 +158,7 @@ class Memory(_Owner):
         return MemoryStatistics(*numbers)
 
 
-class LoadedObjects(_Owner):
+class LoadedObjects(Owner):
     """Relocatable objects, linked to one another and to the runtime, ready to run.
 
     `objects` by name (which messages use). `functions` and `data` are further symbols the objects
@@ -216,7 +216,7 @@ class LoadedObjects(_Owner):
         return library().hl_loaded_size(self.handle)
 
 
-class RandomState(_Owner):
+class RandomState(Owner):
     """The 128-bit state of rng-get-and-update-state: one per executable, whatever the thread."""
 
     __slots__ = ()
@@ -233,7 +233,7 @@ class RandomState(_Owner):
         return words[0], words[1]
 
 
-class Queue(_Owner):
+class Queue(Owner):
     """Items on their way between the host and programs; an item is a list of buffers' bytes."""
 
     __slots__ = ()
@@ -299,7 +299,7 @@ class Queue(_Owner):
                 raise ExecutionError(f"queue: {what}: {why.get(status, 'no memory')}", status)
 
 
-class Context(_Owner):
+class Context(Owner):
     """What a program may use while it runs. It runs one program at a time.
 
     `host_functions` are called as f(id, buffers), with the address of the array of buffers, by
@@ -374,26 +374,7 @@ class Context(_Owner):
 
     def _in_thread(self, handle: int, main: int, buffers: ctypes.Array) -> int:
         """hl_execute beside this thread, which meanwhile can be interrupted."""
-        status, ended = [0], threading.Event()
-
-        def run() -> None:
-            try:
-                status[0] = library().hl_execute(handle, main, buffers)
-            finally:
-                ended.set()
-
-        # Not Thread.join: once interrupted, it takes the thread for finished.
-        threading.Thread(target=run, name="hloom-execute", daemon=True).start()
-        try:
-            ended.wait()
-        except BaseException:
-            self.cancel()
-            # Impatience changes nothing: until the program has ended, the buffers are in its hands.
-            while not ended.is_set():
-                with contextlib.suppress(KeyboardInterrupt):
-                    ended.wait()
-            raise
-        return status[0]
+        return beside_python(lambda: library().hl_execute(handle, main, buffers), self.cancel)
 
     def cancel(self) -> None:
         """Asks the program that runs, or the next one, to stop. Any thread may."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +41,8 @@ from hloom.tools.terminal import (
     write_json,
 )
 
+Arguments = Sequence[Sequence[Any]]
+"""Those of each device."""
 LONG_S = 0.5
 """Runs longer than this can be interrupted; that costs 50 us, which shorter ones are spared."""
 
@@ -89,7 +93,8 @@ def run(
 ) -> None:
     """Compile a program for this machine's CPU and run it.
 
-    The arguments are those of --inputs (an .npz by name, an .npy for a single one), else a
+    A program for several replicas or partitions runs on all of them at once, a thread each. The
+    arguments are those of --inputs (an .npz by name, an .npy for a single one), else a
     snapshot's own, else random ones. The options of the compiler are taken too, with or without
     xla_ in front, and from XLA_FLAGS; one that nothing acts on is said to do nothing.
 
@@ -101,7 +106,7 @@ def run(
 
       hloom run step.hlo --time-passes --memory-plot memory.html
 
-      hloom run step.hlo --inputs arguments.npz -o results.npz --cpu_max_isa=AVX2
+      hloom run sharded.hlo --inputs arguments.npz -o results.npz --partitions 4
     """
     loaded = read(file, replicas, partitions, shapes)
     module = loaded.module
@@ -110,15 +115,15 @@ def run(
     memory = OwnedMemory()
     arguments, origin = _given(loaded, inputs, random, memory)
     if not (repeats or check or profile):  # nobody needs them afterwards
-        arguments = memory.handed_over(exe, arguments)
-    first_s, times, result = timed(exe, arguments, repeats)
+        arguments = [memory.handed_over(exe, each) for each in arguments]
+    first_s, times, results = timed(exe, arguments, repeats)
     if output is not None:
-        write_arrays(output, named_results([result]))
+        write_arrays(output, named_results(results))
     if memory_plot is not None:
         write_memory_plot(exe.memory, module.name, memory_plot)
-    found = _checked(module, arguments, result) if check else None
-    steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
-    ran = run_report.Ran(exe, origin, first_s, times, result, found, steps)
+    found = _checked(module, arguments, results) if check else None
+    steps = profiled(exe, arguments[0], max(repeats, 1)) if profile else None
+    ran = run_report.Ran(exe, origin, first_s, times, results, found, steps)
     if as_json:
         write_json(run_report.as_data(ran, values))
     else:
@@ -142,50 +147,62 @@ def compiled(
 
 def _given(
     loaded: api.Loaded, inputs: Path | None, seed: int | None, memory: OwnedMemory
-) -> tuple[tuple[api.Literal, ...], str]:
-    """The arguments, random ones in this memory, and where they came from."""
+) -> tuple[Arguments, str]:
+    """The arguments of each device, random ones in this memory, and where they came from."""
+    count = loaded.module.replica_count * loaded.module.num_partitions
     if inputs is not None and inputs.suffix == ".npy" and seed is None:
         try:
             array = np.load(inputs, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise api.UsageError(f"cannot read {inputs}: {error}") from None
-        made = arguments_per_device(loaded.module, {"arg_0": array}, 1, str(inputs))
-        return tuple(made[0]), str(inputs)
-    arguments, origin = chosen_arguments(loaded, inputs, seed, 1, memory.empty)
-    return tuple(arguments[0]), origin
+        return arguments_per_device(loaded.module, {"arg_0": array}, count, str(inputs)), str(
+            inputs
+        )
+    return chosen_arguments(loaded, inputs, seed, count, memory.empty)
 
 
 def timed(
-    exe: api.Executable, arguments: tuple[Any, ...], repeats: int
-) -> tuple[float, list[float], api.Literal]:
-    """Seconds of the first run, those of each further one, and the result of the first."""
+    exe: api.Executable, arguments: Arguments, repeats: int
+) -> tuple[float, list[float], list[api.Literal]]:
+    """Seconds of the first run, those of each further one, and the results of the first."""
     exe.interruptible = True
     with progress(f"running {exe.program.name}"):
         start = time.perf_counter()
-        found = exe(*arguments)
+        found = _called(exe, arguments)
         first_s = time.perf_counter() - start
-        result = as_literal(found, exe.program.result_shape)
+        results = [as_literal(each, exe.program.result_shape) for each in found]
         exe.interruptible = first_s > LONG_S
         times = []
         for _ in range(repeats):
             start = time.perf_counter()
-            exe(*arguments)
+            _called(exe, arguments)
             times.append(time.perf_counter() - start)
-    return first_s, times, result
+    return first_s, times, results
 
 
-def profiled(exe: api.Executable, arguments: tuple[api.Literal, ...], repeats: int) -> list[Any]:
+def _called(exe: api.Executable, arguments: Arguments) -> list[Any]:
+    """What it returns on each device."""
+    return exe.run_devices(arguments) if len(arguments) > 1 else [exe(*arguments[0])]
+
+
+def profiled(exe: api.Executable, arguments: Sequence[Any], repeats: int) -> list[Any]:
     """The time of each step, called alone."""
     with progress(f"timing the kernels of {exe.program.name}"):
         return exe.profile(*arguments, repeats=repeats)
 
 
 def _checked(
-    module: api.Module, arguments: tuple[api.Literal, ...], result: api.Literal
+    module: api.Module, arguments: Arguments, results: list[api.Literal]
 ) -> list[Difference]:
     with evaluating(f"evaluating {module.name} to compare with", module) as options:
-        expected = api.evaluate(module, *arguments, options=options)
-    return differences(result, expected)
+        if len(results) == 1:
+            return differences(results[0], api.evaluate(module, *arguments[0], options=options))
+        expected = api.evaluate_lockstep(module, arguments, options=options)
+    return [
+        replace(d, name=f"{d.name}@{device}")
+        for device, (found, wanted) in enumerate(zip(results, expected))
+        for d in differences(found, wanted)
+    ]
 
 
 def as_literal(value: Any, shape: api.Shape) -> api.Literal:

@@ -26,7 +26,8 @@ class Ran:
     """Where the arguments came from."""
     first_s: float
     times: list[float]
-    result: api.Literal
+    results: list[api.Literal]
+    """Of each device."""
     found: list[Difference] | None
     """How the results differ from the interpreter's, if that was asked for."""
     steps: list[Any] | None
@@ -38,7 +39,7 @@ def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
     exe = ran.exe
     about = f"{ran.origin}, compiled in {time_text(sum(exe.seconds.values()))}"
     about += f", first run {time_text(ran.first_s)}"
-    show(exe.program.name, [ran.result], about, values, top)
+    show(exe.program.name, ran.results, about, values, top)
     if ran.times:
         typer.echo(times_line(ran.times))
     typer.echo(memory_line(exe.memory))
@@ -170,11 +171,13 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
     """All of it as plain data; seconds and bytes."""
     exe, found, steps = ran.exe, ran.found, ran.steps
     rows = []
-    for name, shape, array in leaves(ran.result, "result"):
-        row = {"name": name, "shape": shape.text_without_layout, **summary(array)}
-        if values or array.size <= FEW:
-            row["values"] = plain(array)
-        rows.append(row)
+    for device, result in enumerate(ran.results):
+        for name, shape, array in leaves(result, "result"):
+            row = {"name": name, "device": device, "shape": shape.text_without_layout}
+            row |= summary(array)
+            if values or array.size <= FEW:
+                row["values"] = plain(array)
+            rows.append(row)
     cost = exe.cost
     data: dict[str, Any] = {
         "ok": found is None or all(d.is_within for d in found),

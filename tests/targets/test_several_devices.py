@@ -1,4 +1,4 @@
-"""Programs for several devices on one: allowed where no instruction has to do with the others."""
+"""Programs for several devices: on one where no instruction has to do with the others, on all."""
 
 import numpy as np
 import pytest
@@ -45,10 +45,16 @@ def test_a_part_that_needs_no_other():
 
 
 @pytest.mark.parametrize("opcode", NEEDING)
-def test_what_has_to_do_with_others_is_refused(opcode):
-    with pytest.raises(HloError, match=f"program for 6 devices .* and {opcode} has to") as caught:
-        compile_module(parse_module(HEAD + NEEDING[opcode]))
-    assert caught.value.rule == "multi-device" and caught.value.instruction
+def test_one_device_cannot_run_what_has_to_do_with_others(opcode):
+    exe = compile_module(parse_module(HEAD + NEEDING[opcode]))
+    x = np.ones((4, 2), np.float32)
+    for call in (lambda: exe(x), lambda: exe.debug(x), lambda: exe.profile(x)):
+        with pytest.raises(HloError, match="program for 6 devices") as caught:
+            call()
+        assert caught.value.rule == "device-count" and "run_devices" in str(caught.value.hint)
+    assert len(exe.run_devices([[x]] * 6)) == 6
+    with pytest.raises(HloError, match="runs on 6 devices, arguments for 2 were given"):
+        exe.run_devices([[x]] * 2)
 
 
 def test_the_only_partition_has_a_number():

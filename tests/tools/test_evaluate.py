@@ -88,6 +88,6 @@ ENTRY e { x = f32[2] parameter(0)
         done = run(command, path)
         assert done.exit_code == 1 and "--num_replicas=4" in done.output
     assert "the same on all 4 devices" in run("eval", path, "--num_replicas=4").output
-    assert "multi-device" in run("run", path, "--num_replicas=4").output
+    assert "the same on all 4 devices" in run("run", path, "--num_replicas=4").output
     assert run("run", path, "--num_replicas=1").exit_code == 0
     assert "replica_count=4" in run("opt", path, "--num_replicas=4", "--passes=dce").output

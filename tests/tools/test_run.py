@@ -198,10 +198,10 @@ def test_memory_plot_of_another_kind(run, loop, tmp_path):
 
 
 def test_wrong_programs(run, ring, tmp_path, npz, add):
-    done = run("run", ring)
-    assert done.exit_code == 1 and "program for 2 devices" in done.stderr and "hint" in done.stderr
-    done = run("run", ring, "--json")
-    assert json.loads(done.stdout)["rule"] == "multi-device"
+    done = run("run", ring, "--profile")
+    assert done.exit_code == 2 and "program for 2 devices" in done.stderr and "hint" in done.stderr
+    done = run("run", ring, "--profile", "--json")
+    assert json.loads(done.stdout)["rule"] == "device-count"
     done = run("run", add, "--inputs", npz(x=np.float32([1])))
     assert done.exit_code == 2 and "Traceback" not in done.output
     (tmp_path / "bad.npy").write_bytes(b"nothing")
@@ -321,3 +321,18 @@ def test_a_cache_that_is_off(run, add, monkeypatch):
     done = run("cache", "info")
     assert done.exit_code == 2 and "turned off" in done.stderr
     assert run("run", add).exit_code == 0
+
+
+def test_several_devices(run, ring, tmp_path, npz):
+    given = npz(**{"x@0": np.float32([1, 2]), "x@1": np.float32([30, 40])})
+    done = run(
+        "run", ring, "--inputs", given, "--check", "-o", tmp_path / "out.npz", "--repeats", 2
+    )
+    assert done.exit_code == 0 and "the same as the interpreter" in done.stdout, done.output
+    with np.load(tmp_path / "out.npz") as found:
+        assert {name: list(found[name]) for name in found.files} == {
+            "result@0": [31, 42],
+            "result@1": [31, 42],
+        }
+    rows = json.loads(run("run", ring, "--inputs", given, "--json").stdout)["results"]
+    assert [row["device"] for row in rows] == [0, 1]

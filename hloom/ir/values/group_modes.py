@@ -6,6 +6,7 @@ global id is replica * partition_count + partition.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -75,3 +76,16 @@ def device_pairs(
     return tuple(
         (s * partitions + p, t * partitions + p) for p in range(partitions) for s, t in pairs
     )
+
+
+TRANSFER_PAIRS = "_xla_send_recv_source_target_pairs"
+"""The frontend attribute in which sends and receives name their pairs."""
+_PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+
+
+def transfer_pairs(i: Any) -> tuple[tuple[int, int], ...] | None:
+    """The source-target pairs of a send or receive as written; None where there are none."""
+    text = i.frontend_attributes.get(TRANSFER_PAIRS) if i.frontend_attributes else None
+    if text is None:
+        return None
+    return tuple([(int(s), int(t)) for s, t in _PAIR.findall(text)])

@@ -7,7 +7,7 @@ start computed. A start whose chain leaves the computation is kept.
 from __future__ import annotations
 
 from hloom.ir.async_chain import bound_operands
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.order import repair_schedules
 from hloom.passes.control.flatten_call_graph import clone
 from hloom.passes.expand.expansion import Expander, Expansion
@@ -31,11 +31,22 @@ def chain_end(start: Instruction) -> tuple[list[Instruction], Instruction] | Non
             return None
 
 
+def wrapped_collective(start: Instruction) -> Instruction | None:
+    """The collective that is all that an async-start runs, of its operands in order."""
+    if start.opcode != "async-start":
+        return None
+    root = start.called[0].root
+    numbers = [x.attrs.number for x in root.operands if x.opcode == "parameter"]
+    is_whole = numbers == list(range(len(start.operands))) == list(range(len(root.operands)))
+    return root if root.opcode in COLLECTIVES and is_whole else None
+
+
 @register
 class AsyncSimplifier(Expander):
     """Replace asynchronous operations by synchronous ones: async-start by call, copy-start by copy.
 
-    Collectives in two halves of their own are left.
+    Collectives in two halves are left, those of their own and those that wrap one: between the two
+    a device computes while others are on their way.
     """
 
     name = "async-simplifier"
@@ -45,7 +56,10 @@ class AsyncSimplifier(Expander):
         start = i.operands[0]
         while start.opcode == "async-update":
             start = start.operands[0]
-        if start.opcode not in ("async-start", "copy-start") or chain_end(start) is None:
+        if start.opcode not in ("async-start", "copy-start"):
+            return None
+        end = chain_end(start)
+        if end is None or (not end[0] and wrapped_collective(start) is not None):
             return None
         if start.opcode == "copy-start":
             made = b.copy(start.operands[0])

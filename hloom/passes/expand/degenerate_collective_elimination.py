@@ -45,20 +45,6 @@ def _is_alone(i: Instruction) -> bool:
     return groups.group_size == 1
 
 
-def needs_others(i: Instruction) -> bool:
-    """Whether an instruction has to do with the other devices of its program: what it gives
-    depends on which one runs it, or on what they hold. What has not is the same on each."""
-    if i.opcode in _IDS:
-        module = i.parent.module
-        assert module is not None, "whoever asks has a module"
-        return (module.replica_count if i.opcode == "replica-id" else module.num_partitions) > 1
-    if i.opcode in _TRANSFERS:
-        return not i.attrs.is_host_transfer
-    if i.opcode in _DONES:
-        return False  # what it begins with has been asked
-    return i.opcode in DegenerateCollectiveElimination.opcodes and not _is_alone(i)
-
-
 def _shaped(b: Expansion, values: Sequence[Instruction], of: Shape) -> Instruction:
     return b.tuple(*values) if of.is_tuple else values[0]
 

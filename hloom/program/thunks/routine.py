@@ -27,13 +27,19 @@ class Function(NamedTuple):
     symbol: str
 
 
+class Addresses(NamedTuple):
+    """An array of pointers to slices and functions, handed over by pointer."""
+
+    places: tuple[BufferSlice | Function, ...]
+
+
 class Text(NamedTuple):
     """Constant bytes, handed over by pointer."""
 
     data: bytes
 
 
-Argument = int | BufferSlice | Numbers | Pointers | Function | Text | None
+Argument = int | BufferSlice | Numbers | Pointers | Function | Addresses | Text | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ struct UserData {
 };
 
 struct Steps;
+class Communicator;
 
 struct UserDataList {
   int64_t count;
@@ -40,6 +41,7 @@ struct Context : hl_context {
   int64_t run_id;                 // of the execution, where there are custom calls
   const UserDataList* user_data;  // null: none
   Steps* steps;                   // null: nobody watches
+  Communicator* communicator;     // with the other devices of the run; null: it runs alone
   char message[2048];
 };
 

@@ -10,8 +10,9 @@ evaluated by the interpreter (`lower/hosted.py`), unless faults are to be raised
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from hloom.analysis.kernel_options import kernel_options
 from hloom.base.diagnostics import HloError
@@ -32,6 +33,7 @@ from hloom.kernel.text import show_kernel
 from hloom.plan.places import Places
 from hloom.program.call_site import CallSite
 from hloom.program.slice import BufferSlice
+from hloom.program.thunks.collective import CollectiveStart
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.families import FAMILIES, Family
@@ -96,16 +98,21 @@ class Lowering:
     """Of the kernels whose instruction asks for some."""
     masked: list[tuple[kernels.Kernel, int]] = field(default_factory=list)
     """Kernels with accesses that were given a mask, and how many: see `admit`."""
+    exact: set[str] = field(default_factory=set)
+    """Symbols of kernels that keep no excess precision, whatever others do."""
     families: dict[str, Culprit] = field(default_factory=dict)
     """By symbol, the family of a kernel and the instruction that it was written for."""
     functions: dict[str, str] = field(default_factory=dict)
     """LLVM text of functions that are no kernels."""
     call_sites: list[CallSite] = field(default_factory=list)
+    started: dict[Instruction, CollectiveStart] = field(default_factory=dict)
+    """First halves of collectives, by instruction."""
     infeeds: list[Shape] = field(default_factory=list)
     outfeeds: list[Shape] = field(default_factory=list)
     _by_key: dict[Hashable, list[tuple[str, Emitted]]] = field(default_factory=dict)
     _by_size: dict[tuple[int, int], list[kernels.Kernel]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    _operations: Iterator[int] = field(default_factory=lambda: count(1))
 
     def slice(self, i: Instruction, index: tuple[int, ...] = ()) -> BufferSlice:
         """Where (a part of) a value stands."""
@@ -185,6 +192,27 @@ class Lowering:
             symbol = self._kept(i, emitted, family, options)
             known = self._by_key[key] = [(symbol, emitted)]
         return [self._thunk(i, symbol, emitted) for symbol, emitted in known]
+
+    def function(
+        self, i: Instruction, key: Hashable, write: Callable[[], Emitted], family: str
+    ) -> tuple[str, Emitted]:
+        """The symbol of a kernel that no thunk runs by itself; equal keys share one. What it
+        computes is rounded at every step, as devices that pass values on would do."""
+        known = self._by_key.get(key)
+        if known is None:
+            try:
+                emitted = write()
+                self.admit([emitted.kernel])
+            except Exception as error:
+                blame(error, Culprit("kernel", family, i.name))
+                raise
+            known = self._by_key[key] = [(self._kept(i, emitted, family, None), emitted)]
+            self.exact.add(known[0][0])
+        return known[0]
+
+    def operation_number(self) -> int:
+        """What tells the next collective from the others of the program."""
+        return next(self._operations)
 
     def _written(self, i: Instruction, body: Body) -> tuple[Family, list[Emitted]]:
         """The family that writes a body, and its kernels."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hloom.base.options import Options
+from hloom.runtime.communicator.patience import PATIENCE_OPTIONS
 
 if TYPE_CHECKING:
     from hloom.targets.cpu.target import CpuTarget
@@ -31,6 +32,7 @@ COMPILE_OPTIONS = frozenset(
     (
         *PASS_OPTIONS,
         *KERNEL_OPTIONS,
+        *PATIENCE_OPTIONS,
         "allow_excess_precision",
         "cpu_max_isa",
         "cpu_parallel_codegen_split_count",
@@ -40,6 +42,7 @@ COMPILE_OPTIONS = frozenset(
 )
 """The options that compilation acts on."""
 KEPT_OPTIONS = COMPILE_OPTIONS - {
+    *PATIENCE_OPTIONS,
     "cpu_parallel_codegen_split_count",
     "slow_compile_alarm_seconds",
     "strict_compilation",

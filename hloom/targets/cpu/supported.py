@@ -1,4 +1,4 @@
-"""What no single processor can run is refused before anything else is done."""
+"""What no processor can run is refused before anything else is done."""
 
 from __future__ import annotations
 
@@ -8,31 +8,16 @@ from hloom.ir.module import Module
 from hloom.ir.named_devices import check_devices
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CONTROL_FLOW, FORWARDS, PLUMBING
-from hloom.passes.expand.degenerate_collective_elimination import needs_others
 from hloom.passes.expand.dynamic_padder import DynamicPadder
 from hloom.targets.cpu.lowering import unsupported
 from hloom.types.shape import Shape
 
 
 def check_supported(module: Module) -> None:
-    """Raise for programs that no single processor can run.
-
-    A program for several devices is compiled where none of it has to do with the others: each
-    computes the same function of its own arguments, partitioned or not, and this is one of them.
-    """
+    """Raise for programs that no processor can run."""
     check_devices(module)
-    devices = module.replica_count * module.num_partitions
     known: set[Shape] = set()
     for i in module.instructions():
-        if devices > 1 and needs_others(i):
-            raise HloError(
-                f"{module.name} is a program for {devices} devices ({module.replica_count} "
-                f"replicas of {module.num_partitions} partitions), and {i.opcode} has to do with "
-                "the others",
-                instruction=f"%{i.parent.name}/%{i.name}",
-                rule="multi-device",
-                hint="hloom eval runs it on all of them in lockstep; native code is for one device",
-            )
         shape = i.shape
         if shape in known:
             continue

@@ -192,6 +192,8 @@ class CpuTarget:
             outfeeds=lowering.outfeeds,
             argument_shapes=[p.shape for p in module.entry.parameters],
             processor=Processor(self.machine.triple, self.machine.cpu, self.machine.required),
+            replicas=module.replica_count,
+            partitions=module.num_partitions,
         )
         return Stages(module, places, lowering, program, texts, records, faults)
 
@@ -256,7 +258,7 @@ class CpuTarget:
     def functions(self, lowering: Lowering, thunks: tuple[Thunk, ...]) -> Iterator[tuple[str, str]]:
         """Symbol and LLVM text of everything that a program calls; its entry is the last."""
         for symbol, kernel in lowering.kernels.items():
-            kernel.excess_precision = self.excess_precision
+            kernel.excess_precision = self.excess_precision and symbol not in lowering.exact
             option = self.kernels
             if asked := lowering.options.get(symbol):
                 option = option._replace(**asdict(asked))

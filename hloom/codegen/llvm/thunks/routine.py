@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.main_function import EMITS, MainFunction
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.routine import Argument, Function, Numbers, Pointers, Routine, Text
+from hloom.program.thunks.among_devices import AmongDevices
+from hloom.program.thunks.routine import (
+    Addresses,
+    Argument,
+    Function,
+    Numbers,
+    Pointers,
+    Routine,
+    Text,
+)
 
 
 @EMITS.of(Routine)
-def routine(f: MainFunction, t: Routine) -> None:
+@EMITS.of(AmongDevices)
+def routine(f: MainFunction, t: Routine | AmongDevices) -> None:
     values = [_argument(f, x) for x in t.arguments]
     types = ", ".join(["ptr"] + [v.split(" ", 1)[0] for v in values])
     f.declared.setdefault(t.symbol, f"i32 @{t.symbol}({types})")
@@ -33,8 +43,14 @@ def _argument(f: MainFunction, x: Argument) -> str:
     if isinstance(x, Pointers):
         found = ["null" if s is None else f.pointer(s) for s in x.slices]
         return f"ptr {f.private_array(found)}"
+    if isinstance(x, Addresses):
+        found = [f.pointer(p) if isinstance(p, BufferSlice) else _function(f, p) for p in x.places]
+        return f"ptr {f.private_array(found)}"
     if isinstance(x, Text):
         return f"ptr {f.bytes_(x.data)}"
-    assert isinstance(x, Function)
+    return f"ptr {_function(f, x)}"
+
+
+def _function(f: MainFunction, x: Function) -> str:
     f.declared.setdefault(x.symbol, f"i8 @{x.symbol}(ptr)")
-    return f"ptr @{x.symbol}"
+    return f"@{x.symbol}"

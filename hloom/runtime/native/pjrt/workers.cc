@@ -44,25 +44,9 @@ struct Queue {
   }
 };
 
-namespace {
-
-bool start_thread(const char* name, void* (*body)(void*), void* argument) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 8 << 20);  // LAPACK and Python run on it, too
-  pthread_t thread;
-  int failed = pthread_create(&thread, &attributes, body, argument);
-  pthread_attr_destroy(&attributes);
-  if (failed == 0) pthread_setname_np(thread, name);
-  return failed == 0;
-}
-
-}  // namespace
-
 Queue* new_queue(int64_t most) { return new Queue(most); }
 
-bool in_queue() { return is_worker; }
+bool in_queue() { return is_worker || in_team(); }
 
 // -- the end of Python
 
@@ -74,7 +58,7 @@ pthread_t ending_thread;
 // Whether this is one of Python's threads that is not the one which ends it. Such a thread is killed
 // when it asks for Python's lock, and the frames of jaxlib on its stack turn that into an abort.
 bool has_to_stay() {
-  if (!is_ending.load(std::memory_order_acquire) || is_worker) return false;
+  if (!is_ending.load(std::memory_order_acquire) || in_queue()) return false;
   if (pthread_equal(pthread_self(), ending_thread)) return false;
   static auto state =
       reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
@@ -100,7 +84,7 @@ void stay_at_the_end() {
 
 void push(Queue* queue, std::function<void()> job) {
   std::unique_lock<std::mutex> lock(queue->mutex);
-  if (!is_worker)
+  if (!in_queue())
     queue->emptied.wait(lock,
                         [&] { return static_cast<int64_t>(queue->jobs.size()) < queue->most; });
   if (has_to_stay()) {
@@ -130,87 +114,9 @@ void push(Queue* queue, std::function<void()> job) {
 }
 
 void drain(Queue* queue) {
-  if (is_worker) return;
+  if (in_queue()) return;
   std::unique_lock<std::mutex> lock(queue->mutex);
   queue->emptied.wait(lock, [queue, all = queue->pushed] { return queue->finished >= all; });
-}
-
-// -- teams
-
-namespace {
-
-// A thread that waits for a part of a team's work; it is used again.
-struct Member {
-  std::mutex mutex;
-  std::condition_variable changed;
-  const std::function<void(int)>* body = nullptr;
-  int number = 0;
-
-  void run() {
-    is_worker = true;
-    std::unique_lock<std::mutex> lock(mutex);
-    for (;;) {
-      changed.wait(lock, [&] { return body != nullptr; });
-      auto* work = body;
-      lock.unlock();
-      (*work)(number);
-      lock.lock();
-      body = nullptr;
-      changed.notify_all();
-    }
-  }
-};
-
-std::mutex idle_mutex;
-std::vector<Member*> idle;
-
-// Null: no thread is to be had.
-Member* idle_member() {
-  {
-    std::lock_guard<std::mutex> guard(idle_mutex);
-    if (!idle.empty()) {
-      Member* member = idle.back();
-      idle.pop_back();
-      return member;
-    }
-  }
-  auto* member = new Member;
-  auto body = [](void* m) -> void* {
-    static_cast<Member*>(m)->run();
-    return nullptr;
-  };
-  if (start_thread("hloom member", body, member)) return member;
-  delete member;
-  return nullptr;
-}
-
-}  // namespace
-
-bool run_team(int count, const std::function<void(int)>& body) {
-  std::vector<Member*> members;
-  for (int k = 1; k < count; ++k) {
-    Member* member = idle_member();
-    if (member == nullptr) break;
-    members.push_back(member);
-  }
-  bool complete = static_cast<int>(members.size()) == count - 1;
-  if (complete) {
-    for (int k = 1; k < count; ++k) {
-      Member* member = members[k - 1];
-      std::lock_guard<std::mutex> guard(member->mutex);
-      member->number = k;
-      member->body = &body;
-      member->changed.notify_all();
-    }
-    body(0);
-    for (Member* member : members) {
-      std::unique_lock<std::mutex> lock(member->mutex);
-      member->changed.wait(lock, [&] { return member->body == nullptr; });
-    }
-  }
-  std::lock_guard<std::mutex> guard(idle_mutex);
-  idle.insert(idle.end(), members.begin(), members.end());
-  return complete;
 }
 
 }  // namespace hloom::pjrt

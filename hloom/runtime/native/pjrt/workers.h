@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "../team.h"
 #include "objects.h"
 
 namespace hloom::pjrt {
@@ -21,9 +22,6 @@ void end_of_python();
 void python_goes_on();
 // Does not return where the end came and the calling thread is one of those.
 void stay_at_the_end();
-// Calls it with 0 ... count - 1 at the same time, each in a thread of its own, 0 in this one. False:
-// there are not so many threads to be had, and nothing was called.
-bool run_team(int count, const std::function<void(int)>& body);
 
 }  // namespace hloom::pjrt
 

@@ -1,44 +1,351 @@
-"""Collectives among several devices, for which there is no native code yet.
+"""Collectives: who meets, what moves, and the kernels that fold.
 
-Those of one device never come here: passes have taken them away.
+The groups of a collective are written out in devices here, so that the runtime only looks them up.
+What combines values is a kernel like any other, which takes the operands of all members of a group
+and writes the results of all: an all-reduce reads and writes everything once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from hloom.base.diagnostics import UnsupportedError
+from hloom.codegen.key import computation_key
+from hloom.codegen.loops import loop_kernel
+from hloom.codegen.tile import Body, Emitted
+from hloom.ir.builder import Builder
+from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.group_modes import device_groups, device_pairs, group_mode
+from hloom.passes.expand.async_simplifier import chain_end, wrapped_collective
+from hloom.passes.expand.expansion import Expansion
+from hloom.passes.expand.map_inliner import inlined
+from hloom.program.slice import BufferSlice
+from hloom.program.thunks.collective import (
+    Collective,
+    CollectiveDone,
+    CollectiveStart,
+    Fold,
+    Operation,
+    Rows,
+)
+from hloom.program.thunks.device_number import PartitionId, ReplicaId
 from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.sort import require_row_major
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
+from hloom.types.dtype import S32, DType
+from hloom.types.shape import Shape, shape
+from hloom.types.sizes import size_bytes
+
+Groups = tuple[tuple[int, ...], ...]
+FOLDING = frozenset(("all-reduce", "reduce-scatter", "reduce"))
+EVERYWHERE = frozenset(("all-reduce",))
+"""What gives its result to all members; else a fold has one result."""
+
+
+# -- who meets
+
+
+def groups_of(i: Instruction) -> Groups:
+    """The groups of a collective in devices: replica * partitions + partition."""
+    module = i.parent.module
+    assert module is not None
+    counts = module.replica_count, module.num_partitions
+    groups = device_groups(i.attrs.replica_groups, _mode(i), *counts)
+    _check_devices(i, [d for g in groups for d in g], counts[0] * counts[1])
+    return groups
+
+
+def pairs_of(i: Instruction) -> tuple[tuple[int, int], ...]:
+    """The source-target pairs of a permute in devices."""
+    module = i.parent.module
+    assert module is not None
+    counts = module.replica_count, module.num_partitions
+    pairs = device_pairs(i.attrs.source_target_pairs, _mode(i), *counts)
+    _check_devices(i, [d for pair in pairs for d in pair], counts[0] * counts[1])
+    return pairs
+
+
+def _mode(i: Instruction) -> str:
+    mode = group_mode(i.attrs)
+    if mode is None:
+        raise unsupported(i, "has use_global_device_ids, and no channel_id")
+    return mode
+
+
+def _check_devices(i: Instruction, named: Sequence[int], count: int) -> None:
+    if any(not 0 <= d < count for d in named):
+        raise unsupported(i, f"names device {max(named)} of {count}")
+
+
+def joined_by(pairs: Sequence[tuple[int, int]], count: int) -> Groups:
+    """The devices that pairs join, in groups: only these meet, so others may be elsewhere."""
+    group = list(range(count))
+
+    def first(d: int) -> int:
+        while group[d] != d:
+            d = group[d]
+        return d
+
+    for source, target in pairs:
+        a, b = sorted((first(source), first(target)))
+        group[b] = a
+    found: dict[int, list[int]] = {}
+    for d in range(count):
+        found.setdefault(first(d), []).append(d)
+    return tuple([tuple(g) for g in found.values()])
+
+
+# -- what is folded
+
+
+def fold_body(to_apply: Computation, dtype: DType, size: int, members: int, results: int) -> Body:
+    """`to_apply` over one row of each member, in group order."""
+    b = Builder("fold")
+    rows = [b.parameter(shape(dtype, (size,)), name=f"of{k}") for k in range(members)]
+    body = b.copy_of(to_apply)
+    module = b.build(rows[0])
+    expansion = Expansion(module.entry, {})
+    total = rows[0]
+    for row in rows[1:]:
+        total = inlined(expansion, total, body, (total, row))
+    module.entry.root = total
+    made = Body.of_computation(module.entry)
+    return replace(made, several=True, roots=[(total, ())] * results)
+
+
+def folds(
+    cpu: Lowering, i: Instruction, exchange: str, groups: Groups, rows: Sequence[Shape]
+) -> tuple[Fold, ...]:
+    """The kernels that fold each array, of one row, in groups of each size."""
+    found: list[Fold] = []
+    sizes = sorted({len(g) for g in groups} - {1})
+    for number, row in enumerate(rows):
+        size = prod(row.dims)
+        for members in sizes if size else ():
+            results = members if exchange in EVERYWHERE else 1
+            symbol, emitted = _fold(cpu, i, row.dtype, size, members, results)
+            which = [what if isinstance(what, int) else -1 - what[0] for what in emitted.arguments]
+            k = emitted.kernel
+            found.append(Fold(number, members, k.steps, k.cost_ns, symbol, tuple(which)))
+    return tuple(found)
+
+
+def _fold(
+    cpu: Lowering, i: Instruction, dtype: DType, size: int, members: int, results: int
+) -> tuple[str, Emitted]:
+    to_apply = i.called[0]
+
+    def write() -> Emitted:
+        try:
+            body = fold_body(to_apply, dtype, size, members, results)
+        except UnsupportedError as error:
+            why = f"combines values by %{to_apply.name}, which is more than operations on elements"
+            raise unsupported(i, f"{why} ({error.message})") from error
+        return loop_kernel(body, cpu.device)
+
+    key = ("fold", computation_key(to_apply), dtype, size, members, results)
+    return cpu.function(i, key, write, "fold")
+
+
+# -- what moves
+
+
+def _rows(of: Shape, axis: int, pieces: int = 1) -> Rows:
+    """How an array is cut in so many pieces along a dimension."""
+    outer = prod(of.dims[:axis])
+    return Rows(outer, size_bytes(of) // max(outer * pieces, 1))
+
+
+def _whole(of: Shape) -> Rows:
+    return Rows(1, size_bytes(of))
+
+
+def _piece(of: Shape, axis: int, pieces: int) -> Shape:
+    """What is folded at a time where an array is cut along a dimension: one row."""
+    return shape(of.dtype, (prod(of.dims[axis:]) // pieces,))
+
+
+def _one_size(i: Instruction, groups: Groups) -> int:
+    sizes = {len(g) for g in groups}
+    if len(sizes) != 1:
+        raise unsupported(i, "cuts arrays by the size of its groups, which are not all the same")
+    return sizes.pop()
+
+
+def _axis(i: Instruction) -> int:
+    return i.attrs.dimensions[0] if i.attrs.dimensions else 0
+
+
+def operation_of(cpu: Lowering, i: Instruction) -> Operation:
+    """What a collective, or the first half of one, does."""
+    exchange = i.opcode.removesuffix("-start").removeprefix("collective-")
+    if exchange == "permute":
+        return _permutation(cpu, i)
+    groups = groups_of(i)
+    data = [x.shape for x in i.operands]
+    numbers: tuple[int, ...] = ()
+    arrays = [_whole(s) for s in data]
+    rows = data
+    if exchange in ("broadcast", "reduce") and i.attrs.has_dynamic_root:
+        arrays, rows, numbers = arrays[:-1], rows[:-1], (1,)
+    elif exchange == "all-gather":
+        arrays = [_rows(s, _axis(i)) for s in data]
+    elif exchange == "reduce-scatter":
+        count = _one_size(i, groups)
+        arrays = [_rows(s, _axis(i), count) for s in data]
+        rows = [_piece(s, _axis(i), count) for s in data]
+    elif exchange == "all-to-all" and i.shape.is_tuple:
+        exchange = "all-to-all-tuple"
+    elif exchange == "all-to-all":
+        arrays = [_rows(s, _axis(i), _one_size(i, groups)) for s in data]
+    elif exchange == "ragged-all-to-all":
+        arrays, numbers = arrays[:1], _ragged(data)
+    made = folds(cpu, i, exchange, groups, rows) if exchange in FOLDING else ()
+    return Operation(cpu.operation_number(), exchange, groups, tuple(arrays), made, numbers)
+
+
+def _ragged(data: Sequence[Shape]) -> tuple[int, ...]:
+    """Bytes of a row, rows of both arrays, how many offsets there are, their width."""
+    x, output, offsets = data[:3]
+    row = size_bytes(shape(x.dtype, x.dims[1:]))
+    return row, x.dims[0], output.dims[0], prod(offsets.dims), offsets.dtype.size_bytes
+
+
+def _permutation(cpu: Lowering, i: Instruction) -> Operation:
+    pairs = pairs_of(i)
+    module = i.parent.module
+    assert module is not None
+    groups = joined_by(pairs, module.replica_count * module.num_partitions)
+    flat = [d for pair in pairs for d in pair]
+    number = cpu.operation_number()
+    if not i.attrs.slice_sizes:
+        arrays = [_whole(leaf) for x in i.operands for leaf in x.shape.leaves()]
+        return Operation(number, "permute", groups, tuple(arrays), (), tuple(flat))
+    numbers = (*_slices(i), *flat)
+    return Operation(number, "permute-slices", groups, (Rows(1, 0),), (), numbers)
+
+
+def _slices(i: Instruction) -> list[int]:
+    """The slices of a permute in place: which arrays, where their starts stand, and sizes."""
+    source, output, taken_at, written_at = (x.shape for x in i.operands)
+    inputs, outputs = list(source.leaves()), list(output.leaves())
+    first = len(inputs) + len(outputs)
+    taken = _starts(taken_at, output.is_tuple, first)
+    written = _starts(written_at, output.is_tuple, first + len(list(taken_at.leaves())))
+    if any(leaf.dtype is not S32 for x in i.operands[2:] for leaf in x.shape.leaves()):
+        raise unsupported(i, "takes its starts from s32 scalars only")
+    sizes = iter(i.attrs.slice_sizes)
+    found: list[int] = [sum(map(len, taken))]
+    for k, (x, out) in enumerate(zip(inputs, outputs, strict=True)):
+        for of_input, of_output in zip(taken[k], written[k], strict=True):
+            item = max(out.dtype.size_bytes, 1)
+            found += [k, k, of_input, of_output, item, out.rank, *x.dims, *out.dims, *next(sizes)]
+    return found
+
+
+def _starts(of: Shape, several: bool, first: int) -> list[list[int]]:
+    """For each array the number of the scalar that the start of each of its slices begins with;
+    the first scalar has the number `first`."""
+    found: list[list[int]] = []
+    for part in of.elements if several else (of,):
+        row = []
+        for start in part.elements if part.elements and part.elements[0].is_tuple else (part,):
+            row.append(first)
+            first += len(list(start.leaves()))
+        found.append(row)
+    return found
+
+
+# -- thunks
+
+
+def _slices_of(
+    cpu: Lowering, i: Instruction, part: tuple[int, ...] = ()
+) -> tuple[BufferSlice, ...]:
+    within = i.shape.subshape(part)
+    return tuple(
+        [cpu.slice(i, (*part, *index)) for index, leaf in within.subshapes() if leaf.is_array]
+    )
+
+
+def _operands(cpu: Lowering, i: Instruction) -> tuple[BufferSlice, ...]:
+    """Where the operands of a collective stand, all checked to be what can be moved."""
+    for x in (i, *i.operands):
+        if any(leaf.is_dynamic for leaf in x.shape.leaves()):
+            raise unsupported(i, "moves arrays of run-time size")
+    require_row_major(i)
+    return tuple([s for x in i.operands for s in _slices_of(cpu, x)])
 
 
 @CPU_LOWERS.of(
     "all-gather",
-    "all-gather-start",
-    "all-gather-done",
     "all-reduce",
-    "all-reduce-start",
-    "all-reduce-done",
     "all-to-all",
     "collective-broadcast",
     "collective-permute",
-    "collective-permute-start",
-    "collective-permute-done",
     "collective-reduce",
-    "partition-id",
     "ragged-all-to-all",
     "reduce-scatter",
-    "replica-id",
 )
-def among_devices(cpu: Lowering, i: Instruction) -> list[Thunk]:
+def at_once(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    operands = _operands(cpu, i)
+    return [Collective(i.name, operation_of(cpu, i), operands, _slices_of(cpu, i))]
+
+
+@CPU_LOWERS.of("all-gather-start", "all-reduce-start", "collective-permute-start")
+def begun(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    results = _slices_of(cpu, i, () if i.opcode == "all-reduce-start" else (1,))
+    operands = _operands(cpu, i)
+    start = CollectiveStart(i.name, operation_of(cpu, i), operands, results)
+    cpu.started[i] = start
+    return [start]
+
+
+@CPU_LOWERS.of("all-gather-done", "all-reduce-done", "collective-permute-done")
+def awaited(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    start = cpu.started.get(i.operands[0])
+    if start is None:
+        raise unsupported(
+            i,
+            "awaits what was started in another computation",
+            "let start and done stand in one computation",
+        )
+    return [CollectiveDone(i.name, start.operation, start.operands, start.results)]
+
+
+@CPU_LOWERS.of("partition-id")
+def partition_id(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    return [PartitionId(i.name, 1, cpu.module.num_partitions, cpu.slice(i))]
+
+
+@CPU_LOWERS.of("replica-id")
+def replica_id(cpu: Lowering, i: Instruction) -> list[Thunk]:
     m = cpu.module
-    raise unsupported(
-        i,
-        f"is among {m.replica_count} replicas of {m.num_partitions} partitions; native programs"
-        " run on one device and have nothing to talk to others with",
-        "`hloom eval` runs it in the interpreter, all devices in lockstep",
-    )
+    return [ReplicaId(i.name, m.num_partitions, m.replica_count, cpu.slice(i))]
 
 
-@CPU_LOWERS.of("async-start", "async-update", "async-done", "copy-start", "copy-done")
+@CPU_LOWERS.of("async-start")
+def begun_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """A start whose computation is a collective of its operands."""
+    inside = wrapped_collective(i)
+    end = chain_end(i)
+    if inside is None or end is None or end[0]:
+        return in_two_halves(cpu, i)
+    operation, operands = operation_of(cpu, inside), _operands(cpu, inside)
+    start = CollectiveStart(i.name, operation, operands, _slices_of(cpu, inside))
+    cpu.started[i] = start
+    return [start]
+
+
+@CPU_LOWERS.of("async-done")
+def awaited_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    return awaited(cpu, i) if i.operands[0] in cpu.started else in_two_halves(cpu, i)
+
+
+@CPU_LOWERS.of("async-update", "copy-start", "copy-done")
 def in_two_halves(cpu: Lowering, i: Instruction) -> list[Thunk]:
     raise unsupported(
         i,

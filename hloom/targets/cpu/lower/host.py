@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.group_modes import transfer_pairs
 from hloom.program.thunks.infeed import Infeed
 from hloom.program.thunks.outfeed import Outfeed
 from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
+from hloom.program.thunks.transfer import Pair, Recv, Send
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 from hloom.types.sizes import size_bytes
 
@@ -36,11 +38,44 @@ def outfeed(cpu: Lowering, i: Instruction) -> list[Thunk]:
     return [Outfeed(i.name, "hl_outfeed_numbered", arguments, slices, ())]
 
 
-@CPU_LOWERS.of("send", "send-done", "recv", "recv-done")
-def transfer(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    raise unsupported(
-        i,
-        "needs a partner that takes or gives the data while the program runs; there is none for"
-        " native code",
-        "use infeed and outfeed, or a custom call; `hloom eval` runs it in the interpreter",
-    )
+@CPU_LOWERS.of("send")
+def send(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    return [Send(i.name, i.attrs.channel_id, _pairs(i), cpu.slice(i.operands[0]))]
+
+
+@CPU_LOWERS.of("recv", "send-done")
+def nothing_yet(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """What is sent is put aside at once, and taken when it is awaited."""
+    _pairs(i)
+    return []
+
+
+@CPU_LOWERS.of("recv-done")
+def receive(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    recv = i.operands[0]
+    if recv.opcode != "recv":
+        raise unsupported(
+            i,
+            "awaits what was begun in another computation",
+            "let recv and recv-done stand in one computation",
+        )
+    return [Recv(i.name, recv.attrs.channel_id, _pairs(recv), cpu.slice(i, (0,)))]
+
+
+def _pairs(i: Instruction) -> tuple[Pair, ...] | None:
+    """The pairs of a transfer between devices; None where each sends to itself."""
+    if i.attrs.is_host_transfer:
+        raise unsupported(
+            i,
+            "needs a host that takes or gives the data while the program runs; there is none for"
+            " native code",
+            "use infeed and outfeed, or a custom call; `hloom eval` runs it in the interpreter",
+        )
+    module = i.parent.module
+    assert module is not None
+    pairs = transfer_pairs(i)
+    if pairs is None:
+        return None
+    count = module.num_partitions
+    firsts = [r * count for r in range(module.replica_count)] if count > 1 else [0]
+    return tuple([Pair(first + s, first + t) for first in firsts for s, t in pairs])

@@ -1,0 +1,1 @@
+"""The devices of one process, and how long they wait for one another."""

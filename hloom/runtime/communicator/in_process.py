@@ -1,0 +1,82 @@
+"""Devices that are threads of this process and meet in memory (native/devices.cc)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_int64, c_void_p
+from typing import Any, NamedTuple
+
+from hloom.device.ids import GlobalDeviceId
+from hloom.runtime.beside_python import beside_python
+from hloom.runtime.communicator.patience import Patience
+from hloom.runtime.library import ExecutionError, allocated, library
+from hloom.runtime.native import Context, Owner
+from hloom.runtime.raised import take_raised
+
+MESSAGE_BYTES = 4096
+
+
+class Health(NamedTuple):
+    """What the devices of a program have done together."""
+
+    runs: int
+    under_way: int
+    first_meetings: int
+    """How often all devices met to begin with: once, in the first run."""
+    cliques: int
+    """Groups that were found out for a device; later runs look them up."""
+
+
+class InProcess(Owner):
+    """The devices that run one program, any number of times, also at once."""
+
+    __slots__ = ("count", "patience")
+
+    def __init__(self, count: int, patience: Patience | None = None) -> None:
+        self.count = count
+        self.patience = patience or Patience()
+        native = library()
+        limits = [int(seconds * 1e9) for seconds in self.patience]
+        handle = allocated(native.hl_devices_new(count, *limits), "devices")
+        self._own(handle, native.hl_devices_free)
+
+    def run(
+        self,
+        contexts: Sequence[Context],
+        entry: int,
+        buffers: Sequence[Any],
+        *,
+        interruptible: bool = False,
+    ) -> None:
+        """Run the program at address `entry` on all devices; ExecutionError if one fails.
+
+        Ctrl-C ends an interruptible run, which is in threads of its own then.
+        """
+        handles = (c_void_p * self.count)(*[context.handle for context in contexts])
+        tables = (c_void_p * self.count)(*[ctypes.addressof(table) for table in buffers])
+        message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        arguments = (self.handle, handles, entry, tables, message, len(message))
+
+        def run() -> int:
+            return library().hl_devices_run(*arguments)
+
+        status = beside_python(run, self.abort) if interruptible else run()
+        if status:
+            raised = [take_raised(context.handle) for context in contexts]
+            cause = next((error for error in raised if error is not None), None)
+            raise ExecutionError(message.value.decode(errors="replace"), status) from cause
+
+    def abort(self, message: str = "the run was cancelled") -> None:
+        """End all runs under way, as an error of each device. Any thread may."""
+        library().hl_devices_abort(self.handle, 1, message.encode())
+
+    def stop(self, device: GlobalDeviceId | None) -> None:
+        """Let a device stop where it meets others, so that they wait; None lets it go on."""
+        library().hl_devices_stop(self.handle, -1 if device is None else device.value)
+
+    def health(self) -> Health:
+        """What has happened so far."""
+        numbers = (c_int64 * len(Health._fields))()
+        library().hl_devices_health(self.handle, numbers)
+        return Health(*numbers)

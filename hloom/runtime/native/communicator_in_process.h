@@ -1,0 +1,149 @@
+// Devices that are threads of this process: the one place where they meet.
+#ifndef HLOOM_RUNTIME_COMMUNICATOR_IN_PROCESS_H
+#define HLOOM_RUNTIME_COMMUNICATOR_IN_PROCESS_H
+
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "communicator.h"
+
+namespace hloom {
+
+class Meeting;
+class InProcess;
+
+// What the members of a group have put down for one operation. Who is there does the work: shares
+// of it are taken by whoever waits, so that nobody waits for one that computes.
+struct Exchange {
+  Exchange(const Operation& operation, const std::vector<int64_t>& members)
+      : operation(operation), members(members), pointers(members.size()), seats(members.size()) {}
+
+  const Operation& operation;
+  const std::vector<int64_t> members;
+  std::vector<std::vector<void*>> pointers;  // of each member: operands, results, functions
+  std::vector<InProcess*> seats;
+  std::tuple<const Operation*, int64_t, int64_t, int64_t> key;
+  size_t arrived = 0, departed = 0;
+  bool is_ready = false, is_complete = false;
+  int64_t shares = 0;
+  std::atomic<int64_t> next{0}, finished{0};
+  std::mutex error_mutex;
+  std::string error;  // what is wrong with the values: offsets beyond an array
+
+  void* operand(size_t member, int64_t k) const { return pointers[member][k]; }
+  void* result(size_t member, int64_t k) const { return pointers[member][operation.operands + k]; }
+  void fail(const std::string& message);
+};
+
+// communicator_moves.cc: how many shares the work has, and one of them.
+int64_t shares_of(const Exchange& exchange);
+void do_share(Exchange* exchange, int64_t share);
+
+// A device of a run. `level` tells those of a region inside of another apart.
+class InProcess final : public Communicator {
+ public:
+  // `first`: for each device the one that speaks for it; null: each does for itself.
+  InProcess(Meeting* meeting, Operations* operations, hl_context* context, int64_t device,
+            int64_t level = 0, const std::vector<int64_t>* first = nullptr);
+  InProcess(const InProcess&) = delete;
+  InProcess& operator=(const InProcess&) = delete;
+
+  // In the device's own thread, around all it does. All devices of a run exist before one begins.
+  void begin();
+  void end(int32_t status);
+
+  int32_t start(const int64_t* description, const char* name, void* const* pointers) override;
+  int32_t done(const int64_t* description) override;
+  int32_t send(int64_t channel, int64_t target, const void* data, int64_t bytes) override;
+  int32_t receive(int64_t channel, int64_t source, void* data, int64_t bytes,
+                  const char* name) override;
+  void abort(int32_t status, const std::string& message) override;
+  int32_t health() override;
+  int64_t device() const override { return device_; }
+
+  Meeting& meeting() { return *meeting_; }
+  int64_t level() const { return level_; }
+  const std::vector<int64_t>* first() const { return first_; }
+  // While devices of a region inside run, in this thread among others.
+  void suspend();
+  void resume();
+
+ private:
+  friend class Meeting;
+  int32_t start_in_no_group(const Operation& operation, void* const* pointers);
+  int32_t told(int32_t status, const std::string& message);
+  bool finish(Exchange* exchange, std::string* error);
+  int64_t processor_ns() const;
+
+  Meeting* meeting_;
+  Operations* operations_;
+  hl_context* context_;
+  const int64_t device_, level_;
+  const std::vector<int64_t>* first_;
+  clockid_t clock_ = 0;
+  bool has_clock_ = false;
+  // Guarded by the meeting's mutex.
+  std::condition_variable changed_;
+  std::map<const Operation*, std::deque<Exchange*>> open_;
+  const char* waits_at_ = nullptr;       // null: it computes
+  const Exchange* waits_for_ = nullptr;  // null: for a device that sends
+  int64_t waits_for_sender_ = -1;
+  bool is_suspended_ = false;
+};
+
+// One run of all devices.
+class Meeting {
+ public:
+  Meeting(int64_t devices, const Patience& patience)
+      : patience_(patience), ended_(devices, false) {}
+
+  // The first failure, as all devices are told.
+  void fail(int32_t status, const std::string& message);
+  int32_t status();
+  std::string message();
+  // A device that stops where it meets others, until it is let go: what tests stop.
+  void stop_device(int64_t device);
+
+ private:
+  friend class InProcess;
+  using Lock = std::unique_lock<std::mutex>;
+  // The operation, how often a member has been there, the first member, the level.
+  using Key = std::tuple<const Operation*, int64_t, int64_t, int64_t>;
+  using Address = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // channel, source, target, level
+  using Work = std::map<const InProcess*, int64_t>;
+
+  void fail_locked(int32_t status, const std::string& message);
+  // Waits, as what the seat says it waits for, until somebody lets it go on. False: it failed.
+  bool wait(Lock* lock, InProcess* seat);
+  Work work_so_far() const;
+  bool is_anybody_working(const Work& before, int64_t waited_ns) const;
+  void fail_if_vain();
+  bool is_waiting(const InProcess& seat) const;
+  std::vector<int64_t> missing(const InProcess& seat) const;
+  std::string waiting(const InProcess& seat) const;
+  void let_go(InProcess* seat);
+
+  const Patience patience_;
+  std::mutex mutex_;
+  std::vector<InProcess*> seats_;
+  std::vector<bool> ended_;
+  std::map<Key, std::unique_ptr<Exchange>> exchanges_;
+  std::map<std::tuple<const Operation*, int64_t, int64_t>, int64_t> visits_;
+  std::map<Address, std::deque<std::vector<char>>> mail_;
+  int64_t stopped_ = -1;
+  int32_t status_ = HL_OK;
+  std::string message_;
+};
+
+}  // namespace hloom
+
+#endif

@@ -1,0 +1,128 @@
+// A program on several devices of this process: a thread for each, which meet in one run.
+#include <string.h>
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "communicator_in_process.h"
+#include "context.h"
+#include "team.h"
+
+HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers);
+HL_API const char* hl_context_message(hl_context* context);
+
+// The devices that run one program: what they found out about who meets whom stays from run to run.
+struct hl_devices {
+  int64_t count;
+  hloom::Patience patience;
+  hloom::Operations operations;
+  std::mutex mutex;
+  std::set<hloom::Meeting*> under_way;
+  bool has_met = false;
+  int64_t stopped = -1;
+  int64_t runs = 0, meetings = 0;
+  std::vector<int64_t> barrier;
+};
+
+namespace hloom {
+namespace {
+
+// All have begun, once for a program: from then on nobody waits for what others still load.
+constexpr int64_t kEverybody = 0;
+
+std::vector<int64_t> barrier_of(int64_t count) {
+  std::vector<int64_t> made{kEverybody, static_cast<int64_t>(Exchanging::kBarrier), 0, 0, 1, count};
+  for (int64_t k = 0; k < count; ++k) made.push_back(k);
+  made.insert(made.end(), {0, 0, 0});
+  return made;
+}
+
+int32_t run_one(hl_devices* devices, InProcess* own, hl_context* context, hl_main_function fn,
+                void** buffers, const int64_t* barrier) {
+  own->begin();
+  of(context)->communicator = own;
+  context->device = static_cast<int32_t>(own->device());
+  int32_t status = HL_OK;
+  if (barrier != nullptr) {
+    status = own->start(barrier, "the first run", nullptr);
+    if (status == HL_OK) status = own->done(barrier);
+  }
+  if (status == HL_OK) status = hl_execute(context, fn, buffers);
+  own->end(status);
+  of(context)->communicator = nullptr;
+  return status;
+}
+
+}  // namespace
+}  // namespace hloom
+
+// Limits in nanoseconds: see Patience. Null: out of memory.
+HL_API hl_devices* hl_devices_new(int64_t count, int64_t warn_ns, int64_t terminate_ns,
+                                  int64_t most_ns) {
+  auto* made = new hl_devices{count, {warn_ns, terminate_ns, most_ns}, {}, {}, {}};
+  made->barrier = hloom::barrier_of(count);
+  return made;
+}
+
+HL_API void hl_devices_free(hl_devices* devices) { delete devices; }
+
+// Runs a program on all devices at once, each with its context and base addresses. Returns the first
+// failure, with its sentence in `message`. Several runs may be under way.
+HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_main_function fn,
+                              void*** buffers, char* message, int64_t size) {
+  hloom::Meeting meeting(devices->count, devices->patience);
+  bool is_first;
+  {
+    std::lock_guard<std::mutex> guard(devices->mutex);
+    is_first = !devices->has_met;
+    devices->has_met = true;
+    devices->runs += 1;
+    devices->meetings += is_first;
+    devices->under_way.insert(&meeting);
+    if (devices->stopped >= 0) meeting.stop_device(devices->stopped);
+  }
+  std::vector<std::unique_ptr<hloom::InProcess>> own;
+  for (int64_t k = 0; k < devices->count; ++k)
+    own.push_back(
+        std::make_unique<hloom::InProcess>(&meeting, &devices->operations, contexts[k], k));
+  bool has_threads = hloom::run_team(static_cast<int>(devices->count), [&](int k) {
+    hloom::run_one(devices, own[k].get(), contexts[k], fn, buffers[k],
+                   is_first ? devices->barrier.data() : nullptr);
+  });
+  {
+    std::lock_guard<std::mutex> guard(devices->mutex);
+    devices->under_way.erase(&meeting);
+  }
+  if (!has_threads)
+    meeting.fail(HL_RESOURCE_EXHAUSTED,
+                 "no threads for " + std::to_string(devices->count) + " devices [threads]");
+  int32_t status = meeting.status();
+  if (size > 0) {
+    strncpy(message, meeting.message().c_str(), size - 1);
+    message[size - 1] = 0;
+  }
+  return status;
+}
+
+// Ends all runs under way.
+HL_API void hl_devices_abort(hl_devices* devices, int32_t status, const char* message) {
+  std::lock_guard<std::mutex> guard(devices->mutex);
+  for (hloom::Meeting* meeting : devices->under_way) meeting->fail(status, message);
+}
+
+// A device that stops where it meets others, in runs under way and later ones; -1: none does.
+HL_API void hl_devices_stop(hl_devices* devices, int64_t device) {
+  std::lock_guard<std::mutex> guard(devices->mutex);
+  devices->stopped = device;
+  for (hloom::Meeting* meeting : devices->under_way) meeting->stop_device(device);
+}
+
+// Runs so far, those under way, how often all devices met because it was the first run, cliques.
+HL_API void hl_devices_health(hl_devices* devices, int64_t* numbers) {
+  std::lock_guard<std::mutex> guard(devices->mutex);
+  numbers[0] = devices->runs;
+  numbers[1] = static_cast<int64_t>(devices->under_way.size());
+  numbers[2] = devices->meetings;
+  numbers[3] = devices->operations.cliques();
+}
