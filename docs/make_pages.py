@@ -364,7 +364,6 @@ OTHER_RULES = {
     "jax-version": "jax and jaxlib are of versions that hloom works with.",
     "memory-kind": "A kind of memory is device, pinned_host or unpinned_host.",
     "program-format": "A program comes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`.",
-    "saved-executable": "The bytes of a saved executable are whole, and of this version of hloom.",
     "function": "What is to be compiled can be called.",
     "host-callback": "A function that calls Python while it runs needs hloom as JAX's backend.",
     "jax": "JAX is installed.",

@@ -62,28 +62,25 @@ if TYPE_CHECKING:
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
     from hloom.plan.usage import MemoryUse
-    from hloom.program.saved import program_from_bytes
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
+    from hloom.runtime.deployment import MEMORY_KINDS, Deployment, Spread
     from hloom.runtime.ffi import Call as HandlerCall
     from hloom.runtime.ffi import HandlerError, is_handled, register_capsule
     from hloom.runtime.ffi import register as register_handler
     from hloom.runtime.installation import native_library
     from hloom.runtime.pjrt import (
-        MEMORY_KINDS,
         PJRT_QUESTIONS,
-        Deployment,
         ForeignExecutor,
         Reply,
-        Spread,
         clear_pjrt_compiler,
         library_path,
         set_pjrt_compiler,
         set_pjrt_versions,
     )
-    from hloom.runtime.pjrt_saved import executable_sections, sealed_executable
     from hloom.runtime.processors import granted_threads
+    from hloom.runtime.saved_executable import executable_from_bytes, executable_to_bytes
     from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
@@ -98,7 +95,7 @@ _HOME = {
     "COMPILE_OPTIONS": "targets.cpu.options",
     "CacheReport": "compiler",
     "Computation": "ir.computation",
-    "Deployment": "runtime.pjrt",
+    "Deployment": "runtime.deployment",
     "Device": "device.device",
     "EXPLANATIONS": "targets.cpu.explain",
     "EvalError": "base.diagnostics",
@@ -115,7 +112,7 @@ _HOME = {
     "LaterStages": "targets.stages",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
-    "MEMORY_KINDS": "runtime.pjrt",
+    "MEMORY_KINDS": "runtime.deployment",
     "Machine": "codegen.llvm.machine",
     "MemoryUse": "plan.usage",
     "Module": "ir.module",
@@ -137,7 +134,7 @@ _HOME = {
     "Reply": "runtime.pjrt",
     "Shape": "types.shape",
     "Snapshot": "ir.proto.snapshot",
-    "Spread": "runtime.pjrt",
+    "Spread": "runtime.deployment",
     "Statistics": "analysis.statistics",
     "Trace": "rewrite.driver",
     "UsageError": "base.diagnostics",
@@ -156,7 +153,8 @@ _HOME = {
     "evaluate": "interp.machine",
     "evaluate_lockstep": "interp.lockstep",
     "evaluate_partially": "interp.partial",
-    "executable_sections": "runtime.pjrt_saved",
+    "executable_from_bytes": "runtime.saved_executable",
+    "executable_to_bytes": "runtime.saved_executable",
     "explained": "targets.cpu.explain",
     "file_bytes": "frontends.files",
     "fingerprint": "ir.text.digest",
@@ -179,13 +177,11 @@ _HOME = {
     "permute_fusion_operands": "ir.fusion",
     "permute_parameters": "ir.fusion",
     "program_cache": "runtime.cache",
-    "program_from_bytes": "program.saved",
     "random_arguments": "interp.sample",
     "register_capsule": "runtime.ffi",
     "register_handler": "runtime.ffi",
     "run_alone": "ir.named_devices",
     "save": "frontends.files",
-    "sealed_executable": "runtime.pjrt_saved",
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
     "sharding_bytes": "ir.proto.sharding",
@@ -387,7 +383,8 @@ __all__ = [
     "evaluate",
     "evaluate_lockstep",
     "evaluate_partially",
-    "executable_sections",
+    "executable_from_bytes",
+    "executable_to_bytes",
     "explained",
     "file_bytes",
     "fingerprint",
@@ -412,13 +409,11 @@ __all__ = [
     "permute_fusion_operands",
     "permute_parameters",
     "program_cache",
-    "program_from_bytes",
     "random_arguments",
     "register_capsule",
     "register_handler",
     "run_alone",
     "save",
-    "sealed_executable",
     "set_pjrt_compiler",
     "set_pjrt_versions",
     "sharding_bytes",

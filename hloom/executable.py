@@ -17,7 +17,7 @@ from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
-from hloom.runtime.guarded import executor_of
+from hloom.runtime.executor import Executor
 from hloom.targets.stages import Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 from hloom.types.literal import Literal
@@ -52,7 +52,7 @@ class Executable:
         self.kind = kind or target_kind(DEFAULT)
         self._target_of = target or (lambda: self.kind.target(Options()))
         self.seconds: dict[str, float] = {}
-        self._executor = executor_of(self.program, threads)
+        self._executor = Executor(self.program, threads)
         self._shapes = self.program.argument_shapes
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array

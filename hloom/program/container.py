@@ -1,137 +1,144 @@
-"""Sealed containers: the frame that every saved form has, so that damage is seen before use.
+"""The frame of the saved form (saved_form.py): sections sealed in one file, and opened again.
 
-    magic      8 bytes
-    version    32 bits, as all that follows little endian
-    count      of sections, 32 bits
-    sections   of each: size in bytes (64 bits), CRC-32 (32), flags (32; 1: it is sealed itself)
-    checksum   CRC-32 of everything before it
-    the sections, each at a multiple of 64 bytes; zeros between
-
-CRC-32 sees every change within 32 neighbouring bits, so every changed byte; it is no signature:
-whoever may write a saved program may make it do anything (docs/security.md). A section that is a
-container itself has its own checksums, and is not summed twice: constants may be gigabytes.
-native/container.cc reads the same.
+Nothing in the bytes is believed before its checksum has been seen to be right; native/saved.cc
+reads the same.
 """
 
 from __future__ import annotations
 
-import struct
 import zlib
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from hloom.base.diagnostics import HloError
+from hloom.program.saved_form import (
+    BYTE_ORDER,
+    HEAD,
+    MAGIC,
+    MOST_SECTIONS,
+    PAGE,
+    SECTION,
+    VERSION,
+    SectionKind,
+)
 from hloom.program.slice import ALIGNMENT
 
-_FIXED = struct.Struct("<8sII")
-_ROW = struct.Struct("<QII")
-_SUM = struct.Struct("<I")
-_SEALED_ITSELF = 1
+RULE: Final = "saved-program"
+WHAT: Final = "saved program"
+_MAGIC_NUMBER = int.from_bytes(MAGIC, "little")
+_SUMMED_HEAD = HEAD.format.size - 4
+"""Bytes of the head before its checksum."""
 
-Section = Sequence[bytes | memoryview]
-"""Pieces that follow one another."""
+Piece = bytes | memoryview
+Crc32 = Callable[[memoryview], int]
 
 
-class ContainerKind(NamedTuple):
-    """What kind of container: how it begins, and what to call it."""
+class Section(NamedTuple):
+    """What is to stand in a section: pieces that follow one another."""
 
-    magic: bytes
-    version: int
-    sections: int
-    what: str
-    rule: str
+    kind: SectionKind
+    pieces: Sequence[Piece]
 
-    def error(self, message: str, hint: str | None = None) -> HloError:
-        """What is raised of bytes that are none."""
-        return HloError(message, rule=self.rule, hint=hint)
 
-    @property
-    def head_bytes(self) -> int:
-        """Bytes before the first section."""
-        return _aligned(_FIXED.size + self.sections * _ROW.size + _SUM.size)
+def malformed(message: str, hint: str | None = None) -> HloError:
+    """What is raised of bytes that are no saved program."""
+    return HloError(message, rule=RULE, hint=hint)
+
+
+def sealed(sections: Sequence[Section]) -> bytes:
+    """The file of these sections, which are in the order of their kinds."""
+    assert list(sections) == sorted(sections, key=lambda s: s.kind)
+    at = HEAD.format.size + SECTION.format.size * len(sections)
+    rows: list[bytes] = []
+    body: list[Piece] = []
+    for section in sections:
+        begin = _aligned(at, section.kind)
+        size, crc = sum([len(piece) for piece in section.pieces]), 0
+        for piece in section.pieces:
+            crc = zlib.crc32(piece, crc)
+        rows.append(SECTION.format.pack(section.kind, crc, begin, size))
+        body += (bytes(begin - at), *section.pieces)
+        at = begin + size
+    head = HEAD.format.pack(_MAGIC_NUMBER, VERSION, BYTE_ORDER, at, len(sections), 0)
+    head = head[:_SUMMED_HEAD]
+    crc = zlib.crc32(b"".join(rows), zlib.crc32(head))
+    return b"".join([head, crc.to_bytes(4, "little"), *rows, *body])
 
 
 class Place(NamedTuple):
-    """Where a section stands, and its checksum; None where it is sealed itself."""
+    """Where a section stands."""
 
+    kind: int
+    crc: int
     at: int
     size: int
-    crc: int | None
 
 
-def sealed_container(
-    kind: ContainerKind, sections: Sequence[Section], nested: Sequence[int] = ()
-) -> bytes:
-    """The container of these sections, those numbered in `nested` being containers."""
-    rows: list[bytes] = []
-    body: list[bytes | memoryview] = []
-    for number, pieces in enumerate(sections):
-        size, crc = sum([len(p) for p in pieces]), 0
-        is_nested = number in nested
-        for piece in () if is_nested else pieces:
-            crc = zlib.crc32(piece, crc)
-        rows.append(_ROW.pack(size, crc, _SEALED_ITSELF if is_nested else 0))
-        body += pieces
-        if number + 1 < len(sections):
-            body.append(bytes(_aligned(size) - size))
-    head = b"".join([_FIXED.pack(kind.magic, kind.version, kind.sections), *rows])
-    head += _SUM.pack(zlib.crc32(head))
-    return b"".join([head, bytes(kind.head_bytes - len(head)), *body])
-
-
-def container_places(kind: ContainerKind, data: bytes | memoryview) -> list[Place]:
-    """Where the sections stand, of a container of which only its head needs to be given."""
+def places_in(data: Piece) -> tuple[int, list[Place]]:
+    """Bytes of the whole, and where the sections stand, of a file whose beginning is given."""
     view = memoryview(data)
-    if len(view) < _FIXED.size or bytes(view[: len(kind.magic)]) != kind.magic:
-        raise kind.error(f"these bytes are no {kind.what}")
-    _, version, count = _FIXED.unpack_from(view)
-    if version != kind.version:
-        raise kind.error(
-            f"a {kind.what} has version {version}, this hloom reads {kind.version}",
-            "compile it again",
+    if len(view) < HEAD.format.size or bytes(view[: len(MAGIC)]) != MAGIC:
+        raise malformed(f"these bytes are no {WHAT}")
+    _, version, order, size, count, crc = HEAD.format.unpack_from(view)
+    if version != VERSION:
+        raise malformed(
+            f"a {WHAT} has version {version}, this hloom reads {VERSION}", "compile it again"
         )
-    sum_at = _FIXED.size + kind.sections * _ROW.size
-    if len(view) < sum_at + _SUM.size:
-        raise kind.error(f"a {kind.what} is cut off")
-    (crc,) = _SUM.unpack_from(view, sum_at)
-    if count != kind.sections or zlib.crc32(view[:sum_at]) != crc:
-        raise kind.error(f"the checksum of a {kind.what} is wrong")
-    found: list[Place] = []
-    at = kind.head_bytes
-    for size, section_crc, flags in _ROW.iter_unpack(view[_FIXED.size : sum_at]):
-        found.append(Place(at, size, None if flags & _SEALED_ITSELF else section_crc))
-        at = _aligned(at + size)
-    return found
+    if order != BYTE_ORDER:
+        raise malformed(f"a {WHAT} is of a machine of another byte order", "compile it again")
+    end = HEAD.format.size + SECTION.format.size * count
+    if count > MOST_SECTIONS or end > len(view):
+        raise malformed(f"a {WHAT} is cut off")
+    rows = view[HEAD.format.size : end]
+    if zlib.crc32(rows, zlib.crc32(view[:_SUMMED_HEAD])) != crc:
+        raise malformed(f"the checksum of a {WHAT} is wrong")
+    places = [Place(*row) for row in SECTION.format.iter_unpack(rows)]
+    for before, place in zip([Place(0, 0, 0, end), *places], places):
+        expected = _aligned(before.at + before.size, place.kind)
+        if place.kind < before.kind or place.at != expected or place.size < 0:
+            raise malformed(f"the sections of a {WHAT} are out of order")
+    if size != (places[-1].at + places[-1].size if places else end):
+        raise malformed(f"the sections of a {WHAT} are not all of it")
+    return size, places
 
 
-def container_sections(kind: ContainerKind, data: bytes | memoryview) -> list[memoryview]:
-    """The sections, as they were sealed; an error of the kind for any other bytes."""
+def opened(data: Piece, crc32: Crc32 = zlib.crc32) -> list[tuple[int, memoryview]]:
+    """The sections with their kinds, as they were sealed; `HloError` for any other bytes.
+
+    `crc32` is zlib's, or a faster one.
+    """
     view = memoryview(data)
-    found = container_places(kind, view)
-    end = found[-1].at + found[-1].size
-    if end != len(view):
-        raise kind.error(
-            f"a {kind.what} of {end} bytes has {len(view)}",
-            "the file was cut off, or is being written" if end > len(view) else None,
+    size, places = places_in(view)
+    if size != len(view):
+        raise malformed(
+            f"a {WHAT} of {size} bytes has {len(view)}",
+            "the file was cut off, or is being written" if size > len(view) else None,
         )
-    before = _FIXED.size + kind.sections * _ROW.size + _SUM.size
-    for place in found:
-        section = view[place.at : place.at + place.size]
-        is_whole = place.crc is None or zlib.crc32(section) == place.crc
-        if not is_whole or any(view[before : place.at]):
-            raise kind.error(f"the checksum of a {kind.what} is wrong")
+    before = HEAD.format.size + SECTION.format.size * len(places)
+    for place in places:
+        if bytes(view[before : place.at]).strip(b"\0"):
+            raise malformed(f"the checksum of a {WHAT} is wrong")
+        _checked(view, place, crc32)
         before = place.at + place.size
-    return [view[p.at : p.at + p.size] for p in found]
+    return [(p.kind, view[p.at : p.at + p.size]) for p in places]
 
 
-def container_section(kind: ContainerKind, data: bytes | memoryview, number: int) -> memoryview:
-    """One section, of a container of which nothing behind that needs to be given."""
-    place = container_places(kind, data)[number]
-    found = memoryview(data)[place.at : place.at + place.size]
-    if place.crc is not None and zlib.crc32(found) != place.crc:
-        raise kind.error(f"the checksum of a {kind.what} is wrong")
-    return found
+def opened_section(data: Piece, kind: SectionKind) -> memoryview | None:
+    """One section, of a file of which nothing behind it needs to be given; None: it has none."""
+    for place in places_in(data)[1]:
+        if place.kind == kind:
+            return _checked(memoryview(data), place, zlib.crc32)
+    return None
 
 
-def _aligned(at: int) -> int:
-    return -(-at // ALIGNMENT) * ALIGNMENT
+def _checked(view: memoryview, place: Place, crc32: Crc32) -> memoryview:
+    section = view[place.at : place.at + place.size]
+    if len(section) != place.size or crc32(section) != place.crc:
+        raise malformed(f"the checksum of a {WHAT} is wrong")
+    return section
+
+
+def _aligned(at: int, kind: int) -> int:
+    """The first byte from `at` on at which a section of this kind may begin."""
+    alignment = PAGE if kind in (SectionKind.CONSTANTS, SectionKind.REGION) else ALIGNMENT
+    return -(-at // alignment) * alignment

@@ -1,11 +1,4 @@
-"""Programs as bytes, both ways: for the compile cache, and to run where no compiler is.
-
-A sealed container (container.py) of four sections:
-
-    labels     JSON: what whoever saved it says about it (what it was made from)
-    header     JSON: processor, allocations, thunks, parameters, results; slices and blobs by number
-    blobs      one after another: objects, texts
-    constants  each at a multiple of 64 bytes
+"""Programs in the saved form (saved_form.py), both ways: for the compile cache, JAX, C programs.
 
 Labels can be read without the rest. Reading never runs anything and trusts nothing: bytes that are
 not exactly a saved program of this version are an `HloError`. Constants may be most of a file: they
@@ -16,200 +9,383 @@ are not copied. Whether this processor can run it is asked when the program is l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from hloom.base.diagnostics import HloError
-from hloom.program.container import (
-    ContainerKind,
-    container_places,
-    container_section,
-    container_sections,
-    sealed_container,
-)
+from hloom.program.call_site import CallBuffer, CallSite
+from hloom.program.container import Crc32, Piece, Section, malformed, opened, opened_section, sealed
 from hloom.program.program import Parameter, Processor, Program, Result
+from hloom.program.saved_form import (
+    ALLOCATION,
+    ALLOCATION_KINDS,
+    ATTRIBUTE,
+    CALL_BUFFER,
+    CALL_SITE,
+    LABEL,
+    LABELS,
+    NOWHERE,
+    OBJECT,
+    PARAMETER,
+    PROGRAM,
+    RESULT,
+    Range,
+    SectionKind,
+    SectionReader,
+    SectionWriter,
+)
 from hloom.program.saved_thunks import Reader, Writer
-from hloom.program.slice import ALIGNMENT, Allocation
+from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
+from hloom.types.attributes import Attribute, Typed, attributes_of_config
 from hloom.types.shape import Shape
+from hloom.types.sizes import size_bytes
 from hloom.types.text import shape_from_text
 
-KIND: Final = ContainerKind(b"hloomprg", 4, 4, "saved program", "saved-program")
-_LABELS, _HEADER, _BLOBS, _CONSTANTS = range(KIND.sections)
-LABELS_AT = KIND.head_bytes
+RUNTIME_ABI = 3
+"""Of what compiled code calls, and of the main function: the runtime's `hl_abi_version`."""
+ARRAY, DICTIONARY, SCALAR, STRING = 1, 2, 3, 4
+"""Kinds of attributes, as native/custom_call.h has them."""
+_THUNKS = struct.Struct("<q")
+MALFORMED = (HloError, LookupError, TypeError, ValueError, AttributeError, struct.error)
+"""What reading raises where the checksums are right, and what they sum is not."""
 
 
 def program_to_bytes(program: Program, labels: Mapping[str, str] | None = None) -> bytes:
     """The program, with labels that can be read without it."""
-    writer = Writer()
-    processor = program.processor
-    header = {
-        "name": program.name,
-        "processor": None if processor is None else list(processor),
-        "entry": program.entry,
-        "allocations": [_allocation(a) for a in program.allocations],
-        "thunks": writer.thunks(program.thunks),
-        "parameters": [[p.number, p.index, p.shape.text, p.allocation] for p in program.parameters],
-        "results": [
-            [r.index, r.shape.text, None if r.slice is None else writer.slice(r.slice)]
-            for r in program.results
-        ],
-        "result_shape": program.result_shape.text,
-        "call_sites": [writer.call_site(c) for c in program.call_sites],
-        "infeeds": [s.text for s in program.infeeds],
-        "outfeeds": [s.text for s in program.outfeeds],
-        "arguments": [s.text for s in program.argument_shapes],
-        "devices": [program.replicas, program.partitions],
-        "objects": [writer.blob(o) for o in program.objects],
-        "slices": writer.slices,
-        "blobs": [len(b) for b in writer.blobs],
-    }
+    return sealed(program_sections(program, labels))
+
+
+def program_sections(program: Program, labels: Mapping[str, str] | None = None) -> list[Section]:
+    """The sections of a program; others may be put between them."""
+    sections = [
+        Section(SectionKind.LABELS, [_labels_section(labels or {})]),
+        Section(SectionKind.PROGRAM, [program_section(program)]),
+        Section(SectionKind.OBJECTS, program.objects),
+        Section(SectionKind.THUNKS, _thunks_section(program)),
+    ]
     constants = _padded([a.data for a in program.allocations if a.data is not None])
-    return sealed_container(
-        KIND, [[_json(dict(labels or {}))], [_json(header)], writer.blobs, constants]
+    return sections + ([Section(SectionKind.CONSTANTS, constants)] if constants else [])
+
+
+def program_from_bytes(data: Piece, crc32: Crc32 = zlib.crc32) -> Program:
+    """The program in these bytes, of which its constants are views; `crc32` as for `opened`."""
+    return program_of(dict(opened(data, crc32)))
+
+
+def program_of(sections: Mapping[int, memoryview]) -> Program:
+    """The program in the sections of a file, by kind."""
+    try:
+        return _read_program(sections)
+    except MALFORMED as error:
+        raise malformed(f"a saved program is malformed: {type(error).__name__}: {error}") from None
+
+
+def labels_of(data: Piece) -> dict[str, str]:
+    """The labels of a saved program, of which only the beginning needs to be given."""
+    section = opened_section(data, SectionKind.LABELS)
+    if section is None:
+        return {}
+    reader = SectionReader(section)
+    try:
+        rows = reader.records(LABEL, reader.first(LABELS).labels)
+        return {reader.text(row.name): reader.text(row.text) for row in rows}
+    except MALFORMED as error:
+        raise malformed(f"the labels of a saved program are malformed: {error}") from None
+
+
+# -- writing
+
+
+def _labels_section(labels: Mapping[str, str]) -> bytes:
+    to = SectionWriter(LABELS)
+    rows = [{"name": to.text(name), "text": to.text(text)} for name, text in labels.items()]
+    return to.finished({"labels": to.records(LABEL, rows)})
+
+
+def program_section(program: Program) -> bytes:
+    """What a run needs to know of a program; code and constants stand elsewhere."""
+    to = SectionWriter(PROGRAM)
+    processor = program.processor or Processor("", "", ())
+    return to.finished(
+        {
+            "runtime": RUNTIME_ABI,
+            "replicas": program.replicas,
+            "partitions": program.partitions,
+            "has_processor": program.processor is not None,
+            "triple": to.text(processor.triple),
+            "cpu": to.text(processor.cpu),
+            "features": to.text(",".join(processor.features)),
+            "name": to.text(program.name),
+            "entry": to.text(program.entry),
+            "result_shape": to.text(program.result_shape.text),
+            "allocations": to.records(ALLOCATION, _allocations(to, program)),
+            "parameters": to.records(PARAMETER, [_parameter(to, p) for p in program.parameters]),
+            "results": to.records(RESULT, [_result(to, r) for r in program.results]),
+            "objects": to.records(OBJECT, _objects(program)),
+            "call_sites": to.records(CALL_SITE, [_call_site(to, c) for c in program.call_sites]),
+            "infeeds": to.texts([s.text for s in program.infeeds]),
+            "outfeeds": to.texts([s.text for s in program.outfeeds]),
+            "argument_shapes": to.texts([s.text for s in program.argument_shapes]),
+        }
     )
 
 
-def program_from_bytes(data: bytes | memoryview) -> Program:
-    """The program in these bytes, of which its constants are views."""
-    sections = container_sections(KIND, data)
-    try:
-        header = json.loads(bytes(sections[_HEADER]))
-        return _program(header, sections[_BLOBS], sections[_CONSTANTS])
-    except (HloError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise KIND.error(f"a saved program is malformed: {type(error).__name__}: {error}") from None
+def _allocations(to: SectionWriter, program: Program) -> Iterable[dict[str, Any]]:
+    at = 0
+    for index, a in enumerate(program.allocations):
+        assert a.index == index
+        size = -1 if a.data is None else len(a.data)
+        yield {
+            "size_bytes": a.size_bytes,
+            "kind": ALLOCATION_KINDS.index(a.kind),
+            "parameter_number": -1 if a.parameter_number is None else a.parameter_number,
+            "shape_index": to.numbers(a.shape_index),
+            "output_index": NOWHERE if a.output_index is None else to.numbers(a.output_index),
+            "is_donated": a.is_donated,
+            "space": a.space,
+            "constant_at": -1 if size < 0 else at,
+            "constant_bytes": max(size, 0),
+        }
+        at += _aligned(max(size, 0))
 
 
-def labels_of(data: bytes) -> dict[str, str]:
-    """The labels of a saved program, of which only the beginning needs to be given."""
-    try:
-        labels = json.loads(bytes(container_section(KIND, data, _LABELS)))
-        return {str(k): str(v) for k, v in labels.items()}
-    except (ValueError, AttributeError) as error:
-        raise KIND.error(f"the labels of a saved program are malformed: {error}") from None
+def _parameter(to: SectionWriter, p: Parameter) -> dict[str, Any]:
+    return {
+        "number": p.number,
+        "index": to.numbers(p.index),
+        "shape": to.text(p.shape.text),
+        "allocation": -1 if p.allocation is None else p.allocation,
+        "size_bytes": size_bytes(p.shape),
+    }
 
 
-class Places(NamedTuple):
-    """Where what a program runs with stands in its bytes."""
+def _result(to: SectionWriter, r: Result) -> dict[str, Any]:
+    return {
+        "index": to.numbers(r.index),
+        "shape": to.text(r.shape.text),
+        **_place(r.slice),
+    }
 
-    objects: list[tuple[int, int]]
-    """First byte and size of each."""
-    constants: list[tuple[int, int, int]]
-    """Allocation, first byte, size."""
+
+def _place(s: BufferSlice | None) -> dict[str, int]:
+    if s is None:
+        return {"allocation": -1, "offset": 0, "size_bytes": 0}
+    return {"allocation": s.allocation.index, "offset": s.offset, "size_bytes": s.size_bytes}
 
 
-def places_of(data: bytes) -> Places:
-    """The places in bytes that `program_to_bytes` gave."""
-    found = container_places(KIND, data)
-    header = json.loads(bytes(container_section(KIND, data, _HEADER)))
-    blobs: list[tuple[int, int]] = []
-    at = found[_BLOBS].at
-    for size in header["blobs"]:
-        blobs.append((at, size))
-        at += size
-    at = found[_CONSTANTS].at
-    constants: list[tuple[int, int, int]] = []
-    for row in header["allocations"]:
-        if (size := row[-1]) is not None:
-            constants.append((row[0], at, size))
-            at += _aligned(size)
-    return Places([blobs[number] for number in header["objects"]], constants)
+def _objects(program: Program) -> Iterable[dict[str, int]]:
+    at = 0
+    for code in program.objects:
+        yield {"at": at, "size": len(code)}
+        at += len(code)
+
+
+def _call_site(to: SectionWriter, c: CallSite) -> dict[str, Any]:
+    return {
+        "name": to.text(c.name),
+        "target": to.text(c.target),
+        "config": to.text(c.config),
+        "is_typed": c.is_typed,
+        "operands": to.records(CALL_BUFFER, [_call_buffer(to, b) for b in c.operands]),
+        "results": to.records(CALL_BUFFER, [_call_buffer(to, b) for b in c.results]),
+        "attributes": _attributes(to, attributes_of_config(c.config, c.is_typed)),
+    }
+
+
+def _call_buffer(to: SectionWriter, b: CallBuffer) -> dict[str, Any]:
+    return {"dtype": b.dtype, "dims": to.numbers(b.dims), **_place(b.slice)}
+
+
+def _attributes(to: SectionWriter, attributes: Mapping[str, Attribute]) -> Range:
+    return to.records(ATTRIBUTE, [_attribute(to, n, v) for n, v in attributes.items()])
+
+
+def _attribute(to: SectionWriter, name: str, value: Attribute) -> dict[str, Any]:
+    if isinstance(value, str):
+        data = to.text(value)
+        kind, dtype, count = STRING, 0, data.count
+    elif isinstance(value, Typed):
+        elements = np.array(value.value, value.dtype.numpy, ndmin=1)
+        data = to.text(elements.tobytes())
+        kind = SCALAR if np.ndim(value.value) == 0 else ARRAY
+        dtype, count = value.dtype.number, elements.size
+    else:
+        data = _attributes(to, value)
+        kind, dtype, count = DICTIONARY, 0, data.count
+    return {
+        "name": to.text(name),
+        "kind": kind,
+        "dtype": dtype,
+        "count": count,
+        "data": data,
+    }
+
+
+def _thunks_section(program: Program) -> list[bytes]:
+    writer = Writer()
+    header = {
+        "thunks": writer.thunks(program.thunks),
+        "slices": writer.slices,
+        "blobs": [len(b) for b in writer.blobs],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return [_THUNKS.pack(len(text)), text, *writer.blobs]
 
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _padded(constants: list[bytes | memoryview]) -> list[bytes | memoryview]:
+def _padded(constants: Sequence[Piece]) -> list[Piece]:
     """Constants with what stands between them, so that each is aligned."""
-    parts: list[bytes | memoryview] = []
+    parts: list[Piece] = []
     for data in constants:
         parts += (data, bytes(_aligned(len(data)) - len(data)))
     return parts
 
 
-def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+# -- reading
 
 
-def _allocation(a: Allocation) -> list[Any]:
-    return [
-        a.index,
-        a.size_bytes,
-        a.kind,
-        a.parameter_number,
-        a.shape_index,
-        a.output_index,
-        a.is_donated,
-        a.space,
-        None if a.data is None else len(a.data),
-    ]
+class _Tables(NamedTuple):
+    """What the rest of a program refers to."""
+
+    reader: SectionReader
+    allocations: list[Allocation]
+
+    def slice(self, row: Any) -> BufferSlice | None:
+        if row.allocation == -1:
+            return None
+        allocation = self.allocations[_natural(row.allocation)]
+        found = BufferSlice(allocation, row.offset, row.size_bytes)
+        if not 0 <= found.offset <= found.end <= allocation.size_bytes:
+            raise ValueError(f"the slice {found} leaves its allocation")
+        return found
 
 
-def _program(header: dict[str, Any], blobs: memoryview, constants: memoryview) -> Program:
-    cut: list[memoryview] = []
-    at = 0
-    for size in header["blobs"]:
-        cut.append(blobs[at : at + size])
-        at += size
-    if at != len(blobs):
-        raise ValueError(f"{at} bytes of blobs are spoken of, {len(blobs)} are there")
-    allocations = []
-    at = 0
-    for row in header["allocations"]:
-        size = row[-1]
-        data = None if size is None else constants[at : at + size].toreadonly()
-        at += 0 if size is None else _aligned(size)
-        allocations.append(_read_allocation(row, data))
-    if at != len(constants):
-        raise ValueError(f"{at} bytes of constants are spoken of, {len(constants)} are there")
-    reader = Reader(allocations, header["slices"], cut)
+def _read_program(sections: Mapping[int, memoryview]) -> Program:
+    reader = SectionReader(sections[SectionKind.PROGRAM])
+    row = reader.first(PROGRAM)
+    if row.runtime != RUNTIME_ABI:
+        raise malformed(
+            f"a saved program is for version {row.runtime} of the runtime, this is {RUNTIME_ABI}",
+            "compile it again",
+        )
+    constants = sections.get(SectionKind.CONSTANTS, memoryview(b""))
+    tables = _Tables(reader, _read_allocations(reader, row.allocations, constants))
     return Program(
-        header["name"],
-        allocations,
-        reader.thunks(header["thunks"]),
+        reader.text(row.name),
+        tables.allocations,
+        _read_thunks(sections[SectionKind.THUNKS], tables.allocations),
+        [_read_parameter(tables, p) for p in reader.records(PARAMETER, row.parameters)],
         [
-            Parameter(number, tuple(index), _shape(shape), allocation)
-            for number, index, shape, allocation in header["parameters"]
+            Result(reader.numbers(r.index), _shape(reader, r.shape), tables.slice(r))
+            for r in reader.records(RESULT, row.results)
         ],
-        [
-            Result(tuple(index), _shape(shape), None if s is None else reader.slice(s))
-            for index, shape, s in header["results"]
-        ],
-        _shape(header["result_shape"]),
-        [bytes(cut[b]) for b in header["objects"]],
-        header["entry"],
-        [reader.call_site(c) for c in header["call_sites"]],
-        [_shape(s) for s in header["infeeds"]],
-        [_shape(s) for s in header["outfeeds"]],
-        [_shape(s) for s in header["arguments"]],
-        _processor(header["processor"]),
-        *[int(n) for n in header["devices"]],
+        _shape(reader, row.result_shape),
+        _read_objects(reader, row.objects, sections[SectionKind.OBJECTS]),
+        reader.text(row.entry),
+        [_read_call_site(tables, c) for c in reader.records(CALL_SITE, row.call_sites)],
+        [shape_from_text(text) for text in reader.texts(row.infeeds)],
+        [shape_from_text(text) for text in reader.texts(row.outfeeds)],
+        [shape_from_text(text) for text in reader.texts(row.argument_shapes)],
+        _read_processor(reader, row),
+        _natural(row.replicas),
+        _natural(row.partitions),
     )
 
 
-def _processor(row: list[Any] | None) -> Processor | None:
-    if row is None:
+def _read_processor(reader: SectionReader, row: Any) -> Processor | None:
+    if not row.has_processor:
         return None
-    triple, cpu, features = row
-    return Processor(str(triple), str(cpu), tuple([str(f) for f in features]))
+    features = reader.text(row.features)
+    names = tuple(features.split(",")) if features else ()
+    return Processor(reader.text(row.triple), reader.text(row.cpu), names)
 
 
-def _read_allocation(row: list[Any], data: memoryview | None) -> Allocation:
-    index, size, kind, number, shape_index, output_index, is_donated, space, _ = row
-    if kind not in ("parameter", "constant", "output", "temp"):
-        raise ValueError(f"no kind of allocation {kind!r}")
-    return Allocation(
-        index,
-        size,
-        kind,
-        number,
-        tuple(shape_index),
-        None if output_index is None else tuple(output_index),
-        is_donated,
-        data,
-        space,
+def _read_allocations(
+    reader: SectionReader, place: Range, constants: memoryview
+) -> list[Allocation]:
+    found: list[Allocation] = []
+    for index, a in enumerate(reader.records(ALLOCATION, place)):
+        data = None
+        if a.constant_at >= 0:
+            data = constants[a.constant_at : a.constant_at + _natural(a.constant_bytes)]
+            if len(data) != a.constant_bytes or len(data) != a.size_bytes:
+                raise ValueError(f"the constant {index} is not all there")
+        found.append(
+            Allocation(
+                index,
+                _natural(a.size_bytes),
+                ALLOCATION_KINDS[_natural(a.kind)],
+                None if a.parameter_number == -1 else _natural(a.parameter_number),
+                reader.numbers(a.shape_index),
+                None if a.output_index == NOWHERE else reader.numbers(a.output_index),
+                bool(a.is_donated),
+                None if data is None else data.toreadonly(),
+                _natural(a.space),
+            )
+        )
+    return found
+
+
+def _read_parameter(tables: _Tables, p: Any) -> Parameter:
+    reader = tables.reader
+    allocation = None if p.allocation == -1 else tables.allocations[_natural(p.allocation)].index
+    shape = _shape(reader, p.shape)
+    if p.size_bytes != size_bytes(shape):
+        raise ValueError(f"a parameter of {p.size_bytes} bytes is {shape.text}")
+    return Parameter(p.number, reader.numbers(p.index), shape, allocation)
+
+
+def _read_objects(reader: SectionReader, place: Range, code: memoryview) -> list[bytes]:
+    found: list[bytes] = []
+    for at, size in reader.records(OBJECT, place):
+        found.append(bytes(code[_natural(at) : at + _natural(size)]))
+        if len(found[-1]) != size:
+            raise ValueError("the objects are not all there")
+    return found
+
+
+def _read_call_site(tables: _Tables, c: Any) -> CallSite:
+    reader = tables.reader
+
+    def buffers(place: Range) -> tuple[CallBuffer, ...]:
+        rows = reader.records(CALL_BUFFER, place)
+        return tuple([CallBuffer(b.dtype, reader.numbers(b.dims), tables.slice(b)) for b in rows])
+
+    return CallSite(
+        reader.text(c.name),
+        reader.text(c.target),
+        bool(c.is_typed),
+        reader.text(c.config),
+        buffers(c.operands),
+        buffers(c.results),
     )
 
 
-def _shape(text: str) -> Shape:
-    return shape_from_text(text)
+def _read_thunks(section: memoryview, allocations: Sequence[Allocation]) -> tuple[Any, ...]:
+    (size,) = _THUNKS.unpack_from(section)
+    at = _THUNKS.size + _natural(size)
+    header = json.loads(bytes(section[_THUNKS.size : at]))
+    blobs: list[memoryview] = []
+    for length in header["blobs"]:
+        blobs.append(section[at : at + _natural(length)])
+        at += length
+    if at != len(section):
+        raise ValueError(f"{at} bytes of thunks are spoken of, {len(section)} are there")
+    return Reader(allocations, header["slices"], blobs).thunks(header["thunks"])
+
+
+def _natural(number: int) -> int:
+    if number < 0:
+        raise ValueError(f"{number} is no number or size of anything")
+    return number
+
+
+def _shape(reader: SectionReader, place: Range) -> Shape:
+    return shape_from_text(reader.text(place))

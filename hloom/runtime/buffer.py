@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -12,6 +13,11 @@ from hloom.base.diagnostics import HloError, UsageError
 from hloom.runtime.native import library
 from hloom.types.shape import Shape
 from hloom.types.sizes import data_bytes, dynamic_size_offset, size_bytes
+
+
+@cache
+def _arena_free() -> Any:
+    return library().hl_arena_free
 
 
 class OutOfMemoryError(HloError):
@@ -36,17 +42,22 @@ class Block:
         self.address: int = address
         self.size_bytes = size_bytes
 
+    @classmethod
+    def owned(cls, address: int, size_bytes: int) -> Block:
+        """A block that the runtime has handed out."""
+        block = cls.__new__(cls)
+        block._free, block.address, block.size_bytes = _arena_free(), address, size_bytes
+        return block
+
+    def passed_on(self) -> None:
+        """Somebody else owns the memory from here on."""
+        self.address = 0
+
     def __del__(self) -> None:
         address = getattr(self, "address", 0)
         if address:
             self._free(None, address)
             self.address = 0
-
-    def copy(self) -> Block:
-        """The same bytes in memory of their own."""
-        made = Block(self.size_bytes)
-        ctypes.memmove(made.address, self.address, self.size_bytes)
-        return made
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -120,6 +131,10 @@ class Buffer:
         block = self._alive()
         self._block = None
         return block
+
+    def restore(self, block: Block) -> None:
+        """Have the memory again that was taken, as nobody has used it."""
+        self._block = block
 
     def _alive(self) -> Block:
         if self._block is None:

@@ -30,7 +30,8 @@ from pathlib import Path
 from hloom.base.clock import wall
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.program.program import Program
-from hloom.program.saved import LABELS_AT, labels_of, program_from_bytes, program_to_bytes
+from hloom.program.saved import labels_of, program_from_bytes, program_to_bytes
+from hloom.runtime.loaded_program import crc32
 from hloom.runtime.private_folder import NotPrivate, checked_private, made_private, open_private
 from hloom.runtime.processor_identity import check_processor
 
@@ -43,7 +44,7 @@ _ABANDONED_S = 3600.0
 _KEY_CHARACTERS = 64
 _KEY = re.compile("[0-9a-f]{64}")
 _OFF = frozenset(("0", "off", "false", "no"))
-_LABELS_BYTES = 4096  # enough for the labels of every entry
+_LABELS_BYTES = 4096  # enough for the head, the rows and the labels of every entry
 _MAPPED_BYTES = 256 << 10  # from here on a file is mapped; a smaller one is read sooner
 _TRIM_EVERY = 64  # entries written between two looks at the size of the whole
 
@@ -130,7 +131,7 @@ class ProgramCache:
         if data is None:
             return None
         try:
-            program = program_from_bytes(data)
+            program = program_from_bytes(data, crc32)
             check_processor(program)
         except HloError as error:
             LOG.info("removing %s: %s", path, error.message)
@@ -283,7 +284,7 @@ class ProgramCache:
     def _labels(self, path: Path) -> dict[str, str]:
         try:
             with path.open("rb") as file:
-                return labels_of(file.read(LABELS_AT + _LABELS_BYTES))
+                return labels_of(file.read(_LABELS_BYTES))
         except (OSError, HloError):
             return {}
 

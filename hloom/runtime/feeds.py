@@ -9,22 +9,21 @@ import numpy as np
 
 from hloom.base.diagnostics import UsageError
 from hloom.runtime.buffer import in_layout
-from hloom.runtime.native import Queue
+from hloom.runtime.native import Queue, library
 from hloom.types.shape import Shape
 from hloom.types.sizes import data_bytes, size_bytes
-
-CAPACITY = 1 << 16
-"""Items that a queue holds before who puts one has to wait."""
 
 
 class Feeds:
     """The two queues of an executable. Any thread may put and take while programs run."""
 
-    def __init__(self, infeeds: Sequence[Shape], outfeeds: Sequence[Shape]) -> None:
+    def __init__(self, infeeds: Sequence[Shape], outfeeds: Sequence[Shape], program: int) -> None:
+        """`program` is the native one (hl_program), which must outlive this."""
         self._infeeds = list(dict.fromkeys(infeeds))
         self._outfeeds = list(outfeeds)
-        self.infeed = Queue(CAPACITY)
-        self.outfeed = Queue(CAPACITY)
+        native = library()
+        self.infeed = Queue.of_program(native.hl_program_infeed(program))
+        self.outfeed = Queue.of_program(native.hl_program_outfeed(program))
 
     def put(self, value: Any, timeout_s: float | None = None) -> None:
         """Give the next infeed its data: an array, or nested tuples of them as its shape says."""

@@ -1,7 +1,7 @@
 """Copies of a step's buffers in guarded memory (native/guard.cc), to catch what is out of bounds.
 
 A margin on each side may be written: the step is then named by an error. What goes further ends the
-process with a message, as all that is out of bounds does under HLOOM_GUARD (`guarded.py`).
+process with a message, as all that is out of bounds does under HLOOM_GUARD (native/execution.cc).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_int8, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int8, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -77,10 +77,6 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_execute": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "hl_devices_new": (c_void_p, [c_int64, c_int64, c_int64, c_int64]),
     "hl_devices_free": (None, [c_void_p]),
-    "hl_devices_run": (
-        c_int32,
-        [c_void_p, _addresses, c_void_p, _addresses, c_char_p, c_int64],
-    ),
     "hl_devices_abort": (None, [c_void_p, c_int32, c_char_p]),
     "hl_devices_stop": (None, [c_void_p, c_int64]),
     "hl_devices_health": (None, [c_void_p, _sizes]),
@@ -112,6 +108,23 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
             c_int64,
         ],
     ),
+    "hl_crc32": (c_uint32, [c_uint32, c_void_p, c_int64]),
+    "hl_program_new": (c_void_p, [c_void_p]),
+    "hl_program_release": (None, [c_void_p]),
+    "hl_program_run": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hl_program_run_devices": (
+        c_int32,
+        [c_void_p, c_void_p, c_int64, _addresses, _addresses, _addresses],
+    ),
+    "hl_last_problem": (None, [c_void_p]),
+    "hl_program_context": (c_void_p, [c_void_p]),
+    "hl_program_put_back": (None, [c_void_p, c_void_p]),
+    "hl_program_infeed": (c_void_p, [c_void_p]),
+    "hl_program_outfeed": (c_void_p, [c_void_p]),
+    "hl_program_symbol": (c_void_p, [c_void_p, c_char_p]),
+    "hl_program_code_bytes": (c_int64, [c_void_p]),
+    "hl_program_constant": (c_void_p, [c_void_p, c_int64]),
+    "hl_program_call_state": (c_void_p, [c_void_p, c_int64]),
     "hl_symbol": (c_void_p, [c_void_p, c_char_p]),
     "hl_loaded_size": (c_int64, [c_void_p]),
     "hl_unload": (None, [c_void_p]),

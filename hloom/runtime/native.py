@@ -15,7 +15,6 @@ from functools import cache
 from typing import Self
 
 from hloom.base.diagnostics import UsageError
-from hloom.runtime.beside_python import beside_python
 from hloom.runtime.library import (
     ExecutionError,
     HostFunction,
@@ -64,6 +63,10 @@ class Owner:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _nothing(_: int) -> None:
+    """Frees what is somebody else's."""
 
 
 class Pool(Owner):
@@ -242,6 +245,13 @@ class Queue(Owner):
         native = library()
         self._own(allocated(native.hl_queue_new(capacity), "a queue"), native.hl_queue_free)
 
+    @classmethod
+    def of_program(cls, handle: int) -> Queue:
+        """One that a program owns, and frees."""
+        queue = cls.__new__(cls)
+        queue._own(handle, _nothing)
+        return queue
+
     def push(self, buffers: Sequence[bytes], timeout_s: float | None = None) -> None:
         """Copies an item in, waiting for room; ExecutionError if that takes too long."""
         sizes = (c_int64 * len(buffers))(*map(len, buffers))
@@ -352,14 +362,12 @@ class Context(Owner):
 
         return call
 
-    def execute(self, main: int, buffers: ctypes.Array, *, interruptible: bool = False) -> None:
+    def execute(self, main: int, buffers: ctypes.Array) -> None:
         """Runs the program at address `main` on an array of c_void_p; ExecutionError if it fails.
 
-        An interruptible run is in a thread of its own, 50 us slower, and Ctrl-C ends it as soon as
-        the program looks (hl_cancel); otherwise Ctrl-C is seen when the program has ended.
+        Ctrl-C is seen when the program has ended.
         """
-        run = self._in_thread if interruptible else library().hl_execute
-        if status := run(self.handle, main, buffers):
+        if status := library().hl_execute(self.handle, main, buffers):
             self._raise(status)
 
     def _raise(self, status: int) -> None:
@@ -371,10 +379,6 @@ class Context(Owner):
         message = (library().hl_context_message(self.handle) or b"").decode(errors="replace")
         message = message or "the context is already running a program"
         raise ExecutionError(message, status) from raised
-
-    def _in_thread(self, handle: int, main: int, buffers: ctypes.Array) -> int:
-        """hl_execute beside this thread, which meanwhile can be interrupted."""
-        return beside_python(lambda: library().hl_execute(handle, main, buffers), self.cancel)
 
     def cancel(self) -> None:
         """Asks the program that runs, or the next one, to stop. Any thread may."""

@@ -51,6 +51,11 @@ def parsed_attributes(text: str) -> dict[str, Attribute]:
     return found
 
 
+def attributes_of_config(config: str, is_typed: bool) -> dict[str, Attribute]:
+    """What a handler is given as attributes: typed ones, or the text of the config."""
+    return parsed_attributes(config) if is_typed else {"opaque": config}
+
+
 def element_type(word: str) -> DType | None:
     """The element type that MLIR calls so."""
     plain = re.fullmatch(r"(?:si|i|ui)(\d+)", word)

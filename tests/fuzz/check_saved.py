@@ -17,14 +17,13 @@ from hloom.base.diagnostics import HloError
 from hloom.compiler import compile_module
 from hloom.ir.text import parse_module
 from hloom.plugin import embedded
-from hloom.program.container import ContainerKind, container_sections, sealed_container
-from hloom.program.saved import KIND as PROGRAM
+from hloom.program.container import Section, opened, sealed
 from hloom.program.saved import program_from_bytes, program_to_bytes
+from hloom.program.saved_form import MAGIC, SectionKind
 from hloom.runtime.deployment import Deployment
-from hloom.runtime.executor import Executor
-from hloom.runtime.native import LoadedObjects
-from hloom.runtime.pjrt_saved import KIND as EXECUTABLE
-from hloom.runtime.pjrt_saved import executable_sections, sealed_executable
+from hloom.runtime.loaded_program import LoadedProgram
+from hloom.runtime.native import Pool
+from hloom.runtime.saved_executable import executable_from_bytes, executable_to_bytes
 from tests.plugin.pjrt_table import Failed, Table
 
 TEXTS = (
@@ -84,19 +83,19 @@ def programs() -> tuple[bytes, ...]:
 
 @cache
 def executables() -> tuple[bytes, ...]:
-    """Saved executables of them; the last has another as its region."""
+    """The same with what JAX and the native side ask; the last has another as its region."""
     made: list[bytes] = []
     for data in programs():
-        executor = Executor(program_from_bytes(data), 1)
         regions = made[:1] if len(made) + 1 == len(TEXTS) else []
         deployment = Deployment("fingerprint", frozenset())
-        made.append(sealed_executable(executor, deployment, b"{}", b"", b"module", regions))
+        program = program_from_bytes(data)
+        made.append(executable_to_bytes(program, deployment, b"options", b"module", regions))
     return tuple(made)
 
 
 def loaded_here(data: bytes) -> None:
     """Load a saved program as the compile cache does, its code too."""
-    LoadedObjects(program_from_bytes(data).objects)
+    LoadedProgram(program_from_bytes(data), Pool.shared(1))
 
 
 @cache
@@ -133,18 +132,16 @@ def loaded_natively(data: bytes) -> None:
                 serialized_executable_size=len(data),
             )("loaded_executable")
     except Failed as error:
-        raise HloError(str(error), rule="saved-executable") from None
+        raise HloError(str(error), rule="saved-program") from None
     finally:
         table.held.clear()
     table.call("LoadedExecutable_Destroy", executable=made)
 
 
-def unpacked_here(data: bytes) -> None:
+def unpacked_here(data: bytes | memoryview) -> None:
     """Everything in a saved executable that Python reads of it but JAX's own words."""
-    sections = executable_sections(data)
-    program_from_bytes(sections.program)
-    if sections.regions:
-        unpacked_here(bytes(sections.regions))
+    for region in executable_from_bytes(data).regions:
+        unpacked_here(region)
 
 
 FORMS: dict[str, tuple[Callable[[], tuple[bytes, ...]], Callable[[bytes], None]]] = {
@@ -177,28 +174,27 @@ def is_refused(load: Callable[[bytes], None], data: bytes) -> bool:
 
 def resealed(data: bytes, rng: random.Random) -> bytes:
     """The same with something else in it, and the right checksums of that."""
-    kind = PROGRAM if data.startswith(PROGRAM.magic) else EXECUTABLE
-    sections = [bytes(s) for s in container_sections(kind, data)]
-    at = rng.choice([k for k, s in enumerate(sections) if s])
-    sections[at] = _damaged_section(kind, sections[at], rng)
-    nested = [k for k, s in enumerate(sections) if s[:8] in (PROGRAM.magic, EXECUTABLE.magic)]
-    return sealed_container(kind, [[s] for s in sections], nested)
+    sections = [(SectionKind(kind), bytes(section)) for kind, section in opened(data)]
+    at = rng.choice([k for k, (_, section) in enumerate(sections) if section])
+    kind, section = sections[at]
+    sections[at] = kind, _damaged_section(section, rng)
+    return sealed([Section(kind, [section]) for kind, section in sections])
 
 
-def _damaged_section(kind: ContainerKind, section: bytes, rng: random.Random) -> bytes:
-    if section[:8] in (PROGRAM.magic, EXECUTABLE.magic) and rng.random() < 0.9:
+def _damaged_section(section: bytes, rng: random.Random) -> bytes:
+    if section.startswith(MAGIC) and rng.random() < 0.9:
         return resealed(section, rng)
     made = bytearray(section)
     for _ in range(rng.choice((1, 1, 2, 4))):
         place = rng.randrange(len(made))
         how = rng.randrange(5)
-        if how == 0 and len(made) > 8:
-            place &= ~7  # numbers of 64 bits stand so in the native part
+        if how < 2 and len(made) > 8:
+            place &= ~7  # numbers of 64 bits stand so
             struct.pack_into("<q", made, min(place, len(made) - 8), rng.choice(NUMBERS))
-        elif how == 1:
+        elif how == 2:
             del made[place : place + rng.choice((1, 8, 64, len(made)))]
             made = made or bytearray(1)
-        elif how == 2:
+        elif how == 3:
             made[place:place] = rng.randbytes(rng.choice((1, 8, 64)))
         else:
             made[place] = rng.choice((0, 1, 0x30, 0x39, 0x7F, 0x80, 0xFF, rng.randrange(256)))

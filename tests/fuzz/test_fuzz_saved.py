@@ -26,7 +26,7 @@ def test_every_cut_and_every_tail_is_refused(form):
             with pytest.raises(Exception, match=r"no saved|cut off|bytes has|checksum"):
                 load(data[:size])
         for tail in (b"\0", bytes(64), b"x" * 100, data):
-            with pytest.raises(Exception, match=r"longer than it says|bytes has"):
+            with pytest.raises(Exception, match="bytes has"):
                 load(data + tail)
 
 

@@ -82,7 +82,7 @@ from tests.fuzz.check_saved import is_refused, loaded_natively, resealed
 outcomes = {True: 0, False: 0}
 for name in ("manual", "whole"):
     data = open(f"{FOLDER}/{name}", "rb").read()
-    data = data[data.find(b"hloomjax"):]
+    data = data[data.find(b"hloomexe"):]
     loaded_natively(data)
     draw = random.Random(0)
     for _ in range(400):
@@ -134,22 +134,23 @@ def test_the_persistent_cache_of_jax_is_kept_by_processor(tmp_path):
 
 
 FOREIGN = """
-import json
 from pathlib import Path
 from jax._src.compilation_cache import compress_executable, decompress_executable
-from hloom.program.container import container_sections, sealed_container
-from hloom.program.saved import KIND as PROGRAM
-from hloom.runtime.pjrt_saved import KIND as EXECUTABLE
+from hloom.program.container import Section, opened, sealed
+from hloom.program.saved import program_of, program_section
+from hloom.program.saved_form import MAGIC, SectionKind
 (path,) = [p for p in Path(FOLDER).glob("*-cache") if b"lambda" in p.name.encode()]
 whole = decompress_executable(path.read_bytes())
-at = whole.index(EXECUTABLE.magic)
-sections = [bytes(s) for s in container_sections(EXECUTABLE, whole[at:])]
-parts = [bytes(s) for s in container_sections(PROGRAM, sections[2])]
-header = json.loads(parts[1])
-header["processor"][2].append("of-the-future")
-parts[1] = json.dumps(header).encode()
-sections[2] = sealed_container(PROGRAM, [[p] for p in parts])
-changed = sealed_container(EXECUTABLE, [[s] for s in sections], nested=(2, 4))
+at = whole.index(MAGIC)
+found = opened(whole[at:])
+program = program_of(dict(found))
+features = (*program.processor.features, "of-the-future")
+program.processor = program.processor._replace(features=features)
+record = program_section(program)
+changed = sealed([
+    Section(SectionKind(kind), [record if kind == SectionKind.PROGRAM else section])
+    for kind, section in found
+])
 path.write_bytes(compress_executable(whole[:at] + changed))
 print("changed")
 """

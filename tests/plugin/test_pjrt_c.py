@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hloom.api import library_path
+from hloom.program.saved_form import MAGIC
 from tests.plugin.child import run_python
 
 if importlib.util.find_spec("jax") is None:
@@ -71,13 +72,13 @@ def test_an_interpreter_that_does_not_run_is_named(built):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda b: b[:-9], "cut off"),
-        (lambda b: b + b"x", "longer than it says"),
+        (lambda b: b[:-9], "bytes has"),
+        (lambda b: b + b"x", "bytes has"),
         (lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], "checksum"),
         (lambda b: b.replace(b"\x7fELF", b"\x7fELG"), "checksum of a saved program is wrong"),
-        (lambda b: b.replace(b"hloomprg\4", b"hloomprg\5"), "saved program has version 5"),
-        (lambda b: b"hello", "no saved executable"),
-        (lambda b: b"", "no saved executable"),
+        (lambda b: b.replace(MAGIC + b"\1", MAGIC + b"\5"), "saved program has version 5"),
+        (lambda b: b"hello", "no saved program"),
+        (lambda b: b"", "no saved program"),
     ],
 )
 def test_damaged_bytes_are_refused(built, change, words):

@@ -1,44 +1,52 @@
-"""Sealed containers: they open as they were sealed, and every changed byte is seen."""
+"""The frame of saved programs: it opens as it was sealed, and every changed byte is seen."""
+
+import zlib
 
 import pytest
 
 from hloom.base.diagnostics import HloError
-from hloom.program.container import (
-    ContainerKind,
-    container_places,
-    container_section,
-    container_sections,
-    sealed_container,
-)
+from hloom.program import container
+from hloom.program.container import Section, opened, opened_section, places_in, sealed
+from hloom.program.saved_form import HEAD, SECTION, SectionKind
 
-INNER = ContainerKind(b"innermag", 1, 1, "inner thing", "inner")
-KIND = ContainerKind(b"outermag", 7, 4, "outer thing", "outer")
-NESTED = sealed_container(INNER, [[b"in", b"side"]])
-SECTIONS = ([b"a" * 65, b"", b"b"], [], [NESTED], [b"last"])
-DATA = sealed_container(KIND, SECTIONS, nested=[2])
+SECTIONS = (
+    Section(SectionKind.LABELS, [b"a" * 65, b"", b"b"]),
+    Section(SectionKind.PROGRAM, []),
+    Section(SectionKind.REGION, [sealed([Section(SectionKind.OBJECTS, [b"in", b"side"])])]),
+    Section(SectionKind.REGION, [b"another"]),
+    Section(SectionKind.CONSTANTS, [b"last"]),
+)
+DATA = sealed(SECTIONS)
+HEAD_BYTES = HEAD.format.size + SECTION.format.size * len(SECTIONS)
 
 
 def whole(data):
-    """Everything that is in a container, those in it opened too."""
-    sections = container_sections(KIND, data)
-    return [bytes(s) for s in sections], [bytes(s) for s in container_sections(INNER, sections[2])]
+    """Everything that is in a file."""
+    return [(kind, bytes(section)) for kind, section in opened(data)]
 
 
 def test_what_was_sealed_is_there():
-    assert whole(DATA) == ([b"a" * 65 + b"b", b"", NESTED, b"last"], [b"inside"])
+    assert whole(DATA) == [(s.kind, b"".join(s.pieces)) for s in SECTIONS]
     assert whole(memoryview(DATA)) == whole(DATA)
-    assert all(p.at % 64 == 0 for p in container_places(KIND, DATA))
-    assert [p.crc is None for p in container_places(KIND, DATA)] == [False, False, True, False]
+    assert whole(whole(DATA)[2][1]) == [(SectionKind.OBJECTS, b"inside")]
+    size, places = places_in(DATA)
+    assert size == len(DATA)
+    assert all(p.at % 64 == 0 for p in places)
+    assert all(p.at % 4096 == 0 for p in places[2:])
+    assert whole(sealed([])) == []
 
 
 def test_a_section_is_read_without_what_stands_behind_it():
-    assert bytes(container_section(KIND, DATA[: KIND.head_bytes + 66], 0)) == b"a" * 65 + b"b"
-    with pytest.raises(HloError, match="checksum of a outer thing"):
-        container_section(KIND, DATA[: KIND.head_bytes + 65], 0)
+    begin = DATA[: -(-HEAD_BYTES // 64) * 64 + 66]
+    found = opened_section(begin, SectionKind.LABELS)
+    assert found is not None and bytes(found) == b"a" * 65 + b"b"
+    assert opened_section(begin, SectionKind.OPTIONS) is None
+    with pytest.raises(HloError, match="checksum of a saved program"):
+        opened_section(begin[:-1], SectionKind.LABELS)
 
 
 def test_every_changed_byte_is_seen():
-    for at in range(len(DATA)):
+    for at in [*range(HEAD_BYTES + 200), *range(HEAD_BYTES + 200, len(DATA), 7), len(DATA) - 1]:
         for change in (1, 0x80, 0xFF):
             wrong = bytearray(DATA)
             wrong[at] ^= change
@@ -47,18 +55,36 @@ def test_every_changed_byte_is_seen():
 
 
 def test_every_other_length_is_seen():
-    for size in range(len(DATA)):
+    for size in [*range(HEAD_BYTES + 200), *range(HEAD_BYTES + 200, len(DATA), 61)]:
         with pytest.raises(HloError):
             whole(DATA[:size])
-    for more in (b"\0", b"x", bytes(64)):
+    for more in (b"\0", b"x", bytes(64), DATA):
         with pytest.raises(HloError, match=f"of {len(DATA)} bytes has {len(DATA) + len(more)}"):
             whole(DATA + more)
 
 
-def test_other_versions_and_kinds_are_named():
-    older = ContainerKind(KIND.magic, 6, 4, "outer thing", "outer")
-    with pytest.raises(HloError, match="has version 6, this hloom reads 7") as told:
-        whole(sealed_container(older, SECTIONS, nested=[2]))
-    assert (told.value.rule, told.value.hint) == ("outer", "compile it again")
-    with pytest.raises(HloError, match="these bytes are no outer thing"):
-        whole(NESTED)
+def test_other_versions_and_files_are_named(monkeypatch):
+    monkeypatch.setattr(container, "VERSION", container.VERSION + 1)
+    newer = sealed(SECTIONS)
+    monkeypatch.undo()
+    with pytest.raises(HloError, match=r"has version \d+, this hloom reads \d+") as told:
+        whole(newer)
+    assert (told.value.rule, told.value.hint) == ("saved-program", "compile it again")
+    with pytest.raises(HloError, match="these bytes are no saved program"):
+        whole(DATA[1:])
+    with pytest.raises(HloError, match="another byte order"):
+        monkeypatch.setattr(container, "BYTE_ORDER", 0x04030201)
+        other = sealed(SECTIONS)
+        monkeypatch.undo()
+        whole(other)
+
+
+def test_the_native_checksum_is_that_of_zlib():
+    from hloom.runtime.library import library
+
+    data = bytes((k * 7 + k // 251) % 256 for k in range(5000))
+    for size in [*range(300), 1000, 4096, 4999]:
+        for start in (0, 1, 7):
+            piece = data[start : start + size]
+            for crc in (0, 0xDEADBEEF):
+                assert library().hl_crc32(crc, piece, len(piece)) == zlib.crc32(piece, crc)

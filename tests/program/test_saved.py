@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from hloom.base.diagnostics import HloError
 from hloom.program.call_site import CallBuffer, CallSite
+from hloom.program.container import Section, opened, sealed
 from hloom.program.program import Parameter, Program, Result
 from hloom.program.saved import labels_of, program_from_bytes, program_to_bytes
+from hloom.program.saved_form import (
+    ALLOCATION,
+    PARAMETER,
+    PROGRAM,
+    RESULT,
+    SectionKind,
+    SectionReader,
+)
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.text import show_program
 from hloom.program.thunks.call import Call
@@ -109,7 +118,7 @@ def test_constants_are_views_at_aligned_places():
 def test_labels_are_read_from_the_beginning():
     labels = {"name": "x", "program": "é" * 40}
     data = program_to_bytes(program(), labels)
-    assert labels_of(data[:400]) == labels
+    assert labels_of(data[:600]) == labels
     assert vars(program_from_bytes(data))["name"] == "a program"
 
 
@@ -136,37 +145,81 @@ def test_what_is_behind_a_program_is_noticed():
         program_from_bytes(DATA + b"x")
 
 
-def test_another_version_says_what_to_do():
-    with pytest.raises(HloError, match="version 99, this hloom reads"):
-        program_from_bytes(DATA[:8] + struct.pack("<I", 99) + DATA[12:])
+def changed(section_kind, change):
+    """The saved program with something else in a section, under right checksums."""
+    sections = [
+        Section(SectionKind(kind), [change(bytes(section)) if kind == section_kind else section])
+        for kind, section in opened(DATA)
+    ]
+    return sealed(sections)
+
+
+def test_what_is_not_changed_is_the_same():
+    assert changed(SectionKind.PROGRAM, lambda section: section) == DATA
+
+
+def in_record(kind, number, field, value):
+    """A change of one field of a record in the section PROGRAM."""
+
+    def change(section):
+        reader = SectionReader(memoryview(section))
+        tables = {ALLOCATION: "allocations", PARAMETER: "parameters", RESULT: "results"}
+        first = reader.first(PROGRAM)
+        at = 0 if kind is PROGRAM else getattr(first, tables[kind]).at
+        at += number * kind.format.size + kind.offsets()[field]
+        packed = value if isinstance(value, bytes) else struct.pack("<q", value)
+        return section[:at] + packed + section[at + len(packed) :]
+
+    return SectionKind.PROGRAM, change
+
+
+def in_thunks(old, new):
+    return SectionKind.THUNKS, lambda section: section.replace(old, new, 1)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("section", "change"),
     [
-        (b'"thunks":[["Kernel"', b'"thunks":[["Colonel"'),
-        (b'"temp"', b'"tomb"'),
-        (b"[3,8,4]", b"[9,8,4]"),
-        (b"[3,8,4]", b"[3,999,4]"),
-        (b'"f32[4,3]{0,1}"', b'"f32[4,3]{0,9}"'),
-        (b'"entry":', b'"entri":'),
-        (b'"blobs":[', b'"blobs":[7,'),
+        in_thunks(b'"thunks":[["', b'"thunks":[["z'),
+        in_thunks(b"[3,8,4]", b"[9,8,4]"),
+        in_thunks(b"[3,8,4]", b"[3,9,999]"),
+        in_thunks(b'"blobs":[', b'"blobs":[7,'),
+        in_record(PROGRAM, 0, "name", -1),
+        in_record(PROGRAM, 0, "allocations", struct.pack("<qq", 0, 1 << 40)),
+        in_record(PROGRAM, 0, "entry", struct.pack("<qq", 1 << 62, 1 << 62)),
+        in_record(ALLOCATION, 0, "kind", 4),
+        in_record(ALLOCATION, 0, "kind", -1),
+        in_record(ALLOCATION, 2, "constant_bytes", 6),
+        in_record(ALLOCATION, 2, "constant_at", 1 << 40),
+        in_record(PARAMETER, 0, "allocation", 99),
+        in_record(PARAMETER, 0, "size_bytes", 1),
+        in_record(PARAMETER, 0, "shape", struct.pack("<qq", 8, 3)),
+        in_record(RESULT, 0, "offset", 4096),
+        in_record(RESULT, 0, "size_bytes", -1),
+        (SectionKind.PROGRAM, lambda section: section[:100]),
+        (SectionKind.CONSTANTS, lambda section: section[:4]),
+        (SectionKind.OBJECTS, lambda section: section[:4]),
+        (SectionKind.THUNKS, lambda section: b""),
     ],
 )
-def test_a_malformed_header_is_one_clear_error(monkeypatch, old, new):
+def test_what_is_malformed_is_one_clear_error(section, change):
     """Even where the checksum is right, as a program that writes nonsense would make it."""
-    from hloom.program import saved
-
-    real = saved._json
-
-    def wrong(value):
-        text = real(value)
-        return text.replace(old, new, 1) if b"thunks" in text else text
-
-    monkeypatch.setattr(saved, "_json", wrong)
-    data = program_to_bytes(program())
     with pytest.raises(HloError, match="malformed"):
-        program_from_bytes(data)
+        program_from_bytes(changed(section, change))
+
+
+def test_a_program_for_another_runtime_says_what_to_do():
+    with pytest.raises(HloError, match="version 99 of the runtime, this is"):
+        program_from_bytes(changed(*in_record(PROGRAM, 0, "runtime", 99)))
+
+
+def test_c_structs_are_as_they_are_described():
+    """The header is what the generator writes; it asserts each size and offset."""
+    import runpy
+
+    folder = Path(__file__).parents[2] / "hloom/runtime/native"
+    made = runpy.run_path(str(folder / "make_saved_form.py"))["header"]()
+    assert (folder / "saved_form.h").read_text() == made + "\n", "run make_saved_form.py"
 
 
 def test_reading_needs_no_compiler():

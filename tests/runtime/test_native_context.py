@@ -264,15 +264,6 @@ def test_queues():
         queue.pop()
 
 
-def test_interruptible_runs_give_the_same(loaded):
-    with Pool(2) as pool, Context(pool) as context:
-        numbers = np.array([3.0, 4.0])
-        context.execute(loaded.symbol("divide"), pointers(numbers), interruptible=True)
-        assert numbers[0] == 0.75
-        with pytest.raises(ExecutionError, match="bad luck"):
-            context.execute(loaded.symbol("fail"), pointers(), interruptible=True)
-
-
 def resident_kib() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize() // 1024

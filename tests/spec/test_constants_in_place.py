@@ -55,7 +55,7 @@ def test_constants_stand_where_the_program_has_them():
     assert constant.data is not None
     array = np.frombuffer(constant.data, np.uint8)
     assert array.ctypes.data % 16 == 0
-    assert Executor(program, 1).parts().fixed[constant.index] == array.ctypes.data
+    assert Executor(program, 1).loaded.constant(constant.index) == array.ctypes.data
 
 
 def test_constants_that_are_not_aligned_are_copied():

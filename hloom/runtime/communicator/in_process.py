@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from hloom.device.ids import GlobalDeviceId
 from hloom.runtime.beside_python import beside_python
 from hloom.runtime.communicator.patience import Patience
-from hloom.runtime.library import ExecutionError, allocated, library
-from hloom.runtime.native import Context, Owner
+from hloom.runtime.library import allocated, library
+from hloom.runtime.loaded_program import RawProblem, raise_problem
+from hloom.runtime.native import Owner
 from hloom.runtime.raised import take_raised
-
-MESSAGE_BYTES = 4096
 
 
 class Health(NamedTuple):
@@ -43,29 +42,36 @@ class InProcess(Owner):
 
     def run(
         self,
-        contexts: Sequence[Context],
-        entry: int,
-        buffers: Sequence[Any],
+        program: int,
+        arguments: Sequence[Any],
+        results: Sequence[Any],
         *,
         interruptible: bool = False,
     ) -> None:
-        """Run the program at address `entry` on all devices; ExecutionError if one fails.
+        """Run a loaded program on all devices, with native arrays for each of them; ExecutionError
+        if one fails.
 
         Ctrl-C ends an interruptible run, which is in threads of its own then.
         """
-        handles = (c_void_p * self.count)(*[context.handle for context in contexts])
-        tables = (c_void_p * self.count)(*[ctypes.addressof(table) for table in buffers])
-        message = ctypes.create_string_buffer(MESSAGE_BYTES)
-        arguments = (self.handle, handles, entry, tables, message, len(message))
+        contexts, problem = (c_void_p * self.count)(), RawProblem()
+        given, made = (
+            (c_void_p * self.count)(*[ctypes.addressof(each) for each in arrays])
+            for arrays in (arguments, results)
+        )
 
         def run() -> int:
-            return library().hl_devices_run(*arguments)
+            native = library()
+            status = native.hl_program_run_devices(
+                program, self.handle, self.count, given, made, contexts
+            )
+            if status:
+                native.hl_last_problem(ctypes.byref(problem))
+            return status
 
         status = beside_python(run, self.abort) if interruptible else run()
         if status:
-            raised = [take_raised(context.handle) for context in contexts]
-            cause = next((error for error in raised if error is not None), None)
-            raise ExecutionError(message.value.decode(errors="replace"), status) from cause
+            raised = [take_raised(context) for context in contexts if context]
+            raise_problem(problem, next((error for error in raised if error is not None), None))
 
     def abort(self, message: str = "the run was cancelled") -> None:
         """End all runs under way, as an error of each device. Any thread may."""

@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "host.h"
 #include "fork.h"
 #include "guard.h"
 #include "hl.h"

@@ -8,10 +8,7 @@
 
 #include "context.h"
 #include "steps.h"
-
-HL_API int32_t hl_xla_ffi_call(hl_context* context, const hl_call_frame* frame);
-HL_API void hl_xla_ffi_state_free(void** state);
-HL_API int32_t hl_custom_call_uses(const hl_custom_call* call, hl_handler handler);
+#include "xla_ffi.h"
 
 namespace {
 

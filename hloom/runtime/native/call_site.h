@@ -33,6 +33,8 @@ int32_t hl_call_sites_instantiate(hl_context* context, hl_call_site* sites, int6
 int32_t hl_call_sites_begin(hl_context* context, void** buffers);
 // For programs: the execute stage of a site; `pointers` are its operands', then its results'.
 int32_t hl_call_site_run(hl_context* context, int64_t index, void** pointers);
+// Which custom calls the programs of this context make; the table must outlive it.
+void hl_context_set_call_sites(hl_context* context, hl_call_site* sites, int64_t count);
 // Frees what the sites' handlers keep.
 void hl_call_sites_end(hl_call_site* sites, int64_t count);
 

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "float_mode.h"
+#include "host.h"
 
 // The version of the ABI; changed when a signature or an offset changes.
 HL_API int32_t hl_abi_version() { return 3; }
@@ -128,8 +129,6 @@ HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffe
 }
 
 // Memory for programs and routines (see hl.h); a null arena is that of the process.
-HL_API void* hl_arena_alloc_aligned(hl_arena* arena, int64_t size_bytes);
-HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);
 
 HL_API void* hl_alloc(hl_context* context, int64_t size_bytes) {
   void* memory = hl_arena_alloc_aligned(context->arena, size_bytes);

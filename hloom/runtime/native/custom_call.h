@@ -54,6 +54,8 @@ typedef struct hl_custom_call hl_custom_call;
 
 int32_t hl_custom_call_register(const char* name, hl_handler handler, void* user, int64_t stages);
 const hl_custom_call* hl_custom_call_find(const char* name);
+// Whether it is this function that answers in the execute stage.
+int32_t hl_custom_call_uses(const hl_custom_call* call, hl_handler handler);
 int32_t hl_custom_call_run(hl_context* context, const hl_custom_call* call,
                            const hl_call_frame* frame);
 

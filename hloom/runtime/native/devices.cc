@@ -7,10 +7,8 @@
 
 #include "communicator_in_process.h"
 #include "context.h"
+#include "devices.h"
 #include "team.h"
-
-HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers);
-HL_API const char* hl_context_message(hl_context* context);
 
 // The devices that run one program: what they found out about who meets whom stays from run to run.
 struct hl_devices {

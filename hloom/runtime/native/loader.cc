@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "host.h"
 #include "guard.h"
 #include "linker.h"
 

@@ -1,4 +1,5 @@
 // The spin pool; see pool.h for the protocol.
+#include "host.h"
 #include "pool.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // What processor this is, by what it says of itself: the same questions as a compiler asks it.
+#include "host.h"
 #include "processor.h"
 
 #include <stdio.h>

@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "host.h"
 #include "context.h"
 #include "steps.h"
 

@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "host.h"
 #include "context.h"
 
 struct hl_rng {

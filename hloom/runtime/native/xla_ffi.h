@@ -202,3 +202,10 @@ struct Api {
 
 }  // namespace ffi
 }  // namespace hloom
+
+// The handler of all calls whose own handler is one of the FFI's.
+HL_API int32_t hl_xla_ffi_call(hl_context* context, const hl_call_frame* frame);
+// Gives back what the stages of a call site keep; `state` is the slot of its frames.
+HL_API void hl_xla_ffi_state_free(void** state);
+HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, void* id,
+                                        const void* info);

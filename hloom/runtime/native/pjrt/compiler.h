@@ -3,83 +3,21 @@
 #ifndef HLOOM_RUNTIME_PJRT_COMPILER_H
 #define HLOOM_RUNTIME_PJRT_COMPILER_H
 
-#include "../call_site.h"
-#include "../hl.h"
+#include "../loaded_program.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { HL_PJRT_DONATED = 1, HL_PJRT_WRITTEN = 2 };
-
+// A program that is ready to run, and the section DEPLOYMENT of its saved form: where it runs, what
+// callers hand in and get. Both are held and copied as long as the native side needs them.
 typedef struct {
-  int64_t allocation;  // where the program looks for it; -1: nowhere
-  int64_t flags;  // DONATED: the caller's buffer is gone afterwards; WRITTEN: the program writes it
-  int64_t type;   // a PJRT_Buffer_Type
-  int64_t rank;
-  const int64_t* dims;
-  int64_t memory_kind;
-  const char* sharding;  // a serialized OpSharding, for programs of several devices
-  int64_t sharding_size;
-  const int64_t* whole;    // sizes of the whole array where `dims` are those of a shard, else null
-  const int64_t* offsets;  // then: where the shard of each device begins, device by device
-  const char* layout;      // {0,1}; null: row-major
-} hl_pjrt_argument;
-
-typedef struct {
-  int64_t allocation;  // -1: a token
-  int64_t offset;
-  int64_t type;
-  int64_t rank;
-  const int64_t* dims;
-  int64_t memory_kind;
-  const char* sharding;
-  int64_t sharding_size;
-  const int64_t* whole;
-  const int64_t* offsets;
-  const char* layout;
-} hl_pjrt_result;
-
-typedef struct {
-  int64_t allocation;
-  int64_t size_bytes;
-  int64_t is_temporary;
-} hl_pjrt_block;
-
-// A program ready to run. Everything is copied but the entry, the pool, the random state and the call
-// sites, which stay until `release(handle)`.
-typedef struct hl_pjrt_program {
-  int64_t handle;
-  const char* name;
-  const char* fingerprint;
-  hl_main_function entry;
-  hl_pool* pool;
-  hl_rng* random;
-  hl_queue* infeed;
-  hl_queue* outfeed;
-  hl_call_site* sites;
-  int64_t site_count;
-  int64_t allocation_count;
-  void* const* fixed;  // addresses of constants by allocation, else null
-  int64_t block_count;
-  const hl_pjrt_block* blocks;  // what a run needs fresh
-  int64_t argument_count;
-  const hl_pjrt_argument* arguments;
-  int64_t result_count;
-  const hl_pjrt_result* results;
-  // A program of several partitions is run once, on whole arrays.
-  int64_t replica_count, partition_count;
-  int64_t device_count;
-  const int64_t* devices;  // replica by replica; none: wherever the caller says
-  int64_t expected_ns;     // how long a run takes on one thread, by a guess; -1: who knows
-  int64_t calls_host;      // a run may call Python, or block
-  int64_t is_portable;
-  int64_t code_bytes, temporary_bytes, alias_bytes;
-  const char* const* block_names;  // by allocation, for messages under HLOOM_GUARD; null: none
-  int64_t region_count;
-  const struct hl_pjrt_program*
-      regions;  // code of one device, which this program calls (manual.cc)
-} hl_pjrt_program;
+  int64_t handle;  // what Python calls it; 0: it has no name
+  hl_program* program;
+  const void* deployment;
+  int64_t deployment_size;
+  int64_t expected_ns;  // how long a run takes on one thread, by a guess; -1: who knows
+} hl_pjrt_part;
 
 typedef struct hl_pjrt_reply hl_pjrt_reply;
 
@@ -114,7 +52,8 @@ void hl_pjrt_set_versions(const char* platform, int64_t major, int64_t minor, in
 void hl_pjrt_drain(void);
 
 // How functions of the table answer.
-void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_program* program);
+// The program, then code of one device that it calls (manual.cc).
+void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_part* parts, int64_t count);
 void hl_pjrt_reply_bytes(hl_pjrt_reply* reply, const char* bytes, int64_t size);
 void hl_pjrt_reply_number(hl_pjrt_reply* reply, const char* name, double value);
 void hl_pjrt_reply_error(hl_pjrt_reply* reply, int64_t code, const char* message);

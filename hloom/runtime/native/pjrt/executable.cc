@@ -215,7 +215,7 @@ HL_ANSWERS(Executable_NumReplicas, a->num_replicas = a->executable->program->rep
 HL_ANSWERS(Executable_NumPartitions, a->num_partitions = a->executable->program->partitions)
 HL_ANSWERS(Executable_NumOutputs, a->num_outputs = a->executable->program->results.size())
 HL_ANSWERS(Executable_SizeOfGeneratedCodeInBytes,
-           a->size_in_bytes = a->executable->program->code_bytes)
+           a->size_in_bytes = hl_program_code_bytes(a->executable->program->core))
 HL_ANSWERS(Executable_Fingerprint,
            tell(a->executable->program->fingerprint, &a->executable_fingerprint,
                 &a->executable_fingerprint_size))
@@ -277,11 +277,11 @@ namespace {
 
 // Bytes that one device gives up as arguments and gets as results of the same shape.
 int64_t aliased_bytes(const Program& program) {
-  if (!program.is_whole()) return program.alias_bytes;
+  if (!program.is_whole()) return program.core->alias_bytes;
   std::vector<bool> is_taken(program.results.size(), false);
   int64_t bytes = 0;
   for (const Array& given : program.arguments) {
-    for (size_t k = 0; k < program.results.size() && (given.flags & HL_PJRT_DONATED); ++k) {
+    for (size_t k = 0; k < program.results.size() && given.is_donated; ++k) {
       const Result& made = program.results[k];
       if (is_taken[k] || made.type != given.type || made.dims != given.dims) continue;
       is_taken[k] = true;
@@ -296,12 +296,12 @@ int64_t aliased_bytes(const Program& program) {
 
 PJRT_Error* Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
   const Program& program = *a->executable->program;
-  a->generated_code_size_in_bytes = program.code_bytes;
+  a->generated_code_size_in_bytes = hl_program_code_bytes(program.core);
   a->argument_size_in_bytes = a->output_size_in_bytes = 0;
   for (const Array& array : program.arguments) a->argument_size_in_bytes += array.size;
   for (const Array& array : program.results) a->output_size_in_bytes += array.size;
   a->alias_size_in_bytes = aliased_bytes(program);
-  a->temp_size_in_bytes = program.temporary_bytes;
+  a->temp_size_in_bytes = program.core->temporary_bytes;
   a->host_generated_code_size_in_bytes = a->host_argument_size_in_bytes = 0;
   a->host_output_size_in_bytes = a->host_alias_size_in_bytes = a->host_temp_size_in_bytes = 0;
   a->total_size_in_bytes = a->argument_size_in_bytes + a->output_size_in_bytes +

@@ -7,156 +7,132 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 #include <utility>
 
-#include "../guard.h"
+#include "../execution.h"
 #include "entries.h"
 #include "profiler.h"
 #include "program.h"
 #include "workers.h"
 
-HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers);
-HL_API const char* hl_context_message(hl_context* context);
-
 namespace hloom::pjrt {
 namespace {
 
 constexpr int64_t kWorthAThreadNs = 100'000;
-constexpr size_t kFewAllocations = 256;
-constexpr size_t kFewValues = 512;
 // A copy of this takes less than a run that is worth a thread.
 constexpr int64_t kMostToCopy = 1 << 18;
 
-// The argument in memory of its own. False: there is none.
-bool copy_input(Value** input) {
-  Value* value = *input;
-  Value* copy = new_value(value->size);
-  if (copy == nullptr) return false;
-  if (value->size > 0) memcpy(copy->data, value->data, value->size);
-  release(value);
-  *input = copy;
-  return true;
-}
+// A run in this thread; its arguments are there.
+class HereRun {
+ public:
+  explicit HereRun(const Run& run)
+      : run_(run),
+        program_(*run.program),
+        arguments_(program_.core->arguments.size()),
+        results_(program_.core->results.size()),
+        execution_(*program_.core, arguments_.data(), results_.data()) {}
 
-// The argument's memory, which the program writes: its own if nobody else holds it, else a copy.
-bool make_writable(Value** input) {
-  Value* value = *input;
-  if (value->owner == Owner::kArena && value->references.load(std::memory_order_acquire) == 1)
-    return true;
-  return copy_input(input);
-}
-
-// Under HLOOM_GUARD what is only read stands between protected pages, too, and may not be written.
-bool make_read_only(Value** input) {
-  if (!copy_input(input)) return false;
-  hl_guard_read_only((*input)->base, 1);
-  return true;
-}
-
-void name_blocks(const Program& program, void* const* table) {
-  for (size_t k = 0; k < program.fixed.size(); ++k) {
-    std::string name = k < program.block_names.size() ? program.block_names[k] : program.name;
-    hl_guard_name(table[k], name.c_str());
+  // Finds memory for it. On an error nothing has been changed.
+  int place(std::string* message) {
+    for (size_t k = 0; k < program_.arguments.size(); ++k) {
+      const Array& array = program_.arguments[k];
+      if (array.leaf < 0) continue;
+      Value* value = run_.inputs[k];
+      hl_argument& argument = arguments_[array.leaf];
+      argument.data = value->data;
+      // The program may have it if nobody else holds it.
+      if (program_.core->arguments[array.leaf].is_written && value->owner == Owner::kArena &&
+          value->references.load(std::memory_order_acquire) == 1)
+        argument.block = value->base;
+    }
+    context_ = hl_program_context(program_.core);
+    if (context_ == nullptr)
+      problem_ = {PJRT_Error_Code_RESOURCE_EXHAUSTED, "out-of-memory", "no memory for a run",
+                  nullptr};
+    else execution_.place(&problem_);
+    return told(message);
   }
-}
 
-int out_of_memory(const Program& program, std::string* message) {
-  *message = "no memory for a run of " + program.name + " [out-of-memory]";
-  return PJRT_Error_Code_RESOURCE_EXHAUSTED;
-}
+  // Runs it, and gives the outputs their memory.
+  int finish(std::string* message) {
+    context_->device = run_.meeting != nullptr ? run_.ordinal : run_.device->description->id;
+    context_->user = const_cast<Run*>(&run_);
+    hloom::of(context_)->user_data = &run_.user_data;
+    {
+      RunSpan span(run_, context_);
+      int64_t begin = now_ns();
+      int code = execution_.run(context_);
+      remember(now_ns() - begin);
+      if (code != 0) {
+        *message = hl_context_message(context_);
+        return code;
+      }
+    }
+    if (execution_.hand_out(&problem_) != 0) return told(message);
+    for (size_t k = 0; k < results_.size(); ++k) {
+      if (results_[k].block == nullptr) continue;
+      Value* value = run_.outputs[k];
+      value->data = results_[k].data;
+      value->base = results_[k].block;
+      value->owner = Owner::kArena;
+    }
+    let_go();
+    return 0;
+  }
 
-// Addresses by allocation: constants, arguments, fresh blocks.
-bool fill_table(Run* run, void** table, size_t* blocks_made) {
-  Program& program = *run->program;
-  memcpy(table, program.fixed.data(), program.fixed.size() * sizeof(void*));
-  for (size_t k = 0; k < program.arguments.size(); ++k) {
-    const Array& array = program.arguments[k];
-    if (array.allocation < 0) continue;
-    if ((array.flags & HL_PJRT_WRITTEN) && !make_writable(run->inputs + k)) return false;
-    if (hloom::guarding && !(array.flags & HL_PJRT_WRITTEN) && !make_read_only(run->inputs + k))
-      return false;
-    table[array.allocation] = run->inputs[k]->data;
+  ~HereRun() {
+    if (context_ != nullptr) hl_program_put_back(program_.core, context_);
   }
-  for (const hl_pjrt_block& block : program.blocks) {
-    void* memory = hl_arena_alloc(nullptr, block.size_bytes);
-    if (memory == nullptr) return false;
-    table[block.allocation] = memory;
-    ++*blocks_made;
-  }
-  return true;
-}
+  HereRun(const HereRun&) = delete;
+  HereRun& operator=(const HereRun&) = delete;
 
-// Gives results their memory: copies first, which may fail, then blocks, which are not freed now.
-bool hand_out(Run* run, void** table) {
-  Program& program = *run->program;
-  for (size_t k = 0; k < program.results.size(); ++k) {
-    const Result& result = program.results[k];
-    Value* value = run->outputs[k];
-    if (result.source != Source::kCopy) continue;
-    value->base = hl_arena_alloc(nullptr, value->size);
-    if (value->base == nullptr) return false;
-    char* data = static_cast<char*>(table[result.allocation]) + result.offset;
-    if (value->size > 0) memcpy(value->base, data, value->size);
-    value->data = value->base;
-    value->owner = Owner::kArena;
-  }
-  for (size_t k = 0; k < program.results.size(); ++k) {
-    const Result& result = program.results[k];
-    if (result.source != Source::kBlock && result.source != Source::kWritten) continue;
-    Value* value = run->outputs[k];
-    value->data = static_cast<char*>(table[result.allocation]) + result.offset;
-    value->base = table[result.allocation];
-    value->owner = Owner::kArena;
-    if (result.source == Source::kWritten) {
-      Value* input = run->inputs[result.argument];
-      value->base = input->base;
-      input->owner = Owner::kNobody;
+ private:
+  // Memory that results have is no argument's any more.
+  void let_go() {
+    for (size_t k = 0; k < program_.arguments.size(); ++k) {
+      int64_t leaf = program_.arguments[k].leaf;
+      if (leaf < 0 || !program_.core->arguments[leaf].is_written) continue;
+      Value* value = run_.inputs[k];
+      for (hl_result& result : results_)
+        if (result.block != nullptr && result.block == value->base) value->owner = Owner::kNobody;
     }
   }
-  return true;
-}
 
-void free_blocks(Run* run, void** table, size_t count, bool with_results) {
-  for (size_t k = 0; k < count; ++k) {
-    const hl_pjrt_block& block = run->program->blocks[k];
-    if (block.is_temporary || with_results) hl_arena_free(nullptr, table[block.allocation]);
+  int told(std::string* message) const {
+    if (problem_.status != 0) *message = problem_.text + " [" + problem_.rule + "]";
+    return problem_.status;
   }
+
+  void remember(int64_t took) {
+    int64_t before = program_.run_ns.load(std::memory_order_relaxed);
+    program_.run_ns.store(before < 0 ? took : (3 * before + took) / 4, std::memory_order_relaxed);
+  }
+
+  const Run& run_;
+  Program& program_;
+  SmallArray<hl_argument> arguments_;
+  SmallArray<hl_result> results_;
+  Execution execution_;
+  hl_context* context_ = nullptr;
+  Problem problem_;
+};
+
+void release_inputs(Run* run) {
+  for (size_t k = 0; k < run->program->arguments.size(); ++k) release(run->inputs[k]);
 }
 
 }  // namespace
 
 int execute(Run* run, std::string* message) {
-  Program& program = *run->program;
-  std::vector<void*> many;
-  void* few[kFewAllocations];
-  void** table = few;
-  if (program.fixed.size() > kFewAllocations) {
-    many.resize(program.fixed.size());
-    table = many.data();
-  }
   int code = 0;
-  size_t blocks_made = 0;
-  hl_context* context = context_for(&program);
-  if (context == nullptr || !fill_table(run, table, &blocks_made)) {
-    code = out_of_memory(program, message);
-  } else {
-    context->device = run->meeting != nullptr ? run->ordinal : run->device->description->id;
-    context->user = run;
-    hloom::of(context)->user_data = &run->user_data;
-    RunSpan span(*run, context);
-    if (hloom::guarding) name_blocks(program, table);
-    int64_t begin = hloom::now_ns();
-    code = hl_execute(context, program.entry, table);
-    int64_t took = hloom::now_ns() - begin, before = program.run_ns.load(std::memory_order_relaxed);
-    program.run_ns.store(before < 0 ? took : (3 * before + took) / 4, std::memory_order_relaxed);
-    if (hloom::guarding) hl_guard_check(table, static_cast<int64_t>(program.fixed.size()));
-    if (code != 0) *message = hl_context_message(context);
+  {
+    HereRun here(*run);
+    code = here.place(message);
+    if (code == 0) code = here.finish(message);
   }
-  bool whole = code == 0 && hand_out(run, table);
-  if (code == 0 && !whole) code = out_of_memory(program, message);
-  free_blocks(run, table, blocks_made, !whole && code != 0);
-  if (context != nullptr) put_back(&program, context);
-  for (size_t k = 0; k < program.arguments.size(); ++k) release(run->inputs[k]);
+  release_inputs(run);
   return code;
 }
 
@@ -173,22 +149,9 @@ int wait_for(Value* const* values, size_t count, std::string* message) {
   return code;
 }
 
-namespace {
+// -- arguments
 
-// In the thread of a queue: waits for the arguments first. An argument that failed fails the run.
-void execute_later(Run* run, PJRT_Event* done) {
-  std::string message;
-  size_t count = run->program->arguments.size();
-  int code = wait_for(run->inputs, count, &message);
-  if (code == 0) code = execute(run, &message);
-  else
-    for (size_t k = 0; k < count; ++k) release(run->inputs[k]);
-  for (size_t k = 0; k < run->program->results.size(); ++k) release(run->outputs[k]);
-  finish(done, code, message);  // from here on only buffers hold the results
-  release(done);
-  release(run->program);
-  delete run;
-}
+namespace {
 
 bool is_donatable(const PJRT_ExecuteOptions* options, size_t argument) {
   for (size_t k = 0; k < options->num_non_donatable_input_indices; ++k)
@@ -218,84 +181,75 @@ PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& pro
                   k, program.name.c_str());
 }
 
-// What a run that fails to begin had taken: the buffer has its value again. False: it has one.
-bool give_back(PJRT_Buffer* buffer, Value* value) {
+// The buffer has its value again, if it has not got another one meanwhile.
+void give_back(PJRT_Buffer* buffer, Ref<Value> value) {
   std::lock_guard<Spin> guard(buffer->lock);
-  if (buffer->value != nullptr) return false;
-  buffer->value = value;
-  return true;
-}
-
-// Arguments in the layouts that the program reads; on an error they are as they were.
-PJRT_Error* lay_out(const Program& program, PJRT_Buffer* const* arguments, Value** inputs) {
-  size_t count = program.arguments.size();
-  std::vector<std::pair<size_t, Value*>> made;
-  for (size_t k = 0; k < count; ++k) {
-    const Array& array = program.arguments[k];
-    const PJRT_Buffer& given = *arguments[k];
-    if (given.layout->bare == array.layout->bare ||
-        given.rank != static_cast<int64_t>(array.dims.size()))
-      continue;
-    Value* turned = relaid(retained(inputs[k]), element_bytes(array.type), given.dims, given.layout,
-                           array.layout);
-    if (turned != nullptr) {
-      made.emplace_back(k, turned);
-      continue;
-    }
-    for (auto& [at, value] : made) release(value);
-    return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-                    "no memory for argument %zu of %s in the layout it is read in [out-of-memory]",
-                    k, program.name.c_str());
-  }
-  for (auto& [at, value] : made) {
-    release(inputs[at]);
-    inputs[at] = value;
-  }
-  return nullptr;
+  if (buffer->value == nullptr) buffer->value = value.passed_on();
 }
 
 }  // namespace
 
-void give_back_inputs(const Program& program, PJRT_Buffer* const* arguments, Value** inputs,
-                      size_t count) {
-  for (size_t k = 0; k < count; ++k) {
-    if (inputs[k] == nullptr) continue;
-    bool may_be_taken = program.arguments[k].flags & HL_PJRT_DONATED;
-    if (!may_be_taken || !give_back(arguments[k], inputs[k])) release(inputs[k]);
-    inputs[k] = nullptr;
+Inputs::~Inputs() {
+  for (size_t k = 0; k < values_.size(); ++k) {
+    Ref<Value> value(values_[k]);
+    if (!is_taken_[k]) continue;
+    for (auto& [at, original] : originals_)
+      if (at == k) value = std::move(original);
+    give_back(arguments_[k], std::move(value));
   }
 }
 
-PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
-                        PJRT_Buffer* const* arguments, Value** inputs) {
-  size_t count = program.arguments.size();
-  PJRT_Error* error = nullptr;
-  size_t k = 0;
-  for (; k < count && error == nullptr; ++k) {
-    const Array& array = program.arguments[k];
-    bool donated =
-        (array.flags & HL_PJRT_DONATED) && is_donatable(options, k) && !is_viewed(arguments[k]);
-    inputs[k] = donated ? taken_value(arguments[k]) : held_value(arguments[k]);
-    if (inputs[k] == nullptr) {
-      error = unusable(arguments, k, program, donated);
-    } else if (donated && inputs[k]->references.load(std::memory_order_acquire) > 1 &&
-               std::find(arguments, arguments + k, arguments[k]) != arguments + k) {
-      error =
-          failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                   "Attempt to donate a buffer which is also used by the same call to Execute() "
-                   "(%s: argument %zu is given before, too) [donation]",
-                   program.name.c_str(), k);
-    } else if (inputs[k]->size < array.size) {
-      error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                       "Executable(%s) expected parameter %zu of size %lld but got buffer with "
-                       "incompatible size %lld [argument-size]",
-                       program.name.c_str(), k, static_cast<long long>(array.size),
-                       static_cast<long long>(inputs[k]->size));
-    }
+void Inputs::commit() {
+  for (Value*& value : values_) value = nullptr;
+  for (bool& is_taken : is_taken_) is_taken = false;
+  originals_.clear();
+}
+
+PJRT_Error* Inputs::take(const PJRT_ExecuteOptions* options) {
+  for (size_t k = 0; k < values_.size(); ++k)
+    if (PJRT_Error* error = take_one(options, k)) return error;
+  return lay_out();
+}
+
+PJRT_Error* Inputs::take_one(const PJRT_ExecuteOptions* options, size_t k) {
+  const Array& array = program_.arguments[k];
+  bool donated = array.is_donated && is_donatable(options, k) && !is_viewed(arguments_[k]);
+  Value* value = donated ? taken_value(arguments_[k]) : held_value(arguments_[k]);
+  if (value == nullptr) return unusable(arguments_, k, program_, donated);
+  values_[k] = value;
+  is_taken_[k] = donated;
+  if (donated && value->references.load(std::memory_order_acquire) > 1 &&
+      std::find(arguments_, arguments_ + k, arguments_[k]) != arguments_ + k)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "Attempt to donate a buffer which is also used by the same call to Execute() "
+                    "(%s: argument %zu is given before, too) [donation]",
+                    program_.name.c_str(), k);
+  if (value->size < array.size)
+    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "Executable(%s) expected parameter %zu of size %lld but got buffer with "
+                    "incompatible size %lld [argument-size]",
+                    program_.name.c_str(), k, static_cast<long long>(array.size),
+                    static_cast<long long>(value->size));
+  return nullptr;
+}
+
+PJRT_Error* Inputs::lay_out() {
+  for (size_t k = 0; k < values_.size(); ++k) {
+    const Array& array = program_.arguments[k];
+    const PJRT_Buffer& given = *arguments_[k];
+    if (given.layout->bare == array.layout->bare ||
+        given.rank != static_cast<int64_t>(array.dims.size()))
+      continue;
+    Value* turned = relaid(retained(values_[k]), element_bytes(array.type), given.dims,
+                           given.layout, array.layout);
+    if (turned == nullptr)
+      return failuref(
+          PJRT_Error_Code_RESOURCE_EXHAUSTED,
+          "no memory for argument %zu of %s in the layout it is read in [out-of-memory]", k,
+          program_.name.c_str());
+    originals_.emplace_back(k, Ref<Value>(std::exchange(values_[k], turned)));
   }
-  if (error == nullptr) error = lay_out(program, arguments, inputs);
-  if (error != nullptr) give_back_inputs(program, arguments, inputs, k);
-  return error;
+  return nullptr;
 }
 
 void own_small(Value** inputs, size_t count) {
@@ -310,12 +264,14 @@ void own_small(Value** inputs, size_t count) {
   }
 }
 
+// -- one device
+
 PJRT_Error* fits_memory(const Program& program) {
   if (program.run_ns.load(std::memory_order_relaxed) >= 0) return nullptr;
   struct sysinfo machine;
   if (sysinfo(&machine) != 0) return nullptr;
   uint64_t there = (machine.totalram + machine.totalswap) * machine.mem_unit;
-  for (const hl_pjrt_block& block : program.blocks)
+  for (const hl_program::Block& block : program.core->blocks)
     if (static_cast<uint64_t>(block.size_bytes) > there)
       return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
                       "Out of memory allocating %lld bytes for a run of %s [out-of-memory]",
@@ -335,103 +291,164 @@ Place place_of(const Program& program, const PJRT_Device* device, bool are_ready
 
 namespace {
 
-// One run on one device. `values` has the inputs, which are taken over, and room for the outputs.
-// `done` is held for the caller.
-PJRT_Error* launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOptions* options,
-                   Value** values, PJRT_Buffer** results, PJRT_Event** done) {
-  size_t argument_count = program->arguments.size(), result_count = program->results.size();
-  Run run{program, device, values, values + argument_count, {}, {}, {}};
-  if (options->context != nullptr) {
-    static_assert(sizeof(hloom::UserData) == sizeof(PJRT_FFI_UserData));
+// In the thread of a queue: waits for the arguments first. An argument that failed fails the run.
+void execute_later(Run* run, PJRT_Event* done) {
+  std::string message;
+  int code = wait_for(run->inputs, run->program->arguments.size(), &message);
+  if (code == 0) code = execute(run, &message);
+  else release_inputs(run);
+  for (size_t k = 0; k < run->program->results.size(); ++k) release(run->outputs[k]);
+  finish(done, code, message);  // from here on only buffers hold the results
+  release(done);
+  release(run->program);
+  delete run;
+}
+
+// One run on one device, in three steps that each may fail: its arguments are taken, memory is found,
+// it begins. Until it begins everything can be given back, and is.
+class Launch {
+ public:
+  Launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOptions* options,
+         PJRT_Buffer* const* arguments, PJRT_Buffer** results)
+      : program_(program),
+        device_(device),
+        inputs_(*program, arguments),
+        outputs_(program->results.size()),
+        results_(results) {
+    if (options->context == nullptr) return;
+    static_assert(sizeof(UserData) == sizeof(PJRT_FFI_UserData));
     auto& data = options->context->data;
-    run.user_data = {static_cast<int64_t>(data.size()),
-                     reinterpret_cast<const hloom::UserData*>(data.data())};
+    user_data_ = {static_cast<int64_t>(data.size()),
+                  reinterpret_cast<const UserData*>(data.data())};
   }
-  bool are_ready = true;
-  for (size_t k = 0; k < argument_count; ++k)
-    if (run.inputs[k]->ready->state.load(std::memory_order_acquire) != PJRT_Event::kDone)
-      are_ready = false;
-  for (size_t k = 0; k < result_count; ++k) {
-    const Result& result = program->results[k];
-    run.outputs[k] = new Value;
-    run.outputs[k]->size = result.size;
-    results[k] = new PJRT_Buffer(device->listed[result.memory_kind], result.type,
-                                 result.dims.data(), result.layout, run.outputs[k]);
+  ~Launch() {
+    if (!has_begun_) withdraw();
   }
-  Place place = place_of(*program, device, are_ready);
-  if (place != Place::kHere) own_small(values, argument_count);
-  if (place == Place::kHere && are_ready) {
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  PJRT_Error* take(const PJRT_ExecuteOptions* options) { return inputs_.take(options); }
+
+  PJRT_Error* prepare() {
+    bool are_ready = true;
+    for (size_t k = 0; k < inputs_.size(); ++k)
+      if (inputs_.values()[k]->ready->state.load(std::memory_order_acquire) != PJRT_Event::kDone)
+        are_ready = false;
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      const Result& result = program_->results[k];
+      outputs_[k] = new Value;
+      outputs_[k]->size = result.size;
+      results_[k] = new PJRT_Buffer(device_->listed[result.memory_kind], result.type,
+                                    result.dims.data(), result.layout, outputs_[k]);
+    }
+    are_results_made_ = true;
+    place_ = place_of(*program_, device_, are_ready);
+    if (place_ != Place::kHere) own_small(inputs_.values(), inputs_.size());
+    if (place_ != Place::kHere || !are_ready) return nullptr;
+    run_ = {program_, device_, inputs_.values(), outputs_.data(), user_data_, {}, {}};
+    here_.emplace(run_);
     std::string message;
-    int code = execute(&run, &message);
+    int code = here_->place(&message);
+    return code == 0 ? nullptr : failure(code, message);
+  }
+
+  // `done` is held for the caller.
+  PJRT_Error* begin(PJRT_Event** done) {
+    has_begun_ = true;
+    if (!here_) {
+      begin_later(done);
+      return nullptr;
+    }
+    std::string message;
+    int code = here_->finish(&message);
+    here_.reset();
+    release_inputs(&run_);
+    inputs_.commit();
     if (code == 0) {
       *done = done_event();
       return nullptr;
     }
-    for (size_t k = 0; k < result_count; ++k) delete std::exchange(results[k], nullptr);
+    withdraw();
     return failure(code, message);
   }
-  auto* later = new Run(run);
-  later->own.assign(values, values + argument_count + result_count);
-  later->inputs = later->own.data();
-  later->outputs = later->own.data() + argument_count;
-  later->own_user_data.assign(run.user_data.entries, run.user_data.entries + run.user_data.count);
-  later->user_data.entries = later->own_user_data.data();
-  auto* event = new PJRT_Event;
-  for (size_t k = 0; k < result_count; ++k) {
-    retained(run.outputs[k]);
-    run.outputs[k]->ready = retained(event);
+
+  // There are no results, whether or not it has begun.
+  void withdraw() {
+    for (size_t k = 0; k < outputs_.size() && are_results_made_; ++k)
+      delete std::exchange(results_[k], nullptr);
+    are_results_made_ = false;
   }
-  retained(program);
-  *done = retained(event);
-  if (place == Place::kHere) execute_later(later, event);
-  else push(device->programs, [later, event] { execute_later(later, event); });
+
+ private:
+  void begin_later(PJRT_Event** done) {
+    size_t arguments = inputs_.size(), results = outputs_.size();
+    auto* later = new Run{program_, device_, nullptr, nullptr, user_data_, {}, {}};
+    later->own.assign(inputs_.values(), inputs_.values() + arguments);
+    later->own.insert(later->own.end(), outputs_.begin(), outputs_.begin() + results);
+    inputs_.commit();
+    later->inputs = later->own.data();
+    later->outputs = later->own.data() + arguments;
+    later->own_user_data.assign(user_data_.entries, user_data_.entries + user_data_.count);
+    later->user_data.entries = later->own_user_data.data();
+    auto* event = new PJRT_Event;
+    for (Value* output : outputs_) {
+      retained(output);
+      output->ready = retained(event);
+    }
+    retained(program_);
+    *done = retained(event);
+    if (place_ == Place::kHere) execute_later(later, event);
+    else push(device_->programs, [later, event] { execute_later(later, event); });
+  }
+
+  Program* program_;
+  PJRT_Device* device_;
+  Inputs inputs_;
+  SmallArray<Value*> outputs_;  // the buffers' in `results_`
+  PJRT_Buffer** results_;
+  UserDataList user_data_{};
+  Run run_{};
+  std::optional<HereRun> here_;  // none: it runs later
+  Place place_ = Place::kHere;
+  bool are_results_made_ = false, has_begun_ = false;
+};
+
+PJRT_Error* launch_one(PJRT_LoadedExecutable_Execute_Args* a, PJRT_Device* device) {
+  Launch launch(a->executable->program, device, a->options, a->argument_lists[0],
+                a->output_lists[0]);
+  if (PJRT_Error* error = launch.take(a->options)) return error;
+  if (PJRT_Error* error = launch.prepare()) return error;
+  PJRT_Event* done = nullptr;
+  if (PJRT_Error* error = launch.begin(&done)) return error;
+  if (a->device_complete_events != nullptr) a->device_complete_events[0] = done;
+  else release(done);
   return nullptr;
 }
 
-PJRT_Device* device_of(const PJRT_LoadedExecutable_Execute_Args& a, size_t d) {
-  if (a.execute_device != nullptr) return a.execute_device;
-  const PJRT_LoadedExecutable& executable = *a.executable;
-  return executable.devices.empty() ? executable.client->listed[0] : executable.devices[d];
-}
-
-// A run on each device. No device begins before the arguments of all are there, so one that cannot be
-// used costs the others nothing; what fails later leaves nothing of those that had begun.
-PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a, size_t devices) {
-  Program* program = a->executable->program;
-  size_t inputs = program->arguments.size(), step = inputs + program->results.size() + 1;
-  std::vector<Value*> many;
-  Value* few[kFewValues];
-  Value** values = few;
-  if (step * devices > kFewValues) {
-    many.resize(step * devices);
-    values = many.data();
+// A run on each device. No device begins before all have their arguments and their memory, so one
+// that cannot begin costs the others nothing: what is donated is its owner's again. What fails later
+// leaves no results of those that had begun.
+PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a) {
+  const auto& devices = a->executable->devices;
+  std::deque<Launch> launches;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    Launch& launch = launches.emplace_back(a->executable->program, devices[d], a->options,
+                                           a->argument_lists[d], a->output_lists[d]);
+    if (PJRT_Error* error = launch.take(a->options)) return error;
   }
-  PJRT_Error* error = nullptr;
-  for (size_t d = 0; d < devices; ++d) {
-    error = take_inputs(*program, a->options, a->argument_lists[d], values + d * step);
-    for (size_t k = 0; error != nullptr && k < d; ++k)
-      give_back_inputs(*program, a->argument_lists[k], values + k * step, inputs);
-    if (error != nullptr) return error;
-  }
-  for (size_t d = 0; d < devices; ++d) {
-    PJRT_Event* done = nullptr;
-    error =
-        launch(program, device_of(*a, d), a->options, values + d * step, a->output_lists[d], &done);
-    if (error == nullptr) {
-      if (a->device_complete_events != nullptr) a->device_complete_events[d] = done;
-      else release(done);
-      continue;
+  for (Launch& launch : launches)
+    if (PJRT_Error* error = launch.prepare()) return error;
+  std::vector<Ref<PJRT_Event>> done(devices.size());
+  for (size_t d = 0; d < devices.size(); ++d) {
+    PJRT_Event* event = nullptr;
+    if (PJRT_Error* error = launches[d].begin(&event)) {
+      for (Launch& launch : launches) launch.withdraw();
+      return error;
     }
-    for (size_t k = d + 1; k < devices; ++k)
-      give_back_inputs(*program, a->argument_lists[k], values + k * step, inputs);
-    for (size_t k = 0; k < d; ++k) {
-      for (size_t r = 0; r < program->results.size(); ++r)
-        delete std::exchange(a->output_lists[k][r], nullptr);
-      if (a->device_complete_events != nullptr)
-        release(std::exchange(a->device_complete_events[k], nullptr));
-    }
-    return error;
+    done[d].reset(event);
   }
+  for (size_t d = 0; d < devices.size() && a->device_complete_events != nullptr; ++d)
+    a->device_complete_events[d] = done[d].passed_on();
   return nullptr;
 }
 
@@ -448,15 +465,16 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
                     "%s takes %zu arguments, %zu were given [argument-count]",
                     program->name.c_str(), program->arguments.size(), a->num_args);
   bool anywhere = executable.devices.empty();
-  size_t wanted = anywhere ? 1 : executable.devices.size();
-  if (a->execute_device != nullptr) wanted = 1;
+  size_t wanted = anywhere || a->execute_device != nullptr ? 1 : executable.devices.size();
   if (a->num_devices != wanted)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "%s runs on %zu devices, arguments for %zu were given [device-count]",
                     program->name.c_str(), wanted, a->num_devices);
   if (PJRT_Error* error = fits_memory(*program)) return error;
   if (program->is_whole()) return launch_whole(a);
-  return launch_all(a, wanted);
+  if (wanted > 1) return launch_all(a);
+  if (a->execute_device != nullptr) return launch_one(a, a->execute_device);
+  return launch_one(a, anywhere ? executable.client->listed[0] : executable.devices[0]);
 }
 
 }  // namespace hloom::pjrt

@@ -7,10 +7,6 @@
 #include "profiler.h"
 #include "program.h"
 
-HL_API int32_t hl_xla_ffi_call(hl_context* context, const hl_call_frame* frame);
-HL_API int32_t hl_xla_ffi_type_register(const char* name, int64_t name_size, void* id,
-                                        const void* info);
-
 struct PJRT_Layouts_MemoryLayout {
   const hloom::pjrt::Layout* layout;
 };

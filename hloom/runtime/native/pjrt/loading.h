@@ -6,10 +6,8 @@
 
 namespace hloom::pjrt {
 
-// The program in the bytes of a saved executable, ready to run without Python.
+// The program in the bytes of a saved program, ready to run without Python.
 PJRT_Error* program_in(const char* saved, size_t size, Program** program);
-// Frees what such a program stands on; its handle is below 0.
-void free_loaded(int64_t handle);
 
 // Sees to it that there is a compiler: embeds Python where the process has none (embed.cc).
 PJRT_Error* have_compiler();

@@ -16,8 +16,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../hl.h"
+#include "../loaded_program.h"
 #include "abi.h"
+#include "handle.h"
 
 namespace hloom::pjrt {
 
@@ -103,22 +104,6 @@ Value* new_value(int64_t size_bytes);  // with memory of the arena; null: there 
 Value* retained(Value* value);
 void release(Value* value);
 
-// Guards a few words for a few instructions.
-class Spin {
- public:
-  void lock() {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
-  }
-  void unlock() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag flag_;
-};
-
 struct Queue;
 struct Program;
 
@@ -183,7 +168,7 @@ struct PJRT_Client {
 
 struct PJRT_Buffer {
   static constexpr int64_t kSmallRank = 6;
-  hloom::pjrt::Spin lock;                  // guards the next three
+  hloom::Spin lock;                        // guards the next three
   hloom::pjrt::Value* value = nullptr;     // null: deleted or donated
   hloom::pjrt::Value* external = nullptr;  // held for views that others took
   int64_t external_count = 0;
@@ -239,11 +224,5 @@ constexpr uintptr_t kArgumentAlignment = 16;
 constexpr uintptr_t kSharedAlignment = 64;
 
 }  // namespace hloom::pjrt
-
-HL_API void* hl_arena_alloc(hl_arena* arena, int64_t size_bytes);
-HL_API int32_t hl_arena_free(hl_arena* arena, void* memory);
-HL_API void hl_arena_statistics(hl_arena* arena, int64_t* out);
-HL_API int64_t hl_arena_largest(hl_arena* arena);
-HL_API void hl_arena_clear_peak(hl_arena* arena);
 
 #endif

@@ -1,16 +1,7 @@
 // Programs: taken over from the compiler, given back when nothing needs them any more.
+#include "entries.h"
 #include "loading.h"
-
-#include <string.h>
-
 #include "workers.h"
-
-HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena);
-HL_API void hl_context_free(hl_context* context);
-HL_API void hl_context_set_rng(hl_context* context, hl_rng* rng);
-HL_API void hl_context_set_feeds(hl_context* context, hl_queue* infeed, hl_queue* outfeed,
-                                 int64_t timeout_ns);
-HL_API void hl_context_set_call_sites(hl_context* context, hl_call_site* sites, int64_t count);
 
 namespace hloom::pjrt {
 namespace {
@@ -34,78 +25,21 @@ void forget(int64_t handle) {
     compiler->call_soon(compiler->released, nullptr);
 }
 
-template <typename From>
-void fill(Array* to, const From& from, int64_t devices) {
-  to->allocation = from.allocation;
-  to->type = static_cast<PJRT_Buffer_Type>(from.type);
-  to->dims.assign(from.dims, from.dims + from.rank);
-  to->size = bytes_of(to->type, from.dims, from.rank);
-  to->layout = from.layout == nullptr ? nullptr : layout_of(from.layout, from.rank);
-  if (to->layout == nullptr) to->layout = row_major(from.rank);
-  to->memory_kind = static_cast<int>(from.memory_kind);
-  if (from.sharding != nullptr) to->sharding.assign(from.sharding, from.sharding_size);
-  if (from.whole == nullptr) return;
-  to->whole.assign(from.whole, from.whole + from.rank);
-  to->whole_size = bytes_of(to->type, from.whole, from.rank);
-  to->offsets.assign(from.offsets, from.offsets + from.rank * devices);
-}
-
-Source source_of(const Program& program, const Result& result, int64_t* argument) {
-  if (result.allocation < 0) return Source::kNone;
-  for (size_t k = 0; k < program.results.size(); ++k)
-    if (program.results[k].allocation == result.allocation) return Source::kCopy;
-  for (const hl_pjrt_block& block : program.blocks)
-    if (block.allocation == result.allocation)
-      return block.is_temporary ? Source::kCopy : Source::kBlock;
-  for (size_t k = 0; k < program.arguments.size(); ++k) {
-    const Array& a = program.arguments[k];
-    if (a.allocation == result.allocation && (a.flags & HL_PJRT_WRITTEN)) {
-      *argument = static_cast<int64_t>(k);
-      return Source::kWritten;
-    }
+Program* made(const hl_pjrt_part& part, hl_pjrt_reply* reply) {
+  Program* program = nullptr;
+  std::string_view deployment(static_cast<const char*>(part.deployment), part.deployment_size);
+  if (PJRT_Error* error = deployed(part.program, deployment, &program)) {
+    PJRT_Error_Message_Args a{};
+    a.error = error;
+    Error_Message(&a);
+    hl_pjrt_reply_error(reply, PJRT_Error_Code_INTERNAL, a.message);
+    PJRT_Error_Destroy_Args gone{};
+    gone.error = error;
+    Error_Destroy(&gone);
+    return nullptr;
   }
-  return Source::kCopy;
-}
-
-Program* made(const hl_pjrt_program& from) {
-  auto* program = new Program;
-  program->handle = from.handle;
-  program->name = from.name;
-  program->fingerprint = from.fingerprint;
-  program->entry = from.entry;
-  program->pool = from.pool;
-  program->random = from.random;
-  program->infeed = from.infeed;
-  program->outfeed = from.outfeed;
-  program->sites = from.sites;
-  program->site_count = from.site_count;
-  program->fixed.assign(from.fixed, from.fixed + from.allocation_count);
-  if (from.block_names != nullptr)
-    program->block_names.assign(from.block_names, from.block_names + from.allocation_count);
-  program->blocks.assign(from.blocks, from.blocks + from.block_count);
-  for (int64_t k = 0; k < from.argument_count; ++k) {
-    Array array{};
-    fill(&array, from.arguments[k], from.partition_count);
-    array.flags = from.arguments[k].flags;
-    program->arguments.push_back(std::move(array));
-  }
-  for (int64_t k = 0; k < from.result_count; ++k) {
-    Result result{};
-    fill(&result, from.results[k], from.partition_count);
-    result.offset = from.results[k].offset;
-    result.source = source_of(*program, result, &result.argument);
-    program->results.push_back(std::move(result));
-  }
-  program->replicas = from.replica_count;
-  program->partitions = from.partition_count;
-  program->devices.assign(from.devices, from.devices + from.device_count);
-  program->expected_ns = from.expected_ns;
-  program->calls_host = from.calls_host != 0;
-  program->is_portable = from.is_portable != 0;
-  program->code_bytes = from.code_bytes;
-  program->temporary_bytes = from.temporary_bytes;
-  program->alias_bytes = from.alias_bytes;
-  for (int64_t k = 0; k < from.region_count; ++k) program->regions.push_back(made(from.regions[k]));
+  program->handle = part.handle;
+  program->expected_ns = part.expected_ns;
   return program;
 }
 
@@ -117,34 +51,13 @@ Program* retained(Program* program) {
 }
 
 void release(Program* program) {
-  if (program->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  for (hl_context* context : program->contexts) hl_context_free(context);
-  for (Program* region : program->regions) release(region);
-  if (program->handle > 0) forget(program->handle);
-  if (program->handle < 0) free_loaded(program->handle);
-  delete program;
+  if (program->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete program;
 }
 
-hl_context* context_for(Program* program) {
-  {
-    std::lock_guard<Spin> guard(program->lock);
-    if (!program->contexts.empty()) {
-      hl_context* context = program->contexts.back();
-      program->contexts.pop_back();
-      return context;
-    }
-  }
-  hl_context* context = hl_context_new(program->pool, nullptr);
-  if (context == nullptr) return nullptr;
-  hl_context_set_rng(context, program->random);
-  hl_context_set_feeds(context, program->infeed, program->outfeed, -1);
-  hl_context_set_call_sites(context, program->sites, program->site_count);
-  return context;
-}
-
-void put_back(Program* program, hl_context* context) {
-  std::lock_guard<Spin> guard(program->lock);
-  program->contexts.push_back(context);
+Program::~Program() {
+  for (Program* region : regions) release(region);
+  hl_program_release(core);
+  if (handle > 0) forget(handle);
 }
 
 Compiler::Compiler() {
@@ -191,8 +104,16 @@ HL_API void hl_pjrt_drain() {
   for (hloom::pjrt::Queue* queue : all) hloom::pjrt::drain(queue);
 }
 
-HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_program* program) {
-  reply->program = hloom::pjrt::made(*program);
+HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_part* parts, int64_t count) {
+  hloom::pjrt::Ref<hloom::pjrt::Program> program(hloom::pjrt::made(parts[0], reply));
+  for (int64_t k = 1; k < count && program; ++k) {
+    hloom::pjrt::Program* region = hloom::pjrt::made(parts[k], reply);
+    if (region == nullptr) return;
+    program->regions.push_back(region);
+    program->expected_ns = -1;
+    program->calls_host |= region->calls_host;
+  }
+  reply->program = program.passed_on();
 }
 
 HL_API void hl_pjrt_reply_bytes(hl_pjrt_reply* reply, const char* bytes, int64_t size) {
@@ -217,12 +138,4 @@ HL_API int64_t hl_pjrt_take_released(int64_t* handles, int64_t most) {
     all.pop_back();
   }
   return count;
-}
-
-// Stands where the main function of a program for another machine would.
-HL_API int32_t hl_pjrt_foreign_program(hl_context* context, void**) {
-  return hl_set_error(
-      context, HL_FAILED_PRECONDITION,
-      "the program is compiled for a machine that this one cannot stand for: run it "
-      "there, or compile it without a topology [machine]");
 }

@@ -7,6 +7,7 @@
 #include "../context.h"
 #include "compiler.h"
 #include "objects.h"
+#include "small_array.h"
 
 struct hl_pjrt_reply {
   hloom::pjrt::Program* program = nullptr;
@@ -18,8 +19,10 @@ struct hl_pjrt_reply {
 
 namespace hloom::pjrt {
 
+// An argument or a result, as callers see it.
 struct Array {
-  int64_t allocation, offset, flags;
+  int64_t leaf;  // its number among the program's arguments or results; -1: a token that is none
+  bool is_donated;
   int64_t size;  // bytes of what a device has
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
@@ -35,53 +38,34 @@ struct Array {
   const int64_t* begin(size_t device) const { return offsets.data() + device * dims.size(); }
 };
 
-// Where a result's memory comes from.
-enum class Source : uint8_t {
-  kBlock,    // a fresh block, which the result keeps
-  kWritten,  // an argument that the program has written
-  kCopy,     // memory that is somebody else's: an argument only read, a constant, another result's
-  kNone,     // a token
-};
-
-struct Result : Array {
-  Source source;
-  int64_t argument;  // kWritten: its number
-};
+using Result = Array;
 
 // Names of kernels by address.
 using StepNames = std::unordered_map<const void*, std::string>;
 
 // Counted: executables and runs under way hold it.
 struct Program {
+  explicit Program(hl_program* held) : core(held) {}
+  ~Program();
+
   std::atomic<int32_t> references{1};
-  int64_t handle;
+  hl_program* const core;  // held: what runs
+  int64_t handle = 0;      // what the compiler calls it; 0: it knows nothing of it
   std::string name, fingerprint;
-  hl_main_function entry;
-  hl_pool* pool;
-  hl_rng* random;
-  hl_queue *infeed, *outfeed;
-  hl_call_site* sites;
-  int64_t site_count;
-  std::vector<void*> fixed;
-  std::vector<hl_pjrt_block> blocks;
-  std::vector<std::string> block_names;  // by allocation, under HLOOM_GUARD
   std::vector<Array> arguments;
   std::vector<Result> results;
-  int64_t replicas, partitions;
+  int64_t replicas = 1, partitions = 1;
   std::vector<int64_t> devices;
-  bool calls_host, is_portable;
+  bool calls_host = false, is_portable = false;
   bool is_whole() const { return partitions > 1; }  // one run for all devices
-  int64_t code_bytes, temporary_bytes, alias_bytes;
-  std::vector<Program*> regions;
+  std::vector<Program*> regions;                    // held
 
   // How long a run takes, remembered: short ones are not worth another thread. Before the first run
   // there is a guess, or -1.
   int64_t expected_ns = -1;
   std::atomic<int64_t> run_ns{-1};
 
-  // Contexts that no run uses now.
   Spin lock;
-  std::vector<hl_context*> contexts;
   std::unique_ptr<StepNames> step_names;  // null: nobody has asked yet (profiler.cc)
 };
 
@@ -113,12 +97,38 @@ void register_manual();
 
 // Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are released.
 int execute(Run* run, std::string* message);
-// Takes hold of the arguments' values; those donated leave their buffers.
-PJRT_Error* take_inputs(const Program& program, const PJRT_ExecuteOptions* options,
-                        PJRT_Buffer* const* arguments, Value** inputs);
-// What a run that does not begin had taken: those donated are their buffers' again.
-void give_back_inputs(const Program& program, PJRT_Buffer* const* arguments, Value** inputs,
-                      size_t count);
+// The arguments of a run on one device, held. Those donated have left their buffers, and are theirs
+// again if the run is not committed to.
+class Inputs {
+ public:
+  Inputs(const Program& program, PJRT_Buffer* const* arguments)
+      : program_(program),
+        arguments_(arguments),
+        values_(program.arguments.size()),
+        is_taken_(program.arguments.size()) {}
+  ~Inputs();
+  Inputs(const Inputs&) = delete;
+  Inputs& operator=(const Inputs&) = delete;
+
+  // On an error the buffers are as they were.
+  PJRT_Error* take(const PJRT_ExecuteOptions* options);
+  // The run begins: whoever calls this holds the values from here on, and may write those donated.
+  void commit();
+  // In the layouts that the program reads.
+  Value** values() { return values_.data(); }
+  size_t size() const { return values_.size(); }
+
+ private:
+  PJRT_Error* take_one(const PJRT_ExecuteOptions* options, size_t k);
+  PJRT_Error* lay_out();
+
+  const Program& program_;
+  PJRT_Buffer* const* arguments_;
+  SmallArray<Value*> values_;
+  SmallArray<bool> is_taken_;
+  // What buffers had whose values are read in another layout.
+  std::vector<std::pair<size_t, Ref<Value>>> originals_;
+};
 // Copies what is in the host's memory, if it is not much: who calls with it may change it once the
 // call has returned, and some do so before the run has begun.
 void own_small(Value** inputs, size_t count);
@@ -134,9 +144,8 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* arguments);
 
 Program* retained(Program* program);
 void release(Program* program);
-hl_context* context_for(Program* program);
-void put_back(Program* program, hl_context* context);
-
+// The program of these facts (the section DEPLOYMENT), which holds `core` from here on, too.
+PJRT_Error* deployed(hl_program* core, std::string_view deployment, Program** program);
 // The compiler; null at the end of a process, when there is none any more. While it is at work this
 // thread rounds as C says: jaxlib calls with numbers below the normal ones taken for zero, which
 // would change what constants are and what is folded.

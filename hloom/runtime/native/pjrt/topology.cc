@@ -3,8 +3,6 @@
 
 #include "client.h"
 
-HL_API int32_t hl_processor(uint32_t* words, int32_t count);
-
 namespace hloom::pjrt {
 
 namespace {

@@ -4,6 +4,8 @@
 // are cut again. Devices that have the same part of a result share its memory.
 #include <string.h>
 
+#include <deque>
+
 #include "entries.h"
 #include "program.h"
 #include "workers.h"
@@ -31,27 +33,22 @@ void copy_shard(const Array& array, size_t device, char* whole, char* shard, boo
 
 namespace {
 
-// `values[d * count + k]`: of device d, argument or result k.
+// `inputs[d * count + k]`: of device d, argument or result k.
 struct WholeRun {
-  Program* program;
+  Ref<Program> program;
   PJRT_Device* device;
   size_t devices;
-  std::vector<Value*> inputs, outputs;
+  std::vector<Ref<Value>> inputs, outputs;
   std::vector<hloom::UserData> user_data;
 };
 
-// The whole value of argument k, held. Null: there is no memory.
-Value* joined(WholeRun* run, size_t k) {
+// The whole value of argument k. Null: there is no memory.
+Ref<Value> joined(WholeRun* run, size_t k) {
   const Array& array = run->program->arguments[k];
   size_t count = run->program->arguments.size();
-  if (!array.is_cut()) {
-    Value* first = run->inputs[k];
-    run->inputs[k] = nullptr;
-    return first;
-  }
-  Value* whole = new_value(array.whole_size);
-  if (whole == nullptr) return nullptr;
-  for (size_t d = 0; d < run->devices; ++d)
+  if (!array.is_cut()) return std::move(run->inputs[k]);
+  Ref<Value> whole(new_value(array.whole_size));
+  for (size_t d = 0; d < run->devices && whole; ++d)
     if (first_with(array, d) == d)
       copy_shard(array, d, static_cast<char*>(whole->data),
                  static_cast<char*>(run->inputs[d * count + k]->data), true);
@@ -64,7 +61,7 @@ bool cut(WholeRun* run, size_t k, Value* whole) {
   size_t count = run->program->results.size();
   for (size_t d = 0; d < run->devices; ++d) {
     if (first_with(array, d) != d) continue;
-    Value* value = run->outputs[d * count + k];
+    Value* value = run->outputs[d * count + k].get();
     value->base = hl_arena_alloc(nullptr, array.size);
     if (value->base == nullptr) return false;
     value->data = value->base;
@@ -76,51 +73,45 @@ bool cut(WholeRun* run, size_t k, Value* whole) {
 
 int run_whole(WholeRun* run, std::string* message) {
   Program& program = *run->program;
-  std::vector<Value*> inputs, outputs;
-  bool fits = true;
-  for (size_t k = 0; k < program.arguments.size() && fits; ++k) {
+  std::vector<Ref<Value>> inputs, outputs;
+  for (size_t k = 0; k < program.arguments.size(); ++k) {
     inputs.push_back(joined(run, k));
-    fits = inputs.back() != nullptr;
-  }
-  if (!fits) {
-    for (Value* value : inputs) release(value);
+    if (inputs.back()) continue;
     *message = "no memory for the arguments of " + program.name + " [out-of-memory]";
     return PJRT_Error_Code_RESOURCE_EXHAUSTED;
   }
   // Shards that were donated are gone before the program asks for memory.
-  for (Value*& value : run->inputs) {
-    release(value);
-    value = nullptr;
-  }
+  run->inputs.clear();
   for (size_t k = 0; k < program.results.size(); ++k) {
     const Result& result = program.results[k];
-    Value* value = result.is_cut() ? new Value : retained(run->outputs[k]);
-    if (result.is_cut()) value->size = result.whole_size;
-    outputs.push_back(value);
+    outputs.push_back(result.is_cut() ? Ref<Value>(new Value) : run->outputs[k].again());
+    if (result.is_cut()) outputs[k]->size = result.whole_size;
   }
   hloom::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
-  Run one{&program, run->device, inputs.data(), outputs.data(), data, {}, {}};
+  std::vector<Value*> held, made;
+  for (Ref<Value>& value : inputs) held.push_back(value.passed_on());
+  for (Ref<Value>& value : outputs) made.push_back(value.get());
+  Run one{&program, run->device, held.data(), made.data(), data, {}, {}};
   int code = execute(&one, message);
-  for (size_t k = 0; k < program.results.size(); ++k) {
-    if (code == 0 && program.results[k].is_cut() && !cut(run, k, outputs[k])) {
+  for (size_t k = 0; k < program.results.size() && code == 0; ++k) {
+    if (program.results[k].is_cut() && !cut(run, k, made[k])) {
       code = PJRT_Error_Code_RESOURCE_EXHAUSTED;
       *message = "no memory for the results of " + program.name + " [out-of-memory]";
     }
-    release(outputs[k]);
+    outputs[k].reset();
   }
   return code;
 }
 
-void finish_whole(WholeRun* run, PJRT_Event* done) {
+void finish_whole(std::unique_ptr<WholeRun> run, Ref<PJRT_Event> done) {
   std::string message;
-  int code = wait_for(run->inputs.data(), run->inputs.size(), &message);
-  if (code == 0) code = run_whole(run, &message);
-  for (Value* value : run->inputs) release(value);
-  for (Value* value : run->outputs) release(value);
-  finish(done, code, message);
-  release(done);
-  release(run->program);
-  delete run;
+  std::vector<Value*> inputs;
+  for (Ref<Value>& value : run->inputs) inputs.push_back(value.get());
+  int code = wait_for(inputs.data(), inputs.size(), &message);
+  if (code == 0) code = run_whole(run.get(), &message);
+  run->inputs.clear();
+  run->outputs.clear();
+  finish(done.get(), code, message);
 }
 
 // Results of all devices, pending until `done`. Those that are the same share their value.
@@ -131,14 +122,15 @@ void make_results(WholeRun* run, const PJRT_LoadedExecutable& executable, PJRT_E
     for (size_t k = 0; k < count; ++k) {
       const Result& result = run->program->results[k];
       size_t first = first_with(result, d);
-      Value* value = first == d ? new Value : retained(run->outputs[first * count + k]);
+      Ref<Value> value =
+          first == d ? Ref<Value>(new Value) : run->outputs[first * count + k].again();
       if (first == d) {
         value->size = result.size;
         value->ready = retained(done);
       }
-      run->outputs.push_back(value);
       lists[d][k] = new PJRT_Buffer(executable.devices[d]->listed[result.memory_kind], result.type,
-                                    result.dims.data(), result.layout, retained(value));
+                                    result.dims.data(), result.layout, retained(value.get()));
+      run->outputs.push_back(std::move(value));
     }
   }
 }
@@ -155,34 +147,44 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
                     executable.program->name.c_str(),
                     static_cast<long long>(executable.program->partitions),
                     executable.devices.size());
-  auto* run = new WholeRun{
-      executable.program, executable.devices[0], executable.devices.size(), {}, {}, {}};
-  run->inputs.resize(count * run->devices);
+  auto run = std::make_unique<WholeRun>();
+  run->program = Ref<Program>::of(executable.program);
+  run->device = executable.devices[0];
+  run->devices = executable.devices.size();
+  std::deque<Inputs> inputs;
   for (size_t d = 0; d < run->devices; ++d) {
-    if (PJRT_Error* error = take_inputs(*run->program, a->options, a->argument_lists[d],
-                                        run->inputs.data() + d * count)) {
-      for (size_t k = 0; k < d; ++k)
-        give_back_inputs(*run->program, a->argument_lists[k], run->inputs.data() + k * count,
-                         count);
-      delete run;
-      return error;
+    Inputs& taken = inputs.emplace_back(*run->program, a->argument_lists[d]);
+    if (PJRT_Error* error = taken.take(a->options)) return error;
+  }
+  bool are_ready = true;
+  for (Inputs& taken : inputs) {
+    for (size_t k = 0; k < count; ++k) {
+      Value* value = taken.values()[k];
+      are_ready &= value->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone;
     }
+  }
+  Place place = place_of(*run->program, run->device, are_ready);
+  for (Inputs& taken : inputs) {
+    if (place != Place::kHere) own_small(taken.values(), count);
+    for (size_t k = 0; k < count; ++k) run->inputs.emplace_back(taken.values()[k]);
+    taken.commit();
   }
   if (a->options->context != nullptr)
     for (const PJRT_FFI_UserData& each : a->options->context->data)
       run->user_data.push_back({each.type_id, each.data});
-  bool are_ready = true;
-  for (Value* value : run->inputs)
-    are_ready &= value->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone;
-  retained(run->program);
-  auto* done = new PJRT_Event;
-  make_results(run, executable, done, a->output_lists);
+  Ref<PJRT_Event> done(new PJRT_Event);
+  make_results(run.get(), executable, done.get(), a->output_lists);
   for (size_t d = 0; d < run->devices && a->device_complete_events != nullptr; ++d)
-    a->device_complete_events[d] = retained(done);
-  Place place = place_of(*run->program, run->device, are_ready);
-  if (place != Place::kHere) own_small(run->inputs.data(), run->inputs.size());
-  if (place == Place::kHere) finish_whole(run, done);
-  else push(run->device->programs, [=] { finish_whole(run, done); });
+    a->device_complete_events[d] = done.again().passed_on();
+  if (place == Place::kHere) {
+    finish_whole(std::move(run), std::move(done));
+    return nullptr;
+  }
+  // A queue's work can be copied, so it holds plain pointers.
+  Queue* queue = run->device->programs;
+  push(queue, [held = run.release(), event = done.passed_on()] {
+    finish_whole(std::unique_ptr<WholeRun>(held), Ref<PJRT_Event>(event));
+  });
   return nullptr;
 }
 

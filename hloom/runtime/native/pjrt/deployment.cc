@@ -1,0 +1,128 @@
+// Where programs run and how their arrays stand there, out of the section DEPLOYMENT of saved ones.
+//
+// The section is not trusted: every range in it is bounded, every size can be.
+#include <string.h>
+
+#include "program.h"
+
+namespace hloom::pjrt {
+namespace {
+
+constexpr int64_t kMostDevices = 4096;
+
+class Deployer {
+ public:
+  Deployer(Program* program, saved::Reader in) : program_(*program), in_(in) {}
+
+  // False: the facts are malformed.
+  bool deploy() {
+    const auto* row = in_.first<saved::Deployment>();
+    if (row == nullptr || row->replicas < 1 || row->replicas > kMostDevices ||
+        row->partitions < 1 || row->partitions > kMostDevices)
+      return false;
+    program_.fingerprint = in_.text(row->fingerprint);
+    program_.replicas = row->replicas;
+    program_.partitions = row->partitions;
+    program_.is_portable = row->is_portable != 0;
+    const int64_t* devices = in_.numbers(row->devices);
+    if (devices == nullptr) return false;
+    program_.devices.assign(devices, devices + row->devices.count);
+    int64_t named = row->devices.count;
+    if (named != 0 && named != row->replicas * row->partitions) return false;
+    auto bytes = [](const auto& leaf) { return leaf.size_bytes; };
+    return read_arrays(row->arguments, program_.core->arguments, bytes, &program_.arguments) &&
+           read_arrays(row->results, program_.core->results, bytes, &program_.results) &&
+           program_.results.size() == program_.core->results.size() && is_every_leaf_given() &&
+           in_.is_whole;
+  }
+
+ private:
+  template <typename Leaves, typename Bytes>
+  bool read_arrays(saved::Range place, const Leaves& leaves, Bytes bytes,
+                   std::vector<Array>* arrays) {
+    const auto* rows = in_.records<saved::Array>(place);
+    for (int64_t k = 0; rows != nullptr && k < place.count; ++k) {
+      Array array{};
+      if (!read_array(rows[k], &array)) return false;
+      if (array.leaf >= static_cast<int64_t>(leaves.size())) return false;
+      if (array.leaf >= 0 && array.size > bytes(leaves[array.leaf])) return false;
+      arrays->push_back(std::move(array));
+    }
+    return rows != nullptr;
+  }
+
+  bool read_array(const saved::Array& row, Array* array) {
+    const int64_t *dims = in_.numbers(row.dims), *whole = in_.numbers(row.whole),
+                  *offsets = in_.numbers(row.offsets);
+    if (dims == nullptr || whole == nullptr || offsets == nullptr || !is_type(row.type) ||
+        row.dims.count > kMostRank || row.memory_kind < 0 || row.memory_kind >= kMemoryKinds ||
+        row.leaf < -1)
+      return false;
+    int64_t rank = row.dims.count;
+    array->leaf = row.leaf;
+    array->is_donated = row.is_donated != 0;
+    array->type = static_cast<PJRT_Buffer_Type>(row.type);
+    array->memory_kind = static_cast<int>(row.memory_kind);
+    array->sharding = in_.text(row.sharding);
+    if (!has_size(array->type, dims, rank)) return false;
+    array->dims.assign(dims, dims + rank);
+    array->size = bytes_of(array->type, dims, rank);
+    std::string layout(in_.text(row.layout));
+    array->layout = layout.empty() ? row_major(rank) : layout_of(layout, rank);
+    if (array->layout == nullptr) return false;
+    return row.offsets.count == 0 || read_shards(row, whole, offsets, array);
+  }
+
+  // Where each device's shard begins, inside of the whole.
+  bool read_shards(const saved::Array& row, const int64_t* whole, const int64_t* offsets,
+                   Array* array) {
+    int64_t rank = row.dims.count;
+    if (row.whole.count != rank || row.offsets.count != rank * program_.partitions ||
+        program_.partitions < 2 || !has_size(array->type, whole, rank))
+      return false;
+    for (int64_t k = 0; k < row.offsets.count; ++k) {
+      int64_t d = k % rank, begin = offsets[k];
+      if (begin < 0 || begin > whole[d] || array->dims[d] > whole[d] - begin) return false;
+    }
+    array->whole.assign(whole, whole + rank);
+    array->whole_size = bytes_of(array->type, whole, rank);
+    array->offsets.assign(offsets, offsets + row.offsets.count);
+    return true;
+  }
+
+  // Whether the program gets each of its arguments from one array, and results are in their order.
+  bool is_every_leaf_given() const {
+    std::vector<bool> is_given(program_.core->arguments.size(), false);
+    for (const Array& array : program_.arguments) {
+      if (array.leaf < 0) continue;
+      if (is_given[array.leaf]) return false;
+      is_given[array.leaf] = true;
+    }
+    for (bool is_one_given : is_given)
+      if (!is_one_given) return false;
+    for (size_t k = 0; k < program_.results.size(); ++k)
+      if (program_.results[k].leaf != static_cast<int64_t>(k)) return false;
+    return true;
+  }
+
+  Program& program_;
+  saved::Reader in_;
+};
+
+}  // namespace
+
+PJRT_Error* deployed(hl_program* core, std::string_view deployment, Program** program) {
+  std::vector<int64_t> aligned((deployment.size() + 7) / 8);
+  if (!deployment.empty()) memcpy(aligned.data(), deployment.data(), deployment.size());
+  saved::Reader in({reinterpret_cast<const char*>(aligned.data()), deployment.size()});
+  Ref<Program> made(new Program(hl_program_retain(core)));
+  made->name = core->name;
+  made->calls_host = core->calls_host;
+  if (!Deployer(made.get(), in).deploy())
+    return failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                   "the deployment of a saved program is malformed [saved-program]");
+  *program = made.passed_on();
+  return nullptr;
+}
+
+}  // namespace hloom::pjrt

@@ -1,0 +1,65 @@
+"""Saved executables: a program in the saved form with all that JAX, or a C program, asks of it.
+
+To the program come where it runs, the compile options, its HLO, and the code of one device that it
+calls, each as a saved executable itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hloom.program.container import Piece, Section, malformed, opened, sealed
+from hloom.program.program import Program
+from hloom.program.saved import program_of, program_sections
+from hloom.program.saved_form import SectionKind
+from hloom.runtime.deployment import Deployment
+from hloom.runtime.loaded_program import crc32
+from hloom.runtime.saved_deployment import deployment_from_section, deployment_section
+
+
+class SavedExecutable(NamedTuple):
+    """What is read of one; its bytes are held by the views."""
+
+    program: Program
+    deployment: Deployment
+    options: bytes
+    module: memoryview
+    regions: list[memoryview]
+
+
+def executable_to_bytes(
+    program: Program,
+    deployment: Deployment,
+    options: bytes,
+    module: bytes,
+    regions: Sequence[bytes] = (),
+) -> bytes:
+    """The bytes of an executable; those of its regions were made so, too."""
+    sections = [
+        *program_sections(program, {"name": program.name}),
+        Section(SectionKind.DEPLOYMENT, [deployment_section(program, deployment)]),
+        Section(SectionKind.OPTIONS, [options]),
+        Section(SectionKind.MODULE, [module]),
+        *[Section(SectionKind.REGION, [region]) for region in regions],
+    ]
+    return sealed(sorted(sections, key=lambda section: section.kind))
+
+
+def executable_from_bytes(data: Piece) -> SavedExecutable:
+    """What is in these bytes; `HloError` where they are no saved executable, or damaged.
+
+    Regions are checked when they are read.
+    """
+    found = opened(data, crc32)
+    sections = dict(found)
+    for kind in (SectionKind.DEPLOYMENT, SectionKind.OPTIONS, SectionKind.MODULE):
+        if kind not in sections:
+            raise malformed(f"a saved program has no {kind.name.lower()}, so is no executable")
+    return SavedExecutable(
+        program_of(sections),
+        deployment_from_section(sections[SectionKind.DEPLOYMENT]),
+        bytes(sections[SectionKind.OPTIONS]),
+        sections[SectionKind.MODULE],
+        [section for kind, section in found if kind == SectionKind.REGION],
+    )
