@@ -16,7 +16,7 @@ from hloom.base.registry import Registry
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.ir.order import repair_schedules
-from hloom.passes.facts import Fact
+from hloom.passes.facts import Claims, Fact
 from hloom.rewrite.driver import RuleTable, Trace, apply_rules, rule_table
 from hloom.rewrite.fusion import drop_unread_operands
 from hloom.rewrite.rule import Rule
@@ -60,6 +60,10 @@ class Pass(ABC):
             if given is not option.default and option.default is not MISSING:
                 checked = checked_option(option.name, given, option.default)
                 object.__setattr__(self, option.name, checked)
+
+    def claims(self) -> Claims:
+        """What it needs, gives and breaks with these options."""
+        return Claims(self.needs, self.gives, self.breaks)
 
     @abstractmethod
     def run(

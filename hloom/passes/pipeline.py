@@ -15,7 +15,7 @@ from hloom.base.faults import Culprit, blame
 from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.show import show_module
-from hloom.passes.facts import Fact
+from hloom.passes.facts import Claims, Fact, Order, needed_before
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, checked_option
 from hloom.rewrite.driver import Trace
 
@@ -78,6 +78,8 @@ class PassRecord:
     instructions_before: int = 0
     instructions_after: int = 0
     dumps: list[str] = field(default_factory=list)
+    stopped: str = ""
+    """Of a fixed point that was not reached: what went on changing the module."""
 
 
 def module_hash(module: Module) -> str:
@@ -90,28 +92,40 @@ def module_hash(module: Module) -> str:
 class Pipeline(Pass):
     """Passes one after another; every need must be given before, and not broken since.
 
-    A pipeline is itself a pass, so pipelines nest. Building one in an impossible order raises
-    `ValueError`.
+    A pipeline is itself a pass, so pipelines nest; what the passes of an inner one need from
+    outside it `assumes`, and the outer one must give. Building one in an impossible order raises
+    `ValueError`. One that assumes something and is run by itself asks the module.
     """
 
     title: str
     passes: tuple[Pass, ...]
+    assumes: tuple[Fact, ...] = ()
+    """What must hold before it; `assuming` says what passes need."""
+    leaves: tuple[Fact, ...] = ()
+    """What must hold behind it: one that cannot promise it is refused."""
 
     name: ClassVar[str] = "pipeline"
 
     def __post_init__(self) -> None:
-        held: dict[Fact, str] = {}
-        broken: dict[Fact, str] = {}
+        self.after()
+
+    @classmethod
+    def assuming(cls, title: str, passes: tuple[Pass, ...]) -> Pipeline:
+        """A pipeline that assumes what its passes need: who runs it by itself is told where a
+        module has it not."""
+        return cls(title, passes, needed_before((title_of(p), p.claims()) for p in passes))
+
+    def after(self) -> Order:
+        """What is known when all passes have run; `ValueError` for an impossible order."""
+        order = Order(self.title, self.assumes)
         for p in self.passes:
-            for need in p.needs:
-                if need not in held:
-                    lost = broken.get(need)
-                    why = f"{lost} broke it" if lost else "nothing before gives it"
-                    raise ValueError(f"{self.title}: {p.name} needs {need}, but {why}")
-            for fact in p.breaks:
-                if held.pop(fact, None):
-                    broken[fact] = p.name
-            held |= dict.fromkeys(p.gives, p.name)
+            order.add(title_of(p), p.claims())
+        order.add("whoever comes behind", Claims(needs=self.leaves))
+        return order
+
+    def claims(self) -> Claims:
+        order = self.after()
+        return Claims(self.assumes, tuple(order.held), tuple(order.broken))
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
@@ -123,6 +137,13 @@ class Pipeline(Pass):
         self, module: Module, options: PipelineOptions, *, trace: Trace | None = None
     ) -> tuple[PassResult, list[PassRecord]]:
         """Run every pass that the options allow; also return a record of each."""
+        for fact in self.assumes:
+            if not fact.holds(module):
+                raise UsageError(
+                    f"{self.title} needs {fact}, which does not hold of {module.name}: {fact.law}",
+                    rule="pass-order",
+                    hint="let a pass run before that gives it (hloom opt --list-passes)",
+                )
         run = PipelineRun(options, trace)
         result = run.pipeline(self, module)
         return result, run.records
@@ -141,6 +162,15 @@ class FixedPoint(Pass):
 
     name: ClassVar[str] = "fixed-point"
 
+    def __post_init__(self) -> None:
+        """A second round must be possible too."""
+        order = Order(title_of(self), None)
+        for _ in range(2):
+            order.add(title_of(self.inner), self.inner.claims())
+
+    def claims(self) -> Claims:
+        return self.inner.claims()
+
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
@@ -154,6 +184,12 @@ def title_of(p: Pass) -> str:
     return title_of(p.inner) if isinstance(p, FixedPoint) else p.name
 
 
+def _what_went_on(passes: list[str], fired: Counter[str]) -> str:
+    """The passes and rules of the last round: they undo one another, or have not finished."""
+    rules = ", ".join(f"{name} {n}" for name, n in fired.most_common(4))
+    return f"{', '.join(passes)} ({rules})" if passes else rules
+
+
 @dataclass
 class PipelineRun:
     """One run of a pipeline: options, trace and the records made so far."""
@@ -162,7 +198,10 @@ class PipelineRun:
     trace: Trace | None
     records: list[PassRecord] = field(default_factory=list)
     path: tuple[str, ...] = ()
-    warnings: list[str] = field(default_factory=list)
+    stopped: str = ""
+    """Why the last fixed point ended before nothing changed."""
+    known: Order = field(default_factory=lambda: Order("run"))
+    """What is said to hold, where that is checked."""
     steps: int = 0
     count: int | None = None
     """Instructions of the module, where they have been counted since it changed."""
@@ -237,35 +276,44 @@ class PipelineRun:
                 count,
                 self.count,
                 dumps,
+                self.stopped if isinstance(p, FixedPoint) else "",
             )
         )
         return result
 
     def fixed_point(self, p: FixedPoint, module: Module) -> PassResult:
-        options = self.options
-        total = PassResult()
+        options, name = self.options, title_of(p)
+        total, last = PassResult(), Counter[str]()
+        self.stopped = ""
         seen = {module_hash(module)} if options.detect_cycles else set()
+        passes: list[str] = []
         for _ in range(p.limit):
+            records = len(self.records)
             if isinstance(p.inner, Pipeline):
                 result = self.pipeline(p.inner, module)
             else:
                 result = p.inner.run(module, trace=self.trace, threads=options.threads)
-            total.fired += result.fired
+            last = result.fired
+            total.fired += last
             if result.module is not None:
                 module = total.module = result.module
             if not result.changed:
+                self.stopped = ""
                 return total
             total.changed = True
             if options.detect_cycles:
                 now = module_hash(module)
-                if now in seen:
-                    self.warnings.append(f"{title_of(p)} came back to a module it had before")
-                    if options.log is not None:
-                        options.log(self.warnings[-1])
+                if now in seen and options.log is not None:
+                    options.log(f"{name} came back to a module it had before")
                 seen.add(now)
+            passes = [r.name for r in self.records[records:] if r.changed]
+        self.stopped = f"still changed after {p.limit} rounds: {_what_went_on(passes, last)}"
+        if options.log is not None:
+            options.log(f"{name} {self.stopped}")
         if options.crash_on_fix_max_iterations:
             raise PassError(
-                f"{title_of(p)} still changes the module after {p.limit} iterations",
+                f"{name} still changes the module after {p.limit} iterations: "
+                f"{_what_went_on(passes, last)}",
                 rule="fixed-point",
             )
         if not options.crash_on_silent_change:
@@ -287,11 +335,15 @@ class PipelineRun:
                 raise
 
     def check_facts(self, p: Pass, module: Module) -> None:
-        for claim in p.gives:
+        """All that is said to hold after a pass holds: what it gives, and what came before and it
+        does not say that it breaks."""
+        name = title_of(p)
+        self.known.step(name, p.claims())
+        for claim, giver in self.known.held.items():
             if not claim.holds(module):
+                said = "says it gives" if giver == name else "does not say it breaks"
                 raise PassError(
-                    f"{title_of(p)} says it gives {claim} ({claim.law}), but it does not hold",
-                    rule="pass-facts",
+                    f"{name} {said} {claim} ({claim.law}), but it does not hold", rule="pass-facts"
                 )
 
     def matches(self, name: str) -> bool:

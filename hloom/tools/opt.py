@@ -198,8 +198,12 @@ def _check_names(options: api.Options) -> None:
 
 def _pipeline(steps: tuple[api.Pass, ...], fix_point: bool) -> api.Pipeline:
     try:
-        pipeline = api.Pipeline("opt", steps)
-        return api.Pipeline("fix-point", (api.FixedPoint(pipeline),)) if fix_point else pipeline
+        pipeline = api.Pipeline.assuming("opt", steps)
+        return (
+            api.Pipeline("fix-point", (api.FixedPoint(pipeline),), pipeline.assumes)
+            if fix_point
+            else pipeline
+        )
     except ValueError as error:
         raise api.UsageError(str(error), rule="pass-order") from None
 

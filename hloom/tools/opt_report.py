@@ -74,7 +74,7 @@ def show_records(records: list[api.PassRecord]) -> None:
             f"{r.instructions_after:,}",
             f"{r.fired.total():,}" if r.changed else "-",
             time_text(r.end_s - r.start_s),
-            ", ".join(f"{name} {n}" for name, n in r.fired.most_common(4)),
+            r.stopped or ", ".join(f"{name} {n}" for name, n in r.fired.most_common(4)),
         )
     print_table(made, console(), err=True)
 
@@ -111,6 +111,7 @@ def as_data(
                 "instructions_after": r.instructions_after,
                 "fired": dict(r.fired),
                 "dumps": r.dumps,
+                "stopped": r.stopped,
             }
             for r in records
         ],

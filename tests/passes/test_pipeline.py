@@ -99,6 +99,38 @@ def test_an_impossible_order_cannot_be_built():
         Pipeline("bad", (NeedsClean(),))
 
 
+def test_needs_are_followed_into_pipelines_and_fixed_points():
+    dce = pass_named("dce")
+    with pytest.raises(ValueError, match="inner: needs-clean needs no_dead_code, but nothing"):
+        Pipeline("inner", (NeedsClean(),))
+    inner = Pipeline("inner", (NeedsClean(), MakesDirt()), assumes=(no_dead_code,))
+    assert Pipeline.assuming("inner", (NeedsClean(), MakesDirt())).assumes == (no_dead_code,)
+    Pipeline("outer", (dce, inner))
+    with pytest.raises(ValueError, match="outer: inner needs no_dead_code, but nothing"):
+        Pipeline("outer", (inner,))
+    with pytest.raises(ValueError, match="outer: inner needs no_dead_code, but inner broke it"):
+        Pipeline("outer", (dce, inner, inner))
+    with pytest.raises(ValueError, match="inner: inner needs no_dead_code, but inner broke it"):
+        FixedPoint(inner)
+    FixedPoint(Pipeline.assuming("inner", (NeedsClean(), MakesDirt(), dce)))
+
+
+def test_a_pipeline_that_cannot_promise_what_it_should_leave_is_not_built():
+    dce = pass_named("dce")
+    Pipeline("p", (MakesDirt(), dce), leaves=(no_dead_code,))
+    message = "p: whoever comes behind needs no_dead_code, but last broke it"
+    with pytest.raises(ValueError, match=message):
+        Pipeline("p", (dce, Pipeline("last", (MakesDirt(),))), leaves=(no_dead_code,))
+
+
+def test_what_a_pipeline_assumes_is_asked_of_the_module():
+    pipeline = Pipeline.assuming("p", (NeedsClean(),))
+    pipeline.run(module())
+    dirty = parse_module(TEXT.replace("ROOT", "c = f32[4] tanh(p)\n  ROOT"))
+    with pytest.raises(UsageError, match="p needs no_dead_code, which does not hold of m: Every"):
+        pipeline.run(dirty)
+
+
 def test_a_silent_change_and_a_change_that_is_none_are_caught():
     with pytest.raises(PassError, match="silent changed the module but says it did not"):
         Pipeline("p", (Silent(),)).run_recorded(
@@ -114,6 +146,23 @@ def test_a_silent_change_and_a_change_that_is_none_are_caught():
 def test_claims_are_checked():
     with pytest.raises(PassError, match="liar says it gives is_empty"):
         Pipeline("p", (Liar(),)).run_recorded(module(), PipelineOptions(check_facts=True))
+
+
+class Dirty(Pass):
+    """Leaves dead code and does not say so."""
+
+    name = "dirty"
+
+    def run(self, module, *, trace=None, threads=frozenset()):
+        (i,) = [x for x in module.entry.instructions if x.opcode == "negate"]
+        module.entry.replace(i, i.operands[0])
+        return PassResult(True)
+
+
+def test_what_a_pass_breaks_it_must_say():
+    pipeline = Pipeline("p", (pass_named("dce"), Dirty()))
+    with pytest.raises(PassError, match="dirty does not say it breaks no_dead_code"):
+        pipeline.run_recorded(module(), PipelineOptions(check_facts=True))
 
 
 def names(pipeline, **options):
@@ -156,6 +205,39 @@ def test_a_fixed_point_stops_at_its_limit_and_says_unchanged():
     assert result.changed
     with pytest.raises(PassError, match="still changes the module after 3 iterations"):
         pipeline.run_recorded(module(), PipelineOptions(crash_on_fix_max_iterations=True))
+
+
+class Waver(Pass):
+    """Two rules that undo one another, one a round."""
+
+    name = "waver"
+
+    def run(self, module, *, trace=None, threads=frozenset()):
+        (i,) = [x for x in module.entry.instructions if x.opcode in ("negate", "abs")]
+        i.opcode = "abs" if i.opcode == "negate" else "negate"
+        return PassResult.of(Counter({f"to_{i.opcode}": 1}))
+
+
+def test_a_fixed_point_that_is_not_reached_says_what_went_on():
+    _, (record,) = Pipeline("p", (FixedPoint(Waver(), limit=3),)).run_recorded(
+        module(), PipelineOptions()
+    )
+    assert record.stopped == "still changed after 3 rounds: to_abs 1"
+    inner = Pipeline("inner", (Waver(), pass_named("dce"), Swap()))
+    log = []
+    _, records = Pipeline("p", (FixedPoint(inner, limit=2),)).run_recorded(
+        module(), PipelineOptions(log=log.append)
+    )
+    assert records[-1].name == "inner"
+    said = "still changed after 2 rounds: waver, swap (to_negate 1, swapped 1)"
+    assert records[-1].stopped == said and log[-1] == f"inner {said}"
+
+
+def test_a_fixed_point_that_is_reached_says_nothing():
+    _, (record,) = Pipeline("p", (FixedPoint(pass_named("dce")),)).run_recorded(
+        module(), PipelineOptions()
+    )
+    assert record.stopped == ""
 
 
 def test_cycles_are_noticed():

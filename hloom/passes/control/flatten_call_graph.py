@@ -10,7 +10,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.passes.facts import flat_call_graph
+from hloom.passes.facts import loops_own_bodies
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
 
@@ -43,7 +43,7 @@ class FlattenCallGraph(Pass):
     """
 
     name = "flatten-call-graph"
-    gives = (flat_call_graph,)
+    gives = (loops_own_bodies,)
 
     skip: Callable[[Computation], bool] | None = None
     """Computations for which it answers true may stay shared."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.facts import without
 from hloom.passes.pass_ import register
 from hloom.types.dtype import F32, F64, DType
 
@@ -60,6 +61,7 @@ class BatchNormExpander(Expander):
     """Write batch-norm-training, -inference and -grad as reductions and elementwise operations."""
 
     name = "batch-norm-expander"
+    gives = (without("batch-norm-training", "batch-norm-inference", "batch-norm-grad"),)
     opcodes = frozenset(["batch-norm-training", "batch-norm-inference", "batch-norm-grad"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

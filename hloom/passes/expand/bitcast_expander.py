@@ -11,7 +11,9 @@ from __future__ import annotations
 from math import prod
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
+from hloom.passes.facts import fact
 from hloom.passes.pass_ import register
 from hloom.types.dtype import PRED, S8, U8, DType, dtype
 from hloom.types.shape import Shape, shape
@@ -85,22 +87,34 @@ def _recut(b: Expansion, x: Instruction, width: int, count: int) -> Instruction:
     return _taken(b, x, count)
 
 
+def _is_below_a_byte(i: Instruction) -> bool:
+    """Whether a bitcast reads packed elements as others, or in another number."""
+    before, after = i.operands[0].shape, i.shape
+    if PACKED.isdisjoint((before.dtype.bits, after.dtype.bits)):
+        return False
+    if before.is_dynamic or after.is_dynamic:
+        return False
+    if before.dtype is not after.dtype:
+        return True
+    return _stored_bits(before) != _stored_bits(after) and before.size != after.size
+
+
+@fact
+def bitcasts_of_bytes(module: Module) -> bool:
+    """No bitcast is from or to elements below a byte, whose layouts say what they mean."""
+    return not any(i.opcode == "bitcast" and _is_below_a_byte(i) for i in module.instructions())
+
+
 @register
 class BitcastExpander(Expander):
     """Write bitcasts from or to elements below a byte as conversions of their bits."""
 
     name = "bitcast-expander"
+    gives = (bitcasts_of_bytes,)
     opcodes = frozenset(["bitcast"])
 
     def wants(self, i: Instruction) -> bool:
-        before, after = i.operands[0].shape, i.shape
-        if PACKED.isdisjoint((before.dtype.bits, after.dtype.bits)):
-            return False
-        if before.is_dynamic or after.is_dynamic:
-            return False
-        if before.dtype is not after.dtype:
-            return True
-        return _stored_bits(before) != _stored_bits(after) and before.size != after.size
+        return _is_below_a_byte(i)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, after = i.operands[0], i.shape

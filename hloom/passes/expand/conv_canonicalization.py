@@ -30,8 +30,10 @@ from hloom.passes.expand.conv_forms import (
     is_weight_gradient,
     splits_into_phases,
 )
+from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.expand.product_types import product_types
+from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import register
 from hloom.types.dtype import DType
 from hloom.types.shape import shape
@@ -225,6 +227,7 @@ class ConvolutionCanonicalization(Expander):
     """Bring convolutions to NHWC-HWIO or to the form of a weight gradient, or make them dots."""
 
     name = "conv-canonicalization"
+    breaks = (canonical_dots, no_dead_code)
     opcodes = frozenset(["convolution"])
 
     most_phases: int = 64

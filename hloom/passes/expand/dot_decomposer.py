@@ -33,21 +33,28 @@ def is_canonical(dot: Instruction) -> bool:
     leading = tuple(range(count))
     if a.lhs_batch_dims != leading or a.rhs_batch_dims != leading:
         return False
-    if len(a.lhs_contracting_dims) != 1 or len(a.rhs_contracting_dims) != 1:
+    if not _has_one_of_each(dot):
         return False
     x, y = (o.shape for o in dot.operands)
-    if x.rank != count + 2 or y.rank != count + 2:
-        return False
     return product_types(x.dtype, y.dtype, dot.shape.dtype) == (x.dtype, dot.shape.dtype) and (
         x.dtype is y.dtype
     )
 
 
+def _has_one_of_each(dot: Instruction) -> bool:
+    a = dot.attrs
+    rank = len(a.lhs_batch_dims) + 2
+    return (
+        len(a.lhs_contracting_dims) == len(a.rhs_contracting_dims) == 1
+        and dot.operands[0].shape.rank == dot.operands[1].shape.rank == rank
+    )
+
+
 @fact
 def canonical_dots(module) -> bool:
-    """Every dot of static shape is [batch, M, K] times [batch, K, N], up to the last two."""
+    """Every dot of static shape has one contracting and one free dimension on each side."""
     return all(
-        is_canonical(i) or _is_dynamic(i) for i in module.instructions() if i.opcode == "dot"
+        _has_one_of_each(i) or _is_dynamic(i) for i in module.instructions() if i.opcode == "dot"
     )
 
 

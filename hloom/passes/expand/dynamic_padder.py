@@ -45,7 +45,7 @@ from hloom.passes.expand.expansion import (
     refuse,
 )
 from hloom.passes.expand.map_inliner import BY_ELEMENT
-from hloom.passes.facts import fact
+from hloom.passes.facts import fact, without
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.simplify.dce import remove_dead_computations, remove_dead_instructions
 from hloom.rewrite.driver import Trace
@@ -364,7 +364,7 @@ class DynamicPadder(Pass):
     """
 
     name = "dynamic-padder"
-    gives = (static_shapes,)
+    gives = (static_shapes, without("set-dimension-size", "get-dimension-size", "dynamic-reshape"))
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

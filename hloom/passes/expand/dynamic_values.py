@@ -162,7 +162,11 @@ def _is_result(i: Instruction) -> bool:
             return False
         if not (is_boundary(o) or of.is_static or o.opcode == "tuple"):
             return False
-    while not i.is_root:
-        if len(i.users) != 1 or (i := next(iter(i.users))).opcode != "tuple":
+    work, seen = [i], {i}
+    while work:
+        x = work.pop()
+        if not (x.users or x.is_root) or any(u.opcode != "tuple" for u in x.users):
             return False
+        work += [u for u in x.users if u not in seen]
+        seen.update(x.users)
     return i.parent.is_entry

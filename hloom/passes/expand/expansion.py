@@ -21,6 +21,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.slices import Slices
 from hloom.passes.computation_pass import settle
+from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.driver import Trace, is_removable
@@ -148,6 +149,7 @@ class Expansion(RuleBuilder):
 class Expander(Pass):
     """A pass that replaces every instruction of some opcodes for which `expand` has an answer."""
 
+    breaks = (no_dead_code,)
     opcodes: ClassVar[AbstractSet[str]] = frozenset()
 
     def wants(self, i: Instruction) -> bool:

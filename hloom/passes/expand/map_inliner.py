@@ -16,6 +16,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import opcodes
 from hloom.ir.traits import ELEMENTWISE, RESHAPES, STRIDED
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
+from hloom.passes.facts import without
 from hloom.passes.pass_ import ALL_THREADS, PassResult, register
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import shape
@@ -99,6 +100,7 @@ class MapInliner(Expander):
     """Write every map as the operations of its body on whole arrays."""
 
     name = "map-inliner"
+    gives = (without("map"),)
     opcodes = frozenset(["map"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.facts import without
 from hloom.passes.pass_ import register
 
 
@@ -12,6 +13,7 @@ class OptimizationBarrierExpander(Expander):
     """Remove opt-barrier and domain operations; nothing may move across them before this."""
 
     name = "optimization-barrier-expander"
+    gives = (without("opt-barrier", "domain"),)
     opcodes = frozenset(["opt-barrier", "domain"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

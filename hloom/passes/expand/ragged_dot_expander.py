@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from hloom.ir.infer.dot import group_prefix
 from hloom.ir.instruction import Instruction
+from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
 from hloom.passes.expand.product_types import product_types
+from hloom.passes.facts import no_dead_code, without
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S32, S64
 from hloom.types.shape import shape
@@ -129,6 +131,8 @@ class RaggedDotExpander(Expander):
     """Write ragged-dot as a loop over tiles of its groups, or as masked dots."""
 
     name = "ragged-dot-expander"
+    gives = (without("ragged-dot"),)
+    breaks = (canonical_dots, no_dead_code)
     opcodes = frozenset(["ragged-dot"])
 
     tile: int = 64

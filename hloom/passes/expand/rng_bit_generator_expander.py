@@ -12,6 +12,7 @@ from math import prod
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.expand.random_bits import joined_halves, philox, threefry
+from hloom.passes.facts import without
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S2, S4, U2, U4, U8, U16, U32, U64, DType
 from hloom.types.shape import Shape, shape
@@ -93,6 +94,7 @@ class RngBitGeneratorExpander(Expander):
     """Write Philox and Threefry generators as integer arithmetic on counters."""
 
     name = "rng-bit-generator-expander"
+    gives = (without("rng-bit-generator"),)
     opcodes = frozenset(["rng-bit-generator"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

@@ -20,6 +20,7 @@ from hloom.ir.module import Module
 from hloom.passes.computation_pass import settle
 from hloom.passes.expand.expansion import Expansion, put_in_place, refuse
 from hloom.passes.expand.rng_bit_generator_expander import philox_bits
+from hloom.passes.facts import without
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 from hloom.types.dtype import F32, F64, PRED, S64, U32, U64, DType
@@ -141,6 +142,7 @@ class RngExpander(Pass):
     """
 
     name = "rng-expander"
+    gives = (without("rng"),)
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

@@ -7,7 +7,9 @@ multiplies fastest; any other scaling happens in f32, or f64 where that takes pa
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.facts import no_dead_code, without
 from hloom.passes.pass_ import register
 from hloom.types.dtype import BF16, F8E8M0FNU, F32, F64, DType
 
@@ -36,6 +38,8 @@ class ScaledDotExpander(Expander):
     """Write scaled-dot as converts, products with the repeated scales, and a dot."""
 
     name = "scaled-dot-expander"
+    gives = (without("scaled-dot"),)
+    breaks = (canonical_dots, no_dead_code)
     opcodes = frozenset(["scaled-dot"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

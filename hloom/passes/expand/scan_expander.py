@@ -12,6 +12,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import Window, WindowDimension
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
 from hloom.passes.expand.loops import counted_loop, rows_from, with_rows
+from hloom.passes.facts import without
 from hloom.passes.pass_ import register
 from hloom.types import limits
 from hloom.types.dtype import S32, DType
@@ -56,6 +57,7 @@ class ScanExpander(Expander):
     """Write scan as a while loop over slices, or a running fold as reduce-window."""
 
     name = "scan-expander"
+    gives = (without("scan"),)
     opcodes = frozenset(["scan"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

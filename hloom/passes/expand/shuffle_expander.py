@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion, refuse
+from hloom.passes.facts import without
 from hloom.passes.pass_ import register
 
 
@@ -12,6 +13,7 @@ class ShuffleExpander(Expander):
     """Write shuffle as concatenations of slices."""
 
     name = "shuffle-expander"
+    gives = (without("shuffle"),)
     opcodes = frozenset(["shuffle"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

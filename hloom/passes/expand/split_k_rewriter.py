@@ -14,8 +14,10 @@ from math import prod
 
 from hloom.analysis.fusible import is_row_major
 from hloom.ir.instruction import Instruction
+from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.expand.tree_reduction_rewriter import LEAST_BYTES, part_count
+from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import register
 from hloom.types.shape import shape
 
@@ -29,6 +31,7 @@ class SplitKRewriter(Expander):
     """Cut the contracted dimension of dots that have few results."""
 
     name = "split-k-rewriter"
+    needs = (canonical_dots, row_major_inside)
     opcodes = frozenset(["dot"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.facts import without
 from hloom.passes.pass_ import register
 from hloom.types.dtype import F64, S64, DType
 from hloom.types.shape import shape
@@ -43,6 +44,7 @@ class StochasticConvertDecomposer(Expander):
     """Write stochastic-convert as a choice between the two neighbouring values."""
 
     name = "stochastic-convert-decomposer"
+    gives = (without("stochastic-convert"),)
     opcodes = frozenset(["stochastic-convert"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:

@@ -17,6 +17,7 @@ from hloom.analysis.fusible import is_row_major
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import register
 from hloom.types.dtype import DType
 from hloom.types.limits import max_value, min_value
@@ -42,6 +43,7 @@ class TreeReductionRewriter(Expander):
     """Reduce large arrays to few values in two stages."""
 
     name = "tree-reduction-rewriter"
+    needs = (row_major_inside,)
     opcodes = frozenset(["reduce"])
 
     def wants(self, i: Instruction) -> bool:

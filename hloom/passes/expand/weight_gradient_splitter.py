@@ -20,6 +20,7 @@ from hloom.ir.values.window import Window
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.expand.split_k_rewriter import MOST_NARROW, MOST_RESULTS
 from hloom.passes.expand.tree_reduction_rewriter import LEAST_BYTES
+from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import register
 from hloom.types.shape import shape
 
@@ -33,6 +34,7 @@ class WeightGradientSplitter(Expander):
     """Cut the images of convolutions that are gradients of few weights."""
 
     name = "weight-gradient-splitter"
+    needs = (row_major_inside,)
     opcodes = frozenset(["convolution"])
 
     def wants(self, i: Instruction) -> bool:

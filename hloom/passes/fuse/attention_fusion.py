@@ -16,8 +16,10 @@ from hloom.analysis.fusible import POINT, role
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.backend_config import BackendConfig
+from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.fuse.build import fuse_members
 from hloom.passes.fuse.plan import is_sequential
+from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
 
@@ -30,6 +32,7 @@ class AttentionFusion(Pass):
     """Fuse dot, softmax, dot into one kCustom fusion."""
 
     name = "attention-fusion"
+    needs = (canonical_dots, row_major_inside)
 
     min_scores: int = 1 << 18
     """Fewer scores than this stay as they are."""

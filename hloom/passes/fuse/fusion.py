@@ -8,10 +8,13 @@ from hloom.base.faults import blamed
 from hloom.device.costs import Costs
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
+from hloom.passes.expand.dot_decomposer import canonical_dots
+from hloom.passes.expand.dynamic_padder import static_shapes
 from hloom.passes.fuse.build import apply_plan, group_kind
 from hloom.passes.fuse.group import COSTS, Limits
 from hloom.passes.fuse.merge import merged
 from hloom.passes.fuse.plan import Plan, is_loop_body, is_sequential, planned
+from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
 
@@ -23,6 +26,7 @@ class Fusion(Pass):
     """Fuse producers into consumers, and consumers that share what they read."""
 
     name = "fusion"
+    needs = (canonical_dots, row_major_inside, static_shapes)
 
     max_operands: int = 60
     max_instructions: int = 200

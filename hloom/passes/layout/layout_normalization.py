@@ -19,6 +19,8 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
+from hloom.passes.expand.bitcast_expander import bitcasts_of_bytes
+from hloom.passes.facts import fact, no_dead_code
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 from hloom.types.layout import default_layout
@@ -28,11 +30,28 @@ PINNED = frozenset(("custom-call", "infeed", "recv", "recv-done"))
 """What these give has the layout they say."""
 
 
+@fact
+def row_major_inside(module: Module) -> bool:
+    """Every array of static shape is row-major, but where the outside says its layout: parameters
+    and results of the entry, custom calls, the host, and the bitcasts and copies beside those."""
+    return all(
+        i.opcode in _SEEN_OUTSIDE or i.is_root or row_major(i.shape) is i.shape
+        for i in module.instructions()
+        if i.shape.is_array and i.shape.is_static and i.shape.has_layout
+    )
+
+
+_SEEN_OUTSIDE = frozenset((*PINNED, "parameter", "get-tuple-element", "bitcast", "copy"))
+
+
 @register
 class LayoutNormalization(Pass):
     """Row-major layouts inside; the entry's own layouts are kept by transposes."""
 
     name = "layout-normalization"
+    needs = (bitcasts_of_bytes,)
+    gives = (row_major_inside,)
+    breaks = (no_dead_code,)
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

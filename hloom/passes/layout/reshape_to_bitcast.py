@@ -15,6 +15,8 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS, opcodes
 from hloom.ir.order import repair_schedules
 from hloom.ir.traits import ASSOCIATIVE
+from hloom.passes.facts import no_dead_code
+from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 
@@ -79,6 +81,8 @@ class ReshapeToBitcast(Pass):
     """Turn reshapes, and transposes and broadcasts of dimensions of size 1, into bitcasts."""
 
     name = "reshape-to-bitcast"
+    needs = (row_major_inside,)
+    breaks = (no_dead_code,)
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections import Counter
 
 from hloom.ir.module import Module
+from hloom.passes.expand.dot_decomposer import canonical_dots
+from hloom.passes.facts import no_dead_code
 from hloom.passes.layout.order_choice import choose_orders
 from hloom.passes.layout.order_graph import looked_at
 from hloom.passes.layout.order_rules import graph_of
@@ -31,6 +33,7 @@ class TransposePropagation(Pass):
     """Choose orders of dimensions between convolutions and dots that need few transposes."""
 
     name = "transpose-propagation"
+    breaks = (canonical_dots, no_dead_code)
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS

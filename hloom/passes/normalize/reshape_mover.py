@@ -16,6 +16,7 @@ from hloom.ir.instruction import Instruction
 from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.expand.expansion import Expansion, put_in_place
 from hloom.passes.expand.map_inliner import BY_ELEMENT
+from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import register
 from hloom.types.shape import shape
 
@@ -98,6 +99,7 @@ class ReshapeMover(ComputationPass):
     """Move reshapes and transposes from the operands of elementwise operations to the result."""
 
     name = "reshape-mover"
+    breaks = (no_dead_code,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         wanted = [

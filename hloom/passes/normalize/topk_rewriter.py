@@ -14,6 +14,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.expand.expansion import Expansion, put_in_place
+from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import register
 from hloom.types.dtype import S32
 
@@ -104,6 +105,7 @@ class TopkRewriter(ComputationPass):
     """Write a sort of which only the first elements are sliced out as topk."""
 
     name = "topk-rewriter"
+    breaks = (no_dead_code,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         for i in [i for i in c.instructions if i.opcode == "sort"]:

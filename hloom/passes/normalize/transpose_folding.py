@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion
+from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import register
 
 Dims = tuple[int, ...]
@@ -25,6 +27,7 @@ class TransposeFolding(Expander):
     """Let dots and convolutions read the operands of transposes under permuted numbers."""
 
     name = "transpose-folding"
+    breaks = (canonical_dots, no_dead_code)
     opcodes = frozenset(["dot", "convolution"])
 
     fold_convolutions: bool = True

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.passes.computation_pass import ComputationPass
+from hloom.passes.facts import loops_own_bodies
 from hloom.passes.normalize.loop_state import (
     can_be_taken_apart,
     elements_read,
@@ -37,6 +38,7 @@ class WhileLoopConstantSinking(ComputationPass):
     """Write constants that a loop carries into its body and condition."""
 
     name = "while-loop-constant-sinking"
+    needs = (loops_own_bodies,)
     callers_first = True
 
     sink_broadcasts: bool = True

@@ -24,6 +24,7 @@ from hloom.ir.traits import (
     STRIDED,
 )
 from hloom.passes.computation_pass import ComputationPass
+from hloom.passes.facts import loops_own_bodies
 from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
 from hloom.passes.pass_ import register
 from hloom.passes.simplify.dce import remove_dead_instructions
@@ -140,6 +141,7 @@ class WhileLoopInvariantCodeMotion(ComputationPass):
     """Compute before a loop what its body computes from values that never change."""
 
     name = "while-loop-invariant-code-motion"
+    needs = (loops_own_bodies,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         changed: dict[Computation, None] = {}

@@ -16,6 +16,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.passes.computation_pass import ComputationPass
 from hloom.passes.expand.expansion import Expansion, put_in_place
+from hloom.passes.facts import loops_own_bodies
 from hloom.passes.normalize.conditional_to_select import copied
 from hloom.passes.normalize.loop_state import (
     can_be_taken_apart,
@@ -102,6 +103,7 @@ class WhileLoopSimplifier(ComputationPass):
     """Remove loops of no or one iteration, and reads of unchanged and duplicate state."""
 
     name = "while-loop-simplifier"
+    needs = (loops_own_bodies,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         for loop in [i for i in c.instructions if i.opcode == "while"]:

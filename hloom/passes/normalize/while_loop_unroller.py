@@ -20,6 +20,7 @@ from hloom.ir.op import opcodes, opcodes_where
 from hloom.ir.traits import CHOOSES, PLUMBING, RESHAPES, STRIDED
 from hloom.passes.expand.expansion import Expansion, put_in_place, settle
 from hloom.passes.expand.map_inliner import BY_ELEMENT
+from hloom.passes.facts import loops_own_bodies, no_dead_code
 from hloom.passes.normalize.conditional_to_select import copied
 from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elements
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
@@ -44,6 +45,8 @@ class WhileLoopUnroller(Pass):
     """Write out loops of few steps that compute arrays element by element."""
 
     name = "while-loop-unroller"
+    needs = (loops_own_bodies,)
+    breaks = (no_dead_code,)
 
     most_trips: int = 32
     most_instructions: int = 512

@@ -20,6 +20,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import opcodes
 from hloom.ir.order import repair_schedules
 from hloom.ir.traits import ASYNC, FORWARDS, RANDOM, SIDE_EFFECT
+from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace, is_removable
 from hloom.rewrite.pattern import SWAPS
@@ -109,6 +110,7 @@ class CommonSubexpressionElimination(Pass):
     """Merge instructions with equal operation, attributes and operands."""
 
     name = "cse"
+    breaks = (no_dead_code,)
 
     is_layout_sensitive: bool = False
     ignore_fusions: bool = True

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.facts import fact
 from hloom.passes.pass_ import RewritePass, register
 from hloom.rewrite.build import RuleBuilder
 from hloom.rewrite.pattern import any_of, m, var
 from hloom.rewrite.rule import Declined, rule
 
 x = var("x")
-
-
-@fact
-def no_tuple_pairs(module) -> bool:
-    """No get-tuple-element reads a tuple."""
-    return not any(
-        i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple"
-        for i in module.instructions()
-    )
 
 
 @rule(m.get_tuple_element(any_of(["tuple"], name="t"), name="g"))
@@ -50,5 +40,4 @@ class TupleSimplifier(RewritePass):
     """Fewest tuples: elements are read directly, and whole tuples are not taken apart."""
 
     name = "tuple-simplifier"
-    gives = (no_tuple_pairs,)
     rules = (element_of_tuple, tuple_of_elements)

@@ -8,13 +8,17 @@ from hloom.base.faults import Culprit
 from hloom.device.device import Device
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.expand.defuser import Defuser
+from hloom.passes.expand.dot_decomposer import canonical_dots
+from hloom.passes.expand.dynamic_padder import static_shapes
+from hloom.passes.expand.mixed_precision_removal import one_precision
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
 from hloom.passes.expand.split_k_rewriter import SplitKRewriter
 from hloom.passes.expand.tree_reduction_rewriter import TreeReductionRewriter
 from hloom.passes.expand.weight_gradient_splitter import WeightGradientSplitter
+from hloom.passes.facts import Fact, no_dead_code
 from hloom.passes.fuse.attention_fusion import AttentionFusion
 from hloom.passes.fuse.fusion import Fusion
-from hloom.passes.layout.layout_normalization import LayoutNormalization
+from hloom.passes.layout.layout_normalization import LayoutNormalization, row_major_inside
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
@@ -29,6 +33,17 @@ from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
 
 ROWS_PER_UNIT = 4
 """Long rows, so that all cores have some."""
+
+
+LOWERED: tuple[Fact, ...] = (
+    one_precision,
+    static_shapes,  # but what hands arrays of run-time size on
+    canonical_dots,
+    row_major_inside,
+    no_dead_code,
+    *(fact for p in (*EXPANSION, *LAST) for fact in p.gives if fact.opcodes),
+)
+"""What lowering relies on: a pipeline that cannot promise it is not built."""
 
 
 def simplification() -> Pass:
@@ -87,6 +102,7 @@ def cpu_pipeline(
             *taken_apart(apart),
             DeadCodeElimination(),
         ),
+        leaves=LOWERED,
     )
 
 
