@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hloom.ir import traits
 from hloom.ir.op import OPS, OpDef
 from hloom.ir.verify.rules import RULES
 from hloom.passes import PASSES, Pass, RewritePass
@@ -92,15 +93,18 @@ def shape_rule(op: OpDef) -> str:
 
 def op_text(op: OpDef) -> str:
     attributes = list(attribute_lines(op))
-    effect = " Has a side effect." if op.side_effect else ""
+    declared = list(op.traits)
+    known = [name.lower() for name in dir(traits) if getattr(traits, name) in declared]
+    said = [f"*Traits:* {', '.join(known)}\n"] if known else []
     return "\n".join(
         [
             f"### {op.name}\n",
             f"`{signature(op)}`\n",
-            f"{prose(op.doc)}{effect}\n",
+            f"{prose(op.doc)}\n",
             *attributes,
             *([""] if attributes else []),
             f"*Shape:* {shape_rule(op)}\n",
+            *said,
         ]
     )
 
@@ -114,8 +118,8 @@ def ops_page() -> str:
         NOTE.format(source="`hloom/ir/ops/`"),
         f"The {len(OPS)} opcodes of HLO by family. Under each name stand its operands, its "
         "attributes as\nHLO text writes them (and what they are when left out), what it computes, "
-        "and the shape of\nits result. `...` marks an operand that may be any number of values. "
-        "The words of attributes\nare explained in [values](../hloom/ir/values/README.md).\n",
+        "the shape of\nits result, and its traits (`hloom/ir/traits.py`). `...` marks an operand "
+        "that may be any number of values. The words of attributes\nare explained in [values](../hloom/ir/values/README.md).\n",
     ]
     for name, members in families.items():
         links = ", ".join(f"[{op.name}](#{op.name})" for op in members)
@@ -325,7 +329,7 @@ OTHER_RULES = {
     "outfeed": "An outfeed writes to a host that listens.",
     "output-place": "Each part of a result is where the caller looks for it.",
     "parameter-numbers": "Parameters are numbered 0, 1, 2, ..., each number once.",
-    "pass-facts": "What a pass says it gives holds when it has run.",
+    "pass-facts": "What a pass says it gives holds when it has run; what it breaks it says.",
     "pass-lists": "One list says which passes run, not two.",
     "pass-name": "A pass of this name exists.",
     "pass-option": "A pass has this option, and its value fits.",
