@@ -119,7 +119,8 @@ def ops_page() -> str:
         f"The {len(OPS)} opcodes of HLO by family. Under each name stand its operands, its "
         "attributes as\nHLO text writes them (and what they are when left out), what it computes, "
         "the shape of\nits result, and its traits (`hloom/ir/traits.py`). `...` marks an operand "
-        "that may be any number of values. The words of attributes\nare explained in [values](../hloom/ir/values/README.md).\n",
+        "that\nmay be any number of values. The words of attributes are explained in "
+        "[values](../hloom/ir/values/README.md).\n",
     ]
     for name, members in families.items():
         links = ", ".join(f"[{op.name}](#{op.name})" for op in members)
