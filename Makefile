@@ -103,6 +103,8 @@ fuzz: $(STAMP) ## broken programs for the readers, random ones for the compiler 
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_sizes --minutes $(MINUTES)
 	@echo "== programs on arrays of run-time size"
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_dynamic --minutes $(MINUTES)
+	@echo "== programs of several devices"
+	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_devices --minutes $(MINUTES)
 	@echo "== every operation of StableHLO, against XLA too"
 	@HLOOM_STRICT=1 $(BIN)/python -m tests.fuzz.run_stablehlo --minutes $(MINUTES)
 	@echo "== every kernel family at every length"

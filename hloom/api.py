@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
+    from hloom.runtime.communicator.patience import Patience
     from hloom.runtime.deployment import MEMORY_KINDS, Deployment, Spread
     from hloom.runtime.ffi import Call as HandlerCall
     from hloom.runtime.ffi import HandlerError, is_handled, register_capsule
@@ -126,6 +127,7 @@ _HOME = {
     "Pass": "passes.pass_",
     "PassRecord": "passes.pipeline",
     "PassResult": "passes.pass_",
+    "Patience": "runtime.communicator.patience",
     "Pipeline": "passes.pipeline",
     "PipelineOptions": "passes.pipeline",
     "Place": "base.diagnostics",
@@ -355,6 +357,7 @@ __all__ = [
     "Pass",
     "PassRecord",
     "PassResult",
+    "Patience",
     "Pipeline",
     "PipelineOptions",
     "Place",

@@ -15,6 +15,7 @@ from hloom.api import (
     HloError,
     Machine,
     Module,
+    Patience,
     Reply,
     Spread,
     compile_module,
@@ -67,13 +68,14 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     regions: tuple[Compiled, ...] = ()
     found: list[Region] = []
     machine = machine_of(topology)
+    patience = Patience.of(request.options)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
     if request.partitions > 1:
         if form == "mlir":
-            code, found = without_regions(propagated(code), request.partitions)
+            code, found = without_regions(propagated(code), request.partitions, patience)
         module = read_program(code, form)
         tell_shardings(module)
-        found += with_partitions(module, request.partitions, len(found))
+        found += with_partitions(module, request.partitions, len(found), patience)
         regions = tuple([_region(each, request, machine) for each in found])
         arguments, results = spreads(module, request.partitions)
         as_one(module)
@@ -119,14 +121,15 @@ def _executable(
 
 
 def _region(region: Region, request: CompileRequest, machine: Machine | None) -> Compiled:
-    """The code of one device, compiled."""
+    """The code of one device, compiled: as a program for all, which collectives are among."""
     module = module_of_bytes(region.code)
     as_one(module)
+    module.num_partitions = request.partitions
     executable = _executable(module, request, machine)
     deployment = Deployment(
         "", partitions=region.places, arguments=region.arguments, results=region.results
     )
-    return Compiled(executable, deployment, b"", lambda: module_of_bytes(region.source))
+    return Compiled(executable, deployment, b"", lambda: module_of_bytes(region.code))
 
 
 def read_program(code: bytes, form: str) -> Module:

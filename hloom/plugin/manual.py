@@ -2,11 +2,11 @@
 """Code that is written for one device (`shard_map`, `pmap`), taken out of its program.
 
 A manual computation becomes a custom call of the program that computes the whole: its operands and
-results are whole arrays. What it calls is the region as a program of one device, in which every
-collective is a custom call, too. The native side runs that program once for each place along the
-axes that are manual, at the same time, on shards it cuts and joins (native/pjrt/manual.cc);
-collectives meet there. Devices that differ along other axes only have one place: what they compute
-together is computed once.
+results are whole arrays. What it calls is the region, as it stands, as a program of one device with
+collectives among all. The native side runs that program once for each place along the axes that are
+manual, at the same time, on shards it cuts and joins (native/pjrt/manual.cc); collectives meet as
+those of any program do. Devices that differ along other axes only have one place: what they compute
+together is computed once, by the first of them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,63 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from hloom.api import Spread
-from hloom.plugin.collectives import (
-    Places,
-    as_call,
-    collectives,
-    custom_call,
-    make_synchronous,
-    meshes_of,
-    refused,
-)
+from hloom.api import HloError, Patience, Spread
 from hloom.plugin.sharded import parsed, walked, written
 
 REGION_TARGET = "hloom_manual_region"
 BODY = "hloom_region_{}"
 MANUAL = "sdy.manual_computation"
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places along the manual axes of a mesh, numbered; a device has one."""
+
+    of_device: dict[int, int]
+    of_axes: dict[int, dict[str, int]]
+    """Where a device is along each axis."""
+    axes: tuple[dict[str, int], ...]
+    """For each place its index along each manual axis."""
+    sizes: dict[str, int]
+
+
+def custom_call(before: Any, target: str, config: dict[str, Any], operands: Any, types: Any) -> Any:
+    """A typed custom call that stands before an operation."""
+    from jaxlib.mlir import ir
+
+    attributes = {
+        "call_target_name": ir.StringAttr.get(target),
+        "has_side_effect": ir.BoolAttr.get(True),
+        "backend_config": ir.StringAttr.get(""),
+        "mhlo.backend_config": ir.DictAttr.get(config),
+    }
+    return ir.Operation.create(
+        "stablehlo.custom_call",
+        results=types,
+        operands=operands,
+        attributes=attributes,
+        loc=before.location,
+        ip=ir.InsertionPoint(before),
+    )
+
+
+def refused(what: str) -> HloError:
+    return HloError(
+        f"{what} cannot be run yet",
+        rule="unimplemented",
+        hint="jit with shardings, which names no devices, can",
+    )
+
+
+def meshes_of(module: Any) -> dict[str, Any]:
+    """Shardy's meshes of a module by name."""
+    from jaxlib.mlir import ir
+
+    return {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.attributes["mesh"]
+        for op in module.body.operations
+        if op.operation.name == "sdy.mesh"
+    }
 
 
 @dataclass(frozen=True)
@@ -42,11 +84,9 @@ class Region:
     places: int
     arguments: tuple[Spread, ...]
     results: tuple[Spread, ...]
-    source: bytes
-    """The code before its collectives became custom calls."""
 
 
-def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
+def without_regions(code: bytes, partitions: int, patience: Patience) -> tuple[bytes, list[Region]]:
     """The program with calls in place of manual computations, and what they call."""
     from jaxlib.mlir import ir
 
@@ -54,20 +94,15 @@ def without_regions(code: bytes, partitions: int) -> tuple[bytes, list[Region]]:
         meshes = meshes_of(module)
         outlined = []
         while (found := _innermost(module.operation)) is not None:
-            outlined.append(_outline(module, found, len(outlined), meshes, partitions))
+            outlined.append(_outline(module, found, len(outlined), meshes, (partitions, patience)))
         if not outlined:
             return code, []
         bodies = [BODY.format(k) for k in range(len(outlined))]
         regions = []
-        for name, (chain, arguments, results) in zip(bodies, outlined):
+        for name, (places, arguments, results) in zip(bodies, outlined):
             body = ir.Module.parse(written(module), module.context)
             _keep(body, name)
-            source = written(body)
-            make_synchronous(body.operation)
-            for op in list(collectives(body.operation)):
-                as_call(op, chain, meshes)
-            places = len(chain[-1].axes)
-            regions.append(Region(written(body), places, arguments, results, source))
+            regions.append(Region(written(body), len(places.axes), arguments, results))
         _keep(module, "main", bodies)
         return written(module), regions
 
@@ -93,23 +128,25 @@ def _around(op: Any) -> Iterator[Any]:
             yield op
 
 
-def _outline(module: Any, op: Any, number: int, meshes: Any, partitions: int) -> Any:
-    """Move a manual computation into a function.
+def _outline(
+    module: Any, op: Any, number: int, meshes: Any, among: tuple[int, Patience]
+) -> tuple[Places, tuple[Spread, ...], tuple[Spread, ...]]:
+    """Move a manual computation into a function, `among` so many devices.
 
-    What comes back: the places around it and its own, outer ones first; how operands and results
-    are cut.
+    What comes back: its places; how operands and results are cut.
     """
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import func, stablehlo
 
-    chain = [_places_of(each, meshes, partitions) for each in [*_around(op)][::-1] + [op]]
+    partitions, patience = among
+    places = _places_of(op, meshes, partitions)
     body = op.regions[0].blocks[0]
     ends = [o.operation for o in body.operations][-1]
     into, out = _shardings(op)
     taken = [(a, s) for a, s in zip(body.arguments, into) if not _is_token(a)]
     returned = [(v, s) for v, s in zip(ends.operands, out) if not _is_token(v)]
     spreads = [
-        tuple([_spread(v.type, s, chain[-1]) for v, s in values]) for values in (taken, returned)
+        tuple([_spread(v.type, s, places) for v, s in values]) for values in (taken, returned)
     ]
     kinds = [v.type for v, _ in taken], [v.type for v, _ in returned]
     with ir.InsertionPoint(module.body):
@@ -124,7 +161,11 @@ def _outline(module: Any, op: Any, number: int, meshes: Any, partitions: int) ->
     ends.erase()
     for old, new in zip(_arrays_first(body.arguments), [*block.arguments, *tokens]):
         old.replace_all_uses_with(new)
-    config = {"region": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)}
+    config = {
+        "patience_ms": ir.DenseI64ArrayAttr.get([int(1000 * s) for s in patience]),
+        "places": ir.DenseI64ArrayAttr.get([places.of_device[d] for d in range(partitions)]),
+        "region": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number),
+    }
     results = _arrays_first(op.results)
     call = custom_call(
         op, REGION_TARGET, config, _arrays_first(op.operands), [r.type for r in results]
@@ -132,7 +173,7 @@ def _outline(module: Any, op: Any, number: int, meshes: Any, partitions: int) ->
     for old, new in zip(results, call.results):
         old.replace_all_uses_with(new)
     op.erase()
-    return chain, *spreads
+    return places, spreads[0], spreads[1]
 
 
 def _is_token(value: Any) -> bool:

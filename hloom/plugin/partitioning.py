@@ -14,16 +14,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hloom.api import HloError, Instruction, Module, Spread, sharding_bytes
+from hloom.api import HloError, Instruction, Module, Patience, Spread, sharding_bytes
 from hloom.plugin.callbacks import PARTITIONED
-from hloom.plugin.collectives import Places, as_call, collectives, meshes_of
 from hloom.plugin.manual import REGION_TARGET, Region
-from hloom.plugin.sharded import parsed, written
 
 TARGET = "CustomSPMDPartitioning"
 
 
-def with_partitions(module: Module, partitions: int, first: int) -> list[Region]:
+def with_partitions(
+    module: Module, partitions: int, first: int, patience: Patience
+) -> list[Region]:
     """Regions in place of such calls, of which the first has the number `first`."""
     regions: list[Region] = []
     for c in module.computations_in_order():
@@ -32,19 +32,22 @@ def with_partitions(module: Module, partitions: int, first: int) -> list[Region]
             # A callback that returns something is one of the whole: nobody says how to join it.
             if make is not None and (make is _asked or not _arrays(i.shape)):
                 regions.append(make(i, partitions))
-                _call_region(i, first + len(regions) - 1)
+                _call_region(i, first + len(regions) - 1, partitions, patience)
     return regions
 
 
-def _call_region(i: Instruction, number: int) -> None:
-    """Make a custom call one of a region."""
+def _call_region(i: Instruction, number: int, partitions: int, patience: Patience) -> None:
+    """Make a custom call one of a region, in which each device has a place."""
     i.attrs = replace(
         i.attrs,
         custom_call_target=REGION_TARGET,
         custom_call_has_side_effect=True,
         api_version="API_VERSION_TYPED_FFI",
     )
-    i.backend_config = replace(i.backend_config, raw=f"{{region = {number} : i64}}")
+    waits = ", ".join([str(int(1000 * s)) for s in patience])
+    places = ", ".join(map(str, range(partitions)))
+    raw = f"patience_ms = array<i64: {waits}>, places = array<i64: {places}>"
+    i.backend_config = replace(i.backend_config, raw=f"{{{raw}, region = {number} : i64}}")
 
 
 def _asked(i: Instruction, partitions: int) -> Region:
@@ -73,28 +76,15 @@ def _asked(i: Instruction, partitions: int) -> Region:
     code, into, out = registered._custom_partitioning_partition(shapes, given, shape, sharding, key)
     outs = out.tuple_elements() if i.shape.is_tuple else [out]
     return Region(
-        _code_of_one(code, partitions),
+        code,
         partitions,
         tuple([_spread(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]),
         tuple([_spread(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
-        code,
     )
 
 
 def _arrays(shape: Any) -> list[Any]:
     return [s for _, s in shape.subshapes() if not s.is_tuple]
-
-
-def _code_of_one(code: bytes, partitions: int) -> bytes:
-    """The program of one device, in which collectives meet those of the others."""
-    numbers = range(partitions)
-    axis = {d: {"": d} for d in numbers}
-    places = Places({d: d for d in numbers}, axis, tuple(axis.values()), {"": partitions})
-    with parsed(code) as module:
-        meshes = meshes_of(module)
-        for op in list(collectives(module.operation)):
-            as_call(op, [places], meshes)
-        return written(module)
 
 
 def _shape(shape: Any) -> Any:
@@ -155,7 +145,7 @@ def _callback(i: Instruction, partitions: int) -> Region:
           }} : ({", ".join(kinds)}) -> ()
           return
         }}"""
-    return Region(text.encode(), partitions, tuple(spreads), (), text.encode())
+    return Region(text.encode(), partitions, tuple(spreads), ())
 
 
 def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:

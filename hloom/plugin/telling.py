@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from hloom.api import Computation, Module, copy_computation, copy_module
 
-_REGION = re.compile(r"\{region = (\d+) : i64\}")
+_REGION = re.compile(r"\{.*\bregion = (\d+) : i64\}")
 
 
 def with_regions(module: Module, regions: Sequence[Module]) -> Module:

@@ -71,6 +71,10 @@ const Operations::Clique& Operations::clique(const Operation& operation, int64_t
           std::find(made.members.begin(), made.members.end(), place) != made.members.end();
       made.members.push_back(place);
     }
+    // Places have their own order where devices speak for others; groups of pairs have none.
+    bool has_order =
+        operation.kind != Exchanging::kPermute && operation.kind != Exchanging::kPermuteSlices;
+    if (!has_order) std::sort(made.members.begin(), made.members.end());
     made.own = std::find(made.members.begin(), made.members.end(), device) - made.members.begin();
     cliques_.fetch_add(1);
     break;

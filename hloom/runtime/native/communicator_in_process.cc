@@ -43,38 +43,43 @@ void Exchange::fail(const std::string& message) {
 
 // -- a device
 
-InProcess::InProcess(Meeting* meeting, Operations* operations, hl_context* context, int64_t device,
-                     int64_t level, const std::vector<int64_t>* first)
+InProcess::InProcess(Meeting* meeting, Operations* operations, int64_t device, InProcess* outer,
+                     const std::vector<int64_t>* first)
     : meeting_(meeting),
       operations_(operations),
-      context_(context),
       device_(device),
-      level_(level),
+      level_(outer == nullptr ? 0 : outer->level_ + 1),
+      outer_(outer),
       first_(first) {
   std::lock_guard<std::mutex> guard(meeting->mutex_);
   meeting->seats_.push_back(this);
+  if (outer != nullptr) ++outer->inside_;
 }
 
-void InProcess::begin() {
+void InProcess::begin(hl_context* context) {
   std::lock_guard<std::mutex> guard(meeting_->mutex_);
+  context_ = context;
+  of(context)->communicator = this;
   has_clock_ = pthread_getcpuclockid(pthread_self(), &clock_) == 0;
 }
 
-void InProcess::end(int32_t status) {
-  if (status != HL_OK)
-    meeting_->fail(status, "device " + std::to_string(device_) + ": " + of(context_)->message);
+void InProcess::end(int32_t status, const std::string& message) {
+  if (is_over_) return;
+  is_over_ = true;
+  if (status != HL_OK) meeting_->fail(status, "device " + std::to_string(device_) + ": " + message);
   // What others may still read or write of it: they have all come, so this ends.
   std::vector<Exchange*> left;
   {
     std::lock_guard<std::mutex> guard(meeting_->mutex_);
     for (auto& [operation, exchanges] : open_)
-      for (Exchange* exchange : exchanges)
+      for (Exchange* exchange : exchanges) {
         if (exchange == nullptr) continue;
-        else if (exchange->is_ready) left.push_back(exchange);
+        if (exchange->is_ready) left.push_back(exchange);
         else
           meeting_->fail_locked(HL_INTERNAL, "device " + std::to_string(device_) +
                                                  " ended before it awaited " +
                                                  exchange->operation.name + " [collective]");
+      }
     open_.clear();
   }
   std::string error;
@@ -84,7 +89,11 @@ void InProcess::end(int32_t status) {
   seats.erase(std::find(seats.begin(), seats.end(), this));
   has_clock_ = false;
   if (level_ == 0) meeting_->ended_[device_] = true;
-  if (context_ != nullptr) __atomic_store_n(&context_->cancel, 0, __ATOMIC_RELAXED);
+  if (outer_ != nullptr) --outer_->inside_;
+  if (context_ != nullptr) {
+    __atomic_store_n(&context_->cancel, 0, __ATOMIC_RELAXED);
+    of(context_)->communicator = nullptr;
+  }
   meeting_->fail_if_vain();
 }
 
@@ -96,17 +105,6 @@ int64_t InProcess::processor_ns() const {
 
 int32_t InProcess::told(int32_t status, const std::string& message) {
   return hl_set_error(context_, status, "%s", message.c_str());
-}
-
-void InProcess::suspend() {
-  Meeting::Lock lock(meeting_->mutex_);
-  is_suspended_ = true;
-  meeting_->fail_if_vain();
-}
-
-void InProcess::resume() {
-  Meeting::Lock lock(meeting_->mutex_);
-  is_suspended_ = false;
 }
 
 int32_t InProcess::start(const int64_t* description, const char* name, void* const* pointers) {
@@ -123,7 +121,7 @@ int32_t InProcess::start(const int64_t* description, const char* name, void* con
   Meeting::Key key{&operation, visit, clique.members[0], level_};
   auto& slot = meeting_->exchanges_[key];
   if (slot == nullptr) {
-    slot = std::make_unique<Exchange>(operation, clique.members);
+    slot = std::make_unique<Exchange>(operation, clique.members, first_);
     slot->key = key;
   }
   Exchange* exchange = slot.get();
@@ -319,7 +317,7 @@ Meeting::Work Meeting::work_so_far() const {
 
 bool Meeting::is_anybody_working(const Work& before, int64_t waited_ns) const {
   for (const InProcess* seat : seats_) {
-    if (seat->waits_at_ != nullptr || seat->is_suspended_) continue;
+    if (seat->waits_at_ != nullptr || seat->inside_ > 0) continue;
     auto known = before.find(seat);
     int64_t worked = seat->processor_ns() - (known == before.end() ? 0 : known->second);
     if (worked > waited_ns / kBusyPart) return true;
@@ -346,7 +344,7 @@ void Meeting::fail_if_vain() {
   bool is_everybody = true;
   std::string all;
   for (const InProcess* seat : seats_) {
-    if (seat->is_suspended_) continue;
+    if (seat->inside_ > 0) continue;
     if (seat->waits_at_ == nullptr) {
       is_everybody = false;
       continue;

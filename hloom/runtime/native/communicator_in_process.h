@@ -24,11 +24,17 @@ class InProcess;
 // What the members of a group have put down for one operation. Who is there does the work: shares
 // of it are taken by whoever waits, so that nobody waits for one that computes.
 struct Exchange {
-  Exchange(const Operation& operation, const std::vector<int64_t>& members)
-      : operation(operation), members(members), pointers(members.size()), seats(members.size()) {}
+  Exchange(const Operation& operation, const std::vector<int64_t>& members,
+           const std::vector<int64_t>* first)
+      : operation(operation),
+        members(members),
+        first(first),
+        pointers(members.size()),
+        seats(members.size()) {}
 
   const Operation& operation;
   const std::vector<int64_t> members;
+  const std::vector<int64_t>* const first;   // as their seats have it
   std::vector<std::vector<void*>> pointers;  // of each member: operands, results, functions
   std::vector<InProcess*> seats;
   std::tuple<const Operation*, int64_t, int64_t, int64_t> key;
@@ -48,18 +54,21 @@ struct Exchange {
 int64_t shares_of(const Exchange& exchange);
 void do_share(Exchange* exchange, int64_t share);
 
-// A device of a run. `level` tells those of a region inside of another apart.
+// A device of a run, or a place of a region inside one of them: levels tell those apart.
 class InProcess final : public Communicator {
  public:
-  // `first`: for each device the one that speaks for it; null: each does for itself.
-  InProcess(Meeting* meeting, Operations* operations, hl_context* context, int64_t device,
-            int64_t level = 0, const std::vector<int64_t>* first = nullptr);
+  // `first`: for each device the one that speaks for it; null: each does for itself. `outer`: whose
+  // thread runs a region of which this is a place.
+  InProcess(Meeting* meeting, Operations* operations, int64_t device, InProcess* outer = nullptr,
+            const std::vector<int64_t>* first = nullptr);
   InProcess(const InProcess&) = delete;
   InProcess& operator=(const InProcess&) = delete;
 
   // In the device's own thread, around all it does. All devices of a run exist before one begins.
-  void begin();
-  void end(int32_t status);
+  void begin(hl_context* context);
+  // What a device leaves others of its memory has been read when this returns; a second call does
+  // nothing.
+  void end(int32_t status, const std::string& message);
 
   int32_t start(const int64_t* description, const char* name, void* const* pointers) override;
   int32_t done(const int64_t* description) override;
@@ -71,11 +80,6 @@ class InProcess final : public Communicator {
   int64_t device() const override { return device_; }
 
   Meeting& meeting() { return *meeting_; }
-  int64_t level() const { return level_; }
-  const std::vector<int64_t>* first() const { return first_; }
-  // While devices of a region inside run, in this thread among others.
-  void suspend();
-  void resume();
 
  private:
   friend class Meeting;
@@ -86,18 +90,20 @@ class InProcess final : public Communicator {
 
   Meeting* meeting_;
   Operations* operations_;
-  hl_context* context_;
+  hl_context* context_ = nullptr;
   const int64_t device_, level_;
+  InProcess* const outer_;
   const std::vector<int64_t>* first_;
   clockid_t clock_ = 0;
-  bool has_clock_ = false;
+  bool has_clock_ = false, is_over_ = false;
   // Guarded by the meeting's mutex.
   std::condition_variable changed_;
   std::map<const Operation*, std::deque<Exchange*>> open_;
   const char* waits_at_ = nullptr;       // null: it computes
   const Exchange* waits_for_ = nullptr;  // null: for a device that sends
   int64_t waits_for_sender_ = -1;
-  bool is_suspended_ = false;
+  int64_t inside_ =
+      0;  // places of regions inside it that run: it waits for them, as for nobody else
 };
 
 // One run of all devices.

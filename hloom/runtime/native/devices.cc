@@ -36,10 +36,9 @@ std::vector<int64_t> barrier_of(int64_t count) {
   return made;
 }
 
-int32_t run_one(hl_devices* devices, InProcess* own, hl_context* context, hl_main_function fn,
-                void** buffers, const int64_t* barrier) {
-  own->begin();
-  of(context)->communicator = own;
+int32_t run_one(InProcess* own, hl_context* context, hl_main_function fn, void** buffers,
+                const int64_t* barrier) {
+  own->begin(context);
   context->device = static_cast<int32_t>(own->device());
   int32_t status = HL_OK;
   if (barrier != nullptr) {
@@ -47,8 +46,7 @@ int32_t run_one(hl_devices* devices, InProcess* own, hl_context* context, hl_mai
     if (status == HL_OK) status = own->done(barrier);
   }
   if (status == HL_OK) status = hl_execute(context, fn, buffers);
-  own->end(status);
-  of(context)->communicator = nullptr;
+  own->end(status, hl_context_message(context));
   return status;
 }
 
@@ -82,10 +80,9 @@ HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_mai
   }
   std::vector<std::unique_ptr<hloom::InProcess>> own;
   for (int64_t k = 0; k < devices->count; ++k)
-    own.push_back(
-        std::make_unique<hloom::InProcess>(&meeting, &devices->operations, contexts[k], k));
+    own.push_back(std::make_unique<hloom::InProcess>(&meeting, &devices->operations, k));
   bool has_threads = hloom::run_team(static_cast<int>(devices->count), [&](int k) {
-    hloom::run_one(devices, own[k].get(), contexts[k], fn, buffers[k],
+    hloom::run_one(own[k].get(), contexts[k], fn, buffers[k],
                    is_first ? devices->barrier.data() : nullptr);
   });
   {

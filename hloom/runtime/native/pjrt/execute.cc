@@ -57,7 +57,8 @@ class HereRun {
 
   // Runs it, and gives the outputs their memory.
   int finish(std::string* message) {
-    context_->device = run_.meeting != nullptr ? run_.ordinal : run_.device->description->id;
+    context_->device = run_.place != nullptr ? run_.place->ordinal : run_.device->description->id;
+    if (run_.place != nullptr) run_.place->own->begin(context_);
     context_->user = const_cast<Run*>(&run_);
     hloom::of(context_)->user_data = &run_.user_data;
     {
@@ -65,10 +66,9 @@ class HereRun {
       int64_t begin = now_ns();
       int code = execution_.run(context_);
       remember(now_ns() - begin);
-      if (code != 0) {
-        *message = hl_context_message(context_);
-        return code;
-      }
+      if (code != 0) *message = hl_context_message(context_);
+      if (run_.place != nullptr) run_.place->own->end(code, *message);
+      if (code != 0) return code;
     }
     if (execution_.hand_out(&problem_) != 0) return told(message);
     for (size_t k = 0; k < results_.size(); ++k) {

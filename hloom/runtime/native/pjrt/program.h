@@ -4,6 +4,7 @@
 
 #include <fenv.h>
 
+#include "../communicator_in_process.h"
 #include "../context.h"
 #include "compiler.h"
 #include "objects.h"
@@ -59,6 +60,7 @@ struct Program {
   bool calls_host = false, is_portable = false;
   bool is_whole() const { return partitions > 1; }  // one run for all devices
   std::vector<Program*> regions;                    // held
+  Operations operations;                            // the collectives of the code of one device
 
   // How long a run takes, remembered: short ones are not worth another thread. Before the first run
   // there is a guess, or -1.
@@ -69,7 +71,16 @@ struct Program {
   std::unique_ptr<StepNames> step_names;  // null: nobody has asked yet (profiler.cc)
 };
 
-class Meeting;
+// Where the code of one device runs: a place of a region, and of the regions around it.
+struct RegionPlace {
+  struct Level {
+    const std::vector<int64_t>* of_device;  // the place of each device of the program
+    int64_t ordinal;
+  };
+  std::vector<Level> levels;  // the outermost first
+  InProcess* own;             // through which it meets the others
+  int ordinal;
+};
 
 // One execution. Arrays are the caller's, or `own` where it runs later.
 struct Run {
@@ -80,11 +91,8 @@ struct Run {
   hloom::UserDataList user_data;
   std::vector<Value*> own;
   std::vector<hloom::UserData> own_user_data;
-  // Of the code of one device: where it meets the others, which one it is, whose region it is.
-  Meeting* meeting = nullptr;
-  int ordinal = 0;
-  Run* outer = nullptr;     // null: that of a program of whole arrays
-  int64_t path = 0;         // its number among the places of all regions it is in
+  // Of the code of one device: which place of which region it is. Null: of a program of whole arrays.
+  const RegionPlace* place = nullptr;
   Program* root = nullptr;  // whose regions it calls; null: its own
 };
 
@@ -92,7 +100,7 @@ struct Run {
 size_t first_with(const Array& array, size_t device);
 // Copies a shard to its place in the whole array, or back.
 void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole);
-// Makes hloom's handlers of regions and collectives known to the registry of custom calls.
+// Makes hloom's handler of regions known to the registry of custom calls.
 void register_manual();
 
 // Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are released.

@@ -1,0 +1,91 @@
+"""`python -m tests.fuzz.run_devices --minutes 10`: programs of several devices, against lockstep.
+
+Every program is drawn from one number, so `--seed N --count 1` tries one again. What differs is
+written to a file in the folder of temporary files, and the number printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hloom.base.diagnostics import HloError
+from hloom.base.options import Options
+from hloom.compiler import compile_module
+from hloom.interp import evaluate_lockstep
+from hloom.interp.sample import random_arguments
+from hloom.ir.text import parse_module
+from hloom.ir.verify import verify
+from tests.fuzz.programs_devices import DeviceProgram
+
+EXACT = Options({"allow_excess_precision": False})
+
+
+def arrays(value: Any) -> list[np.ndarray]:
+    """The arrays of a nested result."""
+    if isinstance(value, tuple):
+        return [x for part in value for x in arrays(part)]
+    return [] if value is None else [np.asarray(value)]
+
+
+def check(seed: int) -> str:
+    """`same`, `refused` (the verifier does not take the program), or what differs."""
+    text = DeviceProgram(seed).text()
+    try:
+        module = parse_module(text)
+        verify(module)
+    except HloError:
+        return "refused"
+    count = module.replica_count * module.num_partitions
+    given = [random_arguments(module, 100 * seed + d) for d in range(count)]
+    wanted = evaluate_lockstep(module, given)
+    exe = compile_module(module, None, EXACT, cached=False)
+    for turn in range(2):
+        found = exe.run_devices(given)
+        for device, (x, y) in enumerate(zip(found, wanted, strict=True)):
+            expected = [leaf.array for leaf in y.leaves() if leaf.shape.is_array]
+            for k, (a, b) in enumerate(zip(arrays(x), expected, strict=True)):
+                if a.shape != b.shape or not _equal(a, b):
+                    return f"seed {seed}: result {k} of device {device} differs in run {turn}"
+    return "same"
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Bit by bit; any NaN equals any other, of which payloads say nothing."""
+    if a.tobytes() == b.tobytes():
+        return True
+    nan = (a != a) & (b != b)
+    return bool(np.all(nan | (a == b)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1 << 60)
+    options = parser.parse_args()
+    end, tried, wrong = time.monotonic() + 60 * options.minutes, 0, 0
+    while tried < options.count and time.monotonic() < end:
+        seed = options.seed + tried
+        try:
+            said = check(seed)
+        except Exception as error:
+            said = f"seed {seed}: {type(error).__name__}: {error}"
+        tried += 1
+        if said not in ("same", "refused"):
+            wrong += 1
+            path = Path(tempfile.gettempdir()) / f"hloom_devices_{seed}.hlo"
+            path.write_text(DeviceProgram(seed).text())
+            print(f"{said}\n  {path}", flush=True)
+    print(f"{tried} programs, {wrong} wrong")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
