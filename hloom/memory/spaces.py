@@ -23,7 +23,8 @@ from hloom.device.device import Device
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.ir.op import OPS
+from hloom.ir.op import OPS, opcodes_where
+from hloom.ir.traits import ASYNC, CONTROL_FLOW, FORWARDS, PLUMBING
 from hloom.ir.values.backend_config import BackendConfig
 from hloom.memory.flat import laid_out
 from hloom.plan.places import Places, SliceTree
@@ -31,10 +32,15 @@ from hloom.program.slice import BufferSlice
 from hloom.types.memory_space import DEFAULT_MEMORY_SPACE, HOST_MEMORY_SPACE
 from hloom.types.shape import Shape, tuple_shape
 
-HANDED_ON = frozenset(
-    """parameter tuple get-tuple-element while conditional call opt-barrier bitcast domain
-    add-dependency async-start async-update copy-start all-gather-start all-reduce-start
-    collective-permute-start send recv""".split()
+HANDED_ON = opcodes_where(
+    lambda op: (
+        op.name == "bitcast"
+        or (
+            bool(op.traits & {PLUMBING, CONTROL_FLOW, FORWARDS, ASYNC})
+            and op.done_of is None
+            and op.name != "constant"
+        )
+    )
 )
 """What these give is where their operands are, or their caller has it. Asynchronous operations
 give their result when they are done."""

@@ -53,6 +53,8 @@ ALLOWED = {
     "passes/simplify/constant_folding.py": "what makes much out of little",
     "plugin/collectives.py": "numbers that native code has for ways to combine",
     "plugin/sharded.py": "StableHLO's names, in a door that sees no declarations",
+    "program/thunks/collective.py": "numbers that native code has for exchanges",
+    "targets/cpu/lower/collective.py": "kinds of thunks, not opcodes",
     "targets/cpu/lower/loop_steps.py": "what this target writes in line",
     "targets/cpu/share.py": "the routines of the runtime that work in place",
 }

@@ -11,7 +11,6 @@ from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.order import repair_schedules
 from hloom.passes.control.flatten_call_graph import clone
 from hloom.passes.expand.expansion import Expander, Expansion
-from hloom.passes.facts import without
 from hloom.passes.pass_ import register
 
 
@@ -51,7 +50,6 @@ class AsyncSimplifier(Expander):
     """
 
     name = "async-simplifier"
-    gives = (without("async-start", "async-update", "async-done", "copy-start", "copy-done"),)
     opcodes = frozenset(["async-done", "copy-done"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
