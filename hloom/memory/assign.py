@@ -14,6 +14,7 @@ import numpy as np
 
 from hloom.analysis.alias import in_place_pairs
 from hloom.analysis.alias_ranges import intervals
+from hloom.analysis.alias_share import CanShare
 from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces
 from hloom.analysis.alias_tree import Tree, Value, leaves
 from hloom.analysis.alias_values import PairRule, ValueFlow
@@ -25,7 +26,6 @@ from hloom.memory.groups import Group, Groups
 from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers itself)
 from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
 from hloom.memory.heap.block import HEAPS, Block, live_bytes
-from hloom.memory.share import CanShare
 from hloom.plan.places import PlacedValue, Places, SliceTree
 from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
 from hloom.types.literal import Literal
@@ -37,7 +37,7 @@ LARGEST = 5
 
 @dataclass(frozen=True, slots=True)
 class AssignOptions:
-    """How buffers are assigned. `can_share` None: the default rule of `share.py`."""
+    """How buffers are assigned. `can_share` None: the default rule of `analysis/alias_share.py`."""
 
     can_share: CanShare | None = None
     pairs: PairRule = in_place_pairs

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.analysis.alias import in_place_pairs
+from hloom.analysis.alias_share import CanShare, DefaultShare
 from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces, moved_to
 from hloom.analysis.alias_tree import FOREVER, Edge, Value
 from hloom.analysis.alias_values import HANDS_ON, PairRule, ValueFlow
@@ -28,7 +29,6 @@ from hloom.ir.op import OPS, opcodes
 from hloom.ir.traits import FORWARDS
 from hloom.memory.flat import flatten, laid_out
 from hloom.memory.groups import Groups
-from hloom.memory.share import CanShare, DefaultShare
 from hloom.types.shape import tuple_shape
 
 Index = tuple[int, ...]

@@ -3,7 +3,7 @@
 A group keeps the intervals in which any of its values is alive, disjoint and sorted, with the
 value that is alive. Two groups may join when no two values are alive together. One contact is
 allowed: an operation may write where it reads an operand for the last time, if it must (an
-in-place pair) or if the rule of `share.py` lets it.
+in-place pair) or if the rule of `analysis/alias_share.py` lets it.
 
 The order in which groups join does not matter as long as all joins succeed: a part of a group
 without conflicts has none.

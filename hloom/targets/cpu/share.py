@@ -7,12 +7,12 @@ are stored at the end. So a larger root of a sequence may only overwrite what no
 
 from __future__ import annotations
 
+from hloom.analysis.alias_share import DefaultShare
 from hloom.base.faults import Culprit, blame
 from hloom.codegen.loops import is_single_tile
 from hloom.codegen.tile import is_update
 from hloom.codegen.walk import domain
 from hloom.ir.instruction import Instruction
-from hloom.memory.share import DefaultShare
 
 Index = tuple[int, ...]
 
