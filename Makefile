@@ -22,7 +22,8 @@ FORMATTED := $(filter-out $(NATIVE)/pjrt/abi.h,$(wildcard $(addprefix $(NATIVE)/
 GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
   $(wildcard tests/test_*.py)
 TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
-  $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc
+  $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc \
+  $(wildcard $(NATIVE)/communicator*.cc) $(NATIVE)/devices.cc $(NATIVE)/team.cc
 
 SANITIZED := $(CURDIR)/build/sanitize/libhloom_runtime.so
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined

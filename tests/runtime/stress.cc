@@ -31,6 +31,20 @@ HL_API void hl_queue_free(hl_queue* queue);
 HL_API int32_t hl_infeed(hl_context* context, void** buffers, const int64_t* sizes, int64_t count);
 HL_API int32_t hl_outfeed(hl_context* context, void** buffers, const int64_t* sizes, int64_t count);
 
+struct hl_devices;
+HL_API hl_devices* hl_devices_new(int64_t count, int64_t warn, int64_t terminate, int64_t most);
+HL_API void hl_devices_free(hl_devices* devices);
+HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_main_function fn,
+                              void*** buffers, char* message, int64_t size);
+HL_API void hl_devices_abort(hl_devices* devices, int32_t status, const char* message);
+HL_API int32_t hl_collective(hl_context*, const int64_t*, const char*, void**);
+HL_API int32_t hl_collective_start(hl_context*, const int64_t*, const char*, void**);
+HL_API int32_t hl_collective_done(hl_context*, const int64_t*, const char*);
+HL_API int32_t hl_send(hl_context*, const char*, int64_t channel, const int64_t* pairs,
+                       int64_t count, const void* data, int64_t bytes);
+HL_API int32_t hl_receive(hl_context*, const char*, int64_t channel, const int64_t* pairs,
+                          int64_t count, void* data, int64_t bytes);
+
 namespace {
 
 std::atomic<int> wrong{0};
@@ -154,9 +168,87 @@ void feeds_and_cancel() {
   hl_pool_free(pool);
 }
 
+// -- devices: an all-reduce and a gather under way at once, and a ring, many times
+
+constexpr int64_t kDevices = 5, kLength = 1000;
+
+// Of the operands of all devices: their sum, into the results of all. A step is 10 elements.
+void sum_of_all(void* arguments, int64_t begin, int64_t end) {
+  auto** arrays = static_cast<int64_t**>(arguments);
+  for (int64_t k = 10 * begin; k < 10 * end; ++k) {
+    int64_t sum = 0;
+    for (int64_t d = 0; d < kDevices; ++d) sum += arrays[d][k];
+    for (int64_t d = 0; d < kDevices; ++d) arrays[kDevices + d][k] = sum;
+  }
+}
+
+// As hloom/program/thunks/collective.py writes them: number, kind, operands, results, groups,
+// arrays, folds, numbers.
+const int64_t kSum[] = {
+    1,  0, 1, 1, 1, 5, 0,  1,  2,  3,  4,  1, 1, 8 * kLength, 1, 0, 5, kLength / 10,
+    10, 0, 1, 2, 3, 4, -1, -2, -3, -4, -5, 0};
+const int64_t kGather[] = {2, 1, 1, 1, 1, 5, 0, 1, 2, 3, 4, 1, 1, 8, 0, 0};
+const int64_t kRing[] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 0};
+std::atomic<bool> one_fails{false};
+
+int32_t on_a_device(hl_context* context, void**) {
+  std::vector<int64_t> mine(kLength), all(kLength);
+  int64_t got[kDevices], from = -1, device = context->device;
+  auto fold = reinterpret_cast<void*>(sum_of_all);
+  for (int64_t turn = 0; turn < 20; ++turn) {
+    for (int64_t k = 0; k < kLength; ++k) mine[k] = device + k * turn;
+    if (one_fails && device == 3 && turn == 7) return hl_set_error(context, HL_INTERNAL, "enough");
+    void* sum[] = {mine.data(), all.data(), fold};
+    void* gather[] = {&device, got};
+    int32_t status = hl_collective_start(context, kSum, "sum", sum);
+    if (status == 0) status = hl_collective_start(context, kGather, "gather", gather);
+    if (status == 0) status = hl_send(context, "send", 7, kRing, 5, &device, 8);
+    if (status == 0) status = hl_collective_done(context, kGather, "gather");
+    if (status == 0) status = hl_collective_done(context, kSum, "sum");
+    if (status == 0) status = hl_receive(context, "recv", 7, kRing, 5, &from, 8);
+    if (status != 0) return status;
+    for (int64_t k = 0; k < kLength; ++k) expect(all[k] == 10 + 5 * k * turn, "a sum");
+    for (int64_t d = 0; d < kDevices; ++d) expect(got[d] == d, "a gather");
+    expect(from == (device + kDevices - 1) % kDevices, "a ring");
+  }
+  return HL_OK;
+}
+
+int32_t run_on(hl_devices* devices) {
+  hl_pool* pool = hl_pool_new(2);
+  hl_context* contexts[kDevices];
+  void** buffers[kDevices] = {};
+  char message[200];
+  for (auto& context : contexts) context = hl_context_new(pool, nullptr);
+  int32_t status =
+      hl_devices_run(devices, contexts, on_a_device, buffers, message, sizeof(message));
+  for (auto& context : contexts) hl_context_free(context);
+  hl_pool_free(pool);
+  return status;
+}
+
+void several_devices() {
+  hl_devices* devices = hl_devices_new(kDevices, 20'000'000'000, 40'000'000'000, 60'000'000'000);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) expect(run_on(devices) == HL_OK, "a run on several devices");
+    });
+  for (std::thread& each : threads) each.join();
+  one_fails = true;
+  for (int k = 0; k < 10; ++k) expect(run_on(devices) == HL_INTERNAL, "a device that fails");
+  one_fails = false;
+  std::thread running([&] { run_on(devices); });
+  hl_devices_abort(devices, HL_CANCELLED, "enough");
+  running.join();
+  expect(run_on(devices) == HL_OK, "a run after one that was aborted");
+  hl_devices_free(devices);
+}
+
 }  // namespace
 
 int main() {
+  several_devices();
   many_programs(8, 1);
   many_programs(4, 6);
   many_programs(1, 2);

@@ -20,7 +20,7 @@ struct hl_devices {
   bool has_met = false;
   int64_t stopped = -1;
   int64_t runs = 0, meetings = 0;
-  std::vector<int64_t> barrier;
+  std::vector<int64_t> barrier{};
 };
 
 namespace hloom {

@@ -9,6 +9,7 @@ import pytest
 from hloom.base.options import Options
 from hloom.compiler import compile_module
 from hloom.device.ids import GlobalDeviceId
+from hloom.interp import evaluate_lockstep
 from hloom.ir.text import parse_module
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.library import ExecutionError
@@ -144,3 +145,35 @@ def test_more_devices_than_cores():
     text = SUM.replace("num_partitions=4", "num_partitions=40").replace("0,1,2,3", everybody)
     found = made(text).run_devices([[X]] * 40)
     np.testing.assert_array_equal(np.asarray(found[39]), 40 * X)
+
+
+OVERLAPPED = """HloModule m, num_partitions=8
+fold { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e { x = f32[64,64] parameter(0)
+  g = (f32[64,64], f32[512,64]) all-gather-start(x), channel_id=1, dimensions={0},
+    replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true
+  n = f32[64,64] negate(x)
+  r = f32[64,64] all-reduce-start(n), channel_id=2, to_apply=fold,
+    replica_groups={{0,2,4,6},{1,3,5,7}}, use_global_device_ids=true
+  m = f32[64,64] multiply(x, x)
+  h = f32[512,64] all-gather-done(g)
+  d = f32[64,64] all-reduce-done(r)
+  p = f32[64,64] collective-permute(d), channel_id=3,
+    source_target_pairs={{0,1},{1,2},{2,3},{3,4},{4,5},{5,6},{6,7},{7,0}}
+  q = f32[64,64] add(p, m)
+  ROOT t = (f32[512,64], f32[64,64]) tuple(h, q) }"""
+
+
+def test_eight_partitions_with_overlapped_collectives(capfd):
+    rng = np.random.default_rng(0)
+    given = [[rng.standard_normal((64, 64), np.float32)] for _ in range(8)]
+    exe = made(OVERLAPPED, 0.1, 0.2, 60)
+    for found, wanted in zip(
+        exe.run_devices(given), evaluate_lockstep(parse_module(OVERLAPPED), given), strict=True
+    ):
+        for x, y in zip(found, wanted.leaves(), strict=True):
+            assert np.asarray(x).tobytes() == y.array.tobytes()
+    exe.together.stop(GlobalDeviceId(5))
+    with pytest.raises(ExecutionError, match=r"waits at [gr] for device 5"):
+        exe.run_devices(given)
+    assert "for device 5, for 0.1" in capfd.readouterr().err
