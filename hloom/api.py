@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hloom.device.known import device_named, known_names
     from hloom.device.text import show_device
     from hloom.device.text import table_of as device_table
+    from hloom.device.topology import topology_named
     from hloom.executable import Executable
     from hloom.frontends.files import file_bytes, load_bytes, load_file, save
     from hloom.frontends.formats import FORMATS
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
+    from hloom.targets.sim.simulate import Timeline
     from hloom.targets.stages import LaterStages
     from hloom.types.literal import Literal
     from hloom.types.shape import Shape
@@ -138,6 +140,7 @@ _HOME = {
     "Snapshot": "ir.proto.snapshot",
     "Spread": "runtime.deployment",
     "Statistics": "analysis.statistics",
+    "Timeline": "targets.sim.simulate",
     "Trace": "rewrite.driver",
     "UsageError": "base.diagnostics",
     "VerifyError": "base.diagnostics",
@@ -188,6 +191,7 @@ _HOME = {
     "set_pjrt_versions": "runtime.pjrt",
     "sharding_bytes": "ir.proto.sharding",
     "show_device": "device.text",
+    "topology_named": "device.topology",
     "trip_count": "analysis.trip_count",
     "verify": "ir.verify",
     "violations": "ir.verify",
@@ -368,6 +372,7 @@ __all__ = [
     "Snapshot",
     "Spread",
     "Statistics",
+    "Timeline",
     "Trace",
     "UsageError",
     "VerifyError",
@@ -422,6 +427,7 @@ __all__ = [
     "sharding_bytes",
     "show",
     "show_device",
+    "topology_named",
     "trip_count",
     "verify",
     "violations",

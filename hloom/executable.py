@@ -17,7 +17,6 @@ from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
-from hloom.runtime.executor import Executor
 from hloom.targets.stages import Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 from hloom.types.literal import Literal
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from hloom.analysis.cost import Cost
     from hloom.passes.pipeline import PassRecord
     from hloom.plan.usage import MemoryUse
+    from hloom.targets.sim.simulate import Timeline
 
 
 class Executable:
@@ -52,7 +52,7 @@ class Executable:
         self.kind = kind or target_kind(DEFAULT)
         self._target_of = target or (lambda: self.kind.target(Options()))
         self.seconds: dict[str, float] = {}
-        self._executor = Executor(self.program, threads)
+        self._executor = self.kind.executor(stages, threads)
         self._shapes = self.program.argument_shapes
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array
@@ -95,6 +95,18 @@ class Executable:
         waits for another longer than `patience` says raises, too.
         """
         program = self.program
+        kept = self._leaves_of_devices(arguments)
+        if program.infeeds or program.outfeeds:
+            raise UsageError(
+                f"{program.name} has an infeed or outfeed, and devices have no queues of their own",
+                rule="device-feeds",
+            )
+        found = self._executor.run_devices(self.together, kept)
+        return [_nested(program.result_shape, iter(leaves)) for leaves in found]
+
+    def _leaves_of_devices(self, arguments: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """The arrays that each device is given, none of them to be donated."""
+        program = self.program
         if len(arguments) != program.device_count:
             raise UsageError(
                 f"{program.name} runs on {program.device_count} devices, arguments for "
@@ -102,15 +114,8 @@ class Executable:
                 rule="device-count",
                 hint="give a list of arguments for each device",
             )
-        if program.infeeds or program.outfeeds:
-            raise UsageError(
-                f"{program.name} has an infeed or outfeed, and devices have no queues of their own",
-                rule="device-feeds",
-            )
         flat = [a if self._is_flat else self._leaves(a) for a in arguments]
-        kept = [self._kept(leaves, False)[0] for leaves in flat]
-        found = self._executor.run_devices(self.together, kept)
-        return [_nested(program.result_shape, iter(leaves)) for leaves in found]
+        return [self._kept(leaves, False)[0] for leaves in flat]
 
     @cached_property
     def together(self) -> InProcess:
@@ -168,6 +173,39 @@ class Executable:
         run = self.target.debug(self.stages, self._executor, leaves, **watched)
         run.result = _nested(self.program.result_shape, iter(run.leaves))
         return run
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether its devices are simulated, so that `simulate` tells what they do when."""
+        return self.kind.name.partition(":")[0] == "sim"
+
+    def simulate(
+        self,
+        arguments: Sequence[Sequence[Any]],
+        *,
+        delays: int | None = None,
+        leave_out_wait: int | None = None,
+    ) -> tuple[list[Any], Timeline]:
+        """Run on simulated devices, with a list of arguments for each: the result of every one,
+        and what happened when.
+
+        `delays`: the seed of random delays of everything. `leave_out_wait`: the number of a wait
+        that nobody waits for, which raises a `RaceError`. Buffers are never donated.
+        """
+        from hloom.targets.sim.executor import SimExecutor
+        from hloom.targets.sim.simulate import Disturbance
+
+        executor = self._executor
+        if not isinstance(executor, SimExecutor):
+            raise UsageError(
+                f"{self.program.name} was compiled for {self.kind.name}, which is not simulated",
+                rule="target",
+                hint='compile for target="sim", or "sim:two-gpus"',
+            )
+        flat = self._leaves_of_devices(arguments)
+        found = executor.simulated(self.together, flat, Disturbance(delays, leave_out_wait))
+        results = [_nested(self.program.result_shape, iter(leaves)) for leaves in found]
+        return results, executor.timeline
 
     def profile(self, *arguments: Any, repeats: int = 1):
         """How long each step takes when it is called alone: `StepTime`s, in order of first run."""

@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hloom.base.diagnostics import UsageError
+from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.device.device import Device
 from hloom.device.ids import GlobalDeviceId, LocalDeviceId
-from hloom.device.known import device_in, known_device, known_names, text_in
-from hloom.device.text import parsed_table, record
+from hloom.device.known import FOLDER, device_in, known_device, known_names, text_in
+from hloom.device.text import parse_device, parsed_table, record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +85,11 @@ class Topology:
                 hint=f"there are {len(self.members)}, numbered from 0 on",
             )
         return self.members[id.value]
+
+    @property
+    def text(self) -> str:
+        """As it reads back (`parse_topology`)."""
+        return show_topology(self)
 
     def of_process(self, process: int) -> tuple[Member, ...]:
         """The devices of a process, in the order of their local ids."""
@@ -154,6 +159,37 @@ def _device(word: str, folder: Path) -> Device:
 def load_topology(file: Path) -> Topology:
     """The topology in a file."""
     return parse_topology(text_in(file), str(file))
+
+
+def topology_names() -> list[str]:
+    """The names of the topologies that come with hloom, sorted."""
+    return sorted(path.stem for path in (FOLDER / "topologies").glob("*.toml"))
+
+
+def topology_named(word: str) -> Topology:
+    """The topology of a name or of a file; a device, known or in a file, is a topology of one.
+
+    A name may end with .toml, as a file's does. `UsageError` if there is no such thing.
+    """
+    name = word.removesuffix(".toml")
+    if not (word.endswith(".toml") and Path(word).exists()):
+        if name in topology_names():
+            return load_topology(FOLDER / "topologies" / f"{name}.toml")
+        if name in known_names() or not word.endswith(".toml"):
+            return alike(_known(name), 1, name)
+    text = text_in(Path(word))
+    if "groups" in parsed_table(text, word):
+        return parse_topology(text, word)
+    device = parse_device(text, word)
+    return alike(device, 1, device.name)
+
+
+def _known(name: str) -> Device:
+    if name not in known_names():
+        names = [*known_names(), *topology_names()]
+        hint = did_you_mean(name, names) or f"known: {', '.join(names)}"
+        raise UsageError(f"no device or topology {name!r} is known", rule="device", hint=hint)
+    return known_device(name)
 
 
 def show_topology(topology: Topology) -> str:

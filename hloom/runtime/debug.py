@@ -92,6 +92,8 @@ class DebugExecutor:
         """The first step that made numbers which are not finite."""
         self.context = 0
         """Address of the context that the program runs in."""
+        self.numbers: dict[tuple[int, ...], Any] = {}
+        """Constant arrays of arguments: devices know a collective by the address of its own."""
         self._bases: Any = None
         self._symbols: dict[str, Any] = {}
 
@@ -100,8 +102,7 @@ class DebugExecutor:
         errors: list[BaseException] = []
 
         def main(context: int, buffers: int) -> int:
-            self.context = context
-            self._bases = ctypes.cast(buffers, ctypes.POINTER(ctypes.c_void_p))
+            self.enter(context, buffers)
             try:
                 return self.sequence(self.executor.program.thunks)
             except BaseException as error:
@@ -116,6 +117,11 @@ class DebugExecutor:
             if errors:
                 raise errors[0] from None
             raise
+
+    def enter(self, context: int, buffers: int) -> None:
+        """Work in the context of a native call, on its array of base addresses."""
+        self.context = context
+        self._bases = ctypes.cast(buffers, ctypes.POINTER(ctypes.c_void_p))
 
     # -- steps
 

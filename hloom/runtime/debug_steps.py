@@ -19,7 +19,15 @@ from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Argument, Function, Numbers, Pointers, Routine, Text
+from hloom.program.thunks.routine import (
+    Addresses,
+    Argument,
+    Function,
+    Numbers,
+    Pointers,
+    Routine,
+    Text,
+)
 from hloom.program.thunks.while_ import While
 from hloom.runtime.library import library
 
@@ -108,9 +116,15 @@ def _argument(debug: DebugExecutor, x: Argument, place: Place, held: list[Any]) 
     if isinstance(x, Function):
         return ctypes.c_void_p(debug.executor.loaded.symbol(x.symbol))
     if isinstance(x, Numbers):
-        made: Any = (ctypes.c_int64 * len(x.values))(*x.values)
+        made: Any = debug.numbers.get(x.values)
+        if made is None:
+            made = debug.numbers[x.values] = (ctypes.c_int64 * len(x.values))(*x.values)
     elif isinstance(x, Pointers):
         places = [None if s is None else place(s) for s in x.slices]
+        made = (ctypes.c_void_p * max(len(places), 1))(*places)
+    elif isinstance(x, Addresses):
+        symbol = debug.executor.loaded.symbol
+        places = [symbol(p.symbol) if isinstance(p, Function) else place(p) for p in x.places]
         made = (ctypes.c_void_p * max(len(places), 1))(*places)
     else:
         assert isinstance(x, Text)
@@ -141,10 +155,11 @@ def while_(debug: DebugExecutor, t: While) -> int:
 
 @STEPS.of(Conditional)
 def conditional(debug: DebugExecutor, t: Conditional) -> int:
-    return debug.sequence(t.branches[_branch(debug, t)])
+    return debug.sequence(t.branches[branch_of(debug, t)])
 
 
-def _branch(debug: DebugExecutor, t: Conditional) -> int:
+def branch_of(debug: DebugExecutor, t: Conditional) -> int:
+    """The number of the branch that is chosen now."""
     raw = debug.bytes_of(t.selector)
     if t.is_pred:
         return 0 if raw[0] else 1

@@ -108,7 +108,7 @@ class Executor:
         return self._buffers(results)
 
     def run_devices(
-        self, devices: InProcess, leaves: Sequence[Sequence[Any]]
+        self, devices: InProcess, leaves: Sequence[Sequence[Any]], entry: int | None = None
     ) -> list[list[Buffer | None]]:
         """The results' leaves of each device, for the arguments' leaves of each; all run at once.
 
@@ -125,7 +125,8 @@ class Executor:
                 held.append(block)
                 raw[RAW_WORDS * k] = block.address
         try:
-            devices.run(self.loaded.handle, arguments, results, interruptible=self.interruptible)
+            handle, can_end = self.loaded.handle, self.interruptible
+            devices.run(handle, arguments, results, entry, interruptible=can_end)
         except BaseException:
             for raw in results:
                 _free_results(raw)

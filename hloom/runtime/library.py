@@ -114,7 +114,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_program_run": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hl_program_run_devices": (
         c_int32,
-        [c_void_p, c_void_p, c_int64, _addresses, _addresses, _addresses],
+        [c_void_p, c_void_p, c_int64, c_void_p, _addresses, _addresses, _addresses],
     ),
     "hl_last_problem": (None, [c_void_p]),
     "hl_program_context": (c_void_p, [c_void_p]),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hloom.base.faults import Fault
     from hloom.device.device import Device
     from hloom.ir.module import Module
+    from hloom.runtime.executor import Executor
     from hloom.targets.stages import Stages
 
 
@@ -82,6 +83,10 @@ class TargetKind(Protocol):
         """The target as options want it; `threads`: all that may work, None: what is granted."""
         ...
 
+    def executor(self, stages: Stages, threads: int | None = None) -> Executor:
+        """What runs a program of this kind."""
+        ...
+
     def notice(self, module: Module, options: Options, faults: Sequence[Fault]) -> str:
         """What a user is told where a program was compiled in spite of faults of hloom."""
         ...
@@ -91,7 +96,7 @@ TARGETS: Registry[str, Callable[[str], TargetKind]] = Registry("target")
 """By name; what stands behind the colon of `cpu:x86-64-v4` is handed to it, "" where there is
 none."""
 DEFAULT = "cpu"
-ROOMS = {"cpu": "hloom.targets.cpu.kind"}
+ROOMS = {"cpu": "hloom.targets.cpu.kind", "sim": "hloom.targets.sim.kind"}
 """The file that registers a kind, imported when somebody names it."""
 
 

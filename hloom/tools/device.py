@@ -18,12 +18,14 @@ from hloom.tools.terminal import (
 )
 
 HOST = "host"
+SIMULATED = "sim:"
 
 
 @guarded
 def device(
     name: Annotated[
-        str | None, typer.Argument(help="A machine: host, a known one, or a .toml file.")
+        str | None,
+        typer.Argument(help="A machine: host, a known one, a .toml file, sim:TOPOLOGY."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,6 +40,8 @@ def device(
       hloom device host > mine.toml
 
       hloom device h100 --json | jq .compute
+
+      hloom device sim:two-gpus
     """
     if name is None:
         devices = [api.host_device(), *map(api.device_named, api.known_names())]
@@ -46,11 +50,29 @@ def device(
         else:
             _show(devices)
         return
+    if name.startswith(SIMULATED):
+        _show_simulated(name.removeprefix(SIMULATED), as_json)
+        return
     chosen = api.host_device() if name == HOST else api.device_named(name)
     if as_json:
         write_json(api.device_table(chosen))
     else:
         typer.echo(api.show_device(chosen), nl=False)
+
+
+def _show_simulated(name: str, as_json: bool) -> None:
+    """The topology that a simulated target runs on, with its devices."""
+    topology = api.topology_named(name)
+    devices = list(dict.fromkeys([m.device for m in topology]))
+    if as_json:
+        tables = [api.device_table(d) for d in devices]
+        links = [{"devices": x.devices, "rate": x.bandwidth_bytes_per_s} for x in topology.links]
+        about = {"name": topology.name, "devices": len(topology)}
+        write_json({**about, "kinds": tables, "links": links})
+        return
+    typer.echo(topology.text, nl=False)
+    for d in devices:
+        typer.echo(f"\n# {d.name}\n\n{api.show_device(d)}", nl=False)
 
 
 def _show(devices: list[api.Device]) -> None:

@@ -40,6 +40,7 @@ from hloom.tools.terminal import (
     warn_of_elided,
     write_json,
 )
+from hloom.tools.timeline import write_trace
 
 Arguments = Sequence[Sequence[Any]]
 """Those of each device."""
@@ -66,6 +67,27 @@ Threads = Annotated[
 MemoryPlot = Annotated[
     Path | None, typer.Option(help="Plot memory over time to this .html or .png.")
 ]
+TargetName = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        help="What to compile for: cpu, cpu:x86-64-v4, sim, sim:two-gpus, sim:FILE.toml.",
+    ),
+]
+Trace = Annotated[
+    Path | None,
+    typer.Option("--timeline", help="Write what simulated devices did when, for Perfetto."),
+]
+Delays = Annotated[
+    int | None,
+    typer.Option(metavar="SEED", help="Delay everything at random on simulated devices.", min=0),
+]
+LeftOut = Annotated[
+    int | None,
+    typer.Option(
+        "--leave-out-wait", metavar="K", help="Let nobody wait for K on simulated devices.", min=0
+    ),
+]
 TimePasses = Annotated[
     bool, typer.Option("--time-passes", help="How long each stage and pass takes; compiles afresh.")
 ]
@@ -88,15 +110,18 @@ def run(
     replicas: Replicas = None,
     partitions: Partitions = None,
     shapes: Shapes = "",
+    target: TargetName = "cpu",
+    timeline: Trace = None,
+    delays: Delays = None,
+    leave_out_wait: LeftOut = None,
     values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a program for this machine's CPU and run it.
+    """Compile a program for this machine's CPU, or for simulated devices, and run it.
 
-    A program for several replicas or partitions runs on all of them at once, a thread each. The
-    arguments are those of --inputs (an .npz by name, an .npy for a single one), else a
-    snapshot's own, else random ones. The options of the compiler are taken too, with or without
-    xla_ in front, and from XLA_FLAGS; one that nothing acts on is said to do nothing.
+    A program for several replicas or partitions runs on all of them at once. The arguments are
+    those of --inputs (an .npz by name, an .npy for one), else a snapshot's own, else random.
+    Compiler options are taken too, with xla_ or without, and those of XLA_FLAGS.
 
     [bold]Examples[/bold]
 
@@ -104,45 +129,81 @@ def run(
 
       hloom run step.hlo --repeats 100 --profile --threads 1
 
-      hloom run step.hlo --time-passes --memory-plot memory.html
-
       hloom run sharded.hlo --inputs arguments.npz -o results.npz --partitions 4
+
+      hloom run step.hlo --target sim:two-gpus --timeline trace.json
     """
     loaded = read(file, replicas, partitions, shapes)
-    module = loaded.module
-    warn_of_elided(module)
-    exe = compiled(module, threads, ctx.meta.get(OPTION_WORDS, []), cached=not time_passes)
+    warn_of_elided(loaded.module)
+    exe = compiled(loaded.module, threads, ctx.meta.get(OPTION_WORDS, []), target, time_passes)
     memory = OwnedMemory()
     arguments, origin = _given(loaded, inputs, random, memory)
-    if not (repeats or check or profile):  # nobody needs them afterwards
+    if not (repeats or check or profile or exe.is_simulated):  # nobody needs them afterwards
         arguments = [memory.handed_over(exe, each) for each in arguments]
     first_s, times, results = timed(exe, arguments, repeats)
-    if output is not None:
-        write_arrays(output, named_results(results))
-    if memory_plot is not None:
-        write_memory_plot(exe.memory, module.name, memory_plot)
-    found = _checked(module, arguments, results) if check else None
+    seen = simulated(exe, arguments, timeline, delays, leave_out_wait)
+    _write(exe, results, output, memory_plot)
+    found = _checked(loaded.module, arguments, results) if check else None
     steps = profiled(exe, arguments[0], max(repeats, 1)) if profile else None
-    ran = run_report.Ran(exe, origin, first_s, times, results, found, steps)
+    ran = run_report.Ran(exe, origin, first_s, times, results, found, steps, seen)
     if as_json:
         write_json(run_report.as_data(ran, values))
     else:
         run_report.show_run(ran, values, time_passes, top)
-        if memory_plot is not None:
-            typer.echo(f"wrote {memory_plot}")
+        for written in filter(None, (memory_plot, timeline)):
+            typer.echo(f"wrote {written}")
     if found is not None and not all(d.is_within for d in found):
         raise typer.Exit(WRONG_INPUT)
 
 
+def _write(
+    exe: api.Executable, results: list[api.Literal], output: Path | None, memory_plot: Path | None
+) -> None:
+    """The files that are asked for."""
+    if output is not None:
+        write_arrays(output, named_results(results))
+    if memory_plot is not None:
+        write_memory_plot(exe.memory, exe.program.name, memory_plot)
+
+
+def simulated(
+    exe: api.Executable,
+    arguments: Arguments,
+    file: Path | None,
+    delays: int | None,
+    left_out: int | None,
+) -> api.Timeline | None:
+    """What simulated devices do when, also written to a file; None where nothing is simulated."""
+    if exe.is_simulated:
+        _, seen = exe.simulate(arguments, delays=delays, leave_out_wait=left_out)
+        if file is not None:
+            write_trace(seen, file)
+        return seen
+    if any(x is not None for x in (file, delays, left_out)):
+        raise api.UsageError(
+            "--timeline, --delays and --leave-out-wait are for simulated devices",
+            rule="target",
+            hint="add --target sim, or --target sim:two-gpus",
+        )
+    return None
+
+
 def compiled(
-    module: api.Module, threads: int | None, words: list[str], *, cached: bool = True
+    module: api.Module,
+    threads: int | None,
+    words: list[str],
+    target: str = "cpu",
+    is_afresh: bool = False,
 ) -> api.Executable:
     """The program as native code; a line says which stage it is in while that takes long."""
     options = api.Options.parsed(words, api.Options.from_environment())
-    for name in api.options_without_effect(options):
-        warn(f"--{name} does nothing when compiling for a CPU")
     with progress(f"compiling {module.name}") as stage:
-        return api.compile_module(module, threads, options, progress=stage, cached=cached)
+        exe = api.compile_module(
+            module, threads, options, target=target, progress=stage, cached=not is_afresh
+        )
+    for name in exe.kind.unread(options):
+        warn(f"--{name} does nothing when compiling for a {target.upper()}")
+    return exe
 
 
 def _given(

@@ -15,6 +15,7 @@ from hloom.tools.arrays import leaves
 from hloom.tools.compare import Difference
 from hloom.tools.evaluate import FEW, plain, show, summary
 from hloom.tools.terminal import bytes_text, console, print_table, table, time_text
+from hloom.tools.timeline import show_timeline, timeline_data
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Ran:
     """How the results differ from the interpreter's, if that was asked for."""
     steps: list[Any] | None
     """The time of each step, if that was asked for."""
+    timeline: api.Timeline | None = None
+    """What simulated devices did when."""
 
 
 def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
@@ -47,6 +50,8 @@ def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
         show_passes(exe, top)
     if ran.steps is not None:
         show_steps(ran.steps, max(len(ran.times), 1), top)
+    if ran.timeline is not None:
+        show_timeline(ran.timeline, top)
     if ran.found is not None:
         show_differences(ran.found, top)
 
@@ -202,6 +207,8 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
     }
     if found is not None:
         data["check"] = [d.as_dict() for d in found]
+    if ran.timeline is not None:
+        data["timeline"] = timeline_data(ran.timeline)
     if steps is not None:
         data["steps"] = [
             {

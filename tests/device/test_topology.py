@@ -7,7 +7,15 @@ import pytest
 from hloom.base.diagnostics import UsageError
 from hloom.device.ids import GlobalDeviceId, LocalDeviceId
 from hloom.device.known import known_device
-from hloom.device.topology import alike, load_topology, parse_topology, show_topology
+from hloom.device.text import show_device
+from hloom.device.topology import (
+    alike,
+    load_topology,
+    parse_topology,
+    show_topology,
+    topology_named,
+    topology_names,
+)
 
 TEXT = """
 name = "pair of hosts"
@@ -79,3 +87,19 @@ def test_wrong_topology_is_named(text: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_topology(text)
     assert words in str(caught.value)
+
+
+def test_a_topology_is_named_or_a_file_or_one_device(tmp_path):
+    assert len(topology_named("two-gpus")) == len(topology_named("two-gpus.toml")) == 2
+    assert [m.device.name for m in topology_named("sim")] == ["sim"]
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\n[[groups]]\ndevice = "sim"\ncount = 3\n')
+    assert len(topology_named(str(file))) == 3
+    file.write_text(show_device(known_device("h200")))
+    assert [m.device.name for m in topology_named(str(file))] == ["h200"]
+    for name in topology_names():
+        assert parse_topology(topology_named(name).text) == topology_named(name)
+    with pytest.raises(UsageError, match="no device or topology 'two-gpu' is known"):
+        topology_named("two-gpu")
+    with pytest.raises(UsageError, match="cannot read"):
+        topology_named(str(tmp_path / "none.toml"))

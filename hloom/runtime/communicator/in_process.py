@@ -45,11 +45,12 @@ class InProcess(Owner):
         program: int,
         arguments: Sequence[Any],
         results: Sequence[Any],
+        entry: int | None = None,
         *,
         interruptible: bool = False,
     ) -> None:
         """Run a loaded program on all devices, with native arrays for each of them; ExecutionError
-        if one fails.
+        if one fails. `entry`: the address of another main function that does its work.
 
         Ctrl-C ends an interruptible run, which is in threads of its own then.
         """
@@ -62,7 +63,7 @@ class InProcess(Owner):
         def run() -> int:
             native = library()
             status = native.hl_program_run_devices(
-                program, self.handle, self.count, given, made, contexts
+                program, self.handle, self.count, entry, given, made, contexts
             )
             if status:
                 native.hl_last_problem(ctypes.byref(problem))

@@ -230,8 +230,8 @@ HL_API int32_t hl_program_run(hl_program* program, hl_context* context, hl_main_
 // been changed where there is no memory for one of them. `contexts` are told to those who look up what
 // handlers of the host have raised; they are idle again.
 HL_API int32_t hl_program_run_devices(hl_program* program, hl_devices* devices, int64_t count,
-                                      hl_argument** arguments, hl_result** results,
-                                      hl_context** contexts) {
+                                      hl_main_function entry, hl_argument** arguments,
+                                      hl_result** results, hl_context** contexts) {
   hloom::Problem problem;
   std::deque<hloom::Execution> executions;
   std::vector<void**> tables;
@@ -252,8 +252,8 @@ HL_API int32_t hl_program_run_devices(hl_program* program, hl_devices* devices, 
   }
   if (status == HL_OK) {
     char message[4000] = "";
-    status =
-        hl_devices_run(devices, contexts, program->entry, tables.data(), message, sizeof(message));
+    hl_main_function main = entry != nullptr ? entry : program->entry;
+    status = hl_devices_run(devices, contexts, main, tables.data(), message, sizeof(message));
     if (status != HL_OK) problem = {status, "", message, nullptr};
     for (hloom::Execution& each : executions) each.has_run(status);
   }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hloom.base.diagnostics import UsageError
 from hloom.base.faults import Fault
 from hloom.base.options import Options
+from hloom.runtime.executor import Executor
 from hloom.targets.cpu.cache_key import device_text, is_cacheable, other_parts
 from hloom.targets.cpu.options import cpu_target, options_without_effect
 from hloom.targets.cpu.shown import SHOWN
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.ir.module import Module
     from hloom.targets.cpu.target import CpuTarget
+    from hloom.targets.stages import Stages
 
 
 class CpuKind:
@@ -51,6 +53,9 @@ class CpuKind:
 
     def target(self, options: Options, threads: int | None = None) -> CpuTarget:
         return replace(cpu_target(options, threads), given=self.given)
+
+    def executor(self, stages: Stages, threads: int | None = None) -> Executor:
+        return Executor(stages.program, threads)
 
     def notice(self, module: Module, options: Options, faults: Sequence[Fault]) -> str:
         from hloom.targets.cpu.fault_notice import notice

@@ -40,8 +40,11 @@ def custom_call(cpu: Lowering, i: Instruction) -> list[Thunk]:
     target = i.attrs.custom_call_target
     if target in FRESH:
         return []
-    if target in SAME or target == MOVE:
+    if target in SAME:
         return same(cpu, i)
+    if target == MOVE:
+        source, place = cpu.slice(i.operands[0]), cpu.slice(i)
+        return [] if source == place else [Copy(i.name, source, place)]
     if cpu.whole is not None and target == INTERPRETER:
         return hosted_module(cpu, i, cpu.whole)
     if target == "PadToStatic":

@@ -1,0 +1,98 @@
+"""A discrete-event clock: processes that wait, hold engines and take time, in order of time.
+
+A process is a generator that yields what it wants next: an `Event` to wait for, an `Engine` to have
+for itself, or how many nanoseconds pass. Who could go on at one time does so in the order in which
+it came to that point, so a run with given delays is always the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+Process = Generator["Event | Engine | float", None, None]
+
+
+@dataclass(eq=False)
+class Event:
+    """Something that happens once; `clock` is what was known to have ended by then."""
+
+    name: str = ""
+    is_done: bool = False
+    clock: dict[int, int] = field(default_factory=dict)
+    waiting: list[Process] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Engine:
+    """What one process at a time may hold."""
+
+    name: str
+    holder: Process | None = None
+    queue: deque[Process] = field(default_factory=deque)
+
+
+class Deadlock(Exception):
+    """All processes wait."""
+
+
+class EventClock:
+    """Runs processes; `now` is in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._heap: list[tuple[float, int, Process]] = []
+        self._count = 0
+        self._alive = 0
+
+    def start(self, process: Process) -> None:
+        """Let a process begin now."""
+        self._alive += 1
+        self._at(self.now, process)
+
+    def fire(self, event: Event) -> None:
+        """Let an event happen now."""
+        event.is_done = True
+        for process in event.waiting:
+            self._at(self.now, process)
+        event.waiting.clear()
+
+    def release(self, engine: Engine) -> None:
+        """Give an engine to who waits for it longest."""
+        engine.holder = engine.queue.popleft() if engine.queue else None
+        if engine.holder is not None:
+            self._at(self.now, engine.holder)
+
+    def run(self) -> None:
+        """Until all processes have ended; `Deadlock` if they cannot."""
+        while self._heap:
+            self.now, _, process = heapq.heappop(self._heap)
+            self._go_on(process)
+        if self._alive:
+            raise Deadlock(f"{self._alive} processes wait for what never happens")
+
+    def _at(self, time: float, process: Process) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (time, self._count, process))
+
+    def _go_on(self, process: Process) -> None:
+        while True:
+            try:
+                wanted = next(process)
+            except StopIteration:
+                self._alive -= 1
+                return
+            if isinstance(wanted, Event):
+                if not wanted.is_done:
+                    wanted.waiting.append(process)
+                    return
+            elif isinstance(wanted, Engine):
+                if wanted.holder is not None:
+                    wanted.queue.append(process)
+                    return
+                wanted.holder = process
+            else:
+                self._at(self.now + wanted, process)
+                return

@@ -1,0 +1,17 @@
+"""Compiles for simulated devices: kernels for this machine's processor, cut for the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.device.device import MemorySpace
+from hloom.targets.cpu.target import CpuTarget
+
+
+@dataclass(frozen=True)
+class SimTarget(CpuTarget):
+    """The CPU's passes and kernels for `given`, in memory spaces that are as large as they are."""
+
+    @property
+    def memories(self) -> tuple[MemorySpace, ...]:
+        return self.device.memory_spaces
