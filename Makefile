@@ -15,9 +15,10 @@ HLOOM := $(BIN)/python -m hloom.tools.main
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 NATIVE := hloom/runtime/native
-# make_abi.py writes abi.h.
-FORMATTED := $(filter-out $(NATIVE)/pjrt/abi.h,$(wildcard $(addprefix $(NATIVE)/,*.cc *.h *.inc */*.cc */*.h))) \
+# make_abi.py writes abi.h, make_saved_form.py saved_form.h.
+FORMATTED := $(filter-out $(NATIVE)/pjrt/abi.h $(NATIVE)/saved_form.h,$(wildcard $(addprefix $(NATIVE)/,*.cc *.h *.inc */*.cc */*.h))) \
   tests/runtime/stress.cc
+TIDIED := $(patsubst $(NATIVE)/%.cc,build/tidy/%.ok,$(wildcard $(addprefix $(NATIVE)/,*.cc */*.cc)))
 # Rooms whose tests run compiled code; of the rest, passes and peer are slow under guard and tell no more.
 GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
   $(wildcard tests/test_*.py)
@@ -30,7 +31,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recove
 CHANGES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test guard check format bench replay fuzz docs examples proto stub lock tsan sanitize wheels clean
+.PHONY: help setup demo tour test guard check format bench replay fuzz docs examples proto stub lock tidy tsan sanitize wheels clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +74,7 @@ guard: $(STAMP) ## all tests that run compiled code, under HLOOM_GUARD=1
 	@echo "== tests under guard ($(JOBS) processes)"
 	@HLOOM_GUARD=1 $(BIN)/python -m pytest -q -n $(JOBS) $(GUARDED_TESTS)
 
-check: $(STAMP) ## formatting, lint, types, layers, sizes: under a minute
+check: $(STAMP) ## formatting, lint, types, layers, sizes; two minutes more where all of C++ is new
 	@echo "== ruff format"
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@echo "== ruff check"
@@ -82,8 +83,17 @@ check: $(STAMP) ## formatting, lint, types, layers, sizes: under a minute
 	@$(BIN)/pyright
 	@echo "== clang-format"
 	@$(BIN)/clang-format --dry-run --Werror $(FORMATTED) || { echo "run: make format"; exit 1; }
+	@echo "== clang-tidy"
+	@$(MAKE) -s -j $(JOBS) tidy
 	@echo "== layers and sizes"
 	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_sizes.py
+
+tidy: $(TIDIED)
+
+# A source is looked at again when it, or any header, has changed.
+build/tidy/%.ok: $(NATIVE)/%.cc $(wildcard $(addprefix $(NATIVE)/,*.h *.inc */*.h)) .clang-tidy
+	@$(BIN)/clang-tidy --quiet $< -- -std=c++20 -fno-exceptions -fno-rtti 2> /dev/null
+	@mkdir -p $(@D) && touch $@
 
 format: $(STAMP) ## let ruff and clang-format format, and ruff fix what it can
 	@$(BIN)/ruff format .

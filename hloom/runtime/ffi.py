@@ -130,7 +130,7 @@ def _checked(
     return array
 
 
-class _Context(ctypes.Structure):
+class RawContext(ctypes.Structure):
     """The part of hl_context that everybody may read."""
 
     _fields_ = [(n, ctypes.c_int32) for n in ("status", "cancel", "threads", "device")]
@@ -169,7 +169,7 @@ class _PythonHandler:
 
     def _run(self, context: int, raw: RawFrame) -> None:
         stage = STAGES[raw.stage]
-        known = _Context.from_address(context)
+        known = RawContext.from_address(context)
         slot = ctypes.addressof(raw.state.contents) if raw.state else 0
         instantiating = stage == "instantiate"
         operands = [] if instantiating else raw.operands[: raw.operand_count]

@@ -79,6 +79,7 @@ HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_mai
     if (devices->stopped >= 0) meeting.stop_device(devices->stopped);
   }
   std::vector<std::unique_ptr<hloom::InProcess>> own;
+  own.reserve(devices->count);
   for (int64_t k = 0; k < devices->count; ++k)
     own.push_back(std::make_unique<hloom::InProcess>(&meeting, &devices->operations, k));
   bool has_threads = hloom::run_team(static_cast<int>(devices->count), [&](int k) {

@@ -45,7 +45,7 @@ Execution::Execution(hl_program& program, hl_argument* arguments, hl_result* res
   size_t count = program.fixed.size();
   if (count > kFewAllocations) many_.resize(count);
   table_ = count > kFewAllocations ? many_.data() : few_;
-  memcpy(table_, program.fixed.data(), count * sizeof(void*));
+  std::copy_n(program.fixed.data(), count, table_);
 }
 
 Execution::~Execution() {

@@ -208,8 +208,10 @@ struct Cache {
     int64_t bytes = 0, many = 0;
     for (auto at = plans.begin(); at != plans.end();) {
       bytes += (*at)->bytes();
-      at = many++ > 0 && (bytes > kCacheBytes || many > kCacheMost) ? plans.erase(at)
-                                                                    : std::next(at);
+      bool is_newest = many == 0;
+      ++many;
+      bool is_over = bytes > kCacheBytes || many > kCacheMost;
+      at = !is_newest && is_over ? plans.erase(at) : std::next(at);
     }
   }
 };

@@ -290,8 +290,10 @@ HL_API int32_t hl_guard_free(void* block) {
   s.in_use.erase(block);
   g->is_freed = true;
   // The memory goes back, the addresses stay taken.
-  mmap(g->start, g->end - g->start, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  size_t size = g->end - g->start;
+  void* reserved = mmap(g->start, size, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) mprotect(g->start, size, PROT_NONE);
   s.freed.push_back(reinterpret_cast<uintptr_t>(g->end));
   if (s.freed.size() > hloom::kFreedKept) {
     auto oldest = s.all.find(s.freed.front());

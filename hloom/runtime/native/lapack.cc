@@ -38,7 +38,7 @@ HL_API int32_t hl_lapack_register(const char* name, void* function, int64_t inte
     return HL_INVALID_ARGUMENT;
   std::lock_guard<std::mutex> lock(routines_mutex());
   int at = 0;
-  while (at < many && strcmp(routines[at].name, name)) at++;
+  while (at < many && strcmp(routines[at].name, name) != 0) at++;
   if (at == kMost) return HL_RESOURCE_EXHAUSTED;
   strcpy(routines[at].name, name);
   routines[at].function = function, routines[at].integer_bytes = integer_bytes;

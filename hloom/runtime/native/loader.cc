@@ -55,6 +55,7 @@ HL_API hl_loaded* hl_load_objects(const void* const* objects, const int64_t* siz
   hl_loaded* loaded = nullptr;
   if (!problems.any()) {
     std::vector<hloom::Given> given;
+    given.reserve(external_count < 0 ? 0 : external_count);
     for (int64_t i = 0; i < external_count; ++i)
       given.push_back({external_names[i], reinterpret_cast<uint64_t>(external_addresses[i]),
                        external_is_data != nullptr && external_is_data[i] != 0});

@@ -216,14 +216,14 @@ __attribute__((noinline)) void sort_leaf(typename V::T* a, size_t n) {
   __m512i r[N];
 #pragma GCC unroll 32
   for (int i = 0; i < N; i++) {
-    size_t left = n > (size_t)(i * L) ? n - i * L : 0;
+    size_t left = n > (size_t)i * L ? n - i * L : 0;
     Mask m = left >= L ? (Mask)-1 : (Mask)((1u << left) - 1);
     r[i] = V::load_some(m, a + i * L);
   }
   sort_registers<V, N>(r);
 #pragma GCC unroll 32
   for (int i = 0; i < N; i++) {
-    size_t left = n > (size_t)(i * L) ? n - i * L : 0;
+    size_t left = n > (size_t)i * L ? n - i * L : 0;
     Mask m = left >= L ? (Mask)-1 : (Mask)((1u << left) - 1);
     V::store_some(m, a + i * L, r[i]);
   }

@@ -292,6 +292,7 @@ struct Frame {
     d.spans.reserve(count), d.scalars.reserve(count), d.arrays.reserve(count),
         d.strings.reserve(count);
     std::vector<const hl_attribute*> sorted;  // handlers expect attributes in the order of names
+    sorted.reserve(count);
     for (int64_t i = 0; i < count; i++) sorted.push_back(from + i);
     std::sort(sorted.begin(), sorted.end(), [](const hl_attribute* x, const hl_attribute* y) {
       return std::string_view(x->name, (size_t)x->name_size) <
