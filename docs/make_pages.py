@@ -271,6 +271,8 @@ OTHER_RULES = {
     "custom-call-handler": "A custom call has a handler, which takes what it is given.",
     "deleted-buffer": "A buffer is used only until it is deleted or donated.",
     "depth": "Text and messages nest no deeper than can be read.",
+    "device-count": "A program for several devices has a list of arguments for each of them.",
+    "device-feeds": "Programs for several devices have no infeeds and outfeeds.",
     "device": "A description of a device has the keys of a device, each with a value that can be.",
     "device-id": "A device is named by a number that the topology has.",
     "donation": "An argument that is donated exists, and is given once.",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.machine import Machine
     from hloom.compiler import CacheReport, compile_module, why_cached
+    from hloom.device.costs import Costs
     from hloom.device.device import Device
     from hloom.device.known import device_named, known_names
     from hloom.device.text import show_device
@@ -98,6 +99,7 @@ _HOME = {
     "COMPILE_OPTIONS": "targets.cpu.options",
     "CacheReport": "compiler",
     "Computation": "ir.computation",
+    "Costs": "device.costs",
     "Deployment": "runtime.deployment",
     "Device": "device.device",
     "EXPLANATIONS": "targets.cpu.explain",
@@ -337,6 +339,7 @@ __all__ = [
     "Builder",
     "CacheReport",
     "Computation",
+    "Costs",
     "Deployment",
     "Device",
     "EvalError",

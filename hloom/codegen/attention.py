@@ -35,6 +35,8 @@ from hloom.types.dtype import dtype
 
 F32 = dtype("f32")
 # Keys of a block: scores of a tile of rows and both packed blocks stay in the second-level cache.
+BESIDE = 8.0
+"""Cheap operations of a score beside its exponential: scale, mask, maximum, sums."""
 BLOCK_KEYS = 256
 # Rows of a step: few enough for all threads to have steps, enough to pay for the packing.
 MOST_ROWS, LEAST_ROWS = 192, 48
@@ -120,7 +122,10 @@ def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted
     writer.write()
     depth, columns = writer.scores.depth, writer.values.columns
     scores = form.rows * form.keys / plan.chunks
-    return frame.finish(20.0 + scores * (0.02 * (depth + columns) + 0.5))
+    costs = device.costs
+    beside = (costs.weight("exponential") + BESIDE) * costs.operation_ns
+    each = 2 * (depth + columns) * device.compute.flop_ns("f32") + beside
+    return frame.finish(costs.step_ns + scores * each)
 
 
 class AttentionWriter(Finish):

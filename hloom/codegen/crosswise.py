@@ -115,7 +115,7 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
         _span(e, grid[2], side, dims[across], lambda x, n: writer.tile(start, x, height, n))
 
     _span(e, grid[1], side, dims[down], rows)
-    work = body_work(body.instructions, [r for r, _ in body.roots])
+    work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
     return frame.finish(
         device.costs.steps_ns(min(side, dims[down]) * min(side, dims[across]), work + 4.0)
     )

@@ -76,7 +76,11 @@ def cumulative_kernel(body: Body, device: Device) -> Emitted:
         writer.along(outer)
     else:
         writer.across(outer, inner, tiles)
-    own = 0.0 if writer.kinds else sum(map(element_work, i.called[0].instructions))
+    own = (
+        0.0
+        if writer.kinds
+        else sum([element_work(x, device.costs) for x in i.called[0].instructions])
+    )
     elements = sizes[d] if along else sizes[d] * lanes
     return frame.finish(device.costs.steps_ns(elements, 2.0 + own))
 

@@ -42,7 +42,9 @@ def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) ->
     frame = Frame(body, grid, device)
     writer(frame, i, g, blocks).write()
     results = g.parts * g.images * prod(g.out) * g.channels
-    return frame.finish(20.0 + results * prod(g.taps) * device.costs.operation_ns / prod(grid))
+    costs = device.costs
+    work = results * prod(g.taps) * costs.operation_ns
+    return frame.finish(costs.step_ns + work / prod(grid))
 
 
 class DepthwiseWriter(Finish, Runs):

@@ -47,8 +47,10 @@ def product_kernel(body: Body, p: Product, device: Device) -> Emitted:
     steps = max(p.batch * plan.chunks * plan.blocks, 1)
     results = p.batch * p.row_groups * p.rows * p.columns
     after = [x for x in body.instructions if x is not p.hero and x.shape.size == results]
-    work = p.flops * 0.01 + results * (0.05 + 0.03 * body_work(after))
-    return frame.finish(20.0 + work / steps)
+    costs = device.costs
+    each = costs.element_ns + costs.operation_ns * body_work(after, (), costs)
+    work = p.flops * device.compute.flop_ns(p.hero.operands[0].shape.dtype.name) + results * each
+    return frame.finish(costs.step_ns + work / steps)
 
 
 class Finish:

@@ -68,7 +68,7 @@ def one_nest(body: Body, device: Device, work: float) -> Nest | None:
 
 def loop_kernel(body: Body, device: Device) -> Emitted:
     """A kernel that computes the roots element by element."""
-    work = body_work(body.instructions, [r for r, _ in body.roots])
+    work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
     nest = one_nest(body, device, work)
     if nest is None:
         return sequence_kernel(body, device)
@@ -80,7 +80,7 @@ def loop_kernel(body: Body, device: Device) -> Emitted:
 def sequence_kernel(body: Body, device: Device) -> Emitted:
     """One step that computes root after root."""
     frame = Frame(body, (1,), device)
-    work = body_work(body.instructions, [r for r, _ in body.roots])
+    work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
     write_sequence(frame, device, work)
     total = sum(prod(domain(*r)[0]) for r in body.roots)
     return frame.finish(device.costs.steps_ns(total, work))

@@ -45,7 +45,7 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
     """A kernel that writes the parts of some operands of the concatenation at the root."""
     root = body.roots[0][0]
     d = root.attrs.dimensions[0]
-    work = body_work(body.instructions, [root])
+    work = body_work(body.instructions, [root], device.costs)
     alone = len(parts) == 1
     shapes = [_loops(body, root.operands[k], d, alone, device, work) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)

@@ -18,7 +18,7 @@ from hloom.ir.traits import CHOOSES
 # A step of the grid handles about this many elements of a long row.
 BLOCK = 4096
 # Up to this much work for an element a tile has four vectors of the machine, not two.
-WIDE_WORK = 12.0
+WIDE_WORK = 20.0
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = opcodes(CHOOSES, also=("reduce-window",))
 
@@ -59,17 +59,17 @@ def lanes_for(body: Body, device: Device, work: float) -> int:
     vectors = 4 if work <= WIDE_WORK else 2
     if any(x.opcode in MASKED for x in body.instructions):
         vectors = 1
-    return max(1, device.compute.vector_bytes // _lane_bytes(body)) * vectors
+    return max(1, device.compute.vector_bytes // _lane_bytes(body, device)) * vectors
 
 
-def _lane_bytes(body: Body) -> int:
+def _lane_bytes(body: Body, device: Device) -> int:
     """The bytes of an element that vectors are counted by: the widest type, or half of it where
     it is rare. Indices of 8 bytes in a body of floats take two registers, not half of each."""
     work: dict[int, float] = {}
     for x in (*body.instructions, *(x for x, _ in body.leaves)):
         if x.shape.is_array:
             width = min(compute_bytes(x.shape.dtype), 8)
-            work[width] = work.get(width, 0.0) + element_work(x)
+            work[width] = work.get(width, 0.0) + element_work(x, device.costs)
     widest = max(work, default=4)
     return widest // 2 if work.get(widest, 0.0) * 4 < sum(work.values()) else widest
 

@@ -1,4 +1,4 @@
-"""How much work an element of an instruction is, in rough nanoseconds per element and core.
+"""How much work an element of an instruction is, in the cheap operations of a device's costs.
 
 Only used to choose tile widths and how many grid steps a thread takes at a time; results never
 depend on it.
@@ -9,44 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import PLUMBING, RESHAPES
 
-# Relative cost of one element; anything else counts 1.
-_COSTLY = {
-    "exp2": 6,
-    "exponential": 6,
-    "exponential-minus-one": 8,
-    "log": 7,
-    "log-plus-one": 8,
-    "log2": 8,
-    "logistic": 9,
-    "tanh": 10,
-    "erf": 10,
-    "sine": 10,
-    "cosine": 10,
-    "tan": 14,
-    "power": 20,
-    "atan2": 14,
-    "cbrt": 10,
-    "divide": 3,
-    "remainder": 6,
-    "sqrt": 3,
-    "rsqrt": 3,
-    "acos": 12,
-    "asin": 12,
-    "acosh": 12,
-    "asinh": 12,
-    "atanh": 12,
-    "cosh": 12,
-    "sinh": 12,
-    "gather": 6,
-}
 _FREE = opcodes(PLUMBING, RESHAPES, also=("broadcast",))
 
 
-def element_work(i: Instruction) -> float:
+def element_work(i: Instruction, costs: Costs) -> float:
     """The cost of one element of the result, in units of a simple vector operation."""
     opcode = i.opcode
     if opcode in _FREE:
@@ -59,10 +30,13 @@ def element_work(i: Instruction) -> float:
         kernel = i.operands[1].shape
         labels = i.attrs.dim_labels
         return kernel.size / max(kernel.dims[labels.kernel_output_feature_dimension], 1)
-    return float(_COSTLY.get(opcode, 1))
+    # What moves elements takes the place of an operation here.
+    return max(costs.weight(opcode), 1.0)
 
 
-def body_work(instructions: Iterable[Instruction], roots: Iterable[Instruction] = ()) -> float:
+def body_work(
+    instructions: Iterable[Instruction], roots: Iterable[Instruction], costs: Costs
+) -> float:
     """The cost of a body for each element of its largest root.
 
     What is computed for more elements than the root has (what a reduction folds) counts as often;
@@ -70,13 +44,13 @@ def body_work(instructions: Iterable[Instruction], roots: Iterable[Instruction] 
     """
     total = max([_written(r) for r in roots], default=0)
     if total == 0:
-        return sum([element_work(i) for i in instructions])
+        return sum([element_work(i, costs) for i in instructions])
     work = 0.0
     for i in instructions:
         if i.opcode == "reduce":
             work += i.operands[0].shape.size / total
         elif i.shape.is_array or i.shape.is_tuple:
-            work += element_work(i) * (_written(i) / total)
+            work += element_work(i, costs) * (_written(i) / total)
     return work
 
 

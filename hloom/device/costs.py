@@ -7,7 +7,33 @@ device's file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+Rates = tuple[tuple[str, float], ...]
+"""Numbers by name, sorted; a table in text."""
+
+WEIGHTS: Final[dict[str, float]] = {
+    **dict.fromkeys("broadcast constant iota reshape bitcast slice reverse transpose".split(), 0),
+    **dict.fromkeys("concatenate pad dynamic-slice".split(), 1),
+    "divide": 4,
+    "sqrt": 6,
+    **dict.fromkeys("exponential exp2 gather".split(), 8),
+    **dict.fromkeys("mulhi popcnt count-leading-zeros rsqrt cosh".split(), 10),
+    **dict.fromkeys("logistic sinh exponential-minus-one log log2 tanh".split(), 18),
+    **dict.fromkeys("cbrt remainder atan2 asin".split(), 21),
+    **dict.fromkeys("acos tan sine cosine log-plus-one erf".split(), 28),
+    **dict.fromkeys("asinh acosh atanh".split(), 42),
+    "power": 74,
+    **dict.fromkeys("dot convolution reduce".split(), 100),
+}
+"""How many cheap operations on f32 an element of an operation is worth; what is not here is one.
+Measured by `hloom calibrate` on a Zen 4, those between that it does not measure by hand; what folds
+is worth more than any other."""
+INTEGER_DIVISION: Final = 25.0
+"""Processors have no vector instruction for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +60,14 @@ class Costs:
     chunk_ns: float = 10_000.0
     """What a thread takes at a time."""
 
+    weights: Rates = ()
+    """What differs from `WEIGHTS`, by opcode."""
+
+    def weight(self, opcode: str) -> float:
+        """How many cheap operations an element of an operation on floats is worth."""
+        table = _merged(self.weights) if self.weights else WEIGHTS
+        return table.get(opcode, 1.0)
+
     def grain(self, steps: int, one_ns: float, units: int) -> int:
         """How many steps of a kernel a thread takes at a time, so that each of `units` has some;
         0 where the whole kernel is too short to be shared. Two parts at least: who runs a program
@@ -45,3 +79,8 @@ class Costs:
     def steps_ns(self, elements: float, work: float) -> float:
         """One grid step that computes so many elements, `work` cheap operations each."""
         return self.step_ns + elements * (self.element_ns + self.operation_ns * work)
+
+
+@lru_cache(maxsize=16)
+def _merged(weights: Rates) -> Mapping[str, float]:
+    return {**WEIGHTS, **dict(weights)}

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hloom.base.diagnostics import UsageError
-from hloom.device.costs import Costs
+from hloom.device.costs import Costs, Rates
 
 KINDS = ("cpu", "gpu")
 ENGINE_KINDS = ("compute", "copy", "communication")
-Rates = tuple[tuple[str, float], ...]
-"""Operations a cycle by element type, sorted; a table in text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +42,13 @@ class Compute:
     """By element type, of one unit's matrix engine, where it has one. Dense."""
     scratchpad_bytes: int = 0
     """Memory that the code itself manages, for each unit (a GPU's shared memory)."""
+
+    def flop_ns(self, dtype: str) -> float:
+        """One operation on floats by the vectors of one unit at its peak rate, of f32 where nothing
+        is known of the type."""
+        rates = dict(self.operations_per_cycle)
+        rate = rates.get(dtype) or rates.get("f32") or self.vector_bytes / 4
+        return 1e9 / (rate * self.clock_hz)
 
     def operations_per_s(self, dtype: str, matrix: bool = False) -> float | None:
         """Peak rate of all units; None where nothing is known of the type."""

@@ -8,6 +8,7 @@ import typer
 
 from hloom import __version__
 from hloom.tools.cache import cache
+from hloom.tools.calibrate import calibrate
 from hloom.tools.conformance import conformance
 from hloom.tools.convert import convert
 from hloom.tools.device import device
@@ -62,6 +63,7 @@ app.command("convert")(convert)
 app.command("conformance")(conformance)
 app.command("doctor")(doctor)
 app.command("device")(device)
+app.command("calibrate")(calibrate)
 app.add_typer(cache)
 
 

@@ -21,7 +21,7 @@ NO_SIZES: dict[str, str] = {
     "analysis.attention": "MOST",
     "analysis.fusion_form": "MAX_MAPS",
     "analysis.trip_count": "MOST_STEPS",
-    "codegen.attention": "STEPS_PER_UNIT",
+    "codegen.attention": "STEPS_PER_UNIT BESIDE",
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN",
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",

@@ -1,8 +1,7 @@
-"""What computing a value again costs against keeping it in memory. Estimates, one table each.
+"""What computing a value again costs against keeping it in memory.
 
-The weight of an operation is how many cheap ones it is worth; what a cheap one, a byte and a
-kernel take, the device says (`Costs`). Only orders of magnitude matter: nothing here changes
-results.
+How many cheap operations one is worth, and what a cheap one, a byte and a kernel take, the device
+says (`Costs`). Only orders of magnitude matter: nothing here changes results.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from hloom.analysis.fusible import INDEX_MAPS, POINTWISE, RENAMES
+from hloom.device.costs import INTEGER_DIVISION, Costs
 from hloom.ir.instruction import Instruction
 from hloom.types.sizes import top_bytes
 
@@ -23,31 +23,16 @@ TINY_ELEMENTS = 16
 LEAST_PACKED = 32
 """A product with as many rows, columns and terms packs its operands."""
 
-WEIGHTS: dict[str, float] = {
-    **dict.fromkeys(
-        "exp2 exponential exponential-minus-one log log-plus-one log2 logistic tanh erf cosine "
-        "sine cosh sinh tan acos acosh asin asinh atanh".split(),
-        20,
-    ),
-    **dict.fromkeys("power atan2 cbrt".split(), 40),
-    **dict.fromkeys("sqrt rsqrt divide".split(), 6),
-    **dict.fromkeys("remainder mulhi popcnt count-leading-zeros".split(), 10),
-    **dict.fromkeys("gather".split(), 8),
-    **dict.fromkeys("dot convolution reduce".split(), 100),
-    **dict.fromkeys("concatenate pad dynamic-slice".split(), 1),
-    **dict.fromkeys("broadcast constant iota reshape bitcast slice reverse transpose".split(), 0),
-}
 
-
-def weight(i: Instruction) -> float:
+def weight(i: Instruction, costs: Costs) -> float:
     """How many cheap operations one element of a value costs, its operands being there."""
-    w = WEIGHTS.get(i.opcode, 1.0)
     if i.opcode in ("divide", "remainder") and i.shape.dtype.is_integral:
-        return 25.0
+        return INTEGER_DIVISION
+    w = costs.weight(i.opcode)
     return 4 * w if i.shape.dtype.is_complex else w
 
 
-def is_view(i: Instruction) -> bool:
+def is_view(i: Instruction, costs: Costs) -> bool:
     """Whether it computes nothing and reads no more than it gives: as well made twice as kept."""
     opcode = i.opcode
     if opcode in RENAMES or opcode in ("constant", "iota", "broadcast", "slice", "dynamic-slice"):
@@ -56,7 +41,7 @@ def is_view(i: Instruction) -> bool:
         return top_bytes(i.shape) <= LARGE_BYTES
     if opcode == "convert":  # from fewer bytes
         return i.operands[0].shape.dtype.bits < i.shape.dtype.bits
-    return not i.shape.dims and weight(i) <= 1
+    return not i.shape.dims and weight(i, costs) <= 1
 
 
 def read_bytes(i: Instruction) -> int:
@@ -86,7 +71,9 @@ def large_operands(i: Instruction) -> list[Instruction]:
     return list(found)
 
 
-def ends_within(i: Instruction, most: float, members: Collection[Instruction]) -> bool:
+def ends_within(
+    i: Instruction, most: float, members: Collection[Instruction], costs: Costs
+) -> bool:
     """Whether all that `i` is computed from, back to what is in memory in any case, weighs no
     more than that; what is among `members` is paid for."""
     seen: set[Instruction] = {i}
@@ -95,7 +82,7 @@ def ends_within(i: Instruction, most: float, members: Collection[Instruction]) -
         x = stack.pop()
         if x in members or (x.opcode not in POINTWISE and x.opcode not in INDEX_MAPS):
             continue
-        most -= weight(x)
+        most -= weight(x, costs)
         if most < 0:
             return False
         stack += [o for o in x.operands if o not in seen]
@@ -103,24 +90,24 @@ def ends_within(i: Instruction, most: float, members: Collection[Instruction]) -
     return True
 
 
-def is_cheap_twice(i: Instruction, times: int, most: float) -> bool:
+def is_cheap_twice(i: Instruction, times: int, most: float, costs: Costs) -> bool:
     """Whether computing it in each of several readers moves no more bytes than keeping it."""
-    if weight(i) > most:
+    if weight(i, costs) > most:
         return False
-    if is_tiny(i):
+    if is_tiny(i, costs):
         return True
     inside, outside = read_bytes(i), top_bytes(i.shape)
     return times * inside <= inside + (1 + times) * outside
 
 
-def is_tiny(i: Instruction) -> bool:
+def is_tiny(i: Instruction, costs: Costs) -> bool:
     """Whether a cheap operation gives one vector or less."""
-    return weight(i) <= 1 and i.shape.size <= TINY_ELEMENTS
+    return weight(i, costs) <= 1 and i.shape.size <= TINY_ELEMENTS
 
 
-def reads_no_more(i: Instruction) -> bool:
+def reads_no_more(i: Instruction, costs: Costs) -> bool:
     """Whether a cheap operation reads no more than it gives, so that keeping it saves nothing."""
-    return weight(i) <= 1 and read_bytes(i) <= 1.1 * top_bytes(i.shape)
+    return weight(i, costs) <= 1 and read_bytes(i) <= 1.1 * top_bytes(i.shape)
 
 
 def prologue_limit(hero: Instruction, side: int) -> float:

@@ -52,7 +52,9 @@ class Limits:
         most = self.instructions - more
         if len(members) <= most:
             return False
-        return len(members) > 2 * most or sum([cost.weight(m) > 0 for m in members]) > most
+        return (
+            len(members) > 2 * most or sum([cost.weight(m, self.costs) > 0 for m in members]) > most
+        )
 
 
 TOO_DEAR = "it would be computed again and again"
@@ -125,11 +127,11 @@ class Group:
             return None if limits.heroes or form._is_inner(p) else "dots stay alone"
         if p.opcode == "transpose" and (why := self._transpose_refusal(p)):
             return why
-        w = cost.weight(p)
+        w = cost.weight(p, limits.costs)
         if w == 0:
             return None
         if kind == OUTPUT and p in form.prologue:
-            return self._prologue_refusal(p, w)
+            return self._prologue_refusal(p, w, limits.costs)
         evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
         again = (evaluations - p.shape.size) * w
         if again <= 0:
@@ -167,7 +169,7 @@ class Group:
                 return "a second transpose"
         return None
 
-    def _prologue_refusal(self, p: Instruction, w: float) -> str | None:
+    def _prologue_refusal(self, p: Instruction, w: float, costs: Costs) -> str | None:
         hero = self.form.hero
         assert hero is not None
         largest = max(x.shape.size for x in hero.operands)
@@ -177,7 +179,7 @@ class Group:
             return "it goes behind the dot that it reads"
         side = self.form.prologue[p]
         left = cost.prologue_limit(hero, side) - self.account.prologue[side]
-        if w > left or (self._widens(p) and not cost.ends_within(p, left, self.members)):
+        if w > left or (self._widens(p) and not cost.ends_within(p, left, self.members, costs)):
             return "too much to compute for each element a dot reads"
         return None
 
@@ -186,17 +188,17 @@ class Group:
         accesses = self.form.accesses
         return sum(x not in accesses for x in cost.large_operands(p)) > 1
 
-    def admit(self, p: Instruction, copies: int) -> None:
+    def admit(self, p: Instruction, copies: int, costs: Costs) -> None:
         """Take in a producer that was not refused; `copies`: in how many kernels it will be."""
         try:
-            self._admit(p, copies)
+            self._admit(p, copies, costs)
         except Exception as error:
             blame(error, Culprit("fusion", self.kind_with(p)))
             raise
 
-    def _admit(self, p: Instruction, copies: int) -> None:
+    def _admit(self, p: Instruction, copies: int, costs: Costs) -> None:
         form = self.form
-        w = cost.weight(p)
+        w = cost.weight(p, costs)
         if p.opcode not in ("reduce", "dot", "convolution") and w:
             if form.kind == OUTPUT and p in form.prologue:
                 self.account.prologue[form.prologue[p]] += w

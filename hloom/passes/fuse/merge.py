@@ -20,6 +20,7 @@ from hloom.analysis.fusion_form import (
     Form,
     derived,
 )
+from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.group import OPERANDS, TOO_DEAR, TOO_MANY, Group
@@ -167,7 +168,7 @@ class Merger:
                 if p in form.accesses:
                     if (why := form.admit(p)) is not None:
                         return why
-                    spent += _again(form, p)
+                    spent += _again(form, p, limits.costs)
             if (why := form.finish()) is not None:
                 return why
             forms.append(form)
@@ -220,7 +221,7 @@ class Merger:
                     return "too few rows for threads"
         spent = 0.0
         for p in form.members:
-            spent += _again(form, p) if p not in form.prologue else 0.0
+            spent += _again(form, p, limits.costs) if p not in form.prologue else 0.0
         most = sum(x.account.again for x in (a, b))
         return TOO_DEAR if spent > most * 1.01 + SEQUENCE_WEIGHT else None
 
@@ -269,9 +270,9 @@ def _joined(a: Group, b: Group) -> cost.Account:
     return cost.Account(a.account.again + b.account.again, a.account.copies + b.account.copies)
 
 
-def _again(form: Form, p: Instruction) -> float:
+def _again(form: Form, p: Instruction, costs: Costs) -> float:
     """Weighted operations beyond computing each element once."""
-    w = cost.weight(p)
+    w = cost.weight(p, costs)
     if w == 0 or p.opcode in ("reduce", "dot", "convolution", "dynamic-update-slice"):
         return 0.0
     evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])

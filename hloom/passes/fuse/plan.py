@@ -88,7 +88,7 @@ def _place(plan: Plan, p: Instruction, at: int) -> None:
         if p.opcode not in QUIET:
             plan.declined(p, groups, why)
         return
-    view = cost.is_view(p)
+    view = cost.is_view(p, plan.limits.costs)
     if groups:
         why = _join(plan, p, groups, outside, view)
         if why is None:
@@ -132,7 +132,7 @@ def _join(plan: Plan, p: Instruction, groups: list[Group], outside: bool, view: 
         )
     if everywhere or view:
         for g in willing:
-            g.admit(p, len(groups))
+            g.admit(p, len(groups), limits.costs)
             plan.edges.append((p, next(iter(g.roots)), FUSED))
         if willing:
             plan.where[p] = willing
@@ -151,12 +151,13 @@ def _is_copied(plan: Plan, p: Instruction, groups: list[Group]) -> bool:
     """Whether a value is computed in each of several kernels."""
     limits = plan.limits
     if len(groups) > limits.copies and (
-        len(groups) > limits.plain_copies or not (cost.is_tiny(p) or cost.reads_no_more(p))
+        len(groups) > limits.plain_copies
+        or not (cost.is_tiny(p, limits.costs) or cost.reads_no_more(p, limits.costs))
     ):
         return False
-    if not cost.is_cheap_twice(p, len(groups), limits.copy_weight):
+    if not cost.is_cheap_twice(p, len(groups), limits.copy_weight, limits.costs):
         return False
-    w = cost.weight(p)
+    w = cost.weight(p, limits.costs)
     return all(g.account.copies + w <= limits.copies_weight for g in groups)
 
 

@@ -61,7 +61,7 @@ def _step_ns(computations: Sequence[Computation], costs: Costs) -> tuple[float, 
                 total += inner_ns * (trips or 1)
             elif i.opcode in LOOPS:
                 body = Body.of(i)
-                work = body_work(body.instructions, [r for r, _ in body.roots])
+                work = body_work(body.instructions, [r for r, _ in body.roots], costs)
                 total += costs.steps_ns(sum(prod(domain(*r)[0]) for r in body.roots), work)
     return total, is_bounded
 

@@ -323,7 +323,7 @@ class _Writer:
         e = self.elements
         if any(x.opcode in ("scatter", "convolution") for x in body.instructions):
             raise Decline("a scatter or convolution")
-        work = body_work(body.instructions, [r for r, _ in body.roots])
+        work = body_work(body.instructions, [r for r, _ in body.roots], self.cpu.device.costs)
         total = sum(prod(domain(*r)[0]) for r in body.roots)
         if self.cpu.device.costs.steps_ns(total, work) > MOST_NS:
             raise Decline(f"%{i.name} has much to do")
