@@ -18,6 +18,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes
 
 Index = tuple[int, ...]
 
@@ -174,7 +175,7 @@ def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
         p = _behind_no_ops(x.operands[position or 0])
         if p.opcode != "parameter" or p.attrs.number in taken:
             continue
-        if p.shape.size * p.shape.dtype.size_bytes != root.shape.size * root.shape.dtype.size_bytes:
+        if data_bytes(p.shape) != data_bytes(root.shape):
             continue
         if x.opcode == "dynamic-update-slice":
             if allowed is None:

@@ -70,5 +70,5 @@ def element_count(shape: Shape) -> int:
 def top_bytes(shape: Shape) -> int:
     """Bytes in memory of an array; of all arrays directly in a tuple. 0 for what has none."""
     if shape.is_tuple:
-        return sum(s.size * s.dtype.size_bytes for s in shape.elements if s.is_array)
-    return shape.size * shape.dtype.size_bytes if shape.is_array else 0
+        return sum(data_bytes(s) for s in shape.elements if s.is_array)
+    return data_bytes(shape) if shape.is_array else 0
