@@ -1,0 +1,123 @@
+"""What CONTRIBUTING.md says of a target and of a memory space: each is one file or folder."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.device.device import MemorySpace
+from hloom.device.known import known_device
+from hloom.device.text import show_device
+from hloom.interp import evaluate
+from hloom.plan.places import Places
+from hloom.program.program import Parameter, Program, Result
+from hloom.targets.stages import Stages
+from hloom.targets.target import TARGETS, target_kind
+
+TEXT = """HloModule m
+ENTRY e {
+  x = f32[3,4] parameter(0)
+  c = f32[3,4]{1,0:S(3)} cosine(x)
+  n = f32[3,4]{1,0:S(3)} negate(c)
+  ROOT r = f32[3,4] add(n, x)
+}"""
+
+
+class InterpreterTarget:
+    """Compiles nothing: the interpreter is its machine."""
+
+    device = known_device("sim")
+
+    def check(self, module):
+        """It runs everything."""
+
+    def compiled(self, module, clock, fault=None):
+        entry, result = module.entry, module.entry.root.shape
+        program = Program(
+            module.name,
+            [],
+            (),
+            [Parameter(p.attrs.number, (), p.shape, None) for p in entry.parameters],
+            [Result((), result, None)],
+            result,
+            [],
+            argument_shapes=[p.shape for p in entry.parameters],
+        )
+        return Stages(module, Places([], {}), None, program)
+
+
+class InterpreterExecutor:
+    def __init__(self, module):
+        self.module = module
+        self.interruptible = False
+
+    def run(self, leaves):
+        return [evaluate(self.module, *leaves).array]
+
+
+class InterpreterKind:
+    """The one file of a target: what it is called, how it compiles, what runs its programs."""
+
+    stages = ("hlo",)
+
+    def __init__(self, detail=""):
+        self.name = "interpreter"
+
+    def unread(self, options):
+        return []
+
+    def is_cacheable(self, options):
+        return False
+
+    def key_parts(self, options):
+        return {}
+
+    def target(self, options, threads=None):
+        return InterpreterTarget()
+
+    def executor(self, stages, threads=None):
+        return InterpreterExecutor(stages.module)
+
+    def notice(self, module, options, faults):
+        return ""
+
+
+@pytest.fixture
+def interpreter():
+    TARGETS.add("interpreter", InterpreterKind)
+    yield
+    del TARGETS._items["interpreter"]
+    target_kind.cache_clear()
+
+
+def test_a_target_is_one_file(interpreter):
+    x = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
+    found = hloom.compile(TEXT, target="interpreter")(x)
+    np.testing.assert_allclose(np.asarray(found), x - np.cos(x), rtol=1e-6)
+
+
+def test_a_memory_space_is_a_few_lines_of_a_file(tmp_path):
+    with pytest.raises(hloom.HloError, match=r"has no memory space S\(3\)"):
+        hloom.compile(TEXT)
+    sim = known_device("sim")
+    space = MemorySpace(id=3, name="mine", size_bytes=4096, bandwidth_bytes_per_s=1e12)
+    device = dataclasses.replace(sim, memory_spaces=(*sim.memory_spaces, space))
+    file = tmp_path / "mine.toml"
+    file.write_text(show_device(device))
+    x = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
+    for target in (f"sim:{file}", f"cpu:{file}"):
+        executable = hloom.compile(TEXT, target=target)
+        np.testing.assert_allclose(np.asarray(executable(x)), x - np.cos(x), rtol=1e-6)
+        assert 3 in {a.space for a in executable.program.allocations}
+        assert "in S(3)" in executable.as_text("plan")
+        assert executable.memory.by_space[3] >= 48
+
+
+@pytest.mark.parametrize("space", [5, 6])
+def test_a_processor_has_memory_of_the_host(space):
+    """What JAX's programs ask for is there, apart from the rest."""
+    x = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
+    executable = hloom.compile(TEXT.replace("S(3)", f"S({space})"))
+    np.testing.assert_allclose(np.asarray(executable(x)), x - np.cos(x), rtol=1e-6)
+    assert {a.space for a in executable.program.allocations} == {0, space}
