@@ -25,13 +25,13 @@ OWN_LANGUAGE = ("ir/ops/", "kernel/", "codegen/llvm/", "frontends/stablehlo/")
 """The declarations; and rooms whose operations only have names like those of HLO: the language of
 kernels, and StableHLO."""
 XLA = "what XLA's verifier or parser asks of single opcodes, each for a reason of its own"
-COSTS = "numbers, not sets: what an element costs, until a device says it"
+COSTS = "numbers, not facts: what an element costs on a device, whose room sees no declarations"
 DRAWN = "which numbers a drawn instance gets, an opcode at a time"
 NUMPY = "how numpy computes it"
 ALLOWED = {
     "analysis/attention.py": "what stands between the two dots of an attention, as JAX writes it",
     "codegen/elements.py": "operations of the language of kernels that HLO has too",
-    "codegen/work.py": COSTS,
+    "device/costs.py": COSTS,
     "interp/draw_elementwise.py": DRAWN,
     "interp/draw_kernel_ops.py": "operations of the language of kernels",
     "interp/elementwise.py": NUMPY,
@@ -47,7 +47,6 @@ ALLOWED = {
     "ir/verify/pairs.py": XLA,
     "ir/verify/shapes.py": XLA,
     "passes/expand/custom_call_expander.py": "the names of custom calls, not of opcodes",
-    "passes/fuse/cost.py": COSTS,
     "passes/layout/layout_normalization.py": "whose layouts the caller or a host has to find",
     "passes/layout/reshape_to_bitcast.py": "what the pass looks at: its own subject",
     "passes/simplify/constant_folding.py": "what makes much out of little",
@@ -56,6 +55,7 @@ ALLOWED = {
     "program/thunks/collective.py": "numbers that native code has for exchanges",
     "targets/cpu/lower/collective.py": "kinds of thunks, not opcodes",
     "targets/cpu/lower/loop_steps.py": "what this target writes in line",
+    "tools/calibrate.py": "what is measured, one at a time",
     "targets/cpu/share.py": "the routines of the runtime that work in place",
 }
 """Files that may hold sets of three opcodes or more, and why that is no fact about opcodes."""
