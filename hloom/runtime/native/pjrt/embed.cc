@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "loading.h"
 
 namespace hloom::pjrt {
@@ -166,7 +168,7 @@ PJRT_Error* embed() {
     else if (!found.lacks.empty())
       asked += (asked.empty() ? "" : ", ") + name + " has no package " + found.lacks;
     else {
-      chosen = found;
+      chosen = std::move(found);
       break;
     }
   }
