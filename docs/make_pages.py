@@ -318,7 +318,6 @@ OTHER_RULES = {
     "mlir-type": "A type of MLIR has a counterpart in HLO.",
     "kernel-unproved": "A kernel is proved to stay inside its buffers, and to write all of its "
     "outputs, each element in one step. What is not is hloom's fault: please report it.",
-    "multi-device": "Nothing in a program that is compiled has to do with other devices.",
     "name": "A word of the language is no name.",
     "native-build": "The native runtime compiles: there is a C++20 compiler for it.",
     "native-load": "The native runtime's library is there, and of the version that Python expects.",

@@ -148,11 +148,6 @@ def test_a_wrong_argument_beside_a_donated_one_costs_nothing(step):
 
 
 UNSUPPORTED = {
-    "devices": (
-        "HloModule m, num_partitions=4\nENTRY e {\n  ROOT p = u32[] partition-id()\n}\n",
-        "multi-device",
-        "4 devices .*1 replicas of 4 partitions.*partition-id",
-    ),
     "unbounded": (
         "HloModule m\nENTRY e {\n  x = f32[?] parameter(0)\n  ROOT y = f32[?] negate(x)\n}\n",
         "unbounded",
@@ -167,6 +162,16 @@ def test_unsupported_programs(name):
     with pytest.raises(HloError, match=message) as caught:
         hloom.compile(text)
     assert caught.value.rule == rule and caught.value.hint
+
+
+def test_a_program_for_several_devices_called_as_for_one():
+    step = hloom.compile(
+        "HloModule m, num_partitions=4\nENTRY e {\n  ROOT p = u32[] partition-id()\n}\n"
+    )
+    with pytest.raises(UsageError, match=r"4 devices .*1 replicas of 4 partitions") as caught:
+        step()
+    assert caught.value.rule == "device-count" and "run_devices" in (caught.value.hint or "")
+    assert [int(np.asarray(x)) for x in step.run_devices([[]] * 4)] == [0, 1, 2, 3]
 
 
 def test_an_unknown_target():

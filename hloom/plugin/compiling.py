@@ -84,6 +84,12 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     refuse_tiles(module)
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     executable = _executable(module, request, machine)
+    if request.replicas > 1 and executable.program.meets_others:
+        raise HloError(
+            f"{module.name} has collectives among {request.replicas} replicas, which cannot be run",
+            rule="unimplemented",
+            hint="use shard_map, whose devices are partitions; hloom.compile runs replicas, too",
+        )
     deployment = Deployment(
         fingerprint,
         donated_parameters(module, arguments, results),
