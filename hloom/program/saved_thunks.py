@@ -1,4 +1,4 @@
-"""Thunks and custom calls as plain lists for JSON, both ways: the name of the kind, its fields.
+"""Thunks as plain lists for JSON, both ways: the name of the kind, its fields.
 
 How a field is saved follows from its declared type, so that a new kind of thunk needs nothing here:
 
@@ -22,7 +22,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from hloom.base.registry import load_room
-from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.thunk import THUNKS, Thunk
 
@@ -56,14 +55,6 @@ class Writer:
         """A sequence of thunks."""
         return [_write_thunk(self, t) for t in thunks]
 
-    def call_site(self, c: CallSite) -> list[Any]:
-        """A custom call."""
-        operands, results = ([self._buffer(b) for b in x] for x in (c.operands, c.results))
-        return [c.name, c.target, c.is_typed, c.config, operands, results]
-
-    def _buffer(self, b: CallBuffer) -> list[Any]:
-        return [b.dtype, b.dims, None if b.slice is None else self.slice(b.slice)]
-
 
 class Reader:
     """Makes thunks of the lists again. Wrong lists raise ValueError, TypeError or IndexError."""
@@ -92,21 +83,6 @@ class Reader:
     def thunks(self, rows: Iterable[list[Any]]) -> tuple[Thunk, ...]:
         """A sequence of thunks."""
         return tuple([_read_thunk(self, row) for row in rows])
-
-    def call_site(self, row: list[Any]) -> CallSite:
-        """A custom call."""
-        name, target, is_typed, config, operands, results = row
-        return CallSite(
-            name,
-            target,
-            is_typed,
-            config,
-            tuple([self._buffer(*b) for b in operands]),
-            tuple([self._buffer(*b) for b in results]),
-        )
-
-    def _buffer(self, dtype: int, dims: list[int], number: int | None) -> CallBuffer:
-        return CallBuffer(dtype, tuple(dims), None if number is None else self.slice(number))
 
 
 # -- the saved form of a field, by its declared type
