@@ -51,6 +51,8 @@ class Costs:
     routine_byte_ns: float = 2.0
     """A byte of what a routine of the runtime reads and writes: sorting 1,000 numbers takes about
     15 us, a Cholesky decomposition of 64 x 64 as long."""
+    foreign_ns: float = 200_000.0
+    """A custom call, of which nothing is known."""
     kernel_ns: float = 150.0
     """The start of a kernel, its arguments and what its end makes wait."""
     step_ns: float = 5.0
@@ -60,6 +62,13 @@ class Costs:
     chunk_ns: float = 10_000.0
     """What a thread takes at a time."""
 
+    run_ns: float = 20_000.0
+    """A step that leaves cores idle for less than this is not worth a run of its own: handing one
+    to another thread and waiting for its end takes 1 us, or 40 where the thread sleeps."""
+    concurrency_gain_ns: float = 50_000.0
+    """What runs side by side have to save..."""
+    concurrency_gain: float = 0.1
+    """... and of the time of the sequence, which part: what is guessed is not that exact."""
     weights: Rates = ()
     """What differs from `WEIGHTS`, by opcode."""
 

@@ -1,4 +1,4 @@
-"""Which thunks must wait for which: the execution graph of a sequence.
+"""Which thunks must wait for which: the execution graph of a sequence, and whether runs do.
 
 A thunk waits for an earlier one when one of the two writes what the other touches, or when both use
 the same state (a random state, a feed). The graph has no edge that follows from others.
@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hloom.program.thunks.concurrent import Concurrent
 from hloom.program.thunks.thunk import Thunk, Use, all_states, all_uses
 
 
@@ -92,3 +93,47 @@ def execution_graph(thunks: Sequence[Thunk]) -> ExecutionGraph:
                 seen |= ancestors[other] | 1 << other
         ancestors.append(seen)
     return ExecutionGraph(tuple(thunks), tuple(sorted(edges)))
+
+
+@dataclass(frozen=True)
+class Race:
+    """Two runs that may be under way at once, although one changes what the other uses."""
+
+    first: int
+    second: int
+    over: str
+    """The bytes, or the state."""
+
+    def __str__(self) -> str:
+        return f"runs {self.first} and {self.second} may run at once, and share {self.over}"
+
+
+def races(t: Concurrent) -> list[Race]:
+    """The pairs of runs that have to wait for each other and do not; by their uses alone."""
+    whole = [_whole(run.thunks) for run in t.runs]
+    before: list[int] = []
+    found: list[Race] = []
+    for b, run in enumerate(t.runs):
+        seen = 0
+        for w in run.waits:
+            seen |= before[w] | 1 << w
+        before.append(seen)
+        for a in range(b):
+            if not seen >> a & 1 and (over := _conflict(whole[a], whole[b])):
+                found.append(Race(a, b, over))
+    return found
+
+
+def _whole(thunks: Sequence[Thunk]) -> tuple[list[Use], set[str]]:
+    """The uses and the states of a sequence."""
+    uses = dict.fromkeys([use for t in thunks for use in all_uses(t)])
+    return list(uses), {state for t in thunks for state in all_states(t)}
+
+
+def _conflict(a: tuple[list[Use], set[str]], b: tuple[list[Use], set[str]]) -> str:
+    """What two sequences may not use at once; empty if there is nothing."""
+    for x in a[0]:
+        for y in b[0]:
+            if (x.writes or y.writes) and x.slice.overlaps(y.slice):
+                return str(x.slice)
+    return min(a[1] & b[1], default="")

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloom.base.diagnostics import HloError
 from hloom.base.registry import ByClass
+from hloom.program.graph import races
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.among_devices import AmongDevices
 from hloom.program.thunks.call import Call
+from hloom.program.thunks.concurrent import Concurrent
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.kernel import Kernel
@@ -151,6 +154,22 @@ def while_(debug: DebugExecutor, t: While) -> int:
                 return 0
         if status := debug.sequence(t.body):
             return status
+
+
+@STEPS.of(Concurrent)
+def concurrent(debug: DebugExecutor, t: Concurrent) -> int:
+    """One after another, which is a valid order; whether others are, too, is looked at."""
+    if debug.watch.guards and (found := races(t)):
+        raise HloError(
+            str(found[0]),
+            instruction=f"%{t.name}",
+            rule="race",
+            hint="this is a bug of hloom: please report the program",
+        )
+    for run in t.runs:
+        if status := debug.sequence(run.thunks):
+            return status
+    return 0
 
 
 @STEPS.of(Conditional)

@@ -140,6 +140,15 @@ _KEPT: dict[int, Any] = {}
 """What Python functions returned from instantiate, by the address of the call's slot."""
 
 
+PYTHON = 1 << 16
+"""HL_HANDLER_PYTHON of native/custom_call.h."""
+
+
+def root_context(context: int) -> int:
+    """The context that the program was executed in, of which this one may be a part."""
+    return library().hl_context_root(context)
+
+
 def forget(slot: int) -> None:
     """Let go of what is kept for the call whose state slot stands at this address."""
     _KEPT.pop(slot, None)
@@ -162,7 +171,7 @@ class _PythonHandler:
             return _told(context, error.code, f"custom call {self.name}: {error.message}")
         except BaseException as error:
             # Also Ctrl-C: whatever escaped from here would be lost, and the program go on.
-            hold_raised(context, error)
+            hold_raised(root_context(context), error)
             message = f"custom call {self.name}: {type(error).__name__}: {error}"
             return _told(context, "INTERNAL", message)
         return 0
@@ -228,7 +237,7 @@ def register(
     given = dict(zip(STAGES, (instantiate, prepare, initialize, execute)))
     stages = {stage: function for stage, function in given.items() if function is not None}
     callback = _immortal(_CALLBACK(_PythonHandler(name, stages)))
-    bits = sum(1 << STAGES.index(stage) for stage in stages)
+    bits = PYTHON | sum(1 << STAGES.index(stage) for stage in stages)
     _add(name, ctypes.cast(callback, ctypes.c_void_p), None, bits)
 
 

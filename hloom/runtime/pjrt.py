@@ -25,6 +25,8 @@ from hloom.runtime.native import Pool, library
 from hloom.runtime.processor_identity import processor_identity
 from hloom.runtime.saved_deployment import deployment_section
 
+SHORT_CALLS = Costs(foreign_ns=0.0)
+"""Whether a run is worth a thread of its own: custom calls, like XLA, we hope to be short."""
 PJRT_QUESTIONS = ("program", "cost", "saved", "options", "steps")
 """What is asked about a program, by number."""
 
@@ -109,7 +111,7 @@ class Reply:
 
 def _part(executor: AnyExecutor, handle: int, deployment: Deployment) -> RawPart:
     section = deployment_section(executor.program, deployment)
-    expected = int(min(sequence_ns(executor.program.thunks, Costs()), 1e18))
+    expected = int(min(sequence_ns(executor.program.thunks, SHORT_CALLS), 1e18))
     return RawPart(handle, executor.loaded.handle, section, len(section), expected)
 
 

@@ -10,6 +10,7 @@ from hloom.base.faults import Fault
 from hloom.program.program import Program
 
 if TYPE_CHECKING:
+    from hloom.codegen.runs import Decision
     from hloom.ir.module import Module
     from hloom.passes.pipeline import PassRecord
     from hloom.plan.places import Places
@@ -30,6 +31,8 @@ class Stages:
     """One for each pass that ran."""
     faults: list[Fault] = field(default_factory=list)
     """Of the compiler, and what was done instead; none in a program from a cache."""
+    decisions: list[Decision] = field(default_factory=list)
+    """For every sequence of thunks, which parts of it run side by side, and why."""
 
 
 class LaterStages(Stages):
@@ -52,4 +55,4 @@ class LaterStages(Stages):
         return getattr(self, name)
 
 
-_MADE_LATER = frozenset(("module", "places", "lowering", "texts", "records"))
+_MADE_LATER = frozenset(("module", "places", "lowering", "texts", "records", "decisions"))

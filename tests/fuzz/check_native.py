@@ -20,6 +20,8 @@ from hloom.ir.module import Module
 from hloom.ir.text import PrintOptions, parse_module, show_module
 from hloom.ir.verify import verify
 from hloom.passes.pipeline import PipelineOptions
+from hloom.runtime.drawn_order import drawn_order
+from hloom.targets.cpu.device import device_of
 from hloom.targets.cpu.lowering import UnsupportedError
 from hloom.targets.cpu.target import CpuTarget
 from hloom.types.dtype import DType
@@ -51,12 +53,14 @@ class Trial:
     """A pass that is left out; what then has no lowering is refused."""
     watched: bool = False
     """Kernels run once more in the interpreter of their language, between guards."""
+    beside: bool = False
+    """All parts that may run side by side do, in an order that is drawn."""
 
     def __str__(self) -> str:
         return (
             f"arguments={self.arguments} seed={self.seed} machine={self.machine} "
             f"threads={self.threads} excess={self.excess} disabled={self.disabled or '-'} "
-            f"watched={self.watched}"
+            f"watched={self.watched} beside={self.beside}"
         )
 
     @staticmethod
@@ -71,6 +75,7 @@ class Trial:
             words["excess"] == "True",
             words.get("disabled", "-").strip("-"),
             words.get("watched") == "True",
+            words.get("beside") == "True",
         )
 
 
@@ -92,7 +97,9 @@ def compiled(module: Module, trial: Trial) -> Executable:
     )
     machine = Machine.host(MACHINES[trial.machine])
     target = CpuTarget(machine, passes=passes, excess_precision=trial.excess)
-    return Executable(target.compile(copy_module(module)), trial.threads)
+    if trial.beside:
+        target = replace(target, scheduler="concurrency", given=device_of(machine, 2))
+    return Executable(target.compile(copy_module(module)), max(trial.threads, 1 + trial.beside))
 
 
 def arguments_of(module: Module, trial: Trial) -> list[Literal]:
@@ -185,7 +192,8 @@ def difference(module: Module, trial: Trial) -> str:
             return f"compile: {type(error).__name__}: {_line(error)}"
         given = [leaf.array for a in arguments for leaf in literal_leaves(a)]
         try:
-            made = leaves(exe(*given))
+            with drawn_order(trial.seed + 1 if trial.beside else 0, most_delay_ns=20_000):
+                made = leaves(exe(*given))
         except Exception as error:
             return f"run: {type(error).__name__}: {_line(error)}"
         arrays = [np.array(x.numpy()) for x in made]
@@ -313,7 +321,7 @@ def from_text(text: str) -> tuple[Module, Trial]:
 def simpler_trials(trial: Trial) -> list[Trial]:
     """Trials that say less, to see whether a find needs what it was found with."""
     plain = Trial()
-    names = ("machine", "threads", "excess", "disabled", "watched", "seed")
+    names = ("machine", "threads", "excess", "disabled", "watched", "beside", "seed")
     return [
         replace(trial, **{name: getattr(plain, name)})
         for name in names

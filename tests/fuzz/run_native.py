@@ -93,6 +93,7 @@ def drawn(number: int, opcodes: tuple[str, ...] = ()) -> tuple[Module, Trial]:
         rng.random() < 0.3 and arguments == "normal" and kind == "single",
         rng.choice(_passes()) if rng.random() < 0.15 else "",
         rng.random() < 0.06,
+        rng.random() < 0.2,
     )
     return module, trial
 

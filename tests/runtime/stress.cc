@@ -7,12 +7,14 @@
 #include <thread>
 #include <vector>
 
+#include "../../hloom/runtime/native/executor.h"
 #include "../../hloom/runtime/native/hl.h"
 
 HL_API hl_pool* hl_pool_new(int32_t threads);
 HL_API void hl_pool_free(hl_pool* pool);
 HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena);
 HL_API void hl_context_free(hl_context* context);
+HL_API const char* hl_context_message(hl_context* context);
 HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffers);
 HL_API void hl_cancel(hl_context* context);
 HL_API void hl_context_set_rng(hl_context* context, hl_rng* rng);
@@ -22,6 +24,8 @@ HL_API void hl_rng_free(hl_rng* rng);
 HL_API void hl_rng_next(hl_rng* rng, uint64_t* out, uint64_t low, uint64_t high);
 HL_API int32_t hl_rng_get_and_update_state(hl_context* context, void* out, uint64_t low,
                                            uint64_t high);
+struct hl_custom_call;
+HL_API int32_t hl_custom_call_is_python(const hl_custom_call*) { return 0; }
 // No program here makes custom calls, and their handlers are not linked.
 HL_API int32_t hl_call_sites_begin(hl_context*, void**) { return HL_OK; }
 HL_API hl_arena* hl_arena_new();
@@ -245,10 +249,103 @@ void several_devices() {
   hl_devices_free(devices);
 }
 
+// Runs on plain numbers: run k adds up what those it waits for have written, and a region's work.
+// A wait that is not kept is a race.
+struct Cell {
+  int64_t sum;
+  int64_t counts[32];
+};
+
+template <int k>
+int32_t one_run(hl_context* context, void** buffers) {
+  Cell* cells = static_cast<Cell*>(buffers[0]);
+  Work work{cells[k].counts, context, 0};
+  hl_parallel_for_ns(context, add_one, &work, 32, 1, 1'000'000);
+  cells[k].sum = 1;
+  if (k == 3) cells[k].sum += cells[0].sum + cells[1].sum;
+  if (k == 4) cells[k].sum += cells[1].sum + cells[2].sum;
+  if (k == 5) cells[k].sum += cells[3].sum + cells[4].sum;
+  void* block = hl_alloc(context, 1 << 12);
+  memset(block, k, 1 << 12);
+  hl_free(context, block);
+  return HL_OK;
+}
+
+int32_t run_fails(hl_context* context, void**) {
+  return hl_set_error(context, HL_NOT_FOUND, "this run %s", "fails");
+}
+
+int32_t one_is_cancelled(hl_context* context, void**) {
+  while (__atomic_load_n(&context->cancel, __ATOMIC_RELAXED) == 0) {
+  }
+  return HL_CANCELLED;
+}
+
+// Six runs (3 after 0 and 1, 4 after 1 and 2, 5 after 3 and 4); no call sites.
+constexpr int64_t kPlan[] = {6, 3, 0, 32, 1,  0, 0, 0, 33, 2,  0, 0, 0, 35, 1, 0, 0, 2, 36,
+                             1, 0, 0, 2,  37, 1, 0, 0, 2,  38, 0, 0, 0, 3,  3, 4, 4, 5, 5};
+constexpr int64_t kPair[] = {2, 2, 0, 12, 0, 0, 0, 0, 12, 0, 0, 0};
+
+int32_t six_runs(hl_context* context, void** buffers) {
+  const hl_main_function runs[] = {one_run<0>, one_run<1>, one_run<2>,
+                                   one_run<3>, one_run<4>, one_run<5>};
+  return hl_run_concurrently(context, buffers, runs, kPlan, static_cast<int64_t*>(buffers[1]));
+}
+
+int32_t inside_another(hl_context* context, void** buffers) {
+  const hl_main_function runs[] = {six_runs, one_run<6>};
+  return hl_run_concurrently(context, buffers, runs, kPair, static_cast<int64_t*>(buffers[2]));
+}
+
+int32_t a_failure(hl_context* context, void** buffers) {
+  const hl_main_function runs[] = {one_is_cancelled, run_fails};
+  return hl_run_concurrently(context, buffers, runs, kPair, static_cast<int64_t*>(buffers[2]));
+}
+
+int32_t waits_for_cancel(hl_context* context, void** buffers) {
+  const hl_main_function runs[] = {one_is_cancelled, one_is_cancelled};
+  return hl_run_concurrently(context, buffers, runs, kPair, static_cast<int64_t*>(buffers[2]));
+}
+
+void runs_beside(int threads, int hosts, bool drawn) {
+  hl_pool* pool = hl_pool_new(threads);
+  std::vector<std::thread> all;
+  for (int host = 0; host < hosts; ++host) {
+    all.emplace_back([pool, drawn] {
+      hl_context* context = hl_context_new(pool, nullptr);
+      int64_t outer[HL_STATE] = {}, inner[HL_STATE] = {};
+      for (int i = 0; i < 150; ++i) {
+        std::vector<Cell> cells(7);
+        void* buffers[] = {cells.data(), inner, outer};
+        expect(hl_execute(context, inside_another, buffers) == HL_OK, "runs inside runs");
+        expect(cells[5].sum == 7, "what runs add up");
+        for (const Cell& cell : cells)
+          for (int64_t count : cell.counts) expect(count == 1, "a region of a run");
+        // One after another, the first would wait for the second for ever.
+        if (!drawn || i % 10 != 0) continue;
+        expect(hl_execute(context, a_failure, buffers) == HL_NOT_FOUND, "the first error");
+        expect(strcmp(hl_context_message(context), "this run fails") == 0, "its words");
+        std::thread canceller([context] { hl_cancel(context); });
+        int32_t status = hl_execute(context, waits_for_cancel, buffers);
+        expect(status == HL_CANCELLED, "a cancelled program");
+        canceller.join();
+      }
+      hl_context_free(context);
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+  hl_pool_free(pool);
+}
+
 }  // namespace
 
 int main() {
   several_devices();
+  hl_executor_draw(1, 20'000);
+  runs_beside(4, 3, true);
+  runs_beside(2, 1, true);
+  hl_executor_draw(0, 0);
+  runs_beside(3, 2, false);
   many_programs(8, 1);
   many_programs(4, 6);
   many_programs(1, 2);

@@ -8,6 +8,7 @@ kind of thunk is run is said by one function of `thunks/`, registered for its cl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hloom.base.registry import ByClass, load_room
@@ -16,37 +17,56 @@ from hloom.program.slice import BufferSlice
 from hloom.program.thunks.thunk import Thunk
 
 
-class MainFunction:
-    """Writes the LLVM text of one program's entry function."""
+@dataclass
+class Shared:
+    """What the functions of one program have in common."""
 
-    def __init__(self, entry: str, device: Device) -> None:
-        self.entry = entry
-        self.device = device
+    device: Device
+    globals: list[str] = field(default_factory=list)
+    declared: dict[str, str] = field(default_factory=dict)
+    """What is called, by symbol: type, name and parameters."""
+    functions: list[str] = field(default_factory=list)
+    """The text of each."""
+    constants: dict[tuple[int, ...] | bytes, str] = field(default_factory=dict)
+    count: int = 0
+    """Of runs, for their names."""
+
+
+class MainFunction:
+    """Writes the LLVM text of one program's entry function, or of a run of its thunks."""
+
+    def __init__(self, symbol: str, shared: Shared) -> None:
+        self.symbol = symbol
+        self.shared = shared
+        self.device = shared.device
+        self.declared = shared.declared
         self.lines: list[str] = []
-        self.globals: list[str] = []
-        self.declared: dict[str, str] = {}
-        """What is called, by symbol: type, name and parameters."""
         self._count = 0
         self._slots = 0
         self._labels = 0
-        self._constants: dict[tuple[int, ...] | bytes, str] = {}
 
-    def text(self, thunks: Sequence[Thunk]) -> str:
-        """The function with all it declares, without target lines."""
+    def write(self, thunks: Sequence[Thunk], linkage: str = "") -> None:
+        """Add the function that runs these thunks to those of the program."""
         self.sequence(thunks)
         self.line("ret i32 0")
         self.label("failed")
         self.line("%failure = load i32, ptr %status")
         self.line("ret i32 %failure")
         head = [
-            f"define i32 @{self.entry}(ptr %context, ptr %buffers) {{",
+            f"define {linkage}i32 @{self.symbol}(ptr %context, ptr %buffers) {{",
             "start:",
             f"  %slots = alloca [{max(self._slots, 1)} x ptr], align 64",
             "  %status = alloca i32",
             "  store i32 0, ptr %status",
         ]
-        declared = [f"declare {d}" for d in self.declared.values()]
-        return "\n".join([*self.globals, *declared, *head, *self.lines, "}", ""])
+        self.shared.functions.append("\n".join([*head, *self.lines, "}"]))
+
+    def function(self, thunks: Sequence[Thunk]) -> str:
+        """The symbol of one more function, with the same parameters, that runs these thunks."""
+        self.shared.count += 1
+        symbol = f"run{self.shared.count}"
+        MainFunction(symbol, self.shared).write(thunks, "internal ")
+        return symbol
 
     def sequence(self, thunks: Sequence[Thunk]) -> None:
         """Run thunks one after another."""
@@ -109,25 +129,43 @@ class MainFunction:
 
     def numbers(self, values: tuple[int, ...]) -> str:
         """A constant array of s64."""
-        name = self._constants.get(values)
+        name = self.shared.constants.get(values)
         if name is None:
-            name = self._constants[values] = f"@numbers{len(self._constants)}"
+            name = self.shared.constants[values] = f"@numbers{len(self.shared.constants)}"
             inside = ", ".join([f"i64 {v}" for v in values])
-            self.globals.append(
+            self.shared.globals.append(
                 f"{name} = private unnamed_addr constant [{len(values)} x i64] [{inside}], align 8"
             )
         return name
 
     def bytes_(self, data: bytes) -> str:
         """Constant bytes, with a 0 behind them."""
-        name = self._constants.get(data)
+        name = self.shared.constants.get(data)
         if name is None:
-            name = self._constants[data] = f"@bytes{len(self._constants)}"
+            name = self.shared.constants[data] = f"@bytes{len(self.shared.constants)}"
             inside = "".join([f"\\{b:02X}" for b in data]) + "\\00"
-            self.globals.append(
+            self.shared.globals.append(
                 f'{name} = private unnamed_addr constant [{len(data) + 1} x i8] c"{inside}"'
             )
         return name
+
+    def state(self, count: int) -> str:
+        """Numbers of 64 bits that are 0 when the program is loaded, and are kept between runs."""
+        name = f"@state{len(self.shared.globals)}"
+        self.shared.globals.append(
+            f"{name} = internal global [{count} x i64] zeroinitializer, align 8"
+        )
+        return name
+
+    def checked_call(self, call: str) -> None:
+        """Call what gives a status, which ends the program where it is not 0."""
+        code, bad = self.name(), self.name()
+        self.line(f"{code} = call i32 {call}")
+        self.line(f"store i32 {code}, ptr %status")
+        self.line(f"{bad} = icmp ne i32 {code}, 0")
+        after = self.new_label("after")
+        self.line(f"br i1 {bad}, label %failed, label %{after}")
+        self.label(after)
 
 
 Emit = Callable[[MainFunction, Any], None]
@@ -138,4 +176,7 @@ EMITS: ByClass[Emit] = ByClass("native code for a thunk")
 def main_text(entry: str, thunks: Sequence[Thunk], device: Device) -> str:
     """The LLVM text of the entry function, without target lines."""
     load_room("hloom.codegen.llvm.thunks")
-    return MainFunction(entry, device).text(thunks)
+    shared = Shared(device)
+    MainFunction(entry, shared).write(thunks)
+    declared = [f"declare {d}" for d in shared.declared.values()]
+    return "\n".join([*shared.globals, *declared, *shared.functions, ""])

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from hloom.program.thunks.thunk import Nested, Rates, Thunk, Use, sequence_ns, thunk_kind
+from hloom.program.thunks.thunk import (
+    Nested,
+    Rates,
+    Thunk,
+    Use,
+    sequence_elapsed_ns,
+    sequence_ns,
+    thunk_kind,
+)
 
 
 @thunk_kind
@@ -24,5 +33,11 @@ class Call(Thunk):
     def serial_ns(self, rates: Rates) -> float:
         return sequence_ns(self.called, rates)
 
+    def elapsed_ns(self, rates: Rates, units: int) -> float:
+        return sequence_elapsed_ns(self.called, rates, units)
+
     def nested(self) -> tuple[Nested, ...]:
         return (Nested(self.name, self.called),)
+
+    def with_nested(self, parts: Sequence[tuple[Thunk, ...]]) -> Thunk:
+        return replace(self, called=parts[0])

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.thunk import Nested, Rates, Thunk, Use, sequence_ns, thunk_kind
+from hloom.program.thunks.thunk import (
+    Nested,
+    Rates,
+    Thunk,
+    Use,
+    sequence_elapsed_ns,
+    sequence_ns,
+    thunk_kind,
+)
 
 
 @thunk_kind
@@ -31,5 +40,12 @@ class Conditional(Thunk):
     def serial_ns(self, rates: Rates) -> float:
         return max([sequence_ns(branch, rates) for branch in self.branches], default=0.0)
 
+    def elapsed_ns(self, rates: Rates, units: int) -> float:
+        times = [sequence_elapsed_ns(branch, rates, units) for branch in self.branches]
+        return max(times, default=0.0)
+
     def nested(self) -> tuple[Nested, ...]:
         return tuple([Nested(n, b) for n, b in zip(self.names, self.branches)])
+
+    def with_nested(self, parts: Sequence[tuple[Thunk, ...]]) -> Thunk:
+        return replace(self, branches=tuple(parts))

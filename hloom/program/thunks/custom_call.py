@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import Rates, thunk_kind
 
 
 @thunk_kind
+@dataclass(frozen=True, eq=False)
 class CustomCall(Routine):
     """Call the handler that is registered for the target."""
 
     kind = "CustomCall"
 
+    has_effect: bool = True
+    """Whether it does more than write its results; such calls keep their order."""
+
     def states(self) -> tuple[str, ...]:
-        return ("custom calls",)
+        return ("custom calls",) if self.has_effect else ()
+
+    @property
+    def site(self) -> int:
+        """The number of its call site in the program."""
+        site = self.arguments[0]
+        assert isinstance(site, int)
+        return site
 
     def serial_ns(self, rates: Rates) -> float:
-        # Nothing is known of what others wrote; like XLA, we hope that it is short.
-        return 0.0
+        # Nothing is known of what others wrote.
+        return rates.foreign_ns
 
 
 @thunk_kind

@@ -31,3 +31,8 @@ class Kernel(Thunk):
 
     def serial_ns(self, rates: Rates) -> float:
         return self.steps * self.cost_ns
+
+    def elapsed_ns(self, rates: Rates, units: int) -> float:
+        grain = rates.grain(self.steps, self.cost_ns, units)
+        parts = -(-self.steps // grain) if grain else 1
+        return self.serial_ns(rates) / max(1, min(units, parts))

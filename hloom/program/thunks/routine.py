@@ -59,3 +59,10 @@ class Routine(Thunk):
 
     def serial_ns(self, rates: Rates) -> float:
         return sum([u.slice.size_bytes for u in self.uses()]) * rates.routine_byte_ns
+
+    def parts(self) -> int:
+        """Into how many it can be cut for threads."""
+        return 1
+
+    def elapsed_ns(self, rates: Rates, units: int) -> float:
+        return self.serial_ns(rates) / max(1, min(units, self.parts()))

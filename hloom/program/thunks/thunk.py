@@ -12,7 +12,7 @@ codegen/llvm/main_function.py, `STEPS` of runtime/debug_steps.py.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -44,6 +44,9 @@ class Rates(Protocol):
     def copy_byte_ns(self) -> float: ...
     @property
     def routine_byte_ns(self) -> float: ...
+    @property
+    def foreign_ns(self) -> float: ...
+    def grain(self, steps: int, one_ns: float, units: int) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +77,15 @@ class Thunk(ABC):
     def nested(self) -> tuple[Nested, ...]:
         """Sequences it runs, each with a name."""
         return ()
+
+    def with_nested(self, parts: Sequence[tuple[Thunk, ...]]) -> Thunk:
+        """The same with other sequences, as many as `nested` gives."""
+        assert not parts
+        return self
+
+    def elapsed_ns(self, rates: Rates, units: int) -> float:
+        """A guess of its time where so many threads may work on it; finite."""
+        return self.serial_ns(rates)
 
 
 T = TypeVar("T", bound=type[Thunk])
@@ -106,3 +118,8 @@ def all_states(thunk: Thunk) -> set[str]:
 def sequence_ns(thunks: Iterable[Thunk], rates: Rates) -> float:
     """A guess of the time of thunks one after another on one thread."""
     return sum([t.serial_ns(rates) for t in thunks])
+
+
+def sequence_elapsed_ns(thunks: Iterable[Thunk], rates: Rates, units: int) -> float:
+    """A guess of the time of thunks one after another, so many threads at work on each."""
+    return sum([t.elapsed_ns(rates, units) for t in thunks])

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.thunk import Nested, Rates, Thunk, Use, sequence_ns, thunk_kind
+from hloom.program.thunks.thunk import (
+    Nested,
+    Rates,
+    Thunk,
+    Use,
+    sequence_elapsed_ns,
+    sequence_ns,
+    thunk_kind,
+)
+
+GUESSED_TRIPS: Final = 100
+"""Of a loop that runs as long as it likes, to compare it with what stands beside it."""
 
 
 @thunk_kind
@@ -35,5 +48,16 @@ class While(Thunk):
             return math.inf
         return self.trip_count * sequence_ns(self.body, rates) if self.trip_count else 0.0
 
+    def elapsed_ns(self, rates: Rates, units: int) -> float:
+        trips = GUESSED_TRIPS if self.trip_count is None else self.trip_count
+        condition = 0.0
+        if self.trip_count is None:
+            condition = sequence_elapsed_ns(self.condition, rates, units)
+        return trips * (condition + sequence_elapsed_ns(self.body, rates, units))
+
     def nested(self) -> tuple[Nested, ...]:
         return (Nested("condition", self.condition), Nested("body", self.body))
+
+    def with_nested(self, parts: Sequence[tuple[Thunk, ...]]) -> Thunk:
+        condition, body = parts
+        return replace(self, condition=condition, body=body)

@@ -11,6 +11,93 @@
 #include "float_mode.h"
 #include "host.h"
 
+namespace hloom {
+
+void cancel_tree(Context* context) {
+  // Before its lanes: one that begins now looks here after it has forgotten what was asked earlier.
+  __atomic_store_n(&context->cancel, 1, __ATOMIC_SEQ_CST);
+  Lanes* lanes = context->lanes.load();
+  if (lanes == nullptr) return;
+  for (std::atomic<Context*>& lane : lanes->of)
+    if (Context* inner = lane.load()) cancel_tree(inner);
+}
+
+Lanes* lanes_of(Context* context) {
+  Lanes* lanes = context->lanes.load();
+  if (lanes != nullptr) return lanes;
+  lanes = static_cast<Lanes*>(calloc(1, sizeof(Lanes)));
+  if (lanes == nullptr) return nullptr;
+  lanes->used.store(uint64_t{1} << (kMostLanes - 1));
+  // Two of its parts may meet the first lane at once.
+  Lanes* known = nullptr;
+  if (context->lanes.compare_exchange_strong(known, lanes)) return lanes;
+  free(lanes);
+  return known;
+}
+
+void end_lane(Context* context, int number) {
+  context->lanes.load()->used.fetch_and(~(uint64_t{1} << number), std::memory_order_acq_rel);
+}
+
+Context* begin_lane(Context* context, int* place) {
+  Lanes* lanes = lanes_of(context);
+  if (lanes == nullptr) return nullptr;
+  uint64_t used = lanes->used.load(std::memory_order_relaxed);
+  uint64_t bit;
+  do {
+    bit = ~used & (used + 1);
+    if (bit == 0) return nullptr;
+  } while (!lanes->used.compare_exchange_weak(used, used | bit, std::memory_order_acq_rel));
+  int number = *place = __builtin_ctzll(bit);
+  Context* lane = lanes->of[number].load();
+  if (lane == nullptr) {
+    void* memory = calloc(1, sizeof(Context));
+    if (memory == nullptr) {
+      end_lane(context, number);
+      return nullptr;
+    }
+    lane = new (memory) Context();
+    lane->parent = context;
+    lanes->of[number].store(lane);
+  }
+  __atomic_store_n(&lane->cancel, 0, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&context->cancel, __ATOMIC_SEQ_CST) != 0)
+    __atomic_store_n(&lane->cancel, 1, __ATOMIC_SEQ_CST);
+  lane->status = HL_OK;
+  lane->message[0] = 0;
+  lane->claimed.store(0, std::memory_order_relaxed);
+  lane->in_region.store(0, std::memory_order_relaxed);
+  lane->beside.store(1, std::memory_order_relaxed);
+  lane->threads = context->threads;
+  lane->device = context->device;
+  lane->pool = context->pool;
+  lane->arena = context->arena;
+  lane->user = context->user;
+  lane->rng = context->rng;
+  lane->infeed = context->infeed;
+  lane->outfeed = context->outfeed;
+  lane->feed_timeout_ns = context->feed_timeout_ns;
+  lane->host_functions = context->host_functions;
+  lane->host_function_count = context->host_function_count;
+  lane->call_sites = context->call_sites;
+  lane->call_site_count = context->call_site_count;
+  lane->run_id = context->run_id;
+  lane->user_data = context->user_data;
+  lane->communicator = context->communicator;
+  return lane;
+}
+
+void replace_error(Context* context, int32_t status, const Context* from) {
+  memcpy(context->message, from->message, sizeof(context->message));
+  if (context->message[0] == 0)
+    snprintf(context->message, sizeof(context->message), "the program ended with status %d",
+             status);
+  context->claimed.store(1, std::memory_order_relaxed);
+  __atomic_store_n(&context->status, status, __ATOMIC_RELEASE);
+}
+
+}  // namespace hloom
+
 // The version of the ABI; changed when a signature or an offset changes.
 HL_API int32_t hl_abi_version() { return 3; }
 
@@ -27,7 +114,21 @@ HL_API hl_context* hl_context_new(hl_pool* pool, hl_arena* arena) {
   return context;
 }
 
-HL_API void hl_context_free(hl_context* context) { free(hloom::of(context)); }
+HL_API void hl_context_free(hl_context* context) {
+  if (context == nullptr) return;
+  if (hloom::Lanes* lanes = hloom::of(context)->lanes.load()) {
+    for (std::atomic<hloom::Context*>& lane : lanes->of) hl_context_free(lane.load());
+    free(lanes);
+  }
+  free(hloom::of(context));
+}
+
+// The context that hl_execute was called with, of whose execution this one is a part.
+HL_API hl_context* hl_context_root(hl_context* context) {
+  hloom::Context* inner = hloom::of(context);
+  while (inner->parent != nullptr) inner = inner->parent;
+  return inner;
+}
 
 // The first error's sentence, empty if there is none; valid until the next execution.
 HL_API const char* hl_context_message(hl_context* context) { return hloom::of(context)->message; }
@@ -58,9 +159,7 @@ HL_API void* hl_context_user_data(hl_context* context, int64_t type_id) {
 }
 
 // Asks the program that runs, or the next one, to stop. Any thread may.
-HL_API void hl_cancel(hl_context* context) {
-  __atomic_store_n(&context->cancel, 1, __ATOMIC_RELAXED);
-}
+HL_API void hl_cancel(hl_context* context) { hloom::cancel_tree(hloom::of(context)); }
 
 // Records an error; the first one stays. `format` is that of printf. Returns `status`.
 HL_API int32_t hl_set_error(hl_context* context, int32_t status, const char* format, ...) {
@@ -104,6 +203,7 @@ HL_API int32_t hl_execute(hl_context* context, hl_main_function fn, void** buffe
   inner->message[0] = 0;
   inner->claimed.store(0, std::memory_order_relaxed);
   inner->in_region.store(0, std::memory_order_relaxed);
+  inner->beside.store(0, std::memory_order_relaxed);
   if (hloom::is_cancelled(context)) {
     hl_set_error(context, HL_CANCELLED, "cancelled before it began");
   } else {

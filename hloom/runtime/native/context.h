@@ -18,6 +18,14 @@ struct UserData {
 
 struct Steps;
 class Communicator;
+struct Context;
+
+// Contexts of the threads that do a part of the same execution, by number; the last is nobody's.
+inline constexpr int kMostLanes = 64;
+struct Lanes {
+  std::atomic<uint64_t> used;  // a bit for each that somebody works in
+  std::atomic<Context*> of[kMostLanes];
+};
 
 struct UserDataList {
   int64_t count;
@@ -42,6 +50,9 @@ struct Context : hl_context {
   const UserDataList* user_data;  // null: none
   Steps* steps;                   // null: nobody watches
   Communicator* communicator;     // with the other devices of the run; null: it runs alone
+  std::atomic<uint32_t> beside;   // parts of the execution are under way in other threads
+  Context* parent;                // of whose execution this is a part; null: none
+  std::atomic<Lanes*> lanes;      // null until the first is needed
   char message[2048];
 };
 
@@ -50,6 +61,16 @@ inline Context* of(hl_context* context) { return static_cast<Context*>(context);
 inline bool is_cancelled(const hl_context* context) {
   return __atomic_load_n(&context->cancel, __ATOMIC_RELAXED) != 0;
 }
+
+// Asks all that a context's execution does to stop.
+void cancel_tree(Context* context);
+// The context of one more thread of an execution, as new, and its number; null: there are too many,
+// or out of memory. The number is used until it is given back: an execution that has parts side by
+// side may meet others within one of them.
+Context* begin_lane(Context* context, int* number);
+void end_lane(Context* context, int number);
+// Lets a context have the error of another, in place of its own.
+void replace_error(Context* context, int32_t status, const Context* from);
 
 }  // namespace hloom
 

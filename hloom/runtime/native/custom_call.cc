@@ -101,6 +101,12 @@ HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call,
   return target->handler(ctx, &own);
 }
 
+// Whether the calls go to a function of Python now.
+HL_API int32_t hl_custom_call_is_python(const hl_custom_call* call) {
+  return call != nullptr &&
+         (call->target.load(std::memory_order_acquire)->stages & HL_HANDLER_PYTHON) != 0;
+}
+
 // Whether the calls go to this function now.
 HL_API int32_t hl_custom_call_uses(const hl_custom_call* call, hl_handler handler) {
   return call->target.load(std::memory_order_acquire)->handler == handler;

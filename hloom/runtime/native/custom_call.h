@@ -36,6 +36,9 @@ enum {
   HL_STAGE_EXECUTE = 3
 };
 
+// A bit beside those of the stages: the handler is written in Python.
+enum { HL_HANDLER_PYTHON = 1 << 16 };
+
 typedef struct {
   int64_t operand_count;
   const hl_buffer* operands;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "context.h"
 #include "custom_call.h"
 #include "lapack.h"
 #include "linalg_dense.h"
@@ -85,8 +86,9 @@ int32_t batched(hl_context* ctx, int64_t batch, int64_t points, int64_t bytes, b
     }
     for (int64_t i = begin; i < end; i++) (*b.body)(i, (void*)work.get());
   };
-  LapackThreads threads((alone || has_threads) &&
-                        (ctx->threads == 1 || batch > 1 || points < kOwnThreads));
+  LapackThreads threads(
+      (alone || has_threads) &&
+      (ctx->threads == 1 || batch > 1 || points < kOwnThreads || of(ctx)->beside.load() != 0));
   if (alone && batch == 1) run(&b, 0, batch);
   else if (alone) hl_parallel_for(ctx, run, &b, batch, 1);
   else

@@ -93,13 +93,14 @@ void watch_forks() { pthread_atfork(before_fork, after_fork_in_parent, after_for
 void wake_some(hl_pool* pool, uint32_t wanted);
 
 // Takes chunks of a slot until none is left; whether there was one.
-bool help(hl_pool* pool, Slot& slot, bool was_asleep) {
+bool help(hl_pool* pool, Slot& slot, bool was_asleep, hl_range_function except = nullptr) {
   uint64_t word = slot.word.load(std::memory_order_acquire);
   uint32_t mine = 0;
   while (static_cast<uint32_t>(word) != 0) {
     Region region{slot.fn.load(std::memory_order_relaxed),
                   slot.args.load(std::memory_order_relaxed), slot.n.load(std::memory_order_relaxed),
                   slot.grain.load(std::memory_order_relaxed)};
+    if (region.fn == except) break;
     uint32_t chunks = slot.chunks.load(std::memory_order_relaxed);
     uint32_t left = static_cast<uint32_t>(word);
     if (!slot.word.compare_exchange_weak(word, word - 1, std::memory_order_acq_rel,
@@ -159,7 +160,10 @@ void* work(void* argument) {
   bool was_asleep = false;
   int64_t since = now_ns();
   unsigned turns = 0;
+  uint32_t generation = pool_generation(pool);
   while (pool->stop.load(std::memory_order_relaxed) == 0) {
+    // A handler of a custom call has forked here: its copy of the process has other threads to come.
+    if (pool_generation(pool) != generation) return nullptr;
     if (look(pool, start.index, was_asleep)) {
       was_asleep = false;
       since = now_ns();
@@ -263,8 +267,9 @@ void release_slot(hl_pool* pool, Slot* slot) {
   pool->mask.fetch_and(~(uint64_t{1} << (slot - pool->slots)), std::memory_order_acq_rel);
 }
 
-void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
-                int64_t serial_ns) {
+namespace {
+
+void put(Slot* slot, const Region& region, uint32_t chunks) {
   slot->fn.store(region.fn, std::memory_order_relaxed);
   slot->args.store(region.args, std::memory_order_relaxed);
   slot->n.store(region.n, std::memory_order_relaxed);
@@ -273,7 +278,13 @@ void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks
   slot->done.store(0, std::memory_order_relaxed);
   uint64_t epoch = uint64_t{++slot->epoch} << 32;
   slot->word.store(epoch | chunks, std::memory_order_release);
+}
 
+}  // namespace
+
+void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
+                int64_t serial_ns) {
+  put(slot, region, chunks);
   auto wake = [&](uint32_t wanted) {
     if (pool->started.load(std::memory_order_acquire) == 0) start_workers(pool);
     wake_some(pool, wanted);
@@ -316,6 +327,44 @@ void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks
   if (idle) slot->owed_ns += now_ns() - began;
   await_workers(pool, slot, chunks - mine);
 }
+
+void publish(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks) {
+  put(slot, region, chunks);
+  if (pool->started.load(std::memory_order_acquire) == 0) start_workers(pool);
+  wake_some(pool, chunks);
+}
+
+uint32_t chunks_left(const Slot* slot) {
+  return static_cast<uint32_t>(slot->word.load(std::memory_order_acquire));
+}
+
+bool is_done(const Slot* slot, uint32_t chunks) {
+  return chunks_left(slot) == 0 && slot->done.load(std::memory_order_acquire) == chunks;
+}
+
+void withdraw_chunks(hl_pool* pool, Slot* slot, uint32_t chunks) {
+  uint64_t word = slot->word.load(std::memory_order_relaxed);
+  while (!slot->word.compare_exchange_weak(word, word >> 32 << 32, std::memory_order_acq_rel,
+                                           std::memory_order_relaxed)) {
+  }
+  await_workers(pool, slot, chunks - static_cast<uint32_t>(word));
+}
+
+bool help_region(hl_pool* pool, Slot* slot, hl_range_function except) {
+  return help(pool, *slot, false, except);
+}
+
+int64_t pool_spin_ns(const hl_pool* pool) { return pool->spin_ns; }
+
+void relax() { pause(); }
+
+void nap(std::atomic<uint32_t>* word, uint32_t seen, int64_t most_ns) {
+  timespec time{most_ns / 1'000'000'000, most_ns % 1'000'000'000};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, seen, &time, nullptr,
+          0);
+}
+
+void wake_all(std::atomic<uint32_t>* word) { futex_wake(word, kMostThreads); }
 
 }  // namespace hloom
 

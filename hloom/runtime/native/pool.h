@@ -63,6 +63,21 @@ int pool_threads(const hl_pool* pool);
 void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
                 int64_t serial_ns);
 
+// For regions whose owner does not work on them at once (executor.cc): publishing, how many chunks
+// nobody has taken, whether all have been done, and taking back what is left. Who takes it back
+// waits until the others are done.
+void publish(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks);
+uint32_t chunks_left(const Slot* slot);
+bool is_done(const Slot* slot, uint32_t chunks);
+void withdraw_chunks(hl_pool* pool, Slot* slot, uint32_t chunks);
+// Takes chunks of a slot until none is left, but none of regions of `except`; whether there was one.
+bool help_region(hl_pool* pool, Slot* slot, hl_range_function except);
+// How long a thread with nothing to do spins; a moment of that; sleeping while a word is `seen`.
+int64_t pool_spin_ns(const hl_pool* pool);
+void relax();
+void nap(std::atomic<uint32_t>* word, uint32_t seen, int64_t most_ns);
+void wake_all(std::atomic<uint32_t>* word);
+
 int64_t now_ns();
 
 }  // namespace hloom

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hloom.base.diagnostics import UsageError
 from hloom.base.options import Options
 from hloom.runtime.communicator.patience import PATIENCE_OPTIONS
 
@@ -35,6 +36,7 @@ COMPILE_OPTIONS = frozenset(
         *PATIENCE_OPTIONS,
         "allow_excess_precision",
         "cpu_max_isa",
+        "cpu_scheduler_type",
         "cpu_parallel_codegen_split_count",
         "slow_compile_alarm_seconds",
         "strict_compilation",
@@ -70,6 +72,25 @@ def is_strict(options: Options, environment: Mapping[str, str] = os.environ) -> 
     return environment.get("HLOOM_STRICT", "") in ("1", "true") or any(options[n] for n in crashes)
 
 
+SCHEDULERS = {
+    "default": "default",
+    "memory_optimized": "memory",
+    "concurrency_optimized": "concurrency",
+}
+
+
+def scheduler_of(options: Options) -> str:
+    """Who runs side by side: a value of `CpuTarget.scheduler`."""
+    given = options["cpu_scheduler_type"]
+    name = given.lower().replace(" ", "_").replace("optimised", "optimized")
+    found = SCHEDULERS.get(name.removeprefix("cpu_scheduler_type_"))
+    if found is None:
+        raise UsageError(
+            f"cpu_scheduler_type is {given!r}; known are {', '.join(SCHEDULERS)}", rule="option"
+        )
+    return found
+
+
 def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
     """The CPU of this machine, as the options want it used; `threads` are all that may work."""
     # Here, for who asks the options only: with the passes, this takes half a second to import.
@@ -102,5 +123,6 @@ def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
             honor_functions=options["cpu_fast_math_honor_functions"],
         ),
         excess_precision=options["allow_excess_precision"],
+        scheduler=scheduler_of(options),
         is_strict=is_strict(options),
     )

@@ -40,7 +40,7 @@ MOST_FAULTS = 40
 """After so many attempts nothing is left out one by one any more."""
 MOST_OF_ONE = 4
 """A family of kernels that failed at so many of them is left out at all."""
-STEPS = frozenset(("schedule", "sharing", "buffers"))
+STEPS = frozenset(("schedule", "sharing", "buffers", "runs"))
 """Steps of compilation that have a simpler way."""
 FORMS = (LayoutNormalization, ReshapeToBitcast, CallInliner, FlattenCallGraph)
 PLAIN = Culprit("step", "all that makes programs faster")

@@ -43,7 +43,8 @@ def _assembly(stages: Stages, target: CpuTarget) -> str:
 def _thunks(stages: Stages, target: CpuTarget) -> str:
     from hloom.program.text import show_program
 
-    return show_program(stages.program)
+    decisions = "".join([f"  {d}\n" for d in stages.decisions])
+    return f"{show_program(stages.program)}side by side:\n{decisions}"
 
 
 def _graph(stages: Stages, target: CpuTarget) -> str:

@@ -16,6 +16,7 @@ from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
+from hloom.codegen.runs import Decision, with_runs
 from hloom.device.device import Device, MemorySpace
 from hloom.ir.meaning import check_meaning
 from hloom.ir.mixed_precision import uniform
@@ -76,6 +77,9 @@ class CpuTarget:
     kernels: KernelOptions = STRICT
     excess_precision: bool = True
     """Whether results of narrow floats may stay wider inside a kernel."""
+    scheduler: str = "default"
+    """Who runs side by side: those for whom it pays (`default`), all who may (`concurrency`),
+    nobody (`memory`)."""
     is_strict: bool = True
     """Whether a fault of ours is raised as it is; else what can be left out is (`recovery.py`)."""
     left_out: frozenset[Culprit] = frozenset()
@@ -170,6 +174,8 @@ class CpuTarget:
         )
         with clock.stage("kernels"):
             thunks = lowering.sequence(module.entry)
+        with clock.stage("runs"), blamed("step", "runs"):
+            thunks, decisions = self._with_runs(thunks)
         with clock.stage("llvm text"):
             texts = {}
             for symbol, text in self.functions(lowering, thunks):
@@ -195,7 +201,19 @@ class CpuTarget:
             replicas=module.replica_count,
             partitions=module.num_partitions,
         )
-        return Stages(module, places, lowering, program, texts, records, faults)
+        return Stages(module, places, lowering, program, texts, records, faults, decisions)
+
+    def _with_runs(self, thunks: tuple[Thunk, ...]) -> tuple[tuple[Thunk, ...], list[Decision]]:
+        """The thunks, with those side by side for which that pays, and why."""
+        if self.is_left_out("runs"):
+            return thunks, [Decision("main", 0, "a fault of hloom was found there")]
+        if self.scheduler == "memory":
+            return thunks, [Decision("main", 0, "cpu_scheduler_type asks for least memory")]
+        device = self.device
+        if self.scheduler == "concurrency":
+            free = replace(device.costs, run_ns=0.0, concurrency_gain_ns=0.0, concurrency_gain=0.0)
+            device = replace(device, costs=free)
+        return with_runs(thunks, device)
 
     def workers(self, module: Module) -> int:
         """How many other processes are worth having for a program."""

@@ -22,13 +22,7 @@ def routine(f: MainFunction, t: Routine | AmongDevices) -> None:
     values = [_argument(f, x) for x in t.arguments]
     types = ", ".join(["ptr"] + [v.split(" ", 1)[0] for v in values])
     f.declared.setdefault(t.symbol, f"i32 @{t.symbol}({types})")
-    code, bad = f.name(), f.name()
-    f.line(f"{code} = call i32 @{t.symbol}({', '.join(['ptr %context', *values])})")
-    f.line(f"store i32 {code}, ptr %status")
-    f.line(f"{bad} = icmp ne i32 {code}, 0")
-    after = f.new_label("after")
-    f.line(f"br i1 {bad}, label %failed, label %{after}")
-    f.label(after)
+    f.checked_call(f"@{t.symbol}({', '.join(['ptr %context', *values])})")
 
 
 def _argument(f: MainFunction, x: Argument) -> str:

@@ -32,6 +32,11 @@ SAME = frozenset(
 """Targets that say where a value lives or how it is spread: the value itself, on one device."""
 FRESH = frozenset(["AllocateBuffer"])
 """Targets that only give memory, of any content."""
+PYTHON = frozenset(
+    """xla_python_cpu_callback xla_ffi_python_cpu_callback
+    xla_ffi_partitioned_python_cpu_callback""".split()
+)
+"""Handlers of JAX that call functions of Python, which were written to be called in order."""
 TYPED = "API_VERSION_TYPED_FFI"
 
 
@@ -137,7 +142,9 @@ def handled(cpu: Lowering, i: Instruction) -> list[Thunk]:
     reads = tuple([b.slice for b in operands if b.slice is not None])
     writes = tuple([b.slice for b in results if b.slice is not None])
     arguments = (number, slices)
-    return [*moved, CustomCall(i.name, "hl_call_site_run", arguments, reads, writes)]
+    has_effect = i.attrs.custom_call_has_side_effect or target in PYTHON
+    call = CustomCall(i.name, "hl_call_site_run", arguments, reads, writes, has_effect)
+    return [*moved, call]
 
 
 def buffer(

@@ -1,0 +1,301 @@
+"""Programs whose parts run side by side: right in every order, errors, cancelling, handlers."""
+
+import os
+import subprocess
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.machine import Machine
+from hloom.executable import Executable
+from hloom.ir.text import parse_module
+from hloom.program.graph import races
+from hloom.program.thunks.concurrent import Concurrent
+from hloom.program.thunks.thunk import walk
+from hloom.runtime import ffi
+from hloom.runtime.drawn_order import drawn_order
+from hloom.runtime.library import library
+from hloom.targets.cpu.device import device_of
+from hloom.targets.cpu.target import CpuTarget
+
+NATIVE = Path(hloom.__file__).parent / "runtime" / "native"
+SOURCE = """
+#include <time.h>
+#include <string.h>
+#include "custom_call.h"
+HL_API int32_t rest(hl_context*, const hl_call_frame* f) {
+  timespec time{0, 150'000'000};
+  nanosleep(&time, nullptr);
+  memcpy(f->results[0].data, f->operands[0].data, 4 * f->operands[0].dims[0]);
+  return 0;
+}
+HL_API int32_t fail(hl_context* context, const hl_call_frame*) {
+  return hl_set_error(context, HL_NOT_FOUND, "nothing was there");
+}
+HL_API int32_t until_cancelled(hl_context* context, const hl_call_frame*) {
+  timespec time{0, 1'000'000};
+  for (int k = 0; k < 20'000; ++k) {
+    if (__atomic_load_n(&context->cancel, __ATOMIC_RELAXED) != 0) return HL_CANCELLED;
+    nanosleep(&time, nullptr);
+  }
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def handlers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("handlers")
+    (folder / "handlers.cc").write_text(SOURCE)
+    compiler = os.environ.get("CXX", "c++")
+    options = ["-std=c++20", "-shared", "-fPIC", f"-I{NATIVE}"]
+    subprocess.run([compiler, *options, "handlers.cc", "-o", "handlers.so"], cwd=folder, check=True)
+    for name in ("rest", "fail", "until_cancelled"):
+        ffi.register_symbol(f"beside.{name}", str(folder / "handlers.so"), name, "hloom")
+
+
+def executable(text, threads=2, scheduler="concurrency"):
+    machine = Machine.host()
+    target = CpuTarget(machine, given=device_of(machine, 2), scheduler=scheduler)
+    return Executable(target.compile(parse_module(text)), threads)
+
+
+def sets_of_runs(exe):
+    return [t for t in walk(exe.thunks) if isinstance(t, Concurrent)]
+
+
+def calls(first, second, effect="false"):
+    effects = f"custom_call_has_side_effect={effect}"
+    return f"""HloModule calls
+ENTRY main {{
+  x = f32[8] parameter(0)
+  a = f32[8] custom-call(x), custom_call_target="beside.{first}", {effects}
+  n = f32[8] negate(x)
+  b = f32[8] custom-call(n), custom_call_target="beside.{second}", {effects}
+  ROOT r = f32[8] subtract(a, b)
+}}"""
+
+
+X = np.arange(8, dtype=np.float32)
+
+
+def seconds(work):
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def test_two_calls_take_the_time_of_one():
+    exe = executable(calls("rest", "rest"), scheduler="default")
+    before = library().hl_executor_overlaps()
+    assert np.asarray(exe(X)).tolist() == (2 * X).tolist()
+    assert min(seconds(lambda: exe(X)) for _ in range(3)) < 0.28
+    assert library().hl_executor_overlaps() >= before + 4
+    assert "side by side:\n  main: 3 runs" in exe.as_text("thunks")
+    # With one thread, or where least memory is asked for, one after another.
+    assert seconds(lambda: executable(calls("rest", "rest"), threads=1)(X)) > 0.29
+    alone = executable(calls("rest", "rest"), scheduler="memory")
+    assert not sets_of_runs(alone) and "least memory" in alone.as_text("thunks")
+    ordered = executable(calls("rest", "rest", "true"), scheduler="default")
+    assert not sets_of_runs(ordered) and "main: not concurrent" in ordered.as_text("thunks")
+
+
+def test_handlers_of_python_keep_their_order():
+    seen = []
+
+    def noted(call):
+        seen.append(float(call.arguments[0][1]))
+        time.sleep(0.002 if len(seen) % 2 else 0)
+        call.results[0][:] = call.arguments[0]
+
+    ffi.register("beside.python", noted)
+    exe = executable(calls("python", "python"))
+    assert len(sets_of_runs(exe)[0].runs) == 3
+    for _ in range(5):
+        exe(X)
+    assert seen == [1.0, -1.0] * 5
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_first_error_stops_the_others(first):
+    names = ("fail", "until_cancelled") if first else ("until_cancelled", "fail")
+    exe = executable(calls(*names))
+    for seed in range(1, 4):
+        start = time.perf_counter()
+        with drawn_order(seed), pytest.raises(Exception, match="nothing was there"):
+            exe(X)
+        assert time.perf_counter() - start < 5
+
+
+def test_what_a_handler_raises_comes_out_of_another_thread():
+    def raises(call):
+        raise ZeroDivisionError("of a handler")
+
+    ffi.register("beside.raises", raises)
+    exe = executable(calls("until_cancelled", "raises"))
+    with pytest.raises(Exception, match="of a handler") as caught:
+        exe(X)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_cancelling_reaches_every_run():
+    from hloom.runtime.native import Context
+
+    exe = executable(calls("until_cancelled", "until_cancelled"))
+    cancelled = threading.Event()
+    seen = []
+    real = Context.execute
+
+    def execute(self, *arguments, **options):
+        seen.append(self)
+        return real(self, *arguments, **options)
+
+    def cancel():
+        while not seen:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        seen[0].cancel()
+        cancelled.set()
+
+    threading.Thread(target=cancel).start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Context, "execute", execute)
+        start = time.perf_counter()
+        with pytest.raises(Exception, match="cancel"):
+            exe(X)
+    assert cancelled.wait(5) and time.perf_counter() - start < 5
+
+
+BRANCHES = """HloModule branches
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+cond {
+  p = (s32[], f32[33], f32[33]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(4)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+body {
+  p = (s32[], f32[33], f32[33]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  x = f32[33] get-tuple-element(p), index=1
+  y = f32[33] get-tuple-element(p), index=2
+  s = f32[33] sort(x), dimensions={0}, to_apply=less
+  t = f32[33] sort(y), dimensions={0}, to_apply=less
+  m = f32[33] reverse(t), dimensions={0}
+  u = f32[33] add(s, m)
+  v = f32[33] subtract(x, y)
+  ROOT r = (s32[], f32[33], f32[33]) tuple(j, u, v)
+}
+one {
+  x = f32[33] parameter(0)
+  s = f32[33] sort(x), dimensions={0}, to_apply=less
+  n = f32[33] negate(x)
+  t = f32[33] sort(n), dimensions={0}, to_apply=less
+  ROOT r = f32[33] add(s, t)
+}
+two {
+  y = f32[33] parameter(0)
+  ROOT n = f32[33] negate(y)
+}
+ENTRY main {
+  x = f32[33] parameter(0)
+  y = f32[33] parameter(1)
+  z = s32[] constant(0)
+  init = (s32[], f32[33], f32[33]) tuple(z, x, y)
+  loop = (s32[], f32[33], f32[33]) while(init), condition=cond, body=body
+  other = (s32[], f32[33], f32[33]) tuple(z, y, x)
+  pool = (s32[], f32[33], f32[33]) while(other), condition=cond, body=body
+  a = f32[33] get-tuple-element(loop), index=1
+  b = f32[33] get-tuple-element(pool), index=2
+  k = pred[] parameter(2)
+  ROOT c = f32[33] conditional(k, a, b), true_computation=one, false_computation=two
+}
+"""
+
+
+def test_loops_and_branches_in_drawn_orders():
+    exe = executable(BRANCHES, threads=3)
+    found = sets_of_runs(exe)
+    assert len(found) > 2 and not any(map(races, found))
+    draw = np.random.default_rng(0)
+    x, y = (draw.standard_normal(33).astype(np.float32) for _ in range(2))
+    module = parse_module(BRANCHES)
+    for k in (True, False):
+        want = hloom.evaluate(module, x, y, np.bool_(k)).array
+        for seed in range(1, 12):
+            with drawn_order(seed, most_delay_ns=100_000):
+                assert np.array_equal(np.asarray(exe(x, y, np.bool_(k))), want)
+    debug = exe.debug(x, y, np.bool_(True), bounds=True)
+    assert np.array_equal(np.asarray(debug.result), hloom.evaluate(module, x, y, np.True_).array)
+
+
+def test_many_threads_at_once():
+    exe = executable(BRANCHES, threads=4)
+    x, y = np.linspace(3, -3, 33, dtype=np.float32), np.ones(33, np.float32)
+    want = np.asarray(executable(BRANCHES, threads=1)(x, y, np.True_)).copy()
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            if not np.array_equal(np.asarray(exe(x, y, np.True_)), want):
+                wrong.append(1)
+
+    with drawn_order(5):
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong
+
+
+def test_after_a_fork():
+    exe = executable(BRANCHES)
+    x = np.ones(33, np.float32)
+    want = np.asarray(exe(x, x, np.True_)).copy()
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(np.asarray(exe(x, x, np.True_)), want)
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_saved_program_runs_side_by_side():
+    from hloom.program.saved import program_from_bytes, program_to_bytes
+    from hloom.runtime.executor import Executor
+
+    exe = executable(calls("rest", "rest"))
+    again = Executor(program_from_bytes(program_to_bytes(exe.program)), 2)
+    before = library().hl_executor_overlaps()
+    [result] = again.run([X])
+    assert np.asarray(result).tolist() == (2 * X).tolist()
+    assert library().hl_executor_overlaps() > before
+
+
+def test_a_race_is_an_error_of_the_debug_executor():
+    exe = executable(calls("rest", "rest"))
+    [t] = sets_of_runs(exe)
+    wrong = replace(t, runs=tuple(r._replace(waits=()) for r in t.runs))
+    exe.program.thunks = (wrong,)
+    with pytest.raises(HloError, match="may run at once, and share"):
+        exe.debug(X, bounds=True)
+
+
+@pytest.mark.parametrize("value", ["memory_optimized", "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED"])
+def test_the_option(value):
+    exe = hloom.compile(BRANCHES, options={"cpu_scheduler_type": value}, threads=2)
+    assert bool(sets_of_runs(exe)) is value.startswith("CPU")
+    with pytest.raises(HloError, match="cpu_scheduler_type is 'fast'"):
+        hloom.compile(BRANCHES, options={"cpu_scheduler_type": "fast"})
