@@ -1,6 +1,7 @@
 """Programs whose parts run side by side: right in every order, errors, cancelling, handlers."""
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -144,32 +145,16 @@ def test_what_a_handler_raises_comes_out_of_another_thread():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_cancelling_reaches_every_run():
-    from hloom.runtime.native import Context
-
+def test_an_interruption_reaches_every_run():
     exe = executable(calls("until_cancelled", "until_cancelled"))
-    cancelled = threading.Event()
-    seen = []
-    real = Context.execute
-
-    def execute(self, *arguments, **options):
-        seen.append(self)
-        return real(self, *arguments, **options)
-
-    def cancel():
-        while not seen:
-            time.sleep(0.01)
-        time.sleep(0.1)
-        seen[0].cancel()
-        cancelled.set()
-
-    threading.Thread(target=cancel).start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Context, "execute", execute)
-        start = time.perf_counter()
-        with pytest.raises(Exception, match="cancel"):
-            exe(X)
-    assert cancelled.wait(5) and time.perf_counter() - start < 5
+    exe._executor.interruptible = True
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.perf_counter()
+    with drawn_order(1), pytest.raises(KeyboardInterrupt):
+        exe(X)
+    assert time.perf_counter() - start < 5
+    timer.join()
 
 
 BRANCHES = """HloModule branches
