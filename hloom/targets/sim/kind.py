@@ -57,7 +57,8 @@ class SimKind:
 
         cpu = cpu_target(options, threads)
         same = {f.name: getattr(cpu, f.name) for f in fields(cpu)}
-        return SimTarget(**{**same, "given": self.device})
+        # What runs side by side follows from the streams of the device, thunk by thunk.
+        return SimTarget(**{**same, "given": self.device, "scheduler": "memory"})
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:
         from hloom.targets.sim.executor import SimExecutor
