@@ -11,9 +11,10 @@ What is symbolic stays so until it is asked for: digits nobody reads are never c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hloom.kernel.kernel import Value
+from hloom.types.shape import Shape
 
 
 class Symbol:
@@ -292,3 +293,13 @@ def linear(index: Iterable[Affine], strides: Iterable[int]) -> Affine:
         if s and (i.terms or i.const):
             result = result.plus(i.times(s))
     return result
+
+
+def is_inside(index: Sequence[Affine], shape: Shape) -> bool:
+    """Whether an index is one of an array (of each, of a tuple), whatever lanes and loops are."""
+    dims = (shape.elements[0] if shape.is_tuple else shape).dims
+    for x, size in zip(index, dims):
+        low, high = x.bounds()
+        if low < 0 or high >= size:
+            return False
+    return True

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
-from hloom.codegen.affine import Affine, Indices, Symbol, linear
+from hloom.codegen.affine import Affine, Indices, Symbol, is_inside, linear
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
@@ -89,6 +89,8 @@ class Elements:
         """Like `value`; a tuple for an instruction with several results."""
         if i in self.given:
             return self.given[i]
+        if mask is not None and is_inside(index, i.shape):
+            mask = None  # what is the same for all lanes is made once
         key = (i, index, mask)
         found = self._known.get(key)
         if found is not None:
@@ -96,7 +98,7 @@ class Elements:
         level = self.level_of(index, mask)
         builder = self.builder
         if level < builder.depth:
-            found = self._write_outside(level, i, index, mask)
+            found = self._write_at(level, i, index, mask)
         else:
             found = self._write(i, index, mask)
         self._known[key] = found
@@ -105,9 +107,7 @@ class Elements:
         self._keys[level].append(key)
         return found
 
-    def _write_outside(
-        self, level: int, i: Instruction, index: Index, mask: Value | None
-    ) -> Result:
+    def _write_at(self, level: int, i: Instruction, index: Index, mask: Value | None) -> Result:
         """Write in an outer block; what is known in the blocks inside it is kept for later."""
         inner = self._keys[level + 1 :]
         del self._keys[level + 1 :]

@@ -95,3 +95,36 @@ ENTRY main {
     kernels = hloom.compile(text).as_text("kernels")
     assert " mask(" in kernels and "far(" not in kernels
     agrees(text, "f32")
+
+
+PADDED_ROWS = """HloModule m
+add { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y) }
+ENTRY e {
+  p = f32[ROWS,WIDTH] parameter(0)
+  z = f32[] constant(0)
+  sums = f32[ROWS] reduce(p, z), dimensions={1}, to_apply=add
+  every = f32[ROWS,64] broadcast(sums), dimensions={0}
+  q = f32[ROWS,64] parameter(1)
+  parts = f32[ROWS,64] divide(q, every)
+  wide = f32[ROWS,WIDTH] pad(parts, z), padding=0_0xBEFORE_0
+  ROOT o = f32[ROWS,WIDTH] add(wide, p)
+}"""
+
+
+@pytest.mark.parametrize("rows,before", [(8, 32), (1, 33), (7, 1), (191, 1176)])
+def test_what_a_row_has_once_is_not_made_for_each_element_behind_a_mask(rows, before):
+    """A sum of the row, read where a pad has its elements: it was folded for every element."""
+    width = 64 + before
+    text = PADDED_ROWS.replace("ROWS", str(rows)).replace("BEFORE", str(before))
+    compiled = hloom.compile(text.replace("WIDTH", str(width)))
+    depth = deepest = 0
+    for line in compiled.as_text("kernels").splitlines():
+        depth += (" = for " in line or line.lstrip().startswith("for ")) - (line.strip() == "}")
+        deepest = max(deepest, depth)
+    assert deepest <= 1
+    p = np.random.default_rng(rows).random((rows, width), np.float32) + 1
+    q = np.random.default_rng(before).random((rows, 64), np.float32)
+    wide = np.pad(q / p.sum(1, keepdims=True), ((0, 0), (before, 0)))
+    assert np.allclose(np.asarray(compiled(p, q)), wide + p, rtol=1e-5)
