@@ -148,11 +148,16 @@ def test_what_a_handler_raises_comes_out_of_another_thread():
 def test_an_interruption_reaches_every_run():
     exe = executable(calls("until_cancelled", "until_cancelled"))
     exe._executor.interruptible = True
+    # Who started the tests may have ignored it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     start = time.perf_counter()
-    with drawn_order(1), pytest.raises(KeyboardInterrupt):
-        exe(X)
+    try:
+        with drawn_order(1), pytest.raises(KeyboardInterrupt):
+            exe(X)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert time.perf_counter() - start < 5
     timer.join()
 

@@ -118,14 +118,16 @@ def test_compiled_powers_are_the_evaluated_ones(opcode, dtype):
         assert found[3] == -1
 
 
-def test_alone_a_collective_reduce_is_its_operand_and_else_needs_the_interpreter():
+def test_alone_a_collective_reduce_is_its_operand_and_else_that_of_all():
     x = np.arange(5, dtype=np.float32)
     body = "x = f32[5] parameter(0) ROOT a = f32[5] collective-reduce(x), to_apply=add"
     alone = f"HloModule m {ADD} ENTRY e {{ {body}, replica_groups={{}} }}"
     assert np.array_equal(np.asarray(hloom.compile(hloom.parse(alone))(x)), x)
     several = alone.replace("HloModule m", "HloModule m, replica_count=2")
-    with pytest.raises(HloError, match="2 replicas of 1 partitions"):
-        hloom.compile(hloom.parse(several))
+    several = several.replace("replica_groups={}", "replica_groups={{0,1}}")
+    found = hloom.compile(hloom.parse(several)).run_devices([[x], [x + 1]])
+    assert np.array_equal(np.asarray(found[0]), 2 * x + 1)
+    assert len(found) == 2
 
 
 def test_the_newer_name_of_a_mesh_of_one_device():

@@ -169,13 +169,15 @@ print("ended")
 """
 INTERRUPT = """
 import os, signal, sys, threading, time
+from hloom.runtime.beside_python import beside_python
 from hloom.runtime.native import Context, Pool
 from tests.runtime.native_programs import regions, run_regions
-import tests.runtime.native_programs as programs
 pool, loaded = Pool(2), regions()
 context = Context(pool)
 run = context.execute
-context.__class__.execute = lambda self, main, buffers: run(main, buffers, interruptible=True)
+context.__class__.execute = lambda self, main, buffers: beside_python(
+    lambda: run(main, buffers) or 0, self.cancel
+)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have ignored it
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 started = time.monotonic()
@@ -188,6 +190,7 @@ except KeyboardInterrupt:
 """
 IMPATIENT = """
 import ctypes, os, signal, threading, time
+from hloom.runtime.beside_python import beside_python
 from hloom.runtime.native import Context
 ended = []
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -200,7 +203,8 @@ for wait in 0.2, 0.4, 0.6:
     threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
 address = ctypes.cast(main, ctypes.c_void_p).value
 try:
-    Context().execute(address, (ctypes.c_void_p * 1)(), interruptible=True)
+    context = Context()
+    beside_python(lambda: context.execute(address, (ctypes.c_void_p * 1)()) or 0, context.cancel)
 except KeyboardInterrupt:
     print("interrupted", ended)
 """

@@ -11,7 +11,8 @@ import pytest
 import hloom
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.while_ import While
-from hloom.runtime.native import Context, ExecutionError
+from hloom.runtime import executor
+from hloom.runtime.native import ExecutionError
 
 # Steps of a generator that meets every number of 32 bits before it meets one again.
 GENERATOR = """HloModule m
@@ -44,13 +45,13 @@ def after(x: int, steps: int) -> int:
 
 def test_a_loop_that_runs_for_long_can_be_stopped(monkeypatch):
     exe = hloom.compile(hloom.parse(GENERATOR.replace("LAST", str(0))))
-    execute = Context.execute
+    exe._executor.interruptible = True
 
-    def stopped(self, *arguments, **named):
-        threading.Timer(0.2, self.cancel).start()
-        return execute(self, *arguments, **named)
+    def stopped(call, cancel):
+        threading.Timer(0.2, cancel).start()
+        return call()
 
-    monkeypatch.setattr(Context, "execute", stopped)
+    monkeypatch.setattr(executor, "beside_python", stopped)
     started = time.monotonic()
     with pytest.raises(ExecutionError, match="cancelled"):
         exe(np.uint32(after(0, 1)))  # all 2**32 steps take seconds
