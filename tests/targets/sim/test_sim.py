@@ -99,7 +99,7 @@ def waits_of(text_or_module):
 def test_every_wait_that_is_left_out_is_found(name):
     program = TWO_BRANCHES if name == "spaces" else hloom.load(EXAMPLES / "resnet_step.hlo")
     sim, arguments, timeline = waits_of(program)
-    assert timeline.waits >= (15 if name == "resnet_step" else 2)
+    assert timeline.waits >= (10 if name == "resnet_step" else 2)
     for k in range(timeline.waits):
         with pytest.raises(RaceError, match="neither waits for the other") as caught:
             sim.simulate([arguments], leave_out_wait=k)
