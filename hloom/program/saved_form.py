@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import struct
 from collections import namedtuple
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"hloomexe"
@@ -89,12 +90,17 @@ class RecordKind:
             at += kind.size
         return found
 
+    @cached_property
+    def _in_order(self) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+        """The values of all fields; with a single one, itemgetter gives no tuple."""
+        first, *others = self.fields
+        return itemgetter(first, *others) if others else lambda values: (values[first],)
+
     def pack(self, values: Mapping[str, Any]) -> bytes:
         """One record; every field must be given."""
         flat: list[int] = []
-        for name, kind in self.fields.items():
-            value = values[name]
-            if kind is RANGE:
+        for value in self._in_order(values):
+            if type(value) is Range:
                 flat += value
             else:
                 flat.append(value)
@@ -116,6 +122,7 @@ class Range(NamedTuple):
 
 
 NOWHERE: Final = Range(-1, 0)
+EMPTY: Final = Range(0, 0)
 
 
 def _numbers(*names: str) -> dict[str, FieldKind]:
@@ -241,7 +248,7 @@ class SectionWriter:
     def __init__(self, first: RecordKind) -> None:
         self._first = first
         self._data = bytearray(first.format.size)
-        self._places: dict[bytes, Range] = {}
+        self._places: dict[bytes, int] = {}
 
     def text(self, text: str | bytes) -> Range:
         """A text, or bytes; equal ones stand there once."""
@@ -250,6 +257,8 @@ class SectionWriter:
 
     def numbers(self, values: Sequence[int]) -> Range:
         """Numbers."""
+        if not values:
+            return EMPTY
         return self._placed(struct.pack(f"<{len(values)}q", *values), len(values))
 
     def records(self, kind: RecordKind, rows: Iterable[Mapping[str, Any]]) -> Range:
@@ -262,12 +271,12 @@ class SectionWriter:
         return self.records(TEXT, [{"text": self.text(t)} for t in texts])
 
     def _placed(self, data: bytes, count: int) -> Range:
-        place = self._places.get(data)
-        if place is None:
+        at = self._places.get(data)
+        if at is None:
             self._data += bytes(-len(self._data) % 8)
-            place = self._places[data] = Range(len(self._data), count)
+            at = self._places[data] = len(self._data)
             self._data += data
-        return Range(place.at, count)
+        return Range(at, count)
 
     def finished(self, values: Mapping[str, Any]) -> bytes:
         """The section, with its first record."""

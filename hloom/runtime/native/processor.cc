@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <iterator>
+
 #include "hl.h"
 
 #if defined(__x86_64__)
@@ -36,6 +38,27 @@ uint64_t saved_registers() {
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return uint64_t{high} << 32 | low;
 }
+
+// What a processor has is asked once: under a hypervisor every question takes microseconds.
+struct Question {
+  uint32_t leaf, part;
+};
+constexpr Question kQuestions[] = {{1, 0}, {7, 0}, {7, 1}, {0x1e, 1}, {0x24, 0}, {0x80000001u, 0}};
+
+struct Known {
+  Answer answers[std::size(kQuestions)];
+  uint64_t saved = saved_registers();
+
+  Known() {
+    for (size_t k = 0; k < std::size(kQuestions); ++k)
+      answers[k] = asked(kQuestions[k].leaf, kQuestions[k].part);
+  }
+  Answer at(uint32_t leaf, uint32_t part) const {
+    for (size_t k = 0; k < std::size(kQuestions); ++k)
+      if (kQuestions[k].leaf == leaf && kQuestions[k].part == part) return answers[k];
+    return asked(leaf, part);
+  }
+};
 
 // Where the processor says whether it has a feature, and which registers the system must save for
 // it (Intel's manual, 2A, CPUID; AMD's, 3, appendix E).
@@ -130,15 +153,16 @@ constexpr Bit kBits[] = {
 };
 
 int32_t has_feature(std::string_view feature) {
-  uint64_t saved = saved_registers();
+  static const Known known;
+  uint64_t saved = known.saved;
   if (feature == "avx10.1" || feature == "avx10.2") {
-    bool is_there = asked(7, 1).edx >> 19 & 1 && (saved & kZmm) == kZmm;
-    uint32_t version = asked(0x24, 0).ebx & 0xff;
+    bool is_there = known.at(7, 1).edx >> 19 & 1 && (saved & kZmm) == kZmm;
+    uint32_t version = known.at(0x24, 0).ebx & 0xff;
     return is_there && version >= (feature == "avx10.2" ? 2u : 1u);
   }
   for (const Bit& b : kBits) {
     if (feature != b.feature) continue;
-    Answer a = asked(b.leaf, b.part);
+    Answer a = known.at(b.leaf, b.part);
     uint32_t word = b.in == kEax ? a.eax : b.in == kEbx ? a.ebx : b.in == kEcx ? a.ecx : a.edx;
     return word >> b.bit & 1 && (saved & b.saved) == b.saved;
   }
