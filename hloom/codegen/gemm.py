@@ -152,8 +152,7 @@ class PackedWriter(ProductFinish):
                 a = self.packer.rows_of_a(scratch, m, k)
 
                 def one(number: Affine) -> None:
-                    acc = b.constant(p.of, 0, (plan.height, plan.width))
-                    acc = self._multiply(acc, a, panels, number, k)
+                    acc = self._multiply(a, panels, number, k)
                     n = self.packer.first_column(tile.plus(number))
                     if results is None:
                         self.finish(acc, m, n, plan.height, plan.width)
@@ -203,7 +202,7 @@ class PackedWriter(ProductFinish):
                 def one(number: Affine) -> None:
                     at = e.scalar(place(t, number))
                     shape, strides = (plan.height, plan.width), (plan.width, 1)
-                    acc = self._multiply(b.constant(p.of, 0, shape), a, panels, number, k)
+                    acc = self._multiply(a, panels, number, k)
                     acc = b.binary("add", b.load(partial, at, shape, strides), acc)
                     b.store(partial, at, acc, strides)
 
@@ -240,24 +239,32 @@ class PackedWriter(ProductFinish):
 
     # -- multiplying
 
-    def _multiply(self, acc: Value, a: RowsOfA, panels: Value, number: Affine, k: Part) -> Value:
-        """The accumulator after the packed part of K."""
+    def _multiply(self, a: RowsOfA, panels: Value, number: Affine, k: Part) -> Value:
+        """The sums of the packed part of K."""
         e, plan, b = self.e, self.plan, self.b
         base = number.times(self.packer.panel)
-        height, width = plan.height, plan.width
+        height, width, group = plan.height, plan.width, self.p.packing.group
+        acc = b.constant(self.p.of, 0, (height, width))
+        if self.packer.corrections is not None:
+            at = e.scalar(number.times(width))
+            too_much = b.load(self.packer.corrections, at, (1, width), (width, 1))
+            acc = b.binary("subtract", acc, b.broadcast(too_much, (height, width)))
 
         def step(x: Affine, total: Value) -> Value:
-            at = e.scalar(a.offset.plus(x.times(a.depth_stride)))
-            left = b.load(a.buffer, at, (height, 1), (a.row_stride, 1))
-            where = e.scalar(base.plus(x.times(width)))
-            right = b.load(panels, where, (1, width), (width, 1))
+            at = e.scalar(a.offset.plus(x.times(group * a.depth_stride)))
+            left = b.load(a.buffer, at, (height, group), (a.row_stride, 1))
+            where = e.scalar(base.plus(x.times(group * width)))
+            strides = (width, 1) if group == 1 else (1, group)
+            right = b.load(panels, where, (group, width), strides)
             return b.dot(total, left, right)
 
         def body(x: Affine, total: Value) -> tuple[Value, ...]:
             return (step(x, total),)
 
         length, restart = k.length, sum_restart(e, [acc])
-        depth = length.const if length.is_constant else self.packer.depth
+        if group > 1:
+            length = e.indices.quotient(length.plus(group - 1), group)
+        depth = length.const if length.is_constant else -(-self.packer.depth // group)
         upper = None if length.is_constant else e.scalar(length)
         # A product of complex numbers is added in two steps.
         chain = 2 if acc.dtype.is_complex else 1

@@ -14,6 +14,12 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements
+from hloom.codegen.gemm_groups import (
+    clear_rest_of_a,
+    column_sums,
+    columns_in_groups,
+    pack_groups,
+)
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product, Read
 from hloom.kernel.build import KernelBuilder
@@ -122,12 +128,14 @@ class Packer(Runs):
     def __init__(self, e: Elements, p: Product, plan: Plan) -> None:
         self.e, self.p, self.plan, self.b = e, p, plan, e.builder
         self.batch = ZERO
+        self.corrections: Value | None = None
         self.depth = plan.piece * prod(p.depths[plan.split + 1 :])
-        size = max(p.of.size_bytes, 1)
+        size, group = p.element_bytes, p.packing.group
+        padded = -(-self.depth // group) * group
         # Rows or panels that are powers of two apart would all want the same places of the cache.
-        self.a_stride = self.depth + (plan.lanes if self.depth * size % 1024 == 0 else 0)
-        self.panel = self.depth * plan.width
-        self.panel += plan.width if self.panel * size % 1024 == 0 else 0
+        self.a_stride = padded + (plan.lanes * group if padded * size % 1024 == 0 else 0)
+        self.panel = padded * plan.width
+        self.panel += plan.width * group if self.panel * size % 1024 == 0 else 0
 
     # -- parts of K
 
@@ -142,7 +150,10 @@ class Packer(Runs):
             prefix = e.indices.digits(o, outer)
 
             def piece(low: Affine) -> tuple[Value, ...]:
-                high = self.least(low.plus(plan.piece), size)
+                if p.packing.group > 1:  # its length is divided: it must be known by itself
+                    high = low.plus(self.least(constant(size).plus(low.times(-1)), plan.piece))
+                else:
+                    high = self.least(low.plus(plan.piece), size)
                 body(Part(prefix, low, high, unit))
                 return ()
 
@@ -178,14 +189,15 @@ class Packer(Runs):
         them is zero: a product of what somebody left there could be one of subnormal numbers,
         which take a hundred times as long."""
         p, plan, b = self.p, self.plan, self.b
-        panels = b.alloc(p.of, self.panel * plan.panels)
+        panels = b.alloc(p.b_type, self.panel * plan.panels)
         if p.columns < plan.width and (p.b_lanes == "k" or p.columns > plan.lanes):
-            zeros = b.constant(p.of, 0, (plan.width,))
+            run = plan.width * p.packing.group
+            zeros = b.constant(p.b_type, 0, (run,))
 
             def clear(k: Affine) -> None:
-                b.store(panels, self.e.scalar(k.times(plan.width)), zeros, (1,))
+                b.store(panels, self.e.scalar(k.times(run)), zeros, (1,))
 
-            self.each(ZERO, constant(self.depth), 1, clear)
+            self.each(ZERO, constant(-(-self.depth // p.packing.group)), 1, clear)
         return panels
 
     def _padded(self, value: Value) -> Value:
@@ -194,17 +206,22 @@ class Packer(Runs):
         rest = self.plan.width - lanes
         if self.p.columns != lanes or rest <= 0:
             return value
-        zeros = self.b.constant(self.p.of, 0, (rest,))
+        zeros = self.b.constant(value.dtype, 0, (rest,))
         return self.b.concatenate([self.b.reshape(value, (lanes,)), zeros], 0)
 
     def pack_b(self, panels: Value, first_tile: Affine, count: Affine, part: Part) -> None:
         """The panels of a step for a part of K."""
+        if self.p.packing.group > 1:
+            pack_groups(self, panels, first_tile, count, part)
+            if self.p.packing.biased:
+                self.corrections = column_sums(self, panels, count, part)
+            return
         if self.p.b_lanes == "k":
             self._turned(panels, first_tile, count, part)
             return
         p, plan, e = self.p, self.plan, self.e
         start = part.start(p.depths)
-        pieces = self._pieces()
+        pieces = self.pieces()
 
         def one(k: Affine) -> None:
             digits = e.indices.digits(start.plus(k), p.depths)
@@ -224,7 +241,7 @@ class Packer(Runs):
 
         self.each(ZERO, part.length, 1, one)
 
-    def _pieces(self) -> list[tuple[int, int]]:
+    def pieces(self) -> list[tuple[int, int]]:
         """Where in a panel whole vectors begin, and how wide they are."""
         columns, lanes, width = self.p.columns, self.plan.lanes, self.plan.width
         if columns >= width:
@@ -294,7 +311,7 @@ class Packer(Runs):
         p, plan = self.p, self.plan
         if p.direct_a is not None:
             return None
-        return self.b.alloc(p.of, plan.height * self.a_stride)
+        return self.b.alloc(p.a_type, plan.height * self.a_stride)
 
     def rows_of_a(self, scratch: Value | None, m: Affine, part: Part) -> RowsOfA:
         """A tile of rows, packed if it must be."""
@@ -304,12 +321,17 @@ class Packer(Runs):
             source, offset, along_rows, along_k = p.direct_a(e, self.batch, m)
             at = offset.plus(part.start(p.depths).times(along_k))
             return RowsOfA(source, at, along_rows, along_k)
+        if p.packing.group > 1:
+            clear_rest_of_a(self, scratch, part)
+        if p.a_lanes == "m" and p.packing.group > 1:
+            columns_in_groups(self, scratch, m, part)
+            return RowsOfA(scratch, ZERO, p.packing.group, plan.height)
         if p.a_lanes == "m":
             self._columns_of_a(scratch, m, part)
             return RowsOfA(scratch, ZERO, 1, plan.height)
 
         def row(r: Affine) -> None:
-            self._row_of_a(scratch, r, p.a, m.plus(r), part)
+            self._row_of_a(scratch, r, p.packed_a, m.plus(r), part)
 
         self.each(ZERO, constant(plan.height), 1, row)
         return RowsOfA(scratch, ZERO, self.a_stride, 1)

@@ -81,16 +81,17 @@ class Plan:
     def scratch_bytes(self, p: Product) -> int:
         """What the buffers of a step take, or a little less than this."""
         size, tile = max(p.of.size_bytes, 1), self.height * self.width
+        element = p.element_bytes
         if self.form == "along-k":
             return tile * size
         if self.form == "direct":
             return -(-p.rows // self.height) * tile * self.panels * size
         depth = self.piece * prod(p.depths[self.split + 1 :])
-        packed = self.panels * (depth + 1) * self.width
+        packed = self.panels * (depth + p.packing.group) * self.width
         if p.direct_a is None:
-            packed += self.height * (depth + self.lanes)
+            packed += self.height * (depth + self.lanes * p.packing.group)
         partial = tile if depth == p.depth else self.row_tiles * self.panels * tile
-        return (packed + partial) * size
+        return packed * element + partial * size
 
     def leaves_registers(self, of: DType, device: Device) -> bool:
         """Whether a tile fills at most half of the registers that are for sums."""
@@ -158,7 +159,7 @@ def _packed(p: Product, lanes: int, device: Device) -> Plan:
     width = vectors * lanes
     tiles = -(-p.columns // width)
     rows = -(-p.rows // height)
-    element = max(p.of.size_bytes, 1)
+    element = p.element_bytes
     most = max(1, panel_bytes // (min(p.depth, LEAST_DEPTH) * width * element))
     wanted = _steps(p, device)
     if p.depth * width * element <= panel_bytes:
@@ -222,7 +223,7 @@ def _cost(
     """A guess of the cycles of all cores for each unit of depth of one batch element."""
     units, tiles = device.compute.units, p.row_groups * -(-p.rows // height)
     rows = -(-tiles // chunks) * height
-    work = rows * panels * vectors
+    work = rows * panels * vectors / p.packing.group
     pack_b = panels * vectors * (COPIED if p.b_lanes == "n" else TURNED)
     piece = share_bytes(device, PANEL_SHARE) // (panels * vectors * 64)
     if piece < p.depth:

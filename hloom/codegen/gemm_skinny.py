@@ -100,8 +100,9 @@ class SkinnyWriter(ProductFinish):
                     row = m.plus(e.indices.lane(0, height, 2))
                     column = n.plus(e.indices.lane(1, width, 2))
                     for digit in digits:
-                        left = b.broadcast(p.a(e, self.batch, row, digit), (height, 1))
-                        right = b.broadcast(p.b(e, self.batch, column, digit), (1, width))
+                        left = b.convert(p.a(e, self.batch, row, digit), p.of)
+                        right = b.convert(p.b(e, self.batch, column, digit), p.of)
+                        left, right = b.broadcast(left, (height, 1)), b.broadcast(right, (1, width))
                         acc = b.dot(acc, left, right)
                     b.store(sums[-1], at, acc, (plan.width, 1))
 
@@ -232,10 +233,12 @@ class SkinnyWriter(ProductFinish):
             column = n.plus(e.indices.lane(0, width, 2))
             along = k.plus(e.indices.lane(1, deep, 2))
             digits = [*e.indices.digits(o, p.depths[:-1]), along]
-            right = b.broadcast(p.b(e, self.batch, column, digits), e.tile)
+            right = b.convert(p.b(e, self.batch, column, digits), p.of)
+            right = b.broadcast(right, e.tile)
             found = []
             for r, total in enumerate(totals):
-                left = b.broadcast(p.a(e, self.batch, m.plus(r), digits), e.tile)
+                left = b.convert(p.a(e, self.batch, m.plus(r), digits), p.of)
+                left = b.broadcast(left, e.tile)
                 if total.dtype.is_floating:
                     found.append(b.fma(left, right, total))
                 else:

@@ -15,6 +15,8 @@ from math import prod
 from hloom.codegen.affine import ZERO, Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, strides_of
 from hloom.codegen.elements_product import accumulator_type
+from hloom.codegen.packing import BIAS, WIDE, Packing, exact_source, packing_of
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType
@@ -39,7 +41,7 @@ class Product:
     The rows are `row_groups * rows`; tiles of rows stay within a group. `a_lanes` and `b_lanes`
     say along what the memory of an operand runs: 'k', 'm' or 'n'; the last `a_merged` digits of K
     are contiguous in A together. `direct_a` says where rows of A stand if they can be read without
-    packing.
+    packing. `packing` says in which types the operands are read.
     """
 
     hero: Instruction
@@ -56,6 +58,30 @@ class Product:
     direct_a: Direct | None = None
     a_merged: int = 1
     row_groups: int = 1
+    packing: Packing = WIDE
+
+    @property
+    def a_type(self) -> DType:
+        """The type of what is read and packed of A."""
+        return self.packing.a or self.of
+
+    @property
+    def b_type(self) -> DType:
+        """The type of what is read and packed of B."""
+        return self.packing.b or self.of
+
+    def packed_a(self, e: Elements, batch: Affine, m: Affine, k: Sequence[Affine]) -> Value:
+        """An element of A as it is packed."""
+        x, b = self.a(e, batch, m, k), e.builder
+        if not self.packing.biased:
+            return x
+        top = b.constant(x.dtype, -BIAS, x.shape)
+        return b.bitcast_convert(b.binary("xor", x, top), self.a_type)
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of an element that is packed."""
+        return max(self.b_type.size_bytes, 1)
 
     @property
     def depth(self) -> int:
@@ -66,9 +92,15 @@ class Product:
         return 2 * self.batch * self.row_groups * self.rows * self.columns * self.depth
 
 
-def dot_product(i: Instruction, leaves: set[Instruction], swapped: bool | None = None) -> Product:
+def dot_product(
+    i: Instruction,
+    leaves: set[Instruction],
+    swapped: bool | None = None,
+    device: Device | None = None,
+) -> Product:
     """A canonical dot as a product of matrices; `swapped` says whether its second operand has the
-    rows, None leaves the choice to what is fast."""
+    rows, None leaves the choice to what is fast. Where the device is given, its instructions for
+    narrow types are used."""
     a = i.attrs
     lhs, rhs = i.operands
     batches = [lhs.shape.dims[d] for d in a.lhs_batch_dims]
@@ -76,10 +108,13 @@ def dot_product(i: Instruction, leaves: set[Instruction], swapped: bool | None =
     right = _Side.of(rhs, a.rhs_batch_dims, a.rhs_contracting_dims)
     of = accumulator_type(i.shape.dtype)
     assert i.shape.rank == len(batches) + 2
+    if packing_of(lhs, rhs, of, leaves, device).group > 1:
+        left.array, right.array = exact_source(lhs, leaves), exact_source(rhs, leaves)
     if swapped is None:
         swapped = _is_better_swapped(left, right, leaves, of)
     if swapped:
         left, right = right, left
+    packing = packing_of(left.array, right.array, of, leaves, device)
 
     def index(e: Elements, b: Affine, m: Affine, n: Affine) -> Index:
         return (*e.indices.digits(b, batches), *((n, m) if swapped else (m, n)))
@@ -91,12 +126,13 @@ def dot_product(i: Instruction, leaves: set[Instruction], swapped: bool | None =
         left.size,
         right.size,
         (lhs.shape.dims[a.lhs_contracting_dims[0]],),
-        left.reader(batches, of),
-        right.reader(batches, of),
+        left.reader(batches, packing.a_read or of),
+        right.reader(batches, packing.b or of),
         index,
         left.lanes(leaves, "m"),
         right.lanes(leaves, "n"),
-        left.direct(batches, of) if left.array in leaves else None,
+        left.direct(batches, packing, of) if left.array in leaves else None,
+        packing=packing,
     )
 
 
@@ -145,7 +181,7 @@ class _Side:
         return tuple(found)
 
     def reader(self, sizes: list[int], of: DType) -> Read:
-        """Reads elements, in the type they are summed in."""
+        """Reads elements, as a type."""
 
         def read(e: Elements, b: Affine, f: Affine, k: Sequence[Affine]) -> Value:
             return e.builder.convert(e.value(self.array, self.at(e, sizes, b, f, k[0])), of)
@@ -160,10 +196,13 @@ class _Side:
             return "k"
         return free if fastest(self.array, leaves) == self.free else "k"
 
-    def direct(self, sizes: list[int], of: DType) -> Direct | None:
+    def direct(self, sizes: list[int], packing: Packing, of: DType) -> Direct | None:
         """How rows are read where they stand; None if they must be packed."""
         strides = strides_of(self.array.shape)
-        if self.array.shape.dtype is not of or of.is_complex:
+        if self.array.shape.dtype is not (packing.a or of) or of.is_complex:
+            return None
+        depth, group = self.array.shape.dims[self.contracted], packing.group
+        if group > 1 and (strides[self.contracted] != 1 or depth % group or depth == group):
             return None
         if strides[self.contracted] != 1 and strides[self.free] != 1:
             return None

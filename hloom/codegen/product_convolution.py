@@ -15,7 +15,9 @@ from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
 from hloom.codegen.elements_product import accumulator_type
 from hloom.codegen.elements_window import window_position
+from hloom.codegen.packing import WIDE, exact_source, packing_of
 from hloom.codegen.product import Product, Read, fastest
+from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType
@@ -27,14 +29,17 @@ LEAST_OUTPUTS = 8
 FEW_ROWS = 8
 
 
-def convolution_product(i: Instruction, leaves: set[Instruction]) -> Product | None:
-    """A convolution as a product; None for depthwise ones and what else is none."""
+def convolution_product(
+    i: Instruction, leaves: set[Instruction], device: Device | None = None
+) -> Product | None:
+    """A convolution as a product; None for depthwise ones and what else is none. Where the device
+    is given, its instructions for narrow types are used."""
     if i.attrs.convolution_kind == "wgrad" or i.attrs.batch_group_count != 1:
         return _weight_gradient(i, leaves)
-    return _forward(i, leaves)
+    return _forward(i, leaves, device)
 
 
-def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
+def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) -> Product | None:
     labels = i.attrs.dim_labels
     lhs, rhs = i.operands
     dims = i.attrs.window.dimensions
@@ -47,6 +52,11 @@ def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
     images = i.shape.dims[labels.output_batch_dimension]
     sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
     of = accumulator_type(i.shape.dtype)
+    packing = packing_of(lhs, rhs, of, leaves, device)
+    if features % packing.group:
+        packing = WIDE
+    if packing.group > 1:
+        lhs, rhs = exact_source(lhs, leaves), exact_source(rhs, leaves)
 
     def read_a(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
         image, *place = e.indices.digits(m, [images, *out])
@@ -56,7 +66,7 @@ def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
         at[labels.input_feature_dimension] = g.times(features).plus(k[-1])
         for d, x in zip(labels.input_spatial_dimensions, where):
             at[d] = x
-        return _padded(e, lhs, tuple(at), inside, of)
+        return _padded(e, lhs, tuple(at), inside, packing.a_read or of)
 
     def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
         image, *place = e.indices.digits(m, [images, *out])
@@ -76,11 +86,12 @@ def _forward(i: Instruction, leaves: set[Instruction]) -> Product | None:
         outputs,
         (*[w.size for w in dims], features),
         read_a,
-        _kernel_reader(i, of, outputs, len(dims)),
+        _kernel_reader(i, rhs, packing.b or of, outputs, len(dims)),
         index,
         "k",
         "k" if turned else "n",
         a_merged=2 if _joins_features(i, leaves) else 1,
+        packing=packing,
     )
 
 
@@ -92,10 +103,12 @@ def _padded(e: Elements, x: Instruction, at: Index, inside: Value | None, of: DT
     return choose(e, inside, value, e.builder.constant(of, 0))
 
 
-def _kernel_reader(i: Instruction, of: DType, outputs: int, feature: int, parts: int = 1) -> Read:
-    """Reads elements of the kernel; digit `feature` of K is its feature, the others are places of
-    the window. Each group has so many outputs; parts are outside of groups."""
-    rhs, labels, dims = i.operands[1], i.attrs.dim_labels, i.attrs.window.dimensions
+def _kernel_reader(
+    i: Instruction, rhs: Instruction, of: DType, outputs: int, feature: int, parts: int = 1
+) -> Read:
+    """Reads elements of the kernel `rhs`, as a type; digit `feature` of K is its feature, others
+    are places of the window. Each group has so many outputs; parts are outside of groups."""
+    labels, dims = i.attrs.dim_labels, i.attrs.window.dimensions
     spatial = labels.kernel_spatial_dimensions
     groups = i.attrs.feature_group_count * i.attrs.batch_group_count
 
@@ -178,7 +191,7 @@ def _weight_gradient(i: Instruction, leaves: set[Instruction]) -> Product | None
         columns,
         (images, *[w.size for w in dims]),
         read_a,
-        _kernel_reader(i, of, columns, 0, parts),
+        _kernel_reader(i, rhs, of, columns, 0, parts),
         index,
         a_lanes,
         "k" if fastest(rhs, leaves) == last else "n",

@@ -40,6 +40,9 @@ class Compute:
     """By element type, of one unit's vectors; a multiply-add is two operations."""
     matrix_operations_per_cycle: Rates = ()
     """By element type, of one unit's matrix engine, where it has one. Dense."""
+    dot_products: tuple[tuple[str, str, int], ...] = ()
+    """Instructions of the vectors that multiply narrow elements and add up neighbours: the types of
+    both operands, and how many products go to each sum (`["bf16", "bf16", 2]`)."""
     scratchpad_bytes: int = 0
     """Memory that the code itself manages, for each unit (a GPU's shared memory)."""
 

@@ -30,21 +30,25 @@ def probed_cpu(
     *,
     name: str = "host",
     operations_per_lane: float = 4.0,
+    dot_products: tuple[tuple[str, str, int], ...] = (),
     root: Path = Path("/"),
 ) -> Device:
     """This machine, of which `units` cores may be used. `root` holds proc/ and sys/.
 
     `operations_per_lane`: of floats in a cycle; 4 are two pipes of multiply-adds.
+    `dot_products`: as `Compute` has them; they run at the rate of multiply-adds.
     """
     costs = Costs()
     lanes = vector_bytes // 4
     rate = lanes * operations_per_lane
+    rates = {"f32": rate, "f64": rate / 2} | {a: rate * group for a, _, group in dot_products}
     compute = Compute(
         units=units,
         clock_hz=_clock_hz(root) or DEFAULT_CLOCK_HZ,
         vector_bytes=vector_bytes,
         vector_registers=vector_registers,
-        operations_per_cycle=(("f32", rate), ("f64", rate / 2)),
+        operations_per_cycle=tuple(sorted(rates.items())),
+        dot_products=dot_products,
     )
     memory = MemorySpace(
         id=0,

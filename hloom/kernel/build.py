@@ -153,6 +153,9 @@ class KernelBuilder:
     def convert(self, x: Value, dtype: DType) -> Value:
         return x if x.dtype is dtype else self.unary("convert", x, dtype)
 
+    def bitcast_convert(self, x: Value, dtype: DType) -> Value:
+        return self.add("bitcast-convert", (x,), TileType(dtype, x.shape))
+
     def broadcast(self, x: Value, shape: tuple[int, ...]) -> Value:
         """The tile repeated along new first axes, and along its own of size 1; `VerifyError` where
         the shapes do not fit."""

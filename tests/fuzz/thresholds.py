@@ -25,6 +25,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN",
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",
+    "codegen.packing": "BIAS",
     "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "REGISTERS MODERATE",
@@ -81,6 +82,7 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_COLUMNS": "dimension",
     },
     "codegen.elements_fold": {"SHORT_ROW": "dimension"},
+    "codegen.gemm_groups": {"DEEP": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},
     "codegen.gemm_plan": {
         "ACROSS_SHARE": "share",

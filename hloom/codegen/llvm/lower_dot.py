@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hloom.codegen.llvm.dot_products import DotProduct, added, dot_products
 from hloom.codegen.llvm.lower_complex import COMPLEX
-from hloom.codegen.llvm.lower_convert import convert_row
+from hloom.codegen.llvm.lower_convert import bitcast_row, convert_row
 from hloom.codegen.llvm.lower_element import folding
 from hloom.codegen.llvm.lower_fold import Item, folded_rows, items_of, lanes_of_item, rows_of
 from hloom.codegen.llvm.lower_memory import load_rows, load_tile
@@ -33,10 +34,13 @@ def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
         if op.opcode == "load":
             if len(op.operands) == 2 and uses.get(op.result) == 1 and len(op.result.shape) == 2:
                 pending[op.result] = op
+        elif op.opcode == "bitcast-convert":
+            if op.operands[0] in pending and uses.get(op.result) == 1:
+                pending[op.result] = pending[op.operands[0]]
         elif op.opcode == "dot":
             for x in op.operands[1:]:
                 if x in pending and not x.dtype.is_complex:
-                    found[x] = pending[x]
+                    found[x] = found[pending[x].result] = pending[x]
         elif op.opcode in WRITERS:
             pending.clear()
     return found
@@ -52,6 +56,9 @@ def dot(low: Lowering, op: Op) -> Rows:
         return _dot_complex(low, op)
     if width == 1 and depth > 1:
         return _dot_column(low, op)
+    product = _grouped(low, op)
+    if product is not None:
+        return _dot_grouped(low, op, product)
     rows = [list(low.parts(row)) for row in low.of(acc)]
     left, right = _Left(low, a, dtype), _Right(low, b, dtype)
     e, add = low.e, folding(low, "add", dtype)
@@ -69,6 +76,47 @@ def dot(low: Lowering, op: Op) -> Rows:
     if not dtype.is_floating:
         return [low.joined(parts) for parts in rows]
     return [low.joined([low.rounded(part, dtype) for part in parts]) for parts in rows]
+
+
+def _grouped(low: Lowering, op: Op) -> DotProduct | None:
+    """The instruction that multiplies neighbours along K, where both operands lie as it takes them:
+    `a` along K, `b` with the neighbours of each column side by side."""
+    acc, a, b = op.operands
+    types = (a.dtype.name, b.dtype.name, acc.dtype.name)
+    for d in dot_products(low.machine):
+        if (d.a, d.b, d.sums) == types and a.shape[1] == d.group and acc.shape[1] % d.lanes == 0:
+            left, right = low.deferred.get(a), low.deferred.get(b)
+            along = left.attrs["strides"][1] == 1 if left else _is_constant(a)
+            if along and right is not None and right.attrs["strides"] == (1, d.group):
+                return d
+    return None
+
+
+def _is_constant(x: Value) -> bool:
+    return x.op is not None and x.op.opcode == "constant" and x.dtype.size_bytes == 1
+
+
+def _dot_grouped(low: Lowering, op: Op, d: DotProduct) -> Rows:
+    """A dot by such an instruction: a word of 32 bits of `a` for each row, in every lane."""
+    acc, a, b = op.operands
+    e, (height, width) = low.e, acc.shape
+    rows = [list(low.parts(row)) for row in low.of(acc)]
+    base, line, at = address(low, *low.deferred[b].operands), [], 0
+    for lanes in low.widths(width) or (width,):
+        line.append(e.load(e.gep(base, 4 * at), "i32", lanes, align=a.dtype.size_bytes))
+        at += lanes
+    load = low.deferred.get(a)
+    start = address(low, *load.operands) if load is not None else None
+    for m in range(height):
+        if start is None or load is None:
+            assert a.op is not None
+            word = e.const("i32", (int(a.op.attrs["value"]) & 0xFF) * 0x01010101)
+        else:
+            place = e.gep(start, m * load.attrs["strides"][0] * a.dtype.size_bytes)
+            word = e.load(place, "i32", 1, align=a.dtype.size_bytes)
+        for i, part in enumerate(line):
+            rows[m][i] = added(e, d, rows[m][i], e.splat(word, part.lanes), part)
+    return [low.joined(parts) for parts in rows]
 
 
 def _product(low: Lowering, x: V, y: V, dtype: DType) -> V:
@@ -129,7 +177,8 @@ def operand_rows(low: Lowering, x: Value) -> Rows:
     load = low.deferred.get(x)
     if load is None:
         return low.of(x)
-    return load_tile(low, load)
+    rows, held = load_tile(low, load), load.result.dtype
+    return [low.each(lambda v: bitcast_row(low, v, held, x.dtype), row) for row in rows]
 
 
 def _dot_column(low: Lowering, op: Op) -> Rows:

@@ -198,6 +198,8 @@ def bitcast_convert(low: Lowering, op: Op) -> Rows:
             f"from {source} to {target}: only real types of equal width",
             "view the memory as the other type, or shift and convert the parts",
         )
+    if op.result in low.deferred:
+        return []
     return [low.each(lambda v: bitcast_row(low, v, source, target), r) for r in low.of(x)]
 
 

@@ -10,6 +10,7 @@ goes lane by lane. Masked rows are in `lower_masked.py`.
 from __future__ import annotations
 
 from hloom.base.guarding import GUARDING
+from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_masked import WIDEST_STRIDE, load_masked, store_masked
 from hloom.codegen.llvm.lower_shape import lane, splatted, turned_matrix
 from hloom.codegen.llvm.lower_state import (
@@ -176,6 +177,8 @@ def store(low: Lowering, op: Op) -> Rows:
         half = len(rows) // 2
         for at, real, imaginary in zip(row_offsets(shape, strides), rows[:half], rows[half:]):
             _store_complex(low, base, at, strides[-1] if strides else 1, real, imaginary, dtype)
+    elif _is_interleaved(shape, strides):
+        _store_interleaved(low, base, shape, strides, rows, dtype)
     elif _is_crosswise(shape, strides, dtype):
         _store_crosswise(low, op, base, rows)
     else:
@@ -227,6 +230,40 @@ def _store_complex(
         place = e.gep(base, (at + i * stride) * size)
         e.store(e.extract(real, i), place)
         e.store(e.extract(imaginary, i), e.gep(place, size // 2))
+
+
+def _is_interleaved(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two or four rows are stored element by element in turn, without a gap."""
+    return len(shape) >= 2 and shape[-2] in (2, 4) and strides[-2:] == (1, shape[-2])
+
+
+def _store_interleaved(
+    low: Lowering,
+    base: V,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    rows: Rows,
+    dtype: DType,
+) -> None:
+    """Rows whose elements take turns, as words of them."""
+    e, size, count = low.e, dtype.size_bytes, shape[-2]
+    outer = row_offsets((*shape[:-2], 1), (*strides[:-2], 1))
+    for number, at in enumerate(outer):
+        block = [low.parts(row) for row in rows[number * count : (number + 1) * count]]
+        for parts in zip(*block):
+            packed = [to_storage(e, part, dtype) for part in parts]
+            while len(packed) > 1:
+                half = len(packed) // 2
+                packed = [_in_turn(e, packed[i], packed[i + half]) for i in range(half)]
+            e.store(packed[0], e.gep(base, at * size), size)
+            at += parts[0].lanes * count
+
+
+def _in_turn(e: Emit, x: V, y: V) -> V:
+    """A lane of x, a lane of y, and so on."""
+    if x.lanes == 1:
+        return e.concat([x, y])
+    return e.shuffle(x, y, [k for i in range(x.lanes) for k in (i, i + x.lanes)])
 
 
 def _store_crosswise(low: Lowering, op: Op, base: V, rows: Rows) -> None:

@@ -34,6 +34,15 @@ def moved_as_bits(kernel: Kernel) -> Kernel:
         if _is_narrow(p.value):
             classes.add(p.value)
     for op in ops_of(kernel.body):
+        if op.opcode == "dot":
+            # It takes the integers as what they are the bits of; sums are computed with.
+            for x in (*op.results, op.operands[0]):
+                if _is_narrow(x):
+                    classes.compute(x)
+            for x in op.operands[1:]:
+                if _is_narrow(x):
+                    classes.add(x)
+            continue
         narrow = [x for x in (*op.operands, *op.results) if _is_narrow(x)]
         if not narrow:
             continue
@@ -123,10 +132,21 @@ class _Copy:
         for op in old.ops:
             blocks = tuple([self.block(b) for b in op.blocks])
             operands = tuple([self.new[x] for x in op.operands])
+            if op.opcode == "dot":
+                operands = tuple([self.as_floats(x, made) for x in op.operands])
             types = tuple([self.type(x) for x in op.results])
             copied = Op(op.opcode, operands, types, self.attributes(op), blocks)
             self.new.update(zip(op.results, copied.results))
             made.ops.append(copied)
+
+    def as_floats(self, x: Value, made: Block) -> Value:
+        """An operand of a dot, as the type that it has."""
+        new = self.new[x]
+        if x not in self.moved:
+            return new
+        cast = Op("bitcast-convert", (new,), (x.type,), {}, ())
+        made.ops.append(cast)
+        return cast.result
 
     def block(self, old: Block) -> Block:
         """A copy of a block and of its arguments."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from hloom.codegen.llvm.dot_products import dot_products
 from hloom.codegen.llvm.machine import Machine
 from hloom.device.device import Device
 from hloom.device.probe import probed_cpu
@@ -26,6 +27,7 @@ def device_of(machine: Machine, threads: int) -> Device:
         registers,
         name=machine.cpu,
         operations_per_lane=operations,
+        dot_products=tuple([(d.a, d.b, d.group) for d in dot_products(machine)]),
     )
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from hloom.codegen.llvm.lower import lower_kernel
+from hloom.codegen.llvm.machine import Machine, assembly_text
+from hloom.codegen.llvm.module import kernel_module
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import FOLDS, Kernel, Value
 from hloom.kernel.verify_ops import ADMITS, CLASS
@@ -115,6 +117,59 @@ def test_dot(machine: str) -> None:
         t = kernel.params[2].value.dtype
         limits.append({16: 2.0**-7, 32: 1e-5, 64: 1e-5}[t.bits] if not t.is_integral else 0.0)
     check_all(kernels, given, machine, limits)
+
+
+GROUPED = [("f32", "bf16", "bf16", 2), ("s32", "u8", "s8", 4), ("s32", "s8", "s8", 4)]
+
+
+def grouped(types: tuple[str, str, str], group: int, height: int, width: int) -> Kernel:
+    """A dot of neighbours along K, each operand as the instructions for it read it."""
+    acc_type, a_type, b_type = (BY_NAME[n] for n in types)
+    b = KernelBuilder(f"grouped_{types}_{height}_{width}", ())
+    a = b.param("a", a_type, height * group, "in")
+    other = b.param("b", b_type, group * width, "in")
+    acc = b.param("acc", acc_type, height * width, "inout")
+    zero = b.index(0)
+    left = b.load(a, zero, (height, group), (group, 1))
+    right = b.load(other, zero, (group, width), (1, group))
+    first = b.load(acc, zero, (height, width), (width, 1))
+    b.store(acc, zero, b.dot(first, left, right), (width, 1))
+    return b.finish()
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_grouped_dot(machine: str) -> None:
+    shapes = [(6, 64), (1, 16), (3, 48), (2, 8), (4, 20)]
+    kernels = [
+        grouped((acc, a, b), group, height, width)
+        for acc, a, b, group in GROUPED
+        for height, width in shapes
+    ]
+    given = [[tame(p.value.dtype, p.size, 5) for p in kernel.params] for kernel in kernels]
+    limits = [1e-5 if k.params[2].value.dtype.is_floating else 0.0 for k in kernels]
+    check_all(kernels, given, machine, limits)
+
+
+@pytest.mark.parametrize(
+    "triple, features, width, found",
+    [
+        ("x86_64-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512bf16", 16, ["vdpbf16ps"]),
+        ("x86_64-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512vnni", 16, ["vpdpbusd"]),
+        ("x86_64-linux-gnu", "+avx2,+fma,+avxvnni", 8, ["vpdpbusd"]),
+        ("aarch64-linux-gnu", "+neon,+bf16,+dotprod", 4, ["bfdot", "sdot"]),
+        ("x86_64-linux-gnu", "+avx2,+fma", 8, []),
+    ],
+)
+def test_grouped_dots_are_one_instruction(
+    triple: str, features: str, width: int, found: list[str]
+) -> None:
+    machine = Machine.of(triple, "", features)
+    words = {"vdpbf16ps", "vpdpbusd", "bfdot", "sdot"}
+    text = ""
+    for acc, a, b, group in GROUPED:
+        kernel = grouped((acc, a, b), group, 4, width)
+        text += assembly_text(kernel_module([kernel], machine).text, machine)
+    assert {word for word in words if word in text} == set(found)
 
 
 def test_a_load_is_not_moved_past_a_store() -> None:

@@ -65,11 +65,13 @@ def hero_of(body: Body) -> Instruction | None:
     return found[0]
 
 
-def product_of(hero: Instruction, leaves: set[Instruction]) -> Product | None:
+def product_of(
+    hero: Instruction, leaves: set[Instruction], device: Device | None = None
+) -> Product | None:
     """The hero as a product of matrices; None where it is none."""
     if hero.opcode == "convolution":
-        return convolution_product(hero, leaves)
-    return dot_product(hero, leaves) if is_canonical_dot(hero) else None
+        return convolution_product(hero, leaves, device)
+    return dot_product(hero, leaves, device=device) if is_canonical_dot(hero) else None
 
 
 def _depthwise_form(body: Body, device: Device) -> tuple[Instruction, Geometry] | None:
@@ -84,7 +86,7 @@ def _product_form(body: Body, device: Device) -> Product | None:
     hero = hero_of(body)
     if hero is None or way(body, hero) is None:
         return None
-    p = product_of(hero, {x for x, _ in body.leaves})
+    p = product_of(hero, {x for x, _ in body.leaves}, device)
     if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or _is_tiny(p):
         return None
     return p

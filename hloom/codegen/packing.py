@@ -1,0 +1,89 @@
+"""In which types the operands of a product are packed, and how many elements of K at a time.
+
+Operands of bf16 or of 8-bit integers, summed in f32 or s32, need not be widened first where the
+device has instructions that multiply them as they are (`Compute.dot_products`). Those for integers
+may take one operand as unsigned: 128 is added to it when it is packed, and 128 times the sums of
+the other's columns are taken off.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hloom.device.device import Device
+from hloom.ir.instruction import Instruction
+from hloom.types.dtype import DType, dtype
+
+BIAS = 128
+
+
+class Packing(NamedTuple):
+    """Types in which both operands are packed (None: that of the sums), how many neighbours along K
+    are multiplied by one instruction, and whether A is signed and has to be made unsigned."""
+
+    a: DType | None = None
+    b: DType | None = None
+    group: int = 1
+    biased: bool = False
+
+    @property
+    def a_read(self) -> DType | None:
+        """The type in which A is read."""
+        return self.b if self.biased else self.a
+
+
+WIDE = Packing()
+"""Operands in the type of the sums, one element of K at a time."""
+
+
+def packing_of(
+    a: Instruction, b: Instruction, sums: DType, leaves: set[Instruction], device: Device | None
+) -> Packing:
+    """How operands are packed for the device's instructions, if there is one for types that hold
+    what they are computed from exactly."""
+    if device is None:
+        return WIDE
+    left, right = [exact_source(x, leaves).shape.dtype for x in (a, b)]
+    for first, second, group in device.compute.dot_products:
+        types = dtype(first), dtype(second)
+        wanted = "f32" if types[0].is_floating else "s32"
+        if sums.name != wanted or not holds(types[1], right):
+            continue
+        if holds(types[0], left):
+            return Packing(*types, group)
+        if first == "u8" and holds(types[1], left):
+            return Packing(*types, group, biased=True)
+    return WIDE
+
+
+def exact_source(x: Instruction, leaves: set[Instruction]) -> Instruction:
+    """What an operand is a widening conversion of, where a kernel does that itself."""
+    while x not in leaves and x.opcode == "convert" and holds(x.shape.dtype, source_type(x)):
+        x = x.operands[0]
+    return x
+
+
+def source_type(x: Instruction) -> DType:
+    """The type that is converted from."""
+    return x.operands[0].shape.dtype
+
+
+def holds(wide: DType, narrow: DType) -> bool:
+    """Whether a type has every number of another one (of integers and floats; subnormal numbers of
+    more than 8 bits aside)."""
+    if wide is narrow:
+        return True
+    if wide.is_pred or narrow.is_pred or wide.is_complex or narrow.is_complex:
+        return False
+    if wide.is_floating and narrow.is_floating:
+        if narrow.name == "f8e8m0fnu" or wide.bits <= 8:
+            return False
+        digits = wide.mantissa_bits >= narrow.mantissa_bits
+        return digits and wide.exponent_bits >= narrow.exponent_bits
+    if wide.is_floating:
+        return narrow.is_integral and narrow.bits - narrow.is_signed_int <= wide.mantissa_bits + 1
+    if narrow.is_floating:
+        return False
+    if narrow.is_unsigned_int:
+        return wide.bits - wide.is_signed_int >= narrow.bits
+    return wide.is_signed_int and wide.bits >= narrow.bits
