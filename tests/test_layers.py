@@ -62,6 +62,9 @@ FOREIGN_HERE = {("frontends", "stablehlo", "bindings.py"): {"jaxlib"}}
 """The one file that takes what only an extra of the package installs, for all others."""
 VAGUE = {"utils", "helpers", "misc", "common", "manager"}
 IMPORTERS = {"import_module", "__import__", "load_room"}
+READ_ROOMS = "analysis base codegen device memory program schedule types".split()
+"""Rooms each of whose files something outside them imports by name. Rooms that are loaded whole, to
+fill registries, are not among them, nor nouns whose `verify.py` only tests ask (`plan`)."""
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent / "hloom"
@@ -116,6 +119,25 @@ def wrong_imports(root: Path) -> list[str]:
     return wrong
 
 
+def unread_files(root: Path, room: str) -> list[str]:
+    """Files of a room that nothing outside it imports, not by way of other files of it either."""
+    files = {
+        f"hloom.{room}.{p.stem}": p for p in (root / room).glob("*.py") if p.stem != "__init__"
+    }
+    outside = [p for p in root.rglob("*.py") if room_of(p, root) != room]
+    read: set[str] = set()
+    while outside:
+        names = {name for _, name in imports(outside.pop(), root)}
+        found = {
+            f
+            for f in files.keys() - read
+            if f in names or any(n.startswith(f + ".") for n in names)
+        }
+        read |= found
+        outside += [files[f] for f in found]
+    return sorted(files.keys() - read)
+
+
 def vague_names(root: Path) -> list[str]:
     """Files and folders whose name says nothing about what they hold."""
     return [
@@ -163,6 +185,11 @@ def test_table_has_no_cycle():
 
 def test_imports_follow_the_table():
     assert not (wrong := wrong_imports(ROOT)), "\n".join(wrong)
+
+
+@pytest.mark.parametrize("room", READ_ROOMS)
+def test_every_file_has_a_reader(room):
+    assert not (unread := unread_files(ROOT, room)), f"nothing but tests reads {unread}"
 
 
 def test_names_say_something():
@@ -220,6 +247,17 @@ def tree(tmp_path):
 def test_a_wrong_import_is_reported(tree, file, text, complaint):
     (wrong,) = wrong_imports(tree(**{file: text}))
     assert complaint in wrong
+
+
+def test_a_file_without_reader_is_reported(tree):
+    root = tree(
+        analysis__read="from hloom.analysis.behind import y",
+        analysis__behind="",
+        analysis__alone="from hloom.analysis.read import x",
+        analysis__named="",
+        passes__dce="from hloom.analysis.read import x\nfrom hloom.analysis import named",
+    )
+    assert unread_files(root, "analysis") == ["hloom.analysis.alone"]
 
 
 def test_right_imports_are_not_reported(tree):

@@ -4,8 +4,8 @@ import pytest
 
 from hloom.analysis.attention import Attention, attention_pattern
 from hloom.analysis.fusible import ALONE, role
-from hloom.analysis.fusion_reading import form_of
 from hloom.ir.text import parse_module
+from tests.passes.fuse.fusion_reading import form_of
 
 SUM = "sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.analysis.liveness import Liveness
 from hloom.base.diagnostics import HloError
 from hloom.interp import EvalOptions, evaluate
 from hloom.ir.copy import copy_module
@@ -132,21 +131,6 @@ def test_all_passes_together_keep_effects(case: tuple[str, tuple[str, ...]]):
     want = effects_of(module)
     Pipeline("expansion", (*EXPANSION, *LAST)).run(module)
     assert effects_of(module) == want
-
-
-@pytest.mark.parametrize("case", ONCE + TWICE, ids=ids)
-def test_what_makes_effects_run_is_live(case: tuple[str, tuple[str, ...]]):
-    module = program(*case)
-    live = Liveness(module)
-    for c in module.computations:
-        for i in c.instructions:
-            if i.has_side_effect:
-                assert live.is_live(i), i.name
-            if i.opcode == "while":
-                assert live.is_live(i, (0,)) and live.is_live(i.operands[0].operands[0])
-                assert live.is_live(i.called[0].root)
-            if i.opcode == "conditional":
-                assert live.is_live(i.operands[0])
 
 
 @pytest.mark.parametrize("wrappers", [case[1] for case in ONCE + TWICE if case[0] == "outfeed"])

@@ -10,9 +10,9 @@ from hloom.types import dtype as t
 from hloom.types.convert import converted
 from hloom.types.literal_text import literal_from_text, show_literal
 from hloom.types.packing import bitcast_array, same_bits
-from hloom.types.random_literal import random_literal
 from hloom.types.shape import shape
 from hloom.types.text import parse_shape, program_shape_from_text, shape_from_text
+from tests.types.random_literal import random_literal
 
 pytest.importorskip("jaxlib")
 pytest.importorskip("jaxlib.xla_client")

@@ -16,8 +16,8 @@ from hloom.ir.values.padding import Padding, PaddingDimension
 from hloom.ir.values.slices import SliceDimension, Slices
 from hloom.rewrite.pattern import Pattern
 from hloom.types.literal import Literal
-from hloom.types.random_literal import random_literal
 from hloom.types.shape import Shape, shape, tuple_shape
+from tests.types.random_literal import random_literal
 
 TYPES = ["f32", "s32", "pred", "u8", "bf16", "f64", "s8", "u32"]
 SAME_TYPE = frozenset(

@@ -35,9 +35,9 @@ from hloom.types.dtype import (
 )
 from hloom.types.literal import Literal
 from hloom.types.packing import bitcast_array, bits_of, pack, packed_size, same_bits, unpack
-from hloom.types.random_literal import random_literal
 from hloom.types.shape import TOKEN_SHAPE, shape, tuple_shape
 from hloom.types.text import shape_from_text
+from tests.types.random_literal import random_literal
 
 
 def test_types_of_plain_values():

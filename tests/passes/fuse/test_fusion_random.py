@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hloom.analysis.fusion_form import Form
-from hloom.analysis.fusion_reading import form_of
 from hloom.interp import evaluate
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
@@ -19,6 +18,7 @@ from hloom.passes import pass_named
 from hloom.types.literal import Literal
 from hloom.types.shape import shape
 from tests.pass_case import difference, leaves
+from tests.passes.fuse.fusion_reading import form_of
 from tests.random_arguments import random_arguments
 
 SHAPES = [(), (3,), (5, 6), (30,), (2, 3, 5), (6, 5), (1, 6), (5, 1, 6), (4, 7), (2, 2, 7)]

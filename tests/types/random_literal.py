@@ -1,4 +1,4 @@
-"""Random values of any shape, for tests and for running programs without real inputs."""
+"""Random values of any shape."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads back what form a finished fusion has: for code generators and tests.
+"""Reads back what form a finished fusion has.
 
 The body of a fusion is a computation like others, so the form is derived from it by the same code
-that planned it (`fusion_form.py`), readers first.
+that planned it (`hloom/analysis/fusion_form.py`), readers first.
 """
 
 from __future__ import annotations
