@@ -16,21 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hloom.analysis.cost import ModuleCost, instruction_cost, module_cost
+    from hloom.analysis.cost import module_cost
     from hloom.analysis.statistics import Statistics, module_statistics
     from hloom.analysis.trip_count import trip_count
     from hloom.base.diagnostics import (
         EvalError,
         HloError,
         ParseError,
-        Place,
         UsageError,
         VerifyError,
         did_you_mean,
     )
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.machine import Machine
-    from hloom.compiler import CacheReport, compile_module, why_cached
+    from hloom.compiler import compile_module, why_cached
     from hloom.device.costs import Costs
     from hloom.device.device import Device
     from hloom.device.known import device_named, known_names
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from hloom.ir.proto.snapshot import Snapshot
     from hloom.ir.text.digest import fingerprint
     from hloom.ir.text.options import PRESETS, PrintOptions
+    from hloom.ir.values.aliasing import AliasEntry, InputOutputAlias
     from hloom.ir.verify import VerifyOptions, verify, violations
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
@@ -90,14 +90,14 @@ if TYPE_CHECKING:
     from hloom.targets.sim.simulate import Timeline
     from hloom.targets.stages import LaterStages
     from hloom.types.literal import Literal
-    from hloom.types.shape import Shape
+    from hloom.types.shape import Shape, tuple_shape
 
 # Where each public name lives.
 _HOME = {
+    "AliasEntry": "ir.values.aliasing",
     "Buffer": "runtime.buffer",
     "Builder": "ir.builder",
     "COMPILE_OPTIONS": "targets.cpu.options",
-    "CacheReport": "compiler",
     "Computation": "ir.computation",
     "Costs": "device.costs",
     "Deployment": "runtime.deployment",
@@ -113,6 +113,7 @@ _HOME = {
     "HandlerCall": "runtime.ffi",
     "HandlerError": "runtime.ffi",
     "HloError": "base.diagnostics",
+    "InputOutputAlias": "ir.values.aliasing",
     "Instruction": "ir.instruction",
     "LaterStages": "targets.stages",
     "Literal": "types.literal",
@@ -121,7 +122,6 @@ _HOME = {
     "Machine": "codegen.llvm.machine",
     "MemoryUse": "plan.usage",
     "Module": "ir.module",
-    "ModuleCost": "analysis.cost",
     "OPTIONS": "base.options",
     "Options": "base.options",
     "PASSES": "passes",
@@ -134,7 +134,6 @@ _HOME = {
     "Patience": "runtime.communicator.patience",
     "Pipeline": "passes.pipeline",
     "PipelineOptions": "passes.pipeline",
-    "Place": "base.diagnostics",
     "PrintOptions": "ir.text.options",
     "ProgramCache": "runtime.cache",
     "Reply": "runtime.pjrt",
@@ -167,7 +166,6 @@ _HOME = {
     "fingerprint": "ir.text.digest",
     "granted_threads": "runtime.processors",
     "host_device": "targets.cpu.device",
-    "instruction_cost": "analysis.cost",
     "is_handled": "runtime.ffi",
     "known_names": "device.known",
     "library_path": "runtime.pjrt",
@@ -195,6 +193,7 @@ _HOME = {
     "show_device": "device.text",
     "topology_named": "device.topology",
     "trip_count": "analysis.trip_count",
+    "tuple_shape": "types.shape",
     "verify": "ir.verify",
     "violations": "ir.verify",
     "why_cached": "compiler",
@@ -335,9 +334,9 @@ __all__ = [
     "PASSES",
     "PJRT_QUESTIONS",
     "PRESETS",
+    "AliasEntry",
     "Buffer",
     "Builder",
-    "CacheReport",
     "Computation",
     "Costs",
     "Deployment",
@@ -351,6 +350,7 @@ __all__ = [
     "HandlerCall",
     "HandlerError",
     "HloError",
+    "InputOutputAlias",
     "Instruction",
     "LaterStages",
     "Literal",
@@ -358,7 +358,6 @@ __all__ = [
     "Machine",
     "MemoryUse",
     "Module",
-    "ModuleCost",
     "Options",
     "ParseError",
     "Pass",
@@ -367,7 +366,6 @@ __all__ = [
     "Patience",
     "Pipeline",
     "PipelineOptions",
-    "Place",
     "PrintOptions",
     "ProgramCache",
     "Reply",
@@ -401,7 +399,6 @@ __all__ = [
     "fingerprint",
     "granted_threads",
     "host_device",
-    "instruction_cost",
     "is_handled",
     "known_names",
     "library_path",
@@ -432,6 +429,7 @@ __all__ = [
     "show_device",
     "topology_named",
     "trip_count",
+    "tuple_shape",
     "verify",
     "violations",
     "why_cached",

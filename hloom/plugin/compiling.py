@@ -32,6 +32,7 @@ from hloom.plugin.manual import Region, without_regions
 from hloom.plugin.memories import in_memories, memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.partitioning import with_partitions
+from hloom.plugin.per_device import NeedsWhole, per_device
 from hloom.plugin.sharded import as_one, propagated, spreads
 from hloom.plugin.telling import with_regions
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
@@ -70,26 +71,29 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     machine = machine_of(topology)
     patience = Patience.of(request.options)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
-    if request.partitions > 1:
+    is_local = request.partitions == 1 or not request.is_partitioned
+    if is_local:
+        module = read_program(code, form)
+        module.replica_count, module.num_partitions = request.replicas, request.partitions
+    else:
         if form == "mlir":
             code, found = without_regions(propagated(code), request.partitions, patience)
         module = read_program(code, form)
         tell_shardings(module)
         found += with_partitions(module, request.partitions, len(found), patience)
-        regions = tuple([_region(each, request, machine) for each in found])
         arguments, results = spreads(module, request.partitions)
-        as_one(module)
-    else:
-        module = read_program(code, form)
+        try:
+            module = per_device(module, found, arguments, results, request.partitions)
+            arguments, results = _shards(arguments), _shards(results)
+            is_local = True
+        except NeedsWhole as reason:
+            LOG.debug("%s is run on whole arrays: %s", module.name, reason)
+            regions = tuple([_region(each, request, machine) for each in found])
+            as_one(module)
     refuse_tiles(module)
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     executable = _executable(module, request, machine)
-    if request.replicas > 1 and executable.program.meets_others:
-        raise HloError(
-            f"{module.name} has collectives among {request.replicas} replicas, which cannot be run",
-            rule="unimplemented",
-            hint="use shard_map, whose devices are partitions; hloom.compile runs replicas, too",
-        )
+    meets = request.partitions > 1 or executable.program.meets_others
     deployment = Deployment(
         fingerprint,
         donated_parameters(module, arguments, results),
@@ -99,8 +103,14 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         request.is_portable,
         arguments,
         results,
+        patience if is_local and meets else None,
     )
     return Compiled(executable, deployment, options, lambda: module, regions)
+
+
+def _shards(spreads: tuple[Spread, ...]) -> tuple[Spread, ...]:
+    """The same for a program of one device, to which its shards are whole."""
+    return tuple([Spread(sharding=s.sharding) for s in spreads])
 
 
 def _in_memories(spreads: tuple[Spread, ...], kinds: tuple[int, ...]) -> tuple[Spread, ...]:

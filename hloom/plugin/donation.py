@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
-from hloom.api import Module, Shape, Spread
+from hloom.api import AliasEntry, InputOutputAlias, Module, Shape, Spread
 
 
 def donated_parameters(
@@ -36,6 +37,27 @@ def donated_parameters(
         free[size] -= 1
         found.add(number)
     return frozenset(found)
+
+
+def pair_donors(module: Module) -> None:
+    """Let each donor become a result of its shape, if there is one that no argument becomes yet."""
+    alias, donors = module.input_output_alias, module.buffer_donors
+    if not donors:
+        return
+    entries = list(alias.entries) if alias else []
+    taken = {e.output_shape_index for e in entries}
+    free = [(k, s) for k, s in _leaves(module.entry.root.shape) if k not in taken and s.is_array]
+    left = []
+    for number, index in sorted(donors.entries):
+        part = module.entry.parameters[number].shape.subshape(index)
+        at = next((n for n, (_, s) in enumerate(free) if s.compatible(part)), None)
+        if at is None:
+            left.append((number, index))
+        else:
+            entries.append(AliasEntry(free.pop(at)[0], number, index))
+    entries.sort(key=lambda e: e.output_shape_index)
+    module.input_output_alias = InputOutputAlias(tuple(entries))
+    module.buffer_donors = replace(donors, entries=tuple(left)) if left else None
 
 
 def _leaves(result: Shape) -> list[tuple[tuple[int, ...], Shape]]:

@@ -78,12 +78,17 @@ def meshes_of(module: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Region:
-    """The code of one place: a module as bytecode, how many there are, how arrays are cut."""
+    """The code of one place: a module as bytecode, at which place each device is, how arrays are
+    cut for each place."""
 
     code: bytes
-    places: int
+    of_device: tuple[int, ...]
     arguments: tuple[Spread, ...]
     results: tuple[Spread, ...]
+
+    @property
+    def places(self) -> int:
+        return max(self.of_device) + 1
 
 
 def without_regions(code: bytes, partitions: int, patience: Patience) -> tuple[bytes, list[Region]]:
@@ -102,7 +107,8 @@ def without_regions(code: bytes, partitions: int, patience: Patience) -> tuple[b
         for name, (places, arguments, results) in zip(bodies, outlined):
             body = ir.Module.parse(written(module), module.context)
             _keep(body, name)
-            regions.append(Region(written(body), len(places.axes), arguments, results))
+            of_device = tuple([places.of_device[d] for d in range(partitions)])
+            regions.append(Region(written(body), of_device, arguments, results))
         _keep(module, "main", bodies)
         return written(module), regions
 

@@ -22,6 +22,8 @@ class CompileRequest:
     devices: tuple[int, ...]
     """Ids, replica by replica; none: those from 0 on, or any where `is_portable`."""
     is_portable: bool
+    is_partitioned: bool
+    """The program is one of whole arrays; else it is what each partition runs."""
     options: Options
 
 
@@ -37,6 +39,7 @@ def request_of(options: bytes) -> CompileRequest:
         max(build.num_partitions, 1),
         () if assignment is None else devices_of(assignment.serialize()),
         bool(given.compile_portable_executable),
+        bool(build.use_spmd_partitioning or build.use_shardy_partitioner),
         Options.parsed([*flag_words(), *option_words(given.env_option_overrides)]),
     )
 

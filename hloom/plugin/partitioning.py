@@ -77,7 +77,7 @@ def _asked(i: Instruction, partitions: int) -> Region:
     outs = out.tuple_elements() if i.shape.is_tuple else [out]
     return Region(
         code,
-        partitions,
+        tuple(range(partitions)),
         tuple([_spread(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]),
         tuple([_spread(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
     )
@@ -145,7 +145,7 @@ def _callback(i: Instruction, partitions: int) -> Region:
           }} : ({", ".join(kinds)}) -> ()
           return
         }}"""
-    return Region(text.encode(), partitions, tuple(spreads), ())
+    return Region(text.encode(), tuple(range(partitions)), tuple(spreads), ())
 
 
 def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:

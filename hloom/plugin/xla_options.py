@@ -21,6 +21,10 @@ PREFIX = "xla_"
 ACTED_ON = COMPILE_OPTIONS | set(OPTIONS_READ)
 ELSEWHERE = ("xla_force_host_platform_device_count",)
 """Flags that have been read before anything is compiled."""
+FIELDS = {
+    "xla_cpu_collective_call_warn_stuck_seconds": "cpu_collective_call_warn_stuck_timeout_seconds"
+}
+"""Fields of XLA's options whose flags have other names."""
 LOG = logging.getLogger("hloom")
 _TOLD: set[str] = set()
 """Options without effect are told of once."""
@@ -47,18 +51,19 @@ def option_words(given: list[tuple[str, object]]) -> list[str]:
     words = []
     for name, value in given:
         kind = types().get(name)
-        is_ours = name.startswith(PREFIX) and name.removeprefix(PREFIX) in OPTIONS
+        own = FIELDS.get(name, name.removeprefix(PREFIX))
+        is_ours = name.startswith(PREFIX) and own in OPTIONS
         if kind is None and not is_ours:
             raise UsageError(f"No such compile option: {name!r}", rule="option")
         if kind is not None and not _fits(value, kind):
             raise _wrong(name, value, kind)
         if is_ours:
             try:
-                OPTIONS[name.removeprefix(PREFIX)].value(_text(value).strip())
+                OPTIONS[own].value(_text(value).strip())
             except HloError:
                 raise _wrong(name, value, kind or "hloom") from None
-            words.append(f"--{name}={_text(value)}")
-        if not (is_ours and name.removeprefix(PREFIX) in ACTED_ON):
+            words.append(f"--{PREFIX}{own}={_text(value)}")
+        if not (is_ours and own in ACTED_ON):
             _tell(name)
     return words
 

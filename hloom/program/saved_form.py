@@ -231,7 +231,7 @@ DEPLOYMENT = RecordKind(
         **_ranges("made_by", "fingerprint"),
         **_numbers("replicas", "partitions", "is_portable"),
         **_ranges("devices", "donated", "arguments", "results"),
-        **_ranges("argument_spreads", "result_spreads"),
+        **_ranges("argument_spreads", "result_spreads", "together_ms"),
     },
 )
 RECORDS: Final = (

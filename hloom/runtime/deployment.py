@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hloom.runtime.communicator.patience import Patience
 from hloom.types.shape import ProgramShape, Shape, tuple_shape
 
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
@@ -44,8 +45,11 @@ class Deployment:
     is_portable: bool = False
     arguments: tuple[Spread, ...] = ()
     """Nothing where all are whole and in the devices' memory. A program of several partitions is
-    run once on whole arrays."""
+    run once on whole arrays, unless devices run it together."""
     results: tuple[Spread, ...] = ()
+    together: Patience | None = None
+    """Each device runs the program on its own arrays, and waits for the others so long; None: one
+    run for all, or none has to do with others."""
 
     def placed(self, shape: ProgramShape) -> ProgramShape:
         """The shape of the program with the memory spaces of arguments and results."""

@@ -16,6 +16,7 @@ from hloom.program.container import malformed
 from hloom.program.program import Program
 from hloom.program.saved import MALFORMED
 from hloom.program.saved_form import ARRAY, DEPLOYMENT, SPREAD, Range, SectionReader, SectionWriter
+from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.deployment import Deployment, Spread
 from hloom.types.layout import default_layout
 from hloom.types.shape import Shape
@@ -52,6 +53,7 @@ def deployment_section(program: Program, deployment: Deployment) -> bytes:
             "results": to.records(ARRAY, [_array(to, *each) for each in results]),
             "argument_spreads": _spreads(to, deployment.arguments),
             "result_spreads": _spreads(to, deployment.results),
+            "together_ms": to.numbers([int(1000 * s) for s in deployment.together or ()]),
         }
     )
 
@@ -135,6 +137,7 @@ def deployment_from_section(section: memoryview) -> Deployment:
             bool(row.is_portable),
             tuple([_spread(reader, s) for s in reader.records(SPREAD, row.argument_spreads)]),
             tuple([_spread(reader, s) for s in reader.records(SPREAD, row.result_spreads)]),
+            _patience(reader.numbers(row.together_ms)),
         )
     except MALFORMED as error:
         raise malformed(f"a saved program is malformed: {type(error).__name__}: {error}") from None
@@ -143,6 +146,10 @@ def deployment_from_section(section: memoryview) -> Deployment:
             f"a saved program is of hloom {made_by}, this is {hloom_version()}", "compile it again"
         )
     return deployment
+
+
+def _patience(limits_ms: Sequence[int]) -> Patience | None:
+    return Patience(*[ms / 1000 for ms in limits_ms]) if limits_ms else None
 
 
 def _spread(reader: SectionReader, row: Any) -> Spread:

@@ -13,12 +13,12 @@ if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
 HERE = Path(__file__).parent
-FILES = ["", "_devices", "_profile", "_api", "_library", "_async"]
-NARROW, WIDE, PROFILE, API, LIBRARY, ASYNC = (
+FILES = ["", "_devices", "_together", "_profile", "_api", "_library", "_async"]
+NARROW, WIDE, TOGETHER, PROFILE, API, LIBRARY, ASYNC = (
     re.findall(r"^def (case_\w+)", (HERE / f"jax_cases{file}.py").read_text(), re.M)
     for file in FILES
 )
-NAMES = [*NARROW, *WIDE, *PROFILE, *API, *LIBRARY, *ASYNC]
+NAMES = [*NARROW, *WIDE, *TOGETHER, *PROFILE, *API, *LIBRARY, *ASYNC]
 GROUP = 8
 
 
@@ -29,7 +29,7 @@ def ended(group: tuple[str, ...], devices: int) -> dict[str, str]:
 
 def group_of(name: str) -> tuple[tuple[str, ...], int]:
     """The cases that share a child process, and its devices."""
-    for cases in (WIDE, ASYNC):
+    for cases in (WIDE, TOGETHER, ASYNC):
         if name in cases:
             return tuple(cases), 4
     for cases in (PROFILE, API, LIBRARY):
@@ -127,17 +127,24 @@ def f(a):
     a = jax.pure_callback(slow_on_two, jax.ShapeDtypeStruct((1,), np.float32), a)
     return lax.psum(a, "x")
 over = Mesh(np.array(jax.devices()), ("x",))
-g = jax.jit(jax.shard_map(f, mesh=over, in_specs=P("x"), out_specs=P(), check_vma=False))
-try:
-    print(g(np.arange(4, dtype=np.float32)))
-except jax.errors.JaxRuntimeError as error:
-    print(error)
-print(float(g(np.ones(4, np.float32))[0]))
+g = jax.shard_map(f, mesh=over, in_specs=P("x"), out_specs=P(), check_vma=False)
+on_whole = jax.jit(lambda a: g(a[::-1][::-1]), compiler_options=OPTIONS)
+on_each = jax.jit(g, compiler_options=OPTIONS)
+for each in (on_whole, on_each):
+    try:
+        print(each(np.arange(4, dtype=np.float32)))
+    except jax.errors.JaxRuntimeError as error:
+        print(error)
+print(float(on_each(np.ones(4, np.float32))[0]))
 """
-    done = run_python(code, 4, HLOOM_RENDEZVOUS_S="1")
-    told, again = done.stdout.strip().splitlines()
-    assert "waits at all-reduce" in told and "for device 2, which did not come in 1 s" in told, told
-    assert "for device 2, for 1 s now" in done.stderr
+    flags = "--xla_cpu_collective_call_terminate_timeout_seconds=1"
+    warn = "xla_cpu_collective_call_warn_stuck_seconds"
+    given = code.replace("OPTIONS", f"{{{warn!r}: 0}}")
+    done = run_python(given, 4, XLA_FLAGS=flags)
+    whole, told, again = done.stdout.strip().splitlines()
+    for each in (whole, told):
+        assert "waits at all-reduce" in each and "for device 2, which did not come in 1 s" in each
+    assert "for device 2, for " in done.stderr
     assert again == "4.0"
 
 

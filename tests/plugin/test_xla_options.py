@@ -20,6 +20,7 @@ def test_what_hloom_acts_on_becomes_words():
         ("xla_cpu_prefer_vector_width", 512),
         ("xla_disable_hlo_passes", "algsimp,dce"),
         ("xla_dump_to", "/tmp/x"),
+        ("xla_cpu_collective_call_warn_stuck_seconds", 7),
         ("xla_embed_ir_in_executable", True),
     ]
     words = option_words(given)
@@ -28,6 +29,7 @@ def test_what_hloom_acts_on_becomes_words():
         "--xla_cpu_prefer_vector_width=512",
         "--xla_disable_hlo_passes=algsimp,dce",
     ]
+    assert words[4] == "--xla_cpu_collective_call_warn_stuck_timeout_seconds=7"
     assert not any("embed_ir" in word for word in words)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hloom.base.diagnostics import UsageError
 from hloom.base.options import Options
 
 PATIENCE_OPTIONS = (
@@ -24,5 +25,12 @@ class Patience(NamedTuple):
 
     @staticmethod
     def of(options: Options) -> Patience:
-        """As options say."""
+        """As options say; `UsageError` for a time below 0."""
+        for name in PATIENCE_OPTIONS:
+            if options[name] < 0:
+                raise UsageError(
+                    f"--{name}={options[name]} is no time to wait for",
+                    rule="option",
+                    hint="give seconds, 0 or more",
+                )
         return Patience(*[options[name] for name in PATIENCE_OPTIONS])

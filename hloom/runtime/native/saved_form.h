@@ -278,8 +278,9 @@ struct Deployment {
   Range results;
   Range argument_spreads;
   Range result_spreads;
+  Range together_ms;
 };
-static_assert(sizeof(Deployment) == 152);
+static_assert(sizeof(Deployment) == 168);
 static_assert(offsetof(Deployment, made_by) == 0);
 static_assert(offsetof(Deployment, fingerprint) == 16);
 static_assert(offsetof(Deployment, replicas) == 32);
@@ -291,6 +292,7 @@ static_assert(offsetof(Deployment, arguments) == 88);
 static_assert(offsetof(Deployment, results) == 104);
 static_assert(offsetof(Deployment, argument_spreads) == 120);
 static_assert(offsetof(Deployment, result_spreads) == 136);
+static_assert(offsetof(Deployment, together_ms) == 152);
 
 }  // namespace hloom::saved
 

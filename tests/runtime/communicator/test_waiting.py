@@ -6,12 +6,13 @@ import time
 import numpy as np
 import pytest
 
+from hloom.base.diagnostics import UsageError
 from hloom.base.options import Options
 from hloom.compiler import compile_module
 from hloom.device.ids import GlobalDeviceId
 from hloom.interp import evaluate_lockstep
 from hloom.ir.text import parse_module
-from hloom.runtime.communicator.patience import Patience
+from hloom.runtime.communicator.patience import PATIENCE_OPTIONS, Patience
 from hloom.runtime.library import ExecutionError
 
 X = np.arange(6, dtype=np.float32)
@@ -98,6 +99,12 @@ def test_limits_are_options():
     options = Options({**given, "cpu_collective_timeout_seconds": 9})
     assert compile_module(parse_module(SUM), None, options).patience == (3, 4, 9)
     assert made(SUM).patience == (20, 40, 1800)
+
+
+@pytest.mark.parametrize("name", PATIENCE_OPTIONS)
+def test_no_time_is_below_zero(name):
+    with pytest.raises(UsageError, match=f"--{name}=-1 is no time"):
+        compile_module(parse_module(SUM), None, Options({name: -1}))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 // Where programs run and how their arrays stand there, out of the section DEPLOYMENT of saved ones.
 //
 // The section is not trusted: every range in it is bounded, every size can be.
+#include <stdint.h>
 #include <string.h>
 
 #include "program.h"
@@ -27,6 +28,8 @@ class Deployer {
     const int64_t* devices = in_.numbers(row->devices);
     if (devices == nullptr) return false;
     program_.devices.assign(devices, devices + row->devices.count);
+    const int64_t* limits_ms = in_.numbers(row->together_ms);
+    if (limits_ms == nullptr || !read_patience(limits_ms, row->together_ms.count)) return false;
     int64_t named = row->devices.count;
     if (named != 0 && named != row->replicas * row->partitions) return false;
     auto bytes = [](const auto& leaf) { return leaf.size_bytes; };
@@ -37,6 +40,19 @@ class Deployer {
   }
 
  private:
+  // How long devices that run it together wait for one another: nothing, where they do not.
+  bool read_patience(const int64_t* limits_ms, int64_t count) {
+    constexpr int64_t kMostMs = INT64_MAX / 1'000'000;
+    if (count != 0 && count != 3) return false;
+    for (int64_t k = 0; k < count; ++k)
+      if (limits_ms[k] < 0 || limits_ms[k] > kMostMs) return false;
+    program_.is_together = count == 3;
+    if (count == 3)
+      program_.patience = {limits_ms[0] * 1'000'000, limits_ms[1] * 1'000'000,
+                           limits_ms[2] * 1'000'000};
+    return true;
+  }
+
   template <typename Leaves, typename Bytes>
   bool read_arrays(saved::Range place, const Leaves& leaves, Bytes bytes,
                    std::vector<Array>* arrays) {

@@ -471,7 +471,7 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
                     "%s runs on %zu devices, arguments for %zu were given [device-count]",
                     program->name.c_str(), wanted, a->num_devices);
   if (PJRT_Error* error = fits_memory(*program)) return error;
-  if (program->is_whole()) return launch_whole(a);
+  if (program->is_whole() || program->is_together) return launch_together(a);
   if (wanted > 1) return launch_all(a);
   if (a->execute_device != nullptr) return launch_one(a, a->execute_device);
   return launch_one(a, anywhere ? executable.client->listed[0] : executable.devices[0]);

@@ -2,9 +2,9 @@
 //
 // A program that computes the whole calls such a region as a custom call. Its operands are cut, the
 // region's own program runs for every device at the same time, its results are joined.
-#include <stdlib.h>
 #include <string.h>
 
+#include <deque>
 #include <map>
 
 #include "../custom_call.h"
@@ -72,12 +72,6 @@ Patience patience_of(const hl_call_frame* frame) {
   Patience found;
   std::vector<int64_t> given = numbers(frame, "patience_ms");
   if (given.size() == 3) found = {given[0] * 1'000'000, given[1] * 1'000'000, given[2] * 1'000'000};
-  const char* text = getenv("HLOOM_RENDEZVOUS_S");
-  long seconds = text == nullptr ? 0 : strtol(text, nullptr, 10);
-  if (seconds > 0) {
-    found.terminate_ns = found.most_ns = seconds * 1'000'000'000;
-    found.warn_ns = std::min(found.warn_ns, found.terminate_ns);
-  }
   return found;
 }
 
@@ -187,6 +181,30 @@ int32_t run_region(hl_context* context, const hl_call_frame* frame) {
 }
 
 }  // namespace
+
+int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Value>* inputs,
+             Ref<Value>* outputs, const hloom::UserDataList& user_data, std::string* message) {
+  Meeting meeting(static_cast<int64_t>(count), program->patience);
+  std::deque<InProcess> own;
+  for (size_t d = 0; d < count; ++d) own.emplace_back(&meeting, &program->operations, d);
+  size_t argument_count = program->arguments.size(), result_count = program->results.size();
+  bool complete = run_team(static_cast<int>(count), [&](int d) {
+    std::vector<Value*> given, made;
+    for (size_t k = 0; k < argument_count; ++k)
+      given.push_back(inputs[d * argument_count + k].passed_on());
+    for (size_t k = 0; k < result_count; ++k) made.push_back(outputs[d * result_count + k].get());
+    RegionPlace place{{}, &own[d], d};
+    Run run{program, devices[d], given.data(), made.data(), user_data, {}, {}};
+    run.place = &place;
+    std::string words;
+    int code = execute(&run, &words);
+    own[d].end(code, words);
+  });
+  for (size_t d = 0; d < count && !complete; ++d)
+    own[d].end(HL_RESOURCE_EXHAUSTED, "no thread for it [threads]");
+  *message = meeting.message();
+  return meeting.status();
+}
 
 void register_manual() {
   hl_custom_call_register("hloom_manual_region", run_region, nullptr, 1 << HL_STAGE_EXECUTE);

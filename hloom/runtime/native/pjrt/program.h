@@ -58,9 +58,12 @@ struct Program {
   int64_t replicas = 1, partitions = 1;
   std::vector<int64_t> devices;
   bool calls_host = false, is_portable = false;
-  bool is_whole() const { return partitions > 1; }  // one run for all devices
-  std::vector<Program*> regions;                    // held
-  Operations operations;                            // the collectives of the code of one device
+  // Each device runs it on its own arrays, and waits for the others so long (`patience`).
+  bool is_together = false;
+  Patience patience;
+  bool is_whole() const { return partitions > 1 && !is_together; }  // one run for all devices
+  std::vector<Program*> regions;                                    // held
+  Operations operations;  // the collectives of the code of one device
 
   // How long a run takes, remembered: short ones are not worth another thread. Before the first run
   // there is a guess, or -1.
@@ -100,6 +103,10 @@ struct Run {
 size_t first_with(const Array& array, size_t device);
 // Copies a shard to its place in the whole array, or back.
 void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole);
+// Runs a program on every device at the same time, with arrays `d * count + k` of device d and number
+// k; inputs are released.
+int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Value>* inputs,
+             Ref<Value>* outputs, const hloom::UserDataList& user_data, std::string* message);
 // Makes hloom's handler of regions known to the registry of custom calls.
 void register_manual();
 
@@ -147,8 +154,8 @@ enum class Place { kHere, kPrograms };
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready);
 // Waits for values; the code and message of one that failed.
 int wait_for(Value* const* values, size_t count, std::string* message);
-// One run on whole arrays for all devices of an executable.
-PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* arguments);
+// One run for all devices of an executable: on whole arrays, or of each on its own.
+PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* arguments);
 
 Program* retained(Program* program);
 void release(Program* program);

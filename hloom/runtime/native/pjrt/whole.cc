@@ -1,7 +1,8 @@
-// Programs whose arrays are spread over several devices: run once, on whole arrays.
+// Programs of several devices. Where a program is what one device runs, each runs it on its own arrays.
 //
-// Devices are one machine, so shards are joined, the whole is computed with all threads, and results
-// are cut again. Devices that have the same part of a result share its memory.
+// Any other is run once, on whole arrays: devices are one machine, so shards are joined, the whole is
+// computed with all threads, and results are cut again. Devices that have the same part of a result
+// share its memory.
 #include <string.h>
 
 #include <deque>
@@ -34,21 +35,20 @@ void copy_shard(const Array& array, size_t device, char* whole, char* shard, boo
 namespace {
 
 // `inputs[d * count + k]`: of device d, argument or result k.
-struct WholeRun {
+struct JointRun {
   Ref<Program> program;
-  PJRT_Device* device;
-  size_t devices;
+  std::vector<PJRT_Device*> devices;
   std::vector<Ref<Value>> inputs, outputs;
   std::vector<hloom::UserData> user_data;
 };
 
 // The whole value of argument k. Null: there is no memory.
-Ref<Value> joined(WholeRun* run, size_t k) {
+Ref<Value> joined(JointRun* run, size_t k) {
   const Array& array = run->program->arguments[k];
   size_t count = run->program->arguments.size();
   if (!array.is_cut()) return std::move(run->inputs[k]);
   Ref<Value> whole(new_value(array.whole_size));
-  for (size_t d = 0; d < run->devices && whole; ++d)
+  for (size_t d = 0; d < run->devices.size() && whole; ++d)
     if (first_with(array, d) == d)
       copy_shard(array, d, static_cast<char*>(whole->data),
                  static_cast<char*>(run->inputs[d * count + k]->data), true);
@@ -56,10 +56,10 @@ Ref<Value> joined(WholeRun* run, size_t k) {
 }
 
 // Gives devices their parts of a whole result. False: there is no memory.
-bool cut(WholeRun* run, size_t k, Value* whole) {
+bool cut(JointRun* run, size_t k, Value* whole) {
   const Result& array = run->program->results[k];
   size_t count = run->program->results.size();
-  for (size_t d = 0; d < run->devices; ++d) {
+  for (size_t d = 0; d < run->devices.size(); ++d) {
     if (first_with(array, d) != d) continue;
     Value* value = run->outputs[d * count + k].get();
     value->base = hl_arena_alloc(nullptr, array.size);
@@ -71,7 +71,7 @@ bool cut(WholeRun* run, size_t k, Value* whole) {
   return true;
 }
 
-int run_whole(WholeRun* run, std::string* message) {
+int run_whole(JointRun* run, std::string* message) {
   Program& program = *run->program;
   std::vector<Ref<Value>> inputs, outputs;
   for (size_t k = 0; k < program.arguments.size(); ++k) {
@@ -91,7 +91,7 @@ int run_whole(WholeRun* run, std::string* message) {
   std::vector<Value*> held, made;
   for (Ref<Value>& value : inputs) held.push_back(value.passed_on());
   for (Ref<Value>& value : outputs) made.push_back(value.get());
-  Run one{&program, run->device, held.data(), made.data(), data, {}, {}};
+  Run one{&program, run->devices[0], held.data(), made.data(), data, {}, {}};
   int code = execute(&one, message);
   for (size_t k = 0; k < program.results.size() && code == 0; ++k) {
     if (program.results[k].is_cut() && !cut(run, k, made[k])) {
@@ -103,25 +103,33 @@ int run_whole(WholeRun* run, std::string* message) {
   return code;
 }
 
-void finish_whole(std::unique_ptr<WholeRun> run, Ref<PJRT_Event> done) {
+int run_on_each(JointRun* run, std::string* message) {
+  hloom::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
+  return run_each(run->program.get(), run->devices.data(), run->devices.size(), run->inputs.data(),
+                  run->outputs.data(), data, message);
+}
+
+void finish_joint(std::unique_ptr<JointRun> run, Ref<PJRT_Event> done) {
   std::string message;
   std::vector<Value*> inputs;
   for (Ref<Value>& value : run->inputs) inputs.push_back(value.get());
   int code = wait_for(inputs.data(), inputs.size(), &message);
-  if (code == 0) code = run_whole(run.get(), &message);
+  if (code == 0)
+    code = run->program->is_together ? run_on_each(run.get(), &message)
+                                     : run_whole(run.get(), &message);
   run->inputs.clear();
   run->outputs.clear();
   finish(done.get(), code, message);
 }
 
 // Results of all devices, pending until `done`. Those that are the same share their value.
-void make_results(WholeRun* run, const PJRT_LoadedExecutable& executable, PJRT_Event* done,
+void make_results(JointRun* run, const PJRT_LoadedExecutable& executable, PJRT_Event* done,
                   PJRT_Buffer** const* lists) {
   size_t count = run->program->results.size();
-  for (size_t d = 0; d < run->devices; ++d) {
+  for (size_t d = 0; d < run->devices.size(); ++d) {
     for (size_t k = 0; k < count; ++k) {
       const Result& result = run->program->results[k];
-      size_t first = first_with(result, d);
+      size_t first = run->program->is_together ? d : first_with(result, d);
       Ref<Value> value =
           first == d ? Ref<Value>(new Value) : run->outputs[first * count + k].again();
       if (first == d) {
@@ -137,22 +145,22 @@ void make_results(WholeRun* run, const PJRT_LoadedExecutable& executable, PJRT_E
 
 }  // namespace
 
-PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
+PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
   stay_at_the_end();
   PJRT_LoadedExecutable& executable = *a->executable;
   size_t count = executable.program->arguments.size();
-  if (executable.devices.size() != static_cast<size_t>(executable.program->partitions))
+  int64_t wanted = executable.program->partitions;
+  if (executable.program->is_together) wanted *= executable.program->replicas;
+  if (executable.devices.size() != static_cast<size_t>(wanted))
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "%s is for %lld devices, and is loaded for %zu [device-count]",
-                    executable.program->name.c_str(),
-                    static_cast<long long>(executable.program->partitions),
+                    executable.program->name.c_str(), static_cast<long long>(wanted),
                     executable.devices.size());
-  auto run = std::make_unique<WholeRun>();
+  auto run = std::make_unique<JointRun>();
   run->program = Ref<Program>::of(executable.program);
-  run->device = executable.devices[0];
-  run->devices = executable.devices.size();
+  run->devices = executable.devices;
   std::deque<Inputs> inputs;
-  for (size_t d = 0; d < run->devices; ++d) {
+  for (size_t d = 0; d < run->devices.size(); ++d) {
     Inputs& taken = inputs.emplace_back(*run->program, a->argument_lists[d]);
     if (PJRT_Error* error = taken.take(a->options)) return error;
   }
@@ -163,7 +171,7 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
       are_ready &= value->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone;
     }
   }
-  Place place = place_of(*run->program, run->device, are_ready);
+  Place place = place_of(*run->program, run->devices[0], are_ready);
   for (Inputs& taken : inputs) {
     if (place != Place::kHere) own_small(taken.values(), count);
     for (size_t k = 0; k < count; ++k) run->inputs.emplace_back(taken.values()[k]);
@@ -174,16 +182,16 @@ PJRT_Error* launch_whole(PJRT_LoadedExecutable_Execute_Args* a) {
       run->user_data.push_back({each.type_id, each.data});
   Ref<PJRT_Event> done(new PJRT_Event);
   make_results(run.get(), executable, done.get(), a->output_lists);
-  for (size_t d = 0; d < run->devices && a->device_complete_events != nullptr; ++d)
+  for (size_t d = 0; d < run->devices.size() && a->device_complete_events != nullptr; ++d)
     a->device_complete_events[d] = done.again().passed_on();
   if (place == Place::kHere) {
-    finish_whole(std::move(run), std::move(done));
+    finish_joint(std::move(run), std::move(done));
     return nullptr;
   }
   // A queue's work can be copied, so it holds plain pointers.
-  Queue* queue = run->device->programs;
+  Queue* queue = run->devices[0]->programs;
   push(queue, [held = run.release(), event = done.passed_on()] {
-    finish_whole(std::unique_ptr<WholeRun>(held), Ref<PJRT_Event>(event));
+    finish_joint(std::unique_ptr<JointRun>(held), Ref<PJRT_Event>(event));
   });
   return nullptr;
 }
