@@ -43,6 +43,8 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.rng_bit_generator_expander": "MOST_STATE_WORDS",
     "passes.expand.rng_expander": "SEED _WORDS",
     "passes.expand.tree_reduction_rewriter": "WANTED",
+    "passes.fuse.cost": "MOST_BLOCKS",
+    "passes.fuse.group": "MOST_BEHIND",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN SEQUENCE_WEIGHT",
     "passes.fuse.order": "BUDGET",
     "passes.layout.order_choice": "SWEEPS",
@@ -124,6 +126,7 @@ _SIZES: dict[str, dict[str, str]] = {
     },
     "passes.expand.weight_gradient_splitter": {"MOST_CHANNELS": "dimension"},
     "passes.fuse.cost": {
+        "BLOCK_LINES": "dimension",
         "LARGE_BYTES": "bytes",
         "LEAST_PACKED": "dimension",
         "TINY_ELEMENTS": "elements",

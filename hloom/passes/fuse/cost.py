@@ -20,6 +20,10 @@ LARGE_BYTES = 1 << 16
 
 TINY_ELEMENTS = 16
 """One vector or less."""
+MOST_BLOCKS = 4.0
+"""Of rows or of columns, of a large product: for each the other operand is packed again."""
+BLOCK_LINES = 64
+"""Rows or columns of a small block."""
 LEAST_PACKED = 32
 """A product with as many rows, columns and terms packs its operands."""
 
@@ -110,12 +114,13 @@ def reads_no_more(i: Instruction, costs: Costs) -> bool:
     return weight(i, costs) <= 1 and read_bytes(i) <= 1.1 * top_bytes(i.shape)
 
 
-def prologue_limit(hero: Instruction, side: int) -> float:
+def prologue_limit(hero: Instruction, side: int, costs: Costs) -> float:
     """How much may be computed for each element a dot or convolution reads of operand `side`.
 
-    Large dots pack their operands, so that each element is computed once. Of a dot with few rows
-    (or columns) the large operand is read once, the small one again and again; windows read all
-    elements again and again.
+    Large dots pack their operands, each element once for every block of the other operand: more
+    than writing and reading it takes is not computed there. Of a dot with few rows (or columns) the
+    large operand is read once, the small one again and again; windows read all elements again and
+    again.
     """
     if hero.opcode == "convolution":
         d = hero.attrs.dim_labels
@@ -126,7 +131,9 @@ def prologue_limit(hero: Instruction, side: int) -> float:
     batch = prod(left.dims[d] for d in a.lhs_batch_dims)
     free = [max(1, s.size // (depth * batch)) for s in (left, right)]
     if min(*free, depth) >= LEAST_PACKED:
-        return 60.0
+        again = min(MOST_BLOCKS, free[1 - side] / BLOCK_LINES) - 1.0
+        kept_ns = 2 * costs.byte_ns * hero.operands[side].shape.dtype.size_bytes
+        return max(4.0, min(60.0, kept_ns / (costs.operation_ns * max(again, 0.01))))
     return 4.0 if free[side] >= free[1 - side] else 1.0
 
 

@@ -57,6 +57,8 @@ class Limits:
         )
 
 
+MOST_BEHIND = 64
+"""Instructions behind a product that are looked at, to see whether they all can stay there."""
 TOO_DEAR = "it would be computed again and again"
 TOO_MANY = "the kernel has as many instructions as it may"
 OPERANDS = "the kernel has as many operands as it may"
@@ -178,7 +180,7 @@ class Group:
         if w >= 1 and p.opcode != "convert" and is_epilogue(p):
             return "it goes behind the dot that it reads"
         side = self.form.prologue[p]
-        left = cost.prologue_limit(hero, side) - self.account.prologue[side]
+        left = cost.prologue_limit(hero, side, costs) - self.account.prologue[side]
         if w > left or (self._widens(p) and not cost.ends_within(p, left, self.members, costs)):
             return "too much to compute for each element a dot reads"
         return None
@@ -223,19 +225,38 @@ class Group:
 
 
 def is_epilogue(p: Instruction) -> bool:
-    """Whether it can be computed behind a dot or convolution below it, which nothing else reads."""
-    for _ in range(16):
-        below = None
-        for x in p.operands:
-            if x.shape.size == p.shape.size and len(x.users) == 1:
-                if x.opcode in ("dot", "convolution"):
-                    return True
-                if below is None and x.opcode in POINTWISE and x.operands:
-                    below = x
-        if below is None or below.opcode in ("broadcast", "transpose", "reverse"):
-            return False
-        p = below
-    return False
+    """Whether it can be computed behind a dot or convolution below it: all that reads the product
+    leads to `p`, element by element."""
+    above: dict[Instruction, None] = {p: None}
+    products: dict[Instruction, None] = {}
+    stack = [p]
+    while stack:
+        for x in stack.pop().operands:
+            if x in above or not x.shape.is_array or x.shape.size != p.shape.size:
+                continue
+            if x.opcode in ("dot", "convolution"):
+                products[x] = None
+            elif x.operands and (x.opcode in RENAMES or x.opcode in POINTWISE):
+                if x.opcode in ("broadcast", "transpose", "reverse"):
+                    continue
+                if len(above) >= MOST_BEHIND:
+                    return False
+                above[x] = None
+                stack.append(x)
+    return any(_leads_to(x, p, above) for x in products)
+
+
+def _leads_to(x: Instruction, p: Instruction, above: Collection[Instruction]) -> bool:
+    """Whether every way from `x` stays in `above` until it comes to `p`."""
+    seen, stack = {x}, [x]
+    while stack:
+        for u in stack.pop().users:
+            if u not in above:
+                return False
+            if u is not p and u not in seen:
+                seen.add(u)
+                stack.append(u)
+    return len(x.users) > 0
 
 
 def moves_minor(p: Instruction) -> bool:

@@ -125,3 +125,49 @@ ENTRY e {{
     assert [sorted(i.opcode for i in c.instructions if i.opcode != "parameter") for c in made] == [
         ["exponential", "multiply", "negate", "tuple"]
     ]
+
+
+GATED = """HloModule m
+ENTRY e {{
+  x = f32[256,512] parameter(0)
+  a = f32[512,1024] parameter(1)
+  b = f32[1024,512] parameter(2)
+  d = f32[256,1024] {first}
+  t = f32[256,1024] tanh(d)
+  s = f32[256,1024] multiply(d, d)
+  u = f32[256,1024] add(t, s)
+  g = f32[256,1024] multiply(u, d)
+  {more}
+  ROOT r = f32[256,512] dot(g, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}"""
+DOT = "dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+
+
+def _bodies(text: str) -> list[set[str]]:
+    """The opcodes of each fusion, constants aside."""
+    module = parse_module(text)
+    pass_named("fusion").run(module)
+    found = [{i.opcode for i in c.instructions} for c in module.computations if c.is_fusion]
+    return [opcodes - {"parameter"} for opcodes in found]
+
+
+def test_what_reads_a_product_several_times_is_computed_behind_it():
+    found = _bodies(GATED.format(first=DOT, more=""))
+    assert found == [{"dot", "tanh", "multiply", "add"}]
+
+
+def test_a_product_that_others_read_keeps_what_reads_it_out():
+    # `w` reads the product too, and does not lead to what the second product reads.
+    more = 'w = token[] custom-call(d), custom_call_target="w", custom_call_has_side_effect=true'
+    for opcodes in _bodies(GATED.format(first=DOT, more=more)):
+        assert not {"dot", "tanh"} <= opcodes
+
+
+def test_what_is_dear_is_not_computed_for_each_block_of_a_product():
+    text = GATED.format(first="parameter(3)", more="")
+    assert all("dot" not in opcodes for opcodes in _bodies(text))
+    # A few rows of the other operand are one block: it is computed once in any case.
+    few = text.replace("f32[1024,512]", "f32[1024,48]").replace(
+        "r = f32[256,512]", "r = f32[256,48]"
+    )
+    assert any({"dot", "tanh"} <= opcodes for opcodes in _bodies(few))
