@@ -362,7 +362,7 @@ OTHER_RULES = {
     "saved-program": "The bytes of a saved program are whole, and of this version of hloom.",
     "scale": "A scale divides the dimensions of what it scales; one of rank 0 is 1.",
     "scan": "A scan that becomes a loop has fewer than 2^31 steps.",
-    "schedule": "A module is scheduled before its memory is planned.",
+    "schedule": "Memory is planned for what has an order of execution.",
     "shape": "The shape of an instruction is the one that follows from its operands.",
     "sharding": "The text of a sharding has its grammar.",
     "sim-deadlock": "Every simulated device comes to the collectives of its group.",

@@ -1,10 +1,11 @@
-"""Values of a scheduled module on one time line, and which of them must share a buffer.
+"""Values of a program on one time line, and which of them must share a buffer.
 
-The schedule is walked as it runs: a loop's condition and body stand, once, where the loop stands,
-a conditional's branches one after the other. Every instruction gets a time, and so do the moments
-between (a loop begins, a branch ends). Tuples, elements, bitcasts, calls and what is handed into
-and out of loops and branches move no bytes: they stand for values made elsewhere, so a *value* is
-born only where something is computed, where a loop begins (its state) and where branches meet.
+The program is walked in the order in which it runs: a loop's condition and body stand, once, where
+the loop stands, a conditional's branches one after the other. Every instruction gets a time, and so
+do the moments between (a loop begins, a branch ends). Tuples, elements, bitcasts, calls and what is
+handed into and out of loops and branches move no bytes: they stand for values made elsewhere, so a
+*value* is born only where something is computed, where a loop begins (its state) and where branches
+meet.
 
 A value is alive from each birth to the last use before the next one: the state of a loop is born
 when it begins and when it ends, the operand of a branch again when its branch begins.
@@ -37,6 +38,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes, opcodes_where
 from hloom.ir.traits import ASYNC_CHAIN, FORWARDS
+from hloom.plan.order import Order
 from hloom.types.shape import Shape
 from hloom.types.sizes import size_bytes
 
@@ -49,7 +51,7 @@ PairRule = Callable[[Instruction], tuple[InPlacePair, ...]]
 
 
 class ValueFlow:
-    """Values, edges and the time line of a scheduled module with a flat call graph.
+    """Values, edges and the time line of a module with a flat call graph, run in an order.
 
     `trees` gives for each instruction of the entry and of whatever control flow calls the values
     at each place of its shape; `steps` the instruction at each time (None: between two).
@@ -58,19 +60,12 @@ class ValueFlow:
     def __init__(
         self,
         module: Module,
+        order: Order,
         pairs: PairRule = in_place_pairs,
-        schedule: dict[Computation, list[Instruction]] | None = None,
         spaces: EntrySpaces = NO_SPACES,
     ) -> None:
-        schedule = schedule or module.schedule
-        if schedule is None:
-            raise HloError(
-                f"module {module.name} has no schedule",
-                rule="schedule",
-                hint="run hloom.schedule.least_memory.schedule_module first",
-            )
         self.module = module
-        self.schedule = schedule
+        self.order = order
         self.pairs = pairs
         self.trees: dict[Instruction, Tree] = {}
         self.values: list[Value] = []
@@ -101,9 +96,7 @@ class ValueFlow:
 
     def _walk(self, c: Computation, arguments: list[Tree]) -> Tree:
         """Walk one computation as it runs; its result."""
-        order = self.schedule.get(c)
-        if order is None:
-            raise HloError(f"computation %{c.name} has no schedule", rule="schedule")
+        order = self.order.of(c)
         if c.root in self.trees:
             raise HloError(
                 f"computation %{c.name} is called from two places",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -54,8 +54,11 @@ def copy_computation(
     return made, new_for_old
 
 
-def copy_module(module: Module) -> Module:
-    """A module of its own, equal to this one, sharing only immutable parts."""
+def copy_module(
+    module: Module, schedule: Mapping[Computation, list[Instruction]] | None = None
+) -> Module:
+    """A module of its own, equal to this one, sharing only immutable parts; with another
+    schedule, of this module's instructions, where one is given."""
     made = Module(module.name)
     kept = {"computations", "entry_or_none", "schedule", "_next_id", "_names", "carried", "name"}
     for key, value in vars(module).items():
@@ -72,9 +75,10 @@ def copy_module(module: Module) -> Module:
         new.name = old.name
     if module.entry_or_none is not None:
         made.entry = callees[module.entry]
-    if module.schedule is not None:
+    schedule = schedule or module.schedule
+    if schedule is not None:
         made.schedule = {
-            callees[c]: [instructions[i] for i in order] for c, order in module.schedule.items()
+            callees[c]: [instructions[i] for i in order] for c, order in schedule.items()
         }
     return made
 

@@ -1,4 +1,4 @@
-"""Buffer assignment: from a scheduled module with its copies to a place for every value.
+"""Buffer assignment: from a module with its copies, and its order, to a place for every value.
 
 1. What must share a buffer does (`groups.py`; a conflict means that copy insertion did not run).
 2. Results overwrite operands that die, where the sharing rule allows it.
@@ -26,6 +26,7 @@ from hloom.memory.groups import Group, Groups
 from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers itself)
 from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
 from hloom.memory.heap.block import HEAPS, Block, live_bytes
+from hloom.plan.order import Order
 from hloom.plan.places import PlacedValue, Places, SliceTree
 from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
 from hloom.types.literal import Literal
@@ -54,13 +55,14 @@ class AssignOptions:
     """Whether each temporary buffer is an allocation of its own, which a guard can stand behind."""
 
 
-def assign_buffers(module: Module, options: AssignOptions | None = None) -> Places:
-    """A place for every value of a scheduled module with a flat call graph.
+def assign_buffers(module: Module, order: Order, options: AssignOptions | None = None) -> Places:
+    """A place for every value of a module with a flat call graph that runs in an order.
 
-    Raises `HloError` when it is not scheduled or flat, or when copies are missing.
+    Raises `HloError` when something that runs has no order, or is called twice, or when copies are
+    missing.
     """
     options = options or AssignOptions()
-    flow = ValueFlow(module, options.pairs, spaces=options.spaces)
+    flow = ValueFlow(module, order, options.pairs, options.spaces)
     groups = Groups(flow, options.can_share, options.spaces)
     failed = groups.join_edges()
     if failed:

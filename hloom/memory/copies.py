@@ -6,7 +6,7 @@ two values would be alive together, one copy goes in at that very edge, and all 
 the end, each copy of the module is taken out whose source and target can share a buffer after all.
 
 Copies that several parts of one state need at one moment are ordered so that none overwrites what
-another still reads; a ring of them gets one more. The schedule is kept, with the copies in it.
+another still reads; a ring of them gets one more. The order is kept, with the copies in it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from hloom.ir.op import OPS, opcodes
 from hloom.ir.traits import FORWARDS
 from hloom.memory.flat import flatten, laid_out
 from hloom.memory.groups import Groups
+from hloom.plan.order import Order
 from hloom.types.shape import tuple_shape
 
 Index = tuple[int, ...]
@@ -63,32 +64,33 @@ class CopyResult:
     removed: int = 0
 
 
-def insert_copies(module: Module, options: CopyOptions | None = None) -> CopyResult:
-    """Make the buffers of a scheduled module possible, by copies. Flattens the call graph.
+def insert_copies(module: Module, order: Order, options: CopyOptions | None = None) -> CopyResult:
+    """Make the buffers of a module that runs in an order possible, by copies, which are added to
+    both. Flattens the call graph.
 
-    Raises `HloError` when the module has no schedule.
+    Raises `HloError` when something that runs has no order.
     """
     options = options or CopyOptions()
-    flatten(module)
+    flatten(module, order)
     share = options.can_share or DefaultShare()
     before = {i for c in laid_out(module) for i in c.instructions if i.opcode == "copy"}
-    demanded = _demanded_copies(module, options.demand) if options.demand else set()
+    demanded = _demanded_copies(module, order, options.demand) if options.demand else set()
     kept = demanded if options.remove_existing else demanded | before
     for _ in range(REMOVALS):
-        groups = _converged(module, options, share)
+        groups = _converged(module, order, options, share)
         if not _remove_copies(groups.flow, groups, kept):
             break
     else:
-        _converged(module, options, share)
+        _converged(module, order, options, share)
     after = {i for c in laid_out(module) for i in c.instructions if i.opcode == "copy"}
     return CopyResult(len(after - before), len(before - after))
 
 
-def _converged(module: Module, options: CopyOptions, share: CanShare) -> Groups:
+def _converged(module: Module, order: Order, options: CopyOptions, share: CanShare) -> Groups:
     """Put copies in until every edge can join; the groups then."""
     failed: list[Edge] = []
     for _ in range(ROUNDS):
-        flow = ValueFlow(module, options.pairs, spaces=options.spaces)
+        flow = ValueFlow(module, order, options.pairs, options.spaces)
         groups = Groups(flow, share, options.spaces)
         failed = groups.join_edges()
         if not failed:
@@ -105,27 +107,27 @@ def _converged(module: Module, options: CopyOptions, share: CanShare) -> Groups:
 
 
 class _Inserter:
-    """Adds instructions to a computation and, all together, to its schedule before `anchor`
+    """Adds instructions to a computation and, all together, to the order before `anchor`
     (None: at the end)."""
 
-    def __init__(self, module: Module, c: Computation, anchor: Instruction | None) -> None:
-        self.module = module
+    def __init__(self, order: Order, c: Computation, anchor: Instruction | None) -> None:
+        self.order = order
         self.computation = c
         self.anchor = anchor
-        self.made: list[Instruction] = []
+        self.added: list[Instruction] = []
 
     def put(self, opcode: str, *operands: Instruction, **attributes: Any) -> Instruction:
         c = self.computation
         if opcode == "copy":
             x = operands[0]
-            made = c.append("copy", OPS["copy"].empty, operands, x.shape, f"{x.name}.copy")
-            made.metadata = x.metadata
+            i = c.append("copy", OPS["copy"].empty, operands, x.shape, f"{x.name}.copy")
+            i.metadata = x.metadata
         else:
-            made = c.add(opcode, *operands, **attributes)
+            i = c.add(opcode, *operands, **attributes)
             if opcode == "tuple":
-                made.shape = tuple_shape(x.shape for x in operands)
-        self.made.append(made)
-        return made
+                i.shape = tuple_shape(x.shape for x in operands)
+        self.added.append(i)
+        return i
 
     def leaf(self, x: Instruction, index: Index) -> Instruction:
         """The instruction that is one part of x."""
@@ -155,11 +157,7 @@ class _Inserter:
         return self.put("tuple", *parts)
 
     def done(self) -> None:
-        schedule = self.module.schedule
-        assert schedule is not None
-        order = schedule[self.computation]
-        at_ = len(order) if self.anchor is None else order.index(self.anchor)
-        order[at_:at_] = self.made
+        self.order.insert(self.computation, self.added, self.anchor)
 
 
 def _put_copies(groups: Groups, failed: list[Edge]) -> None:
@@ -188,19 +186,19 @@ def _site(e: Edge) -> tuple[object, ...]:
 
 def _put_at(groups: Groups, edges: list[Edge]) -> None:
     e = edges[0]
-    module, site = groups.flow.module, e.site
+    order, site = groups.flow.order, e.site
     moves = e.target is not None and e.source.space != e.target.space
     if e.kind == "in-place" and len(edges) == 1 and not moves and _save_for_later(groups, e):
         return
     if e.kind in ("in-place", "init"):
         site, number = _outside(site, e.pair.operand if e.pair else 0)
-        inserter = _Inserter(module, site.parent, site)
+        inserter = _Inserter(order, site.parent, site)
         old = site.operands[number]
         new = _with_copies(groups, inserter, old, edges)
         site.set_operands(tuple(new if k == number else x for k, x in enumerate(site.operands)))
     else:
         c = site.parent if e.kind == "output" else site.called[1 if e.kind == "carry" else e.branch]
-        inserter = _Inserter(module, c, None)
+        inserter = _Inserter(order, c, None)
         c.root = _with_copies(groups, inserter, c.root, edges)
     inserter.done()
 
@@ -235,7 +233,7 @@ def _save_for_later(groups: Groups, e: Edge) -> bool:
     until = min((b for b, _ in births if b > e.time), default=FOREVER)
     if times != set(uses[bisect_right(uses, e.time) : bisect_left(uses, until)]):
         return False
-    inserter = _Inserter(flow.module, site.parent, site)
+    inserter = _Inserter(flow.order, site.parent, site)
     saved = inserter.put("copy", x)
     inserter.done()
     for u in later:
@@ -321,16 +319,13 @@ def _remove_copies(flow: ValueFlow, groups: Groups, kept: set[Instruction]) -> i
         source, copy = flow.at(i.operands[0]), flow.at(i)
         if isinstance(source, Value) and groups.join_copy(source, copy):
             removed.append(i)
-    schedule = flow.module.schedule
-    assert schedule is not None
     touched: dict[Computation, None] = {}
     for i in removed:
         c = i.parent
         c.replace(i, i.operands[0])
         c.erase(i)
         touched[c] = None
-    for c in touched:
-        schedule[c] = [i for i in schedule[c] if i in c.instructions]
+    flow.order.drop_erased(touched)
     return len(removed)
 
 
@@ -347,26 +342,24 @@ def _moves_nothing(flow: ValueFlow, i: Instruction) -> bool:
 # -- copies that a target wants --------------------------------------------------------------
 
 
-def _demanded_copies(module: Module, demand: Demand) -> set[Instruction]:
-    made: set[Instruction] = set()
-    schedule = module.schedule
-    assert schedule is not None
+def _demanded_copies(module: Module, order: Order, demand: Demand) -> set[Instruction]:
+    demanded: set[Instruction] = set()
     for c in laid_out(module):
         copies: dict[Instruction, Instruction] = {}
-        for i in list(schedule[c]):
+        for i in list(order.of(c)):
             for number, x in enumerate(i.operands):
                 if not x.shape.is_array or not demand(i, number, _source(x)):
                     continue
                 copy = copies.get(x)
                 if copy is None:
-                    inserter = _Inserter(module, c, i)
+                    inserter = _Inserter(order, c, i)
                     copy = copies[x] = inserter.put("copy", x)
                     inserter.done()
-                    made.add(copy)
+                    demanded.add(copy)
                 operands = list(i.operands)
                 operands[number] = copy
                 i.set_operands(tuple(operands))
-    return made
+    return demanded
 
 
 _SAME_MEMORY = opcodes(FORWARDS, also=("bitcast",))

@@ -6,15 +6,17 @@ from hloom.analysis.call_graph import RUNS_CALLED
 from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_computation
 from hloom.ir.module import Module
+from hloom.plan.order import Order
 
 OWN_CALLEE = RUNS_CALLED | {"fusion"}
 
 
-def flatten(module: Module) -> int:
+def flatten(module: Module, order: Order) -> int:
     """Copy what is called by control flow from more than one place; how many copies were made.
 
     Callers come first, so that what a copy calls is copied in its turn. A fusion gets a body of its
-    own too, as the verifier wants; functions that are applied to elements stay shared.
+    own too, as the verifier wants; functions that are applied to elements stay shared. A copy runs
+    in the order of what it is a copy of.
     """
     made = 0
     for c in reversed(module.computations_in_order()):
@@ -28,7 +30,7 @@ def flatten(module: Module) -> int:
                 if x is not c:
                     continue
                 if taken:
-                    called[k] = _copy(c, module)
+                    called[k] = _copy(c, module, order)
                     changed = True
                     made += 1
                 taken = True
@@ -37,11 +39,11 @@ def flatten(module: Module) -> int:
     return made
 
 
-def _copy(c: Computation, module: Module) -> Computation:
-    made, new_for_old = copy_computation(c, module)
-    if module.schedule is not None and c in module.schedule:
-        module.schedule[made] = [new_for_old[i] for i in module.schedule[c]]
-    return made
+def _copy(c: Computation, module: Module, order: Order) -> Computation:
+    copied, new_for_old = copy_computation(c, module)
+    if c in order.steps:
+        order.steps[copied] = [new_for_old[i] for i in order.steps[c]]
+    return copied
 
 
 def laid_out(module: Module) -> list[Computation]:

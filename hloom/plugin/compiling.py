@@ -132,7 +132,7 @@ def _executable(
     dumps.write(BEFORE, module)
     executable = compile_module(module, None, request.options, warn=LOG.warning)
     if dumps.is_on:
-        dumps.write(AFTER, executable.stages.module)
+        dumps.write(AFTER, executable.stages.scheduled)
     return executable
 
 
@@ -165,7 +165,7 @@ def read_program(code: bytes, form: str) -> Module:
 
 
 def _tell_program(asked: Compiled, reply: Reply) -> None:
-    module = asked.executable.stages.module
+    module = asked.executable.stages.scheduled
     if asked.regions:
         module = with_regions(module, [region.module() for region in asked.regions])
     module = in_memories(module, asked.deployment)

@@ -13,31 +13,30 @@ from hloom.analysis.call_graph import RUNS_CALLED
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.plan.order import Order
 from hloom.schedule.footprint import Footprint, footprint, peak_bytes
 from hloom.schedule.list import list_order
 
 
-def schedule_module(module: Module) -> dict[Computation, int]:
-    """Give the entry and everything that control flow calls an order; the module is scheduled
-    then. Returns the simulated peak of each in bytes, without parameters and constants."""
-    schedule: dict[Computation, list[Instruction]] = {}
+def least_memory_order(module: Module) -> Order:
+    """An order of the entry and everything that control flow calls."""
+    steps: dict[Computation, list[Instruction]] = {}
     peaks: dict[Computation, int] = {}
     for c in _sequential(module):
-        schedule[c], peaks[c] = least_memory_order(c, peaks)
-    module.schedule = schedule
-    return peaks
+        steps[c], peaks[c] = least_memory_steps(c, peaks)
+    return Order(steps)
 
 
-def schedule_as_it_stands(module: Module) -> None:
-    """Give every computation that runs the order in which its instructions stand."""
-    module.schedule = {c: c.in_order() for c in _sequential(module)}
+def order_as_it_stands(module: Module) -> Order:
+    """Every computation that runs, in the order in which its instructions stand."""
+    return Order({c: c.in_order() for c in _sequential(module)})
 
 
-def least_memory_order(
+def least_memory_steps(
     c: Computation, peaks: dict[Computation, int] | None = None
 ) -> tuple[list[Instruction], int]:
-    """The best order of one computation, and its simulated peak in bytes. `peaks`: those of what
-    it calls."""
+    """The best order of one computation, and its simulated peak in bytes, without parameters and
+    constants. `peaks`: those of what it calls."""
     f = footprint(c, peaks or {})
     best: list[int] = []
     least = -1

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hloom.codegen.runs import Decision
     from hloom.ir.module import Module
     from hloom.passes.pipeline import PassRecord
+    from hloom.plan.order import Order
     from hloom.plan.places import Places
     from hloom.targets.cpu.lowering import Lowering
     from hloom.targets.target import Target
@@ -23,6 +24,7 @@ class Stages:
     """What compilation made on the way, for those who look."""
 
     module: Module
+    order: Order
     places: Places
     lowering: Lowering
     program: Program
@@ -33,6 +35,11 @@ class Stages:
     """Of the compiler, and what was done instead; none in a program from a cache."""
     decisions: list[Decision] = field(default_factory=list)
     """For every sequence of thunks, which parts of it run side by side, and why."""
+
+    @property
+    def scheduled(self) -> Module:
+        """A copy of the module that says in which order it runs, for those who show it."""
+        return self.order.scheduled(self.module)
 
 
 class LaterStages(Stages):
@@ -55,4 +62,4 @@ class LaterStages(Stages):
         return getattr(self, name)
 
 
-_MADE_LATER = frozenset(("module", "places", "lowering", "texts", "records", "decisions"))
+_MADE_LATER = frozenset(("module", "order", "places", "lowering", "texts", "records", "decisions"))

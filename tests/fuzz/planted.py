@@ -249,7 +249,7 @@ def plants() -> tuple[Plant, ...]:
     ):
         found.append(Plant(f"kernel {name}", "writing", _called(owner, function)))
     found.append(Plant("kernel", "refused, every third", _refusing()))
-    found.append(Plant("step schedule", "at once", _called(cpu_target, "schedule_module")))
+    found.append(Plant("step schedule", "at once", _called(cpu_target, "least_memory_order")))
     found.append(Plant("step sharing", "at once", _called(sharing.CpuShare, "_allows")))
     found.append(Plant("step buffers", "copies, once", _once(cpu_target, "insert_copies")))
     found.append(Plant("step buffers", "places, once", _once(cpu_target, "assign_buffers")))

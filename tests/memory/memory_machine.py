@@ -20,6 +20,7 @@ from hloom.interp.values import TOKEN
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.plan.order import Order
 from hloom.plan.places import Places
 from hloom.program.slice import BufferSlice
 from hloom.types.literal import Literal
@@ -35,9 +36,10 @@ NO_CODE = frozenset(
 class MemoryMachine:
     """One run of a module in the memory of its places."""
 
-    def __init__(self, module: Module, places: Places, seed: int = 0) -> None:
+    def __init__(self, module: Module, order: Order, places: Places, seed: int = 0) -> None:
         noise = np.random.default_rng(seed)
         self.module = module
+        self.order = order
         self.places = places
         self.memory = [
             noise.integers(0, 256, a.size_bytes, dtype=np.uint8)
@@ -72,8 +74,7 @@ class MemoryMachine:
                 assert a.kind == "parameter" and a.output_index == index and a.is_donated
 
     def _run(self, c: Computation) -> None:
-        assert self.module.schedule is not None
-        for i in self.module.schedule[c]:
+        for i in self.order.of(c):
             if i.opcode in NO_CODE:
                 continue
             if i.opcode == "while":

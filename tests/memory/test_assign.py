@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from bench import corpus
+from hloom.base.diagnostics import HloError
 from hloom.ir.text import parse_module
 from hloom.memory.assign import AssignOptions, assign_buffers
+from hloom.plan.order import Order
 from tests.memory.drawn_modules import Drawn
 from tests.memory.placed import placed, run_both
 
@@ -44,7 +46,7 @@ def test_the_corpus_runs_in_its_places(name):
 @pytest.mark.parametrize("name", LARGE.split())
 def test_the_corpus_is_placed(name):
     module = parse_module((CORPUS / f"{name}.hlo").read_text())
-    places, _ = placed(module)
+    _, places, _ = placed(module)
     assert places.live_bytes <= places.temp_bytes <= 1.1 * places.live_bytes
 
 
@@ -108,7 +110,7 @@ ENTRY e { a = f32[9] parameter(0)
   ROOT d = f32[9] sine(c) }"""
     module = parse_module(text)
     _, own, _ = run_both(module)
-    places, _ = placed(module, assign=AssignOptions(can_share=lambda i, k, index: True))
+    _, places, _ = placed(module, assign=AssignOptions(can_share=lambda i, k, index: True))
     assert own.temp_bytes == 64 and places.temp_bytes == 0
 
 
@@ -131,5 +133,5 @@ def test_branches_share_the_memory_of_their_temporaries():
 
 def test_assignment_says_what_is_missing():
     module = parse_module("HloModule m\nENTRY e { ROOT a = f32[2] parameter(0) }")
-    with pytest.raises(Exception, match="has no schedule"):
-        assign_buffers(module)
+    with pytest.raises(HloError, match="has no order"):
+        assign_buffers(module, Order({}))

@@ -13,7 +13,7 @@ from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
 from hloom.memory.assign import assign_buffers
 from hloom.memory.copies import insert_copies
-from hloom.schedule.least_memory import schedule_module
+from hloom.schedule.least_memory import least_memory_order
 from hloom.types.shape import shape, tuple_shape
 from tests.fuzz.check_native import NotJudged, Trial, difference
 from tests.fuzz.programs_native import single
@@ -77,10 +77,10 @@ def placed(module: Module) -> int:
     """Run a module in the bytes that it is given, and compare; how many copies it took."""
     arguments = random_arguments(module, 0)
     expected = evaluate(module, *arguments)
-    schedule_module(module)
-    inserted = insert_copies(module).inserted
-    verify(module)
-    machine = MemoryMachine(module, assign_buffers(module))
+    order = least_memory_order(module)
+    inserted = insert_copies(module, order).inserted
+    verify(order.scheduled(module))
+    machine = MemoryMachine(module, order, assign_buffers(module, order))
     assert_same_result(expected, machine.run(arguments))
     return inserted
 

@@ -3,11 +3,11 @@
 import pytest
 
 from hloom.base.diagnostics import HloError
-from hloom.ir.copy import copy_module
 from hloom.ir.text import parse_module
 from hloom.memory.assign import assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
-from hloom.schedule.least_memory import schedule_module
+from hloom.plan.order import Order
+from hloom.schedule.least_memory import least_memory_order
 from tests.memory.drawn_modules import Drawn
 from tests.memory.placed import copy_count, run_both
 
@@ -94,24 +94,24 @@ ENTRY e { a = f32[5] parameter(0)
 
 def test_without_copies_assignment_refuses():
     m = parse_module(LOOP.format(body="", result="b, a"))
-    schedule_module(m)
     with pytest.raises(HloError, match="insert_copies"):
-        assign_buffers(m)
+        assign_buffers(m, least_memory_order(m))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_copy_can_be_spared(seed):
     """Each copy that stands in the module is needed: without it two values interfere."""
     m = Drawn(seed, 5).module()
-    schedule_module(m)
-    insert_copies(m)
+    order = least_memory_order(m)
+    insert_copies(m, order)
     names = [(i.parent.name, i.name) for i in m.instructions() if i.opcode == "copy"]
     for computation, name in names:
-        other = copy_module(m)
+        other = order.scheduled(m)
         i = other[computation][name]
         i.parent.replace(i, i.operands[0])
         i.parent.erase(i)
         assert other.schedule is not None
-        other.schedule = {c: [x for x in o if x is not i] for c, o in other.schedule.items()}
+        without = Order(other.schedule)
+        without.drop_erased([i.parent])
         with pytest.raises(HloError, match="alive together"):
-            assign_buffers(other)
+            assign_buffers(other, without)

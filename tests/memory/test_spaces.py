@@ -41,7 +41,8 @@ DEVICE = Device(
 
 
 def planned(module, device=DEVICE):
-    """Places of a module that says where its values are, and how many copies were put in."""
+    """Order and places of a module that says where its values are, and how many copies were put
+    in."""
     spaces = take_spaces(module, device)
     copies = CopyOptions(spaces=spaces)
     return placed(module, copies, AssignOptions(spaces=spaces, memories=device.memory_spaces))
@@ -51,9 +52,11 @@ def run(text, device=DEVICE):
     """The module with its places, run in them; what it gives is what the interpreter says."""
     module = parse_module(text) if isinstance(text, str) else text
     made = copy_module(module)
-    places, _ = planned(made, device)
+    order, places, _ = planned(made, device)
     arguments = random_arguments(module, 0)
-    assert_same_result(evaluate(module, *arguments), MemoryMachine(made, places).run(arguments))
+    assert_same_result(
+        evaluate(module, *arguments), MemoryMachine(made, order, places).run(arguments)
+    )
     return made, places
 
 
@@ -214,7 +217,7 @@ def test_no_two_live_values_share_a_byte_and_spaces_hold_what_they_have(seed, he
     mark(module, seed, (1, 5), 0.5)
     spaces = take_spaces(module, DEVICE)
     options = AssignOptions(spaces=spaces, memories=DEVICE.memory_spaces, heap=heap, apart=apart)
-    places, _ = placed(module, CopyOptions(spaces=spaces), options)
+    _, places, _ = placed(module, CopyOptions(spaces=spaces), options)
     assert not list(violations(module, places))
     used = {}
     for a in places.allocations:

@@ -11,7 +11,7 @@ from hloom.memory.copies import insert_copies
 from hloom.plan.text import parse_places, show_places
 from hloom.plan.verify import violations
 from hloom.program.slice import BufferSlice
-from hloom.schedule.least_memory import schedule_module
+from hloom.schedule.least_memory import least_memory_order
 from hloom.types.sizes import dynamic_size_offset, size_bytes
 from hloom.types.text import shape_from_text
 from tests.memory.drawn_modules import Drawn
@@ -21,7 +21,7 @@ from tests.memory.placed import placed
 @pytest.mark.parametrize("seed", range(5))
 def test_text_reads_back_as_itself(seed):
     module = Drawn(seed, 6).module()
-    places, _ = placed(module)
+    _, places, _ = placed(module)
     assert parse_places(show_places(places), module) == places
 
 
@@ -37,9 +37,9 @@ ENTRY e { a = f32[9] parameter(0)
   b = f32[9] negate(a)
   c = f32[9] reverse(b), dimensions={0}
   ROOT d = f32[9] add(c, b) }""")
-    schedule_module(module)
-    insert_copies(module)
-    return module, assign_buffers(module)
+    order = least_memory_order(module)
+    insert_copies(module, order)
+    return module, assign_buffers(module, order)
 
 
 def test_the_check_finds_overlap_bounds_and_writes_to_parameters():

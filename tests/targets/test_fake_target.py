@@ -12,6 +12,7 @@ from hloom.device.text import show_device
 from hloom.interp import evaluate
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Program, Result
+from hloom.schedule.least_memory import order_as_it_stands
 from hloom.targets.stages import Stages
 from hloom.targets.target import TARGETS, target_kind
 
@@ -44,7 +45,7 @@ class InterpreterTarget:
             [],
             argument_shapes=[p.shape for p in entry.parameters],
         )
-        return Stages(module, Places([], {}), None, program)
+        return Stages(module, order_as_it_stands(module), Places([], {}), None, program)
 
 
 class InterpreterExecutor:

@@ -23,4 +23,6 @@ def test_a_program_in_order_becomes_one_kernel():
     x = np.linspace(-2, 2, 64, dtype=np.float32)
     run = compile_module(hloom.parse(OPTIMISED), cached=False)
     assert run.as_text("kernels").count("kernel @") == 1
+    assert run.stages.module.schedule is None
+    assert "is_scheduled=true" in run.as_text("hlo")
     np.testing.assert_allclose(np.asarray(run(x)), -x * x - x, rtol=1e-5, atol=1e-6)

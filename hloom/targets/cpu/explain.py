@@ -111,7 +111,7 @@ def _size(i: Instruction) -> int | None:
 
 def _memory(module: Module, target: CpuTarget) -> list[Row]:
     own = {i.name for i in module.instructions() if i.opcode == "copy"}
-    _, places, _ = target.planned(module)
+    places = target.planned(module).places
     first: dict[tuple[int, int], str] = {}
     rows = []
     for v in places.values:
@@ -202,10 +202,10 @@ def _readers(i: Instruction) -> list[Instruction]:
 
 
 def _layout(module: Module, target: CpuTarget) -> list[Row]:
-    module, places, _ = target.planned(module)
+    plan = target.planned(module)
     rows = []
-    for i in module.instructions():
-        if i not in places.trees or not i.shape.is_array or i.shape.rank < 2:
+    for i in plan.module.instructions():
+        if i not in plan.places.trees or not i.shape.is_array or i.shape.rank < 2:
             continue
         rows.append(_laid_out(i))
     return rows
@@ -233,10 +233,10 @@ def _laid_out(i: Instruction) -> Row:
 
 
 def _fallback(module: Module, target: CpuTarget) -> list[Row]:
-    module, places, _ = target.planned(module)
+    plan = target.planned(module)
     return [
         Row(s.instruction.name, s.instruction.opcode, s.path, s.why, _size(s.instruction))
-        for s in slow_paths(module, places, target.device)
+        for s in slow_paths(plan.module, plan.order, plan.places, target.device)
     ]
 
 

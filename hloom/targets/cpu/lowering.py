@@ -1,4 +1,4 @@
-"""From a scheduled module with places to thunks and kernels.
+"""From a module with an order and places to thunks and kernels.
 
 A rule per opcode (`@CPU_LOWERS.of("sort")`, in `lower/<family>.py`) says which thunks run an
 instruction. Everything that is computed element by element needs no rule of its own: it becomes
@@ -30,6 +30,7 @@ from hloom.kernel import kernel as kernels
 from hloom.kernel.proof.prove import Proof, masked, prove, proves_whole
 from hloom.kernel.proof.tiling import Box
 from hloom.kernel.text import show_kernel
+from hloom.plan.order import Order
 from hloom.plan.places import Places
 from hloom.program.call_site import CallSite
 from hloom.program.slice import BufferSlice
@@ -86,6 +87,7 @@ class Lowering:
     """What is known while the instructions of one module become thunks."""
 
     module: Module
+    order: Order
     places: Places
     device: Device
     left_out: frozenset[Culprit] = frozenset()
@@ -119,10 +121,9 @@ class Lowering:
         return self.places.slice(i, index)
 
     def sequence(self, c: Computation) -> tuple[Thunk, ...]:
-        """The thunks of a computation in the order of its schedule."""
+        """The thunks of a computation in the order in which it runs."""
         thunks: list[Thunk] = []
-        assert self.module.schedule is not None
-        for i in self.module.schedule[c]:
+        for i in self.order.of(c):
             try:
                 rule = CPU_LOWERS.get(i.opcode)
                 if rule is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def _hlo(stages: Stages, target: CpuTarget) -> str:
     from hloom.ir.text.show import show_module
 
-    return show_module(stages.module)
+    return show_module(stages.scheduled)
 
 
 def _plan(stages: Stages, target: CpuTarget) -> str:

@@ -13,6 +13,7 @@ from hloom.codegen.tile import Body
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.plan.order import Order
 from hloom.plan.places import Places
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Function, Routine
@@ -34,9 +35,9 @@ class SlowPath(NamedTuple):
     why: str
 
 
-def slow_paths(module: Module, places: Places, device: Device) -> list[SlowPath]:
+def slow_paths(module: Module, order: Order, places: Places, device: Device) -> list[SlowPath]:
     """All of a planned module, in the order of its thunks; what cannot run at all comes last."""
-    lowering = Lowering(module, places, device, faults=[])
+    lowering = Lowering(module, order, places, device, faults=[])
     instructions = {i.name: i for i in places.trees}
     try:
         thunks = lowering.sequence(module.entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hloom.analysis.call_graph import expanded_size
 from hloom.base.clock import StageClock
@@ -26,12 +26,13 @@ from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.memory.spaces import take_spaces, tell_spaces
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.pipeline import PassRecord, PipelineOptions
+from hloom.plan.order import Order
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.crash_notes import CrashNotes
 from hloom.runtime.processors import granted_threads
-from hloom.schedule.least_memory import schedule_as_it_stands, schedule_module
+from hloom.schedule.least_memory import least_memory_order, order_as_it_stands
 from hloom.targets.cpu.device import device_of
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError, unsupported
 from hloom.targets.cpu.pipeline import cpu_pipeline
@@ -60,6 +61,16 @@ SEVERAL = 8
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
 CODE = Culprit("llvm", "code generation")
+
+
+class Planned(NamedTuple):
+    """A module after its passes, and what has been decided about it."""
+
+    module: Module
+    order: Order
+    places: Places
+    records: list[PassRecord]
+    """One for each pass that ran."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +173,11 @@ class CpuTarget:
         Every function is given to `code` as soon as its text is there.
         """
         clock = clock or StageClock()
-        module, places, records = self.planned(module, clock)
+        module, order, places, records = self.planned(module, clock)
         faults: list[Fault] = []
         lowering = Lowering(
             module,
+            order,
             places,
             self.device,
             self.left_out,
@@ -201,7 +213,7 @@ class CpuTarget:
             replicas=module.replica_count,
             partitions=module.num_partitions,
         )
-        return Stages(module, places, lowering, program, texts, records, faults, decisions)
+        return Stages(module, order, places, lowering, program, texts, records, faults, decisions)
 
     def _with_runs(self, thunks: tuple[Thunk, ...]) -> tuple[tuple[Thunk, ...], list[Decision]]:
         """The thunks, with those side by side for which that pays, and why."""
@@ -221,15 +233,13 @@ class CpuTarget:
             return 0
         return (self.processes or granted_threads()) - 1
 
-    def planned(
-        self, module: Module, clock: StageClock | None = None
-    ) -> tuple[Module, Places, list[PassRecord]]:
+    def planned(self, module: Module, clock: StageClock | None = None) -> Planned:
         """All that is decided about a graph, which is changed, before code is written."""
         stage = (clock or StageClock()).stage
         check_expansion(module)
         check_meaning(module)
         with stage("passes"), blamed("step", "passes"):
-            module.schedule = None  # of another compiler's kernels; passes leave what is in order
+            module.schedule = None  # of another compiler's kernels, which passes change
             spaces = take_spaces(module, self.device)
             result, records = cpu_pipeline(self.device, self.left_out).run_recorded(
                 module, self._passes()
@@ -238,13 +248,12 @@ class CpuTarget:
             check_one_precision(module)
             check_static(module)
         with stage("schedule"), blamed("step", "schedule"):
-            self._schedule(module)
+            order = self._order(module)
         simply = self.is_left_out("buffers")
         share = never if self.is_left_out("sharing") or simply else CpuShare()
         with stage("copies"), blamed("step", "buffers"):
-            insert_copies(
-                module, CopyOptions(can_share=share, remove_existing=not simply, spaces=spaces)
-            )
+            copies = CopyOptions(can_share=share, remove_existing=not simply, spaces=spaces)
+            insert_copies(module, order, copies)
         with stage("buffers"), blamed("step", "buffers"):
             heap = "first-fit" if simply else "best-fit"
             options = AssignOptions(
@@ -255,19 +264,19 @@ class CpuTarget:
                 spaces=spaces,
                 memories=self.memories,
             )
-            places = assign_buffers(module, options)
-        return module, places, records
+            places = assign_buffers(module, order, options)
+        return Planned(module, order, places, records)
 
     def _passes(self) -> PipelineOptions:
         """The switches of a run, with the passes that have faults left out."""
         names = frozenset(c.name for c in self.left_out if c.kind == "pass")
         return replace(self.passes, left_out=names) if names else self.passes
 
-    def _schedule(self, module: Module) -> None:
+    def _order(self, module: Module) -> Order:
+        """The order in which a module runs."""
         if self.is_left_out("schedule"):
-            schedule_as_it_stands(module)
-        else:
-            schedule_module(module)
+            return order_as_it_stands(module)
+        return least_memory_order(module)
 
     def is_left_out(self, step: str) -> bool:
         """Whether a step of compilation is to be done in its simplest way."""

@@ -268,9 +268,7 @@ class _Writer:
             self.slots[i, index] = place
 
     def _sequence(self, c: Computation) -> None:
-        schedule = self.cpu.module.schedule
-        assert schedule is not None
-        for i in schedule[c]:
+        for i in self.cpu.order.of(c):
             self._instruction(i)
 
     # -- instructions
