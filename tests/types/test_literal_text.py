@@ -17,9 +17,9 @@ from hloom.types.literal_text import (
     show_literal,
 )
 from hloom.types.packing import bits_of, same_bits
-from hloom.types.random_literal import random_literal
 from hloom.types.shape import shape, tuple_shape
 from hloom.types.text import shape_from_text
+from tests.types.random_literal import random_literal
 
 
 def read(text, shape_text):
