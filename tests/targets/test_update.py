@@ -31,19 +31,22 @@ FUSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUSIONS)
-@pytest.mark.parametrize("again", [False, True])
-def test_updates_keep_what_they_do_not_change(name: str, again: bool):
+def update(name: str, again: bool) -> str:
     """`again`: the operand is read after the fusion too, so it cannot be overwritten."""
     result = "(f32[8], f32[8])" if name == "two" else "f32[8]"
-    text = f"""HloModule m
+    return f"""HloModule m
 f {{ {HEAD}
   {FUSIONS[name]} }}
 ENTRY e {{ {HEAD}
   z = f32[8] negate(y)
   r = {result} fusion(x, i, z), kind=kLoop, calls=f, {KEPT}
   ROOT t = ({result}, f32[8]) tuple(r, {"z" if again else "y"}) }}"""
-    module = hloom.parse(text)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("again", [False, True])
+def test_updates_keep_what_they_do_not_change(name: str, again: bool):
+    module = hloom.parse(update(name, again))
     run = compile_module(module, cached=False)
     x, y = np.array([100, 200, 300], np.float32), np.arange(8, dtype=np.float32) + 1
     for i in (0, 4, 7):

@@ -164,11 +164,11 @@ class Lowering:
             Culprit("kernel", family, i.name) in left or Culprit("kernel", family) in left
         )
 
-    def body(self, i: Instruction, body: Body) -> list[Thunk]:
+    def body(self, i: Instruction, body: Body, computed: Instruction | None = None) -> list[Thunk]:
         """The thunks that run the kernels of a body, in the first family that can write them;
-        equal kernels are written once."""
+        equal kernels are written once. `computed`: what the body is of, where it is not `i`."""
         options = kernel_options(i)
-        key = (instruction_key(i), options)
+        key = (instruction_key(computed or i), options)
         known = self._by_key.get(key)
         if known is None:
             family, found = self._written(i, body)

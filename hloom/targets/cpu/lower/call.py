@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hloom.codegen.tile import Body, is_update
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
+from hloom.targets.cpu.lower.hosted import alone
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering
 
 
 @CPU_LOWERS.of("fusion")
 def fusion(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    moved = moved_operands(cpu, i)
-    return moved + cpu.body(i, Body.of(i))
+    moved, whole = updates(cpu, i)
+    if not whole:
+        return moved + cpu.body(i, Body.of(i))
+    computed = written_whole(i, whole)
+    return moved + cpu.body(i, replace(Body.of(computed), name=i.name), computed)
 
 
-def moved_operands(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    """Copies of operands to the results that update them, where those do not stand there already.
+def updates(cpu: Lowering, i: Instruction) -> tuple[list[Thunk], list[int]]:
+    """Copies of operands to the results that update them, where those do not stand there already,
+    and the numbers of the roots that must be computed at every index instead.
 
     A kernel writes only the part that an update changes. Mostly operand and result are one buffer;
     not so where the fusion also reads the operand elsewhere. What is updated may also be computed
-    in the fusion itself: then the root becomes a copy of the update, which is written as a whole.
+    in the fusion itself: then, and where the result stands in what another operand has, the update
+    is written as a whole.
     """
-    thunks: list[Thunk] = []
+    copies: list[Thunk] = []
+    whole: list[int] = []
     body = Body.of(i)
     for number, (root, _) in enumerate(body.roots):
         if not is_update(root):
@@ -34,30 +43,35 @@ def moved_operands(cpu: Lowering, i: Instruction) -> list[Thunk]:
         while x.opcode in ("bitcast", "reshape"):
             x = x.operands[0]
         if x.opcode != "parameter":
-            write_whole(i, number)
+            whole.append(number)
             continue
         source = cpu.slice(i.operands[x.attrs.number])
         if source == target:
             continue
         if any(target.overlaps(cpu.slice(o)) for o in i.operands if o.shape.is_array):
-            write_whole(i, number)
+            whole.append(number)
             continue
-        thunks.append(Copy(f"{i.name}.{number}.operand", source, target))
-    return thunks
+        copies.append(Copy(f"{i.name}.{number}.operand", source, target))
+    return copies, whole
 
 
-def write_whole(i: Instruction, number: int) -> None:
-    """Make the root of that number one that is computed at every index, not an update."""
-    c = i.called[0]
+def written_whole(i: Instruction, numbers: list[int]) -> Instruction:
+    """A fusion like this one, in a module of its own, whose roots of these numbers are computed at
+    every index: copies of updates, not updates."""
+    fusion = alone(i).entry.root
+    c = fusion.called[0]
     root = c.root
-    update = root.operands[number] if root.opcode == "tuple" else root
-    made = c.append("copy", OPS["copy"].empty, (update,), update.shape)
-    if root.opcode != "tuple":
-        c.root = made
-        return
-    parts = root.operands
-    root.set_operands(tuple([made if k == number else x for k, x in enumerate(parts)]))
-    c.reorder(c.in_order())
+    is_single = root.opcode != "tuple"
+    parts = [root] if is_single else list(root.operands)
+    for number in numbers:
+        update = parts[number]
+        parts[number] = c.append("copy", OPS["copy"].empty, (update,), update.shape)
+    if is_single:
+        c.root = parts[0]
+    else:
+        root.set_operands(tuple(parts))
+        c.reorder(c.in_order())
+    return fusion
 
 
 @CPU_LOWERS.of("call")
