@@ -85,12 +85,13 @@ if TYPE_CHECKING:
     from hloom.runtime.processors import granted_threads
     from hloom.runtime.saved_executable import executable_from_bytes, executable_to_bytes
     from hloom.targets.cpu.device import host_device
-    from hloom.targets.cpu.explain import EXPLANATIONS, Explained, explained
+    from hloom.targets.cpu.explain import Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
     from hloom.targets.sim.simulate import Timeline
     from hloom.targets.stages import LaterStages
     from hloom.types.literal import Literal
     from hloom.types.shape import Shape, tuple_shape
+    from hloom.types.sizes import size_bytes
 
 # Where each public name lives.
 _HOME = {
@@ -102,7 +103,6 @@ _HOME = {
     "Costs": "device.costs",
     "Deployment": "runtime.deployment",
     "Device": "device.device",
-    "EXPLANATIONS": "targets.cpu.explain",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
     "Executable": "executable",
@@ -191,6 +191,7 @@ _HOME = {
     "set_pjrt_versions": "runtime.pjrt",
     "sharding_bytes": "ir.proto.sharding",
     "show_device": "device.text",
+    "size_bytes": "types.sizes",
     "topology_named": "device.topology",
     "trip_count": "analysis.trip_count",
     "tuple_shape": "types.shape",
@@ -327,7 +328,6 @@ def _source(program: Any) -> Source:
 
 __all__ = [
     "COMPILE_OPTIONS",
-    "EXPLANATIONS",
     "FORMATS",
     "MEMORY_KINDS",
     "OPTIONS",
@@ -427,6 +427,7 @@ __all__ = [
     "sharding_bytes",
     "show",
     "show_device",
+    "size_bytes",
     "topology_named",
     "trip_count",
     "tuple_shape",

@@ -5,6 +5,7 @@ through `import_module` and `load_room`. A room that the table lacks is an error
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +63,14 @@ FOREIGN_HERE = {("frontends", "stablehlo", "bindings.py"): {"jaxlib"}}
 """The one file that takes what only an extra of the package installs, for all others."""
 VAGUE = {"utils", "helpers", "misc", "common", "manager"}
 IMPORTERS = {"import_module", "__import__", "load_room"}
+COUNT_BYTES = {
+    "types/sizes.py",
+    "runtime/buffer.py",  # of an array of run-time size, as it came out
+    "runtime/call_frame.py",  # of a handler's buffer, which has no shape but numbers
+    "runtime/debug.py",  # of a memory area whose size is known: whole elements
+    "targets/cpu/debug.py",  # of a parameter of a kernel, which has no shape
+}
+"""Where elements and their width are multiplied."""
 READ_ROOMS = "analysis base codegen device memory program schedule types".split()
 """Rooms each of whose files something outside them imports by name. Rooms that are loaded whole, to
 fill registries, are not among them, nor nouns whose `verify.py` only tests ask (`plan`)."""
@@ -138,6 +147,19 @@ def unread_files(root: Path, room: str) -> list[str]:
     return sorted(files.keys() - read)
 
 
+def counted_bytes(root: Path) -> list[str]:
+    """Products of a shape's elements and the width of its type, but where shapes are counted."""
+    elements, width = r"(prod\(|\.size\b)", r"(dtype\.(numpy\.)?(size_bytes|itemsize|bits)\b)"
+    product = re.compile(rf"{elements}.*\*.*{width}|{width}.*\*.*{elements}")
+    return [
+        f"{path.relative_to(root)}:{number}: ask hloom/types/sizes.py for bytes"
+        for path in sorted(root.rglob("*.py"))
+        if path.relative_to(root).as_posix() not in COUNT_BYTES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if product.search(line)
+    ]
+
+
 def vague_names(root: Path) -> list[str]:
     """Files and folders whose name says nothing about what they hold."""
     return [
@@ -190,6 +212,10 @@ def test_imports_follow_the_table():
 @pytest.mark.parametrize("room", READ_ROOMS)
 def test_every_file_has_a_reader(room):
     assert not (unread := unread_files(ROOT, room)), f"nothing but tests reads {unread}"
+
+
+def test_one_place_turns_shapes_into_bytes():
+    assert not (wrong := counted_bytes(ROOT)), "\n".join(wrong)
 
 
 def test_names_say_something():
@@ -258,6 +284,16 @@ def test_a_file_without_reader_is_reported(tree):
         passes__dce="from hloom.analysis.read import x\nfrom hloom.analysis import named",
     )
     assert unread_files(root, "analysis") == ["hloom.analysis.alone"]
+
+
+def test_another_count_of_bytes_is_reported(tree):
+    root = tree(
+        plan__one="n = prod(s.dims) * max(1, s.dtype.bits // 8)",
+        plan__two="n = s.dtype.size_bytes * s.size",
+        plan__three="n = s.size * wide\nm = s.dtype.size_bytes * lanes",
+        types__sizes="n = prod(s.dims) * s.dtype.size_bytes",
+    )
+    assert [w.split(":")[0] for w in counted_bytes(root)] == ["plan/one.py", "plan/two.py"]
 
 
 def test_right_imports_are_not_reported(tree):

@@ -22,6 +22,7 @@ from hloom.ir.traits import RESHAPES, STRIDED
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
 from hloom.program.slice import STREAMED_BYTES
+from hloom.types.sizes import data_bytes
 
 # Rows and lanes of a tile.
 TILE = 16
@@ -82,7 +83,7 @@ def cross_form(body: Body, device: Device) -> CrossForm | None:
     index = [probe.indices.scalar(x, 0, n - 1) for x, n in zip(frame.builder.grid_indices, dims)]
     for root, _ in body.roots:
         probe.value(root, tuple(index))
-    sizes = {p.value: p.size * p.value.dtype.size_bytes for p in frame.builder.kernel.params}
+    sizes = {probe.sources[leaf].buffer: data_bytes(leaf.shape) for leaf, _ in body.leaves}
     symbols = {d: index[d].terms[0][0] for d in solid}
     for buffer, offset in probe.offsets:
         strides = {d: c for d, s in symbols.items() for t, c in offset.terms if t is s}

@@ -7,7 +7,6 @@ from overflow and rounding differences stay small. Same module and seed, same in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from hloom.ir.module import Module
 from hloom.types.dtype import DType
 from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
+from hloom.types.sizes import data_bytes
 
 ANYTHING = Wanted()
 _UNBOUNDED_SIZE = 3
@@ -34,11 +34,10 @@ Empty = Callable[[Shape, tuple[int, ...]], np.ndarray]
 
 def aligned(shape: Shape, sizes: tuple[int, ...]) -> np.ndarray:
     """An array with any values, where a program can use it as it stands."""
-    dtype = shape.dtype.numpy
-    size_bytes = math.prod(sizes) * dtype.itemsize
-    raw = np.empty(size_bytes + ALIGNMENT, np.uint8)
+    size = data_bytes(shape.with_dims(sizes))
+    raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size_bytes].view(dtype).reshape(sizes)
+    return raw[start : start + size].view(shape.dtype.numpy).reshape(sizes)
 
 
 def random_arguments(

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
-from hloom.api import AliasEntry, InputOutputAlias, Module, Shape, Spread
+from hloom.api import AliasEntry, InputOutputAlias, Module, Shape, Spread, size_bytes
 
 
 def donated_parameters(
@@ -67,5 +66,4 @@ def _leaves(result: Shape) -> list[tuple[tuple[int, ...], Shape]]:
 def _bytes(shape: Shape, spreads: Sequence[Spread], number: int) -> int:
     """The size of what one device has of an array."""
     spread = spreads[number] if number < len(spreads) else Spread()
-    dims = spread.dims if spread.offsets else shape.dims
-    return prod(dims) * max(shape.dtype.bits // 8, 1)
+    return size_bytes(shape.with_dims(spread.dims) if spread.offsets else shape)

@@ -12,6 +12,7 @@ from hloom.types.convert import converted
 from hloom.types.dtype import F64, S64, U64, DType
 from hloom.types.limits import integer_range
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes
 from hloom.types.syntax import BLANKS, LiteralSyntaxError
 
 _TOKEN: Final = re.compile(
@@ -135,10 +136,9 @@ class LiteralReader:
 
     def splat(self, shape: Shape) -> np.ndarray[Any, Any]:
         """An array that has one number everywhere."""
-        size_bytes = shape.size * shape.dtype.numpy.itemsize
-        if size_bytes > LARGEST_SPLAT:
+        if (size := data_bytes(shape)) > LARGEST_SPLAT:
             raise self.error(
-                f"a constant of {size_bytes} bytes is too large to be held; "
+                f"a constant of {size} bytes is too large to be held; "
                 "broadcast a scalar constant instead"
             )
         return np.full(shape.dims, self.element(shape.dtype), shape.dtype.numpy)

@@ -23,6 +23,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.passes.layout.dimension_orders import Order, Table, differs, identity, large, mapped
 from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes
 
 FLOW = frozenset(("while", "conditional"))
 """What calls the computations that are looked at, beside the entry."""
@@ -176,7 +177,7 @@ class OrderGraph:
             array = leaf.is_array
             self.parent.append(len(self.dims))
             self.dims.append(leaf.dims if array else ())
-            self.bytes.append(times * leaf.size * max(1, leaf.dtype.bits // 8) if array else 0)
+            self.bytes.append(times * data_bytes(leaf) if array else 0)
             if array and len(leaf.dims) > 1:
                 self.kind.append(CELL if is_movable(leaf) else FIXED)
             else:
