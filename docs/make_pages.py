@@ -313,8 +313,6 @@ OTHER_RULES = {
     "llvm-reduce": "A reduction is one of those that vectors have.",
     "llvm-type": "A type has a form in registers.",
     "llvm-worker": "Whoever hands work to another process hears what became of it.",
-    "lone-collective": "A collective of one device moves nothing by run-time offsets.",
-    "lone-transfer": "A program for one device sends to and receives from the host only.",
     "map-body": "The body of a map consists of operations on single elements.",
     "memory-kind": "A kind of memory is device, pinned_host or unpinned_host.",
     "memory-space": "A memory space has a colour that exists.",

@@ -72,7 +72,9 @@ class Executable:
         Arrays that show a donated buffer's memory stay what they are: that buffer is copied.
         """
         if self._is_among_devices:
-            raise self._needs_all()
+            if self.program.device_count > 1:
+                raise self._needs_all()
+            return self.run_devices([arguments])[0]
         leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
         gone: list[Buffer] = []
         if donate is not None and donate is not True:

@@ -151,7 +151,8 @@ def _spread(value: Value, batch: tuple[int, ...]) -> Value:
     """A result that did not depend on every argument still has the shape of the batch."""
     if isinstance(value, tuple):
         return tuple(_spread(part, batch) for part in value)
-    return value if np.shape(value) == batch else np.broadcast_to(value, batch)
+    # numpy makes a scalar of an array of rank 0.
+    return np.asarray(value) if np.shape(value) == batch else np.broadcast_to(value, batch)
 
 
 def _one_by_one(

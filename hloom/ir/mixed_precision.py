@@ -140,6 +140,18 @@ def _of_its_operand(i: Instruction) -> Uniform:
     return Uniform(operands, _results(i.shape, [s.dtype for s in operands]))
 
 
+def _of_its_start(i: Instruction) -> Uniform:
+    """A start that moves elements: what it gives, operands and results, is for its done alone."""
+    count = 2 if getattr(i.attrs, "slice_sizes", ()) else len(i.operands)
+    moved = [leaf.dtype for x in i.operands[:count] for leaf in x.shape.leaves()]
+    given = [[leaf.dtype for leaf in half.leaves()] for half in i.shape.elements[:2]]
+    if (given[0] + given[1] if count < len(i.operands) else given[0]) != moved:
+        raise _no_meaning(i)
+    if count == len(i.operands) and given[1] != moved:
+        raise _no_meaning(i)
+    return Uniform(_shapes(i.operands), i.shape)
+
+
 def _fold(i: Instruction) -> Uniform:
     """reduce and reduce-window: in the types of the reducer."""
     n = len(i.operands) // 2
@@ -217,6 +229,8 @@ _RULES: dict[str, Callable[[Instruction], Uniform]] = {
     "batch-norm-inference": _in_one_type,
     "batch-norm-grad": _in_one_type,
     "all-reduce-start": _all_reduce_start,
+    "all-gather-start": _of_its_start,
+    "collective-permute-start": _of_its_start,
 }
 _BY_TRAIT = (
     (opcodes(MOVES), _of_operand),

@@ -1,7 +1,8 @@
 """`python -m tests.fuzz.run_devices --minutes 10`: programs of several devices, against lockstep.
 
-Every program is drawn from one number, so `--seed N --count 1` tries one again. What differs is
-written to a file in the folder of temporary files, and the number printed.
+Every program is drawn from one number, so `--seed N --count 1` tries one again: an even number is
+a program of many steps, an odd one of a single collective. What differs is written to a file in the
+folder of temporary files, and the number printed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hloom.interp import evaluate_lockstep
 from hloom.interp.sample import random_arguments
 from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
+from tests.fuzz.programs_collectives import CollectiveProgram
 from tests.fuzz.programs_devices import DeviceProgram
 
 EXACT = Options({"allow_excess_precision": False})
@@ -34,9 +36,14 @@ def arrays(value: Any) -> list[np.ndarray]:
     return [] if value is None else [np.asarray(value)]
 
 
+def text_of(seed: int) -> str:
+    """The program of a number."""
+    return CollectiveProgram(seed).text() if seed % 2 else DeviceProgram(seed // 2).text()
+
+
 def check(seed: int) -> str:
     """`same`, `refused` (the verifier does not take the program), or what differs."""
-    text = DeviceProgram(seed).text()
+    text = text_of(seed)
     try:
         module = parse_module(text)
         verify(module)
@@ -81,7 +88,7 @@ def main() -> int:
         if said not in ("same", "refused"):
             wrong += 1
             path = Path(tempfile.gettempdir()) / f"hloom_devices_{seed}.hlo"
-            path.write_text(DeviceProgram(seed).text())
+            path.write_text(text_of(seed))
             print(f"{said}\n  {path}", flush=True)
     print(f"{tried} programs, {wrong} wrong")
     return wrong > 0

@@ -239,3 +239,29 @@ def case_together_replicas_and_partitions():
             assert [s[0] for s in sums] == wanted, (order, replicas, sums)
             numbers = [(int(r), int(p)) for r, p in zip(rs, ps)]
             assert numbers == [(d // partitions, d % partitions) for d in range(4)]
+
+
+def case_together_one_device():
+    """What moves by run-time offsets, and a send to oneself, where there is nobody else."""
+    text = """
+    module @m {
+      func.func public @main(%x: tensor<4xf32>, %o: tensor<6xf32>) -> tensor<6xf32> {
+        %a = stablehlo.constant dense<1> : tensor<1xi32>
+        %b = stablehlo.constant dense<3> : tensor<1xi32>
+        %r = stablehlo.custom_call @ragged_all_to_all(%x, %o, %a, %b, %a, %b) {
+          api_version = 4 : i32,
+          backend_config = {replica_groups = dense<[[0]]> : tensor<1x1xi64>}
+        } : (tensor<4xf32>, tensor<6xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>,
+             tensor<1xi32>) -> tensor<6xf32>
+        return %r : tensor<6xf32>
+      }
+    }"""
+    for portable in (False, True):
+        options = xla_client.CompileOptions()
+        options.compile_portable_executable = portable
+        devices = xla_client.DeviceList((HLOOM[0],))
+        program = HLOOM[0].client.compile_and_load(text, devices, options)
+        x = jax.device_put(np.arange(4, dtype=np.float32), HLOOM[0])
+        o = jax.device_put(np.full(6, 9, np.float32), HLOOM[0])
+        (out,) = program.execute_sharded([x, o]).disassemble_into_single_device_arrays()
+        np.testing.assert_array_equal(np.asarray(out[0]), [9, 1, 2, 3, 9, 9])

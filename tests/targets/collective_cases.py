@@ -132,6 +132,55 @@ def forms() -> Iterator[tuple[str, str]]:
     yield "in a loop", program(four, LOOP_ENTRY).replace("ENTRY", LOOP + "ENTRY")
 
 
+def odd() -> Iterator[tuple[str, str]]:
+    """Arrays of nothing, single numbers, narrow types, floats of several types together."""
+    four = "num_partitions=4"
+    for dims, axis in (("0", 0), ("3,0", 0), ("3,0", 1), ("0,3", 1)):
+        sizes = [int(d) for d in dims.split(",")]
+        sizes[axis] *= 4
+        whole = ",".join(map(str, sizes))
+        for name, given, result, more in (
+            ("all-gather", dims, whole, f"{ALL}, dimensions={{{axis}}}"),
+            ("reduce-scatter", whole, dims, f"{ALL}, dimensions={{{axis}}}, to_apply=fold"),
+            ("all-to-all", whole, whole, f"replica_groups={{}}, dimensions={{{axis}}}"),
+            ("all-reduce", dims, dims, f"{ALL}, to_apply=fold"),
+        ):
+            header = "replica_count=4" if name == "all-to-all" else four
+            made = f" x = f32[{given}] parameter(0)\n ROOT r = f32[{result}] {name}(x), {more}"
+            yield f"{name} [{given}] along {axis}", program(header, made)
+            inside = f"inside {{\n{made} }}\nENTRY"
+            begun = f"s = ((f32[{given}]), f32[{result}]) async-start(x), calls=inside"
+            halves = f" x = f32[{given}] parameter(0)\n {begun}\n"
+            text = program(header, f"{halves} ROOT r = f32[{result}] async-done(s)")
+            yield f"{name} [{given}] along {axis} in halves", text.replace("ENTRY", inside)
+    three = "u4[3], u4[], u4[0]"
+    yield (
+        "narrow numbers",
+        program(
+            four,
+            " x = u4[3] parameter(0)\n y = u4[] parameter(1)\n z = u4[0] parameter(2)\n"
+            f" ROOT r = ({three}) all-reduce(x, y, z), {ALL}, to_apply=fold",
+            "u4",
+            "subtract",
+        ),
+    )
+    pair, gathered = "(f32[2], bf16[2])", "(f32[8], bf16[8])"
+    yield (
+        "floats of two types in halves",
+        program(
+            four,
+            " x = f32[2] parameter(0)\n y = bf16[2] parameter(1)\n"
+            f" s = ({pair}, {gathered}) all-gather-start(x, y), {ALL}, dimensions={{0}}\n"
+            f" d = {gathered} all-gather-done(s)\n g = f32[8] get-tuple-element(d), index=0\n"
+            f" h = bf16[8] get-tuple-element(d), index=1\n"
+            f" p = ({pair}, {pair}) collective-permute-start(x, y),"
+            " source_target_pairs={{0,1},{1,0}}, channel_id=1\n"
+            f" q = {pair} collective-permute-done(p)\n"
+            f" ROOT r = (f32[8], bf16[8], {pair}) tuple(g, h, q)",
+        ),
+    )
+
+
 def halves() -> Iterator[tuple[str, str]]:
     """Starts and dones with something between, and operations that wrap a collective."""
     four = "num_partitions=4"

@@ -51,6 +51,11 @@ def test_forms(text):
     check(text)
 
 
+@pytest.mark.parametrize("text", named(cases.odd()))
+def test_odd_sizes_and_types(text):
+    check(text)
+
+
 @pytest.mark.parametrize("text", named(cases.halves()))
 def test_halves(text):
     exe = check(text)

@@ -61,3 +61,39 @@ def test_the_only_partition_has_a_number():
     text = (HEAD + NEEDING["partition-id"]).replace("num_partitions=2, ", "")
     module = parse_module(text.replace("[2,1]<=[2]", "[3,1]<=[3]"))
     assert np.asarray(compile_module(module, threads=1)(np.ones((4, 2), np.float32))) == 0
+
+
+LONELY = {
+    "send": """
+      o = token[] after-all()
+      s = (f32[4], u32[], token[]) send(x, o), channel_id=3
+      d = token[] send-done(s), channel_id=3
+      r = (f32[4], u32[], token[]) recv(d), channel_id=3
+      f = (f32[4], token[]) recv-done(r), channel_id=3
+      ROOT g = f32[4] get-tuple-element(f), index=0 }""",
+    "ragged": """
+      a = s32[1] constant({1})
+      b = s32[1] constant({2})
+      ROOT g = f32[6] ragged-all-to-all(x, y, a, b, a, b), replica_groups={} }""",
+    "in place": """
+      i = s32[] constant(1)
+      a = (s32[]) tuple(i)
+      ROOT g = f32[6] collective-permute(x, y, a, a), source_target_pairs={{0,0}},
+        slice_sizes={{2}} }""",
+    "in place, from nobody": """
+      i = s32[] constant(1)
+      a = (s32[]) tuple(i)
+      ROOT g = f32[6] collective-permute(x, y, a, a), source_target_pairs={},
+        slice_sizes={{2}} }""",
+}
+
+
+@pytest.mark.parametrize("name", LONELY)
+def test_a_device_alone_talks_to_itself(name):
+    head = "HloModule m\nENTRY e { x = f32[4] parameter(0)\n y = f32[6] parameter(1)"
+    module = parse_module(f"{head}\n{LONELY[name]}")
+    given = [np.arange(4, dtype=np.float32), np.arange(10, 16, dtype=np.float32)]
+    (wanted,) = evaluate_lockstep(module, [[Literal.of(x) for x in given]])
+    exe = compile_module(module)
+    for found in (exe(*given), exe.run_devices([given])[0]):
+        np.testing.assert_array_equal(np.asarray(found), wanted.array)

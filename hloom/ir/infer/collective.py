@@ -95,15 +95,19 @@ def check_all_gather(given: Shape, inputs: Sequence[Shape], dimensions: Sequence
     """The gathered dimension is a multiple of the operand's, the same for all operands."""
     _arrays(inputs, "all-gather")
     parts = _parts(given, len(inputs), "all-gather")
-    must_match(given, _gathered(inputs, dimensions, shard_count(inputs[0], parts[0], dimensions)))
+    shards = shard_count(inputs[0], parts[0], dimensions) or 1
+    must_match(given, _gathered(inputs, dimensions, shards))
 
 
-def shard_count(small: Shape, large: Shape, dimensions: Sequence[int]) -> int:
-    """How many times the smaller shape fits into the larger one along dimensions[0]; not 0."""
+def shard_count(small: Shape, large: Shape, dimensions: Sequence[int]) -> int | None:
+    """How many times the smaller shape fits into the larger one along dimensions[0]; not 0.
+
+    None: any number of times, as nothing is put together, or nobody knows how much.
+    """
     d = _one_dimension(dimensions, small)
     _one_dimension(dimensions, large)
     if UNBOUNDED in (small.dims[d], large.dims[d]) or not small.dims[d]:
-        return 1
+        return None
     shards = -(-large.dims[d] // small.dims[d])
     if shards == 0:
         raise ShapeError(f"{large.bare} holds nothing, so no part {small.bare}")
@@ -149,7 +153,7 @@ def _scattered(inputs: Sequence[Shape], dimensions: Sequence[int], shards: int) 
 def check_reduce_scatter(given: Shape, inputs: Sequence[Shape], dimensions: Sequence[int]) -> None:
     _arrays(inputs, "reduce-scatter")
     parts = _parts(given, len(inputs), "reduce-scatter")
-    shards = shard_count(parts[0], inputs[0], dimensions)
+    shards = shard_count(parts[0], inputs[0], dimensions) or 1
     must_match(given, _scattered(inputs, dimensions, shards))
 
 

@@ -142,7 +142,7 @@ def _check_shards(i: Instruction, size: int) -> Iterator[VerifyError]:
             return
         small, large = (part, x) if opcode == "reduce-scatter" else (x, part)
         shards = shard_count(small, large, a.dimensions)
-        if size not in (1, shards):
+        if shards is not None and size not in (1, shards):
             yield broken(
                 "shards",
                 f"{large.bare} is {shards} times {small.bare}, but {size} devices take part",

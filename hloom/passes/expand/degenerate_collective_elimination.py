@@ -1,8 +1,7 @@
 """Collectives of one device: a device that talks to itself keeps what it has.
 
 Runs on modules for one device, where every group is that device, and on collectives whose groups
-have one member each. Sends and receives between programs have nobody on the other end of such a
-module: they are refused, as is what writes by run-time offsets.
+have one member each. Sends, receives and what moves by run-time offsets are left to the runtime.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes, opcodes_where
-from hloom.ir.traits import COLLECTIVE, DEVICE_ID, TRANSFER
-from hloom.passes.expand.expansion import Expander, Expansion, refuse
+from hloom.ir.traits import COLLECTIVE, DEVICE_ID
+from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.dtype import U32
 from hloom.types.shape import Shape
@@ -20,7 +19,6 @@ from hloom.types.shape import Shape
 _STARTS = opcodes_where(lambda op: COLLECTIVE in op.traits and op.start_of is not None)
 _DONES = opcodes_where(lambda op: op.done_of in _STARTS)
 _IDS = opcodes(DEVICE_ID)
-_TRANSFERS = opcodes(TRANSFER)
 
 
 def _has_one_device(i: Instruction) -> bool:
@@ -61,7 +59,7 @@ class DegenerateCollectiveElimination(Expander):
 
     name = "degenerate-collective-elimination"
     opcodes = opcodes_where(
-        lambda op: bool(op.traits & {COLLECTIVE, DEVICE_ID, TRANSFER}) or op.done_of in _STARTS
+        lambda op: bool(op.traits & {COLLECTIVE, DEVICE_ID}) or op.done_of in _STARTS
     )
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
@@ -69,26 +67,10 @@ class DegenerateCollectiveElimination(Expander):
             return self.identity(b, i)
         if i.opcode in _DONES:
             return self.done(b, i)
-        if i.opcode in _TRANSFERS:
-            if _has_one_device(i) and not i.attrs.is_host_transfer:
-                raise refuse(
-                    i,
-                    f"a {i.opcode} in a program for one device has no device on the other end",
-                    "lone-transfer",
-                    "only transfers to and from the host (is_host_transfer=true) can run here",
-                )
-            return None
         if i.opcode in ("collective-permute", "collective-permute-start"):
             return self.permuted(b, i) if _has_one_device(i) else None
-        if not _is_alone(i):
+        if i.opcode == "ragged-all-to-all" or not _is_alone(i):
             return None
-        if i.opcode == "ragged-all-to-all":
-            raise refuse(
-                i,
-                "a ragged-all-to-all of one device moves rows by run-time offsets, for which no "
-                "code is made",
-                "lone-collective",
-            )
         if i.opcode == "all-gather-start":
             result = _shaped(b, i.operands, i.shape.elements[1])
             source = _shaped(b, i.operands, i.shape.elements[0])
@@ -109,9 +91,9 @@ class DegenerateCollectiveElimination(Expander):
             return None  # the start stayed
         return start if i.opcode == "all-reduce-done" else b.element(start, 1)
 
-    def permuted(self, b: Expansion, i: Instruction) -> Instruction:
+    def permuted(self, b: Expansion, i: Instruction) -> Instruction | None:
         if i.attrs.slice_sizes:
-            raise refuse(i, "no code is made for permutes of slices in place", "lone-collective")
+            return None
         stays = (0, 0) in i.attrs.source_target_pairs
         values = [o if stays else _zeros(b, o.shape) for o in i.operands]
         if i.opcode == "collective-permute":

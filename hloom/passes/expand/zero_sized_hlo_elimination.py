@@ -11,9 +11,17 @@ from math import prod
 
 import numpy as np
 
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.op import opcodes, opcodes_where
-from hloom.ir.traits import ASYNC, CONTROL_FLOW, FORWARDS, HANDS_OPERANDS, HOST, PLUMBING
+from hloom.ir.traits import (
+    ASYNC,
+    ASYNC_CHAIN,
+    CONTROL_FLOW,
+    FORWARDS,
+    HANDS_OPERANDS,
+    HOST,
+    PLUMBING,
+)
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.literal import Literal
@@ -45,6 +53,12 @@ def of_nothing(b: Expansion, i: Instruction) -> Instruction | None:
     return None
 
 
+def _is_wrapped(i: Instruction) -> bool:
+    """Whether it is a collective that an async-start runs, whose two halves belong together."""
+    return i.opcode in COLLECTIVES and any(c.opcode in _CHAIN for c in i.parent.callers)
+
+
+_CHAIN = opcodes(ASYNC_CHAIN)
 MOST_BESIDE_ZERO = 1 << 56
 
 
@@ -60,7 +74,7 @@ class ZeroSizedHloElimination(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         of = i.shape
-        if not of.is_array or of.is_dynamic or i.has_side_effect:
+        if not of.is_array or of.is_dynamic or i.has_side_effect or _is_wrapped(i):
             return None
         if 0 in of.dims:
             if prod(n for n in of.dims if n) > MOST_BESIDE_ZERO:

@@ -123,8 +123,7 @@ void finish_joint(std::unique_ptr<JointRun> run, Ref<PJRT_Event> done) {
 }
 
 // Results of all devices, pending until `done`. Those that are the same share their value.
-void make_results(JointRun* run, const PJRT_LoadedExecutable& executable, PJRT_Event* done,
-                  PJRT_Buffer** const* lists) {
+void make_results(JointRun* run, PJRT_Event* done, PJRT_Buffer** const* lists) {
   size_t count = run->program->results.size();
   for (size_t d = 0; d < run->devices.size(); ++d) {
     for (size_t k = 0; k < count; ++k) {
@@ -136,7 +135,7 @@ void make_results(JointRun* run, const PJRT_LoadedExecutable& executable, PJRT_E
         value->size = result.size;
         value->ready = retained(done);
       }
-      lists[d][k] = new PJRT_Buffer(executable.devices[d]->listed[result.memory_kind], result.type,
+      lists[d][k] = new PJRT_Buffer(run->devices[d]->listed[result.memory_kind], result.type,
                                     result.dims.data(), result.layout, retained(value.get()));
       run->outputs.push_back(std::move(value));
     }
@@ -151,14 +150,17 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
   size_t count = executable.program->arguments.size();
   int64_t wanted = executable.program->partitions;
   if (executable.program->is_together) wanted *= executable.program->replicas;
-  if (executable.devices.size() != static_cast<size_t>(wanted))
+  std::vector<PJRT_Device*> devices = executable.devices;
+  if (wanted == 1 && (a->execute_device != nullptr || devices.empty()))
+    devices = {a->execute_device != nullptr ? a->execute_device : executable.client->listed[0]};
+  if (devices.size() != static_cast<size_t>(wanted))
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "%s is for %lld devices, and is loaded for %zu [device-count]",
                     executable.program->name.c_str(), static_cast<long long>(wanted),
-                    executable.devices.size());
+                    devices.size());
   auto run = std::make_unique<JointRun>();
   run->program = Ref<Program>::of(executable.program);
-  run->devices = executable.devices;
+  run->devices = std::move(devices);
   std::deque<Inputs> inputs;
   for (size_t d = 0; d < run->devices.size(); ++d) {
     Inputs& taken = inputs.emplace_back(*run->program, a->argument_lists[d]);
@@ -181,7 +183,7 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
     for (const PJRT_FFI_UserData& each : a->options->context->data)
       run->user_data.push_back({each.type_id, each.data});
   Ref<PJRT_Event> done(new PJRT_Event);
-  make_results(run.get(), executable, done.get(), a->output_lists);
+  make_results(run.get(), done.get(), a->output_lists);
   for (size_t d = 0; d < run->devices.size() && a->device_complete_events != nullptr; ++d)
     a->device_complete_events[d] = done.again().passed_on();
   if (place == Place::kHere) {
