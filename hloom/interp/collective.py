@@ -75,10 +75,20 @@ def _result(i: Instruction, arrays: list[np.ndarray]) -> Value:
 
 def _reduced(i: Instruction, frame: Frame, parts: list[np.ndarray]) -> np.ndarray:
     """to_apply folded over the arrays, element by element, in order."""
+    parts = _evened(parts)
     total = parts[0]
     for part in parts[1:]:
         total = frame.vectorised(i.called[0], total, part)
     return total
+
+
+def _evened(parts: list[np.ndarray], axis: int | None = None) -> list[np.ndarray]:
+    """Arrays of run-time size with the elements that all of them have; along `axis` as they are."""
+    if len({x.shape for x in parts}) == 1:
+        return parts
+    least = [min(sizes) for sizes in zip(*[x.shape for x in parts])]
+    kept = [slice(None if d == axis else n) for d, n in enumerate(least)]
+    return [x[tuple(kept)] for x in parts]
 
 
 @MEANING.of("all-reduce", "all-reduce-start")
@@ -136,7 +146,8 @@ def _gathered(
     group = own_group(i, frame)
     given = yield Meet(i, i, group, inputs)
     axis = i.attrs.dimensions[0]
-    return [np.concatenate([given[d][k] for d in group], axis) for k in range(len(inputs))]
+    parts = [_evened([given[d][k] for d in group], axis) for k in range(len(inputs))]
+    return [np.concatenate(each, axis) for each in parts]
 
 
 @MEANING.of("all-gather-done", "collective-permute-done")
@@ -165,7 +176,7 @@ def collective_broadcast(i: Instruction, frame: Frame, *inputs: np.ndarray) -> W
     group = members(i, frame)
     data, roots = _data_and_roots(i, inputs)
     if group is None:
-        return _result(i, [np.zeros_like(x) for x in data])
+        return _result(i, [zero(x.shape) for x in i.operands[: len(data)]])
     given = yield Meet(i, i, group, inputs)
     _check_roots(roots, group)
     return _result(i, [given[group[root]][k] for k, root in enumerate(roots)])
@@ -175,19 +186,15 @@ def collective_broadcast(i: Instruction, frame: Frame, *inputs: np.ndarray) -> W
 def collective_reduce(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
     """Zeros on all but the root. Of several roots that differ, each device goes by its own."""
     group = own_group(i, frame)
-    data, roots = _data_and_roots(i, inputs)
+    _, roots = _data_and_roots(i, inputs)
     given = yield Meet(i, i, group, inputs)
     _check_roots(roots, group)
     me = frame.device.global_id
-    return _result(
-        i,
-        [
-            _reduced(i, frame, [given[d][k] for d in group])
-            if group[root] == me
-            else np.zeros_like(data[k])
-            for k, root in enumerate(roots)
-        ],
-    )
+    results = []
+    for k, root in enumerate(roots):
+        total = _reduced(i, frame, [given[d][k] for d in group])
+        results.append(total if group[root] == me else np.zeros_like(total))
+    return _result(i, results)
 
 
 def _data_and_roots(

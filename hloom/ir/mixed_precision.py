@@ -76,13 +76,10 @@ def _has_one_float(i: Instruction) -> bool:
     found: DType | None = None
     shapes = [i.shape, *(x.shape for x in i.operands)]
     for c in i.called:
-        shapes += [p.shape for p in c.parameters]
-        shapes.append(c.root.shape)
+        shapes += [*(p.shape for p in c.parameters), c.root.shape]
     for s in shapes:
         for leaf in (s,) if s.is_array else s.leaves():
-            t = leaf.dtype
-            if t.is_complex:
-                t = t.component
+            t = leaf.dtype.component if leaf.dtype.is_complex else leaf.dtype
             if t.is_floating and t is not found:
                 if found is not None:
                     return False
@@ -142,14 +139,11 @@ def _of_its_operand(i: Instruction) -> Uniform:
 
 def _of_its_start(i: Instruction) -> Uniform:
     """A start that moves elements: what it gives, operands and results, is for its done alone."""
-    count = 2 if getattr(i.attrs, "slice_sizes", ()) else len(i.operands)
-    moved = [leaf.dtype for x in i.operands[:count] for leaf in x.shape.leaves()]
-    given = [[leaf.dtype for leaf in half.leaves()] for half in i.shape.elements[:2]]
-    if (given[0] + given[1] if count < len(i.operands) else given[0]) != moved:
-        raise _no_meaning(i)
-    if count == len(i.operands) and given[1] != moved:
-        raise _no_meaning(i)
-    return Uniform(_shapes(i.operands), i.shape)
+    operands = _shapes(i.operands)
+    data = operands[:2] if getattr(i.attrs, "slice_sizes", ()) else operands * 2
+    if list(_floats(data)) == list(_floats(i.shape.elements[:2])):
+        return Uniform(operands, i.shape)
+    raise _no_meaning(i)
 
 
 def _fold(i: Instruction) -> Uniform:

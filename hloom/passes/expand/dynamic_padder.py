@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hloom.ir.computation import Computation
-from hloom.ir.instruction import Instruction
+from hloom.ir.instruction import COLLECTIVES, Instruction
 from hloom.ir.mixed_precision import unify
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes
@@ -24,7 +24,7 @@ from hloom.ir.traits import FORWARDS
 from hloom.passes.computation_pass import settle
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import FlattenCallGraph
-from hloom.passes.expand import dynamic_indexing, dynamic_reshape
+from hloom.passes.expand import dynamic_collectives, dynamic_indexing, dynamic_reshape
 from hloom.passes.expand.dynamic_rules import RULES, again, pointwise
 from hloom.passes.expand.dynamic_values import (
     Masks,
@@ -54,7 +54,7 @@ from hloom.types.shape import Shape, shape, tuple_shape
 
 TUPLES = frozenset(["tuple", "get-tuple-element"])
 PASSED_ON = opcodes(FORWARDS)
-assert dynamic_indexing.RULES is RULES and dynamic_reshape.RULES is RULES
+assert RULES is dynamic_collectives.RULES is dynamic_indexing.RULES is dynamic_reshape.RULES
 
 
 @fact
@@ -177,7 +177,7 @@ class _Padding:
         """
         if all(not leaf.sizes for leaf in leaves(made)):
             return i.shape
-        if i.opcode in ("broadcast", "set-dimension-size", "clamp"):
+        if i.opcode in ("broadcast", "set-dimension-size", "clamp") or i.opcode in COLLECTIVES:
             return joined(i.shape, actual(made))
         if hasattr(i.op.attrs, "check"):
             return i.shape

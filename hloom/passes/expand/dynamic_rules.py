@@ -14,6 +14,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
 from hloom.passes.expand.dynamic_values import Masks, Sized, Sizes, static_shape
 from hloom.passes.expand.expansion import refuse
+from hloom.types.shape import Shape
 
 Rule = Callable[[Masks, Instruction, list[Sized]], Sized]
 RULES: Registry[str, Rule] = Registry("rule for dynamic shapes")
@@ -153,18 +154,26 @@ def dynamic_update_slice(m: Masks, i: Instruction, operands: list[Sized]) -> Siz
 @RULES.of("concatenate")
 def concatenate(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     """Each operand is written behind the run-time ends of those before, over their garbage."""
-    b, axis = m.b, i.attrs.dimensions[0]
+    axis = i.attrs.dimensions[0]
     sizes = least_sizes(m, operands, but=axis)
     if not any(axis in o.sizes for o in operands):
         return Sized(again(m, i, *values(operands)), sizes)
-    made = b.full(0, i.shape.dtype, i.shape.dims)
-    end = m.number(0)
-    zero = m.number(0)
-    for o in operands:
-        at = [end if d == axis else zero for d in range(i.shape.rank)]
-        made = b.emit("dynamic-update-slice", made, o.value, *at)
-        end = b.add(end, m.size(o, axis))
+    made, end = concatenate_into(m, i.shape, axis, operands)
     return Sized(made, {**sizes, axis: end})
+
+
+def concatenate_into(
+    m: Masks, of: Shape, axis: int, parts: Sequence[Sized]
+) -> tuple[Instruction, Instruction]:
+    """The elements of all parts behind one another, in an array of this shape; and their end."""
+    b = m.b
+    made = b.full(0, of.dtype, of.dims)
+    end = zero = m.number(0)
+    for x in parts:
+        at = [end if d == axis else zero for d in range(of.rank)]
+        made = b.emit("dynamic-update-slice", made, x.value, *at)
+        end = b.add(end, m.size(x, axis))
+    return made, end
 
 
 @RULES.of("pad")
