@@ -49,8 +49,10 @@ COPIED, TURNED, GATHERED = 3.0, 8.0, 5.0
 STEP_CYCLES = 80.0
 # Fewer sums side by side wait for one another.
 LEAST_TILE = 8
-# How much slower tiles of so many vectors are than those of three, measured.
+# How much slower tiles of so many vectors are than those of three, measured: with 32 registers, and
+# with 16.
 SHAPE_COST = {1: 1.0, 2: 1.06, 3: 1.0, 4: 1.02}
+FEW_SHAPE_COST = {1: 1.0, 2: 0.92, 3: 1.0, 4: 0.95}
 
 
 @dataclass(frozen=True)
@@ -153,9 +155,10 @@ def share_bytes(device: Device, share: float) -> int:
 def _packed(p: Product, lanes: int, device: Device) -> Plan:
     registers = sum_registers(device.compute.vector_bytes)
     panel_bytes = share_bytes(device, PANEL_SHARE)
+    all_registers = device.compute.vector_registers
     if p.of.is_complex:
-        registers //= 2
-    height, vectors = _tile(p, lanes, registers)
+        registers, all_registers = registers // 2, all_registers // 2
+    height, vectors = _tile(p, lanes, registers, all_registers)
     width = vectors * lanes
     tiles = -(-p.columns // width)
     rows = -(-p.rows // height)
@@ -243,20 +246,22 @@ def _cost(
     return 0.5 * (full + even) + STEP_CYCLES * steps / units / p.batch
 
 
-def _tile(p: Product, lanes: int, registers: int) -> tuple[int, int]:
-    """Rows and vectors of a tile: the shape that wastes least and loads least."""
+def _tile(p: Product, lanes: int, registers: int, all_registers: int) -> tuple[int, int]:
+    """Rows and vectors of a tile: the shape that wastes least and loads least. Beside the sums a
+    vector of B for each column of vectors, and one of A, are in registers."""
     best, least = (1, 1), None
     for vectors in (2, 3, 4, 1):
         if vectors > 1 and (vectors - 1) * lanes >= p.columns:
             continue
-        most = max(1, min(registers // vectors, 12, p.rows))
+        beside = (all_registers - vectors - 1) // vectors
+        most = max(1, min(registers // vectors, beside, 12, p.rows))
         height = -(-p.rows // -(-p.rows // most))
         area = -(-p.rows // height) * height * -(-p.columns // (vectors * lanes)) * vectors
         loads = (height + vectors) / (height * vectors)
         cost = (
             area * (1.0 + max(0.0, loads - 0.45)) * (1.0 if height * vectors >= LEAST_TILE else 1.2)
         )
-        cost *= SHAPE_COST[vectors]
+        cost *= (SHAPE_COST if all_registers >= 32 else FEW_SHAPE_COST)[vectors]
         if least is None or cost < least * 0.99:
             best, least = (height, vectors), cost
     return best

@@ -72,6 +72,13 @@ def test_integers(size: tuple[int, int, int], order: str, signs: str) -> None:
     agrees(module(size, order, (a, b, "s32")), "s32")
 
 
+@pytest.mark.parametrize("isa", ["", "AVX2"])
+@pytest.mark.parametrize("types", [("s16", "s16"), ("s16", "u8"), ("u8", "u8"), ("s8", "s8")])
+def test_pairs_of_integers(types: tuple[str, str], isa: str) -> None:
+    for size, order in (((37, 83, 101), "nt"), ((1030, 3001, 47), "nn"), ((40, 1, 70), "tn")):
+        agrees(module(size, order, (*types, "s32")), "s32", isa)
+
+
 @pytest.mark.parametrize(
     "types, through",
     [
@@ -108,6 +115,11 @@ def test_extremes_of_integers_wrap_around_nowhere() -> None:
         for y in (-128, 127):
             found = run(np.full((40, 64), x, np.int8), np.full((64, 40), y, np.int8))
             assert (np.asarray(found) == 64 * x * y).all()
+    # Two products of -32768 by itself are one more than s32 has: they wrap as any sum does.
+    run = hloom.compile(hloom.parse(module((40, 66, 40), "nn", ("s16", "s16", "s32"))))
+    lowest = np.full((40, 66), -32768, np.int16)
+    found = np.asarray(run(lowest, np.ascontiguousarray(lowest.T)))
+    assert (found == np.int64(66 * 2**30).astype(np.int32)).all()
 
 
 CONVOLUTION = """HloModule conv

@@ -119,7 +119,12 @@ def test_dot(machine: str) -> None:
     check_all(kernels, given, machine, limits)
 
 
-GROUPED = [("f32", "bf16", "bf16", 2), ("s32", "u8", "s8", 4), ("s32", "s8", "s8", 4)]
+GROUPED = [
+    ("f32", "bf16", "bf16", 2),
+    ("s32", "u8", "s8", 4),
+    ("s32", "s8", "s8", 4),
+    ("s32", "s16", "s16", 2),
+]
 
 
 def grouped(types: tuple[str, str, str], group: int, height: int, width: int) -> Kernel:
@@ -153,18 +158,18 @@ def test_grouped_dot(machine: str) -> None:
 @pytest.mark.parametrize(
     "triple, features, width, found",
     [
-        ("x86_64-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512bf16", 16, ["vdpbf16ps"]),
-        ("x86_64-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512vnni", 16, ["vpdpbusd"]),
-        ("x86_64-linux-gnu", "+avx2,+fma,+avxvnni", 8, ["vpdpbusd"]),
+        ("x86_64-linux-gnu", "+avx512f,+avx512bw,+avx512bf16", 16, ["vdpbf16ps", "vpmaddwd"]),
+        ("x86_64-linux-gnu", "+avx512f,+avx512bw,+avx512vnni", 16, ["vpdpbusd", "vpdpwssd"]),
+        ("x86_64-linux-gnu", "+avx2,+fma,+avxvnni", 8, ["vpdpbusd", "vpdpwssd"]),
         ("aarch64-linux-gnu", "+neon,+bf16,+dotprod", 4, ["bfdot", "sdot"]),
-        ("x86_64-linux-gnu", "+avx2,+fma", 8, []),
+        ("x86_64-linux-gnu", "+avx2,+fma", 8, ["vpmaddwd"]),
     ],
 )
 def test_grouped_dots_are_one_instruction(
     triple: str, features: str, width: int, found: list[str]
 ) -> None:
     machine = Machine.of(triple, "", features)
-    words = {"vdpbf16ps", "vpdpbusd", "bfdot", "sdot"}
+    words = {"vdpbf16ps", "vpdpbusd", "vpdpwssd", "vpmaddwd", "bfdot", "sdot"}
     text = ""
     for acc, a, b, group in GROUPED:
         kernel = grouped((acc, a, b), group, 4, width)
