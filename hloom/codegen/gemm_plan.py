@@ -49,8 +49,9 @@ COPIED, TURNED, GATHERED = 3.0, 8.0, 5.0
 STEP_CYCLES = 80.0
 # Fewer sums side by side wait for one another.
 LEAST_TILE = 8
-# How much slower tiles of so many vectors are than those of three, measured: with 32 registers, and
-# with 16.
+# How much slower tiles of so many vectors are than those of three, measured: with this many
+# registers, and with 16.
+MANY_REGISTERS = 32
 SHAPE_COST = {1: 1.0, 2: 1.06, 3: 1.0, 4: 1.02}
 FEW_SHAPE_COST = {1: 1.0, 2: 0.92, 3: 1.0, 4: 0.95}
 
@@ -158,7 +159,9 @@ def _packed(p: Product, lanes: int, device: Device) -> Plan:
     all_registers = device.compute.vector_registers
     if p.of.is_complex:
         registers, all_registers = registers // 2, all_registers // 2
-    height, vectors = _tile(p, lanes, registers, all_registers)
+    is_many = device.compute.vector_registers >= MANY_REGISTERS
+    shape_cost = SHAPE_COST if is_many else FEW_SHAPE_COST
+    height, vectors = _tile(p, lanes, registers, all_registers, shape_cost)
     width = vectors * lanes
     tiles = -(-p.columns // width)
     rows = -(-p.rows // height)
@@ -246,7 +249,9 @@ def _cost(
     return 0.5 * (full + even) + STEP_CYCLES * steps / units / p.batch
 
 
-def _tile(p: Product, lanes: int, registers: int, all_registers: int) -> tuple[int, int]:
+def _tile(
+    p: Product, lanes: int, registers: int, all_registers: int, shape_cost: dict[int, float]
+) -> tuple[int, int]:
     """Rows and vectors of a tile: the shape that wastes least and loads least. Beside the sums a
     vector of B for each column of vectors, and one of A, are in registers."""
     best, least = (1, 1), None
@@ -261,7 +266,7 @@ def _tile(p: Product, lanes: int, registers: int, all_registers: int) -> tuple[i
         cost = (
             area * (1.0 + max(0.0, loads - 0.45)) * (1.0 if height * vectors >= LEAST_TILE else 1.2)
         )
-        cost *= (SHAPE_COST if all_registers >= 32 else FEW_SHAPE_COST)[vectors]
+        cost *= shape_cost[vectors]
         if least is None or cost < least * 0.99:
             best, least = (height, vectors), cost
     return best

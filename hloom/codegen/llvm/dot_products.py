@@ -3,8 +3,9 @@
     for d in dot_products(machine): a[4k .. 4k+3] . b[4k .. 4k+3] is added to lane k of the sums
 
 x86 has `vdpbf16ps` (AVX512-BF16; subnormal numbers count as zero), `vpdpbusd` (VNNI; one operand is
-unsigned) and for 16-bit integers `vpdpwssd` (VNNI) or `vpmaddwd`, whose sums are added by an instruction of their
-own; aarch64 has `bfdot` and `sdot`. (Intel's and Arm's manuals of the instruction sets.)
+unsigned), and for 16-bit integers `vpdpwssd` (VNNI) or `vpmaddwd`, whose sums are added by an
+instruction of their own; aarch64 has `bfdot` and `sdot`. (Intel's and Arm's manuals of the
+instruction sets.)
 """
 
 from __future__ import annotations
