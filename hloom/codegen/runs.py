@@ -17,7 +17,7 @@ What was decided is kept with its reason for every sequence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from hloom.device.costs import Costs
@@ -25,6 +25,8 @@ from hloom.device.device import Device
 from hloom.program.graph import execution_graph
 from hloom.program.thunks.concurrent import Concurrent, Run
 from hloom.program.thunks.thunk import Thunk
+
+WAITS = "each step waits for the one before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,16 @@ class Decision:
     runs: int
     """0: one after another."""
     why: str
+    is_open: bool = False
+    """Whether time would be saved, were it not for what waits for what."""
+    expected_ns: float = 0.0
+    """What the sequence takes as it was decided."""
+    steps: tuple[Thunk, ...] = field(default=(), repr=False)
+    """The sequence, as it came."""
+
+    def because(self, why: str) -> Decision:
+        """The same, for another reason."""
+        return replace(self, why=why)
 
     def __str__(self) -> str:
         if not self.runs:
@@ -57,7 +69,7 @@ def with_runs(
         changed = any(new != p.thunks for (new, _), p in zip(made, parts))
         inside.append(t.with_nested([new for new, _ in made]) if changed else t)
     runs, decision = _cut(tuple(inside), device, where)
-    return runs, [decision, *decisions]
+    return runs, [replace(decision, steps=tuple(thunks)), *decisions]
 
 
 def _cut(
@@ -66,78 +78,91 @@ def _cut(
     """One sequence, whole or as runs."""
     costs, units = device.costs, device.compute.units
 
-    def refused(why: str) -> tuple[tuple[Thunk, ...], Decision]:
-        return thunks, Decision(where, 0, why)
+    def refused(why: str, open_ns: float = 0.0) -> tuple[tuple[Thunk, ...], Decision]:
+        return thunks, Decision(where, 0, why, open_ns > 0, open_ns)
 
     if len(thunks) < 2:
         return refused("there is one step at most")
     if units < 2:
         return refused("there is one core")
-    times = [_Times.of(t, costs, units) for t in thunks]
-    total = sum([t.elapsed for t in times])
-    wanted = max(costs.concurrency_gain_ns, costs.concurrency_gain * total)
-    idle = total - sum([t.work for t in times]) / units
-    if idle < wanted:
-        return refused(f"cores are idle for {_us(idle)} of {_us(total)} at most")
-    nodes = _chains(thunks, times)
-    groups = _grouped(nodes, costs, units)
+    times = [Times.of(t, costs, units) for t in thunks]
+    whole = Times.sum(times)
+    total, wanted = whole.elapsed, whole.wanted(costs)
+    if whole.idle(units) < wanted:
+        return refused(f"cores are idle for {us(whole.idle(units))} of {us(total)} at most")
+    groups = grouped(times, execution_graph(thunks).edges, costs, units)
     if len(groups) < 2:
-        return refused("each step waits for the one before")
-    best = max(_longest(groups), sum([g.times.work for g in groups]) / units)
+        return refused(WAITS, total)
+    best = max(_longest(groups), whole.work / units)
     if total - best < wanted:
-        return refused(f"side by side they would take {_us(best)} instead of {_us(total)}")
+        why = f"side by side they would take {us(best)} instead of {us(total)}"
+        return refused(why, total)
     runs = _runs(groups, thunks)
     name = f"{thunks[0].name}.runs"
-    why = f"about {_us(best)} instead of {_us(total)}"
-    return (Concurrent(name, runs),), Decision(where, len(runs), why)
+    why = f"about {us(best)} instead of {us(total)}"
+    return (Concurrent(name, runs),), Decision(where, len(runs), why, True, best)
 
 
-def _us(ns: float) -> str:
+def us(ns: float) -> str:
     return f"{ns / 1000:,.0f} us"
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
+class Times:
     """Of a thunk, or several: with all cores, and the work of all threads together; ns."""
 
     elapsed: float
     work: float
 
     @staticmethod
-    def of(t: Thunk, costs: Costs, units: int) -> _Times:
+    def of(t: Thunk, costs: Costs, units: int) -> Times:
         elapsed = t.elapsed_ns(costs, units)
         # A loop of unknown length has no serial time: what it does at once is all that is known.
         work = min(t.serial_ns(costs), t.elapsed_ns(costs, 1))
-        return _Times(elapsed, work)
+        return Times(elapsed, work)
+
+    @staticmethod
+    def sum(times: Sequence[Times]) -> Times:
+        return Times(sum([t.elapsed for t in times]), sum([t.work for t in times]))
+
+    def wanted(self, costs: Costs) -> float:
+        """What has to be saved where these come one after another."""
+        return max(costs.concurrency_gain_ns, costs.concurrency_gain * self.elapsed)
 
     def idle(self, units: int) -> float:
         """For how long all cores together could have done something else, divided among them."""
         return self.elapsed - self.work / units
 
-    def __add__(self, other: _Times) -> _Times:
-        return _Times(self.elapsed + other.elapsed, self.work + other.work)
+    def __add__(self, other: Times) -> Times:
+        return Times(self.elapsed + other.elapsed, self.work + other.work)
 
 
 @dataclass(slots=True)
-class _Node:
-    """Thunks by position, and the nodes that they wait for."""
+class Node:
+    """Steps by position, and the nodes that they wait for."""
 
     members: list[int]
-    times: _Times
+    times: Times
     waits: set[int] = field(default_factory=set)
 
 
-def _chains(thunks: tuple[Thunk, ...], times: list[_Times]) -> list[_Node]:
-    """Nodes in order: thunks of which each waits for the one before alone, which has no other."""
-    edges = execution_graph(thunks).edges
-    before: list[list[int]] = [[] for _ in thunks]
-    behind = [0] * len(thunks)
+def grouped(
+    times: Sequence[Times], edges: Sequence[tuple[int, int]], costs: Costs, units: int
+) -> list[Node]:
+    """The steps of a sequence in groups, in a valid order; one alone where all are a chain."""
+    return _together(_chains(times, edges), costs, units)
+
+
+def _chains(times: Sequence[Times], edges: Sequence[tuple[int, int]]) -> list[Node]:
+    """Nodes in order: steps of which each waits for the one before alone, which has no other."""
+    before: list[list[int]] = [[] for _ in times]
+    behind = [0] * len(times)
     for a, b in edges:
         before[b].append(a)
         behind[a] += 1
-    nodes: list[_Node] = []
+    nodes: list[Node] = []
     node_of: list[int] = []
-    for number in range(len(thunks)):
+    for number in range(len(times)):
         waits = before[number]
         if len(waits) == 1 and behind[waits[0]] == 1:
             at = node_of[waits[0]]
@@ -145,12 +170,12 @@ def _chains(thunks: tuple[Thunk, ...], times: list[_Times]) -> list[_Node]:
             nodes[at].times += times[number]
         else:
             at = len(nodes)
-            nodes.append(_Node([number], times[number], {node_of[x] for x in waits}))
+            nodes.append(Node([number], times[number], {node_of[x] for x in waits}))
         node_of.append(at)
     return nodes
 
 
-def _grouped(nodes: list[_Node], costs: Costs, units: int) -> list[_Node]:
+def _together(nodes: list[Node], costs: Costs, units: int) -> list[Node]:
     """Nodes put together that have the same heavy ones before and behind them; in a valid order."""
     heavy = [n.times.idle(units) >= costs.run_ns and n.times.elapsed > 0 for n in nodes]
     before = [0] * len(nodes)
@@ -162,14 +187,14 @@ def _grouped(nodes: list[_Node], costs: Costs, units: int) -> list[_Node]:
         for w in nodes[k].waits:
             behind[w] |= behind[k] | (heavy[k] << k)
     number_of: dict[tuple[int, ...], int] = {}
-    groups: list[_Node] = []
+    groups: list[Node] = []
     group_of: list[int] = []
     for k, n in enumerate(nodes):
         key = (k,) if heavy[k] else (before[k], behind[k])
         g = number_of.setdefault(key, len(groups))
         group_of.append(g)
         if g == len(groups):
-            groups.append(_Node([], _Times(0.0, 0.0)))
+            groups.append(Node([], Times(0.0, 0.0)))
         groups[g].members += n.members
         groups[g].times += n.times
         groups[g].waits |= {group_of[w] for w in n.waits}
@@ -179,7 +204,7 @@ def _grouped(nodes: list[_Node], costs: Costs, units: int) -> list[_Node]:
     return _ordered(groups)
 
 
-def _ordered(groups: list[_Node]) -> list[_Node]:
+def _ordered(groups: list[Node]) -> list[Node]:
     """The groups so that each waits for earlier ones only, and otherwise as their thunks stood."""
     behind: list[list[int]] = [[] for _ in groups]
     left = [len(g.waits) for g in groups]
@@ -189,12 +214,12 @@ def _ordered(groups: list[_Node]) -> list[_Node]:
     ready = [(g.members[0], k) for k, g in enumerate(groups) if not left[k]]
     heapify(ready)
     place: dict[int, int] = {}
-    found: list[_Node] = []
+    found: list[Node] = []
     while ready:
         _, k = heappop(ready)
         place[k] = len(found)
         group = groups[k]
-        found.append(_Node(group.members, group.times, {place[w] for w in group.waits}))
+        found.append(Node(group.members, group.times, {place[w] for w in group.waits}))
         for b in behind[k]:
             left[b] -= 1
             if not left[b]:
@@ -203,7 +228,7 @@ def _ordered(groups: list[_Node]) -> list[_Node]:
     return found
 
 
-def _longest(groups: list[_Node]) -> float:
+def _longest(groups: list[Node]) -> float:
     """The time of the longest way through them."""
     ends: list[float] = []
     for g in groups:
@@ -211,7 +236,7 @@ def _longest(groups: list[_Node]) -> float:
     return max(ends)
 
 
-def _runs(groups: list[_Node], thunks: tuple[Thunk, ...]) -> tuple[Run, ...]:
+def _runs(groups: list[Node], thunks: tuple[Thunk, ...]) -> tuple[Run, ...]:
     """The runs of groups in order: waits that follow from others are left out, and each gets a
     stream, that of a run before it where nobody has followed there yet."""
     ancestors: list[int] = []

@@ -69,6 +69,11 @@ class Costs:
     """What runs side by side have to save..."""
     concurrency_gain: float = 0.1
     """... and of the time of the sequence, which part: what is guessed is not that exact."""
+    concurrency_memory: float = 0.25
+    """What steps side by side may take more than one after another, of a program's memory: they
+    share none..."""
+    concurrency_bytes: float = 64e6
+    """... or this, where it is more."""
     weights: Rates = ()
     """What differs from `WEIGHTS`, by opcode."""
 

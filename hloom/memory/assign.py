@@ -26,6 +26,7 @@ from hloom.memory.groups import Group, Groups
 from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers itself)
 from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
 from hloom.memory.heap.block import HEAPS, Block, live_bytes
+from hloom.plan.branches import BranchPlan
 from hloom.plan.order import Order
 from hloom.plan.places import PlacedValue, Places, SliceTree
 from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
@@ -53,6 +54,8 @@ class AssignOptions:
     or of no size, holds anything."""
     apart: bool = False
     """Whether each temporary buffer is an allocation of its own, which a guard can stand behind."""
+    branches: BranchPlan | None = None
+    """What is to run side by side, and has places of its own."""
 
 
 def assign_buffers(module: Module, order: Order, options: AssignOptions | None = None) -> Places:
@@ -63,8 +66,8 @@ def assign_buffers(module: Module, order: Order, options: AssignOptions | None =
     """
     options = options or AssignOptions()
     flow = ValueFlow(module, order, options.pairs, options.spaces)
-    groups = Groups(flow, options.can_share, options.spaces)
-    failed = groups.join_edges()
+    groups = Groups(flow, options.can_share, options.spaces, options.branches)
+    failed = groups.join_edges(apart=False)  # copies are in where they keep branches apart
     if failed:
         e = failed[0]
         raise HloError(
@@ -197,7 +200,8 @@ class _Assignment:
         """Pack the groups of one memory space; the most bytes alive at one time."""
         memory = self._memory(space)
         own = {key: g for key, g in left.items() if g.space == space}
-        blocks = [Block(g.bytes, _merged_intervals(g)) for g in own.values()]
+        held = self.groups.beside.held if self.groups.beside else lambda _: {}
+        blocks = [Block(g.bytes, _merged_intervals(g), held(g.touches)) for g in own.values()]
         alignment = max(self.options.alignment, memory.alignment_bytes if memory else 1)
         packing = HEAPS[self.options.heap](blocks, alignment)
         temp = self._allocate(packing.total_bytes, "temp", space=space)

@@ -29,6 +29,7 @@ from hloom.ir.op import OPS, opcodes
 from hloom.ir.traits import FORWARDS
 from hloom.memory.flat import flatten, laid_out
 from hloom.memory.groups import Groups
+from hloom.plan.branches import BranchPlan
 from hloom.plan.order import Order
 from hloom.types.shape import tuple_shape
 
@@ -36,6 +37,8 @@ Index = tuple[int, ...]
 Demand = Callable[[Instruction, int, Instruction], bool]
 """(user, operand number, what computes that operand) -> must it be a copy?"""
 ROUNDS = 30
+APART_ROUNDS = 3
+"""For so long copies go in so that branches need not wait. What still would then is one buffer."""
 REMOVALS = 3
 
 
@@ -54,6 +57,8 @@ class CopyOptions:
     remove_existing: bool = True
     spaces: EntrySpaces = NO_SPACES
     """Of the caller's arrays."""
+    branches: BranchPlan | None = None
+    """What is to run side by side, and overwrites nothing of the other's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +94,10 @@ def insert_copies(module: Module, order: Order, options: CopyOptions | None = No
 def _converged(module: Module, order: Order, options: CopyOptions, share: CanShare) -> Groups:
     """Put copies in until every edge can join; the groups then."""
     failed: list[Edge] = []
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         flow = ValueFlow(module, order, options.pairs, options.spaces)
-        groups = Groups(flow, share, options.spaces)
-        failed = groups.join_edges()
+        groups = Groups(flow, share, options.spaces, options.branches)
+        failed = groups.join_edges(apart=number < APART_ROUNDS)
         if not failed:
             return groups
         _put_copies(groups, failed)

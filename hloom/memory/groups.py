@@ -18,6 +18,8 @@ from hloom.analysis.alias_share import CanShare, Contacts, Interval
 from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces
 from hloom.analysis.alias_tree import Edge, Value, at, leaves
 from hloom.analysis.alias_values import ValueFlow
+from hloom.memory.beside import NOWHERE, Beside, Touches, merged
+from hloom.plan.branches import BranchPlan
 
 Fixed = tuple[str, object, tuple[int, ...]]
 """A buffer that is not ours to place: ("parameter", number, index) or ("output", 0, index)."""
@@ -26,7 +28,7 @@ Fixed = tuple[str, object, tuple[int, ...]]
 class Group:
     """Values in one buffer. `fixed` when the caller says where it is."""
 
-    __slots__ = ("bytes", "fixed", "intervals", "members", "read_only", "space")
+    __slots__ = ("bytes", "fixed", "intervals", "members", "read_only", "space", "touches")
 
     def __init__(self, members: list[Value], intervals: list[Interval], size: int) -> None:
         self.members = members
@@ -36,6 +38,8 @@ class Group:
         self.read_only = False
         self.space = members[0].space
         """Groups of different memory spaces never join."""
+        self.touches: Touches = NOWHERE
+        """By which branches."""
 
 
 def _key(interval: Interval) -> int:
@@ -51,9 +55,11 @@ class Groups:
         flow: ValueFlow,
         can_share: CanShare | None = None,
         spaces: EntrySpaces = NO_SPACES,
+        branches: BranchPlan | None = None,
     ) -> None:
         self.flow = flow
         self.spaces = spaces
+        self.beside = Beside(flow, branches) if branches else None
         self.contacts = Contacts(flow, can_share)
         self.can_share = self.contacts.can_share
         self.group: dict[Value, Group] = {}
@@ -67,6 +73,8 @@ class Groups:
                 part = (v.instruction.attrs.number, v.index)
                 g.fixed = ("parameter", *part)
                 g.read_only = part not in self.donated
+            if self.beside is not None:
+                g.touches = self.beside.touches(v)
         self.outputs: dict[tuple[int, ...], Value] = {}
         """By index of an output part: what stands for the caller's buffer of it."""
         self._make_outputs()
@@ -87,22 +95,25 @@ class Groups:
             self.group[v] = g = Group([v], [], v.bytes)
             g.fixed = ("output", 0, e.index)
 
-    def join_edges(self) -> list[Edge]:
-        """Join what every edge says must be one buffer; the edges where that cannot be."""
+    def join_edges(self, apart: bool = True) -> list[Edge]:
+        """Join what every edge says must be one buffer; the edges where that cannot be. `apart`:
+        nor where it would make what runs side by side wait."""
         failed: list[Edge] = []
         for e in self.flow.edges:
             target = e.target or self.outputs[e.index]
-            if not self.join(self.group[e.source], self.group[target]):
+            if not self.join(self.group[e.source], self.group[target], apart):
                 failed.append(e)
         return failed
 
-    def join(self, a: Group, b: Group) -> bool:
+    def join(self, a: Group, b: Group, apart: bool = True) -> bool:
         """Make one group of two if no two values in them are alive together."""
         if a is b:
             return True
         if a.read_only or b.read_only or (a.fixed and b.fixed) or a.space != b.space:
             return False
         if (a.fixed and b.bytes > a.bytes) or (b.fixed and a.bytes > b.bytes):
+            return False
+        if apart and self._in_the_way(a.touches, b.touches):
             return False
         if len(a.intervals) < len(b.intervals):
             a, b = b, a
@@ -127,6 +138,11 @@ class Groups:
         if a.read_only or b.read_only:
             if b.read_only or len(b.members) > 1 or b.fixed:
                 return False
+        copied = b.touches
+        if self.beside is not None and len(b.members) == 1:
+            copied = self.beside.reads(copy)  # it will not be written any more
+        if a is not b and self._in_the_way(a.touches, copied):
+            return False
         together = sorted(
             ((s, e, source if v is copy else v) for s, e, v in self._both(a, b)), key=_key
         )
@@ -161,7 +177,12 @@ class Groups:
         else:
             self.same[copy] = before
 
+    def _in_the_way(self, a: Touches, b: Touches) -> bool:
+        """Whether one buffer for both would make what runs side by side wait."""
+        return self.beside is not None and self.beside.in_the_way(a, b)
+
     def _absorb(self, a: Group, b: Group) -> None:
+        a.touches = merged(a.touches, b.touches)
         if len(b.intervals) * 8 < len(a.intervals):
             for interval in b.intervals:
                 insort(a.intervals, interval, key=_key)

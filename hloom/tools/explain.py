@@ -30,6 +30,7 @@ class Topic(StrEnum):
     layout = "layout"
     fallback = "fallback"
     kernels = "kernels"
+    concurrency = "concurrency"
 
 
 ABOUT = {
@@ -38,6 +39,7 @@ ABOUT = {
     "layout": "each array of two dimensions or more: the order of its elements",
     "fallback": "what runs through a general path that is slower than a special one",
     "kernels": "each kernel: the family that wrote it; first, what was left out for a fault",
+    "concurrency": "each sequence of steps: what of it runs side by side, or what it waits for",
 }
 
 
@@ -58,6 +60,7 @@ def explain(
     [bold]layout[/bold]: the order of the elements of each array.
     [bold]fallback[/bold]: what runs through a general slow path, and why.
     [bold]kernels[/bold]: which family of kernels wrote each, and faults of hloom.
+    [bold]concurrency[/bold]: which steps run side by side, and why others wait.
 
     [bold]Examples[/bold]
 

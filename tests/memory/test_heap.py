@@ -22,6 +22,24 @@ def interval_lists(times):
     return pairs
 
 
+@pytest.mark.parametrize("name", list(HEAPS))
+def test_what_runs_side_by_side_is_apart(name):
+    first, second, behind = ({"c": x} for x in ((1, 2), (2, 1), (4, 0)))
+    blocks = [
+        Block(40, ((0, 5),), first),
+        Block(30, ((5, 9),), second),
+        Block(20, ((5, 9),), first),
+        Block(20, ((9, 12),), behind),
+        Block(40, ((20, 25),), {"other": (2, 1)}),
+    ]
+    packing = HEAPS[name](blocks, 1)
+    assert packing.total_bytes == 70
+    assert packing.offsets[0] == packing.offsets[4]
+    places = [(o, o + b.size_bytes) for o, b in zip(packing.offsets, blocks)]
+    for k in (0, 2):
+        assert places[k][1] <= places[1][0] or places[1][1] <= places[k][0]
+
+
 BLOCKS = st.lists(
     st.builds(
         Block,

@@ -4,8 +4,12 @@ import pytest
 
 import hloom
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.machine import Machine
+from hloom.runtime.processors import granted_threads
 from hloom.targets.cpu.explain import EXPLANATIONS, Explained, Row, explained
+from hloom.targets.cpu.target import CpuTarget
 from tests.docs.pages import ROOT
+from tests.targets.test_apart import TWO_LOOPS
 
 PROGRAMS = ("collatz", "resnet_step", "softmax", "transformer_block", "layer")
 
@@ -100,3 +104,13 @@ def test_rows_about_a_value_and_counts():
 def test_an_unknown_topic():
     with pytest.raises(HloError, match="topics: fusion, memory, layout, fallback"):
         explained(example("layer"), "colour")
+
+
+def test_concurrency():
+    [row] = [r for r in explained(hloom.parse(TWO_LOOPS), "concurrency").rows if r.value == "main"]
+    alone = granted_threads() == 1
+    assert row.opcode == "sequence"
+    assert row.verdict == "one after another" if alone else row.verdict.endswith(" runs")
+    # Places are those of the program, not the first ones.
+    plan = CpuTarget(Machine.host()).planned(hloom.parse(TWO_LOOPS))
+    assert plan.places.temp_bytes == hloom.compile(TWO_LOOPS).memory.temp > (0 if alone else 640)

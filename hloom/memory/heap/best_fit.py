@@ -38,11 +38,11 @@ def placed(
     for k in order:
         block = blocks[k]
         size = aligned(block.size_bytes, alignment)
-        taken = [(offsets[j], ends[j]) for j in overlap.alive_with(block.intervals)]
+        taken = [(offsets[j], ends[j]) for j in overlap.alive_with(block)]
         offset = _gap(taken, size, tightest)
         offsets[k], ends[k] = offset, offset + size
         total = max(total, offset + size)
-        overlap.add(k, block.intervals)
+        overlap.add(k, block)
     return Packing(offsets, total)
 
 

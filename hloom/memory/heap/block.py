@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hloom.base.registry import Registry
 
@@ -17,6 +17,9 @@ class Block:
 
     size_bytes: int
     intervals: tuple[Interval, ...]
+    held: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Who uses it of what runs side by side, as bits for each computation, and who may be under
+    way with them: blocks of these are alive together with it, whatever their times are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ is that of its answer.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from hloom.memory.heap.block import Block, Interval
@@ -23,19 +24,25 @@ class Overlap:
             self.leaves *= 2
         self.covering: list[list[int]] = [[] for _ in range(2 * self.leaves)]
         self.inside: list[list[int]] = [[] for _ in range(2 * self.leaves)]
+        self.users: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        """By computation: what is used by branches that run beside others, and by which."""
 
-    def add(self, key: int, intervals: Iterable[Interval]) -> None:
-        for start, end in intervals:
+    def add(self, key: int, block: Block) -> None:
+        for name, (users, _) in block.held.items():
+            self.users[name].append((key, users))
+        for start, end in block.intervals:
             low, high = self._leaves(start, end)
             for node in self._covered(low, high):
                 self.covering[node].append(key)
             for node in self._paths(low, high):
                 self.inside[node].append(key)
 
-    def alive_with(self, intervals: Iterable[Interval]) -> set[int]:
-        """Everything added that is alive at some time of these intervals."""
+    def alive_with(self, block: Block) -> set[int]:
+        """Everything added that is alive at some time of a block, or may be."""
         found: set[int] = set()
-        for start, end in intervals:
+        for name, (_, beside) in block.held.items():
+            found.update([key for key, users in self.users[name] if users & beside])
+        for start, end in block.intervals:
             low, high = self._leaves(start, end)
             for node in self._paths(low, high):
                 found.update(self.covering[node])

@@ -240,6 +240,17 @@ def _fallback(module: Module, target: CpuTarget) -> list[Row]:
     ]
 
 
+# -- what runs side by side
+
+
+def _concurrency(module: Module, target: CpuTarget) -> list[Row]:
+    """For each sequence of steps how many runs it is cut into, or why it is not."""
+    return [
+        Row(d.where, "sequence", f"{d.runs} runs" if d.runs else "one after another", d.why)
+        for d in target.written(module).decisions
+    ]
+
+
 # -- families of kernels, and faults
 
 
@@ -272,6 +283,7 @@ EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
     "layout": _layout,
     "fallback": _fallback,
     "kernels": _kernels,
+    "concurrency": _concurrency,
 }
 """The topics, and what finds the rows."""
 

@@ -109,6 +109,8 @@ class Lowering:
     call_sites: list[CallSite] = field(default_factory=list)
     started: dict[Instruction, CollectiveStart] = field(default_factory=dict)
     """First halves of collectives, by instruction."""
+    made_by: dict[Thunk, Instruction] = field(default_factory=dict)
+    """The instruction of each step of each sequence."""
     infeeds: list[Shape] = field(default_factory=list)
     outfeeds: list[Shape] = field(default_factory=list)
     _by_key: dict[Hashable, list[tuple[str, Emitted]]] = field(default_factory=dict)
@@ -128,10 +130,12 @@ class Lowering:
                 rule = CPU_LOWERS.get(i.opcode)
                 if rule is None:
                     raise unsupported(i, "has no lowering for CPUs")
-                thunks += rule(self, i)
+                steps = rule(self, i)
             except Exception as error:
                 blame(error, Culprit("step", "lowering", i.name))
-                thunks += self._instead(i, error)
+                steps = self._instead(i, error)
+            thunks += steps
+            self.made_by.update(dict.fromkeys(steps, i))
         return tuple(thunks)
 
     def _instead(self, i: Instruction, error: Exception) -> list[Thunk]:

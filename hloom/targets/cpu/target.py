@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hloom.analysis.call_graph import expanded_size
 from hloom.base.clock import StageClock
@@ -25,7 +25,8 @@ from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.memory.spaces import take_spaces, tell_spaces
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
-from hloom.passes.pipeline import PassRecord, PipelineOptions
+from hloom.passes.pipeline import PipelineOptions
+from hloom.plan.branches import BranchPlan
 from hloom.plan.order import Order
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Processor, Program, Result
@@ -33,9 +34,11 @@ from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.crash_notes import CrashNotes
 from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import least_memory_order, order_as_it_stands
+from hloom.targets.cpu.apart import kept_apart
 from hloom.targets.cpu.device import device_of
 from hloom.targets.cpu.lowering import Lowering, UnsupportedError, unsupported
 from hloom.targets.cpu.pipeline import cpu_pipeline
+from hloom.targets.cpu.planned import Lowered, Planned, Prepared
 from hloom.targets.cpu.share import CpuShare, never
 from hloom.targets.cpu.shown import SHOWN
 from hloom.targets.cpu.supported import check_static, check_supported
@@ -61,16 +64,6 @@ SEVERAL = 8
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
 CODE = Culprit("llvm", "code generation")
-
-
-class Planned(NamedTuple):
-    """A module after its passes, and what has been decided about it."""
-
-    module: Module
-    order: Order
-    places: Places
-    records: list[PassRecord]
-    """One for each pass that ran."""
 
 
 @dataclass(frozen=True)
@@ -173,21 +166,10 @@ class CpuTarget:
         Every function is given to `code` as soon as its text is there.
         """
         clock = clock or StageClock()
-        module, order, places, records = self.planned(module, clock)
-        faults: list[Fault] = []
-        lowering = Lowering(
-            module,
-            order,
-            places,
-            self.device,
-            self.left_out,
-            None if self.is_strict else faults,
-            whole,
-        )
-        with clock.stage("kernels"):
-            thunks = lowering.sequence(module.entry)
-        with clock.stage("runs"), blamed("step", "runs"):
-            thunks, decisions = self._with_runs(thunks)
+        lowered = self._decided(self.prepared(module, clock), clock, whole)
+        module, order, places, records = lowered.plan
+        lowering, thunks = lowered.lowering, lowered.thunks
+        decisions, faults = lowered.decisions, lowered.faults
         with clock.stage("llvm text"):
             texts = {}
             for symbol, text in self.functions(lowering, thunks):
@@ -215,17 +197,55 @@ class CpuTarget:
         )
         return Stages(module, order, places, lowering, program, texts, records, faults, decisions)
 
+    def _decided(
+        self, prepared: Prepared, clock: StageClock, whole: Module | None = None
+    ) -> Lowered:
+        """A plan and the steps that run it; other places where those keep long steps waiting."""
+        lowered = self.lowered(self.placed(prepared, clock), clock, whole)
+        if any(d.is_open for d in lowered.decisions):
+            lowered = kept_apart(self, lowered, prepared.spaces, clock, whole)
+        return lowered
+
+    def lowered(self, plan: Planned, clock: StageClock, whole: Module | None = None) -> Lowered:
+        """The steps of a planned module, those side by side for which that pays."""
+        faults: list[Fault] = []
+        lowering = Lowering(
+            plan.module,
+            plan.order,
+            plan.places,
+            self.device,
+            self.left_out,
+            None if self.is_strict else faults,
+            whole,
+        )
+        with clock.stage("kernels"):
+            thunks = lowering.sequence(plan.module.entry)
+        with clock.stage("runs"), blamed("step", "runs"):
+            thunks, decisions = self._with_runs(thunks)
+        return Lowered(plan, lowering, thunks, decisions, faults)
+
     def _with_runs(self, thunks: tuple[Thunk, ...]) -> tuple[tuple[Thunk, ...], list[Decision]]:
         """The thunks, with those side by side for which that pays, and why."""
         if self.is_left_out("runs"):
             return thunks, [Decision("main", 0, "a fault of hloom was found there")]
         if self.scheduler == "memory":
             return thunks, [Decision("main", 0, "cpu_scheduler_type asks for least memory")]
+        return with_runs(thunks, self.concurrency_device)
+
+    @property
+    def concurrency_device(self) -> Device:
+        """The device whose costs say who runs side by side."""
         device = self.device
-        if self.scheduler == "concurrency":
-            free = replace(device.costs, run_ns=0.0, concurrency_gain_ns=0.0, concurrency_gain=0.0)
-            device = replace(device, costs=free)
-        return with_runs(thunks, device)
+        if self.scheduler != "concurrency":
+            return device
+        free = replace(
+            device.costs,
+            run_ns=0.0,
+            concurrency_gain_ns=0.0,
+            concurrency_gain=0.0,
+            concurrency_memory=float("inf"),
+        )
+        return replace(device, costs=free)
 
     def workers(self, module: Module) -> int:
         """How many other processes are worth having for a program."""
@@ -235,7 +255,20 @@ class CpuTarget:
 
     def planned(self, module: Module, clock: StageClock | None = None) -> Planned:
         """All that is decided about a graph, which is changed, before code is written."""
-        stage = (clock or StageClock()).stage
+        clock = clock or StageClock()
+        prepared = self.prepared(module, clock)
+        plan = self.placed(prepared, clock)
+        try:
+            lowered = self.lowered(plan, clock)
+        except UnsupportedError:
+            return plan  # what cannot run has its places all the same
+        if any(d.is_open for d in lowered.decisions):
+            lowered = kept_apart(self, lowered, prepared.spaces, clock)
+        return lowered.plan
+
+    def prepared(self, module: Module, clock: StageClock) -> Prepared:
+        """A graph, which is changed, after all passes, and its order."""
+        stage = clock.stage
         check_expansion(module)
         check_meaning(module)
         with stage("passes"), blamed("step", "passes"):
@@ -249,10 +282,20 @@ class CpuTarget:
             check_static(module)
         with stage("schedule"), blamed("step", "schedule"):
             order = self._order(module)
+        return Prepared(module, order, spaces, records)
+
+    def placed(
+        self, prepared: Prepared, clock: StageClock, branches: BranchPlan | None = None
+    ) -> Planned:
+        """A place for every value, and copies where they must be, which change module and order."""
+        module, order, spaces, records = prepared
+        stage = clock.stage
         simply = self.is_left_out("buffers")
         share = never if self.is_left_out("sharing") or simply else CpuShare()
         with stage("copies"), blamed("step", "buffers"):
-            copies = CopyOptions(can_share=share, remove_existing=not simply, spaces=spaces)
+            copies = CopyOptions(
+                can_share=share, remove_existing=not simply, spaces=spaces, branches=branches
+            )
             insert_copies(module, order, copies)
         with stage("buffers"), blamed("step", "buffers"):
             heap = "first-fit" if simply else "best-fit"
@@ -263,6 +306,7 @@ class CpuTarget:
                 apart=GUARDING,
                 spaces=spaces,
                 memories=self.memories,
+                branches=branches,
             )
             places = assign_buffers(module, order, options)
         return Planned(module, order, places, records)
