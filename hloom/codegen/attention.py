@@ -30,7 +30,7 @@ from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product, dot_product
 from hloom.codegen.tile import Body, Emitted, Frame
 from hloom.device.device import Device
-from hloom.kernel.kernel import STACK_LIMIT, Value
+from hloom.kernel.kernel import SCRATCH_BYTES, Value
 from hloom.types.dtype import dtype
 
 F32 = dtype("f32")
@@ -41,8 +41,6 @@ BLOCK_KEYS = 256
 # Rows of a step: few enough for all threads to have steps, enough to pay for the packing.
 MOST_ROWS, LEAST_ROWS = 192, 48
 STEPS_PER_UNIT = 4
-# All scratch of a step, with room for rounding up each of its parts.
-SCRATCH_BYTES = STACK_LIMIT - 4096
 
 
 @dataclass(frozen=True)

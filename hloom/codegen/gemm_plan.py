@@ -13,7 +13,7 @@ from math import prod
 
 from hloom.codegen.product import Product
 from hloom.device.device import Device
-from hloom.kernel.kernel import STACK_LIMIT
+from hloom.kernel.kernel import SCRATCH_BYTES, STACK_LIMIT
 from hloom.types.dtype import DType
 
 # What a step packs of B at once should stay in about half of the cache.
@@ -25,8 +25,6 @@ ACROSS_SHARE = 3 / 8
 PARTIAL_SHARE = 3 / 16
 # The sums of a step of the direct form.
 SUMS_SHARE = 1 / 4
-# All scratch of a step: what a kernel may take, with room for rounding up each of its parts.
-SCRATCH_BYTES = STACK_LIMIT - 4096
 # The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
 LEAST_DEPTH = 256
 # The most rows that are multiplied by a B that stays where it stands: lying along the columns,

@@ -40,7 +40,9 @@ def scatter_kernel(i: Instruction, device: Device) -> Emitted:
     width = max(compute_bytes(x.shape.dtype) for x in updates)
     lanes = min(max(device.compute.vector_bytes // width, 1) * LANES_OF_WINDOW, length)
     moved = _moved(i, window)
-    sums = None if moved else sums_of(i, count, batch, device)
+    sums = None if moved else sums_of(i, count, batch, lanes, device)
+    if sums is not None:
+        lanes = sums.lanes
     cut = [d for d in window[:-1] if d not in moved]
     walked = [d for d in window[:-1] if d in moved]
     tiles = 1 if minor in moved else -(-length // max(lanes, 1))

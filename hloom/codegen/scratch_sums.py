@@ -21,7 +21,7 @@ from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_fold import nest
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
-from hloom.kernel.kernel import Value
+from hloom.kernel.kernel import SCRATCH_BYTES, Value
 from hloom.types.dtype import F32, F64, DType
 
 # Fewer terms in a place lose little, and filling the scratch would count.
@@ -35,14 +35,19 @@ WIDE_ROW = 2
 
 
 class Sums(NamedTuple):
-    """How sums are kept: in which type, and how many updates are a block (0: all)."""
+    """How sums are kept: in which type, of how many elements of a row at a time, and how many
+    updates are a block (0: all)."""
 
     of: DType
+    lanes: int
     block: int = 0
 
 
-def sums_of(i: Instruction, count: int, batch: Sequence[int], device: Device) -> Sums | None:
-    """How the sums of a scatter whose windows stand still are kept; None: in its output."""
+def sums_of(
+    i: Instruction, count: int, batch: Sequence[int], lanes: int, device: Device
+) -> Sums | None:
+    """How the sums of a scatter whose windows stand still are kept, of up to so many elements of a
+    row at a time; None: in its output."""
     a, of = i.attrs, i.operands[0].shape.dtype
     if count > 1 or a.unique_indices or not rounds(fold_kind(i.called[0]) or "", of):
         return None
@@ -53,17 +58,27 @@ def sums_of(i: Instruction, count: int, batch: Sequence[int], device: Device) ->
     if places * F64.size_bytes > MOST_BYTES:
         return None
     if of.is_floating and of.bits < 32:
-        return Sums(F32) if terms >= places else None
+        return _held(F32, lanes, row, places, device) if terms >= places else None
     if terms < LEAST_TERMS * places:
         return None
     is_short = row * F64.size_bytes * WIDE_ROW <= device.compute.vector_bytes
     if of is F32 and (a.indices_are_sorted or is_short):
-        return Sums(F64)
+        return _held(F64, lanes, row, places, device)
     block = BLOCK_TERMS * places
     levels = len(block_sizes(terms, run=block))
-    lanes = min(row, device.compute.vector_bytes)
-    fits = levels * places * lanes * of.size_bytes <= MOST_BYTES
-    return Sums(of, block) if levels and fits else None
+    fits = levels * places * min(row, device.compute.vector_bytes) * of.size_bytes <= MOST_BYTES
+    return Sums(of, lanes, block) if levels and fits else None
+
+
+def _held(of: DType, lanes: int, row: int, places: int, device: Device) -> Sums | None:
+    """As many elements of a row as a kernel's scratch holds for all places, in whole vectors of
+    their type, beside those that are left at its end; None: not even one vector."""
+    fit = SCRATCH_BYTES // max(1, places * of.size_bytes)
+    vector = max(1, min(lanes, device.compute.vector_bytes // of.size_bytes))
+    for n in (lanes, *range(lanes // vector * vector, 0, -vector)):
+        if n and n + row % n <= fit:
+            return Sums(of, n)
+    return None
 
 
 def selected_type(i: Instruction, lanes: int) -> DType | None:

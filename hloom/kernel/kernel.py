@@ -54,6 +54,8 @@ PRED = dtype("pred")
 
 STACK_LIMIT = 1 << 20
 """Bytes that the `alloc`s of one kernel may take together: they stand on a thread's stack."""
+SCRATCH_BYTES = STACK_LIMIT - 4096
+"""The same, with room for rounding up each of them."""
 
 
 class TileType(NamedTuple):

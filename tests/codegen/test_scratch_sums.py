@@ -10,6 +10,7 @@ import pytest
 
 import hloom
 from hloom.codegen.scratch_sums import BLOCK_TERMS, LEAST_TERMS
+from hloom.kernel.kernel import SCRATCH_BYTES
 
 NUMPY = {
     "f32": np.float32,
@@ -83,6 +84,24 @@ def test_lengths_beside_thresholds(row: tuple[int, ...], more: str, apart: int):
             at[:places, 0] = range(places)
         run = hloom.compile(hloom.parse(segments("f32", count, places, row, more)), threads=2)
         assert np.array_equal(np.asarray(run(x, at, u)), sums(x, at, u, np.float64))
+
+
+# What one row of 16 lanes of four bytes leaves room for, what one of 64 does, and the most.
+FULL = SCRATCH_BYTES // (16 * 4)
+
+
+@pytest.mark.parametrize("places", [0, 1, FULL // 4, FULL // 4 + 1, FULL, FULL + 1, 32_000])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize("row", [(4,), (70,)], ids=str)
+def test_many_places_with_long_rows_fit_a_kernel(dtype: str, places: int, row: tuple[int, ...]):
+    """The gradient of an embedding: a row for every word that there is."""
+    times, more = (LEAST_TERMS, ", indices_are_sorted=true") if dtype == "f32" else (1, "")
+    count = (places * times + 1,)
+    x, at, u = drawn(dtype, count, places, row)
+    at.sort(axis=0)
+    text = segments(dtype, count, places, row, more)
+    run = hloom.compile(hloom.parse(text), options={"strict_compilation": True})
+    assert np.array_equal(np.asarray(run(x, at, u)), sums(x, at, u, np.float64).astype(x.dtype))
 
 
 def test_batches_have_places_of_their_own():
