@@ -35,6 +35,9 @@ ALONG_LONG_K_ROWS = 48
 LONG_K = 1024
 # With so few rows the direct form is best for any number of columns.
 FEW_DIRECT_ROWS = 8
+# The most rows, divided by the elements that one instruction multiplies, of narrow types for which
+# there are such instructions.
+GROUPED_ROWS = 12
 # Columns of a step of the direct form: whole pages of B are read in a row.
 DIRECT_COLUMNS = 1024
 # Multiply-adds that are worth a step of their own.
@@ -97,12 +100,14 @@ class Plan:
     def leaves_registers(self, of: DType, device: Device) -> bool:
         """Whether a tile fills at most half of the registers that are for sums."""
         used = self.height * self.vectors * (2 if of.is_complex else 1)
-        return 2 * used <= sum_registers(device.compute.vector_bytes)
+        return 2 * used <= sum_registers(device)
 
     @staticmethod
     def of(p: Product, device: Device) -> Plan:
         """The plan for a product on a machine with such vectors."""
         lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
+        if p.packing.group > 1 and p.rows > GROUPED_ROWS // p.packing.group:
+            return _packed(p, lanes, device)
         if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
             if p.rows <= (ALONG_LONG_K_ROWS if p.depths[-1] >= LONG_K else ALONG_K_ROWS):
                 return _along_k(p, device)
@@ -113,14 +118,14 @@ class Plan:
         return _packed(p, lanes, device)
 
 
-def sum_registers(vector_bytes: int) -> int:
+def sum_registers(device: Device) -> int:
     """How many vector registers may hold sums; the others hold what is multiplied."""
-    return 24 if vector_bytes != 32 else 12
+    return 24 if device.compute.vector_registers >= MANY_REGISTERS else 12
 
 
 def _along_k(p: Product, device: Device) -> Plan:
     height = -(-p.rows // -(-p.rows // 6))
-    columns = max(1, min(4, 24 // height, p.columns))
+    columns = max(1, min(4, sum_registers(device) // height, p.columns))
     tiles = -(-p.columns // columns)
     wanted = _steps(p, device)
     panels = -(-tiles // max(1, min(tiles, -(-wanted // p.batch))))
@@ -128,8 +133,9 @@ def _along_k(p: Product, device: Device) -> Plan:
 
 
 def _direct(p: Product, lanes: int, device: Device) -> Plan:
-    height = -(-p.rows // -(-p.rows // 8))
-    most = max(1, 16 // height)
+    sums = sum_registers(device) * 2 // 3
+    height = -(-p.rows // -(-p.rows // (sums // 2)))
+    most = max(1, sums // height)
     vectors = max(1, min(most, 4, p.columns // lanes))
     tiles = -(-p.columns // (vectors * lanes))
     least = -(-DIRECT_COLUMNS // (vectors * lanes))
@@ -152,7 +158,7 @@ def share_bytes(device: Device, share: float) -> int:
 
 
 def _packed(p: Product, lanes: int, device: Device) -> Plan:
-    registers = sum_registers(device.compute.vector_bytes)
+    registers = sum_registers(device)
     panel_bytes = share_bytes(device, PANEL_SHARE)
     all_registers = device.compute.vector_registers
     if p.of.is_complex:

@@ -98,6 +98,14 @@ def test_converted(types: tuple[str, str, str], through: str) -> None:
         agrees(module(size, "nn", types, through), types[2] if types[2] != "s32" else "s32")
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("of, to", [("bf16", "bf16"), ("s8", "s32")])
+def test_few_rows(of: str, to: str, order: str) -> None:
+    """On both sides of the number of rows from which on they are packed."""
+    for rows in (1, 3, 4, 6, 7):
+        agrees(module((rows, 131, 75), order, (of, of, to)), to)
+
+
 def test_batches() -> None:
     for of, to in (("bf16", "f32"), ("s8", "s32")):
         agrees(module((50, 33, 40), "nt", (of, of, to), batch=3), to)

@@ -93,6 +93,7 @@ _SIZES: dict[str, dict[str, str]] = {
         "DIRECT_COLUMNS": "dimension",
         "DIRECT_ROWS": "dimension",
         "FEW_DIRECT_ROWS": "dimension",
+        "GROUPED_ROWS": "dimension",
         "LEAST_DEPTH": "dimension",
         "LONG_K": "dimension",
         "PANEL_SHARE": "share",
