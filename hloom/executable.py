@@ -129,14 +129,14 @@ class Executable:
         """The devices that the program is for, in the order in which arguments are given."""
         return tuple([GlobalDeviceId(k) for k in range(self.program.device_count)])
 
-    def _needs_all(self) -> UsageError:
+    def _needs_all(self, instead: str = "run_devices") -> UsageError:
         program = self.program
         return UsageError(
             f"{program.name} is a program for {program.device_count} devices "
             f"({program.replicas} replicas of {program.partitions} partitions), which wait for one "
             "another",
             rule="device-count",
-            hint="run_devices runs it on all of them: it takes a list of arguments for each",
+            hint=f"{instead} runs it on all of them: it takes a list of arguments for each",
         )
 
     def run_at(self, arguments: Sequence[int], results: Sequence[int]) -> None:
@@ -161,20 +161,47 @@ class Executable:
         """What the next outfeed wrote, waited for: an array, or nested tuples of arrays."""
         return self._executor.feeds.take(timeout_s)
 
-    def debug(self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False):
+    def debug(
+        self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False
+    ) -> Any:
         """Run step by step and watch: a `DebugRun` with the result, times, and what was found.
 
         `nan` looks for the first instruction that makes NaN or infinities of finite numbers,
         `bounds` puts guards around the buffers of every step, `kernels` runs kernels in the
         interpreter of the kernel language instead of their machine code.
         """
-        if self._is_among_devices:
-            raise self._needs_all()
-        leaves = arguments if self._is_flat else self._leaves(arguments)
         watched = {"nan": nan, "bounds": bounds, "kernels": kernels}
-        run = self.target.debug(self.stages, self._executor, leaves, **watched)
-        run.result = _nested(self.program.result_shape, iter(run.leaves))
-        return run
+        if not self._is_among_devices:
+            return self._debug([arguments], None, watched)[0]
+        if self.program.device_count > 1:
+            raise self._needs_all("debug_devices")
+        return self.debug_devices([arguments], **watched)[0]
+
+    def debug_devices(
+        self,
+        arguments: Sequence[Sequence[Any]],
+        *,
+        nan: bool = True,
+        bounds: bool = True,
+        kernels: bool = False,
+    ) -> list[Any]:
+        """As `debug` on all devices, with a list of arguments for each: a `DebugRun` of each.
+
+        There are no guards around the buffers of what devices do together.
+        """
+        watched = {"nan": nan, "bounds": bounds, "kernels": kernels}
+        return self._debug(arguments, self.together, watched)
+
+    def _debug(
+        self, arguments: Sequence[Any], together: InProcess | None, watched: dict[str, bool]
+    ) -> list[Any]:
+        leaves = [a if self._is_flat else self._leaves(a) for a in arguments]
+        if together is not None:
+            leaves = self._leaves_of_devices(arguments)
+        runs = self.target.debug(self.stages, self._executor, leaves, together, **watched)
+        for run in runs:
+            run.result = _nested(self.program.result_shape, iter(run.leaves))
+        return runs
 
     @property
     def is_simulated(self) -> bool:
@@ -209,17 +236,33 @@ class Executable:
         results = [_nested(self.program.result_shape, iter(leaves)) for leaves in found]
         return results, executor.timeline
 
-    def profile(self, *arguments: Any, repeats: int = 1):
+    def profile(self, *arguments: Any, repeats: int = 1) -> list[Any]:
         """How long each step takes when it is called alone: `StepTime`s, in order of first run."""
         from hloom.runtime.debug import DebugExecutor
 
         if self._is_among_devices:
-            raise self._needs_all()
+            if self.program.device_count > 1:
+                raise self._needs_all("profile_devices")
+            return self.profile_devices([arguments], repeats=repeats)[0]
         leaves = arguments if self._is_flat else self._leaves(arguments)
         debug = DebugExecutor(self._executor, self.target.device)
         for _ in range(repeats):
             debug.run(self._kept(leaves, False)[0])
         return list(debug.steps.values())
+
+    def profile_devices(
+        self, arguments: Sequence[Sequence[Any]], *, repeats: int = 1
+    ) -> list[list[Any]]:
+        """The same of every device, with a list of arguments for each. All run at once, so a step
+        has the cores that the others leave; `waited_s` is the part of its time in which it waited
+        for other devices."""
+        from hloom.runtime.debug_devices import DebugDevices
+
+        debug = DebugDevices(self._executor, self.target.device)
+        leaves = self._leaves_of_devices(arguments)
+        for _ in range(repeats):
+            debug.run(self.together, leaves)
+        return [list(each.steps.values()) for each in debug.devices]
 
     @property
     def interruptible(self) -> bool:

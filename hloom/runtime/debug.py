@@ -26,12 +26,15 @@ from hloom.base.clock import performance
 from hloom.base.diagnostics import HloError
 from hloom.device.device import Device
 from hloom.program.slice import BufferSlice
+from hloom.program.thunks.among_devices import AmongDevices
+from hloom.program.thunks.collective import CollectiveStart
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.debug_steps import STEPS, Bytes, Place, Prepare, memory
 from hloom.runtime.executor import Executor
 from hloom.runtime.guards import Region, regions_of
+from hloom.runtime.library import library
 
 MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 FAILED = 13
@@ -48,6 +51,8 @@ class StepTime:
     thunk: Thunk
     runs: int = 0
     seconds: float = 0.0
+    waited_s: float = 0.0
+    """What of it was spent waiting for other devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +145,22 @@ class DebugExecutor:
         watch = self.watch
         if watch.step is not None:
             watch.step(t)
-        before = self._inputs(t) if watch.type_of is not None and self.finding is None else None
-        regions = regions_of(t, self._address) if watch.guards else None
+        is_searched = watch.type_of is not None and self.finding is None
+        # What a start writes comes later, and others read and write where it says.
+        before = self._inputs(t) if is_searched and not isinstance(t, CollectiveStart) else None
+        is_guarded = watch.guards and not isinstance(t, AmongDevices)
+        regions = regions_of(t, self._address) if is_guarded else None
         record = self.steps.get(t)
         if record is None:
             record = self.steps[t] = StepTime(t)
         call = prepare(self._placed(regions))
+        waited_s = self._waited_s(t)
         start = performance()
         status = call()
         seconds = performance() - start
         record.runs += 1
         record.seconds += seconds
+        record.waited_s += self._waited_s(t) - waited_s
         for region in regions or ():
             if wrong := region.finish():
                 raise BoundsError(
@@ -162,6 +172,12 @@ class DebugExecutor:
         if before is not None and not status:
             self._search(t, before)
         return status
+
+    def _waited_s(self, t: Thunk) -> float:
+        """How long this device has waited for others, where a step may do so."""
+        if not isinstance(t, AmongDevices):
+            return 0.0
+        return library().hl_device_waited_ns(ctypes.c_void_p(self.context)) * 1e-9
 
     def _placed(self, regions: list[Region] | None) -> Place:
         def place(s: BufferSlice) -> int:

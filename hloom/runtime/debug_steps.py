@@ -119,9 +119,9 @@ def _argument(debug: DebugExecutor, x: Argument, place: Place, held: list[Any]) 
     if isinstance(x, Function):
         return ctypes.c_void_p(debug.executor.loaded.symbol(x.symbol))
     if isinstance(x, Numbers):
-        made: Any = debug.numbers.get(x.values)
-        if made is None:
-            made = debug.numbers[x.values] = (ctypes.c_int64 * len(x.values))(*x.values)
+        # One for all devices, whose threads may come here at the same time.
+        new = (ctypes.c_int64 * len(x.values))(*x.values)
+        made: Any = debug.numbers.setdefault(x.values, new)
     elif isinstance(x, Pointers):
         places = [None if s is None else place(s) for s in x.slices]
         made = (ctypes.c_void_p * max(len(places), 1))(*places)

@@ -93,12 +93,7 @@ class Executor:
 
         `entry` is the address of another main function that does the program's work.
         """
-        program = self.program
-        if len(leaves) != len(program.parameters):
-            raise UsageError(
-                f"{program.name} takes {len(program.parameters)} arrays, {len(leaves)} were given",
-                rule="argument-count",
-            )
+        self._check_count(leaves)
         arguments, results = self._arguments_type(), self._results_type()
         held, donated = self._placed(leaves, arguments)
         if donated:
@@ -114,6 +109,8 @@ class Executor:
 
         An argument that several devices are given is read by all of them, never donated by one.
         """
+        for each in leaves:
+            self._check_count(each)
         arguments = [self._arguments_type() for _ in leaves]
         results = [self._results_type() for _ in leaves]
         held: list[Any] = []
@@ -132,6 +129,14 @@ class Executor:
                 _free_results(raw)
             raise
         return [self._buffers(raw) for raw in results]
+
+    def _check_count(self, leaves: Sequence[Any]) -> None:
+        program = self.program
+        if len(leaves) != len(program.parameters):
+            raise UsageError(
+                f"{program.name} takes {len(program.parameters)} arrays, {len(leaves)} were given",
+                rule="argument-count",
+            )
 
     def _placed(
         self, leaves: Sequence[Any], arguments: Any

@@ -119,6 +119,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
         c_int32,
         [c_void_p, c_void_p, c_int64, c_void_p, _addresses, _addresses, _addresses],
     ),
+    "hl_device_waited_ns": (c_int64, [c_void_p]),
     "hl_last_problem": (None, [c_void_p]),
     "hl_program_context": (c_void_p, [c_void_p]),
     "hl_program_put_back": (None, [c_void_p, c_void_p]),

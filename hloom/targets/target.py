@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hloom.base.faults import Fault
     from hloom.device.device import Device
     from hloom.ir.module import Module
+    from hloom.runtime.communicator.in_process import InProcess
     from hloom.runtime.executor import Executor
     from hloom.targets.stages import Stages
 
@@ -49,8 +50,15 @@ class Target(Protocol):
         """A stage of compilation as text."""
         ...
 
-    def debug(self, stages: Stages, executor: Any, leaves: Sequence[Any], **watched: bool) -> Any:
-        """Run step by step, and watch (`Executable.debug`)."""
+    def debug(
+        self,
+        stages: Stages,
+        executor: Any,
+        leaves: Sequence[Sequence[Any]],
+        together: InProcess | None,
+        **watched: bool,
+    ) -> list[Any]:
+        """Run step by step on each device, and watch (`Executable.debug`)."""
         ...
 
 

@@ -144,7 +144,7 @@ def run(
     seen = simulated(exe, arguments, timeline, delays, leave_out_wait)
     _write(exe, results, output, memory_plot)
     found = _checked(loaded.module, arguments, results) if check else None
-    steps = profiled(exe, arguments[0], max(repeats, 1)) if profile else None
+    steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
     ran = run_report.Ran(exe, origin, first_s, times, results, found, steps, seen)
     if as_json:
         write_json(run_report.as_data(ran, values))
@@ -246,10 +246,12 @@ def _called(exe: api.Executable, arguments: Arguments) -> list[Any]:
     return exe.run_devices(arguments) if len(arguments) > 1 else [exe(*arguments[0])]
 
 
-def profiled(exe: api.Executable, arguments: Sequence[Any], repeats: int) -> list[Any]:
-    """The time of each step, called alone."""
+def profiled(exe: api.Executable, arguments: Arguments, repeats: int) -> list[list[Any]]:
+    """The time of each step of each device, called alone."""
     with progress(f"timing the kernels of {exe.program.name}"):
-        return exe.profile(*arguments, repeats=repeats)
+        if len(arguments) == 1:
+            return [exe.profile(*arguments[0], repeats=repeats)]
+        return exe.profile_devices(arguments, repeats=repeats)
 
 
 def _checked(

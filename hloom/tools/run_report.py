@@ -31,8 +31,8 @@ class Ran:
     """Of each device."""
     found: list[Difference] | None
     """How the results differ from the interpreter's, if that was asked for."""
-    steps: list[Any] | None
-    """The time of each step, if that was asked for."""
+    steps: list[list[Any]] | None
+    """The time of each step on each device, if that was asked for."""
     timeline: api.Timeline | None = None
     """What simulated devices did when."""
 
@@ -49,7 +49,12 @@ def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
     if time_passes:
         show_passes(exe, top)
     if ran.steps is not None:
-        show_steps(ran.steps, max(len(ran.times), 1), top)
+        repeats = max(len(ran.times), 1)
+        if len(ran.steps) == 1:
+            show_steps(ran.steps[0], repeats, top)
+        else:
+            show_devices(ran.steps, repeats)
+            show_steps_of_devices(ran.steps, repeats, top)
     if ran.timeline is not None:
         show_timeline(ran.timeline, top)
     if ran.found is not None:
@@ -137,6 +142,39 @@ def show_steps(steps: list[Any], repeats: int, top: int) -> None:
     print_table(made, console())
 
 
+def show_devices(steps: list[list[Any]], repeats: int) -> None:
+    """A table of the devices: how long each worked, and waited for others."""
+    made = table("devices, their steps called one by one", ">device", ">time", ">work", ">waits")
+    for device, own in enumerate(steps):
+        total = sum([s.seconds for s in own]) / repeats
+        waits = sum([s.waited_s for s in own]) / repeats
+        made.add_row(f"{device}", time_text(total), time_text(total - waits), time_text(waits))
+    print_table(made, console())
+
+
+def show_steps_of_devices(steps: list[list[Any]], repeats: int, top: int) -> None:
+    """A table of the steps that took most work: on an average device, and on the slowest."""
+    by_step: dict[Any, list[Any]] = {}
+    for own in steps:
+        for s in own:
+            by_step.setdefault(s.thunk, []).append(s)
+    rows = []
+    for thunk, own in by_step.items():
+        work = [(s.seconds - s.waited_s) / repeats for s in own]
+        waits = sum([s.waited_s for s in own]) / repeats / len(steps)
+        rows.append((sum(work) / len(steps), max(work), waits, len(own), thunk))
+    rows.sort(key=lambda row: -row[0] - row[2])
+    columns = ("kind", "name", ">devices", ">work", ">most", ">waits", "of")
+    made = table("steps, on an average device and on the slowest", *columns)
+    for mean, most, waits, count, thunk in rows[: top or None]:
+        kind, _, rest = show_thunk(thunk).partition(" ")
+        times = [time_text(mean), time_text(most), time_text(waits) if waits else "-"]
+        made.add_row(kind, thunk.name, f"{count}", *times, rest.strip().partition("@")[2])
+    if len(rows) > top > 0:
+        made.add_row("", f"{len(rows) - top} more", "", "", "", "", "")
+    print_table(made, console())
+
+
 def show_differences(found: list[Difference], top: int) -> None:
     """How far each result is from the interpreter's; where there are many, of the worst."""
     made = table(
@@ -214,10 +252,13 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
             {
                 "kind": s.thunk.kind,
                 "name": s.thunk.name,
+                "device": device,
                 "runs": s.runs,
                 "seconds": s.seconds,
+                "waited_seconds": s.waited_s,
                 "bytes": touched_bytes(s.thunk),
             }
-            for s in steps
+            for device, own in enumerate(steps)
+            for s in own
         ]
     return data

@@ -48,10 +48,14 @@ def test_a_part_that_needs_no_other():
 def test_one_device_cannot_run_what_has_to_do_with_others(opcode):
     exe = compile_module(parse_module(HEAD + NEEDING[opcode]))
     x = np.ones((4, 2), np.float32)
-    for call in (lambda: exe(x), lambda: exe.debug(x), lambda: exe.profile(x)):
+    for call, instead in (
+        (exe, "run_devices"),
+        (exe.debug, "debug_devices"),
+        (exe.profile, "profile_devices"),
+    ):
         with pytest.raises(HloError, match="program for 6 devices") as caught:
-            call()
-        assert caught.value.rule == "device-count" and "run_devices" in str(caught.value.hint)
+            call(x)
+        assert caught.value.rule == "device-count" and instead in str(caught.value.hint)
     assert len(exe.run_devices([[x]] * 6)) == 6
     with pytest.raises(HloError, match="runs on 6 devices, arguments for 2 were given"):
         exe.run_devices([[x]] * 2)

@@ -149,6 +149,12 @@ HL_API int32_t hl_receive(hl_context* context, const char* name, int64_t channel
   return HL_OK;
 }
 
+// How long this device has waited for others so far.
+HL_API int64_t hl_device_waited_ns(hl_context* context) {
+  hloom::Communicator* own = hloom::of(context)->communicator;
+  return own == nullptr ? 0 : own->waited_ns();
+}
+
 // The number of this device divided by one number, modulo another.
 HL_API int32_t hl_device_number(hl_context* context, const char* name, int64_t divisor,
                                 int64_t modulus, uint32_t* result) {

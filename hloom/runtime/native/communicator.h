@@ -104,6 +104,8 @@ class Communicator {
   virtual void abort(int32_t status, const std::string& message) = 0;
   // HL_OK while nothing has failed.
   virtual int32_t health() = 0;
+  // How long this device has waited for others, in its thread, so far.
+  virtual int64_t waited_ns() const = 0;
   // Its number among the devices of the program: replica * partitions + partition.
   virtual int64_t device() const = 0;
 };

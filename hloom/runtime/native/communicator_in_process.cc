@@ -192,8 +192,12 @@ bool InProcess::finish(Exchange* exchange, std::string* error) {
     for (InProcess* seat : exchange->seats) seat->changed_.notify_all();
   }
   Meeting::Lock lock(meeting_->mutex_);
-  // Others are at their last shares.
-  while (!exchange->is_complete) changed_.wait(lock);
+  if (!exchange->is_complete) {
+    // Others are at their last shares.
+    Clock::time_point begin = Clock::now();
+    while (!exchange->is_complete) changed_.wait(lock);
+    waited_ns_ += nanoseconds(Clock::now() - begin).count();
+  }
   *error = exchange->error;
   // A seat may go once it has departed, so all are told before the first does.
   if (++exchange->departed == exchange->members.size()) meeting_->exchanges_.erase(exchange->key);
@@ -304,6 +308,7 @@ bool Meeting::wait(Lock* lock, InProcess* seat) {
     next_ns = waited_ns < patience_.terminate_ns ? patience_.terminate_ns : waited_ns + step_ns;
     next_ns = std::min(next_ns, std::max(patience_.most_ns, waited_ns + 1));
   }
+  seat->waited_ns_ += nanoseconds(Clock::now() - begin).count();
   bool goes_on = seat->waits_at_ == nullptr;
   let_go(seat);
   return goes_on;

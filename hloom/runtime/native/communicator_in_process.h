@@ -77,6 +77,7 @@ class InProcess final : public Communicator {
                   const char* name) override;
   void abort(int32_t status, const std::string& message) override;
   int32_t health() override;
+  int64_t waited_ns() const override { return waited_ns_; }
   int64_t device() const override { return device_; }
 
   Meeting& meeting() { return *meeting_; }
@@ -96,6 +97,7 @@ class InProcess final : public Communicator {
   const std::vector<int64_t>* first_;
   clockid_t clock_ = 0;
   bool has_clock_ = false, is_over_ = false;
+  int64_t waited_ns_ = 0;  // by its own thread alone
   // Guarded by the meeting's mutex.
   std::condition_variable changed_;
   std::map<const Operation*, std::deque<Exchange*>> open_;

@@ -20,7 +20,9 @@ from hloom.ir.instruction import Instruction
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
+from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.debug import DebugExecutor, Finding, StepTime, Watch
+from hloom.runtime.debug_devices import DebugDevices
 from hloom.runtime.executor import Executor
 from hloom.targets.stages import Stages
 from hloom.types.shape import Shape
@@ -56,12 +58,15 @@ def debug_run(
     stages: Stages,
     executor: Executor,
     device: Device,
-    leaves: Sequence[Any],
+    leaves: Sequence[Sequence[Any]],
+    together: InProcess | None,
+    *,
     nan: bool,
     bounds: bool,
     kernels: bool,
-) -> DebugRun:
-    """Run with what is asked for being watched."""
+) -> list[DebugRun]:
+    """Run on each device, one alone where it is not together with others, with what is asked for
+    being watched."""
     types = _Types(stages)
 
     def interpreted(t: Kernel, arrays: list[np.ndarray[Any, Any]]) -> bool:
@@ -73,19 +78,25 @@ def debug_run(
         run_kernel(kernel, typed)
         return True
 
-    debug = DebugExecutor(
-        executor,
-        device,
-        Watch(
+    def watch() -> Watch:
+        return Watch(
             type_of=types if nan else None,
             guards=bounds,
             replace=interpreted if kernels else None,
-        ),
-    )
-    results = debug.run(leaves)
-    found = debug.finding
-    culprit = None if found is None else types.culprit(found)
-    return DebugRun(results, list(debug.steps.values()), found, culprit)
+        )
+
+    if together is None:
+        debugs = [DebugExecutor(executor, device, watch())]
+        results = [debugs[0].run(leaves[0])]
+    else:
+        devices = DebugDevices(executor, device, watch)
+        debugs, results = devices.devices, devices.run(together, leaves)
+    runs = []
+    for debug, result in zip(debugs, results, strict=True):
+        found = debug.finding
+        culprit = None if found is None else types.culprit(found)
+        runs.append(DebugRun(result, list(debug.steps.values()), found, culprit))
+    return runs
 
 
 class _Types:

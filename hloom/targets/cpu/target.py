@@ -45,6 +45,7 @@ from hloom.targets.cpu.supported import check_static, check_supported
 from hloom.targets.stages import Stages
 
 if TYPE_CHECKING:
+    from hloom.runtime.communicator.in_process import InProcess
     from hloom.runtime.executor import Executor
     from hloom.targets.cpu.debug import DebugRun
 
@@ -121,12 +122,17 @@ class CpuTarget:
         return SHOWN[stage](stages, self)
 
     def debug(
-        self, stages: Stages, executor: Executor, leaves: Sequence[Any], **watched: bool
-    ) -> DebugRun:
-        """Run step by step, and watch."""
+        self,
+        stages: Stages,
+        executor: Executor,
+        leaves: Sequence[Sequence[Any]],
+        together: InProcess | None,
+        **watched: bool,
+    ) -> list[DebugRun]:
+        """Run step by step on each device, and watch."""
         from hloom.targets.cpu.debug import debug_run
 
-        return debug_run(stages, executor, self.device, leaves, **watched)
+        return debug_run(stages, executor, self.device, leaves, together, **watched)
 
     def compile(
         self, module: Module, clock: StageClock | None = None, whole: Module | None = None

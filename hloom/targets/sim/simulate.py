@@ -26,8 +26,8 @@ from hloom.program.thunks.transfer import Recv, Send
 from hloom.program.thunks.while_ import While
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.debug import FAILED, MAIN, DebugExecutor
+from hloom.runtime.debug_devices import device_number
 from hloom.runtime.debug_steps import STEPS, branch_of
-from hloom.runtime.library import library
 from hloom.targets.sim.clock import Deadlock, Engine, Event, EventClock, Process
 from hloom.targets.sim.meetings import Meeting, Meetings
 from hloom.targets.sim.races import Clock, RaceChecker, merge
@@ -114,7 +114,7 @@ class Simulation:
         failed: dict[int, int] = {}
 
         def main(context: int, buffers: int) -> int:
-            device = _Device(_number(context, count), context, buffers, self)
+            device = _Device(device_number(context, count), context, buffers, self)
             with came:
                 self.devices.append(device)
                 is_last = len(self.devices) == count
@@ -180,16 +180,6 @@ class Simulation:
         if self.random is None:
             return ns
         return ns + (ns + 100.0) * float(self.random.random() ** 3) * LONGEST_DELAY
-
-
-def _number(context: int, count: int) -> int:
-    """Which device a native call is for."""
-    found = ctypes.c_uint32(0)
-    if count > 1:
-        one, all_ = ctypes.c_int64(1), ctypes.c_int64(count)
-        at = ctypes.c_void_p(context)
-        library().hl_device_number(at, b"", one, all_, ctypes.byref(found))
-    return found.value
 
 
 class _Failed(Exception):
