@@ -135,6 +135,21 @@ class _Numbering:
             for x in dict.fromkeys(before) if len(before) > 1 else before:
                 f.follows[position[x]].append(k)
                 f.needs[k].append(position[x])
+        self._send_first()
+
+    def _send_first(self) -> None:
+        """What sends stays before what awaits the same channel, as the program has it: nothing
+        else joins the two, and if all devices await first, none ever sends."""
+        f = self.footprint
+        sends = [(k, i) for k, i in enumerate(f.instructions) if i.opcode == "send"]
+        if not sends:
+            return
+        for k, i in enumerate(f.instructions):
+            awaited = _awaited_channels(i)
+            for s, send in sends if awaited else ():
+                if s < k and send.attrs.channel_id in awaited and s not in f.needs[k]:
+                    f.follows[s].append(k)
+                    f.needs[k].append(s)
 
     def _wishes(self, overwrites: list[tuple[int, int]]) -> None:
         f = self.footprint
@@ -162,6 +177,18 @@ class _Numbering:
 def footprint(c: Computation, peaks: dict[Computation, int]) -> Footprint:
     """The footprint of a computation; `peaks` are those of the computations that it calls."""
     return _Numbering(c, peaks).build()
+
+
+def _awaited_channels(i: Instruction) -> set[int | None]:
+    """The channels of what an instruction, or something inside it, receives."""
+    if i.opcode == "recv-done":
+        return {i.attrs.channel_id}
+    found: set[int | None] = set()
+    if i.opcode != "fusion":
+        for c in i.called:
+            for x in c.instructions:
+                found |= _awaited_channels(x)
+    return found
 
 
 def _places(tree: Tree) -> list[int | None]:

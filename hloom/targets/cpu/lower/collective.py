@@ -23,6 +23,7 @@ from hloom.passes.expand.async_simplifier import chain_end, wrapped_collective
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.expand.map_inliner import inlined
 from hloom.program.slice import BufferSlice
+from hloom.program.thunks.call import Call
 from hloom.program.thunks.collective import (
     Collective,
     CollectiveDone,
@@ -31,6 +32,7 @@ from hloom.program.thunks.collective import (
     Operation,
     Rows,
 )
+from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.device_number import PartitionId, ReplicaId
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.sort import require_row_major
@@ -297,22 +299,40 @@ def at_once(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 @CPU_LOWERS.of("all-gather-start", "all-reduce-start", "collective-permute-start")
 def begun(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """The first half; all of it where the second cannot be seen from here, as when a loop hands
+    it to the next iteration."""
     results = _slices_of(cpu, i, () if i.opcode == "all-reduce-start" else (1,))
-    operands = _operands(cpu, i)
-    start = CollectiveStart(i.name, operation_of(cpu, i), operands, results)
-    cpu.started[i] = start
-    return [start]
+    return [_first_half(cpu, i, i, results, has_done=_is_awaited_here(i))]
+
+
+def _is_awaited_here(start: Instruction) -> bool:
+    """Whether one done reads a start, and else nobody more than its operands."""
+    done = start.opcode.replace("-start", "-done")
+    dones = [u for u in start.users if u.opcode == done]
+    others = [u for u in start.users if u.opcode != done]
+    passes_on = any(u.opcode != "get-tuple-element" or u.attrs.index for u in others)
+    return len(dones) == 1 and not start.is_root and not passes_on
+
+
+def _first_half(
+    cpu: Lowering,
+    start: Instruction,
+    collective: Instruction,
+    results: tuple[BufferSlice, ...],
+    has_done: bool,
+) -> Thunk:
+    operation, operands = operation_of(cpu, collective), _operands(cpu, collective)
+    if not has_done:
+        return Collective(start.name, operation, operands, results)
+    begun = cpu.started[start] = CollectiveStart(start.name, operation, operands, results)
+    return begun
 
 
 @CPU_LOWERS.of("all-gather-done", "all-reduce-done", "collective-permute-done")
 def awaited(cpu: Lowering, i: Instruction) -> list[Thunk]:
     start = cpu.started.get(i.operands[0])
     if start is None:
-        raise unsupported(
-            i,
-            "awaits what was started in another computation",
-            "let start and done stand in one computation",
-        )
+        return []  # all was done at the start
     return [CollectiveDone(i.name, start.operation, start.operands, start.results)]
 
 
@@ -329,27 +349,31 @@ def replica_id(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 @CPU_LOWERS.of("async-start")
 def begun_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    """A start whose computation is a collective of its operands."""
+    """A start: of a collective of its operands, or of anything else, which runs where it starts.
+
+    What takes long and needs nothing of what stands before the done runs beside it all the same:
+    who waits for whom is seen by the memory they use (`codegen/runs.py`).
+    """
     inside = wrapped_collective(i)
+    if inside is None:
+        return [Call(i.name, cpu.sequence(i.called[0]))]
     end = chain_end(i)
-    if inside is None or end is None or end[0]:
-        return in_two_halves(cpu, i)
-    operation, operands = operation_of(cpu, inside), _operands(cpu, inside)
-    start = CollectiveStart(i.name, operation, operands, _slices_of(cpu, inside))
-    cpu.started[i] = start
-    return [start]
+    has_done = end is not None and not end[0]
+    return [_first_half(cpu, i, inside, _slices_of(cpu, inside), has_done)]
 
 
 @CPU_LOWERS.of("async-done")
 def awaited_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    return awaited(cpu, i) if i.operands[0] in cpu.started else in_two_halves(cpu, i)
+    return awaited(cpu, i)
 
 
-@CPU_LOWERS.of("async-update", "copy-start", "copy-done")
-def in_two_halves(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    raise unsupported(
-        i,
-        "is one half of an operation whose other half stands in another computation, or which"
-        " several instructions read",
-        "let start and done stand in one computation, with one reader each",
-    )
+@CPU_LOWERS.of("copy-start")
+def copied(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """A copy in two halves, which runs where it starts."""
+    return [Copy(i.name, cpu.slice(i.operands[0]), cpu.slice(i, (0,)))]
+
+
+@CPU_LOWERS.of("async-update", "copy-done")
+def passed_on(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    """What was done at the start is there."""
+    return []

@@ -52,14 +52,30 @@ def nothing_yet(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 @CPU_LOWERS.of("recv-done")
 def receive(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    recv = i.operands[0]
-    if recv.opcode != "recv":
-        raise unsupported(
-            i,
-            "awaits what was begun in another computation",
-            "let recv and recv-done stand in one computation",
-        )
+    recv = i.operands[0] if i.operands[0].opcode == "recv" else _begun_elsewhere(i)
     return [Recv(i.name, recv.attrs.channel_id, _pairs(recv), cpu.slice(i, (0,)))]
+
+
+def _begun_elsewhere(done: Instruction) -> Instruction:
+    """The recv that a loop hands to a done, as it does where each iteration begins what the next
+    one awaits: one of its channel, of which all mean the same devices."""
+    module = done.parent.module
+    assert module is not None
+    channel = done.attrs.channel_id
+    recvs = [x for x in module.instructions() if x.opcode == "recv" and _is_of(x, channel)]
+    pairs = {_pairs(x) for x in recvs}
+    if len(pairs) != 1:
+        raise unsupported(
+            done,
+            f"awaits one of {len(recvs)} recvs of channel {channel} that stand elsewhere, for "
+            f"{len(pairs)} different sets of devices",
+            "give transfers between other devices a channel of their own",
+        )
+    return recvs[0]
+
+
+def _is_of(recv: Instruction, channel: int | None) -> bool:
+    return recv.attrs.channel_id == channel
 
 
 def _pairs(i: Instruction) -> tuple[Pair, ...] | None:
