@@ -30,7 +30,8 @@ _SUMMED_HEAD = HEAD.format.size - 4
 """Bytes of the head before its checksum."""
 
 Piece = bytes | memoryview
-Crc32 = Callable[[memoryview], int]
+Crc32 = Callable[[Piece, int], int]
+"""Of these bytes, and of the sum of those before: zlib's, or a faster one."""
 
 
 class Section(NamedTuple):
@@ -47,6 +48,11 @@ def malformed(message: str, hint: str | None = None) -> HloError:
 
 def sealed(sections: Sequence[Section]) -> bytes:
     """The file of these sections, which are in the order of their kinds."""
+    return b"".join(sealed_pieces(sections))
+
+
+def sealed_pieces(sections: Sequence[Section], crc32: Crc32 = zlib.crc32) -> list[Piece]:
+    """The same in pieces that follow one another, so that constants need not be copied."""
     assert list(sections) == sorted(sections, key=lambda s: s.kind)
     at = HEAD.format.size + SECTION.format.size * len(sections)
     rows: list[bytes] = []
@@ -55,14 +61,14 @@ def sealed(sections: Sequence[Section]) -> bytes:
         begin = _aligned(at, section.kind)
         size, crc = sum([len(piece) for piece in section.pieces]), 0
         for piece in section.pieces:
-            crc = zlib.crc32(piece, crc)
+            crc = crc32(piece, crc)
         rows.append(SECTION.format.pack(section.kind, crc, begin, size))
         body += (bytes(begin - at), *section.pieces)
         at = begin + size
     head = HEAD.format.pack(_MAGIC_NUMBER, VERSION, BYTE_ORDER, at, len(sections), 0)
     head = head[:_SUMMED_HEAD]
     crc = zlib.crc32(b"".join(rows), zlib.crc32(head))
-    return b"".join([head, crc.to_bytes(4, "little"), *rows, *body])
+    return [head, crc.to_bytes(4, "little"), *rows, *body]
 
 
 class Place(NamedTuple):
@@ -103,10 +109,7 @@ def places_in(data: Piece) -> tuple[int, list[Place]]:
 
 
 def opened(data: Piece, crc32: Crc32 = zlib.crc32) -> list[tuple[int, memoryview]]:
-    """The sections with their kinds, as they were sealed; `HloError` for any other bytes.
-
-    `crc32` is zlib's, or a faster one.
-    """
+    """The sections with their kinds, as they were sealed; `HloError` for any other bytes."""
     view = memoryview(data)
     size, places = places_in(view)
     if size != len(view):
@@ -133,7 +136,7 @@ def opened_section(data: Piece, kind: SectionKind) -> memoryview | None:
 
 def _checked(view: memoryview, place: Place, crc32: Crc32) -> memoryview:
     section = view[place.at : place.at + place.size]
-    if len(section) != place.size or crc32(section) != place.crc:
+    if len(section) != place.size or crc32(section, 0) != place.crc:
         raise malformed(f"the checksum of a {WHAT} is wrong")
     return section
 

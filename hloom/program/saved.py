@@ -18,7 +18,15 @@ import numpy as np
 
 from hloom.base.diagnostics import HloError
 from hloom.program.call_site import CallBuffer, CallSite
-from hloom.program.container import Crc32, Piece, Section, malformed, opened, opened_section, sealed
+from hloom.program.container import (
+    Crc32,
+    Piece,
+    Section,
+    malformed,
+    opened,
+    opened_section,
+    sealed_pieces,
+)
 from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.saved_form import (
     ALLOCATION,
@@ -56,7 +64,14 @@ MALFORMED = (HloError, LookupError, TypeError, ValueError, AttributeError, struc
 
 def program_to_bytes(program: Program, labels: Mapping[str, str] | None = None) -> bytes:
     """The program, with labels that can be read without it."""
-    return sealed(program_sections(program, labels))
+    return b"".join(program_pieces(program, labels))
+
+
+def program_pieces(
+    program: Program, labels: Mapping[str, str] | None = None, crc32: Crc32 = zlib.crc32
+) -> list[Piece]:
+    """The same in pieces, for a file, of which constants are not copied."""
+    return sealed_pieces(program_sections(program, labels), crc32)
 
 
 def program_sections(program: Program, labels: Mapping[str, str] | None = None) -> list[Section]:

@@ -21,7 +21,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -29,8 +29,9 @@ from pathlib import Path
 
 from hloom.base.clock import wall
 from hloom.base.diagnostics import HloError, UsageError
+from hloom.program.container import Piece
 from hloom.program.program import Program
-from hloom.program.saved import labels_of, program_from_bytes, program_to_bytes
+from hloom.program.saved import labels_of, program_from_bytes, program_pieces
 from hloom.runtime.loaded_program import crc32
 from hloom.runtime.private_folder import NotPrivate, checked_private, made_private, open_private
 from hloom.runtime.processor_identity import check_processor
@@ -114,7 +115,7 @@ class ProgramCache:
 
     def name(self, parts: Mapping[str, str], names: Mapping[str, str]) -> None:
         """Let the program made from `parts` be found by `names`, too."""
-        self._write(self.folder / (key_of(names) + NAME_SUFFIX), key_of(parts).encode())
+        self._write(self.folder / (key_of(names) + NAME_SUFFIX), [key_of(parts).encode()])
 
     def _program(self, key: str, is_asked_last: bool) -> Program | None:
         """The program of an entry; its absence counts as a miss where nobody looks further."""
@@ -147,14 +148,15 @@ class ProgramCache:
 
     def put(self, parts: Mapping[str, str], program: Program) -> None:
         """Keep a program; trouble with the disk is reported once."""
-        data = program_to_bytes(program, {**parts, "name": program.name})
-        if len(data) > self.limit_bytes // 4:
+        pieces = program_pieces(program, {**parts, "name": program.name}, crc32)
+        size = sum([len(piece) for piece in pieces])
+        if size > self.limit_bytes // 4:
             return
-        if not self._write(self._path(parts), data):
+        if not self._write(self._path(parts), pieces):
             return
         with self._lock:
             self._until_trim -= 1
-            is_due = self._until_trim < 0 or len(data) > self.limit_bytes // _TRIM_EVERY
+            is_due = self._until_trim < 0 or size > self.limit_bytes // _TRIM_EVERY
             if is_due:
                 self._until_trim = _TRIM_EVERY
         if is_due:
@@ -257,24 +259,25 @@ class ProgramCache:
             return False
         return True
 
-    def _write(self, path: Path, data: bytes) -> bool:
+    def _write(self, path: Path, pieces: Iterable[Piece]) -> bool:
         """Whether the file is there now; trouble is reported once."""
         try:
             if not self.folder.exists():
                 made_private(self.folder)
             if not self._is_private():
                 return False
-            self._replace(path, data)
+            self._replace(path, pieces)
         except (OSError, NotPrivate) as error:
             self._warn("write", error)
             return False
         return True
 
-    def _replace(self, path: Path, data: bytes) -> None:
+    def _replace(self, path: Path, pieces: Iterable[Piece]) -> None:
         handle, beside = tempfile.mkstemp(dir=self.folder, prefix=BESIDE)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                for piece in pieces:
+                    file.write(piece)
             os.replace(beside, path)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -16,6 +16,7 @@ import numpy as np
 
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.base.guarding import GUARDING
+from hloom.program.container import Piece
 from hloom.program.program import Program
 from hloom.program.saved import program_section
 from hloom.program.thunks.thunk import walk
@@ -122,9 +123,11 @@ def _bytes_of(data: bytes | memoryview | None) -> np.ndarray[Any, Any] | None:
     return None if data is None else np.frombuffer(data, np.uint8)
 
 
-def crc32(data: memoryview) -> int:
+def crc32(data: Piece, before: int = 0) -> int:
     """What zlib.crc32 says, at about the speed of memory."""
-    return library().hl_crc32(0, np.frombuffer(data, np.uint8).ctypes.data, len(data))
+    if not data:
+        return before
+    return library().hl_crc32(before, np.frombuffer(data, np.uint8).ctypes.data, len(data))
 
 
 def raise_last_problem() -> NoReturn:

@@ -2,6 +2,7 @@
 
 import zlib
 
+import numpy as np
 import pytest
 
 from hloom.base.diagnostics import HloError
@@ -82,8 +83,10 @@ def test_other_versions_and_files_are_named(monkeypatch):
 def test_the_native_checksum_is_that_of_zlib():
     from hloom.runtime.library import library
 
-    data = bytes((k * 7 + k // 251) % 256 for k in range(5000))
-    for size in [*range(300), 1000, 4096, 4999]:
+    data = np.random.default_rng(0).bytes(120_000)
+    # On both sides of 16, 64 and 256 bytes, and of three streams of 16,384.
+    sizes = [*range(600), 1000, 4096, 4999, *range(49151, 49170), 98303, 98304, 98321]
+    for size in sizes:
         for start in (0, 1, 7):
             piece = data[start : start + size]
             for crc in (0, 0xDEADBEEF):
