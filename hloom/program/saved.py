@@ -8,7 +8,6 @@ are not copied. Whether this processor can run it is asked when the program is l
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +45,7 @@ from hloom.program.saved_form import (
     SectionReader,
     SectionWriter,
 )
-from hloom.program.saved_thunks import Reader, Writer
+from hloom.program.saved_thunks import thunks_of_section, thunks_section
 from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
 from hloom.types.attributes import Attribute, Typed, attributes_of_config
 from hloom.types.shape import Shape
@@ -57,7 +56,6 @@ RUNTIME_ABI = 3
 """Of what compiled code calls, and of the main function: the runtime's `hl_abi_version`."""
 ARRAY, DICTIONARY, SCALAR, STRING = 1, 2, 3, 4
 """Kinds of attributes, as native/custom_call.h has them."""
-_THUNKS = struct.Struct("<q")
 MALFORMED = (HloError, LookupError, TypeError, ValueError, AttributeError, struct.error)
 """What reading raises where the checksums are right, and what they sum is not."""
 
@@ -80,7 +78,7 @@ def program_sections(program: Program, labels: Mapping[str, str] | None = None) 
         Section(SectionKind.LABELS, [_labels_section(labels or {})]),
         Section(SectionKind.PROGRAM, [program_section(program)]),
         Section(SectionKind.OBJECTS, program.objects),
-        Section(SectionKind.THUNKS, _thunks_section(program)),
+        Section(SectionKind.THUNKS, thunks_section(program.thunks)),
     ]
     constants = _padded([a.data for a in program.allocations if a.data is not None])
     return sections + ([Section(SectionKind.CONSTANTS, constants)] if constants else [])
@@ -240,17 +238,6 @@ def _attribute(to: SectionWriter, name: str, value: Attribute) -> dict[str, Any]
     }
 
 
-def _thunks_section(program: Program) -> list[bytes]:
-    writer = Writer()
-    header = {
-        "thunks": writer.thunks(program.thunks),
-        "slices": writer.slices,
-        "blobs": [len(b) for b in writer.blobs],
-    }
-    text = json.dumps(header, separators=(",", ":")).encode()
-    return [_THUNKS.pack(len(text)), text, *writer.blobs]
-
-
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
@@ -295,7 +282,7 @@ def _read_program(sections: Mapping[int, memoryview]) -> Program:
     return Program(
         reader.text(row.name),
         tables.allocations,
-        _read_thunks(sections[SectionKind.THUNKS], tables.allocations),
+        thunks_of_section(sections[SectionKind.THUNKS], tables.allocations),
         [_read_parameter(tables, p) for p in reader.records(PARAMETER, row.parameters)],
         [
             Result(reader.numbers(r.index), _shape(reader, r.shape), tables.slice(r))
@@ -381,19 +368,6 @@ def _read_call_site(tables: _Tables, c: Any) -> CallSite:
         buffers(c.operands),
         buffers(c.results),
     )
-
-
-def _read_thunks(section: memoryview, allocations: Sequence[Allocation]) -> tuple[Any, ...]:
-    (size,) = _THUNKS.unpack_from(section)
-    at = _THUNKS.size + _natural(size)
-    header = json.loads(bytes(section[_THUNKS.size : at]))
-    blobs: list[memoryview] = []
-    for length in header["blobs"]:
-        blobs.append(section[at : at + _natural(length)])
-        at += length
-    if at != len(section):
-        raise ValueError(f"{at} bytes of thunks are spoken of, {len(section)} are there")
-    return Reader(allocations, header["slices"], blobs).thunks(header["thunks"])
 
 
 def _natural(number: int) -> int:

@@ -15,6 +15,8 @@ How a field is saved follows from its declared type, so that a new kind of thunk
 from __future__ import annotations
 
 import dataclasses
+import json
+import struct
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +28,33 @@ from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.thunk import THUNKS, Thunk
 
 load_room("hloom.program.thunks")
+_SIZE = struct.Struct("<q")
+
+
+def thunks_section(thunks: Iterable[Thunk]) -> list[bytes]:
+    """The section of saved programs: the size of a text, the text, then the blobs."""
+    writer = Writer()
+    header = {
+        "thunks": writer.thunks(thunks),
+        "slices": writer.slices,
+        "blobs": [len(b) for b in writer.blobs],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return [_SIZE.pack(len(text)), text, *writer.blobs]
+
+
+def thunks_of_section(section: memoryview, allocations: Sequence[Allocation]) -> tuple[Thunk, ...]:
+    """The thunks in a section, which use these allocations."""
+    (size,) = _SIZE.unpack_from(section)
+    at = _SIZE.size + _natural(size)
+    header = json.loads(bytes(section[_SIZE.size : at]))
+    blobs: list[memoryview] = []
+    for length in header["blobs"]:
+        blobs.append(section[at : at + _natural(length)])
+        at += length
+    if at != len(section):
+        raise ValueError(f"{at} bytes of thunks are spoken of, {len(section)} are there")
+    return Reader(allocations, header["slices"], blobs).thunks(header["thunks"])
 
 
 class Writer:
