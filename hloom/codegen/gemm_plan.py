@@ -40,6 +40,8 @@ FEW_DIRECT_ROWS = 8
 GROUPED_ROWS = 12
 # Columns of a step of the direct form: whole pages of B are read in a row.
 DIRECT_COLUMNS = 1024
+# Steps of the direct form for each core.
+DIRECT_STEPS_PER_UNIT = 2
 # Multiply-adds that are worth a step of their own.
 STEP_WORK = 200_000
 # Steps for each core, where there is work enough: what one core finishes late the others take.
@@ -139,7 +141,8 @@ def _direct(p: Product, lanes: int, device: Device) -> Plan:
     vectors = max(1, min(most, 4, p.columns // lanes))
     tiles = -(-p.columns // (vectors * lanes))
     least = -(-DIRECT_COLUMNS // (vectors * lanes))
-    wanted = -(-_steps(p, device) // p.batch)
+    # Memory is read best in long rows: no more steps than keep the cores busy.
+    wanted = -(-min(_steps(p, device), DIRECT_STEPS_PER_UNIT * device.compute.units) // p.batch)
     panels = min(tiles, max(-(-tiles // wanted), least if tiles >= 4 * least else 1))
     sums = -(-p.rows // height) * height * vectors * lanes * max(p.of.size_bytes, 1)
     panels = min(panels, max(1, share_bytes(device, SUMS_SHARE) // sums))

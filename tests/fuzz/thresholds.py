@@ -30,7 +30,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "REGISTERS MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_BYTES VECTOR_BYTES MOST_TAPS STEPS_PER_UNIT",
-    "codegen.gemm_plan": "MANY_REGISTERS TURNED GATHERED LEAST_TILE STEPS_PER_UNIT STEP_CYCLES",
+    "codegen.gemm_plan": "MANY_REGISTERS DIRECT_STEPS_PER_UNIT TURNED GATHERED LEAST_TILE STEPS_PER_UNIT STEP_CYCLES",
     "codegen.product": "REGISTER_BYTES",
     "codegen.scratch_sums": "BLOCK_TERMS",
     "codegen.walk": "WIDE_WORK",
