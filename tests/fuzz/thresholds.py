@@ -22,6 +22,7 @@ NO_SIZES: dict[str, str] = {
     "analysis.fusion_form": "MAX_MAPS",
     "analysis.trip_count": "MOST_STEPS",
     "codegen.attention": "STEPS_PER_UNIT BESIDE",
+    "codegen.branches": "MOST_GROUPS",
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN",
     "codegen.cumulative": "ALONG_RUN",
     "codegen.depthwise": "LINE_RUN",
@@ -30,7 +31,8 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "REGISTERS MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_BYTES VECTOR_BYTES MOST_TAPS STEPS_PER_UNIT",
-    "codegen.gemm_plan": "MANY_REGISTERS DIRECT_STEPS_PER_UNIT TURNED GATHERED LEAST_TILE STEPS_PER_UNIT STEP_CYCLES",
+    "codegen.gemm_plan": "MANY_REGISTERS DIRECT_STEPS_PER_UNIT TURNED GATHERED LEAST_TILE"
+    " STEPS_PER_UNIT STEP_CYCLES",
     "codegen.product": "REGISTER_BYTES",
     "codegen.scratch_sums": "BLOCK_TERMS",
     "codegen.walk": "WIDE_WORK",
