@@ -274,6 +274,7 @@ OTHER_RULES = {
     "deleted-buffer": "A buffer is used only until it is deleted or donated.",
     "depth": "Text and messages nest no deeper than can be read.",
     "device": "A description of a device has the keys of a device, each with a value that can be.",
+    "device-assignment": "Each replica and partition has a device of its own.",
     "device-count": "A program for several devices has a list of arguments for each of them.",
     "device-feeds": "Programs for several devices have no infeeds and outfeeds.",
     "device-id": "A device is named by a number that the topology has.",

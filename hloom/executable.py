@@ -11,16 +11,17 @@ import numpy as np
 from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.base.faults import Fault
 from hloom.base.options import Options
+from hloom.device.assignment import DeviceAssignment
 from hloom.device.ids import GlobalDeviceId
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
+from hloom.runtime.nested import flatten, nested
 from hloom.targets.stages import Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 from hloom.types.literal import Literal
-from hloom.types.shape import Shape
 
 # What knows graphs and passes is imported where it is needed: a program from the cache needs none
 # of it, and starts in a fifth of the time.
@@ -57,6 +58,7 @@ class Executable:
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array
         self._is_among_devices = self.program.meets_others
+        self._assignment = self._executor.assignment
         self.patience = patience or Patience()
         """How long devices wait for one another; to be set before the first run on several."""
 
@@ -86,7 +88,7 @@ class Executable:
             found = results[0]
             assert found is not None
             return found
-        return _nested(self.program.result_shape, iter(results))
+        return nested(self.program.result_shape, iter(results))
 
     def run_devices(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """The result on every device, for a list of arguments for each (see `__call__`).
@@ -104,7 +106,7 @@ class Executable:
                 rule="device-feeds",
             )
         found = self._executor.run_devices(self.together, kept)
-        return [_nested(program.result_shape, iter(leaves)) for leaves in found]
+        return [nested(program.result_shape, iter(leaves)) for leaves in found]
 
     def _leaves_of_devices(self, arguments: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """The arrays that each device is given, none of them to be donated."""
@@ -126,8 +128,24 @@ class Executable:
 
     @property
     def devices(self) -> tuple[GlobalDeviceId, ...]:
-        """The devices that the program is for, in the order in which arguments are given."""
-        return tuple([GlobalDeviceId(k) for k in range(self.program.device_count)])
+        """The devices that run the program, in the order in which arguments are given."""
+        return self._assignment.flat
+
+    @property
+    def device_assignment(self) -> DeviceAssignment:
+        """Which device runs each replica and partition; may be set between runs. On simulated
+        devices it decides which links are used. Groups of collectives, arguments and results are
+        in the order of replicas and partitions, whichever devices run them."""
+        return self._assignment
+
+    @device_assignment.setter
+    def device_assignment(self, assignment: DeviceAssignment | str) -> None:
+        if isinstance(assignment, str):
+            assignment = DeviceAssignment.parsed(assignment)
+        topology = getattr(self._executor, "topology", None)
+        count = None if topology is None else len(topology)
+        assignment.check(self.program.replicas, self.program.partitions, count)
+        self._assignment = self._executor.assignment = assignment
 
     def _needs_all(self, instead: str = "run_devices") -> UsageError:
         program = self.program
@@ -200,7 +218,7 @@ class Executable:
             leaves = self._leaves_of_devices(arguments)
         runs = self.target.debug(self.stages, self._executor, leaves, together, **watched)
         for run in runs:
-            run.result = _nested(self.program.result_shape, iter(run.leaves))
+            run.result = nested(self.program.result_shape, iter(run.leaves))
         return runs
 
     @property
@@ -233,7 +251,7 @@ class Executable:
             )
         flat = self._leaves_of_devices(arguments)
         found = executor.simulated(self.together, flat, Disturbance(delays, leave_out_wait))
-        results = [_nested(self.program.result_shape, iter(leaves)) for leaves in found]
+        results = [nested(self.program.result_shape, iter(leaves)) for leaves in found]
         return results, executor.timeline
 
     def profile(self, *arguments: Any, repeats: int = 1) -> list[Any]:
@@ -287,7 +305,7 @@ class Executable:
             )
         found: list[Any] = []
         for number, (shape, given) in enumerate(zip(shapes, arguments)):
-            _flatten(shape, given, f"argument {number}", found)
+            flatten(shape, given, f"argument {number}", found)
         return found
 
     def _kept(
@@ -355,35 +373,3 @@ class Executable:
         shapes = ", ".join([s.text_without_layout for s in self._shapes])
         result = self.program.result_shape.text_without_layout
         return f"<Executable {self.program.name}: ({shapes}) -> {result}>"
-
-
-def _flatten(shape: Shape, given: Any, where: str, found: list[Any]) -> None:
-    """Append the arrays of an argument, in the order of the parameter's leaves."""
-    if shape.is_array:
-        found.append(given)
-        return
-    if not shape.is_tuple:
-        return
-    if isinstance(given, Literal) and given.is_tuple:
-        given = given.elements
-    if not isinstance(given, tuple | list):
-        raise UsageError(
-            f"{where} is a {type(given).__name__}, the program wants a tuple of "
-            f"{len(shape.elements)}: {shape.text_without_layout}",
-            rule="argument-type",
-        )
-    if len(given) != len(shape.elements):
-        raise UsageError(
-            f"{where} is a tuple of {len(given)}, the program wants {len(shape.elements)}: "
-            f"{shape.text_without_layout}",
-            rule="argument-type",
-        )
-    for k, (part, inside) in enumerate(zip(shape.elements, given)):
-        _flatten(part, inside, f"{where}.{k}", found)
-
-
-def _nested(shape: Shape, leaves: Any) -> Any:
-    if shape.is_tuple:
-        return tuple([_nested(s, leaves) for s in shape.elements])
-    found: Buffer | None = next(leaves)
-    return found

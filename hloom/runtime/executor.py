@@ -17,6 +17,7 @@ from typing import Any
 from numpy import ndarray
 
 from hloom.base.diagnostics import UsageError
+from hloom.device.assignment import DeviceAssignment
 from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
 from hloom.program.thunks.kernel import Kernel
@@ -63,6 +64,8 @@ class Executor:
             have_lapack()
         self.loaded = LoadedProgram(program, Pool.shared(threads))
         self.feeds = Feeds(program.infeeds, program.outfeeds, self.loaded.handle)
+        self.assignment = DeviceAssignment.natural(program.replicas, program.partitions)
+        """Which devices run it; all of this process are alike."""
         self.interruptible = False
         """Whether Ctrl-C ends a run, which then takes 50 us more."""
         # The native arrays, each element an address and a block (hl_argument, hl_result).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,6 +44,8 @@ from hloom.tools.timeline import write_trace
 
 Arguments = Sequence[Sequence[Any]]
 """Those of each device."""
+Call = Callable[[api.Executable, Arguments], list[Any]]
+"""Runs a program: the result of each device."""
 LONG_S = 0.5
 """Runs longer than this can be interrupted; that costs 50 us, which shorter ones are spared."""
 
@@ -88,6 +90,14 @@ LeftOut = Annotated[
         "--leave-out-wait", metavar="K", help="Let nobody wait for K on simulated devices.", min=0
     ),
 ]
+Assignment = Annotated[
+    str | None,
+    typer.Option(
+        "--device-assignment",
+        metavar="IDS",
+        help="The device of each partition, replica by replica: {{0,2},{1,3}}.",
+    ),
+]
 TimePasses = Annotated[
     bool, typer.Option("--time-passes", help="How long each stage and pass takes; compiles afresh.")
 ]
@@ -114,6 +124,7 @@ def run(
     timeline: Trace = None,
     delays: Delays = None,
     leave_out_wait: LeftOut = None,
+    device_assignment: Assignment = None,
     values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -136,12 +147,13 @@ def run(
     loaded = read(file, replicas, partitions, shapes)
     warn_of_elided(loaded.module)
     exe = compiled(loaded.module, threads, ctx.meta.get(OPTION_WORDS, []), target, time_passes)
-    memory = OwnedMemory()
-    arguments, origin = _given(loaded, inputs, random, memory)
+    exe.device_assignment = device_assignment or exe.device_assignment
+    arguments, origin = _given(loaded, inputs, random, memory := OwnedMemory())
     if not (repeats or check or profile or exe.is_simulated):  # nobody needs them afterwards
         arguments = [memory.handed_over(exe, each) for each in arguments]
-    first_s, times, results = timed(exe, arguments, repeats)
-    seen = simulated(exe, arguments, timeline, delays, leave_out_wait)
+    simulator = simulated(exe, timeline, delays, leave_out_wait)
+    first_s, times, results = timed(exe, arguments, repeats, simulator or _called)
+    seen = simulator and simulator.written(timeline)
     _write(exe, results, output, memory_plot)
     found = _checked(loaded.module, arguments, results) if check else None
     steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
@@ -149,9 +161,7 @@ def run(
     if as_json:
         write_json(run_report.as_data(ran, values))
     else:
-        run_report.show_run(ran, values, time_passes, top)
-        for written in filter(None, (memory_plot, timeline)):
-            typer.echo(f"wrote {written}")
+        run_report.show_run(ran, values, time_passes, top, [memory_plot, timeline])
     if found is not None and not all(d.is_within for d in found):
         raise typer.Exit(WRONG_INPUT)
 
@@ -166,19 +176,31 @@ def _write(
         write_memory_plot(exe.memory, exe.program.name, memory_plot)
 
 
+class Simulator:
+    """Runs on simulated devices, and keeps what they did when in the first run."""
+
+    def __init__(self, delays: int | None, left_out: int | None) -> None:
+        self.delays, self.left_out = delays, left_out
+        self.timeline: api.Timeline | None = None
+
+    def __call__(self, exe: api.Executable, arguments: Arguments) -> list[Any]:
+        results, seen = exe.simulate(arguments, delays=self.delays, leave_out_wait=self.left_out)
+        self.timeline = self.timeline or seen
+        return results
+
+    def written(self, file: Path | None) -> api.Timeline | None:
+        """What was seen, also as a file if one is asked for."""
+        if file is not None and self.timeline is not None:
+            write_trace(self.timeline, file)
+        return self.timeline
+
+
 def simulated(
-    exe: api.Executable,
-    arguments: Arguments,
-    file: Path | None,
-    delays: int | None,
-    left_out: int | None,
-) -> api.Timeline | None:
-    """What simulated devices do when, also written to a file; None where nothing is simulated."""
+    exe: api.Executable, file: Path | None, delays: int | None, left_out: int | None
+) -> Simulator | None:
+    """How the program is run on simulated devices; None where nothing is simulated."""
     if exe.is_simulated:
-        _, seen = exe.simulate(arguments, delays=delays, leave_out_wait=left_out)
-        if file is not None:
-            write_trace(seen, file)
-        return seen
+        return Simulator(delays, left_out)
     if any(x is not None for x in (file, delays, left_out)):
         raise api.UsageError(
             "--timeline, --delays and --leave-out-wait are for simulated devices",
@@ -223,20 +245,20 @@ def _given(
 
 
 def timed(
-    exe: api.Executable, arguments: Arguments, repeats: int
+    exe: api.Executable, arguments: Arguments, repeats: int, call: Call
 ) -> tuple[float, list[float], list[api.Literal]]:
     """Seconds of the first run, those of each further one, and the results of the first."""
     exe.interruptible = True
     with progress(f"running {exe.program.name}"):
         start = time.perf_counter()
-        found = _called(exe, arguments)
+        found = call(exe, arguments)
         first_s = time.perf_counter() - start
         results = [as_literal(each, exe.program.result_shape) for each in found]
         exe.interruptible = first_s > LONG_S
         times = []
         for _ in range(repeats):
             start = time.perf_counter()
-            _called(exe, arguments)
+            call(exe, arguments)
             times.append(time.perf_counter() - start)
     return first_s, times, results
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -37,8 +39,10 @@ class Ran:
     """What simulated devices did when."""
 
 
-def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
-    """Results, times, memory, and whatever else was asked for."""
+def show_run(
+    ran: Ran, values: bool, time_passes: bool, top: int, files: Sequence[Path | None]
+) -> None:
+    """Results, times, memory, whatever else was asked for, and which files were written."""
     exe = ran.exe
     about = f"{ran.origin}, compiled in {time_text(sum(exe.seconds.values()))}"
     about += f", first run {time_text(ran.first_s)}"
@@ -59,6 +63,8 @@ def show_run(ran: Ran, values: bool, time_passes: bool, top: int) -> None:
         show_timeline(ran.timeline, top)
     if ran.found is not None:
         show_differences(ran.found, top)
+    for written in filter(None, files):
+        typer.echo(f"wrote {written}")
 
 
 def times_line(times: list[float]) -> str:

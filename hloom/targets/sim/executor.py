@@ -21,7 +21,7 @@ UNDISTURBED = Disturbance()
 
 
 class SimExecutor(Executor):
-    """Runs on the first devices of a topology, as many as the module is for."""
+    """Runs on devices of a topology: those that the device assignment names."""
 
     def __init__(self, stages: Stages, topology: Topology, threads: int | None = None) -> None:
         super().__init__(stages.program, threads)

@@ -8,7 +8,7 @@ start of an asynchronous one to that moment its members go on with other work.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hloom.base.diagnostics import HloError
@@ -63,8 +63,10 @@ class Meeting:
 class Meetings:
     """All meetings of a run, and what was sent."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, ids: Sequence[GlobalDeviceId]) -> None:
+        """`ids`: the device of the topology that each number of a device stands for."""
         self.topology = topology
+        self.ids = ids
         self.open: dict[Key, Meeting] = {}
         self.under_way: dict[tuple[int, int], Meeting] = {}
         """By device and operation: what the second half waits for."""
@@ -98,7 +100,7 @@ class Meetings:
 
     def ns(self, meeting: Meeting) -> float:
         """How long a collective takes once all have come."""
-        members = [GlobalDeviceId(d) for d in meeting.group]
+        members = [self.ids[d] for d in meeting.group]
         return collective_ns(self.topology, members, meeting.size_bytes, meeting.operation.exchange)
 
     def sent(self, channel: int, source: int) -> Event:
@@ -118,7 +120,7 @@ class Meetings:
 
     def transfer_ns(self, source: int, target: int, size_bytes: int) -> float:
         """How long a message takes."""
-        members = [GlobalDeviceId(source), GlobalDeviceId(target)]
+        members = [self.ids[source], self.ids[target]]
         return collective_ns(self.topology, members, size_bytes, "permute")
 
     def stuck(self) -> HloError:

@@ -97,7 +97,8 @@ class Simulation:
         self.random = None if seed is None else np.random.default_rng(seed)
         self.clock = EventClock()
         self.races = RaceChecker()
-        self.meetings = Meetings(executor.topology)
+        self.ids = executor.assignment.flat
+        self.meetings = Meetings(executor.topology, self.ids)
         self.timeline = Timeline(executor.topology, waits=len(self.plan.waits))
         self.devices: list[_Device] = []
         self.was_left_out = False
@@ -196,7 +197,8 @@ class _Device:
     def __init__(self, number: int, context: int, buffers: int, run: Simulation) -> None:
         executor = run.executor
         self.number = number
-        self.debug = DebugExecutor(executor, executor.topology.members[number].device)
+        self.id = run.ids[number]
+        self.debug = DebugExecutor(executor, executor.topology.member(self.id).device)
         self.debug.numbers = executor.numbers
         self.debug.enter(context, buffers)
         self.simulation = run
@@ -259,7 +261,7 @@ class _Device:
 
     def tell(self, t: Thunk, stream: str, start: float, is_outer: bool = False) -> None:
         """Note what has just ended."""
-        span = Span(self.number, stream, t.kind, t.name, start, self.clock.now, is_outer)
+        span = Span(self.id.value, stream, t.kind, t.name, start, self.clock.now, is_outer)
         self.simulation.timeline.spans.append(span)
 
     def meeting(self, t: Thunk, stream: str, clock: Clock) -> Process:
