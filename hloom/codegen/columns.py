@@ -30,10 +30,11 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import PLUMBING, RESHAPES
 from hloom.kernel.kernel import Value
 
-# Columns of one step, in bytes of one accumulator, where they are kept in memory.
-BLOCK_BYTES = 8192
-# More vectors than this, in not more than two blocks, are cut in halves.
-HALVED_VECTORS = 32
+# Columns of one step, in bytes of one accumulator, where they are kept in memory: a share of the
+# nearest cache.
+BLOCK_SHARE = 1 / 4
+# Where there are fewer blocks than cores they are cut smaller, but not below so many vectors.
+LEAST_VECTORS = 16
 # At most as many vectors are accumulated in registers.
 REGISTERS = 8
 # Rows that are added together, by the work of an element.
@@ -50,12 +51,13 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     width = max(compute_bytes(y.shape.dtype) for x in form.reduces for y in reduce_inputs(x))
     lanes = min(max(device.compute.vector_bytes // width, 1), columns)
     accumulators = sum(len(reduce_inputs(x)) for x in form.reduces)
-    block = min(max(BLOCK_BYTES // width // accumulators, lanes) // lanes * lanes, columns)
+    most = int(device.nearest_bytes * BLOCK_SHARE)
+    block = min(max(most // width // accumulators, lanes) // lanes * lanes, columns)
+    parts = min(device.compute.units, max(1, (columns - 1) // (LEAST_VECTORS * lanes)))
     if -(-columns // lanes) * accumulators <= REGISTERS:
         block = columns
-    elif HALVED_VECTORS * lanes < columns <= 2 * block:
-        # Two halves, so that both threads have one.
-        block = -(-columns // 2 // lanes) * lanes
+    elif parts > 1 and columns <= parts * block:
+        block = -(-columns // parts // lanes) * lanes
     blocks = -(-columns // block)
     frame = Frame(body, (prod(outer), blocks), device)
     writer = _Columns(frame, form, kept, lanes, block)

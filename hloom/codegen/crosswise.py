@@ -28,8 +28,8 @@ from hloom.types.sizes import data_bytes
 TILE = 16
 # Smaller dimensions are read with strides instead.
 SHORTEST = 4
-# Operands of fewer bytes stay in the cache however they are read.
-SMALL_BYTES = 1 << 14
+# Operands of fewer bytes, a share of the nearest cache, stay there however they are read.
+SMALL_SHARE = 1 / 2
 # A block is about this many bytes wide and high.
 BLOCK_BYTES = 256
 # Results at least this large are not read back soon: they are stored past the caches.
@@ -84,10 +84,11 @@ def cross_form(body: Body, device: Device) -> CrossForm | None:
     for root, _ in body.roots:
         probe.value(root, tuple(index))
     sizes = {probe.sources[leaf].buffer: data_bytes(leaf.shape) for leaf, _ in body.leaves}
+    small = int(device.nearest_bytes * SMALL_SHARE)
     symbols = {d: index[d].terms[0][0] for d in solid}
     for buffer, offset in probe.offsets:
         strides = {d: c for d, s in symbols.items() for t, c in offset.terms if t is s}
-        if sizes[buffer] < SMALL_BYTES or abs(strides.get(across, 0)) <= 1:
+        if sizes[buffer] < small or abs(strides.get(across, 0)) <= 1:
             continue
         for d in solid[:-1]:
             if strides.get(d) == 1 and dims[d] >= SHORTEST:

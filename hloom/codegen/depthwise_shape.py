@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.analysis.shared_window import shared_parts
+from hloom.codegen.gemm_plan import share_bytes
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
 # What a step packs should stay close: a share of the second-level cache.
 SCRATCH_SHARE = 5 / 32
-# What the rows of the input for one row of results may take: a window that is spread over many long
-# rows is no depthwise kernel.
-MOST_SCRATCH_BYTES = 512 * 1024
-# Of a vector of channels, on any machine.
-VECTOR_BYTES = 64
+# What the rows of the input for one row of results may take, too: a window that is spread over many
+# long rows is no depthwise kernel.
+MOST_SCRATCH_SHARE = 1 / 2
 # Steps wanted for each core.
 STEPS_PER_UNIT = 4
 # Weights or sums kept in registers.
@@ -55,7 +54,7 @@ class Geometry:
         return (results - 1) * self.stride[0] + (self.taps[0] - 1) * self.dilation[0] + 1
 
 
-def geometry(i: Instruction) -> Geometry | None:
+def geometry(i: Instruction, device: Device) -> Geometry | None:
     """What kind of depthwise convolution it is; None if it is none that is handled here."""
     labels, a = i.attrs.dim_labels, i.attrs
     dims = a.window.dimensions
@@ -99,8 +98,9 @@ def geometry(i: Instruction) -> Geometry | None:
         _pair(padding, 0),
         parts,
     )
-    least_bytes = found.rows(1) * found.columns * VECTOR_BYTES
-    fits = found.columns <= MOST_COLUMNS and least_bytes <= MOST_SCRATCH_BYTES
+    least_bytes = found.rows(1) * found.columns * device.compute.vector_bytes
+    most_bytes = share_bytes(device, MOST_SCRATCH_SHARE)
+    fits = found.columns <= MOST_COLUMNS and least_bytes <= most_bytes
     return found if fits else None
 
 

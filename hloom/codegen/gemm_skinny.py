@@ -21,7 +21,7 @@ from hloom.codegen.blocked_fold import (
 )
 from hloom.codegen.gemm import ProductFinish
 from hloom.codegen.gemm_pack import Packer
-from hloom.codegen.gemm_plan import Plan
+from hloom.codegen.gemm_plan import Plan, share_bytes
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Frame
 from hloom.kernel.kernel import Value
@@ -30,8 +30,9 @@ from hloom.kernel.kernel import Value
 DEEP = 8
 # Vectors along K that are summed in a row, for many sums and for few.
 ALONG_RUN, ALONG_FEW_RUN, FEW_SUMS = 64, 16, 4
-# The most memory for sums: where it is not enough for blocks of K, all are summed in a row.
-MOST_SUMS_BYTES = 512 * 1024
+# The most memory for sums, a share of the second-level cache: where it is not enough for blocks of
+# K, all are summed in a row.
+MOST_SUMS_SHARE = 1 / 2
 
 
 class SkinnyWriter(ProductFinish):
@@ -144,7 +145,8 @@ class SkinnyWriter(ProductFinish):
         """How sums in memory are cut in blocks: those of a block lie in a memory of their own."""
         p, b, e, width = self.p, self.b, self.e, self.plan.width
         levels = 1 + len(block_sizes(p.depth // DEEP, DEEP, DEEP_RUN))
-        if levels * count * p.of.size_bytes > MOST_SUMS_BYTES or not rounds("add", p.of):
+        most = share_bytes(self.e.device, MOST_SUMS_SHARE)
+        if levels * count * p.of.size_bytes > most or not rounds("add", p.of):
             return None
 
         def begin() -> Sequence[Value]:

@@ -312,7 +312,7 @@ class _SelectAndScatter:
         output = self.frame.outputs[0]
         places = {d: i.shape.dims[d] for d in self.windowed}
         init = b.broadcast(e.value(i.operands[2], ()), e.tile)
-        of = selected_type(i, lanes)
+        of = selected_type(i, lanes, e.device)
         self.sums = ScratchSums(e, output, places, self.minor, lanes, of) if of else None
 
         def fill(position: Sequence[Affine]) -> Sequence[Value]:

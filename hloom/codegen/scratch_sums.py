@@ -19,6 +19,7 @@ from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import block_sizes, fold_kind, rounds
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_fold import nest
+from hloom.codegen.gemm_plan import share_bytes
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import SCRATCH_BYTES, Value
@@ -28,8 +29,8 @@ from hloom.types.dtype import F32, F64, DType
 LEAST_TERMS = 16
 # What a block costs is one addition for so many.
 BLOCK_TERMS = 32
-# The scratch should leave room in the second-level cache.
-MOST_BYTES = 256 * 1024
+# The scratch should leave room in the second-level cache: a share of it.
+MOST_SHARE = 1 / 4
 # Longer rows cost more in a wider type than in blocks, in parts of a vector of it.
 WIDE_ROW = 2
 
@@ -55,7 +56,8 @@ def sums_of(
     places = prod(dims[d] for d in (*a.inserted_window_dims, *a.input_batching_dims))
     terms = prod(update[d] for d in batch)
     row = update[a.update_window_dims[-1]] if a.update_window_dims else 1
-    if places * F64.size_bytes > MOST_BYTES:
+    most = share_bytes(device, MOST_SHARE)
+    if places * F64.size_bytes > most:
         return None
     if of.is_floating and of.bits < 32:
         return _held(F32, lanes, row, places, device) if terms >= places else None
@@ -66,7 +68,7 @@ def sums_of(
         return _held(F64, lanes, row, places, device)
     block = BLOCK_TERMS * places
     levels = len(block_sizes(terms, run=block))
-    fits = levels * places * min(row, device.compute.vector_bytes) * of.size_bytes <= MOST_BYTES
+    fits = levels * places * min(row, device.compute.vector_bytes) * of.size_bytes <= most
     return Sums(of, lanes, block) if levels and fits else None
 
 
@@ -81,7 +83,7 @@ def _held(of: DType, lanes: int, row: int, places: int, device: Device) -> Sums 
     return None
 
 
-def selected_type(i: Instruction, lanes: int) -> DType | None:
+def selected_type(i: Instruction, lanes: int, device: Device) -> DType | None:
     """The type that the sums of a select-and-scatter are kept in; None: in its output. As many
     windows as cover a place may select it."""
     of, reducer = i.shape.dtype, i.called[1]
@@ -90,7 +92,8 @@ def selected_type(i: Instruction, lanes: int) -> DType | None:
     windows = zip(i.attrs.window.dimensions, i.shape.dims)
     terms = prod(-(-min(w.size, n) // w.stride) for w, n in windows)
     places = prod(n for w, n in zip(i.attrs.window.dimensions, i.shape.dims) if not w.is_trivial)
-    if terms < LEAST_TERMS or places * lanes * F64.size_bytes > MOST_BYTES:
+    most = share_bytes(device, MOST_SHARE)
+    if terms < LEAST_TERMS or places * lanes * F64.size_bytes > most:
         return None
     return F64 if of is F32 else F32
 

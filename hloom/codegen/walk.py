@@ -15,12 +15,18 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CHOOSES
 
-# A step of the grid handles about this many elements of a long row.
-BLOCK = 4096
+# A step of the grid handles about this many elements of a long row, for each byte of the nearest
+# cache: an operand and a result of f32 fill it.
+BLOCK_SHARE = 1 / 8
 # Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 20.0
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = opcodes(CHOOSES, also=("reduce-window",))
+
+
+def block_elements(device: Device) -> int:
+    """About how many elements of a long row a step of the grid handles."""
+    return max(int(device.nearest_bytes * BLOCK_SHARE), 1)
 
 
 def domain(root: Instruction, index: ShapeIndex) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -136,7 +142,8 @@ class Loops:
         outer, inner = sizes[:split], sizes[split:]
         if rows is not None:
             return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length)
-        block = length if length <= 2 * BLOCK else max(BLOCK // lanes, 1) * lanes
+        most = block_elements(device)
+        block = length if length <= 2 * most else max(most // lanes, 1) * lanes
         return Loops(outer, (), inner, lanes, block)
 
     @property

@@ -136,6 +136,12 @@ class Device:
         cache = self.cache(2) or (self.caches[0] if self.caches else None)
         return cache.size_bytes // cache.units if cache else 1 << 20
 
+    @property
+    def nearest_bytes(self) -> int:
+        """A unit's part of the nearest cache."""
+        cache = self.caches[0] if self.caches else None
+        return cache.size_bytes // cache.units if cache else 1 << 15
+
     def memory_space(self, id: int) -> MemorySpace:
         """The memory space that layouts call `S(id)`; `UsageError` if it has none of that id."""
         for space in self.memory_spaces:

@@ -124,11 +124,11 @@ ENTRY e {{
   ROOT t = f32[{0}] transpose(x), dimensions={{{1}}}
 }}"""
     turned = hloom.parse(text.format("64,128,128", "0,2,1")).entry.root
-    form = cross_form(Body.of(turned), 64)
+    form = cross_form(Body.of(turned), host_device())
     assert form is not None
     assert (form.down, form.across) == (1, 2)
     rows = hloom.parse(text.format("128,64,128", "1,0,2")).entry.root
-    assert cross_form(Body.of(rows), 64) is None
+    assert cross_form(Body.of(rows), host_device()) is None
 
 
 CUMULATIVE = [

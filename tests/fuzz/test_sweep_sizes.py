@@ -7,9 +7,10 @@ import sys
 import pytest
 
 import tests.fuzz.sweep_sizes as sweep
-from hloom.codegen.columns import BLOCK_BYTES
-from hloom.codegen.walk import BLOCK
+from hloom.codegen.columns import BLOCK_SHARE
+from hloom.codegen.walk import block_elements
 from hloom.runtime.library import library
+from hloom.targets.cpu.device import host_device
 from tests.fuzz.size_families import families, names
 from tests.fuzz.sweep_sizes import Case, lengths_of, tried
 
@@ -48,8 +49,10 @@ def test_values_are_compared(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_lengths_are_those_where_kernels_change():
-    found = lengths_of("elementwise alone")
-    assert {1, 300, BLOCK - 40, 2 * BLOCK + 1, 3 * BLOCK + 40} <= {*found} and 301 not in found
-    assert BLOCK_BYTES // 4 + 1 in lengths_of("reduce many columns f32")
+    found, block = lengths_of("elementwise alone"), block_elements(host_device())
+    assert {1, 300, block - 40, 2 * block + 1, 3 * block + 40} <= {*found} and 301 not in found
+    assert int(host_device().nearest_bytes * BLOCK_SHARE) // 4 + 1 in lengths_of(
+        "reduce many columns f32"
+    )
     assert max(lengths_of("attention keys")) == 552 < families()["attention keys"].most
     assert len(names()) > 190

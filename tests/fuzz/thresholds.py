@@ -30,7 +30,7 @@ NO_SIZES: dict[str, str] = {
     "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "REGISTERS MODERATE",
-    "codegen.depthwise_shape": "MOST_SCRATCH_BYTES VECTOR_BYTES MOST_TAPS STEPS_PER_UNIT",
+    "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
     "codegen.gemm_plan": "MANY_REGISTERS DIRECT_STEPS_PER_UNIT TURNED GATHERED LEAST_TILE"
     " STEPS_PER_UNIT STEP_CYCLES",
     "codegen.product": "REGISTER_BYTES",
@@ -44,7 +44,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.random_bits": "PHILOX_ROUNDS THREEFRY_PARITY THREEFRY_ROUNDS",
     "passes.expand.rng_bit_generator_expander": "MOST_STATE_WORDS",
     "passes.expand.rng_expander": "SEED _WORDS",
-    "passes.expand.tree_reduction_rewriter": "WANTED",
+    "passes.expand.tree_reduction_rewriter": "WANTED MOST",
     "passes.fuse.cost": "MOST_BLOCKS",
     "passes.fuse.group": "MOST_BEHIND",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN SEQUENCE_WEIGHT",
@@ -70,14 +70,14 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_ROWS": "dimension",
     },
     "codegen.columns": {
-        "BLOCK_BYTES": "bytes",
-        "HALVED_VECTORS": "dimension",
+        "BLOCK_SHARE": "nearest bytes",
+        "LEAST_VECTORS": "dimension",
         "MANY_ROWS": "dimension",
     },
     "codegen.crosswise": {
         "BLOCK_BYTES": "bytes",
         "HUGE_BYTES": "bytes",
-        "SMALL_BYTES": "bytes",
+        "SMALL_SHARE": "nearest bytes",
         "TILE": "dimension",
     },
     "codegen.depthwise_shape": {
@@ -104,13 +104,13 @@ _SIZES: dict[str, dict[str, str]] = {
         "SUMS_SHARE": "share",
     },
     "codegen.column_form": {"LEAST_ROWS": "dimension"},
-    "codegen.gemm_skinny": {"DEEP": "dimension", "MOST_SUMS_BYTES": "bytes"},
+    "codegen.gemm_skinny": {"DEEP": "dimension", "MOST_SUMS_SHARE": "share"},
     "codegen.pieces": {"FEW_ROWS": "dimension", "MANY_ELEMENTS": "elements"},
     "codegen.product": {"FEW_COLUMNS": "dimension"},
     "codegen.product_convolution": {"FEW_ROWS": "dimension", "LEAST_OUTPUTS": "dimension"},
     "codegen.scatter": {"LEAST_ROW": "dimension"},
-    "codegen.scratch_sums": {"LEAST_TERMS": "dimension", "MOST_BYTES": "bytes"},
-    "codegen.walk": {"BLOCK": "elements"},
+    "codegen.scratch_sums": {"LEAST_TERMS": "dimension", "MOST_SHARE": "share"},
+    "codegen.walk": {"BLOCK_SHARE": "nearest elements"},
     "codegen.loops": {"SINGLE_TILE": "elements"},
     "codegen.llvm.thunks.copy": {"INLINE_COPY_BYTES": "bytes"},
     "passes.expand.reduce_window_rewriter": {"LEAST_LENGTH": "dimension"},
@@ -120,17 +120,13 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_RESULTS": "elements",
     },
     "passes.expand.tree_reduction_rewriter": {
-        "BLOCK_BYTES": "bytes",
-        "ENOUGH_STEPS": "dimension",
         "LEAST_BYTES": "bytes",
         "LEAST_COLUMNS_BYTES": "bytes",
         "LEAST_ROW": "elements",
-        "MOST": "dimension",
     },
     "passes.expand.weight_gradient_splitter": {"MOST_CHANNELS": "dimension"},
     "passes.fuse.cost": {
         "BLOCK_LINES": "dimension",
-        "LARGE_BYTES": "bytes",
         "LEAST_PACKED": "dimension",
         "TINY_ELEMENTS": "elements",
     },
@@ -144,7 +140,13 @@ _FIELDS: dict[str, dict[str, str]] = {
         "min_rows": "dimension",
         "min_scores": "elements",
     },
+    "passes.expand.split_k_rewriter:SplitKRewriter": {"enough_steps": "dimension"},
+    "passes.expand.tree_reduction_rewriter:TreeReductionRewriter": {
+        "block_bytes": "bytes",
+        "enough_steps": "dimension",
+    },
     "passes.fuse.group:Limits": {
+        "cached_bytes": "bytes",
         "least_rows": "dimension",
         "row_bytes": "bytes",
         "row_parallel": "elements",
@@ -170,13 +172,16 @@ class Threshold:
 def thresholds() -> list[Threshold]:
     """All of them; shares of a cache in bytes of this machine's."""
     found = []
-    near = min(host_device().near_bytes, STACK_LIMIT)
+    device = host_device()
+    near = min(device.near_bytes, STACK_LIMIT)
     for room, names in _SIZES.items():
         module = import_module(f"hloom.{room}")
         for n, unit in names.items():
             value = getattr(module, n)
             if unit == "share":
                 unit, value = "bytes", int(value * near)
+            elif unit.startswith("nearest "):
+                unit, value = unit.removeprefix("nearest "), int(value * device.nearest_bytes)
             found.append(Threshold(f"{room}.{n}", value, unit))
     for place, names in _FIELDS.items():
         room, _, owner = place.partition(":")

@@ -19,22 +19,37 @@ ENTRY e {
   b = f32[512,512] parameter(1)
   ROOT d = f32[512,512] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }"""
+FOLD = """HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[SHAPE] parameter(0)
+  z = f32[] constant(0)
+  ROOT r = f32[KEPT] reduce(x, z), dimensions={0}, to_apply=add
+}"""
+SUM = FOLD.replace("SHAPE", "1048576").replace("KEPT", "")
+COLUMNS = FOLD.replace("SHAPE", "300,KEPT").replace("KEPT", "2500")
+LONG = """HloModule m
+ENTRY e { x = f32[65521] parameter(0) ROOT r = f32[65521] add(x, x) }"""
 SMALL = """HloModule m
 ENTRY e { a = f32[7,13] parameter(0) ROOT d = f32[7,13] add(a, a) }"""
 
 
 @pytest.fixture
 def described(tmp_path):
-    """Gives a target for a machine of so many cores, each with so large a second-level cache."""
+    """Gives a target for a machine of so many cores, each with so large caches of the second level
+    and the first."""
 
-    def make(units: int, near_bytes: int = 1 << 20) -> str:
+    def make(units: int, near_bytes: int = 1 << 20, nearest_bytes: int = 1 << 15) -> str:
         known = known_device("x86-64-v4")
         device = replace(
             known,
             compute=replace(known.compute, units=units),
-            caches=(known.caches[0], Cache(level=2, size_bytes=near_bytes)),
+            caches=(
+                Cache(level=1, size_bytes=nearest_bytes),
+                Cache(level=2, size_bytes=near_bytes),
+            ),
         )
-        file = tmp_path / f"{units}_{near_bytes}.toml"
+        file = tmp_path / f"{units}_{near_bytes}_{nearest_bytes}.toml"
         file.write_text(show_device(device))
         return f"cpu:{file}"
 
@@ -62,6 +77,28 @@ def test_blocks_fit_the_cache(described):
         for n in (1 << 18, 1 << 20)
     ]
     assert texts[0] != texts[1]
+
+
+@pytest.mark.parametrize("text", [SUM, COLUMNS, LONG], ids=["sum", "columns", "long row"])
+def test_reductions_and_rows_are_cut_for_cores_and_caches(described, text: str):
+    module = hloom.parse(text)
+    shape = module.entry.parameters[0].shape
+    x = np.random.default_rng(0).integers(-4, 5, shape.dims).astype(np.float32)
+    exact = x + x if len(shape.dims) == 1 and text == LONG else x.sum(axis=0)
+    texts, counts = {}, {}
+    for units in (1, 2, 8, 64):
+        for nearest_bytes in (1 << 14, 48 << 10, 1 << 17):
+            target = described(units, nearest_bytes=nearest_bytes)
+            executable = hloom.compile(module, target=target)
+            np.testing.assert_array_equal(np.asarray(executable(x)), exact)
+            texts[units, nearest_bytes] = executable.as_text("kernels")
+            counts[units, nearest_bytes] = steps(executable)
+    if text == SUM:
+        assert counts[2, 1 << 14] < counts[8, 1 << 14] < counts[64, 1 << 14] <= 128
+    elif text == COLUMNS:
+        assert counts[1, 1 << 17] < counts[2, 1 << 17] < counts[8, 1 << 17]
+    else:
+        assert counts[2, 1 << 17] < counts[2, 48 << 10] < counts[2, 1 << 14]
 
 
 def test_what_one_core_does_in_no_time_stays_whole(described):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.codegen.walk import BLOCK
+from hloom.codegen.walk import block_elements
+from hloom.targets.cpu.device import host_device
 
+BLOCK = block_elements(host_device())
 SIZES = [k * BLOCK + d for k in (1, 2, 3) for d in (-65, -1, 0, 1, 3, 17, 63, 64, 65, 129)]
 
 

@@ -34,6 +34,9 @@ class SplitKRewriter(Expander):
     needs = (canonical_dots, row_major_inside)
     opcodes = frozenset(["dot"])
 
+    enough_steps: int = 8
+    """So many parts are enough for all threads."""
+
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         a, of = i.attrs, i.shape.dtype
         x, y = i.operands
@@ -50,7 +53,7 @@ class SplitKRewriter(Expander):
             return None
         if depth < LEAST_DEPTH or x.shape.size_bytes + y.shape.size_bytes < LEAST_BYTES:
             return None
-        parts = part_count(depth)
+        parts = part_count(depth, self.enough_steps)
         if parts is None or parts * rows * columns * 4 > x.shape.size + y.shape.size:
             return None
         cut = _cut(b, x, left, parts), _cut(b, y, right, parts)

@@ -28,14 +28,10 @@ LEAST_BYTES = 1 << 20
 # Rows at least as long: shorter ones are kept whole, they often share a kernel with what reads
 # their results.
 LEAST_ROW = 1 << 18
-# With so many results that different threads compute there is no need.
-ENOUGH_STEPS = 8
-# Columns that one thread takes at once.
-BLOCK_BYTES = 8192
 # Fewer columns are no kernel of columns, and their parts would all be in one step again.
 LEAST_COLUMNS_BYTES = 32
-# Parts: at least, at best, at most.
-FEWEST, WANTED, MOST = ENOUGH_STEPS, 16, 128
+# Parts, by what is enough: at best, at most.
+WANTED, MOST = 2, 16
 
 
 @register
@@ -45,6 +41,11 @@ class TreeReductionRewriter(Expander):
     name = "tree-reduction-rewriter"
     needs = (row_major_inside,)
     opcodes = frozenset(["reduce"])
+
+    enough_steps: int = 8
+    """With so many results that different threads compute there is no need; else so many parts."""
+    block_bytes: int = 8192
+    """Of columns that one thread takes at once."""
 
     def wants(self, i: Instruction) -> bool:
         large = len(i.operands) == 2 and i.operands[0].shape.size_bytes >= LEAST_BYTES
@@ -57,16 +58,17 @@ class TreeReductionRewriter(Expander):
         if neutral is None or not _is_plain(x) or not _is_plain(i) or i.has_control_edges:
             return None
         folded = sorted(i.attrs.dimensions)
-        if not _is_narrow(x.shape.dims, folded, x.shape.dtype.size_bytes):
+        if not self._is_narrow(x.shape.dims, folded, x.shape.dtype.size_bytes):
             return None
         dims = list(x.shape.dims)
         at, behind = _run(dims, folded)
         run = dims[at:behind]
         ones = [d for d in folded if d < at]
-        if FEWEST <= run[0] <= MOST and prod([dims[d] for d in folded]) > run[0]:
+        is_cut = self.enough_steps <= run[0] <= MOST * self.enough_steps
+        if is_cut and prod([dims[d] for d in folded]) > run[0]:
             inner, left = x, [d for d in folded if d != at]
         else:
-            parts = part_count(prod(run))
+            parts = part_count(prod(run), self.enough_steps)
             if parts is None:
                 return None
             inner = b.reshaped(x, [*dims[:at], parts, prod(run) // parts, *dims[behind:]])
@@ -85,6 +87,18 @@ class TreeReductionRewriter(Expander):
         return b.emit(
             "reduce", partial, initial, dimensions=rest, called=(i.called[0],), shape=i.shape
         )
+
+    def _is_narrow(self, dims: Sequence[int], folded: Sequence[int], element: int) -> bool:
+        """Whether a reduction has too few results for several threads."""
+        solid = [d for d in range(len(dims)) if dims[d] != 1]
+        kept = prod([n for d, n in enumerate(dims) if d not in folded])
+        if not solid or not kept or solid[-1] in folded:
+            return 0 < kept < self.enough_steps and prod(dims) >= kept * LEAST_ROW
+        columns = prod(dims[folded[-1] + 1 :])
+        if columns * element < LEAST_COLUMNS_BYTES:
+            return False
+        blocks = -(-columns * element // self.block_bytes)
+        return kept // columns * blocks < self.enough_steps
 
 
 def _kind(combiner: Computation) -> str | None:
@@ -112,18 +126,6 @@ def _is_plain(i: Instruction) -> bool:
     return s.is_array and s.is_static and s.has_layout and is_row_major(s)
 
 
-def _is_narrow(dims: Sequence[int], folded: Sequence[int], element: int) -> bool:
-    """Whether a reduction has too few results for several threads."""
-    solid = [d for d in range(len(dims)) if dims[d] != 1]
-    kept = prod([n for d, n in enumerate(dims) if d not in folded])
-    if not solid or not kept or solid[-1] in folded:
-        return kept < ENOUGH_STEPS and prod(dims) >= kept * LEAST_ROW and kept > 0
-    columns = prod(dims[folded[-1] + 1 :])
-    if columns * element < LEAST_COLUMNS_BYTES:
-        return False
-    return kept // columns * -(-columns * element // BLOCK_BYTES) < ENOUGH_STEPS
-
-
 def _run(dims: Sequence[int], folded: Sequence[int]) -> tuple[int, int]:
     """The first folded dimensions that are neighbours: where they begin and end.
 
@@ -136,7 +138,7 @@ def _run(dims: Sequence[int], folded: Sequence[int]) -> tuple[int, int]:
     return at, behind
 
 
-def part_count(length: int) -> int | None:
-    """In how many equal parts to cut; None if no number does."""
-    found = [n for n in range(FEWEST, MOST + 1) if length % n == 0]
-    return min(found, key=lambda n: abs(n - WANTED), default=None)
+def part_count(length: int, enough: int) -> int | None:
+    """In how many equal parts to cut, where so many are enough; None if no number does."""
+    counts = [n for n in range(enough, MOST * enough + 1) if length % n == 0]
+    return min(counts, key=lambda n: abs(n - WANTED * enough), default=None)

@@ -15,9 +15,6 @@ from hloom.device.costs import INTEGER_DIVISION, Costs
 from hloom.ir.instruction import Instruction
 from hloom.types.sizes import top_bytes
 
-LARGE_BYTES = 1 << 16
-"""More than this is not taken for granted in the nearest cache."""
-
 TINY_ELEMENTS = 16
 """One vector or less."""
 MOST_BLOCKS = 4.0
@@ -36,13 +33,14 @@ def weight(i: Instruction, costs: Costs) -> float:
     return 4 * w if i.shape.dtype.is_complex else w
 
 
-def is_view(i: Instruction, costs: Costs) -> bool:
-    """Whether it computes nothing and reads no more than it gives: as well made twice as kept."""
+def is_view(i: Instruction, costs: Costs, cached_bytes: int) -> bool:
+    """Whether it computes nothing and reads no more than it gives: as well made twice as kept.
+    `cached_bytes`: what stays in the nearest caches, in whatever order it is read."""
     opcode = i.opcode
     if opcode in RENAMES or opcode in ("constant", "iota", "broadcast", "slice", "dynamic-slice"):
         return True
     if opcode in ("reverse", "transpose"):
-        return top_bytes(i.shape) <= LARGE_BYTES
+        return top_bytes(i.shape) <= cached_bytes
     if opcode == "convert":  # from fewer bytes
         return i.operands[0].shape.dtype.bits < i.shape.dtype.bits
     return not i.shape.dims and weight(i, costs) <= 1

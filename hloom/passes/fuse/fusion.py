@@ -38,6 +38,8 @@ class Fusion(Pass):
 
     row_bytes: int = 1 << 19
     """A row that is read twice has at most so many, at 8 an element."""
+    cached_bytes: int = 1 << 16
+    """More than this is not taken for granted in the nearest caches."""
     least_rows: int = 8
     """Fewer long rows are too few for threads to share."""
     operation_ns: float = COSTS.operation_ns
@@ -57,6 +59,7 @@ class Fusion(Pass):
             heroes=self.heroes,
             sequence_elements=0 if "sequence" in self.without else self.sequence_elements,
             row_bytes=self.row_bytes,
+            cached_bytes=self.cached_bytes,
             least_rows=self.least_rows,
             costs=Costs(
                 operation_ns=self.operation_ns, byte_ns=self.byte_ns, kernel_ns=self.kernel_ns

@@ -27,6 +27,8 @@ class Limits:
     """That compute something; with what renames or repeats values twice as many."""
     row_bytes: int = 1 << 19
     """Of all operands and results, one row: replayed from the second cache."""
+    cached_bytes: int = 1 << 16
+    """More than this is not taken for granted in the nearest caches."""
     row_parallel: int = 1 << 16
     """A single row longer than this many elements is reduced and read in kernels of their own."""
     least_rows: int = 8
@@ -127,7 +129,7 @@ class Group:
             return self._row_refusal(p, limits)
         if p.opcode in ("dot", "convolution"):
             return None if limits.heroes or form._is_inner(p) else "dots stay alone"
-        if p.opcode == "transpose" and (why := self._transpose_refusal(p)):
+        if p.opcode == "transpose" and (why := self._transpose_refusal(p, limits)):
             return why
         w = cost.weight(p, limits.costs)
         if w == 0:
@@ -158,9 +160,9 @@ class Group:
             return "too few rows for threads"
         return None
 
-    def _transpose_refusal(self, p: Instruction) -> str | None:
+    def _transpose_refusal(self, p: Instruction, limits: Limits) -> str | None:
         """One change of the innermost dimension of large arrays in a kernel, none in reduces."""
-        if top_bytes(p.shape) <= cost.LARGE_BYTES or not moves_minor(p):
+        if top_bytes(p.shape) <= limits.cached_bytes or not moves_minor(p):
             return None
         if self.form.kind in (ROW, COLUMN):
             return "a reduce reads its rows in order"

@@ -60,8 +60,9 @@ class Merger:
 
     def siblings(self) -> None:
         """Merge kernels that read the same large input."""
+        cached_bytes = self.plan.limits.cached_bytes
         for x in self.plan.position:
-            if len(x.users) < 2 or not x.shape.is_array or top_bytes(x.shape) <= cost.LARGE_BYTES:
+            if len(x.users) < 2 or not x.shape.is_array or top_bytes(x.shape) <= cached_bytes:
                 continue
             kept: dict[object, list[Group]] = {}
             for g in self.readers(x)[:MOST_READERS]:

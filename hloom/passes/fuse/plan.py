@@ -88,7 +88,7 @@ def _place(plan: Plan, p: Instruction, at: int) -> None:
         if p.opcode not in QUIET:
             plan.declined(p, groups, why)
         return
-    view = cost.is_view(p, plan.limits.costs)
+    view = cost.is_view(p, plan.limits.costs, plan.limits.cached_bytes)
     if groups:
         why = _join(plan, p, groups, outside, view)
         if why is None:

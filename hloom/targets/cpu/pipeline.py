@@ -31,8 +31,10 @@ from hloom.passes.simplify.cse import CommonSubexpressionElimination
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
 
-ROWS_PER_UNIT = 4
-"""Long rows, so that all cores have some."""
+STEPS_PER_UNIT = 4
+"""Long rows, or parts of what is cut, so that all cores have some."""
+MOST_STEPS = 64
+"""Of what is cut in parts, on however many cores: each is worth a start, and all are added up."""
 
 
 LOWERED: tuple[Fact, ...] = (
@@ -66,7 +68,8 @@ def fusion_for(device: Device | None, without: tuple[str, ...]) -> Fusion:
     return Fusion(
         without=without,
         row_bytes=device.near_bytes // 2,
-        least_rows=ROWS_PER_UNIT * device.compute.units,
+        cached_bytes=2 * device.nearest_bytes,
+        least_rows=STEPS_PER_UNIT * device.compute.units,
         operation_ns=costs.operation_ns,
         byte_ns=costs.byte_ns,
         kernel_ns=costs.kernel_ns,
@@ -81,6 +84,10 @@ def cpu_pipeline(
     and with some fusions taken apart again."""
     kinds = tuple(sorted(c.name for c in left_out if c.kind == "fusion"))
     apart = tuple(sorted(c.name for c in left_out if c.kind == "fused"))
+    steps, block = TreeReductionRewriter.enough_steps, TreeReductionRewriter.block_bytes
+    if device is not None:
+        steps = min(STEPS_PER_UNIT * device.compute.units, MOST_STEPS)
+        block = device.nearest_bytes // 4  # as kernels of columns have it
     return Pipeline(
         "cpu",
         (
@@ -94,9 +101,10 @@ def cpu_pipeline(
             simplification(),
             AttentionFusion(),  # before its dots and reductions are cut in parts
             *taken_apart(apart),  # so that its parts are fused otherwise
-            SplitKRewriter(),  # once it is plain which dimension is K, and before anything is fused
+            # Once it is plain which dimension is K, and before anything is fused.
+            SplitKRewriter(enough_steps=steps),
             WeightGradientSplitter(),  # as above
-            TreeReductionRewriter(),  # as above
+            TreeReductionRewriter(enough_steps=steps, block_bytes=block),  # as above
             ReshapeToBitcast(),  # what only renames memory is no work
             fusion_for(device, kinds),
             *taken_apart(apart),

@@ -56,7 +56,7 @@ def slow_paths(module: Module, order: Order, places: Places, device: Device) -> 
         if isinstance(t, Routine):
             found += _routine(t, i)
         elif isinstance(t, Kernel):
-            found += _kernel(t, i)
+            found += _kernel(t, i, device)
         elif i.opcode == "while" and trip_count(i).count is None:
             why = f"its condition is computed before every turn: {trip_count(i).why}"
             found.append(SlowPath(i, "loop of unknown length", why))
@@ -74,8 +74,8 @@ def _routine(t: Routine, i: Instruction) -> Iterator[SlowPath]:
         yield SlowPath(i, "host function", f"{i.attrs.custom_call_target} is not compiled by hloom")
 
 
-def _kernel(t: Kernel, i: Instruction) -> Iterator[SlowPath]:
-    yield from _product(i)
+def _kernel(t: Kernel, i: Instruction, device: Device) -> Iterator[SlowPath]:
+    yield from _product(i, device)
     body = i.called[0].instructions if i.opcode == "fusion" else (i,)
     for x in body:
         if x.opcode == "gather":
@@ -87,7 +87,7 @@ def _kernel(t: Kernel, i: Instruction) -> Iterator[SlowPath]:
         yield SlowPath(i, "one thread", why)
 
 
-def _product(i: Instruction) -> Iterator[SlowPath]:
+def _product(i: Instruction, device: Device) -> Iterator[SlowPath]:
     if i.opcode not in ("fusion", "dot", "convolution"):
         return
     body = Body.of(i)
@@ -95,7 +95,7 @@ def _product(i: Instruction) -> Iterator[SlowPath]:
     if hero is None:  # small products in a loop fusion: as fast as they can be
         return
     product = product_of(hero, {x for x, _ in body.leaves})
-    if product is None and hero.opcode == "convolution" and geometry(hero) is not None:
+    if product is None and hero.opcode == "convolution" and geometry(hero, device) is not None:
         return
     if product is None:
         if instruction_cost(hero, {}).flops >= LARGE_FLOPS:

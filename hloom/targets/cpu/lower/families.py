@@ -78,7 +78,7 @@ def _depthwise_form(body: Body, device: Device) -> tuple[Instruction, Geometry] 
     hero = hero_of(body)
     if hero is None or hero.opcode != "convolution" or way(body, hero) is None:
         return None
-    shape = geometry(hero)
+    shape = geometry(hero, device)
     return None if shape is None else (hero, shape)
 
 
