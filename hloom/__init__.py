@@ -56,6 +56,7 @@ __all__ = [
     "fingerprint",
     "load",
     "load_bytes",
+    "load_compiled",
     "load_file",
     "load_text",
     "parse",

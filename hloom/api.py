@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.machine import Machine
-    from hloom.compiler import compile_module, why_cached
+    from hloom.compiler import compile_module, load_compiled, why_cached
     from hloom.device.costs import Costs
     from hloom.device.device import Device
     from hloom.device.known import device_named, known_names
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         set_pjrt_versions,
     )
     from hloom.runtime.processors import granted_threads
+    from hloom.runtime.program_files import is_program_file
     from hloom.runtime.saved_executable import executable_from_bytes, executable_to_bytes
     from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import Explained, explained
@@ -171,6 +172,8 @@ _HOME = {
     "library_path": "runtime.pjrt",
     "load_bytes": "frontends.files",
     "load_file": "frontends.files",
+    "is_program_file": "runtime.program_files",
+    "load_compiled": "compiler",
     "load_text": "ir.proto.files",
     "module_cost": "analysis.cost",
     "module_of": "frontends.stablehlo.files",
@@ -400,10 +403,12 @@ __all__ = [
     "granted_threads",
     "host_device",
     "is_handled",
+    "is_program_file",
     "known_names",
     "library_path",
     "load",
     "load_bytes",
+    "load_compiled",
     "load_file",
     "load_text",
     "module_cost",

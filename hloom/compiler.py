@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hloom.base.alarm import slow_alarm
@@ -18,8 +19,9 @@ from hloom.frontends.source import Source
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.native import LoadError
+from hloom.runtime.program_files import read_program
 from hloom.targets.cache_key import differences, key_parts, other_parts
-from hloom.targets.stages import LaterStages, Stages
+from hloom.targets.stages import LaterStages, SavedStages, Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 
 if TYPE_CHECKING:
@@ -91,6 +93,20 @@ def compile_source(
             warnings.warn(text, CompilerFaultWarning, stacklevel=_outside())
         else:
             warn(text)
+    executable.seconds = clock.seconds
+    return executable
+
+
+def load_compiled(path: str | Path, threads: int | None = None) -> Executable:
+    """The program in a file that `Executable.save` wrote, on this machine's CPU.
+
+    No compiler is imported; constants stay in the file. `HloError` where it is no saved program, is
+    damaged, of another version, writable by others, or needs what this processor lacks.
+    """
+    clock = StageClock()
+    with clock.stage("load"):
+        stages = SavedStages(read_program(Path(path)))
+        executable = Executable(stages, threads, kind=target_kind(DEFAULT))
     executable.seconds = clock.seconds
     return executable
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from hloom.base.faults import Fault
 from hloom.base.options import Options
 from hloom.device.assignment import DeviceAssignment
 from hloom.device.ids import GlobalDeviceId
-from hloom.program.thunks.thunk import Thunk
+from hloom.program.thunks.custom_call import Interpreter
+from hloom.program.thunks.thunk import Thunk, walk
 from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.nested import flatten, nested
+from hloom.runtime.program_files import write_program
 from hloom.targets.stages import Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 from hloom.types.literal import Literal
@@ -322,6 +325,13 @@ class Executable:
                     given = np.asarray(given)
             made.append(given)
         return [*made, *leaves[len(made) :]], gone
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all; `hloom.load_compiled` reads it."""
+        if self.is_simulated or any(isinstance(t, Interpreter) for t in walk(self.thunks)):
+            what = "is for simulated devices" if self.is_simulated else "needs the interpreter"
+            raise UsageError(f"{self.program.name} {what}: it is no machine code", rule="target")
+        write_program(Path(path), self.program, {"name": self.program.name})
 
     # -- what it is
 

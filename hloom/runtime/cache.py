@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import mmap
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,18 +33,17 @@ from hloom.program.saved import labels_of, program_from_bytes, program_pieces
 from hloom.runtime.loaded_program import crc32
 from hloom.runtime.private_folder import NotPrivate, checked_private, made_private, open_private
 from hloom.runtime.processor_identity import check_processor
+from hloom.runtime.program_files import BESIDE, contents, replaced
 
 LOG = logging.getLogger("hloom")
 DEFAULT_LIMIT_BYTES = 2 << 30
 SUFFIX = ".program"
 NAME_SUFFIX = ".name"
-BESIDE = "new-"
 _ABANDONED_S = 3600.0
 _KEY_CHARACTERS = 64
 _KEY = re.compile("[0-9a-f]{64}")
 _OFF = frozenset(("0", "off", "false", "no"))
 _LABELS_BYTES = 4096  # enough for the head, the rows and the labels of every entry
-_MAPPED_BYTES = 256 << 10  # from here on a file is mapped; a smaller one is read sooner
 _TRIM_EVERY = 64  # entries written between two looks at the size of the whole
 
 
@@ -121,7 +118,7 @@ class ProgramCache:
         """The program of an entry; its absence counts as a miss where nobody looks further."""
         path = self.folder / (key + SUFFIX)
         try:
-            data = _contents(path) if self._is_private() else None
+            data = contents(path) if self._is_private() else None
         except FileNotFoundError:
             data = None
             if is_asked_last:
@@ -266,23 +263,11 @@ class ProgramCache:
                 made_private(self.folder)
             if not self._is_private():
                 return False
-            self._replace(path, pieces)
+            replaced(path, pieces)
         except (OSError, NotPrivate) as error:
             self._warn("write", error)
             return False
         return True
-
-    def _replace(self, path: Path, pieces: Iterable[Piece]) -> None:
-        handle, beside = tempfile.mkstemp(dir=self.folder, prefix=BESIDE)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                for piece in pieces:
-                    file.write(piece)
-            os.replace(beside, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(beside)
-            raise
 
     def _labels(self, path: Path) -> dict[str, str]:
         try:
@@ -311,17 +296,6 @@ class ProgramCache:
                 self.folder,
                 getattr(error, "strerror", None) or error,
             )
-
-
-def _contents(path: Path) -> bytes | memoryview:
-    """What is in a file; of a large one only what is looked at is read.
-
-    Nobody writes to an entry: one that is removed or replaced stays what it was for who has it.
-    """
-    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
-        if os.fstat(file.fileno()).st_size < _MAPPED_BYTES:
-            return file.read()
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _identity(folder: Path) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hloom.base.diagnostics import UsageError
 from hloom.base.faults import Fault
 from hloom.program.program import Program
 
@@ -60,6 +61,23 @@ class LaterStages(Stages):
         for each in _MADE_LATER:
             setattr(self, each, getattr(made, each))
         return getattr(self, name)
+
+
+class SavedStages(Stages):
+    """Of a saved program, which holds none but the program itself."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.records, self.faults, self.decisions = [], [], []
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_LATER:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        raise UsageError(
+            f"{self.program.name} is a saved program, which holds no graph to show",
+            rule="saved-program",
+            hint="compile its HLO: hloom.compile takes it from the cache where it can",
+        )
 
 
 _MADE_LATER = frozenset(("module", "order", "places", "lowering", "texts", "records", "decisions"))

@@ -9,6 +9,7 @@ import typer
 from hloom import __version__
 from hloom.tools.cache import cache
 from hloom.tools.calibrate import calibrate
+from hloom.tools.compile_ import compile_
 from hloom.tools.conformance import conformance
 from hloom.tools.convert import convert
 from hloom.tools.device import device
@@ -57,6 +58,7 @@ app.command("verify")(verify)
 app.command("stats")(stats)
 app.command("eval")(evaluate)
 app.command("run", cls=OptionsCommand)(run)
+app.command("compile", cls=OptionsCommand)(compile_)
 app.command("explain")(explain)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -27,6 +27,7 @@ from hloom.tools.evaluate import (
 from hloom.tools.memory_plot import write_memory_plot
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.owned import OwnedMemory
+from hloom.tools.saved import is_saved, opened
 from hloom.tools.terminal import (
     WRONG_INPUT,
     AsJson,
@@ -144,9 +145,9 @@ def run(
 
       hloom run step.hlo --target sim:two-gpus --timeline trace.json
     """
-    loaded = read(file, replicas, partitions, shapes)
-    warn_of_elided(loaded.module)
-    exe = compiled(loaded.module, threads, ctx.meta.get(OPTION_WORDS, []), target, time_passes)
+    devices = replicas, partitions, shapes
+    chosen = Chosen(ctx.meta.get(OPTION_WORDS, []), target, time_passes, *devices)
+    loaded, exe = _program(file, threads, chosen, check, memory_plot)
     exe.device_assignment = device_assignment or exe.device_assignment
     arguments, origin = _given(loaded, inputs, random, memory := OwnedMemory())
     if not (repeats or check or profile or exe.is_simulated):  # nobody needs them afterwards
@@ -164,6 +165,40 @@ def run(
         run_report.show_run(ran, values, time_passes, top, [memory_plot, timeline])
     if found is not None and not all(d.is_within for d in found):
         raise typer.Exit(WRONG_INPUT)
+
+
+class Chosen(NamedTuple):
+    """What decides how a program is compiled."""
+
+    words: list[str]
+    """Options of the compiler."""
+    target: str
+    is_afresh: bool
+    replicas: int | None
+    partitions: int | None
+    shapes: str
+
+
+def _program(
+    file: str, threads: int | None, chosen: Chosen, check: bool, memory_plot: Path | None
+) -> tuple[api.Loaded, api.Executable]:
+    """A file compiled, or loaded where it is compiled already, which leaves nothing to choose."""
+    words, target, is_afresh, replicas, partitions, shapes = chosen
+    if is_saved(file):
+        asked = {
+            "--check": check,
+            "--memory-plot": memory_plot,
+            "compiler options": words,
+            "--target": target != "cpu",
+            "--time-passes": is_afresh,
+            "--replicas": replicas,
+            "--partitions": partitions,
+            "--shapes": shapes,
+        }
+        return opened(file, threads, asked)
+    loaded = read(file, replicas, partitions, shapes)
+    warn_of_elided(loaded.module)
+    return loaded, compiled(loaded.module, threads, words, target, is_afresh)
 
 
 def _write(

@@ -44,7 +44,8 @@ def show_run(
 ) -> None:
     """Results, times, memory, whatever else was asked for, and which files were written."""
     exe = ran.exe
-    about = f"{ran.origin}, compiled in {time_text(sum(exe.seconds.values()))}"
+    made = "loaded" if is_saved(exe) else "compiled"
+    about = f"{ran.origin}, {made} in {time_text(sum(exe.seconds.values()))}"
     about += f", first run {time_text(ran.first_s)}"
     show(exe.program.name, ran.results, about, values, top)
     if ran.times:
@@ -216,6 +217,11 @@ def show_differences(found: list[Difference], top: int) -> None:
     typer.echo(bad if wrong else good)
 
 
+def is_saved(exe: api.Executable) -> bool:
+    """Whether it came from a file of machine code, and has no graph."""
+    return [*exe.seconds] == ["load"]
+
+
 def as_data(ran: Ran, values: bool) -> dict[str, Any]:
     """All of it as plain data; seconds and bytes."""
     exe, found, steps = ran.exe, ran.found, ran.steps
@@ -227,7 +233,7 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
             if values or array.size <= FEW:
                 row["values"] = plain(array)
             rows.append(row)
-    cost = exe.cost
+    cost = None if is_saved(exe) else exe.cost
     data: dict[str, Any] = {
         "ok": found is None or all(d.is_within for d in found),
         "module": exe.program.name,
@@ -242,7 +248,8 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
         "first_run_seconds": ran.first_s,
         "seconds": ran.times,
         "memory": exe.memory.as_dict(),
-        "cost": {
+        "cost": cost
+        and {
             "flops": cost.flops,
             "transcendentals": cost.transcendentals,
             "bytes": cost.bytes,

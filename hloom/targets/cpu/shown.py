@@ -44,7 +44,8 @@ def _thunks(stages: Stages, target: CpuTarget) -> str:
     from hloom.program.text import show_program
 
     decisions = "".join([f"  {d}\n" for d in stages.decisions])
-    return f"{show_program(stages.program)}side by side:\n{decisions}"
+    text = show_program(stages.program)
+    return f"{text}side by side:\n{decisions}" if decisions else text
 
 
 def _graph(stages: Stages, target: CpuTarget) -> str:

@@ -1,0 +1,68 @@
+"""`hloom compile` and `hloom run` of what it wrote."""
+
+import json
+
+import numpy as np
+
+TEXT = """HloModule steps
+ENTRY main {
+  x = f32[4] parameter(0)
+  i = s32[] parameter(1)
+  y = f32[4] add(x, x)
+  ROOT r = (f32[4], s32[]) tuple(y, i)
+}
+"""
+
+
+def written(run, tmp_path, *words):
+    (tmp_path / "a.hlo").write_text(TEXT)
+    return run("compile", str(tmp_path / "a.hlo"), "-o", str(tmp_path / "a.hloom"), *words)
+
+
+def test_both_ways(run, tmp_path):
+    done = written(run, tmp_path)
+    assert done.exit_code == 0 and "wrote" in done.stdout and "steps" in done.stdout
+    x = np.array([1, 2, 3, 4], np.float32)
+    np.savez(tmp_path / "in.npz", arg_0=x, arg_1=np.int32(7))
+    out = str(tmp_path / "out.npz")
+    done = run("run", str(tmp_path / "a.hloom"), "--inputs", str(tmp_path / "in.npz"), "-o", out)
+    assert done.exit_code == 0 and "loaded in" in done.stdout
+    with np.load(out) as results:
+        arrays = [results[name] for name in sorted(results)]
+    assert (arrays[0] == 2 * x).all() and arrays[1] == 7
+
+
+def test_json(run, tmp_path):
+    done = written(run, tmp_path, "--json")
+    data = json.loads(done.stdout)
+    assert data["program"]["arguments"] == ["f32[4]", "s32[]"]
+    assert data["bytes"] == (tmp_path / "a.hloom").stat().st_size
+    done = run("run", str(tmp_path / "a.hloom"), "--json", "--profile", "--repeats", "2")
+    assert done.exit_code == 0, done.output
+
+
+def test_options_reach_the_compiler(run, tmp_path):
+    done = written(run, tmp_path, "--json", "--cpu_max_isa=SSE4_2")
+    assert "avx2" not in json.loads(done.stdout)["program"]["features"]
+
+
+def test_what_needs_the_graph_is_refused_by_name(run, tmp_path):
+    written(run, tmp_path)
+    done = run("run", str(tmp_path / "a.hloom"), "--check", "--partitions", "2")
+    assert done.exit_code != 0
+    assert "--check and --partitions" in done.output + done.stderr
+
+
+def test_a_program_of_two_devices(run, tmp_path):
+    (tmp_path / "b.hlo").write_text("""HloModule together, replica_count=2
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[4] parameter(0)
+  ROOT r = f32[4] all-reduce(x), replica_groups={{0,1}}, to_apply=add
+}
+""")
+    run("compile", str(tmp_path / "b.hlo"), "-o", str(tmp_path / "b.hloom"))
+    done = run("run", str(tmp_path / "b.hloom"), "--json")
+    assert done.exit_code == 0, done.output
