@@ -25,6 +25,12 @@ from hloom.types.dtype import DType
 # Groups with fewer features than this are no products worth the packing.
 LEAST_FEATURES = 4
 LEAST_OUTPUTS = 8
+# A filter: at most so many features, so many pairs of one that is read and one that is made, and
+# strides; at least so many places in a row.
+FILTER_OUTPUTS = 8
+FILTER_PAIRS = 16
+FILTER_STRIDE = 4
+FILTER_ROW = 32
 # Fewer input features than this are taken together with their neighbours in a row.
 FEW_ROWS = 8
 
@@ -52,6 +58,8 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
     images = i.shape.dims[labels.output_batch_dimension]
     sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
     of = accumulator_type(i.shape.dtype)
+    if _is_filter(i):
+        return _filter(i, of)
     packing = packing_of(lhs, rhs, of, leaves, device)
     if features % packing.group:
         packing = WIDE
@@ -92,6 +100,70 @@ def _forward(i: Instruction, leaves: set[Instruction], device: Device | None) ->
         "k" if turned else "n",
         a_merged=2 if _joins_features(i, leaves) else 1,
         packing=packing,
+    )
+
+
+def _is_filter(i: Instruction) -> bool:
+    """Whether few features are made of few others, in long rows: a signal or a picture that is
+    filtered."""
+    labels, dims = i.attrs.dim_labels, i.attrs.window.dimensions
+    features = i.operands[1].shape.dims[labels.kernel_input_feature_dimension]
+    outputs = i.shape.dims[labels.output_feature_dimension]
+    if not dims or i.attrs.feature_group_count != 1:
+        return False
+    last, row = dims[-1], i.shape.dims[labels.output_spatial_dimensions[-1]]
+    if features * outputs > FILTER_PAIRS or outputs > FILTER_OUTPUTS or row < FILTER_ROW:
+        return False
+    return last.base_dilation == 1 and last.stride <= FILTER_STRIDE
+
+
+def _filter(i: Instruction, of: DType) -> Product:
+    """A filter: rows are features, columns the places along a row, and there is one product for
+    each row of each image."""
+    labels, dims = i.attrs.dim_labels, i.attrs.window.dimensions
+    lhs, rhs = i.operands
+    images = i.shape.dims[labels.output_batch_dimension]
+    *outer, row = [i.shape.dims[d] for d in labels.output_spatial_dimensions]
+    sizes = [lhs.shape.dims[d] for d in labels.input_spatial_dimensions]
+    features = rhs.shape.dims[labels.kernel_input_feature_dimension]
+    outputs = i.shape.dims[labels.output_feature_dimension]
+
+    def read_b(e: Elements, g: Affine, n: Affine, k: Sequence[Affine]) -> Value:
+        image, *place = e.indices.digits(g, [images, *outer])
+        where, inside = window_position(e, (*place, n), k[:-1], dims, sizes)
+        at = [ZERO] * lhs.shape.rank
+        at[labels.input_batch_dimension] = image
+        at[labels.input_feature_dimension] = k[-1]
+        for d, x in zip(labels.input_spatial_dimensions, where):
+            at[d] = x
+        return _padded(e, lhs, tuple(at), inside, of)
+
+    def index(e: Elements, g: Affine, m: Affine, n: Affine) -> Index:
+        image, *place = e.indices.digits(g, [images, *outer])
+        at = [ZERO] * i.shape.rank
+        at[labels.output_batch_dimension] = image
+        at[labels.output_feature_dimension] = m
+        for d, x in zip(labels.output_spatial_dimensions, (*place, n)):
+            at[d] = x
+        return tuple(at)
+
+    reader = _kernel_reader(i, rhs, of, outputs, len(dims))
+
+    def read_a(e: Elements, g: Affine, m: Affine, k: Sequence[Affine]) -> Value:
+        return reader(e, ZERO, m, k)
+
+    return Product(
+        i,
+        of,
+        images * prod(outer),
+        outputs,
+        row,
+        (*[w.size for w in dims], features),
+        read_a,
+        read_b,
+        index,
+        "k",
+        "n",
     )
 
 
