@@ -1,5 +1,9 @@
 """Programs whose independent parts get memory of their own, so that they can run side by side."""
 
+import os
+import signal
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +16,7 @@ from hloom.ir.text import parse_module
 from hloom.program.graph import races
 from hloom.program.thunks.concurrent import Concurrent
 from hloom.program.thunks.thunk import walk
+from hloom.runtime import ffi
 from hloom.runtime.drawn_order import drawn_order
 from hloom.runtime.library import library
 from hloom.targets.cpu.device import device_of
@@ -224,3 +229,84 @@ ENTRY main {
   b = f32[64,64] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ROOT c = f32[64,64] add(a, b)
 }"""
+
+
+# A minute, so that a test that fails comes to an end.
+LONG = TWO_LOOPS.replace("constant(2000)", "constant(300000000)")
+
+
+@pytest.mark.parametrize("scheduler", ["memory", "default"])
+def test_long_loops_are_interrupted(scheduler):
+    exe = executable(LONG, scheduler)
+    assert any(isinstance(t, Concurrent) for t in walk(exe.thunks)) == (scheduler == "default")
+    exe._executor.interruptible = True
+    # Who started the tests may have ignored it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.perf_counter()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            exe(*hloom.random_arguments(parse_module(LONG), seed=0))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.perf_counter() - start < 10
+    timer.join()
+
+
+def test_several_callers_each_get_their_own():
+    exe = executable(TWO_LOOPS, threads=3)
+    alone = executable(TWO_LOOPS, "memory", threads=1)
+    draw = np.random.default_rng(1)
+    given = [[draw.standard_normal(64).astype(np.float32) for _ in range(2)] for _ in range(4)]
+    want = [np.asarray(alone(*x)).copy() for x in given]
+    wrong = []
+
+    def work(k):
+        for _ in range(30):
+            if not np.array_equal(np.asarray(exe(*given[k])), want[k]):
+                wrong.append(k)
+
+    with drawn_order(7):
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong
+
+
+def test_an_error_is_that_callers_alone():
+    def picky(call):
+        if call.arguments[0][0] > 1e8:
+            raise ValueError("too large")
+        call.results[0][:] = call.arguments[0]
+
+    ffi.register("apart.picky", picky)
+    text = TWO_LOOPS.replace(
+        "ROOT s = f32[64] add(ar, br)",
+        'q = f32[64] custom-call(x), custom_call_target="apart.picky"\n'
+        "  t = f32[64] add(ar, br)\n  ROOT s = f32[64] add(t, q)",
+    )
+    exe = executable(text)
+    alone = executable(text, "memory", threads=1)
+    good, bad = np.ones(64, np.float32), np.full(64, 1e9, np.float32)
+    want = np.asarray(alone(good, good)).copy()
+    failed, wrong = [], []
+
+    def work(x):
+        for _ in range(15):
+            try:
+                if not np.array_equal(np.asarray(exe(x, good)), want):
+                    wrong.append(x[0])
+            except Exception as error:
+                failed.append((x[0], str(error)))
+
+    with drawn_order(3):
+        threads = [threading.Thread(target=work, args=(x,)) for x in (good, bad, good)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong and len(failed) == 15
+    assert all(x == bad[0] and "too large" in what for x, what in failed)

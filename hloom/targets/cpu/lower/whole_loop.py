@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from hloom.base.guarding import GUARDING
 from hloom.codegen.affine import ZERO
 from hloom.codegen.elements import Elements, Source, strides_of
 from hloom.codegen.loops import LoopWriter, one_nest, write_sequence
@@ -22,7 +23,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import S32, Value
-from hloom.program.slice import BufferSlice
+from hloom.program.slice import ALIGNMENT, BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.program.thunks.while_ import While
@@ -61,10 +62,25 @@ def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
     try:
         whole = _written(cpu, i, steps, pred)
     except Overlap:
-        steps, whole = None, _written(cpu, i, None, pred)
+        pred = _spare_byte(cpu, i) or pred
+        try:
+            whole = _written(cpu, i, steps, pred)
+        except Overlap:
+            steps, whole = None, _written(cpu, i, None, pred)
     if whole is None or steps is None:
         return None if whole is None else [whole]
     return [While(i.name, (whole,), pred, ())]
+
+
+def _spare_byte(cpu: Lowering, i: Instruction) -> BufferSlice | None:
+    """A byte that nobody uses while a loop runs: one of those that fill up the place of something
+    small that it carries; None where there is none."""
+    for index, leaf in i.shape.subshapes():
+        if leaf.is_array:
+            place = cpu.slice(i, index)
+            if place.allocation.kind == "temp" and place.end % ALIGNMENT and not GUARDING:
+                return BufferSlice(place.allocation, place.end, 1)
+    return None
 
 
 def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice) -> Kernel | None:
