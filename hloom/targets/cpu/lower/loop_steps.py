@@ -5,10 +5,11 @@ A kernel cannot be told to stop, so one that may run for long is left now and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from hloom.analysis.trip_count import trip_count
+from hloom.base.guarding import GUARDING
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVED
 from hloom.codegen.tile import Body
@@ -17,6 +18,7 @@ from hloom.codegen.work import body_work
 from hloom.device.costs import Costs
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.program.slice import ALIGNMENT, BufferSlice
 from hloom.types.shape import Shape
 
 # Kernels return after about so long, to be called again.
@@ -26,6 +28,23 @@ LEAST_STEPS, MOST_STEPS = 16, 1 << 20
 # The opcodes that are written in line like fusions.
 LOOPS = SIMPLE | (MOVED - {"bitcast", "dynamic-reshape"}) | {"copy", "reduce", "map", "fusion"}
 LOOPS |= {"dot", "reduce-window"}
+
+
+# Loops of more instructions than this are not worth one huge function.
+MOST_INSTRUCTIONS = 600
+
+
+class Decline(Exception):
+    """The loop does not fit in one kernel; the text says why."""
+
+
+class Overlap(Exception):
+    """The byte of the condition stands where the loop keeps values of its own."""
+
+
+def is_huge(computations: Sequence[Computation]) -> bool:
+    """Whether a loop is too long to be one function."""
+    return count(computations) > MOST_INSTRUCTIONS
 
 
 def steps_at_once(i: Instruction, costs: Costs) -> int | None:
@@ -40,6 +59,15 @@ def steps_at_once(i: Instruction, costs: Costs) -> int | None:
     if not is_bounded:
         return LEAST_STEPS
     return max(LEAST_STEPS, min(MOST_STEPS, int(LONG_NS / one_ns)))
+
+
+def spare_byte(state: Iterable[BufferSlice]) -> BufferSlice | None:
+    """A byte that nobody uses while a loop runs: one of those that fill up the place of something
+    small that it carries; None where there is none."""
+    for place in state:
+        if place.allocation.kind == "temp" and place.end % ALIGNMENT and not GUARDING:
+            return BufferSlice(place.allocation, place.end, 1)
+    return None
 
 
 def loop_ns(i: Instruction, costs: Costs) -> float:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from hloom.base.guarding import GUARDING
 from hloom.codegen.affine import ZERO
 from hloom.codegen.elements import Elements, Source, strides_of
 from hloom.codegen.loops import LoopWriter, one_nest, write_sequence
@@ -23,11 +22,20 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import S32, Value
-from hloom.program.slice import ALIGNMENT, BufferSlice
+from hloom.program.slice import BufferSlice
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.program.thunks.while_ import While
-from hloom.targets.cpu.lower.loop_steps import LOOPS, count, fits_register, loop_ns, steps_at_once
+from hloom.targets.cpu.lower.loop_steps import (
+    LOOPS,
+    Decline,
+    Overlap,
+    fits_register,
+    is_huge,
+    loop_ns,
+    spare_byte,
+    steps_at_once,
+)
 from hloom.targets.cpu.lowering import Lowering
 from hloom.types.dtype import PRED, DType
 from hloom.types.shape import Shape
@@ -36,18 +44,8 @@ Index = tuple[int, ...]
 
 # An instruction with more to do than this, in nanoseconds, gets threads and a kernel of its own.
 MOST_NS = 4000.0
-# Loops of more instructions than this are not worth one huge function.
-MOST_INSTRUCTIONS = 600
 # A value of the loop: in a register, or in memory.
 Slot = Value | BufferSlice
-
-
-class Decline(Exception):
-    """The loop does not fit in one kernel; the text says why."""
-
-
-class Overlap(Exception):
-    """The byte of the condition stands where the loop keeps values of its own."""
 
 
 def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
@@ -56,13 +54,13 @@ def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
     A kernel cannot be told to stop. One that may run for long returns after some steps, its state
     in memory, and a loop around it calls it again: there the program looks whether to stop.
     """
-    if count(i.called) > MOST_INSTRUCTIONS:
+    if is_huge(i.called):
         return None
     steps, pred = steps_at_once(i, cpu.device.costs), cpu.slice(i.called[0].root)
     try:
         whole = _written(cpu, i, steps, pred)
     except Overlap:
-        pred = _spare_byte(cpu, i) or pred
+        pred = spare_byte(cpu.slice(i, x) for x, s in i.shape.subshapes() if s.is_array) or pred
         try:
             whole = _written(cpu, i, steps, pred)
         except Overlap:
@@ -70,17 +68,6 @@ def whole_loop(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
     if whole is None or steps is None:
         return None if whole is None else [whole]
     return [While(i.name, (whole,), pred, ())]
-
-
-def _spare_byte(cpu: Lowering, i: Instruction) -> BufferSlice | None:
-    """A byte that nobody uses while a loop runs: one of those that fill up the place of something
-    small that it carries; None where there is none."""
-    for index, leaf in i.shape.subshapes():
-        if leaf.is_array:
-            place = cpu.slice(i, index)
-            if place.allocation.kind == "temp" and place.end % ALIGNMENT and not GUARDING:
-                return BufferSlice(place.allocation, place.end, 1)
-    return None
 
 
 def _written(cpu: Lowering, i: Instruction, steps: int | None, pred: BufferSlice) -> Kernel | None:
