@@ -18,7 +18,7 @@ def flatten(module: Module, order: Order) -> int:
     own too, as the verifier wants; functions that are applied to elements stay shared. A copy runs
     in the order of what it is a copy of.
     """
-    made = 0
+    copies = 0
     for c in reversed(module.computations_in_order()):
         taken = False
         for caller in sorted(c.callers, key=lambda i: i.id):
@@ -32,11 +32,11 @@ def flatten(module: Module, order: Order) -> int:
                 if taken:
                     called[k] = _copy(c, module, order)
                     changed = True
-                    made += 1
+                    copies += 1
                 taken = True
             if changed:
                 caller.set_called(tuple(called))
-    return made
+    return copies
 
 
 def _copy(c: Computation, module: Module, order: Order) -> Computation:
@@ -49,14 +49,14 @@ def _copy(c: Computation, module: Module, order: Order) -> Computation:
 def laid_out(module: Module) -> list[Computation]:
     """The entry and what control flow calls from it: the computations whose values have buffers,
     callers first."""
-    found: dict[Computation, None] = {}
+    computations: dict[Computation, None] = {}
     stack = [module.entry]
     while stack:
         c = stack.pop()
-        if c in found:
+        if c in computations:
             continue
-        found[c] = None
+        computations[c] = None
         for i in c.instructions:
             if i.opcode in RUNS_CALLED:
                 stack.extend(i.called)
-    return list(found)
+    return list(computations)

@@ -227,7 +227,7 @@ def donated_parts(
     """(parameter number, index) of each array that the caller gives away, and the index of the
     output that is returned in it, if one is."""
     module = flow.module
-    found: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
+    donors: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
     entry = module.entry
     root = flow.trees[entry.root]
     entries = list(module.input_output_alias.entries) if module.input_output_alias else []
@@ -239,9 +239,9 @@ def donated_parts(
                 continue
             part, out = (e.parameter_number, e.parameter_shape_index + p), e.output_shape_index + q
             out_shape = entry.root.shape.subshape(out)
-            found[part] = out if x.shape.same(out_shape, ignore_layout=True) else None
+            donors[part] = out if x.shape.same(out_shape, ignore_layout=True) else None
     for number, index in module.buffer_donors.entries if module.buffer_donors else ():
         for p, x in leaves(at(flow.trees[entry.parameters[number]], index)):
             if x is not None:
-                found.setdefault((number, index + p), None)
-    return found
+                donors.setdefault((number, index + p), None)
+    return donors

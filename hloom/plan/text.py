@@ -99,8 +99,8 @@ def _show_allocation(a: Allocation) -> str:
     return line
 
 
-def _allocation(found: tuple[Any, ...]) -> Allocation:
-    index, kind, size, space, number, shape_index, donated, output, data = found
+def _allocation(fields: tuple[Any, ...]) -> Allocation:
+    index, kind, size, space, number, shape_index, donated, output, data = fields
     return Allocation(
         int(index),
         int(size),
@@ -128,8 +128,8 @@ def _tree(tokens: list[Any], allocations: list[Allocation]) -> SliceTree:
         if token == "(":
             stack.append([])
         elif token == ")":
-            made = tuple(stack.pop())
-            stack[-1].append(made)
+            parts = tuple(stack.pop())
+            stack[-1].append(parts)
         elif token == "-":
             stack[-1].append(None)
         else:

@@ -54,10 +54,10 @@ class MemoryUse:
     @property
     def by_space(self) -> dict[int, int]:
         """Everything at once, in each memory space."""
-        found: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         for a in self.allocations:
-            found[a.space] = found.get(a.space, 0) + a.size_bytes
-        return found
+            sizes[a.space] = sizes.get(a.space, 0) + a.size_bytes
+        return sizes
 
     @property
     def peak(self) -> int:
@@ -86,12 +86,12 @@ class MemoryUse:
                 for start, end in v.alive:
                     changes[start] = changes.get(start, 0) + v.place.size_bytes
                     changes[end] = changes.get(end, 0) - v.place.size_bytes
-        found, total = [], 0
+        steps, total = [], 0
         for time in sorted(changes):
             if changes[time]:
                 total += changes[time]
-                found.append((time, total))
-        return found
+                steps.append((time, total))
+        return steps
 
     def largest(self, count: int) -> list[PlacedValue]:
         """The values that take most, of those in the arena or handed back."""
@@ -118,9 +118,9 @@ class MemoryUse:
         """The sums as plain data (`live`, which needs the plan, is not among
         them), and what of all that is in which other memory space."""
         names = ("arguments", "outputs", "aliased", "constants", "temp", "peak")
-        found = {name: getattr(self, name) for name in names}
+        sums = {name: getattr(self, name) for name in names}
         others = {f"S({k})": size for k, size in sorted(self.by_space.items()) if k}
-        return {**found, **others}
+        return {**sums, **others}
 
     def __str__(self) -> str:
         return ", ".join([f"{name} {size:,}" for name, size in self.as_dict().items()]) + " bytes"

@@ -154,7 +154,7 @@ class _Numbering:
     def _wishes(self, overwrites: list[tuple[int, int]]) -> None:
         f = self.footprint
         f.wishes = [[] for _ in f.instructions]
-        makers = {b: k for k, made in enumerate(f.makes) for b in made}
+        makers = {b: k for k, buffers in enumerate(f.makes) for b in buffers}
         if self._is_body():
             state = self.trees[f.computation.parameters[0]]
             pairs = zip(_places(state), _places(self.trees[f.computation.root]))
@@ -183,12 +183,12 @@ def _awaited_channels(i: Instruction) -> set[int | None]:
     """The channels of what an instruction, or something inside it, receives."""
     if i.opcode == "recv-done":
         return {i.attrs.channel_id}
-    found: set[int | None] = set()
+    channels: set[int | None] = set()
     if i.opcode != "fusion":
         for c in i.called:
             for x in c.instructions:
-                found |= _awaited_channels(x)
-    return found
+                channels |= _awaited_channels(x)
+    return channels
 
 
 def _places(tree: Tree) -> list[int | None]:
@@ -215,13 +215,13 @@ def peak_bytes(f: Footprint, order: list[int]) -> int:
         left[b] += 1
     now = most = 0
     for k in order:
-        made = sum([sizes[b] for b in makes[k]])
-        freed = 0
+        new_bytes = sum([sizes[b] for b in makes[k]])
+        freed_bytes = 0
         for b in reads[k]:
             left[b] -= 1
             if not left[b]:
-                freed += sizes[b]
-        saved = min(freed, made) if f.over[k] else 0
-        most = max(most, now + made - saved + f.own[k])
-        now += made - freed - sum([sizes[b] for b in makes[k] if not left[b]])
+                freed_bytes += sizes[b]
+        shared_bytes = min(freed_bytes, new_bytes) if f.over[k] else 0
+        most = max(most, now + new_bytes - shared_bytes + f.own[k])
+        now += new_bytes - freed_bytes - sum([sizes[b] for b in makes[k] if not left[b]])
     return most

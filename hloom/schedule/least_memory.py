@@ -87,8 +87,8 @@ def _weights(f: Footprint) -> list[int]:
     weight = [0] * len(f.instructions)
     needs = f.needs
     for k in range(len(weight)):
-        made = sum([f.sizes[b] for b in f.makes[k]])
-        weight[k] = min(made + sum([weight[x] for x in needs[k]]), 1 << 60)
+        new_bytes = sum([f.sizes[b] for b in f.makes[k]])
+        weight[k] = min(new_bytes + sum([weight[x] for x in needs[k]]), 1 << 60)
     return weight
 
 

@@ -50,13 +50,13 @@ class ListScheduler:
         heapify(self.heap)
         self.held = [(k, k) for k, n in enumerate(self.waits) if not n and self.wished[k]]
         heapify(self.held)
-        found: list[int] = []
-        while len(found) < len(self.waits):
+        order: list[int] = []
+        while len(order) < len(self.waits):
             k = self._next()
             self.done[k] = True
-            found.append(k)
+            order.append(k)
             self._run(k)
-        return found
+        return order
 
     def _next(self) -> int:
         """The best that is ready; where wishes form a ring, the first that they hold."""
