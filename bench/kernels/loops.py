@@ -55,10 +55,12 @@ def leaves(literal: Any) -> list[Any]:
     return [part.array for part in literal.leaves() if part.shape.is_array]
 
 
-def compare(name: str, text: str, rounds: int, budget_s: float) -> tuple[float, float, str]:
-    """Median seconds of hloom and of XLA, and what compiling took."""
+def compare(
+    text: str, rounds: int, budget_s: float, inputs: Sequence[Any] = ()
+) -> tuple[float, float, str]:
+    """Median seconds of hloom and of XLA, and what compiling took; random arguments if not given."""
     module = hloom.parse(text)
-    inputs = [x for a in hloom.random_arguments(module) for x in leaves(a)]
+    inputs = inputs or [x for a in hloom.random_arguments(module) for x in leaves(a)]
     start = time.perf_counter()
     executable = compile_module(module)
     ours = time.perf_counter() - start
@@ -92,7 +94,7 @@ def main() -> None:
     for name, text in PROGRAMS.items():
         if args.k not in name:
             continue
-        ours, theirs, compiling = compare(name, text, args.rounds, args.seconds)
+        ours, theirs, compiling = compare(text, args.rounds, args.seconds)
         ratios.append(ours / theirs)
         print(
             f"{name:44s} {ours * 1e3:10.3f} ms   xla {theirs * 1e3:10.3f}   "
