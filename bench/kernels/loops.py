@@ -58,7 +58,7 @@ def leaves(literal: Any) -> list[Any]:
 def compare(
     text: str, rounds: int, budget_s: float, inputs: Sequence[Any] = ()
 ) -> tuple[float, float, str]:
-    """Median seconds of hloom and of XLA, and what compiling took; random arguments if not given."""
+    """Median seconds of hloom and of XLA, what compiling took; random arguments if none given."""
     module = hloom.parse(text)
     inputs = inputs or [x for a in hloom.random_arguments(module) for x in leaves(a)]
     start = time.perf_counter()

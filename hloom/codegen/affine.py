@@ -12,6 +12,7 @@ What is symbolic stays so until it is asked for: digits nobody reads are never c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import gcd
 
 from hloom.kernel.kernel import Value
 from hloom.types.shape import Shape
@@ -243,7 +244,11 @@ class Indices:
         symbol = self._divisions.get(key)
         if symbol is None:
             rank = max([s.rank for s, _ in x.terms])
-            symbol = Symbol(self._number(), low, high, None, None, x.axes, key, rank)
+            step = 1
+            if kind == "mod":  # what is left of multiples of a divisor is one, too
+                step = gcd(by, x.const, *[s.step * c for s, c in x.terms])
+                high -= step - 1
+            symbol = Symbol(self._number(), low, high, None, None, x.axes, key, rank, step)
             self._divisions[key] = symbol
         return Affine(0, ((symbol, 1),))
 
@@ -257,7 +262,8 @@ class Indices:
             return whole.plus(low // by)
         if whole.terms and not _is_shorter(rest, x):
             whole, rest = ZERO, x
-            low, high = rest.bounds()
+        rest, _ = _steps_and_lanes(rest, by)
+        low, high = rest.bounds()
         return whole.plus(self._symbol("div", rest, by, low // by, high // by))
 
     def remainder(self, x: Affine, by: int) -> Affine:
@@ -268,7 +274,8 @@ class Indices:
         low, high = rest.bounds()
         if low // by == high // by:
             return rest.plus(-by * (low // by))
-        return self._symbol("mod", rest, by, 0, by - 1)
+        steps, lanes = _steps_and_lanes(rest, by)
+        return self._symbol("mod", steps, by, 0, by - 1).plus(lanes)
 
     def digits(self, x: Affine, sizes: Iterable[int]) -> list[Affine]:
         """`x` as digits of a mixed radix number, most significant first; `x` is in range."""
@@ -280,6 +287,20 @@ class Indices:
         if sizes:
             result.append(x)
         return result[::-1]
+
+
+def _steps_and_lanes(x: Affine, by: int) -> tuple[Affine, Affine]:
+    """`x` as multiples of a divisor of `by`, and lanes below that divisor, which change no quotient
+    and are only added to the remainder; no lanes where it cannot be cut so."""
+    scalars = tuple([t for t in x.terms if not t[0].axes])
+    if not scalars or len(scalars) == len(x.terms):
+        return x, ZERO
+    step = gcd(by, *[s.step * c for s, c in scalars])
+    lanes = Affine(x.const % step, tuple([t for t in x.terms if t[0].axes]))
+    low, high = lanes.bounds()
+    if low < 0 or high >= step:
+        return x, ZERO
+    return Affine(x.const - lanes.const, scalars), lanes
 
 
 def _is_shorter(rest: Affine, x: Affine) -> bool:

@@ -81,3 +81,30 @@ def test_quotients_of_steps_leave_known_remainders() -> None:
             known = {symbol: number, lane.terms[0][0]: 37}
             assert value_of(indices.quotient(x, by), known) == (number + 37) // by
             assert value_of(indices.remainder(x, by), known) == (number + 37) % by
+
+
+@pytest.mark.parametrize(("step", "lanes", "by"), [(64, 64, 4096), (16, 16, 1200), (8, 5, 24)])
+@pytest.mark.parametrize("steps", [0, 1, -1])
+def test_what_a_loop_in_steps_of_whole_vectors_leaves_is_a_step_and_lanes(
+    step: int, lanes: int, by: int, steps: int
+) -> None:
+    indices, const = Indices(), steps * step
+    k = indices.scalar(Value(TileType(S64, ())), 0, 200 * step, step)
+    lane = indices.lane(0, lanes, 1)
+    x = k.plus(lane).plus(const)
+    q, r = indices.quotient(x, by), indices.remainder(x, by)
+    assert r.is_strided and not q.axes
+    assert r.bounds()[0] >= 0 and r.bounds()[1] < by
+    assert q.times(by).plus(r) == x
+    for n in range(0, 201, 3):
+        for j in range(lanes):
+            known = {k.terms[0][0]: n * step, lane.terms[0][0]: j}
+            assert value_of(q, known) == (n * step + j + const) // by
+            assert value_of(r, known) == (n * step + j + const) % by
+
+
+def test_lanes_that_reach_over_a_step_are_no_part_of_it() -> None:
+    indices = Indices()
+    k = indices.scalar(Value(TileType(S64, ())), 0, 4096, 64)
+    x = k.plus(indices.lane(0, 64, 1))
+    assert indices.remainder(x, 1000).axes and indices.quotient(x, 1000).axes

@@ -121,6 +121,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.loops": {"SINGLE_TILE": "elements"},
     "codegen.llvm.thunks.copy": {"INLINE_COPY_BYTES": "bytes"},
     "passes.expand.reduce_window_rewriter": {"LEAST_LENGTH": "dimension"},
+    "passes.expand.sliding_window_rewriter": {"LONG": "dimension"},
     "passes.expand.split_k_rewriter": {
         "LEAST_DEPTH": "dimension",
         "MOST_NARROW": "dimension",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from math import gcd
 from typing import Any, NamedTuple
 
 from hloom.kernel.kernel import Kernel, Op, Value
@@ -166,13 +167,12 @@ class Ranges:
             (whole if c % by == 0 else rest)[s] = c // by if c % by == 0 else c
         quotient, remainder = divmod(x.const, by)
         left = Linear(remainder, rest)
-        low, high = left.bounds()
-        first = low // by
-        if high // by == first:
+        first, last = [end // by for end in left.bounds()]
+        if last == first:
             return Linear(quotient + first, whole), left.shifted(-first * by)
-        q = self.division("div", left, by, first, high // by)
-        r = self.division("mod", left, by, 0, by - 1)
+        q = self.division("div", left, by, first, last)
         residue, modulus = left.residue()
+        r = self.division("mod", left, by, 0, by - (step := gcd(residue, modulus, by)), step)
         if modulus % by == 0:  # it divides alike for all values
             both = left.plus(Linear(0, {q: -by})).shifted(-(residue % by))
             if not q.facts:
@@ -181,15 +181,15 @@ class Ranges:
         if not q.facts:
             both = left.plus(Linear(0, {q: -by}))
             r.equal = same = both.plus(Linear(0, {r: -1}))
-            q.facts += [both, both.times(-1).shifted(by - 1)]
+            q.facts += [both, both.times(-1).shifted(by - step)]
             r.facts += [same, same.times(-1)]
         return Linear(quotient, whole).plus(Linear(0, {q: 1})), Linear(0, {r: 1})
 
-    def division(self, kind: str, x: Linear, by: int, low: int, high: int) -> Symbol:
+    def division(self, kind: str, x: Linear, by: int, low: int, high: int, step: int = 1) -> Symbol:
         key = (kind, by, x.const, frozenset(x.terms.items()))
         found = self.divisions.get(key)
         if found is None:
-            found = Symbol(low, high, 1, (kind, x, by), x.is_uniform)
+            found = Symbol(low, high, step, (kind, x, by), x.is_uniform)
             self.divisions[key] = found
         return found
 

@@ -39,6 +39,7 @@ from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
 from hloom.passes.expand.scan_expander import ScanExpander
 from hloom.passes.expand.sharding_remover import ShardingRemover
 from hloom.passes.expand.shuffle_expander import ShuffleExpander
+from hloom.passes.expand.sliding_window_rewriter import SlidingWindowRewriter
 from hloom.passes.expand.stochastic_convert_decomposer import StochasticConvertDecomposer
 from hloom.passes.expand.zero_sized_hlo_elimination import ZeroSizedHloElimination
 from hloom.passes.layout.transpose_propagation import TransposePropagation
@@ -75,6 +76,7 @@ EXPANSION: tuple[Pass, ...] = (
     MapInliner(),
     ScanExpander(),  # leaves calls in its loops
     ReduceWindowRewriter(),
+    SlidingWindowRewriter(),
     RaggedDotExpander(),  # leaves dots, converts and loops
     ScaledDotExpander(),
     DotAlgorithmRewriter(),  # leaves converts, so before dots are simplified or folded

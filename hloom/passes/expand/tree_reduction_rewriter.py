@@ -53,7 +53,7 @@ class TreeReductionRewriter(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, initial = i.operands
-        kind = _kind(i.called[0])
+        kind = fold_opcode(i.called[0])
         neutral = None if kind is None else _neutral(kind, x.shape.dtype)
         if neutral is None or not _is_plain(x) or not _is_plain(i) or i.has_control_edges:
             return None
@@ -101,7 +101,7 @@ class TreeReductionRewriter(Expander):
         return kept // columns * blocks < self.enough_steps
 
 
-def _kind(combiner: Computation) -> str | None:
+def fold_opcode(combiner: Computation) -> str | None:
     """The operation of a combiner that may be applied in any order."""
     root = combiner.root
     if root.opcode not in ("add", "multiply", "maximum", "minimum") or len(root.operands) != 2:
