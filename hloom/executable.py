@@ -61,7 +61,7 @@ class Executable:
         self._is_flat = all(s.is_array for s in self._shapes)
         self._is_single = self.program.result_shape.is_array
         self._is_among_devices = self.program.meets_others
-        self._assignment = self._executor.assignment
+        self._assignment = DeviceAssignment.natural(self.program.replicas, self.program.partitions)
         self.patience = patience or Patience()
         """How long devices wait for one another; to be set before the first run on several."""
 
