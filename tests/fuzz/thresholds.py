@@ -123,6 +123,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "passes.expand.reduce_window_rewriter": {"LEAST_LENGTH": "dimension"},
     "passes.expand.sliding_window_rewriter": {"LONG": "dimension"},
     "passes.expand.split_k_rewriter": {
+        "MOST_VECTORS": "dimension",
         "LEAST_DEPTH": "dimension",
         "MOST_NARROW": "dimension",
         "MOST_RESULTS": "elements",

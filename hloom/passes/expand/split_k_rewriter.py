@@ -22,6 +22,8 @@ from hloom.passes.pass_ import register
 from hloom.types.shape import shape
 
 LEAST_DEPTH = 4096
+# At most so many vectors are multiplied by a matrix as fast as it is read.
+MOST_VECTORS = 4
 # With more rows and columns than these, cutting by them is as good.
 MOST_NARROW, MOST_RESULTS = 64, 1 << 15
 
@@ -51,6 +53,10 @@ class SplitKRewriter(Expander):
             return None
         if min(rows, columns) > MOST_NARROW or rows * columns > MOST_RESULTS:
             return None
+        large, along = max((x, left), (y, right), key=lambda pair: pair[0].shape.size)
+        is_vector = min(rows, columns) <= MOST_VECTORS and along == large.shape.rank - 1
+        if is_vector and max(rows, columns) >= 4 * self.enough_steps:
+            return None  # the rows of the matrix are read whole, and there are enough of them
         if depth < LEAST_DEPTH or x.shape.size_bytes + y.shape.size_bytes < LEAST_BYTES:
             return None
         parts = part_count(depth, self.enough_steps)
