@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from hloom.kernel.proof import parts as digit
 from hloom.kernel.proof.bounded_sums import bounded_sums
 from hloom.kernel.proof.cases import Demand, InCases, Split, Unresolved
+from hloom.kernel.proof.joined import join
 from hloom.kernel.proof.linear import Linear, Symbol
 from hloom.kernel.proof.parts import Part, dividends, is_data, part_of, within
 from hloom.kernel.proof.search import at_least_zero
@@ -34,6 +35,7 @@ class Form:
         self.shift: dict[Symbol, int] = {}
         self.used: set[Symbol] = set()
         self.step: set[object] = set()
+        self.joined: dict[Any, Linear] = {}
 
     def settled(self, x: Linear) -> Linear:
         """A sum with symbols that have one value, or are known to be sums, put in.
@@ -215,6 +217,8 @@ class Form:
         for s, c in offset.terms.items():
             part = part_of(s)
             groups.setdefault(part.base, []).append((part, s, c))
+        if len(groups) > 1:
+            self.joined = join(groups, self.facts)
         if self.demand.everywhere:
             self.apart([Linear(0, {s: 1 for _, s, _ in parts}) for parts in groups.values()])
         for base, parts in groups.items():
@@ -303,7 +307,7 @@ class Form:
         none."""
         if isinstance(base, Symbol):
             return False
-        dividend = next(p for p in dividends(parts[0][1]) if p.key() == base)
+        dividend = self.dividend(base, parts)
         found = None if self.demand.grid & within(dividend) else Window.of(self.places(dividend))
         digits = None
         if found is not None:
@@ -323,6 +327,11 @@ class Form:
         self.const += digits[0]
         self.digits += digits[1]
         return True
+
+    def dividend(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> Linear:
+        """The sum that has a key."""
+        joined = self.joined.get(base)
+        return joined or next(p for p in dividends(parts[0][1]) if p.key() == base)
 
     def split_at(self, base: Any, at: int, count: int) -> NoReturn:
         """Look at the numbers before one, which fill their digits, and the others apart."""
@@ -351,7 +360,7 @@ class Form:
         if isinstance(base, Symbol):
             dividend = Linear(0, {base: 1})
         else:
-            dividend = next(p for p in dividends(parts[0][1]) if p.key() == base)
+            dividend = self.dividend(base, parts)
         everywhere, grid = self.demand.everywhere, self.demand.grid.intersection(within(dividend))
         boxes = self.places(dividend)
         count = max((b.start + b.extent for b in boxes), default=0)

@@ -8,8 +8,9 @@ numbers a minimum was taken, what a quotient leaves. `search.py` proves bounds o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Symbol:
@@ -160,3 +161,29 @@ def of_symbol(s: Symbol) -> Linear:
 def single(x: Linear) -> tuple[Symbol, int] | None:
     """The symbol and its coefficient, where there is just one."""
     return next(iter(x.terms.items())) if len(x.terms) == 1 else None
+
+
+class Undivided(NamedTuple):
+    """`whole`, of which a sum is the quotient by `divisor`; it is equal to `lower` modulo `by`."""
+
+    whole: Linear
+    divisor: int
+    lower: Linear
+    by: int
+
+
+def undivided(x: Linear) -> Iterator[Undivided]:
+    """Numbers that a sum with one quotient in it is a quotient of.
+
+    Of whole numbers `r + floor(d / b) = floor((b * r + d) / b)`, and again where there is one
+    quotient in that. Each that is taken apart lies within the one before, so that there is an end.
+    """
+    divisor = 1
+    while True:
+        found = [s for s, c in x.terms.items() if c == 1 and s.origin[:1] == ("div",)]
+        if len(found) != 1:
+            return
+        _, lower, by = found[0].origin
+        x = x.plus(Linear(0, {found[0]: 1}), -1).times(by).plus(lower)
+        divisor *= by
+        yield Undivided(x, divisor, lower, by)

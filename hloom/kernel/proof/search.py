@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hloom.kernel.proof.linear import Linear, Symbol
+from hloom.kernel.proof.linear import Linear, Symbol, undivided
 
 MOST_TRIED = 24
 """Sums that one proof may look at: what holds is found among the first few."""
@@ -263,6 +263,8 @@ class Narrowed:
                 for k in multiples(dividend):
                     high = min(high, greatest(dividend.times(k), scope) // k)
                 high //= by
+                for y in undivided(dividend):
+                    high = min(high, greatest(y.whole, scope) // (y.divisor * by))
                 if s.low <= high < s.high:
                     self.before.setdefault(s, (s.low, s.high))
                     s.high, changed = high, True

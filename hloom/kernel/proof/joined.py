@@ -1,0 +1,66 @@
+"""Digits of different sums that are digits of one number.
+
+An index `12 * x + l` may be taken apart as `(4 * x + l) mod 8` and `x + (4 * x + l) div 8`, from
+which its other digits are made: what each of these sums counts has gaps, the number has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.kernel.proof.linear import Linear, Symbol, undivided
+from hloom.kernel.proof.parts import Part, dividends, within
+
+Groups = dict[Any, list[tuple[Part, Symbol, int]]]
+
+
+def join(groups: Groups, facts: list[Linear]) -> dict[Any, Linear]:
+    """Put digits of a sum with a quotient in it, and the digits that lie below it in the number
+    that the sum is a quotient of, under that number; the numbers that were made, by key.
+
+    Not where a fact tells of any of it: what it bounds would no longer be seen.
+    """
+    told = within(Linear(0, {s: 1 for fact in facts for s in fact.terms}))
+    made: dict[Any, Linear] = {}
+    while found := _below(groups, made):
+        base, below, whole, divisor = found
+        key = whole.key()
+        symbols = {s for k in (base, below, key) for _, s, _ in groups.get(k, [])}
+        if told and told & (symbols | within(Linear(0, dict.fromkeys(symbols, 1)))):
+            break
+        upper = [(p._replace(by=p.by * divisor), s, c) for p, s, c in groups.pop(base)]
+        moved = [*upper, *groups.pop(below), *groups.pop(key, [])]
+        groups[key] = [(p._replace(base=key), s, c) for p, s, c in moved]
+        made[key] = whole
+    return made
+
+
+def _below(groups: Groups, made: dict[Any, Linear]) -> tuple[Any, Any, Linear, int] | None:
+    """A sum to be joined, what holds the digits below it, and the number with its divisor."""
+    found = []
+    for base, parts in groups.items():
+        if isinstance(base, Symbol):
+            continue
+        x = made.get(base) or next(p for p in dividends(parts[0][1]) if p.key() == base)
+        for y in undivided(x):
+            below = _name(y.lower)
+            if below in groups and below != base and _is_below(groups[below], y.by):
+                found.append((base, below, y.whole, y.divisor))
+                break
+    lower = {f[1] for f in found}
+    # The uppermost first: what it is joined to has the others below it.
+    return next((f for f in found if f[0] not in lower), None)
+
+
+def _name(x: Linear) -> Any:
+    """The base of the digits of a sum; of a symbol by itself that is the symbol."""
+    if not x.const and len(x.terms) == 1:
+        s, c = next(iter(x.terms.items()))
+        if c == 1:
+            return s
+    return x.key()
+
+
+def _is_below(parts: list[tuple[Part, Symbol, int]], divisor: int) -> bool:
+    """Whether digits are the same of all numbers that are equal modulo a divisor."""
+    return all(p.of is not None and divisor % (p.by * p.of) == 0 for p, _, _ in parts)
