@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.base.guarding import GUARDING
 from hloom.codegen.llvm.machine import Machine
 from hloom.executable import Executable
 from hloom.ir.text import parse_module
@@ -22,6 +23,7 @@ from hloom.runtime.library import library
 from hloom.targets.cpu.device import device_of
 from hloom.targets.cpu.target import CpuTarget
 
+shares_memory = pytest.mark.skipif(GUARDING, reason="under guard no two values share memory")
 LOOP = """
 cond_{0} {{
   p = (s32[], f32[64]) parameter(0)
@@ -120,6 +122,7 @@ def check(text, exe, seeds=4):
     raise AssertionError("nothing ran beside anything")
 
 
+@shares_memory
 def test_two_equal_loops():
     exe = executable(TWO_LOOPS)
     check(TWO_LOOPS, exe)
@@ -203,6 +206,7 @@ def test_a_donated_array_that_another_branch_reads():
         assert all(map(np.array_equal, want, got))
 
 
+@shares_memory
 def test_no_room_says_what_is_shared():
     exe = executable(TWO_LOOPS, concurrency_memory=0.0, concurrency_bytes=0.0)
     assert not any(isinstance(t, Concurrent) for t in walk(exe.thunks))
