@@ -7,7 +7,6 @@ of which it is simple: `min(a * (t + 1), n)` is `n` in the last block, and not i
 
 from __future__ import annotations
 
-from math import gcd
 from typing import Any, NoReturn
 
 from hloom.kernel.proof import parts as digit
@@ -15,7 +14,7 @@ from hloom.kernel.proof.bounded_sums import bounded_sums
 from hloom.kernel.proof.cases import Demand, InCases, Split, Unresolved
 from hloom.kernel.proof.joined import join
 from hloom.kernel.proof.linear import Linear, Symbol
-from hloom.kernel.proof.parts import Part, dividends, is_data, part_of, within
+from hloom.kernel.proof.parts import Part, dividends, is_data, is_plain, part_of, within
 from hloom.kernel.proof.search import at_least_zero
 from hloom.kernel.proof.tiling import Box, Digit, covers
 from hloom.kernel.proof.windows import Cut, Window, as_made, is_bound, window_digits
@@ -125,42 +124,55 @@ class Form:
         that sum: it becomes a symbol of its own.
         """
         divided = [x for s in offset.terms for x in dividends(s)]
+        self.facts = facts = [fact.reduced() for fact in facts]
         for fact in facts:
             if len(fact.terms) > 1 and any(is_bound(fact, x) for x in divided):
                 continue  # of which `window` knows
             if any(is_data(s) for s in fact.terms):
                 raise Unresolved("data chooses whether an element is written")
+            if (split := self.unseen(fact, offset)) is not None:
+                raise InCases(split)
             fact = self.settled(fact)
             for run, part in self.runs.items():
-                fact = _with_run(fact, part, run)
+                fact = fact.with_sum(part, run)
             if fact.least() >= 0:
                 continue
             if not fact.terms:  # which never holds
                 self.digits.append(Digit(1, 0))
                 return offset
-            scale = gcd(*fact.terms.values())
-            sign = 1 if next(iter(fact.terms.values()), 1) > 0 else -1
-            part = Linear(0, {s: sign * c // scale for s, c in fact.terms.items()})
+            sign = 1 if next(iter(fact.terms.values())) > 0 else -1
+            part = Linear(0, {s: sign * c for s, c in fact.terms.items()})
             run = self.run(part)
-            changed = run and _with_run(offset, part, run)
-            if not run or not changed or any(s in changed.terms for s in part.terms):
+            changed = run and offset.with_sum(part, run)
+            if not run or not changed or within(changed) & set(part.terms):
                 raise Unresolved(f"a store where {fact} >= 0, which is not a box")
             offset = changed
             self.runs[run] = part
             if sign > 0:
-                run.low = max(run.low, -(fact.const // scale))
+                run.low = max(run.low, -fact.const)
             else:
-                run.high = min(run.high, fact.const // scale)
+                run.high = min(run.high, fact.const)
             if run.low > run.high:
                 self.digits.append(Digit(1, 0))
         return offset
+
+    def unseen(self, fact: Linear, offset: Linear) -> Split | None:
+        """Refuse a fact that bounds a quotient, or another number made of indices, that is no digit
+        of the offset: the digits would be taken for all there are. The cases of a choice."""
+        for s in digit.exchanged(fact, self.exchanged):
+            if is_plain(s) or (s.low, s.count) == s.all or s in offset.terms:
+                continue
+            if s.origin[:1] in CHOICES:
+                return self.choices(s)
+            if s.low < s.high or not digit.is_divided(part_of(s).base, offset):
+                raise Unresolved(f"a store where {fact} >= 0, which is no digit of its place")
+        return None
 
     def run(self, part: Linear) -> Symbol | None:
         """A symbol for a sum that takes each number of a range once; None if it does not."""
         size = 1
         for s, c in sorted(part.terms.items(), key=lambda t: t[1]):
-            kind = s.origin[0] if s.origin else "data"
-            if c * s.step != size or kind not in ("grid", "loop", "lane", "run") or self.is_open(s):
+            if c * s.step != size or not is_plain(s) or self.is_open(s):
                 return None
             size *= s.count
         low = part.least()
@@ -305,8 +317,9 @@ class Form:
     def window(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> bool:
         """The digits of a sum that one step has whole, and that fills a window; False if it is
         none."""
-        if isinstance(base, Symbol):
-            return False
+        told = {s for fact in self.facts for s in fact.terms}
+        if isinstance(base, Symbol) or any(part_of(s).base == base for s in told):
+            return False  # what bounds a digit by itself is for `divided`
         dividend = self.dividend(base, parts)
         found = None if self.demand.grid & within(dividend) else Window.of(self.places(dividend))
         digits = None
@@ -380,11 +393,3 @@ class Form:
 
 
 CHOICES = (("extreme",), ("select",))
-
-
-def _with_run(x: Linear, part: Linear, run: Symbol) -> Linear:
-    """A sum with a symbol in place of the sum of others that it stands for, where it has that."""
-    s, c = next(iter(part.terms.items()))
-    times = x.terms.get(s, 0) // c
-    other = x.plus(part, -times).plus(Linear(0, {run: 1}), times)
-    return other if times and not any(t in other.terms for t in part.terms) else x

@@ -103,6 +103,13 @@ class Linear:
             return self
         return Linear(self.const // by, {s: c // by for s, c in self.terms.items()})
 
+    def with_sum(self, part: Linear, run: Symbol) -> Linear:
+        """The sum with a symbol in place of others that it stands for, if it has those."""
+        s, c = next(iter(part.terms.items()))
+        times = self.terms.get(s, 0) // c
+        other = self.plus(part, -times).plus(Linear(0, {run: 1}), times)
+        return other if times and not any(t in other.terms for t in part.terms) else self
+
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest value that the intervals of its symbols allow."""
         low = high = self.const

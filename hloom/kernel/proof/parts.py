@@ -35,7 +35,21 @@ def is_data(s: Symbol) -> bool:
         return any(is_data(t) for t in s.origin[1].terms)
     if kind in ("extreme", "select"):
         return any(is_data(t) for x in s.origin[2:] for t in x.terms)
-    return kind not in ("grid", "lane", "loop", "run")
+    return not is_plain(s)
+
+
+def is_plain(s: Symbol) -> bool:
+    """Whether a symbol has each value of its range, whatever the others are."""
+    return s.origin[:1] in (("grid",), ("loop",), ("lane",), ("run",))
+
+
+def exchanged(x: Linear, sums: dict[Symbol, Linear]) -> Iterable[Symbol]:
+    """The symbols of a sum, where some are known to be sums of others."""
+    for s in x.terms:
+        if s in sums:
+            yield from exchanged(sums[s], sums)
+        else:
+            yield s
 
 
 def dividends(s: Symbol) -> Iterable[Linear]:
@@ -86,6 +100,12 @@ def _inner(x: Linear) -> Part | None:
         if c == 1:
             return part_of(s)
     return None
+
+
+def is_divided(base: Any, x: Linear) -> bool:
+    """Whether a sum has digits of a number, or is it only as a whole."""
+    parts = [p for s in x.terms if (p := part_of(s)).base == base]
+    return len(parts) > 1 or any(p.by > 1 or p.of is not None for p in parts)
 
 
 def common_step(x: Linear, parts: Iterable[tuple[Part, Symbol, int]], boxes: Iterable[Box]) -> int:
