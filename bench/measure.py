@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 Measure = Callable[[], float]
 Contestants = dict[str, Measure]
 
@@ -135,3 +137,10 @@ def outcomes(which: Contest, rounds: int, budget_s: float) -> Iterator[Outcome]:
             goal=str(which.goal or "") if ours else "",
             met=which.goal.met_by(median) if ours and which.goal else None,
         )
+
+
+def copy_seconds(bytes_moved: int) -> float:
+    """Seconds in which memory reads one half of these bytes and writes the other, the best of 4."""
+    source = np.ones(max(1, bytes_moved // 2), np.uint8)
+    target = np.empty_like(source)
+    return min([seconds(lambda: np.copyto(target, source))() for _ in range(4)])

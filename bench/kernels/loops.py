@@ -82,14 +82,20 @@ def compare(
     return found[0], found[1], f"compile {ours * 1e3:6.0f} ms, xla {their_compile * 1e3:6.0f}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(doc: str | None) -> argparse.Namespace:
+    """The command line; what XLA and JAX log is not shown."""
+    parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("-k", default="", help="only programs whose name contains this")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=1.0, help="most for one program")
     args = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     logging.disable(logging.WARNING)
+    return args
+
+
+def main() -> None:
+    args = arguments(__doc__)
     ratios = []
     for name, text in PROGRAMS.items():
         if args.k not in name:

@@ -2,22 +2,19 @@
 
 Each is what a user writes in a line, at a size at which memory and threads matter, lowered by JAX,
 so that both compilers are given the same HLO. The worst ratio comes first in the table at the end.
-Time above the memory floor is shown beside it: what a copy of the arguments and results takes.
+What a copy of as many bytes as the arguments have takes is shown beside it.
 """
 
 from __future__ import annotations
 
-import argparse
-import logging
-import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bench.kernels.loops import compare
+from bench.kernels.loops import arguments, compare
+from bench.measure import copy_seconds
 
 Function = Callable[..., Any]
 
@@ -61,8 +58,8 @@ def _drawn(rng: np.random.Generator, text: str) -> np.ndarray:
 def operations() -> Iterator[Operation]:
     """All of them; a name begins with its family."""
     for family in (_windows, _scans, _sorts, _moves, _indexed, _folds, _products, _functions):
-        for name, function, *arguments in family():
-            yield Operation(name, function, tuple(arguments))
+        for name, function, *operands in family():
+            yield Operation(name, function, tuple(operands))
 
 
 def _windows() -> Iterator[tuple[Any, ...]]:
@@ -231,26 +228,8 @@ def _functions() -> Iterator[tuple[Any, ...]]:
     yield "function fft 4096", jnp.fft.fft, "f32[256,4096]"
 
 
-def _copy_s(bytes_moved: int) -> float:
-    """Seconds in which memory reads one half of these bytes and writes the other, the best of 3."""
-    source = np.ones(max(1, bytes_moved // 2), np.uint8)
-    target = np.empty_like(source)
-    times = []
-    for _ in range(4):
-        start = time.perf_counter()
-        np.copyto(target, source)
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", default="", help="only operations whose name contains this")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--seconds", type=float, default=1.0, help="most for one operation")
-    args = parser.parse_args()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    logging.disable(logging.WARNING)
+    args = arguments(__doc__)
     rows = []
     for each in operations():
         if args.k not in each.name:
@@ -258,7 +237,7 @@ def main() -> None:
         inputs = each.inputs()
         text = each.text(inputs)
         ours, theirs, compiling = compare(text, args.rounds, args.seconds, inputs)
-        floor = _copy_s(sum(x.nbytes for x in inputs))
+        floor = copy_seconds(sum(x.nbytes for x in inputs))
         rows.append((ours / theirs, ours, theirs, floor, each.name))
         print(f"{_line(rows[-1])}   {compiling}", flush=True)
     print("\nworst first")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -84,6 +84,30 @@ class Watch:
     """Told of each step before it runs."""
 
 
+Found = TypeVar("Found")
+
+
+def run_in_place(main: Callable[[int, int], int], run: Callable[[int | None], Found]) -> Found:
+    """`run(entry)`, where `entry` is the address of `main`, which is called in place of a program's
+    own with the addresses of the context and of its buffers. Its error is raised as it is."""
+    errors: list[BaseException] = []
+
+    def guarded(context: int, buffers: int) -> int:
+        try:
+            return main(context, buffers)
+        except BaseException as error:
+            errors.append(error)
+            return FAILED
+
+    callback = MAIN(guarded)
+    try:
+        return run(ctypes.cast(callback, ctypes.c_void_p).value)
+    except HloError:
+        if errors:
+            raise errors[0] from None
+        raise
+
+
 class DebugExecutor:
     """Runs a program from Python; it is used by one thread at a time."""
 
@@ -104,24 +128,12 @@ class DebugExecutor:
 
     def run(self, leaves: Sequence[Any]) -> list[Buffer | None]:
         """As `Executor.run`."""
-        errors: list[BaseException] = []
 
         def main(context: int, buffers: int) -> int:
             self.enter(context, buffers)
-            try:
-                return self.sequence(self.executor.program.thunks)
-            except BaseException as error:
-                errors.append(error)
-                return FAILED
+            return self.sequence(self.executor.program.thunks)
 
-        callback = MAIN(main)
-        entry = ctypes.cast(callback, ctypes.c_void_p).value
-        try:
-            return self.executor.run(leaves, entry)
-        except HloError:
-            if errors:
-                raise errors[0] from None
-            raise
+        return run_in_place(main, lambda entry: self.executor.run(leaves, entry))
 
     def enter(self, context: int, buffers: int) -> None:
         """Work in the context of a native call, on its array of base addresses."""

@@ -6,11 +6,10 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hloom.base.diagnostics import HloError
 from hloom.device.device import Device
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
-from hloom.runtime.debug import FAILED, MAIN, DebugExecutor, Watch
+from hloom.runtime.debug import DebugExecutor, Watch, run_in_place
 from hloom.runtime.executor import Executor
 from hloom.runtime.library import library
 
@@ -48,22 +47,10 @@ class DebugDevices:
         self, together: InProcess, leaves: Sequence[Sequence[Any]]
     ) -> list[list[Buffer | None]]:
         """As `Executor.run_devices`."""
-        errors: list[BaseException] = []
 
         def main(context: int, buffers: int) -> int:
-            try:
-                debug = self.devices[device_number(context, len(self.devices))]
-                debug.enter(context, buffers)
-                return debug.sequence(self.executor.program.thunks)
-            except BaseException as error:
-                errors.append(error)
-                return FAILED
+            debug = self.devices[device_number(context, len(self.devices))]
+            debug.enter(context, buffers)
+            return debug.sequence(self.executor.program.thunks)
 
-        callback = MAIN(main)
-        entry = ctypes.cast(callback, ctypes.c_void_p).value
-        try:
-            return self.executor.run_devices(together, leaves, entry)
-        except HloError:
-            if errors:
-                raise errors[0] from None
-            raise
+        return run_in_place(main, lambda entry: self.executor.run_devices(together, leaves, entry))

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.measure import copy_seconds
 from hloom.base.diagnostics import HloError
 from hloom.executable import Executable
 from hloom.interp import EvalOptions, evaluate
@@ -50,6 +51,8 @@ MEMORY_BYTES = 1 << 31
 SLOWER = 10
 """Times the floor, from which on a program is slow."""
 LEAST_SLOW_S = 2e-3
+FLOOR_BYTES = 1 << 26
+"""Copied to see what memory moves."""
 OPERATIONS_PER_S = 2e10
 FUNCTIONS_PER_S = 5e8
 """Of one busy core: what arithmetic and functions may take on top of memory."""
@@ -160,7 +163,7 @@ def difference(module: Module, trial: Trial, report: dict[str, Any] | None = Non
 def _timed(exe: Executable, given: list[Any], arrays: list[Any]) -> dict[str, Any]:
     """The run's time, its floor, and its slowest step where it is far above."""
     moved = sum(x.nbytes for x in (*given, *arrays))
-    floor = moved / _bytes_per_s() + exe.cost.flops / OPERATIONS_PER_S
+    floor = moved / FLOOR_BYTES * copy_seconds(FLOOR_BYTES) + exe.cost.flops / OPERATIONS_PER_S
     floor += exe.cost.transcendentals / FUNCTIONS_PER_S
     times = []
     for _ in range(4):
@@ -177,18 +180,6 @@ def _timed(exe: Executable, given: list[Any], arrays: list[Any]) -> dict[str, An
                 f"{steps[0].thunk.kind} {steps[0].thunk.name} {steps[0].seconds * 1e3:.1f} ms"
             )
     return found
-
-
-def _bytes_per_s() -> float:
-    """What memory moves now: bytes read and written by a copy of 32 MiB, the best of some."""
-    source = np.ones(1 << 25, np.uint8)
-    target = np.empty_like(source)
-    times = []
-    for _ in range(4):
-        start = time.perf_counter()
-        np.copyto(target, source)
-        times.append(time.perf_counter() - start)
-    return 2 * source.nbytes / min(times)
 
 
 def attempt(number: int) -> str:
