@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import Explained, explained
     from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
+    from hloom.targets.roofline import Roofline
     from hloom.targets.sim.simulate import Timeline
     from hloom.targets.stages import LaterStages
     from hloom.types.literal import Literal
@@ -142,6 +143,7 @@ _HOME = {
     "Snapshot": "ir.proto.snapshot",
     "Spread": "runtime.deployment",
     "Statistics": "analysis.statistics",
+    "Roofline": "targets.roofline",
     "Timeline": "targets.sim.simulate",
     "Trace": "rewrite.driver",
     "UsageError": "base.diagnostics",
@@ -372,6 +374,7 @@ __all__ = [
     "PrintOptions",
     "ProgramCache",
     "Reply",
+    "Roofline",
     "Shape",
     "Snapshot",
     "Spread",

@@ -30,8 +30,10 @@ from hloom.types.literal import Literal
 # of it, and starts in a fifth of the time.
 if TYPE_CHECKING:
     from hloom.analysis.cost import Cost
+    from hloom.device.device import Device
     from hloom.passes.pipeline import PassRecord
     from hloom.plan.usage import MemoryUse
+    from hloom.targets.roofline import Roofline
     from hloom.targets.sim.simulate import Timeline
 
 
@@ -151,11 +153,10 @@ class Executable:
         self._assignment = self._executor.assignment = assignment
 
     def _needs_all(self, instead: str = "run_devices") -> UsageError:
-        program = self.program
+        p = self.program
         return UsageError(
-            f"{program.name} is a program for {program.device_count} devices "
-            f"({program.replicas} replicas of {program.partitions} partitions), which wait for one "
-            "another",
+            f"{p.name} is a program for {p.device_count} devices ({p.replicas} replicas of "
+            f"{p.partitions} partitions), which wait for one another",
             rule="device-count",
             hint=f"{instead} runs it on all of them: it takes a list of arguments for each",
         )
@@ -284,6 +285,20 @@ class Executable:
         for _ in range(repeats):
             debug.run(self.together, leaves)
         return [list(each.steps.values()) for each in debug.devices]
+
+    @property
+    def threads(self) -> int | None:
+        """How many may work on a run; None where devices are simulated."""
+        return getattr(self._executor, "threads", None)
+
+    def roofline(
+        self, *arguments: Any, repeats: int = 10, device: Device | None = None
+    ) -> Roofline:
+        """How far each step, and the program, is from the least time that a device allows, as
+        `hloom calibrate` measures it (None: the one compiled for); the best run counts."""
+        from hloom.targets.roofline import measured_roofline
+
+        return measured_roofline(self, arguments, repeats, device or self.target.device)
 
     @property
     def interruptible(self) -> bool:

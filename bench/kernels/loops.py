@@ -13,13 +13,17 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import hloom
 from bench.kernels.programs import PROGRAMS
+from hloom.api import Device, host_device
 from hloom.compiler import compile_module
+from hloom.targets.roofline import floor_s
+from hloom.tools.calibrate import measured_rates
 
 Run = Callable[[], object]
 
@@ -55,10 +59,24 @@ def leaves(literal: Any) -> list[Any]:
     return [part.array for part in literal.leaves() if part.shape.is_array]
 
 
-def compare(
-    text: str, rounds: int, budget_s: float, inputs: Sequence[Any] = ()
-) -> tuple[float, float, str]:
-    """Median seconds of hloom and of XLA, what compiling took; random arguments if none given."""
+class Compared(NamedTuple):
+    """Median seconds of hloom and of XLA, the least that this machine allows, and what compiling
+    took."""
+
+    ours: float
+    theirs: float
+    floor: float
+    compiling: str
+
+
+@cache
+def rates() -> Device:
+    """This machine, its rates measured."""
+    return measured_rates(host_device())
+
+
+def compare(text: str, rounds: int, budget_s: float, inputs: Sequence[Any] = ()) -> Compared:
+    """One program on both; random arguments if none given."""
     module = hloom.parse(text)
     inputs = inputs or [x for a in hloom.random_arguments(module) for x in leaves(a)]
     start = time.perf_counter()
@@ -79,7 +97,8 @@ def compare(
             times[who].append(time.perf_counter() - start)
             del kept
     found = [statistics.median(times[who]) for who in ("hloom", "xla")]
-    return found[0], found[1], f"compile {ours * 1e3:6.0f} ms, xla {their_compile * 1e3:6.0f}"
+    floor = floor_s(executable, rates())
+    return Compared(*found, floor, f"compile {ours * 1e3:6.0f} ms, xla {their_compile * 1e3:6.0f}")
 
 
 def arguments(doc: str | None) -> argparse.Namespace:
@@ -100,11 +119,12 @@ def main() -> None:
     for name, text in PROGRAMS.items():
         if args.k not in name:
             continue
-        ours, theirs, compiling = compare(text, args.rounds, args.seconds)
+        ours, theirs, floor, compiling = compare(text, args.rounds, args.seconds)
         ratios.append(ours / theirs)
         print(
             f"{name:44s} {ours * 1e3:10.3f} ms   xla {theirs * 1e3:10.3f}   "
-            f"ratio {ours / theirs:6.2f}   {compiling}",
+            f"ratio {ours / theirs:6.2f}   floor {floor * 1e3:7.3f} ({ours / floor:5.1f})   "
+            f"{compiling}",
             flush=True,
         )
     if ratios:

@@ -3,8 +3,9 @@
 Counts follow from shapes alone. A multiply-add is two operations; every elementwise operation
 counts one an element, whatever its type, and the transcendental ones are counted apart; products
 with a convolution's padding count nothing. Bytes are
-those of operands and results, a fusion's inner values being free; slices and gathers read what they
-take and not all they take it from. A loop counts as often as it runs (`trip_count.py`), once where
+those of operands and results, a fusion's inner values being free; slices and gathers, also those of
+parameters inside a fusion, read what they take and not all they take it from, and updates in place
+write what is new. A loop counts as often as it runs (`trip_count.py`), once where
 that is unknown, and the unknown loops are named; of branches the dearest counts.
 """
 
@@ -15,6 +16,7 @@ from math import gcd, log2, prod
 
 from hloom.analysis.shared_window import shared_parts
 from hloom.analysis.trip_count import TripCount, trip_count
+from hloom.device.costs import Costs
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -56,19 +58,23 @@ class Cost:
     flops: float = 0
     transcendentals: float = 0
     bytes: float = 0
+    functions: float = 0
+    """Elementwise operations that are dearer than an addition, in cheap ones (`Costs.weight`)."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
             self.flops + other.flops,
             self.transcendentals + other.transcendentals,
             self.bytes + other.bytes,
+            self.functions + other.functions,
         )
 
     def times(self, n: float) -> Cost:
-        return Cost(self.flops * n, self.transcendentals * n, self.bytes * n)
+        return Cost(self.flops * n, self.transcendentals * n, self.bytes * n, self.functions * n)
 
 
 NOTHING = Cost()
+COSTS = Costs()
 
 
 @dataclass
@@ -83,8 +89,9 @@ class ModuleCost:
     loops: dict[Instruction, TripCount] = field(default_factory=dict)
 
 
-def module_cost(module: Module) -> ModuleCost:
-    """The cost of one run of a module. Linear in its instructions."""
+def module_cost(module: Module, costs: Costs = COSTS) -> ModuleCost:
+    """The cost of one run of a module, its functions weighed by these costs. Linear in its
+    instructions."""
     order = module.computations_in_order()
     per: dict[Computation, Cost] = {}
     loops: dict[Instruction, TripCount] = {}
@@ -93,7 +100,7 @@ def module_cost(module: Module) -> ModuleCost:
         for i in c.instructions:
             if i.opcode == "while":
                 loops[i] = trip_count(i)
-            total += instruction_cost(i, per, loops.get(i))
+            total += instruction_cost(i, per, loops.get(i), costs)
         per[c] = total
     executions = dict.fromkeys(order, 0.0)
     executions[module.entry] = 1.0
@@ -116,6 +123,7 @@ def instruction_cost(
     i: Instruction,
     per_computation: dict[Computation, Cost],
     trips: TripCount | None = None,
+    costs: Costs = COSTS,
 ) -> Cost:
     """One run of an instruction, given the costs of what it calls."""
     if i.opcode in NO_WORK or i.opcode in _WAITS:
@@ -132,13 +140,23 @@ def instruction_cost(
         return max(called, key=lambda c: (c.flops, c.bytes), default=NOTHING)
     inner = called[0] if called else NOTHING
     if i.opcode == "fusion":
-        return Cost(inner.flops, inner.transcendentals, bytes_moved(i))
+        return Cost(inner.flops, inner.transcendentals, bytes_moved(i), inner.functions)
     flops, transcendentals = arithmetic(i, inner)
-    return Cost(flops, transcendentals, bytes_moved(i))
+    return Cost(flops, transcendentals, bytes_moved(i), _functions(i, inner, costs))
+
+
+def _functions(i: Instruction, inner: Cost, costs: Costs) -> float:
+    """What the dear operations of an instruction are worth."""
+    if i.opcode in _ELEMENTWISE:
+        weight = costs.weight(i.opcode)
+        return element_count(i.shape) * weight if weight > 1 else 0
+    return (_applications(i) or 0) * inner.functions if inner.functions else 0
 
 
 def bytes_moved(i: Instruction) -> float:
     """Bytes of operands and results; for what takes or changes a part, of the part."""
+    if i.opcode == "fusion":
+        return _fusion_bytes(i)
     result = moved_bytes(i.shape)
     if i.opcode in _READS_PART:
         return 2 * result + sum(moved_bytes(x.shape) for x in i.operands[1:])
@@ -149,6 +167,31 @@ def bytes_moved(i: Instruction) -> float:
         rest = sum(moved_bytes(x.shape) for x in i.operands[n:])
         return rest + sum(moved_bytes(x.shape) for x in i.operands[n + 1 :])
     return result + sum(moved_bytes(x.shape) for x in i.operands)
+
+
+def _fusion_bytes(i: Instruction) -> float:
+    """What a fusion reads of each parameter, and what it writes of each result."""
+    body = i.called[0]
+    root = body.root
+    roots = root.operands if root.opcode == "tuple" else (root,)
+    total = 0.0
+    in_place = set()
+    for r in roots:
+        if r.opcode == "dynamic-update-slice":
+            total += moved_bytes(r.operands[1].shape)
+            in_place.add((r.operands[0], r))
+        else:
+            total += moved_bytes(r.shape)
+    for p in body.parameters:
+        size = moved_bytes(p.shape)
+        parts = 0.0
+        for user in p.users:
+            if (p, user) in in_place and user.operands.count(p) == 1:
+                continue
+            is_part = user.opcode in _READS_PART and p not in user.operands[1:]
+            parts += moved_bytes(user.shape) if is_part else size
+        total += min(size, parts)
+    return total
 
 
 def arithmetic(i: Instruction, inner: Cost) -> tuple[float, float]:

@@ -25,6 +25,8 @@ class Cache:
     line_bytes: int = 64
     units: int = 1
     """How many units share one."""
+    bandwidth_bytes_per_s: float = 0.0
+    """Of one unit, reading and writing; 0 where nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,15 @@ class Device:
     def cache(self, level: int) -> Cache | None:
         """The cache of a level, if there is one."""
         return next((c for c in self.caches if c.level == level), None)
+
+    def level_of(self, size_bytes: float) -> Cache | None:
+        """The nearest cache whose copies hold so much together; None: main memory. Caches of which
+        no bandwidth is known are passed over."""
+        for cache in self.caches:
+            copies = -(-self.compute.units // cache.units)
+            if cache.bandwidth_bytes_per_s and size_bytes <= cache.size_bytes * copies:
+                return cache
+        return None
 
     @property
     def near_bytes(self) -> int:

@@ -21,6 +21,8 @@ DEFAULT_CACHES = (
     Cache(level=2, size_bytes=1 << 20),
     Cache(level=3, size_bytes=32 << 20, units=8),
 )
+CACHE_BYTES_PER_CYCLE = {1: 64.0, 2: 32.0, 3: 20.0}
+"""By level, what one core reads and writes of a cache; measured by adding vectors on a Zen 4."""
 
 
 def probed_cpu(
@@ -38,13 +40,13 @@ def probed_cpu(
     `operations_per_lane`: of floats in a cycle; 4 are two pipes of multiply-adds.
     `dot_products`: as `Compute` has them; they run at the rate of multiply-adds.
     """
-    costs = Costs()
+    costs, clock_hz = Costs(), _clock_hz(root) or DEFAULT_CLOCK_HZ
     lanes = vector_bytes // 4
     rate = lanes * operations_per_lane
     rates = {"f32": rate, "f64": rate / 2} | {a: rate * group for a, _, group in dot_products}
     compute = Compute(
         units=units,
-        clock_hz=_clock_hz(root) or DEFAULT_CLOCK_HZ,
+        clock_hz=clock_hz,
         vector_bytes=vector_bytes,
         vector_registers=vector_registers,
         operations_per_cycle=tuple(sorted(rates.items())),
@@ -60,12 +62,18 @@ def probed_cpu(
         name=name,
         kind="cpu",
         compute=compute,
-        caches=probed_caches(root, units) or DEFAULT_CACHES,
+        caches=with_bandwidths(probed_caches(root, units) or DEFAULT_CACHES, clock_hz),
         memory_spaces=(memory, *host_spaces(memory)),
         engines=(Engine(name="compute", kind="compute"),),
         costs=costs,
         sources=("what the system says", "hloom/device/costs.py"),
     )
+
+
+def with_bandwidths(caches: Iterable[Cache], clock_hz: float) -> tuple[Cache, ...]:
+    """Caches with the bandwidths that such caches have at this clock."""
+    rates = {level: each * clock_hz for level, each in CACHE_BYTES_PER_CYCLE.items()}
+    return tuple([replace(c, bandwidth_bytes_per_s=rates.get(c.level, 0.0)) for c in caches])
 
 
 def host_spaces(main: MemorySpace) -> tuple[MemorySpace, ...]:

@@ -9,6 +9,7 @@ depends on these times.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hloom.device.device import Device, Engine
 from hloom.device.ids import GlobalDeviceId
@@ -51,6 +52,44 @@ def kernel_ns(
     """A kernel on all units: `operations` of elements of a type, and bytes by memory space."""
     compute = operations / operations_per_s(device, dtype, matrix) * 1e9
     return device.costs.kernel_ns + max(compute, memory_ns(device, moved))
+
+
+class Floor(NamedTuple):
+    """The least time of some work, and what it is the time of: `start`, `operations`, `functions`,
+    `memory` or `cache N`."""
+
+    ns: float
+    bound: str
+
+
+def floor(
+    device: Device,
+    operations: Mapping[str, float],
+    functions: float,
+    moved: Mapping[int, float],
+    matrix: bool = False,
+) -> Floor:
+    """What a kernel on all units takes at least, however it is written.
+
+    The longest of: `operations` by element type at peak rates, `functions` (in cheap operations, as
+    `Costs.weight` has them; these are not at a peak, but at the rate of ours), and bytes by memory
+    space at the rate of the nearest cache that holds them all.
+    """
+    units = device.compute.units
+    compute = [n / operations_per_s(device, of, matrix) for of, n in operations.items()]
+    found = [
+        Floor(device.costs.kernel_ns, "start"),
+        Floor(sum(compute) * 1e9, "operations"),
+        Floor(functions * device.costs.operation_ns / units, "functions"),
+    ]
+    for id, size in moved.items():
+        cache = device.level_of(size) if id == device.memory_spaces[0].id else None
+        if cache is None:
+            found.append(Floor(memory_ns(device, {id: size}), "memory"))
+        else:
+            rate = cache.bandwidth_bytes_per_s * units
+            found.append(Floor(size / rate * 1e9, f"cache {cache.level}"))
+    return max(found)
 
 
 def routine_ns(device: Device, moved: Mapping[int, float]) -> float:

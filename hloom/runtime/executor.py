@@ -62,7 +62,10 @@ class Executor:
         check_processor(program)
         if any(name in code for name in FACTORISATIONS for code in program.objects):
             have_lapack()
-        self.loaded = LoadedProgram(program, Pool.shared(threads))
+        pool = Pool.shared(threads)
+        self.threads = pool.threads
+        """How many may work on a run, the caller's counted."""
+        self.loaded = LoadedProgram(program, pool)
         self.feeds = Feeds(program.infeeds, program.outfeeds, self.loaded.handle)
         self.assignment = DeviceAssignment.natural(program.replicas, program.partitions)
         """Which devices run it; all of this process are alike."""

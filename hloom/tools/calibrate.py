@@ -29,6 +29,11 @@ UNARY = (
     "log-plus-one log2 logistic rsqrt sine sinh sqrt tan tanh"
 ).split()
 BINARY = ("atan2", "divide", "power", "remainder")
+PRODUCT = 512
+"""Rows, columns and depth of a product that runs at the rate of the multiply-adds."""
+SHARES = 0.3, 0.8
+"""Of a cache: arrays of these sizes differ in what moving bytes of it takes."""
+RATE_ROUNDS = 6
 LEAST_CALL_S = 2e-4
 """Runs are repeated within a measurement until it takes this long."""
 
@@ -54,13 +59,68 @@ def calibrate(
     """
     known = api.host_device()
     measured = measured_costs(known.costs, rounds, FAR_ELEMENTS)
-    device = replace(known, costs=measured, sources=(*known.sources, "hloom calibrate"))
+    device = measured_rates(replace(known, costs=measured), FAR_ELEMENTS)
     if output is not None:
         api.write_whole(output, api.show_device(device).encode())
     if as_json:
         write_json(api.device_table(device))
         return
     _show(known.costs, measured)
+    _show_rates(known, device)
+
+
+def measured_rates(known: api.Device, far_elements: int = FAR_ELEMENTS // 4) -> api.Device:
+    """A device with the rates of this machine: its clock, by what a product of f32 takes, and the
+    bandwidths of each cache and of memory, by adding vectors. Half a second.
+
+    The nearest cache is taken to give a vector of 64 bytes a cycle: calling a program takes as long
+    as adding all that it holds."""
+    product = _product(PRODUCT)
+    [seconds] = _best([product], RATE_ROUNDS)
+    peak = dict(known.compute.operations_per_cycle).get("f32", known.compute.vector_bytes / 4)
+    clock_hz = float(f"{2 * PRODUCT**3 / seconds / peak:.3g}")
+    caches = [
+        replace(c, bandwidth_bytes_per_s=_cache_rate(c.size_bytes // c.units, 64 * clock_hz))
+        if c.level > 1
+        else replace(c, bandwidth_bytes_per_s=64 * clock_hz)
+        for c in known.caches
+    ]
+    far = _Programs(far_elements, None)
+    [far_s] = _best([far.chain("", False, 1)], RATE_ROUNDS)
+    rate = float(f"{12 * far_elements / far_s:.3g}")
+    spaces = tuple([replace(m, bandwidth_bytes_per_s=rate) for m in known.memory_spaces])
+    return replace(
+        known,
+        compute=replace(known.compute, clock_hz=clock_hz),
+        caches=tuple(caches),
+        memory_spaces=spaces,
+        sources=(*known.sources, "hloom calibrate"),
+    )
+
+
+def _cache_rate(size_bytes: int, most: float) -> float:
+    """Bytes a second that one core reads and writes of a cache, `most` where something else kept
+    the machine busy."""
+    sizes = [int(share * size_bytes) // 12 for share in SHARES]
+    few, many = _best([_Programs(n).chain("", False, 1) for n in sizes], RATE_ROUNDS)
+    if many <= few:
+        return most
+    return min(most, float(f"{12 * (sizes[1] - sizes[0]) / (many - few):.3g}"))
+
+
+def _product(n: int) -> Callable[[], None]:
+    """Runs a product of two square matrices on one core."""
+    of = f"f32[{n},{n}]"
+    text = f"HloModule product\nENTRY e {{\n a = {of} parameter(0)\n b = {of} parameter(1)\n"
+    text += f" ROOT r = {of} dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}"
+    compiled = api.compile(text, threads=1)
+    arrays = [_aligned(n * n) for _ in range(3)]
+
+    def run() -> None:
+        *read, written = [a.ctypes.data for a in arrays]
+        compiled.run_at(read, [written])
+
+    return run
 
 
 def measured_costs(known: api.Costs, rounds: int, far_elements: int) -> api.Costs:
@@ -94,10 +154,10 @@ def measured_costs(known: api.Costs, rounds: int, far_elements: int) -> api.Cost
 
 
 class _Programs:
-    """Programs on two arrays of one size, on one core."""
+    """Programs on two arrays of one size, on one core, or on all."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, threads: int | None = 1) -> None:
+        self.size, self.threads = size, threads
         generator = np.random.default_rng(0)
         self.arrays = [_aligned(size) for _ in range(3)]
         for a in self.arrays[:2]:
@@ -117,7 +177,7 @@ class _Programs:
                 lines.append(f" o{k} = f32[{n}] {opcode}(m{k}{second})")
             root = "ROOT " if k == copies - 1 else ""
             lines.append(f" {root}t{k + 1} = f32[{n}] add(t{k}, {'o' if opcode else 'm'}{k})")
-        compiled = api.compile("\n".join([*lines, "}"]), threads=1)
+        compiled = api.compile("\n".join([*lines, "}"]), threads=self.threads)
         arrays = self.arrays  # which live as long as what runs on them
 
         def run() -> None:
@@ -153,6 +213,18 @@ def _best(programs: Sequence[Callable[[], None]], rounds: int) -> list[float]:
 def _rounded(seconds: float) -> float:
     """In nanoseconds, three digits."""
     return float(f"{seconds * 1e9:.3g}")
+
+
+def _show_rates(known: api.Device, measured: api.Device) -> None:
+    made = table("rates", "what", ">before", ">measured", "unit")
+    clocks = [d.compute.clock_hz / 1e9 for d in (known, measured)]
+    made.add_row("clock", *[f"{c:.3g}" for c in clocks], "GHz")
+    for a, b in zip(known.caches, measured.caches):
+        pair = [f"{c.bandwidth_bytes_per_s / 1e9:.3g}" for c in (a, b)]
+        made.add_row(f"cache {a.level}, one core", *pair, "GB/s")
+    memory = [d.memory_spaces[0].bandwidth_bytes_per_s / 1e9 for d in (known, measured)]
+    made.add_row("memory, all cores", *[f"{m:.3g}" for m in memory], "GB/s")
+    print_table(made, console())
 
 
 def _show(known: api.Costs, measured: api.Costs) -> None:

@@ -14,6 +14,7 @@ import typer
 from hloom import api
 from hloom.tools import run_report
 from hloom.tools.arrays import arguments_per_device, write_arrays
+from hloom.tools.calibrate import measured_rates
 from hloom.tools.compare import Difference, differences
 from hloom.tools.evaluate import (
     TOP,
@@ -61,6 +62,10 @@ Output = Annotated[
 ]
 Repeats = Annotated[int, typer.Option(help="Timed runs, after a first one.", min=0)]
 Profile = Annotated[bool, typer.Option("--profile", help="Times of every kernel.")]
+Roofline = Annotated[
+    bool,
+    typer.Option("--roofline", help="How far every kernel is from the least time it can take."),
+]
 Check = Annotated[
     bool, typer.Option("--check", help="Compare with the interpreter; exit code 1 if they differ.")
 ]
@@ -113,6 +118,7 @@ def run(
     output: Output = None,
     repeats: Repeats = 0,
     profile: Profile = False,
+    roofline: Roofline = False,
     top: Top = TOP,
     check: Check = False,
     threads: Threads = None,
@@ -137,20 +143,18 @@ def run(
 
     [bold]Examples[/bold]
 
-      hloom run step.hlo --check
-
-      hloom run step.hlo --repeats 100 --profile --threads 1
+      hloom run step.hlo --check --repeats 100 --roofline --threads 1
 
       hloom run sharded.hlo --inputs arguments.npz -o results.npz --partitions 4
 
       hloom run step.hlo --target sim:two-gpus --timeline trace.json
     """
-    devices = replicas, partitions, shapes
-    chosen = Chosen(ctx.meta.get(OPTION_WORDS, []), target, time_passes, *devices)
-    loaded, exe = _program(file, threads, chosen, check, memory_plot)
+    words = ctx.meta.get(OPTION_WORDS, [])
+    chosen = Chosen(words, target, time_passes, replicas, partitions, shapes)
+    loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
     arguments, origin = _given(loaded, inputs, random, memory := OwnedMemory())
-    if not (repeats or check or profile or exe.is_simulated):  # nobody needs them afterwards
+    if not any((repeats, check, profile, roofline, exe.is_simulated)):  # nobody needs them later
         arguments = [memory.handed_over(exe, each) for each in arguments]
     simulator = simulated(exe, timeline, delays, leave_out_wait)
     first_s, times, results = timed(exe, arguments, repeats, simulator or _called)
@@ -158,11 +162,17 @@ def run(
     _write(exe, results, output, memory_plot)
     found = _checked(loaded.module, arguments, results) if check else None
     steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
-    ran = run_report.Ran(exe, origin, first_s, times, results, found, steps, seen)
+    limits = limits_of(exe, arguments, repeats) if roofline else None
+    ran = run_report.Ran(exe, origin, first_s, times, results, found, steps, seen, limits)
     if as_json:
         write_json(run_report.as_data(ran, values))
     else:
         run_report.show_run(ran, values, time_passes, top, [memory_plot, timeline])
+    _end(found)
+
+
+def _end(found: list[Difference] | None) -> None:
+    """Exit with the code for wrong results, where some are."""
     if found is not None and not all(d.is_within for d in found):
         raise typer.Exit(WRONG_INPUT)
 
@@ -180,7 +190,12 @@ class Chosen(NamedTuple):
 
 
 def _program(
-    file: str, threads: int | None, chosen: Chosen, check: bool, memory_plot: Path | None
+    file: str,
+    threads: int | None,
+    chosen: Chosen,
+    check: bool,
+    memory_plot: Path | None,
+    roofline: bool,
 ) -> tuple[api.Loaded, api.Executable]:
     """A file compiled, or loaded where it is compiled already, which leaves nothing to choose."""
     words, target, is_afresh, replicas, partitions, shapes = chosen
@@ -188,6 +203,7 @@ def _program(
         asked = {
             "--check": check,
             "--memory-plot": memory_plot,
+            "--roofline": roofline,
             "compiler options": words,
             "--target": target != "cpu",
             "--time-passes": is_afresh,
@@ -309,6 +325,21 @@ def profiled(exe: api.Executable, arguments: Arguments, repeats: int) -> list[li
         if len(arguments) == 1:
             return [exe.profile(*arguments[0], repeats=repeats)]
         return exe.profile_devices(arguments, repeats=repeats)
+
+
+def limits_of(exe: api.Executable, arguments: Arguments, repeats: int) -> api.Roofline:
+    """How far a program is from what the machine allows, whose rates are measured first: the best
+    of so many runs, of ten where none were asked for."""
+    if exe.is_simulated or len(arguments) > 1:
+        raise api.UsageError(
+            "--roofline times the steps of one device of this machine",
+            rule="target",
+            hint="--profile shows those of several; simulated devices take what their file says",
+        )
+    with progress("measuring the rates of this machine"):
+        device = measured_rates(exe.target.device)
+    with progress(f"timing the kernels of {exe.program.name}"):
+        return exe.roofline(*arguments[0], repeats=repeats or 10, device=device)
 
 
 def _checked(

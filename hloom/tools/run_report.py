@@ -16,6 +16,7 @@ from hloom.program.text import show_thunk
 from hloom.tools.arrays import leaves
 from hloom.tools.compare import Difference
 from hloom.tools.evaluate import FEW, plain, show, summary
+from hloom.tools.roofline import roofline_data, show_roofline
 from hloom.tools.terminal import bytes_text, console, print_table, table, time_text
 from hloom.tools.timeline import show_timeline, timeline_data
 
@@ -37,6 +38,8 @@ class Ran:
     """The time of each step on each device, if that was asked for."""
     timeline: api.Timeline | None = None
     """What simulated devices did when."""
+    roofline: api.Roofline | None = None
+    """How far it is from what the machine allows, if that was asked for."""
 
 
 def show_run(
@@ -60,6 +63,8 @@ def show_run(
         else:
             show_devices(ran.steps, repeats)
             show_steps_of_devices(ran.steps, repeats, top)
+    if ran.roofline is not None:
+        show_roofline(ran.roofline, top)
     if ran.timeline is not None:
         show_timeline(ran.timeline, top)
     if ran.found is not None:
@@ -260,6 +265,8 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
         data["check"] = [d.as_dict() for d in found]
     if ran.timeline is not None:
         data["timeline"] = timeline_data(ran.timeline)
+    if ran.roofline is not None:
+        data["roofline"] = roofline_data(ran.roofline)
     if steps is not None:
         data["steps"] = [
             {

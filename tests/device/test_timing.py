@@ -1,10 +1,14 @@
 """Times follow from rates, bytes and bandwidths."""
 
+from dataclasses import replace
+
 import pytest
 
+from hloom.device.costs import Costs
+from hloom.device.device import Cache
 from hloom.device.ids import GlobalDeviceId
 from hloom.device.known import known_device
-from hloom.device.timing import collective_ns, copy_engine, copy_ns, kernel_ns, routine_ns
+from hloom.device.timing import collective_ns, copy_engine, copy_ns, floor, kernel_ns, routine_ns
 from hloom.device.topology import alike, topology_named
 
 H100, SIM = known_device("h100"), known_device("sim")
@@ -47,3 +51,21 @@ def test_collectives_go_around_a_ring():
     unlinked = alike(SIM, 2)
     ids = [GlobalDeviceId(k) for k in range(2)]
     assert collective_ns(unlinked, ids, 1e9, "all-gather") == pytest.approx(0.5e9 + 2000)
+
+
+def test_a_floor_is_the_longest_of_what_must_be_done():
+    host = replace(
+        known_device("x86-64-v3"),
+        caches=(Cache(level=1, size_bytes=1 << 15, bandwidth_bytes_per_s=1e11),),
+    )
+    units, rate = host.compute.units, host.compute.operations_per_s("f32")
+    assert floor(host, {}, 0, {}) == (host.costs.kernel_ns, "start")
+    assert floor(host, {"f32": rate}, 0, {0: 8}) == (pytest.approx(1e9), "operations")
+    both = floor(host, {"f32": rate, "f64": host.compute.operations_per_s("f64")}, 0, {})
+    assert both.ns == pytest.approx(2e9)
+    ns = 1e9 * host.costs.operation_ns / units
+    assert floor(host, {}, 1e9, {}) == (pytest.approx(ns), "functions")
+    near, far = (1 << 15) * units, (1 << 15) * units + 1
+    slow = replace(host, costs=Costs(kernel_ns=0.0))
+    assert floor(slow, {}, 0, {0: near}) == (pytest.approx(near / 1e11 * 1e9 / units), "cache 1")
+    assert floor(slow, {}, 0, {0: far}).bound == "memory"

@@ -3,8 +3,8 @@
 Each is drawn from one number and tried in a process of its own: compiled, run, and compared with
 the interpreter, or with XLA:CPU where jax is installed and the interpreter would take too long.
 What differs or crashes is named by its seed, made smaller and kept as run_native's finds are. What
-takes ten times as long as moving its arguments and results through memory (and computing what it
-computes) is listed, with its slowest kernel. In the end: what of the compiler was reached.
+takes five times its floor (`hloom run --roofline`) is listed, with its slowest kernel. In the end:
+what of the compiler was reached.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ import signal
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from bench.measure import copy_seconds
+from hloom.api import Device, host_device
 from hloom.base.diagnostics import HloError
 from hloom.executable import Executable
 from hloom.interp import EvalOptions, evaluate
 from hloom.ir.module import Module
 from hloom.ir.text import PrintOptions, show_module
 from hloom.ir.verify import verify
+from hloom.targets.roofline import floor_s
+from hloom.tools.calibrate import measured_rates
 from tests.fuzz.check_native import (
     NotJudged,
     Trial,
@@ -48,14 +52,9 @@ SECONDS = 240
 """What one program may take, the judges included."""
 INTERPRETER_SECONDS = 20
 MEMORY_BYTES = 1 << 31
-SLOWER = 10
+SLOWER = 5
 """Times the floor, from which on a program is slow."""
 LEAST_SLOW_S = 2e-3
-FLOOR_BYTES = 1 << 26
-"""Copied to see what memory moves."""
-OPERATIONS_PER_S = 2e10
-FUNCTIONS_PER_S = 5e8
-"""Of one busy core: what arithmetic and functions may take on top of memory."""
 FLOAT_TOLERANCE = 2e-3
 """Between two compilers, of the largest value: sums in other orders."""
 
@@ -151,7 +150,7 @@ def difference(module: Module, trial: Trial, report: dict[str, Any] | None = Non
     compile_s = time.perf_counter() - start
     arrays = [np.array(x.numpy()) for x in leaves(exe(*given))]
     if report is not None:
-        report.update(_timed(exe, given, arrays), compile_s=round(compile_s, 2))
+        report.update(_timed(exe, given), compile_s=round(compile_s, 2))
     with np.errstate(all="ignore"):
         wanted = judged(module, arguments, given)
         for k, (got, want) in enumerate(zip(arrays, wanted, strict=True)):
@@ -160,11 +159,22 @@ def difference(module: Module, trial: Trial, report: dict[str, Any] | None = Non
     return ""
 
 
-def _timed(exe: Executable, given: list[Any], arrays: list[Any]) -> dict[str, Any]:
+@cache
+def rates() -> Device:
+    """This machine, its rates measured."""
+    return measured_rates(host_device())
+
+
+def _rated(device: Device) -> Device:
+    """A device with the clock and the bandwidths of this machine."""
+    compute = replace(device.compute, clock_hz=rates().compute.clock_hz)
+    spaces = rates().memory_spaces
+    return replace(device, compute=compute, caches=rates().caches, memory_spaces=spaces)
+
+
+def _timed(exe: Executable, given: list[Any]) -> dict[str, Any]:
     """The run's time, its floor, and its slowest step where it is far above."""
-    moved = sum(x.nbytes for x in (*given, *arrays))
-    floor = moved / FLOOR_BYTES * copy_seconds(FLOOR_BYTES) + exe.cost.flops / OPERATIONS_PER_S
-    floor += exe.cost.transcendentals / FUNCTIONS_PER_S
+    floor = floor_s(exe, _rated(exe.target.device))
     times = []
     for _ in range(4):
         start = time.perf_counter()
@@ -220,6 +230,7 @@ def main() -> int:
     parser.add_argument("--only-print", action="store_true", help="do not shrink and keep finds")
     options = parser.parse_args()
     os.environ["HLOOM_STRICT"] = "1"
+    rates()  # before it is needed in processes that begin as this one is
     verdicts: Counter[str] = Counter()
     found: Counter[str] = Counter()
     reached: Counter[str] = Counter()
@@ -229,7 +240,7 @@ def main() -> int:
         if time.monotonic() - start > 60 * options.minutes:
             break
         text = in_child(attempt, number, seconds=SECONDS)
-        made = {"verdict": text} if not text.startswith("{") else json.loads(text)
+        made: dict[str, Any] = {"verdict": text} if not text.startswith("{") else json.loads(text)
         what = made["verdict"]
         verdicts[what if what in ("ok", "not judged") else "found"] += 1
         reached.update(made.get("reached", {}))

@@ -197,6 +197,21 @@ def test_memory_plot_of_another_kind(run, loop, tmp_path):
     assert done.exit_code == 2 and ".html or .png" in done.stderr
 
 
+def test_roofline_shows_each_step_and_the_program_beside_their_floors(run, chain):
+    data = data_of(run("run", chain, "--roofline", "--repeats", 2, "--json"))["roofline"]
+    assert {"bound", "bytes", "floor_seconds", "predicted_seconds"} <= set(data["steps"][0])
+    assert all(s["measured_seconds"] > 0 and s["floor_seconds"] > 0 for s in data["steps"])
+    assert data["distance"] == data["measured_seconds"] / data["floor_seconds"]
+    assert "hloom calibrate" in data["device"]["sources"]
+    shown = run("run", chain, "--roofline", "--top", 1).stdout
+    assert "program: floor" in shown and "distance" in shown
+
+
+def test_roofline_of_several_devices_is_refused(run, ring):
+    done = run("run", ring, "--roofline")
+    assert done.exit_code == 2 and "--profile" in done.output
+
+
 def test_profile_of_several_devices(run, ring):
     done = run("run", ring, "--profile")
     assert done.exit_code == 0 and "devices, their steps" in done.stdout, done.output
