@@ -49,8 +49,19 @@ class Costs:
     copy_byte_ns: float = 0.1
     """A byte of a plain copy: it is read and written."""
     routine_byte_ns: float = 2.0
-    """A byte of what a routine of the runtime reads and writes: sorting 1,000 numbers takes about
-    15 us, a Cholesky decomposition of 64 x 64 as long."""
+    """A byte of what a routine of the runtime reads and writes of which nothing else is known."""
+    fft_byte_ns: float = 0.02
+    """A byte of a Fourier transform, for each time that its length can be halved."""
+    sort_byte_ns: float = 0.06
+    """A byte of what is sorted by its bits, for each time that a row can be halved."""
+    compare_ns: float = 6.0
+    """A call of a comparator while sorting."""
+    select_ns: float = 0.2
+    """An element that is looked at for the largest few."""
+    multiply_add_ns: float = 0.03
+    """A multiply-add on f32 of a factorisation or solve of large matrices..."""
+    matrix_element_ns: float = 1.0
+    """... and an element of a matrix that is swept over; small matrices take this time."""
     foreign_ns: float = 200_000.0
     """A custom call, of which nothing is known."""
     kernel_ns: float = 150.0

@@ -92,10 +92,9 @@ def floor(
     return max(found)
 
 
-def routine_ns(device: Device, moved: Mapping[int, float]) -> float:
-    """A routine of the runtime, which one unit runs."""
-    one = sum(moved.values()) * device.costs.routine_byte_ns
-    return device.costs.kernel_ns + max(one, memory_ns(device, moved))
+def routine_ns(device: Device, work_ns: float, moved: Mapping[int, float]) -> float:
+    """A routine of the runtime, which one unit runs in so much time, were it not for memory."""
+    return device.costs.kernel_ns + max(work_ns, memory_ns(device, moved))
 
 
 def copy_engine(device: Device, source: int, target: int) -> Engine | None:

@@ -38,7 +38,7 @@ def test_copies_go_by_the_engine_for_their_spaces():
 
 
 def test_a_routine_is_done_by_one_unit():
-    assert routine_ns(SIM, {0: 1000}) == SIM.costs.kernel_ns + 1000 * SIM.costs.routine_byte_ns
+    assert routine_ns(SIM, 1e6, {0: 1000}) == SIM.costs.kernel_ns + 1e6
 
 
 def test_collectives_go_around_a_ring():

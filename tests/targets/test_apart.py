@@ -134,11 +134,11 @@ def test_two_equal_loops():
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_solves_whose_operands_are_computed_first(count):
     text = solves(count)
-    exe = executable(text, routine_byte_ns=10.0)
+    exe = executable(text, multiply_add_ns=1.0, matrix_element_ns=40.0)
     t = check(text, exe)
     assert t.streams >= min(count, 4)
     # Memory grows with the threads, not with what there is to do.
-    alone = executable(text, "memory", routine_byte_ns=10.0)
+    alone = executable(text, "memory", multiply_add_ns=1.0, matrix_element_ns=40.0)
     assert exe.memory.temp <= max(alone.memory.temp, 4 * 2 * 4 * 96 * 96 + 2048)
 
 

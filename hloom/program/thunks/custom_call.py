@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hloom.program.thunks.linalg import Work
 from hloom.program.thunks.routine import Routine
 from hloom.program.thunks.thunk import Rates, thunk_kind
 
@@ -17,6 +18,8 @@ class CustomCall(Routine):
 
     has_effect: bool = True
     """Whether it does more than write its results; such calls keep their order."""
+    work: Work | None = None
+    """What it does, where the target is known."""
 
     def states(self) -> tuple[str, ...]:
         return ("custom calls",) if self.has_effect else ()
@@ -30,7 +33,7 @@ class CustomCall(Routine):
 
     def serial_ns(self, rates: Rates) -> float:
         # Nothing is known of what others wrote.
-        return rates.foreign_ns
+        return rates.foreign_ns if self.work is None else self.work.ns(rates)
 
 
 @thunk_kind

@@ -44,4 +44,4 @@ class ThunkTimes:
         if isinstance(t, Kernel):
             operations = sum(work.operations.values()) + work.transcendentals
             return kernel_ns(self.device, operations, work.moved, work.dtype, work.is_matrix)
-        return routine_ns(self.device, work.moved)
+        return routine_ns(self.device, t.serial_ns(self.device.costs), work.moved)

@@ -17,6 +17,7 @@ from hloom.program.thunks.dynamic import PadToStatic, SliceToDynamic
 from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.hosted import INTERPRETER, hosted_module
+from hloom.targets.cpu.lower.linalg_work import lapack_work
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 from hloom.types.attributes import parsed_attributes
 from hloom.types.shape import Shape
@@ -143,7 +144,8 @@ def handled(cpu: Lowering, i: Instruction) -> list[Thunk]:
     writes = tuple([b.slice for b in results if b.slice is not None])
     arguments = (number, slices)
     has_effect = i.attrs.custom_call_has_side_effect or target in PYTHON
-    call = CustomCall(i.name, "hl_call_site_run", arguments, reads, writes, has_effect)
+    symbol, work = "hl_call_site_run", lapack_work(i)
+    call = CustomCall(i.name, symbol, arguments, reads, writes, has_effect, work)
     return [*moved, call]
 
 
