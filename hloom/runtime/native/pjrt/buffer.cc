@@ -5,8 +5,9 @@
 #include "transfer.h"
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
-                         const hloom::pjrt::Layout* layout, hloom::pjrt::Value* value)
-    : value(value),
+                         const hloom::pjrt::Layout* layout,
+                         hloom::pjrt::Ref<hloom::pjrt::Value> value)
+    : value(std::move(value)),
       device(hloom::pjrt::of(memory)->device),
       memory(memory),
       type(type),
@@ -18,23 +19,19 @@ PJRT_Buffer::PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64
 }
 
 PJRT_Buffer::~PJRT_Buffer() {
-  hloom::pjrt::release(value);
-  hloom::pjrt::release(external);
   if (dims != small) delete[] dims;
 }
 
 namespace hloom::pjrt {
 
-Value* held_value(PJRT_Buffer* buffer) {
+Ref<Value> held_value(PJRT_Buffer* buffer) {
   std::lock_guard<Spin> guard(buffer->lock);
-  return buffer->value == nullptr ? nullptr : retained(buffer->value);
+  return buffer->value;
 }
 
-Value* taken_value(PJRT_Buffer* buffer) {
+Ref<Value> taken_value(PJRT_Buffer* buffer) {
   std::lock_guard<Spin> guard(buffer->lock);
-  Value* value = buffer->value;
-  buffer->value = nullptr;
-  return value;
+  return std::move(buffer->value);
 }
 
 PJRT_Error* Buffer_Destroy(PJRT_Buffer_Destroy_Args* a) {
@@ -43,7 +40,7 @@ PJRT_Error* Buffer_Destroy(PJRT_Buffer_Destroy_Args* a) {
 }
 
 PJRT_Error* Buffer_Delete(PJRT_Buffer_Delete_Args* a) {
-  release(taken_value(a->buffer));
+  taken_value(a->buffer);
   return nullptr;
 }
 
@@ -77,22 +74,19 @@ HL_ANSWERS(Buffer_Memory, a->memory = a->buffer->memory)
 HL_ANSWERS(Buffer_IsOnCpu, a->is_on_cpu = true)
 
 PJRT_Error* Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* a) {
-  Value* value = held_value(a->buffer);
+  Ref<Value> value = held_value(a->buffer);
   if (value == nullptr) return deleted();
-  a->event = retained(value->ready);
-  release(value);
+  a->event = Ref(value->ready).passed_on();
   return nullptr;
 }
 
 // The address of the elements; waits until they are there.
 static PJRT_Error* address(PJRT_Buffer* buffer, void** found) {
-  Value* value = held_value(buffer);
+  Ref<Value> value = held_value(buffer);
   if (value == nullptr) return deleted();
-  wait(value->ready);
-  PJRT_Error* error = error_of(value->ready);
+  wait(value->ready.get());
   *found = value->data;
-  release(value);
-  return error;
+  return error_of(value->ready.get());
 }
 
 PJRT_Error* Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args* a) {
@@ -112,7 +106,7 @@ PJRT_Error* Buffer_IncreaseExternalReferenceCount(
   std::lock_guard<Spin> guard(a->buffer->lock);
   if (a->buffer->external == nullptr) {
     if (a->buffer->value == nullptr) return deleted();
-    a->buffer->external = retained(a->buffer->value);
+    a->buffer->external = a->buffer->value;
   }
   ++a->buffer->external_count;
   return nullptr;
@@ -120,15 +114,14 @@ PJRT_Error* Buffer_IncreaseExternalReferenceCount(
 
 PJRT_Error* Buffer_DecreaseExternalReferenceCount(
     PJRT_Buffer_DecreaseExternalReferenceCount_Args* a) {
-  Value* gone = nullptr;
+  Ref<Value> gone;  // let go of when the lock is open
   {
     std::lock_guard<Spin> guard(a->buffer->lock);
     if (a->buffer->external_count == 0)
       return failure(PJRT_Error_Code_FAILED_PRECONDITION,
                      "nobody holds this buffer's memory [external-reference]");
-    if (--a->buffer->external_count == 0) std::swap(gone, a->buffer->external);
+    if (--a->buffer->external_count == 0) gone = std::move(a->buffer->external);
   }
-  release(gone);
   return nullptr;
 }
 
@@ -144,9 +137,10 @@ PJRT_Error* Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* a) {
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "a buffer of %lld bytes cannot be seen as one of %lld [bitcast]",
                     static_cast<long long>(there), static_cast<long long>(wanted));
-  Value* value = held_value(a->buffer);
+  Ref<Value> value = held_value(a->buffer);
   if (value == nullptr) return deleted();
-  a->out_buffer = new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, layout, value);
+  a->out_buffer =
+      new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, layout, std::move(value));
   return nullptr;
 }
 

@@ -127,17 +127,17 @@ class Deployer {
 
 }  // namespace
 
-PJRT_Error* deployed(hl_program* core, std::string_view deployment, Program** program) {
+PJRT_Error* deployed(hl_program* core, std::string_view deployment, Ref<Program>* program) {
   std::vector<int64_t> aligned((deployment.size() + 7) / 8);
   if (!deployment.empty()) memcpy(aligned.data(), deployment.data(), deployment.size());
   saved::Reader in({reinterpret_cast<const char*>(aligned.data()), deployment.size()});
-  Ref<Program> made(new Program(hl_program_retain(core)));
+  Ref<Program> made(new Program(core));
   made->name = core->name;
   made->calls_host = core->calls_host;
   if (!Deployer(made.get(), in).deploy())
     return failure(PJRT_Error_Code_INVALID_ARGUMENT,
                    "the deployment of a saved program is malformed [saved-program]");
-  *program = made.passed_on();
+  *program = std::move(made);
   return nullptr;
 }
 

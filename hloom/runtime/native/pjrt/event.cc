@@ -91,8 +91,8 @@ PJRT_Event* done_event() {
   return event;
 }
 
-PJRT_Event* failed_event(int code, const std::string& message) {
-  auto* made = new PJRT_Event;
+Ref<PJRT_Event> failed_event(int code, const std::string& message) {
+  Ref<PJRT_Event> made(new PJRT_Event);
   made->code = code == 0 ? PJRT_Error_Code_UNKNOWN : code;
   made->message = message;
   made->state.store(PJRT_Event::kFailed, std::memory_order_release);
@@ -190,10 +190,10 @@ PJRT_Error* Event_Set(PJRT_Event_Set_Args* a) {
 
 // -- values
 
-Value* new_value(int64_t size_bytes) {
+Ref<Value> new_value(int64_t size_bytes) {
   void* block = hl_arena_alloc(nullptr, size_bytes);
   if (block == nullptr) return nullptr;
-  auto* value = new Value;
+  Ref<Value> value(new Value);
   value->owner = Owner::kArena;
   value->data = value->base = block;
   value->size = size_bytes;
@@ -212,16 +212,15 @@ void release(Value* value) {
       hl_arena_free(nullptr, value->base);
       break;
     case Owner::kHost:
-      finish(value->host_done);
-      release(value->host_done);
+      finish(value->host_done.get());
       break;
     case Owner::kForeign:
       if (value->deleter != nullptr) value->deleter(value->data, value->deleter_argument);
       break;
+    case Owner::kAlias:
     case Owner::kNobody:
       break;
   }
-  release(value->ready);
   delete value;
 }
 

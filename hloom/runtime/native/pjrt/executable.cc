@@ -17,7 +17,7 @@ PJRT_Error* nobody() {
 }
 
 // The reply's program, or its error.
-PJRT_Error* program_of(const hl_pjrt_reply& reply, Program** program) {
+PJRT_Error* program_of(const hl_pjrt_reply& reply, Ref<Program>* program) {
   if (reply.code != 0) return failure(static_cast<int>(reply.code), reply.message);
   if (reply.program == nullptr)
     return failure(PJRT_Error_Code_INTERNAL, "the compiler gave no program [compiler]");
@@ -26,7 +26,7 @@ PJRT_Error* program_of(const hl_pjrt_reply& reply, Program** program) {
 }
 
 PJRT_Error* compiled(const PJRT_Program* code, const char* options, size_t options_size,
-                     const std::string& topology, Program** program) {
+                     const std::string& topology, Ref<Program>* program) {
   if (PJRT_Error* error = have_compiler()) return error;
   Compiler compiler;
   if (!compiler) return nobody();
@@ -34,34 +34,29 @@ PJRT_Error* compiled(const PJRT_Program* code, const char* options, size_t optio
   hl_pjrt_reply reply;
   compiler->compile(code->code, code->code_size, code->format, code->format_size, options,
                     options_size, topology.data(), topology.size(), &reply);
-  span.name(reply.program);
+  span.name(reply.program.get());
   return program_of(reply, program);
 }
 
-// Takes the program over.
-PJRT_Error* loaded(PJRT_Client* client, Program* program, PJRT_LoadedExecutable** made) {
+PJRT_Error* loaded(PJRT_Client* client, const Ref<Program>& program, PJRT_LoadedExecutable** made) {
   std::vector<int64_t> ids = program->devices;
   int64_t wanted = program->replicas * program->partitions;
   if (!program->is_portable && ids.empty())
     for (int64_t k = 0; k < wanted; ++k) ids.push_back(k);
-  auto* executable = new PJRT_LoadedExecutable;
+  auto executable = std::make_unique<PJRT_LoadedExecutable>();
   executable->client = client;
   executable->program = program;
   for (size_t k = 0; k < ids.size(); ++k) {
-    if (ids[k] < 0 || ids[k] >= static_cast<int64_t>(client->listed.size())) {
-      PJRT_Error* error =
-          failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                   "%s is compiled for device %lld; there are %zu [device]", program->name.c_str(),
-                   static_cast<long long>(ids[k]), client->listed.size());
-      delete executable;
-      release(program);
-      return error;
-    }
+    if (ids[k] < 0 || ids[k] >= static_cast<int64_t>(client->listed.size()))
+      return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "%s is compiled for device %lld; there are %zu [device]",
+                      program->name.c_str(), static_cast<long long>(ids[k]),
+                      client->listed.size());
     executable->devices.push_back(client->listed[ids[k]]);
     executable->logical.push_back(
         {static_cast<int>(k / program->partitions), static_cast<int>(k % program->partitions)});
   }
-  *made = executable;
+  *made = executable.release();
   return nullptr;
 }
 
@@ -74,7 +69,7 @@ std::string saved_topology(const PJRT_TopologyDescription* topology) {
   return text;
 }
 
-PJRT_Error* ask(Program* program, int64_t what, hl_pjrt_reply* reply) {
+PJRT_Error* ask(const Ref<Program>& program, int64_t what, hl_pjrt_reply* reply) {
   if (program->handle <= 0)
     return failure(PJRT_Error_Code_FAILED_PRECONDITION,
                    "an executable that was loaded without the compiler tells neither its HLO, cost "
@@ -100,7 +95,7 @@ struct Given {
 }  // namespace
 
 PJRT_Error* Client_Compile(PJRT_Client_Compile_Args* a) {
-  Program* program = nullptr;
+  Ref<Program> program;
   if (PJRT_Error* error = compiled(a->program, a->compile_options, a->compile_options_size,
                                    saved_topology(a->client->topology.get()), &program))
     return error;
@@ -108,20 +103,20 @@ PJRT_Error* Client_Compile(PJRT_Client_Compile_Args* a) {
 }
 
 PJRT_Error* Compile(PJRT_Compile_Args* a) {
-  Program* program = nullptr;
+  Ref<Program> program;
   if (PJRT_Error* error = compiled(a->program, a->compile_options, a->compile_options_size,
                                    saved_topology(a->topology), &program))
     return error;
-  a->executable = new PJRT_Executable(program);
+  a->executable = new PJRT_Executable(std::move(program));
   return nullptr;
 }
 
 PJRT_Error* Client_Load(PJRT_Client_Load_Args* a) {
-  return loaded(a->client, retained(a->executable->program), &a->loaded_executable);
+  return loaded(a->client, a->executable->program, &a->loaded_executable);
 }
 
 PJRT_Error* Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args* a) {
-  Program* program = nullptr;
+  Ref<Program> program;
   if (!Compiler{} && a->overridden_serialized_compile_options_size == 0) {
     PJRT_Error* error =
         program_in(a->serialized_executable, a->serialized_executable_size, &program);
@@ -135,7 +130,7 @@ PJRT_Error* Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Arg
   compiler->load(a->serialized_executable, a->serialized_executable_size,
                  a->overridden_serialized_compile_options,
                  a->overridden_serialized_compile_options_size, &reply);
-  span.name(reply.program);
+  span.name(reply.program.get());
   if (PJRT_Error* error = program_of(reply, &program)) return error;
   return loaded(a->client, program, &a->loaded_executable);
 }
@@ -143,7 +138,6 @@ PJRT_Error* Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Arg
 // -- loaded executables
 
 PJRT_Error* LoadedExecutable_Destroy(PJRT_LoadedExecutable_Destroy_Args* a) {
-  release(a->executable->program);
   delete a->executable;
   return nullptr;
 }
@@ -151,7 +145,7 @@ PJRT_Error* LoadedExecutable_Destroy(PJRT_LoadedExecutable_Destroy_Args* a) {
 HL_ANSWERS(LoadedExecutable_Delete, a->executable->is_deleted = true)
 HL_ANSWERS(LoadedExecutable_IsDeleted, a->is_deleted = a->executable->is_deleted)
 HL_ANSWERS(LoadedExecutable_GetExecutable,
-           a->executable = new PJRT_Executable(retained(a->loaded_executable->program)))
+           a->executable = new PJRT_Executable(a->loaded_executable->program))
 HL_ANSWERS(LoadedExecutable_AddressableDevices,
            tell(a->executable->devices, &a->addressable_devices, &a->num_addressable_devices))
 HL_ANSWERS(LoadedExecutable_AddressableDeviceLogicalIds,
@@ -204,7 +198,6 @@ HL_ANSWERS(LoadedExecutable_Fingerprint,
 // -- executables
 
 PJRT_Error* Executable_Destroy(PJRT_Executable_Destroy_Args* a) {
-  release(a->executable->program);
   delete a->executable;
   return nullptr;
 }
@@ -215,7 +208,7 @@ HL_ANSWERS(Executable_NumReplicas, a->num_replicas = a->executable->program->rep
 HL_ANSWERS(Executable_NumPartitions, a->num_partitions = a->executable->program->partitions)
 HL_ANSWERS(Executable_NumOutputs, a->num_outputs = a->executable->program->results.size())
 HL_ANSWERS(Executable_SizeOfGeneratedCodeInBytes,
-           a->size_in_bytes = hl_program_code_bytes(a->executable->program->core))
+           a->size_in_bytes = hl_program_code_bytes(a->executable->program->core.get()))
 HL_ANSWERS(Executable_Fingerprint,
            tell(a->executable->program->fingerprint, &a->executable_fingerprint,
                 &a->executable_fingerprint_size))
@@ -296,7 +289,7 @@ int64_t aliased_bytes(const Program& program) {
 
 PJRT_Error* Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
   const Program& program = *a->executable->program;
-  a->generated_code_size_in_bytes = hl_program_code_bytes(program.core);
+  a->generated_code_size_in_bytes = hl_program_code_bytes(program.core.get());
   a->argument_size_in_bytes = a->output_size_in_bytes = 0;
   for (const Array& array : program.arguments) a->argument_size_in_bytes += array.size;
   for (const Array& array : program.results) a->output_size_in_bytes += array.size;

@@ -39,7 +39,7 @@ class HereRun {
     for (size_t k = 0; k < program_.arguments.size(); ++k) {
       const Array& array = program_.arguments[k];
       if (array.leaf < 0) continue;
-      Value* value = run_.inputs[k];
+      Value* value = run_.inputs[k].get();
       hl_argument& argument = arguments_[array.leaf];
       argument.data = value->data;
       // The program may have it if nobody else holds it.
@@ -47,7 +47,7 @@ class HereRun {
           value->references.load(std::memory_order_acquire) == 1)
         argument.block = value->base;
     }
-    context_ = hl_program_context(program_.core);
+    context_ = hl_program_context(program_.core.get());
     if (context_ == nullptr)
       problem_ = {PJRT_Error_Code_RESOURCE_EXHAUSTED, "out-of-memory", "no memory for a run",
                   nullptr};
@@ -73,7 +73,7 @@ class HereRun {
     if (execution_.hand_out(&problem_) != 0) return told(message);
     for (size_t k = 0; k < results_.size(); ++k) {
       if (results_[k].block == nullptr) continue;
-      Value* value = run_.outputs[k];
+      Value* value = run_.outputs[k].get();
       value->data = results_[k].data;
       value->base = results_[k].block;
       value->owner = Owner::kArena;
@@ -83,7 +83,7 @@ class HereRun {
   }
 
   ~HereRun() {
-    if (context_ != nullptr) hl_program_put_back(program_.core, context_);
+    if (context_ != nullptr) hl_program_put_back(program_.core.get(), context_);
   }
   HereRun(const HereRun&) = delete;
   HereRun& operator=(const HereRun&) = delete;
@@ -94,7 +94,7 @@ class HereRun {
     for (size_t k = 0; k < program_.arguments.size(); ++k) {
       int64_t leaf = program_.arguments[k].leaf;
       if (leaf < 0 || !program_.core->arguments[leaf].is_written) continue;
-      Value* value = run_.inputs[k];
+      Value* value = run_.inputs[k].get();
       for (hl_result& result : results_)
         if (result.block != nullptr && result.block == value->base) value->owner = Owner::kNobody;
     }
@@ -119,8 +119,8 @@ class HereRun {
   Problem problem_;
 };
 
-void release_inputs(Run* run) {
-  for (size_t k = 0; k < run->program->arguments.size(); ++k) release(run->inputs[k]);
+void let_go_of_inputs(Run* run) {
+  for (size_t k = 0; k < run->program->arguments.size(); ++k) run->inputs[k].reset();
 }
 
 }  // namespace
@@ -132,14 +132,14 @@ int execute(Run* run, std::string* message) {
     code = here.place(message);
     if (code == 0) code = here.finish(message);
   }
-  release_inputs(run);
+  let_go_of_inputs(run);
   return code;
 }
 
-int wait_for(Value* const* values, size_t count, std::string* message) {
+int wait_for(const Ref<Value>* values, size_t count, std::string* message) {
   int code = 0;
   for (size_t k = 0; k < count; ++k) {
-    PJRT_Event* ready = values[k]->ready;
+    PJRT_Event* ready = values[k]->ready.get();
     wait(ready);
     if (code == 0 && ready->state.load(std::memory_order_acquire) == PJRT_Event::kFailed) {
       code = ready->code;
@@ -184,23 +184,21 @@ PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& pro
 // The buffer has its value again, if it has not got another one meanwhile.
 void give_back(PJRT_Buffer* buffer, Ref<Value> value) {
   std::lock_guard<Spin> guard(buffer->lock);
-  if (buffer->value == nullptr) buffer->value = value.passed_on();
+  if (buffer->value == nullptr) buffer->value = std::move(value);
 }
 
 }  // namespace
 
 Inputs::~Inputs() {
   for (size_t k = 0; k < values_.size(); ++k) {
-    Ref<Value> value(values_[k]);
     if (!is_taken_[k]) continue;
     for (auto& [at, original] : originals_)
-      if (at == k) value = std::move(original);
-    give_back(arguments_[k], std::move(value));
+      if (at == k) values_[k] = std::move(original);
+    give_back(arguments_[k], std::move(values_[k]));
   }
 }
 
 void Inputs::commit() {
-  for (Value*& value : values_) value = nullptr;
   for (bool& is_taken : is_taken_) is_taken = false;
   originals_.clear();
 }
@@ -214,9 +212,9 @@ PJRT_Error* Inputs::take(const PJRT_ExecuteOptions* options) {
 PJRT_Error* Inputs::take_one(const PJRT_ExecuteOptions* options, size_t k) {
   const Array& array = program_.arguments[k];
   bool donated = array.is_donated && is_donatable(options, k) && !is_viewed(arguments_[k]);
-  Value* value = donated ? taken_value(arguments_[k]) : held_value(arguments_[k]);
+  Ref<Value>& value = values_[k];
+  value = donated ? taken_value(arguments_[k]) : held_value(arguments_[k]);
   if (value == nullptr) return unusable(arguments_, k, program_, donated);
-  values_[k] = value;
   is_taken_[k] = donated;
   if (donated && value->references.load(std::memory_order_acquire) > 1 &&
       std::find(arguments_, arguments_ + k, arguments_[k]) != arguments_ + k)
@@ -240,27 +238,26 @@ PJRT_Error* Inputs::lay_out() {
     if (given.layout->bare == array.layout->bare ||
         given.rank != static_cast<int64_t>(array.dims.size()))
       continue;
-    Value* turned = relaid(retained(values_[k]), element_bytes(array.type), given.dims,
-                           given.layout, array.layout);
+    Ref<Value> turned = relaid(values_[k], element_bytes(array.type), given.dims, given.layout,
+                               array.layout);
     if (turned == nullptr)
       return failuref(
           PJRT_Error_Code_RESOURCE_EXHAUSTED,
           "no memory for argument %zu of %s in the layout it is read in [out-of-memory]", k,
           program_.name.c_str());
-    originals_.emplace_back(k, Ref<Value>(std::exchange(values_[k], turned)));
+    originals_.emplace_back(k, std::exchange(values_[k], std::move(turned)));
   }
   return nullptr;
 }
 
-void own_small(Value** inputs, size_t count) {
+void own_small(Ref<Value>* inputs, size_t count) {
   for (size_t k = 0; k < count; ++k) {
-    Value* value = inputs[k];
+    Ref<Value>& value = inputs[k];
     if (value == nullptr || value->owner != Owner::kHost || value->size > kMostToCopy) continue;
-    Value* copy = new_value(value->size);
+    Ref<Value> copy = new_value(value->size);
     if (copy == nullptr) continue;
     memcpy(copy->data, value->data, value->size);
-    release(value);
-    inputs[k] = copy;
+    value = std::move(copy);
   }
 }
 
@@ -291,17 +288,28 @@ Place place_of(const Program& program, const PJRT_Device* device, bool are_ready
 
 namespace {
 
+// One run with all that it needs of its own.
+struct LaterRun {
+  Ref<Program> program;
+  PJRT_Device* device;
+  std::vector<Ref<Value>> inputs, outputs;
+  std::vector<UserData> user_data;
+  Ref<PJRT_Event> done;
+};
+
 // In the thread of a queue: waits for the arguments first. An argument that failed fails the run.
-void execute_later(Run* run, PJRT_Event* done) {
+void execute_later(LaterRun* later) {
   std::string message;
-  int code = wait_for(run->inputs, run->program->arguments.size(), &message);
-  if (code == 0) code = execute(run, &message);
-  else release_inputs(run);
-  for (size_t k = 0; k < run->program->results.size(); ++k) release(run->outputs[k]);
-  finish(done, code, message);  // from here on only buffers hold the results
-  release(done);
-  release(run->program);
-  delete run;
+  int code = wait_for(later->inputs.data(), later->inputs.size(), &message);
+  if (code == 0) {
+    UserDataList user_data{static_cast<int64_t>(later->user_data.size()), later->user_data.data()};
+    Run run{later->program.get(), later->device, later->inputs.data(), later->outputs.data(),
+            user_data};
+    code = execute(&run, &message);
+  }
+  later->inputs.clear();
+  later->outputs.clear();  // from here on only buffers hold the results
+  finish(later->done.get(), code, message);
 }
 
 // One run on one device, in three steps that each may fail: its arguments are taken, memory is found,
@@ -332,11 +340,10 @@ class Launch {
   PJRT_Error* prepare() {
     bool are_ready = true;
     for (size_t k = 0; k < inputs_.size(); ++k)
-      if (inputs_.values()[k]->ready->state.load(std::memory_order_acquire) != PJRT_Event::kDone)
-        are_ready = false;
+      are_ready &= inputs_.values()[k]->is_ready();
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const Result& result = program_->results[k];
-      outputs_[k] = new Value;
+      outputs_[k].reset(new Value);
       outputs_[k]->size = result.size;
       results_[k] = new PJRT_Buffer(device_->listed[result.memory_kind], result.type,
                                     result.dims.data(), result.layout, outputs_[k]);
@@ -345,15 +352,14 @@ class Launch {
     place_ = place_of(*program_, device_, are_ready);
     if (place_ != Place::kHere) own_small(inputs_.values(), inputs_.size());
     if (place_ != Place::kHere || !are_ready) return nullptr;
-    run_ = {program_, device_, inputs_.values(), outputs_.data(), user_data_, {}, {}};
+    run_ = {program_, device_, inputs_.values(), outputs_.data(), user_data_};
     here_.emplace(run_);
     std::string message;
     int code = here_->place(&message);
     return code == 0 ? nullptr : failure(code, message);
   }
 
-  // `done` is held for the caller.
-  PJRT_Error* begin(PJRT_Event** done) {
+  PJRT_Error* begin(Ref<PJRT_Event>* done) {
     has_begun_ = true;
     if (!here_) {
       begin_later(done);
@@ -362,10 +368,10 @@ class Launch {
     std::string message;
     int code = here_->finish(&message);
     here_.reset();
-    release_inputs(&run_);
+    let_go_of_inputs(&run_);
     inputs_.commit();
     if (code == 0) {
-      *done = done_event();
+      done->reset(done_event());
       return nullptr;
     }
     withdraw();
@@ -380,31 +386,28 @@ class Launch {
   }
 
  private:
-  void begin_later(PJRT_Event** done) {
-    size_t arguments = inputs_.size(), results = outputs_.size();
-    auto* later = new Run{program_, device_, nullptr, nullptr, user_data_, {}, {}};
-    later->own.assign(inputs_.values(), inputs_.values() + arguments);
-    later->own.insert(later->own.end(), outputs_.begin(), outputs_.begin() + results);
+  void begin_later(Ref<PJRT_Event>* done) {
+    auto later = std::make_shared<LaterRun>();
+    later->program = Ref<Program>::of(program_);
+    later->device = device_;
+    for (size_t k = 0; k < inputs_.size(); ++k)
+      later->inputs.push_back(std::move(inputs_.values()[k]));
     inputs_.commit();
-    later->inputs = later->own.data();
-    later->outputs = later->own.data() + arguments;
-    later->own_user_data.assign(user_data_.entries, user_data_.entries + user_data_.count);
-    later->user_data.entries = later->own_user_data.data();
-    auto* event = new PJRT_Event;
-    for (Value* output : outputs_) {
-      retained(output);
-      output->ready = retained(event);
+    later->user_data.assign(user_data_.entries, user_data_.entries + user_data_.count);
+    later->done.reset(new PJRT_Event);
+    for (Ref<Value>& output : outputs_) {
+      output->ready = later->done;
+      later->outputs.push_back(std::move(output));
     }
-    retained(program_);
-    *done = retained(event);
-    if (place_ == Place::kHere) execute_later(later, event);
-    else push(device_->programs, [later, event] { execute_later(later, event); });
+    *done = later->done;
+    if (place_ == Place::kHere) execute_later(later.get());
+    else push(device_->programs, [later] { execute_later(later.get()); });
   }
 
   Program* program_;
   PJRT_Device* device_;
   Inputs inputs_;
-  SmallArray<Value*> outputs_;  // the buffers' in `results_`
+  SmallArray<Ref<Value>, 16> outputs_;  // the buffers' in `results_`
   PJRT_Buffer** results_;
   UserDataList user_data_{};
   Run run_{};
@@ -414,14 +417,13 @@ class Launch {
 };
 
 PJRT_Error* launch_one(PJRT_LoadedExecutable_Execute_Args* a, PJRT_Device* device) {
-  Launch launch(a->executable->program, device, a->options, a->argument_lists[0],
+  Launch launch(a->executable->program.get(), device, a->options, a->argument_lists[0],
                 a->output_lists[0]);
   if (PJRT_Error* error = launch.take(a->options)) return error;
   if (PJRT_Error* error = launch.prepare()) return error;
-  PJRT_Event* done = nullptr;
+  Ref<PJRT_Event> done;
   if (PJRT_Error* error = launch.begin(&done)) return error;
-  if (a->device_complete_events != nullptr) a->device_complete_events[0] = done;
-  else release(done);
+  if (a->device_complete_events != nullptr) a->device_complete_events[0] = done.passed_on();
   return nullptr;
 }
 
@@ -432,7 +434,7 @@ PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a) {
   const auto& devices = a->executable->devices;
   std::deque<Launch> launches;
   for (size_t d = 0; d < devices.size(); ++d) {
-    Launch& launch = launches.emplace_back(a->executable->program, devices[d], a->options,
+    Launch& launch = launches.emplace_back(a->executable->program.get(), devices[d], a->options,
                                            a->argument_lists[d], a->output_lists[d]);
     if (PJRT_Error* error = launch.take(a->options)) return error;
   }
@@ -440,12 +442,10 @@ PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a) {
     if (PJRT_Error* error = launch.prepare()) return error;
   std::vector<Ref<PJRT_Event>> done(devices.size());
   for (size_t d = 0; d < devices.size(); ++d) {
-    PJRT_Event* event = nullptr;
-    if (PJRT_Error* error = launches[d].begin(&event)) {
+    if (PJRT_Error* error = launches[d].begin(&done[d])) {
       for (Launch& launch : launches) launch.withdraw();
       return error;
     }
-    done[d].reset(event);
   }
   for (size_t d = 0; d < devices.size() && a->device_complete_events != nullptr; ++d)
     a->device_complete_events[d] = done[d].passed_on();
@@ -456,7 +456,7 @@ PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a) {
 
 PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
   PJRT_LoadedExecutable& executable = *a->executable;
-  Program* program = executable.program;
+  Program* program = executable.program.get();
   if (executable.is_deleted)
     return failuref(PJRT_Error_Code_FAILED_PRECONDITION, "%s has been deleted [deleted-executable]",
                     program->name.c_str());

@@ -25,7 +25,7 @@ hl_pool* shared_pool() {
   return pool;
 }
 
-PJRT_Error* loaded(std::string_view bytes, Program** program) {
+PJRT_Error* loaded(std::string_view bytes, Ref<Program>* program) {
   saved::File file;
   std::string words;
   if (!saved::open(bytes, &file, &words))
@@ -33,24 +33,22 @@ PJRT_Error* loaded(std::string_view bytes, Program** program) {
   if (shared_pool() == nullptr)
     return failure(PJRT_Error_Code_RESOURCE_EXHAUSTED, "no memory for threads [out-of-memory]");
   Problem problem;
-  hl_program* core = load_program(file, shared_pool(), true, &problem);
+  Ref<hl_program> core(load_program(file, shared_pool(), true, &problem));
   if (core == nullptr) {
     std::string rule = problem.rule.empty() ? "" : " [" + problem.rule + "]";
     return failure(problem.status, problem.text + rule);
   }
-  Program* made = nullptr;
-  PJRT_Error* error = deployed(core, file.section(saved::kDeployment), &made);
-  hl_program_release(core);
-  if (error != nullptr) return error;
-  Ref<Program> held(made);
+  Ref<Program> held;
+  if (PJRT_Error* error = deployed(core.get(), file.section(saved::kDeployment), &held))
+    return error;
   for (const auto& [kind, section] : file.sections) {
     if (kind != saved::kRegion) continue;
-    Program* region = nullptr;
+    Ref<Program> region;
     if (PJRT_Error* failed = loaded(section, &region)) return failed;
-    held->regions.push_back(region);
     held->calls_host |= region->calls_host;
+    held->regions.push_back(std::move(region));
   }
-  *program = held.passed_on();
+  *program = std::move(held);
   return nullptr;
 }
 
@@ -69,7 +67,7 @@ std::string_view without_message(std::string_view saved) {
 
 }  // namespace
 
-PJRT_Error* program_in(const char* given, size_t given_size, Program** program) {
+PJRT_Error* program_in(const char* given, size_t given_size, Ref<Program>* program) {
   return loaded(without_message({given, given_size}), program);
 }
 

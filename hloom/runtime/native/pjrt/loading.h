@@ -7,7 +7,7 @@
 namespace hloom::pjrt {
 
 // The program in the bytes of a saved program, ready to run without Python.
-PJRT_Error* program_in(const char* saved, size_t size, Program** program);
+PJRT_Error* program_in(const char* saved, size_t size, Ref<Program>* program);
 
 // Sees to it that there is a compiler: embeds Python where the process has none (embed.cc).
 PJRT_Error* have_compiler();

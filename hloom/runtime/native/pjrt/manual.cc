@@ -76,14 +76,14 @@ Patience patience_of(const hl_call_frame* frame) {
 }
 
 // What a device is given of an operand: its shard, or the whole as it stands.
-Value* shard_of(const Array& array, size_t device, void* whole) {
+Ref<Value> shard_of(const Array& array, size_t device, void* whole) {
   if (!array.is_cut()) {
-    auto* value = new Value;
+    Ref<Value> value(new Value);
     value->data = whole;
     value->size = array.size;
     return value;
   }
-  Value* value = new_value(array.size);
+  Ref<Value> value = new_value(array.size);
   if (value != nullptr)
     copy_shard(array, device, static_cast<char*>(whole), static_cast<char*>(value->data), false);
   return value;
@@ -91,22 +91,18 @@ Value* shard_of(const Array& array, size_t device, void* whole) {
 
 int run_device(Program* body, Run& outer, RegionPlace* place, const hl_call_frame* frame,
                std::string* message) {
-  std::vector<Value*> inputs, outputs;
-  bool fits = true;
+  std::vector<Ref<Value>> inputs, outputs;
   for (size_t k = 0; k < body->arguments.size(); ++k) {
     inputs.push_back(shard_of(body->arguments[k], place->ordinal, frame->operands[k].data));
-    fits &= inputs.back() != nullptr;
-  }
-  if (!fits) {
-    for (Value* value : inputs) release(value);
+    if (inputs.back()) continue;
     *message = "no memory for the shards of " + body->name + " [out-of-memory]";
     return PJRT_Error_Code_RESOURCE_EXHAUSTED;
   }
   for (const Result& result : body->results) {
-    outputs.push_back(new Value);
+    outputs.emplace_back(new Value);
     outputs.back()->size = result.size;
   }
-  Run run{body, outer.device, inputs.data(), outputs.data(), outer.user_data, {}, {}};
+  Run run{body, outer.device, inputs.data(), outputs.data(), outer.user_data};
   run.place = place;
   run.root = outer.root != nullptr ? outer.root : outer.program;
   int code = execute(&run, message);
@@ -119,7 +115,6 @@ int run_device(Program* body, Run& outer, RegionPlace* place, const hl_call_fram
       if (result.is_cut()) copy_shard(result, ordinal, whole, shard, true);
       else if (result.size > 0) memcpy(whole, shard, result.size);
     }
-    release(outputs[k]);
   }
   return code;
 }
@@ -172,7 +167,7 @@ int32_t run_region(hl_context* context, const hl_call_frame* frame) {
       of_device.empty())
     return hl_set_error(context, HL_INTERNAL, "there is no region %lld [region]",
                         static_cast<long long>(which));
-  Program* body = root->regions[which];
+  Program* body = root->regions[which].get();
   const std::vector<int64_t>* places = kept(std::move(of_device));
   if (outer->place != nullptr)
     return run_places(context, frame, body, *outer, places, &outer->place->own->meeting());
@@ -189,12 +184,8 @@ int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Va
   for (size_t d = 0; d < count; ++d) own.emplace_back(&meeting, &program->operations, d);
   size_t argument_count = program->arguments.size(), result_count = program->results.size();
   bool complete = run_team(static_cast<int>(count), [&](int d) {
-    std::vector<Value*> given, made;
-    for (size_t k = 0; k < argument_count; ++k)
-      given.push_back(inputs[d * argument_count + k].passed_on());
-    for (size_t k = 0; k < result_count; ++k) made.push_back(outputs[d * result_count + k].get());
     RegionPlace place{{}, &own[d], d};
-    Run run{program, devices[d], given.data(), made.data(), user_data, {}, {}};
+    Run run{program, devices[d], inputs + d * argument_count, outputs + d * result_count, user_data};
     run.place = &place;
     std::string words;
     int code = execute(&run, &words);

@@ -19,12 +19,13 @@
 #include "../loaded_program.h"
 #include "abi.h"
 #include "handle.h"
+#include "live.h"
 
 namespace hloom::pjrt {
 
 // -- errors
 
-struct Failure : PJRT_Error {
+struct Failure : PJRT_Error, Live<Failure> {
   int code;
   std::string message;
 };
@@ -38,8 +39,8 @@ using Waiter = std::function<void(int code, const std::string& message)>;
 
 }  // namespace hloom::pjrt
 
-// Something that will be done, or fail, once. Counted: every holder releases it.
-struct PJRT_Event {
+// Something that will be done, or fail, once. Counted: it goes with its last holder.
+struct PJRT_Event : hloom::pjrt::Live<PJRT_Event> {
   enum State { kPending, kDone, kFailed };
   std::atomic<int32_t> references{1};
   std::atomic<int32_t> state{kPending};
@@ -53,7 +54,7 @@ struct PJRT_Event {
 namespace hloom::pjrt {
 
 PJRT_Event* done_event();  // one for all that is done already: neither counted nor freed
-PJRT_Event* failed_event(int code, const std::string& message);
+Ref<PJRT_Event> failed_event(int code, const std::string& message);
 PJRT_Event* retained(PJRT_Event* event);
 void release(PJRT_Event* event);
 // Tells everybody who waits; code 0 is success. Only the first call counts.
@@ -69,7 +70,8 @@ inline bool is_finished(const PJRT_Event* event) {
 
 // -- values
 
-enum class Owner : uint8_t { kNobody, kArena, kHost, kForeign };
+// Whose the memory of a value is; kAlias: another value's, which is held.
+enum class Owner : uint8_t { kNobody, kArena, kHost, kForeign, kAlias };
 
 // How the elements of an array lie in memory. Interned, and never freed: equal ones are one object.
 struct Layout {
@@ -88,19 +90,24 @@ PJRT_Error* read_layout(const PJRT_Buffer_MemoryLayout* given, const int64_t* di
 std::vector<int64_t> strides_of(const Layout* layout, const int64_t* dims, int64_t item);
 
 // The bytes of an array. `ready` says when they may be read.
-struct Value {
+struct Value : Live<Value> {
   std::atomic<int32_t> references{1};
   Owner owner = Owner::kNobody;
-  PJRT_Event* ready = done_event();
+  Ref<PJRT_Event> ready{done_event()};
   void* data = nullptr;
   void* base = nullptr;  // the block to free, of the arena
   int64_t size = 0;
-  PJRT_Event* host_done = nullptr;          // kHost: finished when the host may change its memory
+  Ref<PJRT_Event> host_done;                // kHost: finished when the host may change its memory
   void (*deleter)(void*, void*) = nullptr;  // kForeign
   void* deleter_argument = nullptr;
+  Ref<Value> other;  // kAlias
+
+  bool is_ready() const {
+    return ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone;
+  }
 };
 
-Value* new_value(int64_t size_bytes);  // with memory of the arena; null: there is none
+Ref<Value> new_value(int64_t size_bytes);  // with memory of the arena; null: there is none
 Value* retained(Value* value);
 void release(Value* value);
 
@@ -166,11 +173,11 @@ struct PJRT_Client {
   int process = 0;
 };
 
-struct PJRT_Buffer {
+struct PJRT_Buffer : hloom::pjrt::Live<PJRT_Buffer> {
   static constexpr int64_t kSmallRank = 6;
-  hloom::Spin lock;                        // guards the next three
-  hloom::pjrt::Value* value = nullptr;     // null: deleted or donated
-  hloom::pjrt::Value* external = nullptr;  // held for views that others took
+  hloom::Spin lock;                               // guards the next three
+  hloom::pjrt::Ref<hloom::pjrt::Value> value;     // null: deleted or donated
+  hloom::pjrt::Ref<hloom::pjrt::Value> external;  // held for views that others took
   int64_t external_count = 0;
   PJRT_Device* device;
   PJRT_Memory* memory;
@@ -181,7 +188,7 @@ struct PJRT_Buffer {
   int64_t small[kSmallRank];
 
   PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
-              const hloom::pjrt::Layout* layout, hloom::pjrt::Value* value);
+              const hloom::pjrt::Layout* layout, hloom::pjrt::Ref<hloom::pjrt::Value> value);
   ~PJRT_Buffer();
 };
 
@@ -193,9 +200,9 @@ struct PJRT_ExecuteContext {
 namespace hloom::pjrt {
 
 // The value, held once more; null if the buffer has none any more.
-Value* held_value(PJRT_Buffer* buffer);
+Ref<Value> held_value(PJRT_Buffer* buffer);
 // The value, which the buffer then has no more.
-Value* taken_value(PJRT_Buffer* buffer);
+Ref<Value> taken_value(PJRT_Buffer* buffer);
 
 // -- types
 
@@ -212,8 +219,8 @@ bool lie_as(const Layout* layout, const int64_t* strides, const int64_t* dims, i
 void copy_strided(char* to, const int64_t* to_strides, const char* from,
                   const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item);
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item);
-// The value in another layout, when it is there; the one given is released. Null: there is no memory.
-Value* relaid(Value* from, int64_t item, const int64_t* dims, const Layout* before,
+// The value in another layout, when it is there. Null: there is no memory.
+Ref<Value> relaid(Ref<Value> from, int64_t item, const int64_t* dims, const Layout* before,
               const Layout* after);
 constexpr int64_t kMostRank = 64;
 

@@ -11,7 +11,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
     PJRT_Buffer_Type type;
     std::vector<int64_t> dims;
     const hloom::pjrt::Layout* layout;
-    hloom::pjrt::Value* value;
+    hloom::pjrt::Ref<hloom::pjrt::Value> value;
     bool is_retrieved = false;
   };
   PJRT_Memory* memory;
@@ -19,7 +19,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
 };
 
 struct PJRT_FulfillAliasBufferCallback {
-  hloom::pjrt::Value* value;
+  hloom::pjrt::Ref<hloom::pjrt::Value> value;
 };
 
 struct PJRT_AsyncTrackingEvent {
@@ -30,29 +30,26 @@ namespace hloom::pjrt {
 namespace {
 
 // A value whose bytes come later.
-Value* pending(Value* value) {
-  value->ready = new PJRT_Event;
+Ref<Value> pending(Ref<Value> value) {
+  value->ready.reset(new PJRT_Event);
   return value;
 }
 
-void fail(Value* value, int code, const std::string& message) {
-  finish(value->ready, code == 0 ? PJRT_Error_Code_UNKNOWN : code, message);
+void fail(const Ref<Value>& value, int code, const std::string& message) {
+  finish(value->ready.get(), code == 0 ? PJRT_Error_Code_UNKNOWN : code, message);
 }
 
 std::string text(const char* begin, size_t size) {
   return begin == nullptr ? std::string() : std::string(begin, size);
 }
 
-// Makes a pending value the same memory as another one, which it takes over, when that is there.
-void become(Value* value, Value* other) {
-  retained(value);
-  value->owner = Owner::kForeign;
-  value->deleter = [](void*, void* held) { release(static_cast<Value*>(held)); };
-  value->deleter_argument = other;
-  when_finished(other->ready, [=](int code, const std::string& message) {
-    value->data = other->data;
-    finish(value->ready, code, message);
-    release(value);
+// Makes a pending value the same memory as another one, which it holds, when that is there.
+void become(const Ref<Value>& value, const Ref<Value>& other) {
+  value->owner = Owner::kAlias;
+  value->other = other;
+  when_finished(other->ready.get(), [value](int code, const std::string& message) {
+    value->data = value->other->data;
+    finish(value->ready.get(), code, message);
   });
 }
 
@@ -68,7 +65,7 @@ PJRT_Error* open_piece(PJRT_AsyncHostToDeviceTransferManager* manager, int64_t i
                        PJRT_AsyncHostToDeviceTransferManager::Piece** piece) {
   if (PJRT_Error* error = no_piece(manager, index)) return error;
   *piece = &manager->pieces[index];
-  if (!is_finished((*piece)->value->ready)) return nullptr;
+  if (!is_finished((*piece)->value->ready.get())) return nullptr;
   return failuref(PJRT_Error_Code_FAILED_PRECONDITION,
                   "buffer %lld of this transfer has its last bytes already [transfer]",
                   static_cast<long long>(index));
@@ -78,39 +75,31 @@ PJRT_Error* open_piece(PJRT_AsyncHostToDeviceTransferManager* manager, int64_t i
 
 PJRT_Error* Client_CreateBuffersForAsyncHostToDevice(
     PJRT_Client_CreateBuffersForAsyncHostToDevice_Args* a) {
-  auto* made = new PJRT_AsyncHostToDeviceTransferManager{
-      a->memory != nullptr ? a->memory : a->client->listed[0]->listed[0], {}};
-  PJRT_Error* error = nullptr;
-  for (size_t k = 0; k < a->num_shape_specs && error == nullptr; ++k) {
+  auto made = std::make_unique<PJRT_AsyncHostToDeviceTransferManager>();
+  made->memory = a->memory != nullptr ? a->memory : a->client->listed[0]->listed[0];
+  for (size_t k = 0; k < a->num_shape_specs; ++k) {
     const PJRT_ShapeSpec& spec = a->shape_specs[k];
     const Layout* layout = nullptr;
-    error = checked(spec.element_type, spec.dims, spec.num_dims,
-                    k < a->num_device_layouts ? a->device_layouts[k] : nullptr, &layout);
-    if (error != nullptr) break;
+    if (PJRT_Error* error =
+            checked(spec.element_type, spec.dims, spec.num_dims,
+                    k < a->num_device_layouts ? a->device_layouts[k] : nullptr, &layout))
+      return error;
     int64_t rank = static_cast<int64_t>(spec.num_dims);
     int64_t size = bytes_of(spec.element_type, spec.dims, rank);
-    Value* value = new_value(size);
-    if (value == nullptr) {
-      error = no_memory(size);
-      break;
-    }
+    Ref<Value> value = new_value(size);
+    if (value == nullptr) return no_memory(size);
     std::vector<int64_t> dims(spec.dims, spec.dims + rank);
-    made->pieces.push_back({spec.element_type, std::move(dims), layout, pending(value)});
+    made->pieces.push_back({spec.element_type, std::move(dims), layout, pending(std::move(value))});
   }
-  a->transfer_manager = made;
-  if (error == nullptr) return nullptr;
-  for (auto& piece : made->pieces) release(piece.value);
-  delete made;
-  return error;
+  a->transfer_manager = made.release();
+  return nullptr;
 }
 
 PJRT_Error* AsyncHostToDeviceTransferManager_Destroy(
     PJRT_AsyncHostToDeviceTransferManager_Destroy_Args* a) {
-  for (auto& piece : a->transfer_manager->pieces) {
+  for (auto& piece : a->transfer_manager->pieces)
     fail(piece.value, PJRT_Error_Code_CANCELLED,
          "the transfer of this buffer ended before all bytes were there [transfer]");
-    release(piece.value);
-  }
   delete a->transfer_manager;
   return nullptr;
 }
@@ -119,7 +108,7 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferData(
     PJRT_AsyncHostToDeviceTransferManager_TransferData_Args* a) {
   PJRT_AsyncHostToDeviceTransferManager::Piece* piece = nullptr;
   if (PJRT_Error* error = open_piece(a->transfer_manager, a->buffer_index, &piece)) return error;
-  Value* value = piece->value;
+  Value* value = piece->value.get();
   if (a->offset < 0 || a->transfer_size < 0 || a->transfer_size > value->size - a->offset)
     return failuref(
         PJRT_Error_Code_INVALID_ARGUMENT, "bytes %lld to %lld of a buffer of %lld [transfer]",
@@ -128,7 +117,7 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferData(
   Span span("BufferFromHost", a->transfer_size);
   if (a->transfer_size > 0)
     memcpy(static_cast<char*>(value->data) + a->offset, a->data, a->transfer_size);
-  if (a->is_last_transfer) finish(value->ready);
+  if (a->is_last_transfer) finish(value->ready.get());
   a->done_with_h2d_transfer = done_event();
   return nullptr;
 }
@@ -147,14 +136,14 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferLiteral(
   PJRT_Error* error =
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
-  Value* value = piece->value;
+  Value* value = piece->value.get();
   Span span("BufferFromHost", value->size);
   int64_t item = element_bytes(piece->type);
   std::vector<int64_t> to = strides_of(piece->layout, dims.data(), item);
   std::vector<int64_t> from = strides_of(layout, dims.data(), item);
   copy_strided(static_cast<char*>(value->data), to.data(), static_cast<const char*>(a->data),
                from.data(), dims.data(), static_cast<int64_t>(dims.size()), item);
-  finish(value->ready);
+  finish(value->ready.get());
   a->done_with_h2d_transfer = done_event();
   return nullptr;
 }
@@ -168,7 +157,7 @@ PJRT_Error* AsyncHostToDeviceTransferManager_RetrieveBuffer(
                     "buffer %d of this transfer was given out before [transfer]", a->buffer_index);
   piece.is_retrieved = true;
   a->buffer_out = new PJRT_Buffer(a->transfer_manager->memory, piece.type, piece.dims.data(),
-                                  piece.layout, retained(piece.value));
+                                  piece.layout, piece.value);
   return nullptr;
 }
 
@@ -201,35 +190,29 @@ PJRT_Error* Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args* a) {
   PJRT_Error* error =
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
-  Value* value = pending(new Value);
+  Ref<Value> value = pending(Ref(new Value));
   value->size =
       bytes_of(a->shape_element_type, a->shape_dims, static_cast<int64_t>(a->shape_num_dims));
   PJRT_Memory* memory = a->memory != nullptr ? a->memory : a->client->listed[0]->listed[0];
-  a->alias_buffer =
-      new PJRT_Buffer(memory, a->shape_element_type, a->shape_dims, layout, retained(value));
+  a->alias_buffer = new PJRT_Buffer(memory, a->shape_element_type, a->shape_dims, layout, value);
   a->fulfill_alias_buffer_cb = new PJRT_FulfillAliasBufferCallback{value};
   return nullptr;
 }
 
 // Once: the callback is gone afterwards.
 PJRT_Error* Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args* a) {
-  Value* value = a->fulfill_alias_buffer_cb->value;
-  PJRT_Error* error = nullptr;
+  const Ref<Value>& value = a->fulfill_alias_buffer_cb->value;
   if (a->status_code != 0) {
     fail(value, a->status_code, text(a->error_message, a->error_message_size));
   } else {
-    Value* other = held_value(a->buffer);
-    if (other == nullptr) error = deleted();
-    if (other != nullptr && other->size != value->size) {
-      error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                       "an alias of %lld bytes cannot become a buffer of %lld [alias]",
-                       static_cast<long long>(value->size), static_cast<long long>(other->size));
-      release(other);
-    }
-    if (error != nullptr) return error;
+    Ref<Value> other = held_value(a->buffer);
+    if (other == nullptr) return deleted();
+    if (other->size != value->size)
+      return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "an alias of %lld bytes cannot become a buffer of %lld [alias]",
+                      static_cast<long long>(value->size), static_cast<long long>(other->size));
     become(value, other);
   }
-  release(value);
   delete a->fulfill_alias_buffer_cb;
   return nullptr;
 }
@@ -238,60 +221,52 @@ namespace {
 
 // What callbacks know: the value they are about, and what they finish.
 struct Dependency {
-  Value* value;
-  Value* other;
+  Ref<Value> value, other;
 };
 
 struct RawCopy {
-  Value* value;
+  Ref<Value> value;
   int64_t offset, size;
-  PJRT_Event* done;
+  Ref<PJRT_Event> done;
 };
 
 void dependency_ready(PJRT_Buffer_DonateWithControlDependency_Callback_Args* a) {
-  auto* given = static_cast<Dependency*>(a->callback_data);
-  if (a->error_code != 0) {
+  std::unique_ptr<Dependency> given(static_cast<Dependency*>(a->callback_data));
+  if (a->error_code != 0)
     fail(given->value, a->error_code, text(a->error_message, a->error_message_size));
-    release(given->other);
-  } else {
-    become(given->value, given->other);
-  }
-  release(given->value);
-  delete given;
+  else become(given->value, given->other);
 }
 
 void destination_known(PJRT_Buffer_CopyRawToHostFuture_Callback_Args* a) {
-  auto* given = static_cast<RawCopy*>(a->callback_data);
+  std::unique_ptr<RawCopy> given(static_cast<RawCopy*>(a->callback_data));
   if (a->error_code != 0)
-    finish(given->done, a->error_code, text(a->error_message, a->error_message_size));
+    finish(given->done.get(), a->error_code, text(a->error_message, a->error_message_size));
   else
     copy_when_ready(given->value, static_cast<char*>(a->dst), given->offset, given->size,
                     given->done);
-  release(given->value);
-  release(given->done);
-  delete given;
 }
 
 }  // namespace
 
 // The buffer's value under a new name, which may be read when the caller says so.
 PJRT_Error* Buffer_DonateWithControlDependency(PJRT_Buffer_DonateWithControlDependency_Args* a) {
-  Value* other = taken_value(a->buffer);
+  Ref<Value> other = taken_value(a->buffer);
   if (other == nullptr) return deleted();
-  Value* value = pending(new Value);
+  Ref<Value> value = pending(Ref(new Value));
   value->size = other->size;
   a->out_buffer = new PJRT_Buffer(a->buffer->memory, a->buffer->type, a->buffer->dims,
-                                  a->buffer->layout, retained(value));
-  a->callback_data = new Dependency{value, other};
+                                  a->buffer->layout, value);
+  a->callback_data = new Dependency{std::move(value), std::move(other)};
   a->dependency_ready_callback = dependency_ready;
   return nullptr;
 }
 
 PJRT_Error* Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args* a) {
-  Value* value = nullptr;
+  Ref<Value> value;
   if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &value)) return wrong;
-  a->event = new PJRT_Event;
-  a->callback_data = new RawCopy{value, a->offset, a->transfer_size, retained(a->event)};
+  Ref<PJRT_Event> done(new PJRT_Event);
+  a->callback_data = new RawCopy{std::move(value), a->offset, a->transfer_size, done};
+  a->event = done.passed_on();
   a->future_ready_callback = destination_known;
   return nullptr;
 }

@@ -25,8 +25,8 @@ void forget(int64_t handle) {
     compiler->call_soon(compiler->released, nullptr);
 }
 
-Program* made(const hl_pjrt_part& part, hl_pjrt_reply* reply) {
-  Program* program = nullptr;
+Ref<Program> made(const hl_pjrt_part& part, hl_pjrt_reply* reply) {
+  Ref<Program> program;
   std::string_view deployment(static_cast<const char*>(part.deployment), part.deployment_size);
   if (PJRT_Error* error = deployed(part.program, deployment, &program)) {
     PJRT_Error_Message_Args a{};
@@ -55,8 +55,6 @@ void release(Program* program) {
 }
 
 Program::~Program() {
-  for (Program* region : regions) release(region);
-  hl_program_release(core);
   if (handle > 0) forget(handle);
 }
 
@@ -105,15 +103,15 @@ HL_API void hl_pjrt_drain() {
 }
 
 HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_part* parts, int64_t count) {
-  hloom::pjrt::Ref<hloom::pjrt::Program> program(hloom::pjrt::made(parts[0], reply));
+  hloom::pjrt::Ref<hloom::pjrt::Program> program = hloom::pjrt::made(parts[0], reply);
   for (int64_t k = 1; k < count && program; ++k) {
-    hloom::pjrt::Program* region = hloom::pjrt::made(parts[k], reply);
+    hloom::pjrt::Ref<hloom::pjrt::Program> region = hloom::pjrt::made(parts[k], reply);
     if (region == nullptr) return;
-    program->regions.push_back(region);
     program->expected_ns = -1;
     program->calls_host |= region->calls_host;
+    program->regions.push_back(std::move(region));
   }
-  reply->program = program.passed_on();
+  reply->program = std::move(program);
 }
 
 HL_API void hl_pjrt_reply_bytes(hl_pjrt_reply* reply, const char* bytes, int64_t size) {

@@ -11,7 +11,7 @@
 #include "small_array.h"
 
 struct hl_pjrt_reply {
-  hloom::pjrt::Program* program = nullptr;
+  hloom::pjrt::Ref<hloom::pjrt::Program> program;
   std::string bytes;
   std::vector<std::pair<std::string, double>> numbers;
   int64_t code = 0;
@@ -45,13 +45,13 @@ using Result = Array;
 using StepNames = std::unordered_map<const void*, std::string>;
 
 // Counted: executables and runs under way hold it.
-struct Program {
-  explicit Program(hl_program* held) : core(held) {}
+struct Program : Live<Program> {
+  explicit Program(hl_program* core) : core(Ref<hl_program>::of(core)) {}
   ~Program();
 
   std::atomic<int32_t> references{1};
-  hl_program* const core;  // held: what runs
-  int64_t handle = 0;      // what the compiler calls it; 0: it knows nothing of it
+  const Ref<hl_program> core;  // what runs
+  int64_t handle = 0;          // what the compiler calls it; 0: it knows nothing of it
   std::string name, fingerprint;
   std::vector<Array> arguments;
   std::vector<Result> results;
@@ -62,8 +62,8 @@ struct Program {
   bool is_together = false;
   Patience patience;
   bool is_whole() const { return partitions > 1 && !is_together; }  // one run for all devices
-  std::vector<Program*> regions;                                    // held
-  Operations operations;  // the collectives of the code of one device
+  std::vector<Ref<Program>> regions;
+  Operations operations;                                            // the collectives of the code of one device
 
   // How long a run takes, remembered: short ones are not worth another thread. Before the first run
   // there is a guess, or -1.
@@ -85,15 +85,13 @@ struct RegionPlace {
   int ordinal;
 };
 
-// One execution. Arrays are the caller's, or `own` where it runs later.
+// One execution. Arrays are the caller's.
 struct Run {
   Program* program;
   PJRT_Device* device;
-  Value** inputs;   // held, one per argument
-  Value** outputs;  // held, one per result, to be filled
+  Ref<Value>* inputs;   // one per argument; those that it has run with are null
+  Ref<Value>* outputs;  // one per result, to be filled
   hloom::UserDataList user_data;
-  std::vector<Value*> own;
-  std::vector<hloom::UserData> own_user_data;
   // Of the code of one device: which place of which region it is. Null: of a program of whole arrays.
   const RegionPlace* place = nullptr;
   Program* root = nullptr;  // whose regions it calls; null: its own
@@ -104,13 +102,13 @@ size_t first_with(const Array& array, size_t device);
 // Copies a shard to its place in the whole array, or back.
 void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole);
 // Runs a program on every device at the same time, with arrays `d * count + k` of device d and number
-// k; inputs are released.
+// k; inputs are null afterwards.
 int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Value>* inputs,
              Ref<Value>* outputs, const hloom::UserDataList& user_data, std::string* message);
 // Makes hloom's handler of regions known to the registry of custom calls.
 void register_manual();
 
-// Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are released.
+// Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are null afterwards.
 int execute(Run* run, std::string* message);
 // The arguments of a run on one device, held. Those donated have left their buffers, and are theirs
 // again if the run is not committed to.
@@ -127,10 +125,10 @@ class Inputs {
 
   // On an error the buffers are as they were.
   PJRT_Error* take(const PJRT_ExecuteOptions* options);
-  // The run begins: whoever calls this holds the values from here on, and may write those donated.
+  // The run begins, and may write what is donated: nothing of it is given back from here on.
   void commit();
   // In the layouts that the program reads.
-  Value** values() { return values_.data(); }
+  Ref<Value>* values() { return values_.data(); }
   size_t size() const { return values_.size(); }
 
  private:
@@ -139,28 +137,28 @@ class Inputs {
 
   const Program& program_;
   PJRT_Buffer* const* arguments_;
-  SmallArray<Value*> values_;
+  SmallArray<Ref<Value>, 16> values_;
   SmallArray<bool> is_taken_;
   // What buffers had whose values are read in another layout.
   std::vector<std::pair<size_t, Ref<Value>>> originals_;
 };
 // Copies what is in the host's memory, if it is not much: who calls with it may change it once the
 // call has returned, and some do so before the run has begun.
-void own_small(Value** inputs, size_t count);
+void own_small(Ref<Value>* inputs, size_t count);
 // An error of the call, and not of its results, if an array is larger than the machine's memory.
 PJRT_Error* fits_memory(const Program& program);
 // Where a run is done.
 enum class Place { kHere, kPrograms };
 Place place_of(const Program& program, const PJRT_Device* device, bool are_ready);
 // Waits for values; the code and message of one that failed.
-int wait_for(Value* const* values, size_t count, std::string* message);
+int wait_for(const Ref<Value>* values, size_t count, std::string* message);
 // One run for all devices of an executable: on whole arrays, or of each on its own.
 PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* arguments);
 
 Program* retained(Program* program);
 void release(Program* program);
 // The program of these facts (the section DEPLOYMENT), which holds `core` from here on, too.
-PJRT_Error* deployed(hl_program* core, std::string_view deployment, Program** program);
+PJRT_Error* deployed(hl_program* core, std::string_view deployment, Ref<Program>* program);
 // The compiler; null at the end of a process, when there is none any more. While it is at work this
 // thread rounds as C says: jaxlib calls with numbers below the normal ones taken for zero, which
 // would change what constants are and what is folded.
@@ -184,9 +182,10 @@ void remember_queue(Queue* queue);
 
 }  // namespace hloom::pjrt
 
-struct PJRT_Executable {
-  explicit PJRT_Executable(hloom::pjrt::Program* program) : program(program) {}
-  hloom::pjrt::Program* program;
+struct PJRT_Executable : hloom::pjrt::Live<PJRT_Executable> {
+  explicit PJRT_Executable(hloom::pjrt::Ref<hloom::pjrt::Program> program)
+      : program(std::move(program)) {}
+  const hloom::pjrt::Ref<hloom::pjrt::Program> program;
   // Answers that the caller may look at as long as the executable lives; made when asked for.
   std::mutex mutex;
   std::string text;
@@ -202,9 +201,9 @@ struct PJRT_Executable {
   std::vector<size_t> sharding_sizes[2];
 };
 
-struct PJRT_LoadedExecutable {
-  PJRT_Client* client;
-  hloom::pjrt::Program* program;
+struct PJRT_LoadedExecutable : hloom::pjrt::Live<PJRT_LoadedExecutable> {
+  PJRT_Client* client = nullptr;
+  hloom::pjrt::Ref<hloom::pjrt::Program> program;
   std::vector<PJRT_Device*> devices;
   std::vector<PJRT_LogicalDeviceIds> logical;
   std::atomic<bool> is_deleted{false};

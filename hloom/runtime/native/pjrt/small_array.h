@@ -12,13 +12,11 @@ namespace hloom::pjrt {
 
 template <typename T, size_t kFew = 64>
 class SmallArray {
-  static_assert(std::is_trivial_v<T>);
-
  public:
-  // All zeros.
+  // All zeros, or null.
   explicit SmallArray(size_t size) : size_(size) {
-    if (size > kFew) many_.reset(new T[size]);
-    std::fill_n(data(), size, T{});
+    if (size > kFew) many_.reset(new T[size]());
+    else if constexpr (std::is_trivial_v<T>) std::fill_n(few_, size, T{});
   }
   SmallArray(const SmallArray&) = delete;
   SmallArray& operator=(const SmallArray&) = delete;

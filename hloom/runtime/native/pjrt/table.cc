@@ -1,4 +1,7 @@
 // The table, and what stands in for functions that nobody has written.
+#include <algorithm>
+#include <iterator>
+
 #include "entries.h"
 #include "program.h"
 
@@ -36,4 +39,15 @@ PJRT_Api made() {
 HL_API const PJRT_Api* GetPjrtApi() {
   static const PJRT_Api api = hloom::pjrt::made();
   return &api;
+}
+
+HL_API int64_t hl_pjrt_live_objects(int64_t* counts, int64_t most) {
+  using namespace hloom::pjrt;
+  const int64_t all[] = {Live<PJRT_Buffer>::count(),     Live<Value>::count(),
+                         Live<PJRT_Event>::count(),      Live<PJRT_LoadedExecutable>::count(),
+                         Live<PJRT_Executable>::count(), Live<Program>::count(),
+                         Live<Failure>::count()};
+  int64_t count = static_cast<int64_t>(std::size(all));
+  std::copy_n(all, count < most ? count : most, counts);
+  return count;
 }

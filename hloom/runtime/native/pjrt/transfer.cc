@@ -34,15 +34,13 @@ PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
 }
 
 // Copies bytes when the source is there; `to` is finished then.
-void copy_when_ready(Value* from, char* to, int64_t offset, int64_t size, PJRT_Event* copied) {
-  retained(from);
-  retained(copied);
-  when_finished(from->ready, [=](int code, const std::string& message) {
+void copy_when_ready(Ref<Value> from, char* to, int64_t offset, int64_t size,
+                     Ref<PJRT_Event> copied) {
+  Ref<PJRT_Event> ready = from->ready;  // of what is moved into the waiter
+  when_finished(ready.get(), [=, from = std::move(from)](int code, const std::string& message) {
     Span span("BufferToHost", size);
     if (code == 0 && size > 0) memcpy(to, static_cast<char*>(from->data) + offset, size);
-    finish(copied, code, message);
-    release(copied);
-    release(from);
+    finish(copied.get(), code, message);
   });
 }
 
@@ -59,27 +57,19 @@ bool is_aligned(const void* data, uintptr_t alignment) {
 
 }  // namespace
 
-Value* relaid(Value* from, int64_t item, const int64_t* dims, const Layout* before,
+Ref<Value> relaid(Ref<Value> from, int64_t item, const int64_t* dims, const Layout* before,
               const Layout* after) {
   int64_t rank = static_cast<int64_t>(before->minor_to_major.size());
-  Value* to = new_value(from->size);
-  if (to == nullptr) {
-    release(from);
-    return nullptr;
-  }
+  Ref<Value> to = new_value(from->size);
+  if (to == nullptr) return nullptr;
   std::vector<int64_t> sizes(dims, dims + rank);
   std::vector<int64_t> old = strides_of(before, dims, item), own = strides_of(after, dims, item);
-  PJRT_Event* done = new PJRT_Event;
-  to->ready = retained(done);
-  retained(to);  // its memory must be there when the copy comes
-  when_finished(from->ready, [=](int code, const std::string& message) {
+  to->ready.reset(new PJRT_Event);
+  when_finished(from->ready.get(), [=](int code, const std::string& message) {
     if (code == 0 && to->size > 0)
       copy_strided(static_cast<char*>(to->data), own.data(), static_cast<char*>(from->data),
                    old.data(), sizes.data(), rank, item);
-    finish(done, code, message);
-    release(done);
-    release(to);
-    release(from);
+    finish(to->ready.get(), code, message);
   });
   return to;
 }
@@ -100,14 +90,14 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   Span span("BufferFromHost", size);
   bool may_share = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                    a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
-  Value* value;
+  Ref<Value> value;
   if (may_share && dense && size > 0 && is_aligned(a->data, kSharedAlignment)) {
-    value = new Value;
+    value.reset(new Value);
     value->owner = Owner::kHost;
     value->data = const_cast<void*>(a->data);
     value->size = size;
-    value->host_done = new PJRT_Event;
-    a->done_with_host_buffer = retained(value->host_done);
+    value->host_done.reset(new PJRT_Event);
+    a->done_with_host_buffer = Ref(value->host_done).passed_on();
   } else {
     value = new_value(size);
     if (value == nullptr) return no_memory(size);
@@ -122,7 +112,7 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
     }
     a->done_with_host_buffer = done_event();
   }
-  a->buffer = new PJRT_Buffer(memory, a->type, a->dims, layout, value);
+  a->buffer = new PJRT_Buffer(memory, a->type, a->dims, layout, std::move(value));
   return nullptr;
 }
 
@@ -133,9 +123,9 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
   if (error != nullptr) return error;
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t size = bytes_of(a->element_type, a->dims, rank);
-  Value* value;
+  Ref<Value> value;
   if (is_aligned(a->device_buffer_ptr, kArgumentAlignment)) {
-    value = new Value;
+    value.reset(new Value);
     value->owner = Owner::kForeign;
     value->data = a->device_buffer_ptr;
     value->size = size;
@@ -148,7 +138,7 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
     if (a->on_delete_callback != nullptr)
       a->on_delete_callback(a->device_buffer_ptr, a->on_delete_callback_arg);
   }
-  a->buffer = new PJRT_Buffer(memory, a->element_type, a->dims, layout, value);
+  a->buffer = new PJRT_Buffer(memory, a->element_type, a->dims, layout, std::move(value));
   return nullptr;
 }
 
@@ -159,10 +149,10 @@ PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuff
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
   int64_t size = bytes_of(a->shape_element_type, a->shape_dims, rank);
-  Value* value = new_value(size);
+  Ref<Value> value = new_value(size);
   if (value == nullptr) return no_memory(size);
   a->buffer = new PJRT_Buffer(memory_of(a->memory, a->device, a->client), a->shape_element_type,
-                              a->shape_dims, layout, value);
+                              a->shape_dims, layout, std::move(value));
   return nullptr;
 }
 
@@ -172,11 +162,11 @@ PJRT_Error* Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* a) {
   PJRT_Error* error =
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
-  auto* value = new Value;
+  Ref<Value> value(new Value);
   value->size = bytes_of(a->shape_element_type, a->shape_dims, rank);
   value->ready = failed_event(a->error_code, std::string(a->error_message, a->error_message_size));
   a->buffer = new PJRT_Buffer(memory_of(a->memory, nullptr, a->client), a->shape_element_type,
-                              a->shape_dims, layout, value);
+                              a->shape_dims, layout, std::move(value));
   return nullptr;
 }
 
@@ -199,19 +189,19 @@ PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
     PJRT_Error* error = read_layout(a->host_layout, buffer->dims, buffer->rank, item, &wanted);
     if (error != nullptr) return error;
   }
-  Value* value = held_value(buffer);
+  Ref<Value> value = held_value(buffer);
   if (value == nullptr) return deleted();
   if (wanted->bare != buffer->layout->bare) {
-    value = relaid(value, item, buffer->dims, buffer->layout, wanted);
+    value = relaid(std::move(value), item, buffer->dims, buffer->layout, wanted);
     if (value == nullptr) return no_memory(size);
   }
-  a->event = new PJRT_Event;
-  copy_when_ready(value, static_cast<char*>(a->dst), 0, size, a->event);
-  release(value);
+  Ref<PJRT_Event> copied(new PJRT_Event);
+  copy_when_ready(std::move(value), static_cast<char*>(a->dst), 0, size, copied);
+  a->event = copied.passed_on();
   return nullptr;
 }
 
-PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Value** held) {
+PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Ref<Value>* held) {
   int64_t size = bytes_of(buffer->type, buffer->dims, buffer->rank);
   if (offset < 0 || count < 0 || count > size - offset)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
@@ -223,41 +213,33 @@ PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Value
 }
 
 PJRT_Error* Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* a) {
-  Value* value = nullptr;
+  Ref<Value> value;
   if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &value)) return wrong;
-  a->event = new PJRT_Event;
-  copy_when_ready(value, static_cast<char*>(a->dst), a->offset, a->transfer_size, a->event);
-  release(value);
+  Ref<PJRT_Event> copied(new PJRT_Event);
+  copy_when_ready(std::move(value), static_cast<char*>(a->dst), a->offset, a->transfer_size,
+                  copied);
+  a->event = copied.passed_on();
   return nullptr;
 }
 
 // A copy in another memory space, or in the same one.
 static PJRT_Error* copied_to(PJRT_Buffer* buffer, PJRT_Memory* memory, PJRT_Buffer** made) {
-  Value* from = held_value(buffer);
+  Ref<Value> from = held_value(buffer);
   if (from == nullptr) return deleted();
-  Value* to = new_value(from->size);
-  if (to == nullptr) {
-    int64_t size = from->size;
-    release(from);
-    return no_memory(size);
-  }
-  if (from->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone) {
+  Ref<Value> to = new_value(from->size);
+  if (to == nullptr) return no_memory(from->size);
+  if (from->is_ready()) {
     Span span("CopyBuffer", to->size);
     if (to->size > 0) memcpy(to->data, from->data, to->size);
   } else {
-    to->ready = new PJRT_Event;
-    retained(to);  // its memory must be there when the copy comes
-    retained(from);
-    when_finished(from->ready, [=](int code, const std::string& message) {
+    to->ready.reset(new PJRT_Event);
+    when_finished(from->ready.get(), [=](int code, const std::string& message) {
       Span span("CopyBuffer", to->size);
       if (code == 0 && to->size > 0) memcpy(to->data, from->data, to->size);
-      finish(to->ready, code, message);
-      release(to);
-      release(from);
+      finish(to->ready.get(), code, message);
     });
   }
-  release(from);
-  *made = new PJRT_Buffer(memory, buffer->type, buffer->dims, buffer->layout, to);
+  *made = new PJRT_Buffer(memory, buffer->type, buffer->dims, buffer->layout, std::move(to));
   return nullptr;
 }
 

@@ -47,7 +47,7 @@ Ref<Value> joined(JointRun* run, size_t k) {
   const Array& array = run->program->arguments[k];
   size_t count = run->program->arguments.size();
   if (!array.is_cut()) return std::move(run->inputs[k]);
-  Ref<Value> whole(new_value(array.whole_size));
+  Ref<Value> whole = new_value(array.whole_size);
   for (size_t d = 0; d < run->devices.size() && whole; ++d)
     if (first_with(array, d) == d)
       copy_shard(array, d, static_cast<char*>(whole->data),
@@ -84,17 +84,14 @@ int run_whole(JointRun* run, std::string* message) {
   run->inputs.clear();
   for (size_t k = 0; k < program.results.size(); ++k) {
     const Result& result = program.results[k];
-    outputs.push_back(result.is_cut() ? Ref<Value>(new Value) : run->outputs[k].again());
+    outputs.push_back(result.is_cut() ? Ref<Value>(new Value) : run->outputs[k]);
     if (result.is_cut()) outputs[k]->size = result.whole_size;
   }
   hloom::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
-  std::vector<Value*> held, made;
-  for (Ref<Value>& value : inputs) held.push_back(value.passed_on());
-  for (Ref<Value>& value : outputs) made.push_back(value.get());
-  Run one{&program, run->devices[0], held.data(), made.data(), data, {}, {}};
+  Run one{&program, run->devices[0], inputs.data(), outputs.data(), data};
   int code = execute(&one, message);
   for (size_t k = 0; k < program.results.size() && code == 0; ++k) {
-    if (program.results[k].is_cut() && !cut(run, k, made[k])) {
+    if (program.results[k].is_cut() && !cut(run, k, outputs[k].get())) {
       code = PJRT_Error_Code_RESOURCE_EXHAUSTED;
       *message = "no memory for the results of " + program.name + " [out-of-memory]";
     }
@@ -109,34 +106,32 @@ int run_on_each(JointRun* run, std::string* message) {
                   run->outputs.data(), data, message);
 }
 
-void finish_joint(std::unique_ptr<JointRun> run, Ref<PJRT_Event> done) {
+void finish_joint(JointRun* run, const Ref<PJRT_Event>& done) {
   std::string message;
-  std::vector<Value*> inputs;
-  for (Ref<Value>& value : run->inputs) inputs.push_back(value.get());
-  int code = wait_for(inputs.data(), inputs.size(), &message);
+  int code = wait_for(run->inputs.data(), run->inputs.size(), &message);
   if (code == 0)
-    code = run->program->is_together ? run_on_each(run.get(), &message)
-                                     : run_whole(run.get(), &message);
+    code = run->program->is_together ? run_on_each(run, &message)
+                                     : run_whole(run, &message);
   run->inputs.clear();
   run->outputs.clear();
   finish(done.get(), code, message);
 }
 
 // Results of all devices, pending until `done`. Those that are the same share their value.
-void make_results(JointRun* run, PJRT_Event* done, PJRT_Buffer** const* lists) {
+void make_results(JointRun* run, const Ref<PJRT_Event>& done, PJRT_Buffer** const* lists) {
   size_t count = run->program->results.size();
   for (size_t d = 0; d < run->devices.size(); ++d) {
     for (size_t k = 0; k < count; ++k) {
       const Result& result = run->program->results[k];
       size_t first = run->program->is_together ? d : first_with(result, d);
       Ref<Value> value =
-          first == d ? Ref<Value>(new Value) : run->outputs[first * count + k].again();
+          first == d ? Ref<Value>(new Value) : run->outputs[first * count + k];
       if (first == d) {
         value->size = result.size;
-        value->ready = retained(done);
+        value->ready = done;
       }
       lists[d][k] = new PJRT_Buffer(run->devices[d]->listed[result.memory_kind], result.type,
-                                    result.dims.data(), result.layout, retained(value.get()));
+                                    result.dims.data(), result.layout, value);
       run->outputs.push_back(std::move(value));
     }
   }
@@ -158,8 +153,8 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
                     "%s is for %lld devices, and is loaded for %zu [device-count]",
                     executable.program->name.c_str(), static_cast<long long>(wanted),
                     devices.size());
-  auto run = std::make_unique<JointRun>();
-  run->program = Ref<Program>::of(executable.program);
+  auto run = std::make_shared<JointRun>();
+  run->program = executable.program;
   run->devices = std::move(devices);
   std::deque<Inputs> inputs;
   for (size_t d = 0; d < run->devices.size(); ++d) {
@@ -169,32 +164,27 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
   bool are_ready = true;
   for (Inputs& taken : inputs) {
     for (size_t k = 0; k < count; ++k) {
-      Value* value = taken.values()[k];
-      are_ready &= value->ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone;
+      are_ready &= taken.values()[k]->is_ready();
     }
   }
   Place place = place_of(*run->program, run->devices[0], are_ready);
   for (Inputs& taken : inputs) {
     if (place != Place::kHere) own_small(taken.values(), count);
-    for (size_t k = 0; k < count; ++k) run->inputs.emplace_back(taken.values()[k]);
+    for (size_t k = 0; k < count; ++k) run->inputs.push_back(std::move(taken.values()[k]));
     taken.commit();
   }
   if (a->options->context != nullptr)
     for (const PJRT_FFI_UserData& each : a->options->context->data)
       run->user_data.push_back({each.type_id, each.data});
   Ref<PJRT_Event> done(new PJRT_Event);
-  make_results(run.get(), done.get(), a->output_lists);
+  make_results(run.get(), done, a->output_lists);
   for (size_t d = 0; d < run->devices.size() && a->device_complete_events != nullptr; ++d)
-    a->device_complete_events[d] = done.again().passed_on();
+    a->device_complete_events[d] = Ref(done).passed_on();
   if (place == Place::kHere) {
-    finish_joint(std::move(run), std::move(done));
+    finish_joint(run.get(), done);
     return nullptr;
   }
-  // A queue's work can be copied, so it holds plain pointers.
-  Queue* queue = run->devices[0]->programs;
-  push(queue, [held = run.release(), event = done.passed_on()] {
-    finish_joint(std::unique_ptr<JointRun>(held), Ref<PJRT_Event>(event));
-  });
+  push(run->devices[0]->programs, [run, done] { finish_joint(run.get(), done); });
   return nullptr;
 }
 

@@ -1,0 +1,28 @@
+// How many objects of a kind there are, so that a test can show that none stays behind.
+#ifndef HLOOM_RUNTIME_PJRT_LIVE_H
+#define HLOOM_RUNTIME_PJRT_LIVE_H
+
+#include <stdint.h>
+
+#include <atomic>
+
+namespace hloom::pjrt {
+
+// A base of T: counts as one T as long as it lives.
+template <typename T>
+class Live {
+ public:
+  Live() { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~Live() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  Live(const Live&) = delete;
+  Live& operator=(const Live&) = delete;
+
+  static int64_t count() { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  static inline std::atomic<int64_t> count_{0};
+};
+
+}  // namespace hloom::pjrt
+
+#endif
