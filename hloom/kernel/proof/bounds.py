@@ -127,7 +127,11 @@ class Bounds:
             why = beyond(offset, size, scope)
             if why and narrowed.quotients(offset, scope):
                 why = beyond(offset, size, scope)
-            if why and (why := beyond(offset, size, scope, LAST_TRIED)):
+            if why:
+                for put_back in (offset, *with_quotients(offset, scope)):
+                    if not (why := beyond(put_back, size, scope, LAST_TRIED)):
+                        break
+            if why:
                 self.unproved.append(Unproved(op, why))
         narrowed.undo()
 
@@ -276,6 +280,28 @@ def collect_steps(block: Block, asked: set[Op | None], found: dict[Block, list[O
             continue
         kept.append(op)
     kept.reverse()
+
+
+def with_quotients(x: Linear, scope: Sequence[Linear]) -> Iterator[Linear]:
+    """A sum with one quotient, and indices that were taken out of it as whole multiples of its
+    divisor, as one number, which is bounded as what it is a quotient of.
+
+    `3 * t + (t + l) div 2` is `(7 * t + l) div 2`, whatever is lost between the two terms.
+    """
+    for q, c in x.terms.items():
+        if q.origin[:1] != ("div",):
+            continue
+        _, dividend, by = q.origin
+        shared = [s for s in dividend.terms if x.terms.get(s, 0) % c == 0 and s in x.terms]
+        if not shared:
+            continue
+        out = Linear(0, {s: x.terms[s] // c for s in shared})
+        whole = dividend.plus(out, by)
+        low, high = lowest(whole, scope) // by, greatest(whole, scope) // by
+        run = Symbol(low, high)
+        left = whole.plus(Linear(0, {run: -by}))
+        run.facts += [left, left.times(-1).shifted(by - 1)]
+        yield x.plus(out.plus(Linear(0, {q: 1})), -c).plus(Linear(0, {run: c}))
 
 
 def is_inside(x: Linear, scope: Sequence[Linear], tried: int) -> bool:

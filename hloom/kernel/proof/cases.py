@@ -24,8 +24,8 @@ class Demand(NamedTuple):
     grid: set[Symbol]
     everywhere: bool
     fixed: bool
-    places: Callable[[Linear, Demand], list[Box]]
-    """The boxes of a number itself, in all cases."""
+    places: Callable[[Linear, Demand, list[Linear]], list[Box]]
+    """The boxes of a number itself where facts hold, in all cases."""
     loops: frozenset[Symbol] = frozenset()
     bounded: bool = False
     """Whether sums that facts bound are taken for all numbers between those bounds."""

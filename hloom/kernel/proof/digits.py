@@ -12,12 +12,13 @@ from typing import Any, NoReturn
 from hloom.kernel.proof import parts as digit
 from hloom.kernel.proof.bounded_sums import bounded_sums
 from hloom.kernel.proof.cases import Demand, InCases, Split, Unresolved
-from hloom.kernel.proof.joined import join
+from hloom.kernel.proof.dividends import Dividend
+from hloom.kernel.proof.joined import absorb, dividend_of, join
 from hloom.kernel.proof.linear import Linear, Symbol
-from hloom.kernel.proof.parts import Part, dividends, is_data, is_plain, part_of, within
+from hloom.kernel.proof.parts import Parts, dividends, is_data, is_plain, part_of, within
 from hloom.kernel.proof.search import at_least_zero
-from hloom.kernel.proof.tiling import Box, Digit, covers
-from hloom.kernel.proof.windows import Cut, Window, as_made, is_bound, window_digits
+from hloom.kernel.proof.tiling import Digit
+from hloom.kernel.proof.windows import is_bound
 
 
 class Form:
@@ -35,6 +36,9 @@ class Form:
         self.used: set[Symbol] = set()
         self.step: set[object] = set()
         self.joined: dict[Any, Linear] = {}
+        self.absorbed: dict[Any, Linear] = {}
+        self.inner: dict[Any, list[Linear]] = {}
+        """What holds of the indices of a number that digits are taken of, by its base."""
 
     def settled(self, x: Linear) -> Linear:
         """A sum with symbols that have one value, or are known to be sums, put in.
@@ -68,7 +72,8 @@ class Form:
             found = self.choice(rest)
             if found is not None:
                 return self.choices(found)
-            loop = next((s for s in rest.terms if self.is_open(s)), None)
+            kept = self.divided_indices(rest) if self.demand.everywhere else set()
+            loop = next((s for s in rest.terms if self.is_open(s) and s not in kept), None)
             if loop is None:
                 break
             _, lower, upper, step = loop.origin
@@ -98,6 +103,11 @@ class Form:
         self.const += rest.const
         self.groups(rest)
         return None
+
+    def divided_indices(self, x: Linear) -> set[Symbol]:
+        """What the numbers that a sum has digits of are sums of: if it is in the sum, too, then it
+        may have to be put back (`absorb`)."""
+        return {t for s in x.terms for y in dividends(s) for t in self.settled(y).terms}
 
     def other_loops(self) -> Split | None:
         """Loops around the store that its place does not depend on: they must have an iteration."""
@@ -140,6 +150,9 @@ class Form:
             if not fact.terms:  # which never holds
                 self.digits.append(Digit(1, 0))
                 return offset
+            if (base := self.dividend_of(fact, offset)) is not None:
+                self.inner.setdefault(base, []).append(fact)
+                continue
             sign = 1 if next(iter(fact.terms.values())) > 0 else -1
             part = Linear(0, {s: sign * c for s, c in fact.terms.items()})
             run = self.run(part)
@@ -167,6 +180,19 @@ class Form:
             if s.low < s.high or not digit.is_divided(part_of(s).base, offset):
                 raise Unresolved(f"a store where {fact} >= 0, which is no digit of its place")
         return None
+
+    def dividend_of(self, fact: Linear, offset: Linear) -> Any:
+        """The base of the one number of whose indices a fact tells; None if it tells of others."""
+        indices = {s for s in within(fact) if s.low < s.high}
+        if indices & self.used:
+            return None
+        bases = {
+            part_of(s).base
+            for s in offset.terms
+            if indices & within(self.runs.get(s) or Linear(0, {s: 1}))
+        }
+        base = bases.pop() if len(bases) == 1 else None
+        return None if isinstance(base, Symbol) else base
 
     def run(self, part: Linear) -> Symbol | None:
         """A symbol for a sum that takes each number of a range once; None if it does not."""
@@ -225,12 +251,15 @@ class Form:
 
     def groups(self, offset: Linear) -> None:
         """Digits of symbols, those that divide one number together."""
-        groups: dict[Any, list[tuple[Part, Symbol, int]]] = {}
+        groups: dict[Any, Parts] = {}
         for s, c in offset.terms.items():
             part = part_of(s)
             groups.setdefault(part.base, []).append((part, s, c))
         if len(groups) > 1:
             self.joined = join(groups, self.facts)
+        if len(groups) > 1 and self.demand.everywhere:
+            self.absorbed = absorb(groups, self.joined, self.inner, self.facts, self.settled)
+            self.joined |= self.absorbed
         if self.demand.everywhere:
             self.apart([Linear(0, {s: 1 for _, s, _ in parts}) for parts in groups.values()])
         for base, parts in groups.items():
@@ -254,6 +283,8 @@ class Form:
         """The digit of one symbol."""
         kind = s.origin[0] if s.origin else "data"
         owner = None
+        if self.is_open(s):
+            raise Unresolved(f"an index of several numbers: {s}")
         if s in self.demand.grid:
             self.axes.add(s)
             owner = (s, 1, None, c, s.low)
@@ -269,7 +300,7 @@ class Form:
         self.const += c * s.low
         self.digits.append(Digit(c * s.step, s.count, owner))
 
-    def divided(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> None:
+    def divided(self, base: Any, parts: Parts) -> None:
         """The digits of one number, which must be independent of one another."""
         if self.demand.everywhere and self.window(base, parts):
             return
@@ -306,6 +337,8 @@ class Form:
                 self.split_at(base, count // by * by * step, count)
             if axes and by != last:
                 axes = set()
+            if s.high // scale > (count - 1) // by:
+                raise Unresolved(f"a digit of {base}, which has {count} values: {s}")
             first = False
             last = by * of if of is not None else count
             owner = (base, by, of, c, s.low) if axes else None
@@ -314,37 +347,27 @@ class Form:
         if last == count:
             self.axes |= axes
 
-    def window(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> bool:
-        """The digits of a sum that one step has whole, and that fills a window; False if it is
-        none."""
-        told = {s for fact in self.facts for s in fact.terms}
-        if isinstance(base, Symbol) or any(part_of(s).base == base for s in told):
-            return False  # what bounds a digit by itself is for `divided`
-        dividend = self.dividend(base, parts)
-        found = None if self.demand.grid & within(dividend) else Window.of(self.places(dividend))
-        digits = None
-        if found is not None:
-            found = found.within(dividend, self.facts)
-            if found.low > found.high:
-                self.digits.append(Digit(1, 0))
-                return True
-            ordered = sorted([(part, c) for part, _, c in parts], key=lambda p: -p[0].by)
-            digits = window_digits(found, ordered)
-        if digits is None:
-            if any(len(f.terms) > 1 and is_bound(f, dividend) for f in self.facts):
-                raise Unresolved(f"digits of {dividend}, which are bounded")
+    def window(self, base: Any, parts: Parts) -> bool:
+        """The digits of a sum that fills a window; False if it is none."""
+        if isinstance(base, Symbol):
             return False
-        if isinstance(digits, Cut):
-            below, above = dividend.times(-1).shifted(digits.at - 1), dividend.shifted(-digits.at)
-            raise InCases([([below], None, below), ([above], None, above)])
-        self.const += digits[0]
-        self.digits += digits[1]
+        found = self.dividend(base, parts).window(parts)
+        if found is None:
+            return False
+        self.const += found.const
+        self.digits += found.digits
+        self.axes |= found.axes
+        self.step |= found.step
         return True
 
-    def dividend(self, base: Any, parts: list[tuple[Part, Symbol, int]]) -> Linear:
-        """The sum that has a key."""
-        joined = self.joined.get(base)
-        return joined or next(p for p in dividends(parts[0][1]) if p.key() == base)
+    def dividend(self, base: Any, parts: Parts) -> Dividend:
+        """The number that has a key."""
+        if isinstance(base, Symbol):
+            whole = Linear(0, {base: 1})
+        else:
+            whole = dividend_of(base, parts, self.joined)
+        inner, windowed = self.inner.get(base, []), base in self.absorbed
+        return Dividend(base, whole, self.demand, self.facts, inner, windowed)
 
     def split_at(self, base: Any, at: int, count: int) -> NoReturn:
         """Look at the numbers before one, which fill their digits, and the others apart."""
@@ -354,42 +377,21 @@ class Form:
         above = Linear(-at, {base: 1})
         raise InCases([([below], None, below), ([above], None, above)])
 
-    def number(
-        self, base: Any, parts: list[tuple[Part, Symbol, int]]
-    ) -> tuple[int, int, set[Symbol]]:
+    def number(self, base: Any, parts: Parts) -> tuple[int, int, set[Symbol]]:
         """How many values a number has from 0 on, their step, and the grid axes it tells."""
-        if isinstance(base, Symbol) and not self.is_open(base):
-            kind = base.origin[0] if base.origin else "data"
-            low, count = base.low, base.count
-            if not any(base in fact.terms for fact in self.facts):
-                low, count = base.all  # what its digits are known to be bounded it
-            # Remainders are the same from any multiple of what they are remainders of.
-            periods = [p.by * p.of if p.of is not None else 0 for p, _, _ in parts]
-            if low and all(periods) and not low % max(periods):
-                low = 0
-            if low or kind not in ("grid", "lane", "loop"):
-                raise Unresolved(f"digits of {base}")
-            return count, base.step, {base} & self.demand.grid
-        if isinstance(base, Symbol):
-            dividend = Linear(0, {base: 1})
-        else:
-            dividend = self.dividend(base, parts)
-        everywhere, grid = self.demand.everywhere, self.demand.grid.intersection(within(dividend))
-        boxes = self.places(dividend)
-        count = max((b.start + b.extent for b in boxes), default=0)
-        step = digit.common_step(dividend, parts, boxes)
-        if step > 1:
-            boxes, count = [digit.in_steps(b, step) for b in boxes], -(-count // step)
-        if everywhere and not covers(boxes, count):
-            raise Unresolved(f"digits of {dividend}, which leaves numbers out")
-        return count, step, grid if everywhere or covers(boxes, count, False) else set()
-
-    def places(self, x: Linear) -> list[Box]:
-        """The values of a sum, whatever bounded its digits."""
-        told = {s for fact in self.facts for s in fact.terms}
-        grid = self.demand.grid.intersection(within(x))
-        with as_made(x, told):
-            return self.demand.places(x, self.demand._replace(grid=grid))
+        if not isinstance(base, Symbol) or self.is_open(base):
+            return self.dividend(base, parts).number(parts)
+        kind = base.origin[0] if base.origin else "data"
+        low, count = base.low, base.count
+        if not any(base in fact.terms for fact in self.facts):
+            low, count = base.all  # what its digits are known to be bounded it
+        # Remainders are the same from any multiple of what they are remainders of.
+        periods = [p.by * p.of if p.of is not None else 0 for p, _, _ in parts]
+        if low and all(periods) and not low % max(periods):
+            low = 0
+        if low or kind not in ("grid", "lane", "loop"):
+            raise Unresolved(f"digits of {base}")
+        return count, base.step, {base} & self.demand.grid
 
 
 CHOICES = (("extreme",), ("select",))

@@ -6,12 +6,14 @@ which its other digits are made: what each of these sums counts has gaps, the nu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hloom.kernel.proof.linear import Linear, Symbol, undivided
-from hloom.kernel.proof.parts import Part, dividends, within
+from hloom.kernel.proof.parts import Part, Parts, dividends, part_of, within
+from hloom.kernel.proof.windows import is_bound
 
-Groups = dict[Any, list[tuple[Part, Symbol, int]]]
+Groups = dict[Any, Parts]
 
 
 def join(groups: Groups, facts: list[Linear]) -> dict[Any, Linear]:
@@ -35,13 +37,57 @@ def join(groups: Groups, facts: list[Linear]) -> dict[Any, Linear]:
     return made
 
 
+def absorb(
+    groups: Groups,
+    joined: dict[Any, Linear],
+    inner: dict[Any, list[Linear]],
+    facts: list[Linear],
+    settled: Callable[[Linear], Linear],
+) -> dict[Any, Linear]:
+    """Put indices that whole quotients of were taken out of a sum before it was divided back into
+    it, and what is known of its own; the numbers that were made, by key.
+
+    `8 * x + l` may be taken apart as `(2 * x + l) mod 3` and `2 * x + (2 * x + l) div 3`. Facts
+    of the sum become those of the indices of the number (`inner`).
+    """
+    told = {part_of(s).base for fact in facts for s in fact.terms}
+    made: dict[Any, Linear] = {}
+    for base, parts in list(groups.items()):
+        if isinstance(base, Symbol) or base in told:
+            continue
+        before = dividend_of(base, parts, joined)
+        x = settled(before)
+        top = max(parts, key=lambda p: p[0].by)
+        if top[0].of is None and _is_below([p for p in parts if p is not top], top[0].by):
+            shared = [s for s in x.terms if s in groups and groups[s][0][0] == Part(s, 1, None)]
+            shares = [groups[s][0][2] for s in shared]
+            if not any(c % top[2] for c in shares):
+                for s, c in zip(shared, shares):
+                    x = x.plus(Linear(0, {s: c // top[2] * top[0].by}))
+                    del groups[s]
+        if x is not before and x.terms:
+            key = x.key()
+            moved = [(p._replace(base=key), s, c) for p, s, c in groups.pop(base)]
+            groups[key] = groups.get(key, []) + moved
+            inner[key] = (
+                inner.get(key, []) + inner.pop(base, []) + [f for f in facts if is_bound(f, before)]
+            )
+            made[key] = x
+    return made
+
+
+def dividend_of(base: Any, parts: Parts, joined: dict[Any, Linear]) -> Linear:
+    """The sum that has a key."""
+    return joined.get(base) or next(p for p in dividends(parts[0][1]) if p.key() == base)
+
+
 def _below(groups: Groups, made: dict[Any, Linear]) -> tuple[Any, Any, Linear, int] | None:
     """A sum to be joined, what holds the digits below it, and the number with its divisor."""
     found = []
     for base, parts in groups.items():
         if isinstance(base, Symbol):
             continue
-        x = made.get(base) or next(p for p in dividends(parts[0][1]) if p.key() == base)
+        x = dividend_of(base, parts, made)
         for y in undivided(x):
             below = _name(y.lower)
             if below in groups and below != base and _is_below(groups[below], y.by):
@@ -61,6 +107,6 @@ def _name(x: Linear) -> Any:
     return x.key()
 
 
-def _is_below(parts: list[tuple[Part, Symbol, int]], divisor: int) -> bool:
+def _is_below(parts: Parts, divisor: int) -> bool:
     """Whether digits are the same of all numbers that are equal modulo a divisor."""
     return all(p.of is not None and divisor % (p.by * p.of) == 0 for p, _, _ in parts)

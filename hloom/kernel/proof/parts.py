@@ -28,6 +28,10 @@ class Part(NamedTuple):
         return step % self.by == 0 and (self.of is None or self.by * self.of % step == 0)
 
 
+Parts = list[tuple[Part, Symbol, int]]
+"""Digits of one number, as symbols, and what they are multiplied by."""
+
+
 def is_data(s: Symbol) -> bool:
     """Whether a symbol depends on what stands in memory."""
     kind = s.origin[0] if s.origin else "data"
@@ -63,14 +67,17 @@ def dividends(s: Symbol) -> Iterable[Linear]:
 
 
 def within(x: Linear) -> set[Symbol]:
-    """The symbols of a sum, and those that its loops, minima and quotients are made of."""
+    """The symbols of a sum, and those that its loops, minima, selects and quotients are made of."""
     found: set[Symbol] = set()
     todo = list(x.terms)
     while todo:
         s = todo.pop()
         if s not in found:
             found.add(s)
-            todo += [t for y in s.origin if isinstance(y, Linear) for t in y.terms]
+            origin = s.origin
+            if origin[:1] == ("select",):  # what it is chosen by, too
+                origin = (*origin[1].when, *origin[1].unless, *origin)
+            todo += [t for y in origin if isinstance(y, Linear) for t in y.terms]
     return found
 
 

@@ -53,33 +53,60 @@ class Cut(NamedTuple):
     at: int
 
 
-def window_digits(
-    window: Window, parts: Sequence[tuple[Part, int]]
-) -> tuple[int, list[Digit]] | Cut | None:
-    """Where the places of all numbers of a window begin, and their digits; each part is a digit of
-    the number and what it is multiplied by, those of the greatest divisor first. None where digits
-    are not independent."""
+class Places(NamedTuple):
+    """Where the places of all numbers of a window begin, the digits that have several values, each
+    with the least of them, and the values of those that have one."""
+
+    const: int
+    digits: list[tuple[Part, int, Digit]]
+    fixed: list[tuple[Part, int]]
+
+    def further(self, part: Part, value: int, c: int, count: int) -> Places:
+        """With one more digit above."""
+        const = self.const + c * value
+        if count == 1:
+            return Places(const, self.digits, [(part, value), *self.fixed])
+        return Places(const, [(part, value, Digit(c, count)), *self.digits], self.fixed)
+
+
+def window_places(window: Window, parts: Sequence[tuple[Part, int]]) -> Places | Cut | None:
+    """The places of all numbers of a window; each part is a digit of the number and what it is
+    multiplied by, those of the greatest divisor first. None where digits are not independent."""
     low, high = window
     if not parts or low == high:
-        return sum([c * part.value(low) for part, c in parts]), []
+        values = [(part, part.value(low)) for part, _ in parts]
+        return Places(sum([c * v for (_, c), (_, v) in zip(parts, values)]), [], values)
     (part, c), lower = parts[0], parts[1:]
     by, of = part.by, part.of
     first, last = low // by, high // by
     if first == last:
-        inner = window_digits(Window(low - first * by, high - first * by), lower)
-        if not isinstance(inner, tuple) or isinstance(inner, Cut):
-            return inner and Cut(inner.at + first * by)
-        return inner[0] + c * part.value(low), inner[1]
+        inner = window_places(Window(low - first * by, high - first * by), lower)
+        if isinstance(inner, Cut):
+            return Cut(inner.at + first * by)
+        return inner and inner.further(part, part.value(low), c, 1)
     if low % by:
         return Cut((first + 1) * by)
     if (high + 1) % by:
         return Cut(last * by)
     if of is not None and first % of + last - first >= of:
         return None
-    inner = window_digits(Window(0, by - 1), lower)
+    inner = window_places(Window(0, by - 1), lower)
     if inner is None or isinstance(inner, Cut):
         return None
-    return inner[0] + c * part.value(low), [Digit(c, last - first + 1), *inner[1]]
+    return inner.further(part, part.value(low), c, last - first + 1)
+
+
+def tells(window: Window, parts: Sequence[Part]) -> bool:
+    """Whether digits, those of the greatest divisor first, are others for each number of a window
+    whose places are known."""
+    low, high = window
+    if low == high or not parts:
+        return low == high
+    by = parts[0].by
+    first = low // by
+    whole = first < high // by
+    inner = Window(0, by - 1) if whole else Window(low - first * by, high - first * by)
+    return tells(inner, parts[1:])
 
 
 @contextmanager

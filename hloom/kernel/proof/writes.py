@@ -145,10 +145,10 @@ MOST_CASES = 200
 """Cases of one store that are looked at."""
 
 
-def boxes_of(x: Linear, demand: Demand) -> list[Box]:
-    """The values of a number, as the places that it would write."""
+def boxes_of(x: Linear, demand: Demand, facts: list[Linear]) -> list[Box]:
+    """The values of a number where facts hold, as the places that it would write."""
     resolver = Resolver(demand.grid, demand.everywhere, demand.fixed)
-    resolver.case(x, [], {})
+    resolver.case(x, facts, {})
     if any(resolver.shifts):
         raise Unresolved(f"digits of {x}, which data moves")
     return resolver.boxes

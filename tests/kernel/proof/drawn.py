@@ -38,6 +38,8 @@ class Drawn:
     condition: Callable[[Env], bool] | None = None
     place: str = ""
     compared: str = ""
+    other: str = ""
+    """Where is written if the condition does not hold; nowhere if empty."""
 
     @property
     def text(self) -> str:
@@ -51,7 +53,8 @@ class Drawn:
             tail += "  }\n"
         store = f"  store %o[{self.place}], %v\n"
         if self.compared:
-            store = f"  {self.compared}\n  if %c {{\n  {store}  }} else {{\n  }}\n"
+            other = f"    store %o[{self.other}], %v\n" if self.other else ""
+            store = f"  {self.compared}\n  if %c {{\n  {store}  }} else {{\n{other}  }}\n"
         return head + "".join([f"  {line}\n" for line in self.lines]) + store + tail + "}"
 
     def is_right(self) -> bool:
@@ -63,8 +66,9 @@ class Drawn:
                 values = dict(env)
                 for name, run in self.made:
                     values[name] = run(values)
-                if self.condition is None or self.condition(values):
-                    by.setdefault(values[self.place], set()).add(step)
+                holds = self.condition is None or self.condition(values)
+                if place := self.place if holds else self.other:
+                    by.setdefault(values[place], set()).add(step)
         if any(not 0 <= at < self.size or len(steps) > 1 for at, steps in by.items()):
             return False
         return self.role == "inout" or len(by) == self.size
@@ -110,6 +114,16 @@ class _Drawer:
         made = run[opcode]
         return self.add(f"{opcode} {x}, {y} : s64[]", lambda env: made(env[x], env[y]))
 
+    def select(self, x: str, direction: str, y: str, a: str, b: str) -> str:
+        """One of two numbers."""
+        choice = f"%c{self.number}"
+        self.d.lines.append(f"{choice} = compare {x}, {y} direction({direction}) : pred[]")
+        compare = COMPARE[direction]
+        return self.add(
+            f"select {choice}, {a}, {b} : s64[]",
+            lambda env: env[a] if compare(env[x], env[y]) else env[b],
+        )
+
     def times(self, x: str, n: int) -> str:
         return x if n == 1 else self.binary("multiply", x, self.constant(n))
 
@@ -120,29 +134,73 @@ class _Drawer:
         order = list(sizes)
         self.rng.shuffle(order)
         total, stride = "", 1
+        self.strides: dict[str, int] = {}
         for name in order:
+            self.strides[name] = stride
             part = self.times(name, stride)
             total = part if not total else self.binary("add", total, part)
             stride *= sizes[name]
         self.d.size = stride
+        if len(order) > 1 and self.rng.random() < 0.3:
+            return self.moved_back(order, sizes)
         return total
+
+    def moved_back(self, order: list[str], sizes: dict[str, int]) -> str:
+        """Windows one behind the other, of which those that would reach over the end begin
+        earlier."""
+        lane, *others = order
+        tile = others[0]
+        for name in others[1:]:
+            tile = self.binary("add", self.times(tile, sizes[name]), name)
+        total = max(sizes[lane], self.d.size - self.rng.randint(0, sizes[lane]))
+        self.d.size = total
+        first, most = self.times(tile, sizes[lane]), self.constant(total - sizes[lane])
+        if self.rng.random() < 0.7:
+            first = self.binary("minimum", first, most)
+        else:
+            first = self.select(first, "LE", most, first, most)
+        self.pool += [tile, first]
+        return self.binary("add", first, lane)
 
     def some(self) -> None:
         """One more number made of others."""
         x, y = self.rng.choice(self.pool), self.rng.choice(self.pool)
         n = self.rng.choice([2, 2, 3, 4, 5, 6, 8, 12])
-        kind = self.rng.choice(["divide", "remainder", "minimum", "maximum", "add", "times"])
+        kind = self.rng.choice(
+            ["divide", "remainder", "minimum", "maximum", "add", "times", "select"]
+        )
         if kind == "times":
             made = self.times(x, n)
+        elif kind == "select":
+            by, bound = self.rng.choice(self.pool), self.constant(n)
+            made = self.select(by, self.rng.choice(list(COMPARE)), bound, x, y)
         elif kind == "add" or (kind in ("minimum", "maximum") and self.rng.random() < 0.5):
             made = self.binary(kind, x, y)
         else:
             made = self.binary(kind, x, self.constant(n))
         self.pool.append(made)
 
+    def taken_out(self) -> str:
+        """All indices as one number of which whole multiples were taken out before it was taken
+        apart, or almost."""
+        n = self.rng.choice([2, 3, 4, 6, 8])
+        rest = above = self.constant(0)
+        for name, stride in self.strides.items():
+            stride += self.rng.choice([0, 0, 0, 0, 0, 0, 0, 1])
+            if stride // n:
+                above = self.binary("add", above, self.times(name, stride // n))
+            if stride % n:
+                rest = self.binary("add", rest, self.times(name, stride % n))
+        low = self.binary("remainder", rest, self.constant(n))
+        high = self.binary("add", above, self.binary("divide", rest, self.constant(n)))
+        self.pool += [rest, low, high]
+        return self.binary("add", low, self.times(high, n + self.rng.choice([0, 0, 0, 0, 1])))
+
     def place(self, whole: str) -> str:
         """The number itself, taken apart and put together again, or almost."""
         rng = self.rng
+        if rng.random() < 0.15:
+            return self.taken_out()
         kind = rng.random()
         if kind < 0.3:
             return whole
@@ -179,6 +237,8 @@ class _Drawer:
             direction = rng.choice(list(COMPARE))
             d.compared = f"%c = compare {x}, {y} direction({direction}) : pred[]"
             d.condition = lambda env: COMPARE[direction](env[x], env[y])
+            if rng.random() < 0.3:
+                d.other = self.place(whole)
         return d
 
 

@@ -1,0 +1,152 @@
+"""Windows that are moved back at the end of a row, and indices whose whole multiples were taken out
+of a sum before it was divided: as
+products with a transposed result write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloom.kernel.proof.prove import prove
+from hloom.kernel.text import parse_kernel
+
+# Tiles of 48 of 896 columns: the last begins at 848, and writes its last 32. The loop's condition
+# says which of both it is.
+TILES = """kernel @k(%o: buffer<f32>[{size}] out) grid(%g: 2) {{
+  %z = constant 0 : s64[]
+  %ten = constant 10 : s64[]
+  %nineteen = constant 19 : s64[]
+  %wide = constant 48 : s64[]
+  %end = constant {end} : s64[]
+  %whole = constant {whole} : s64[]
+  %rest = constant {rest} : s64[]
+  %rows = constant 2 : s64[]
+  %columns = constant 112 : s64[]
+  %stride = constant 224 : s64[]
+  %one = constant 1 : s64[]
+  %all = constant 32 : s64[]
+  %v = constant 1.0 : f32[]
+  %first = multiply %g, %ten : s64[]
+  %last = add %first, %ten : s64[]
+  %least = minimum %last, %nineteen : s64[]
+  for %t = %first to %least step 1 {{
+    %from = multiply %t, %wide : s64[]
+    %begin = minimum %from, %end : s64[]
+    %is = compare %t, %whole direction(LT) : pred[]
+    %n = select %is, %rows, %z : s64[]
+    for %r = %z to %n step 1 {{
+      %rw = multiply %r, %columns : s64[]
+      for %l = %z to %wide step 1 {{
+        %x = add %begin, %l : s64[]
+        %low = remainder %x, %columns : s64[]
+        %high = divide %x, %columns : s64[]
+        %hs = multiply %high, %stride : s64[]
+        %a = add %hs, %low : s64[]
+        %p = add %a, %rw : s64[]
+        store %o[%p], %v
+      }}
+    }}
+    for %q = %n to %rows step 1 {{
+      %qw = multiply %q, %columns : s64[]
+      for %m = %z to %all step 1 {{
+        %by = add %begin, %rest : s64[]
+        %y = add %by, %m : s64[]
+        %lowest = remainder %y, %columns : s64[]
+        %highest = divide %y, %columns : s64[]
+        %ys = multiply %highest, %stride : s64[]
+        %b = add %ys, %lowest : s64[]
+        %to = add %b, %qw : s64[]
+        store %o[%to], %v
+      }}
+    }}
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    "end, whole, rest, size, holds",
+    [
+        (848, 18, 16, 1792, True),
+        (848, 19, 16, 1792, True),  # every tile whole, the last over what is written already
+        (848, 17, 16, 1792, False),  # 16 of the last but one are missing
+        (848, 18, 15, 1792, False),
+        (847, 18, 16, 1792, False),
+        (848, 18, 16, 1791, False),
+    ],
+)
+def test_a_condition_of_a_loop_says_where_a_window_begins(
+    end: int, whole: int, rest: int, size: int, holds: bool
+) -> None:
+    found = prove(parse_kernel(TILES.format(end=end, whole=whole, rest=rest, size=size)))
+    assert (not found.accesses and not found.writes) == holds
+
+
+# A number 5 * r + i of which 4 * r was taken out before it was halved.
+HALVES = """kernel @k(%o: buffer<f32>[{size}] out) grid(%g: 1) {{
+  %z = constant 0 : s64[]
+  %two = constant 2 : s64[]
+  %five = constant 5 : s64[]
+  %half = constant {half} : s64[]
+  %out = constant {out} : s64[]
+  %least = constant {least} : s64[]
+  %v = constant 1.0 : f32[]
+  for %r = %z to %two step 1 {{
+    %taken = multiply %r, %out : s64[]
+    for %i = %z to %five step 1 {{
+      %x = add %r, %i : s64[]
+      %low = remainder %x, %two : s64[]
+      %high = divide %x, %two : s64[]
+      %by = multiply %low, %half : s64[]
+      %a = add %by, %taken : s64[]
+      %p = add %a, %high : s64[]
+      %is = compare %x, %least direction(GE) : pred[]
+      if %is {{
+        store %o[%p], %v
+      }} else {{
+      }}
+    }}
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    "half, out, least, size, holds",
+    [
+        (5, 2, 0, 10, True),
+        (5, 2, 1, 10, False),
+        (5, 1, 0, 10, False),
+        (5, 3, 0, 10, False),
+        (6, 2, 0, 11, False),
+        (5, 2, 0, 9, False),
+    ],
+)
+def test_whole_multiples_that_were_taken_out_are_put_back(
+    half: int, out: int, least: int, size: int, holds: bool
+) -> None:
+    found = prove(parse_kernel(HALVES.format(half=half, out=out, least=least, size=size)))
+    assert (not found.accesses and not found.writes) == holds
+
+
+def test_what_a_select_is_chosen_by_is_no_index_of_its_own() -> None:
+    """The step chooses which half of its eight elements is written: the other is not."""
+    found = prove(
+        parse_kernel("""kernel @k(%o: buffer<f32>[32] out) grid(%g: 4) {
+  %z = constant 0 : s64[]
+  %two = constant 2 : s64[]
+  %four = constant 4 : s64[]
+  %eight = constant 8 : s64[]
+  %v = constant 1.0 : f32[]
+  %c = compare %g, %two direction(LT) : pred[]
+  %s = select %c, %z, %four : s64[]
+  %f = multiply %g, %eight : s64[]
+  for %l = %z to %four step 1 {
+    %y = add %s, %l : s64[]
+    %q = divide %y, %two : s64[]
+    %r = remainder %y, %two : s64[]
+    %q2 = multiply %q, %two : s64[]
+    %a = add %q2, %r : s64[]
+    %p = add %f, %a : s64[]
+    store %o[%p], %v
+  }
+}""")
+    )
+    assert found.writes
