@@ -17,6 +17,7 @@ from hloom.base.registry import ByClass
 from hloom.program.graph import races
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.among_devices import AmongDevices
+from hloom.program.thunks.async_call import AsyncDone
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.concurrent import Concurrent
 from hloom.program.thunks.conditional import Conditional
@@ -190,6 +191,12 @@ def branch_of(debug: DebugExecutor, t: Conditional) -> int:
 @STEPS.of(Call)
 def call(debug: DebugExecutor, t: Call) -> int:
     return debug.sequence(t.called)
+
+
+@STEPS.of(AsyncDone)
+def async_done(debug: DebugExecutor, t: AsyncDone) -> int:
+    """The start has ended by then."""
+    return 0
 
 
 def memory(address: int, size_bytes: int) -> Bytes:

@@ -7,13 +7,17 @@ import pytest
 import hloom
 from hloom.codegen.llvm.machine import Machine
 from hloom.executable import Executable
+from hloom.interp import draw_instance, evaluate
 from hloom.interp.lockstep import evaluate_lockstep
-from hloom.ir.text import parse_module
+from hloom.ir.text import parse_module, show_module
 from hloom.passes.pipeline import PipelineOptions
+from hloom.program.thunks.async_call import AsyncDone, AsyncStart
 from hloom.program.thunks.collective import Collective, CollectiveStart
 from hloom.program.thunks.concurrent import Concurrent
+from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import walk
 from hloom.targets.cpu.target import CpuTarget
+from hloom.targets.sim.races import RaceError
 from tests.targets.test_apart import LOOP, check
 from tests.targets.test_apart import executable as with_device
 
@@ -235,3 +239,115 @@ ENTRY main {
     assert isinstance(t, Concurrent) and t.streams >= 3
     titles = " ".join(x.name for run in t.runs for x in run.thunks)
     assert "copy" in titles or "e" in titles
+
+
+LATE = """
+whole {
+  x = f32[64] parameter(0)
+  y = f32[64] parameter(1)
+  z = s32[] constant(0)
+  s = f32[64] subtract(x, y)
+  init = (s32[], f32[64]) tuple(z, s)
+  a = (s32[], f32[64]) while(init), condition=cond_a, body=body_a
+  ROOT r = f32[64] get-tuple-element(a), index=1
+}
+wrapped {
+  x = f32[64] parameter(0)
+  y = f32[64] parameter(1)
+  ROOT r = f32[64] call(x, y), to_apply=whole
+}
+ENTRY main {
+  x = f32[64] parameter(0)
+  y = f32[64] parameter(1)
+  z = s32[] constant(0)
+  n = f32[64] negate(y)
+  s = ((f32[64]), (), u32[]) async-start(n), calls=wrapped
+  u = ((f32[64], f32[64]), f32[64], u32[]) async-update(s, y)
+  init_b = (s32[], f32[64]) tuple(z, y)
+  b = (s32[], f32[64]) while(init_b), condition=cond_b, body=body_b
+  d = f32[64] async-done(u)
+  br = f32[64] get-tuple-element(b), index=1
+  ROOT t = f32[64] add(d, br)
+}"""
+
+
+def in_a_thread(text, thread="worker"):
+    """The program with the computation that is started, and what it calls, in another thread."""
+    for name in ("cond_a", "body_a", "whole", "wrapped"):
+        head, body = text.split(f"\n{name} {{", 1)
+        inside, rest = body.split("\n}", 1)
+        text = f'{head}\n{name} {{{inside}\n}}, execution_thread="{thread}"{rest}'
+    return text.replace("calls=wrapped", f'calls=wrapped, async_execution_thread="{thread}"')
+
+
+def late(trips):
+    loops = LOOP.format("a", "sine", trips) + LOOP.format("b", "cosine", trips)
+    return in_a_thread(f"HloModule late\n{loops}{LATE}")
+
+
+def test_a_long_computation_in_two_halves_runs_beside_what_stands_between():
+    text = late(3000)
+    exe = with_device(text)
+    t = check(text, exe)
+    [start] = [x for x in walk(exe.thunks) if isinstance(x, AsyncStart)]
+    [done] = [x for x in walk(exe.thunks) if isinstance(x, AsyncDone)]
+    assert (start.thread, done.start) == ("worker", start.name)
+    run_of = {x: k for k, run in enumerate(t.runs) for x in walk(run.thunks)}
+    loops = [k for x, k in run_of.items() if isinstance(x, Kernel) and x.name == "b"]
+    assert loops and run_of[start] not in loops
+    assert not set(loops) & set(t.runs[run_of[done]].waits)
+    listing = exe.as_text("thunks")
+    assert (
+        "AsyncStart" in listing and ", thread worker" in listing and f"of {start.name}" in listing
+    )
+    times = {k: run.stream for k, run in enumerate(t.runs)}
+    assert times[run_of[start]] != times[loops[0]]
+
+
+def test_a_short_one_is_done_where_it_starts():
+    exe = with_device(late(3))
+    assert not any(isinstance(x, AsyncStart | Concurrent) for x in walk(exe.thunks))
+
+
+def test_a_saved_program_has_both_halves(tmp_path):
+    text = late(3000)
+    exe = hloom.compile(text, threads=2)
+    exe.save(tmp_path / "late.hloom")
+    loaded = hloom.load_compiled(tmp_path / "late.hloom", threads=2)
+    kinds = [type(x) for x in walk(loaded.thunks)]
+    assert AsyncStart in kinds and AsyncDone in kinds
+    arguments = hloom.random_arguments(parse_module(text), seed=1)
+    want = evaluate(parse_module(text), *arguments).array
+    np.testing.assert_allclose(np.asarray(loaded(*arguments)), want, rtol=1e-4)
+
+
+def test_simulated_streams_overlap_the_halves():
+    """With two compute streams it takes about half; each wait that is left out is found."""
+    text = late(3000)
+    exe = hloom.compile(text, target="sim")
+    module = parse_module(text)
+    arguments = hloom.random_arguments(module, seed=2)
+    [result], timeline = exe.simulate([arguments])
+    np.testing.assert_allclose(np.asarray(result), evaluate(module, *arguments).array, rtol=1e-4)
+    [a] = [s for s in timeline.spans if s.kind == "AsyncStart"]
+    [b] = [s for s in timeline.spans if s.name == "b" and s.kind in ("Kernel", "While")]
+    assert a.stream != b.stream
+    assert min(a.end_ns, b.end_ns) - max(a.start_ns, b.start_ns) > 0.8 * (a.end_ns - a.start_ns)
+    for k in range(timeline.waits):
+        with pytest.raises(RaceError):
+            exe.simulate([arguments], leave_out_wait=k)
+
+
+@pytest.mark.parametrize("opcode", ["async-start", "async-update", "async-done"])
+def test_drawn_computations_in_two_halves(opcode):
+    """With no time at all as long, so that every start is kept."""
+    for number in range(12):
+        module = draw_instance(opcode, number)
+        arguments = hloom.random_arguments(module, seed=number)
+        want = evaluate(module, *arguments)
+        exe = with_device(show_module(module), concurrency_gain_ns=0.0)
+        assert any(isinstance(x, AsyncStart) for x in walk(exe.thunks)) or opcode == "async-start"
+        got = exe(*arguments)
+        arrays = [x.array for x in want.leaves() if x.shape.is_array]
+        for x, y in zip(arrays, got if isinstance(got, tuple) else [got], strict=True):
+            np.testing.assert_allclose(np.asarray(y), x, rtol=1e-4, atol=1e-5)

@@ -1,17 +1,27 @@
 """Operations in two halves as one: for targets that run one operation after another.
 
 async-start becomes a call (which the inliner takes apart), copy-start a copy; the done is what the
-start computed. A start whose chain leaves the computation is kept.
+start computed. A start whose chain leaves the computation is kept, and one that takes so long that
+others may run beside it.
 """
 
 from __future__ import annotations
 
+from math import inf
+
+from hloom.analysis.cost import module_cost
 from hloom.ir.async_chain import bound_operands
+from hloom.ir.computation import Computation
 from hloom.ir.instruction import COLLECTIVES, Instruction
+from hloom.ir.module import Module
 from hloom.ir.order import repair_schedules
 from hloom.passes.control.flatten_call_graph import clone
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
+from hloom.types.shape import tuple_shape
+
+FUNCTION_OPERATIONS = 20
+"""Cheap operations that one of the dear ones is worth, about."""
 
 
 def chain_end(start: Instruction) -> tuple[list[Instruction], Instruction] | None:
@@ -46,11 +56,15 @@ class AsyncSimplifier(Expander):
     """Replace asynchronous operations by synchronous ones: async-start by call, copy-start by copy.
 
     Collectives in two halves are left, those of their own and those that wrap one: between the two
-    a device computes while others are on their way.
+    a device computes while others are on their way. So are computations that take `long_ns` or
+    longer, by the costs of a device; they stay in two halves, and bind all operands at the start.
     """
 
     name = "async-simplifier"
     opcodes = frozenset(["async-done", "copy-done"])
+    long_ns: float = inf
+    operation_ns: float = 0.0
+    byte_ns: float = 0.0
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         start = i.operands[0]
@@ -63,19 +77,23 @@ class AsyncSimplifier(Expander):
             return None
         if start.opcode == "copy-start":
             made = b.copy(start.operands[0])
+        elif self._is_long(b.module, start):
+            return _in_two_halves(b, start, has_updates=bool(end[0]))
         else:
-            body = start.called[0]
-            wanted = b.computation.execution_thread
-            if len(body.callers) == 1:
-                body.execution_thread = wanted
-            elif body.execution_thread != wanted:
-                body = clone(body, b.module)  # others run it where they are
-                body.execution_thread = wanted
+            body = _alone(b.module, start, b.computation.execution_thread)
             made = b.emit("call", *bound_operands(start), called=(body,))
         made.copy_annotations(start)
         for before in start.control_predecessors:
             made.add_control_predecessor(before)
         return made
+
+    def _is_long(self, module: Module, start: Instruction) -> bool:
+        """Whether the computation of a start takes so long that it is worth two halves."""
+        if self.long_ns == inf:
+            return False
+        cost = module_cost(module).per_computation[start.called[0]]
+        operations = cost.flops + cost.transcendentals * FUNCTION_OPERATIONS
+        return operations * self.operation_ns + cost.bytes * self.byte_ns >= self.long_ns
 
     def run(self, module, *, trace=None, threads=frozenset()):
         result = super().run(module, trace=trace, threads=threads)
@@ -84,6 +102,50 @@ class AsyncSimplifier(Expander):
                 drop_halves(c)
             repair_schedules(module)
         return result
+
+
+def _alone(module: Module, start: Instruction, thread: str) -> Computation:
+    """The computation of a start, to be called in a thread; a copy where others call it too."""
+    body = start.called[0]
+    if len(body.callers) == 1:
+        body.execution_thread = thread
+    elif body.execution_thread != thread:
+        body = clone(body, module)  # others run it where they are
+        body.execution_thread = thread
+    return body
+
+
+def _in_two_halves(b: Expansion, start: Instruction, has_updates: bool) -> Instruction | None:
+    """A start with all operands, whose computation is a call, and its done; None where it is so.
+
+    What is called is a program of its own to all passes; what a start holds is one operation.
+    """
+    body = start.called[0]
+    if body.root.opcode == "call" and not has_updates:
+        return None
+    if body.root.opcode != "call":
+        inner = body
+        body = b.module.add_computation(f"{inner.name}.start", thread=inner.execution_thread)
+        parameters = [
+            body.add("parameter", shape=p.shape, number=p.attrs.number, name=p.name)
+            for p in inner.parameters
+        ]
+        body.root = body.add("call", *parameters, called=(inner,), shape=inner.root.shape)
+    operands = bound_operands(start)
+    parts = (tuple_shape([x.shape for x in operands]), body.root.shape, *start.shape.elements[2:])
+    thread, aliasing = start.attrs.async_execution_thread, start.attrs.output_to_operand_aliasing
+    made = b.emit(
+        "async-start",
+        *operands,
+        called=(body,),
+        shape=tuple_shape(parts),
+        async_execution_thread=thread,
+        output_to_operand_aliasing=aliasing,
+    )
+    made.copy_annotations(start)
+    for before in start.control_predecessors:
+        made.add_control_predecessor(before)
+    return b.emit("async-done", made, shape=body.root.shape)
 
 
 def drop_halves(c) -> None:

@@ -7,6 +7,7 @@ from functools import cache
 from hloom.base.faults import Culprit
 from hloom.device.device import Device
 from hloom.passes.control.call_inliner import CallInliner
+from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.defuser import Defuser
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.dynamic_padder import static_shapes
@@ -60,6 +61,17 @@ def simplification() -> Pass:
     return FixedPoint(Pipeline("simplification", inner), limit=5)
 
 
+def expansion_for(device: Device | None) -> tuple[Pass, ...]:
+    """The expansions, with computations left in two halves that a device runs beside others."""
+    if device is None or device.compute.units < 2:
+        return EXPANSION
+    costs = device.costs
+    asynchronous = AsyncSimplifier(
+        long_ns=costs.concurrency_gain_ns, operation_ns=costs.operation_ns, byte_ns=costs.byte_ns
+    )
+    return tuple([asynchronous if type(p) is AsyncSimplifier else p for p in EXPANSION])
+
+
 def fusion_for(device: Device | None, without: tuple[str, ...]) -> Fusion:
     """Fusion by what things cost on a device, how many cores it has and how much is near them."""
     if device is None:
@@ -91,7 +103,7 @@ def cpu_pipeline(
     return Pipeline(
         "cpu",
         (
-            Pipeline("expansion", EXPANSION),  # few opcodes are left, in canonical forms
+            Pipeline("expansion", expansion_for(device)),  # few opcodes are left, canonical forms
             simplification(),
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions

@@ -27,6 +27,7 @@ from hloom.memory.spaces import take_spaces, tell_spaces
 from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.pipeline import PipelineOptions
 from hloom.plan.branches import BranchPlan
+from hloom.plan.flights import flights
 from hloom.plan.order import Order
 from hloom.plan.places import Places
 from hloom.program.program import Parameter, Processor, Program, Result
@@ -295,7 +296,7 @@ class CpuTarget:
     ) -> Planned:
         """A place for every value, and copies where they must be, which change module and order."""
         module, order, spaces, records = prepared
-        stage = clock.stage
+        stage, branches = clock.stage, {**flights(order), **(branches or {})} or None
         simply = self.is_left_out("buffers")
         share = never if self.is_left_out("sharing") or simply else CpuShare()
         with stage("copies"), blamed("step", "buffers"):
@@ -304,10 +305,9 @@ class CpuTarget:
             )
             insert_copies(module, order, copies)
         with stage("buffers"), blamed("step", "buffers"):
-            heap = "first-fit" if simply else "best-fit"
             options = AssignOptions(
                 can_share=share,
-                heap=heap,
+                heap="first-fit" if simply else "best-fit",
                 share_operands=not simply,
                 apart=GUARDING,
                 spaces=spaces,

@@ -17,6 +17,7 @@ from hloom.device.device import Device
 from hloom.device.timing import copy_engine
 from hloom.program.graph import execution_graph
 from hloom.program.thunks.among_devices import AmongDevices
+from hloom.program.thunks.async_call import AsyncStart
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.thunk import Thunk
 
@@ -86,18 +87,21 @@ class _Planner:
         self.waits: list[tuple[Thunk, Thunk]] = []
         self.sequences = 0
 
-    def sequence(self, thunks: tuple[Thunk, ...]) -> SequencePlan:
+    def sequence(self, thunks: tuple[Thunk, ...], compute: Sequence[str] = ()) -> SequencePlan:
+        """`compute`: the streams for kernels; all where none are named."""
+        compute = compute or self.compute
         before: list[list[int]] = [[] for _ in thunks]
         for a, b in execution_graph(thunks).edges:
             before[b].append(a)
         plan = SequencePlan(thunks, [], [], number=self.sequences)
         self.sequences += 1
-        free = dict.fromkeys(self.compute, 0.0)
+        free = dict.fromkeys(compute, 0.0)
         last: dict[str, int] = {}
         ends: list[float] = []
         seen: list[dict[str, int]] = []
         for k, t in enumerate(thunks):
-            stream = self._stream(t, before[k], plan.stream, free, ends)
+            open_at = {s: free[s] for s in compute}
+            stream = self._stream(t, before[k], plan.stream, open_at, ends)
             ready = max([ends[a] for a in before[k]], default=0.0)
             ends.append(max(ready, free.get(stream, 0.0)) + min(self.guess(t), 1e12))
             free[stream] = ends[k]
@@ -105,7 +109,9 @@ class _Planner:
             plan.waits.append(self._waits(plan, k, before[k], seen, last))
             last[stream] = k
             if nested := t.nested():
-                plan.inner[k] = tuple([self.sequence(n.thunks) for n in nested])
+                # What has begun apart stays on its stream, and leaves the others alone.
+                own = [stream] if isinstance(t, AsyncStart) else compute
+                plan.inner[k] = tuple([self.sequence(n.thunks, own) for n in nested])
         return plan
 
     def _stream(
@@ -116,7 +122,7 @@ class _Planner:
         free: dict[str, float],
         ends: list[float],
     ) -> str:
-        """Where a thunk could begin first."""
+        """Where a thunk could begin first; `free` has the compute streams that it may go to."""
         if isinstance(t, Copy):
             engine = copy_engine(self.device, *spaces(t))
             if engine is not None:
@@ -127,7 +133,7 @@ class _Planner:
                     return engine.name
         ready = max([ends[a] for a in before], default=0.0)
         last = streams[before[-1]] if before else ""
-        return min(self.compute, key=lambda s: (max(ready, free[s]), s != last))
+        return min(free, key=lambda s: (max(ready, free[s]), s != last))
 
     def _waits(
         self,

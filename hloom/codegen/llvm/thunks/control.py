@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hloom.codegen.llvm.main_function import EMITS, MainFunction
+from hloom.program.thunks.async_call import AsyncDone
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.while_ import While
@@ -79,4 +80,10 @@ def conditional(f: MainFunction, t: Conditional) -> None:
 
 @EMITS.of(Call)
 def call(f: MainFunction, t: Call) -> None:
+    """The first half of a computation in two is one, too: who waits for it stands in runs."""
     f.sequence(t.called)
+
+
+@EMITS.of(AsyncDone)
+def async_done(f: MainFunction, t: AsyncDone) -> None:
+    """Its run waits for the start; in one run, the start has ended."""

@@ -15,6 +15,7 @@ from hloom.base.diagnostics import UnsupportedError
 from hloom.codegen.key import computation_key
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.tile import Body, Emitted
+from hloom.ir.async_chain import async_start_of
 from hloom.ir.builder import Builder
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -23,7 +24,7 @@ from hloom.passes.expand.async_simplifier import chain_end, wrapped_collective
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.expand.map_inliner import inlined
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.call import Call
+from hloom.program.thunks.async_call import AsyncDone, AsyncStart
 from hloom.program.thunks.collective import (
     Collective,
     CollectiveDone,
@@ -349,14 +350,15 @@ def replica_id(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 @CPU_LOWERS.of("async-start")
 def begun_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    """A start: of a collective of its operands, or of anything else, which runs where it starts.
+    """A start: of a collective of its operands, or of anything else.
 
-    What takes long and needs nothing of what stands before the done runs beside it all the same:
-    who waits for whom is seen by the memory they use (`codegen/runs.py`).
+    What takes long and needs nothing of what stands before the done runs beside it: who waits for
+    whom is seen by the memory they use (`codegen/runs.py`).
     """
     inside = wrapped_collective(i)
     if inside is None:
-        return [Call(i.name, cpu.sequence(i.called[0]))]
+        thread = i.attrs.async_execution_thread
+        return [AsyncStart(i.name, cpu.sequence(i.called[0]), thread)]
     end = chain_end(i)
     has_done = end is not None and not end[0]
     return [_first_half(cpu, i, inside, _slices_of(cpu, inside), has_done)]
@@ -364,7 +366,11 @@ def begun_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 @CPU_LOWERS.of("async-done")
 def awaited_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    return awaited(cpu, i)
+    start = async_start_of(i)
+    if start is None or wrapped_collective(start) is not None:
+        return awaited(cpu, i)
+    operands = tuple([s for x in start.operands for s in _slices_of(cpu, x)])
+    return [AsyncDone(i.name, start.name, operands, _slices_of(cpu, i))]
 
 
 @CPU_LOWERS.of("copy-start")
