@@ -14,7 +14,7 @@ from math import gcd
 from typing import NamedTuple
 
 from hloom.kernel.kernel import Block, Kernel, Op, Value
-from hloom.kernel.proof.linear import Linear, Symbol, of_symbol
+from hloom.kernel.proof.linear import Linear, Symbol, of_symbol, undivided
 from hloom.kernel.proof.ranges import Ranges
 from hloom.kernel.proof.search import (
     LAST_TRIED,
@@ -121,19 +121,8 @@ class Bounds:
             return
         if op.opcode == "load" and buffer.op is None and max(-low, high - size) > NEAR:
             self.far.append(op)
-        facts = [*scope, *[fact for s in offset.terms for fact in s.facts]]
-        narrowed = Narrowed(facts)
-        if narrowed.possible:
-            why = beyond(offset, size, scope)
-            if why and narrowed.quotients(offset, scope):
-                why = beyond(offset, size, scope)
-            if why:
-                for put_back in (offset, *with_quotients(offset, scope)):
-                    if not (why := beyond(put_back, size, scope, LAST_TRIED)):
-                        break
-            if why:
-                self.unproved.append(Unproved(op, why))
-        narrowed.undo()
+        if why := unproved_bound(offset, size, scope):
+            self.unproved.append(Unproved(op, why))
 
     # -- blocks
 
@@ -280,6 +269,38 @@ def collect_steps(block: Block, asked: set[Op | None], found: dict[Block, list[O
             continue
         kept.append(op)
     kept.reverse()
+
+
+def unproved_bound(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
+    """Why an offset is not known to be inside of a buffer where facts hold, after all that may be
+    tried, what is likely first; nothing if it is."""
+    facts = [*scope, *[fact for s in offset.terms for fact in s.facts]]
+    narrowed = Narrowed(facts)
+    why = beyond(offset, size, scope) if narrowed.possible else ""
+    if why and narrowed.quotients(offset, scope):
+        why = beyond(offset, size, scope)
+    if why:
+        why = beyond(offset, size, scope, LAST_TRIED)
+    if why and any(
+        not beyond(put_back, size, scope, LAST_TRIED) for put_back in with_quotients(offset, scope)
+    ):
+        why = ""
+    narrowed.undo()
+    if why and (more := list(of_dividends(scope))):
+        return unproved_bound(offset, size, [*scope, *more])
+    return why
+
+
+def of_dividends(scope: Sequence[Linear]) -> Iterator[Linear]:
+    """What facts that a sum with a quotient in it is at most so much say of its dividend.
+
+    `floor(w / d) <= 0` where `w <= d - 1`.
+    """
+    for fact in scope:
+        for y in undivided(fact.times(-1)):
+            derived = y.whole.times(-1).shifted(y.divisor - 1)
+            if not any(derived.equals(known) for known in scope):
+                yield derived
 
 
 def with_quotients(x: Linear, scope: Sequence[Linear]) -> Iterator[Linear]:

@@ -53,18 +53,32 @@ def unproved_of(param: Param, stores: list[Access], bounds: Bounds) -> str:
         return f"not proved that every element is written once: {why or exact.boxes}"
     if not grid or (everywhere and not why):
         return ""
-    for fixed, bounded in ((True, False), (False, False), (True, True)):
-        apart = Resolver(grid, False, fixed, bounded)
+    for exactly, fixed, bounded in APART:
+        apart = Resolver(grid, exactly, fixed, bounded)
         try:
             for store in stores:
                 apart.store(store)
         except Unresolved as error:
+            if exactly:
+                continue
             return str(error)
         if len(apart.shifts) < 2 and covers(apart.boxes, 1 << 62, False):
             return ""
         if len(apart.shifts) > 1 and apart_by_residue(apart.boxes, apart.shifts):
             return ""
-    return f"not proved that steps write different elements: {apart.boxes}"
+        why = why if exactly else f"{apart.boxes}"
+    return f"not proved that steps write different elements: {why}"
+
+
+APART = (
+    (False, True, False),
+    (False, False, False),
+    (True, True, False),  # numbers that begin or end within a row
+    (False, True, True),
+)
+"""Ways to resolve places of which it is asked only whether two steps write one: exactly or with
+more of them, whether data that is the same for all steps is put aside, whether sums are taken for
+all numbers between their bounds."""
 
 
 def apart_by_residue(boxes: list[Box], shifts: set[frozenset[Any]]) -> bool:

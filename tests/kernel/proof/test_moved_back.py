@@ -150,3 +150,98 @@ def test_what_a_select_is_chosen_by_is_no_index_of_its_own() -> None:
 }""")
     )
     assert found.writes
+
+
+# Numbers in rows of 5, put into rows of 12 at a place that is read: the last 5 are written apart,
+# and begin within a row of which the step before has the rest.
+ROWS = """kernel @k(%i: buffer<s64>[1] in, %o: buffer<f32>[144] inout) grid(%g: 2) {{
+  %z = constant 0 : s64[]
+  %by = constant 32 : s64[]
+  %full = constant 48 : s64[]
+  %all = constant {all} : s64[]
+  %v = constant 1.0 : f32[16]
+  %w = constant 1.0 : f32[5]
+  %most = constant 7 : s64[]
+  %d = load %i[%z] : s64[]
+  %d0 = maximum %d, %z : s64[]
+  %shift = minimum %d0, %most : s64[]
+  %moved = broadcast %shift : s64[16]
+  %moved5 = broadcast %shift : s64[5]
+  %first = multiply %g, %by : s64[]
+  %end = add %first, %by : s64[]
+  %last = minimum %end, %full : s64[]
+  %lane = iota axis(0) : s64[16]
+  %five = constant 5 : s64[16]
+  %wide = constant 12 : s64[16]
+  for %x = %first to %last step 16 {{
+    %xs = broadcast %x : s64[16]
+    %n = add %xs, %lane : s64[16]
+    %low = remainder %n, %five : s64[16]
+    %high = divide %n, %five : s64[16]
+    %row = multiply %high, %wide : s64[16]
+    %a = add %row, %low : s64[16]
+    %p = add %a, %moved : s64[16]
+    scatter %o[%p], %v
+  }}
+  %from = maximum %first, %full : s64[]
+  %to = minimum %end, %all : s64[]
+  %rest = constant {rest} : s64[5]
+  %lane5 = iota axis(0) : s64[5]
+  %five5 = constant 5 : s64[5]
+  %wide5 = constant 12 : s64[5]
+  for %y = %from to %to step 5 {{
+    %m = add %rest, %lane5 : s64[5]
+    %low5 = remainder %m, %five5 : s64[5]
+    %high5 = divide %m, %five5 : s64[5]
+    %row5 = multiply %high5, %wide5 : s64[5]
+    %b = add %row5, %low5 : s64[5]
+    %q = add %b, %moved5 : s64[5]
+    scatter %o[%q], %w
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("rest, holds", [(48, True), (46, True), (31, False)])
+def test_steps_share_a_row_that_data_moves(rest: int, holds: bool) -> None:
+    """What the second step writes again of its own is no other's; of the first step's it is."""
+    found = prove(parse_kernel(ROWS.format(rest=rest, all=53)))
+    assert not found.accesses
+    assert (not found.writes) == holds
+
+
+# Only where 12 * g + 12 + (2 * g + 12 + (3 * g + 12) div 5) div 3 < 192 something is read.
+MASKED = """kernel @k(%x: buffer<f32>[{size}] in, %o: buffer<f32>[15] out) grid(%g: 15) {{
+  %two = constant 2 : s64[]
+  %three = constant 3 : s64[]
+  %five = constant 5 : s64[]
+  %eight = constant 8 : s64[]
+  %twelve = constant 12 : s64[]
+  %most = constant {most} : s64[]
+  %a = multiply %g, %three : s64[]
+  %b = add %a, %twelve : s64[]
+  %c = divide %b, %five : s64[]
+  %d = multiply %g, %two : s64[]
+  %e = add %d, %twelve : s64[]
+  %f = add %e, %c : s64[]
+  %h = divide %f, %three : s64[]
+  %i = multiply %g, %twelve : s64[]
+  %j = add %i, %twelve : s64[]
+  %k = add %j, %h : s64[]
+  %is = compare %k, %most direction(LT) : pred[]
+  %mask = broadcast %is : pred[8]
+  %none = constant 0.0 : f32[8]
+  %at = multiply %g, %eight : s64[]
+  %v = load %x[%at] mask(%mask) other(%none) strides(1) : f32[8]
+  %s = reduce %v axis(0) kind(add) : f32[]
+  store %o[%g], %s
+}}"""
+
+
+@pytest.mark.parametrize(
+    "most, size, holds", [(192, 112, True), (197, 112, False), (192, 111, False), (197, 120, True)]
+)
+def test_a_condition_on_quotients_bounds_what_they_are_made_of(
+    most: int, size: int, holds: bool
+) -> None:
+    found = prove(parse_kernel(MASKED.format(most=most, size=size)))
+    assert (not found.accesses) == holds
