@@ -30,6 +30,15 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
         "intermediate results may be more precise than their type says",
     ),
     (
+        "autotune",
+        "off",
+        "how kernels are chosen: off by the device's costs, load by results that there are, quick "
+        "and full by measuring what is not known",
+    ),
+    ("autotune_complete", False, "with autotune=load, a kernel without a result is an error"),
+    ("autotune_export", "", "file to which the results that were used are written"),
+    ("autotune_load", "", "file of results to begin with, as autotune_export writes it"),
+    (
         "cpu_collective_call_terminate_timeout_seconds",
         40,
         "a stuck CPU collective ends in an error",

@@ -8,7 +8,7 @@ second-level cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 
 from hloom.codegen.product import Product
@@ -80,6 +80,13 @@ class Plan:
     piece: int = 0
 
     @property
+    def text(self) -> str:
+        """`packed height=8 lanes=16 ...`: equal for equal plans."""
+        return " ".join(
+            [self.form, *[f"{f.name}={getattr(self, f.name)}" for f in fields(self)[1:]]]
+        )
+
+    @property
     def width(self) -> int:
         """Columns of a tile."""
         return self.vectors * self.lanes
@@ -106,18 +113,20 @@ class Plan:
 
     @staticmethod
     def of(p: Product, device: Device) -> Plan:
-        """The plan for a product on a machine with such vectors."""
+        """The plan for a product on a machine with such vectors; its own, where it has one."""
+        if p.plan is not None:
+            return p.plan
         lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
         if p.packing.group > 1 and p.rows > GROUPED_ROWS // p.packing.group:
-            return _packed(p, lanes, device)
+            return packed_plan(p, lanes, device)
         if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
             if p.rows <= (ALONG_LONG_K_ROWS if p.depths[-1] >= LONG_K else ALONG_K_ROWS):
-                return _along_k(p, device)
+                return along_k_plan(p, device)
         if p.row_groups == 1 and p.b_lanes == "n" and p.columns >= lanes:
             # More rows than a tile has pay only where B is far larger than the caches.
             if p.rows <= FEW_DIRECT_ROWS or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
-                return _direct(p, lanes, device)
-        return _packed(p, lanes, device)
+                return direct_plan(p, lanes, device)
+        return packed_plan(p, lanes, device)
 
 
 def sum_registers(device: Device) -> int:
@@ -125,7 +134,7 @@ def sum_registers(device: Device) -> int:
     return 24 if device.compute.vector_registers >= MANY_REGISTERS else 12
 
 
-def _along_k(p: Product, device: Device) -> Plan:
+def along_k_plan(p: Product, device: Device) -> Plan:
     height = -(-p.rows // -(-p.rows // 6))
     columns = max(1, min(4, sum_registers(device) // height, p.columns))
     tiles = -(-p.columns // columns)
@@ -134,7 +143,7 @@ def _along_k(p: Product, device: Device) -> Plan:
     return Plan("along-k", height, columns, 1, panels, -(-tiles // panels))
 
 
-def _direct(p: Product, lanes: int, device: Device) -> Plan:
+def direct_plan(p: Product, lanes: int, device: Device) -> Plan:
     sums = sum_registers(device) * 2 // 3
     height = -(-p.rows // -(-p.rows // (sums // 2)))
     most = max(1, sums // height)
@@ -160,7 +169,10 @@ def share_bytes(device: Device, share: float) -> int:
     return int(min(device.near_bytes, STACK_LIMIT) * share)
 
 
-def _packed(p: Product, lanes: int, device: Device) -> Plan:
+def packed_plan(
+    p: Product, lanes: int, device: Device, tile: tuple[int, int] | None = None
+) -> Plan:
+    """`tile`: its rows and vectors, where they are chosen already."""
     registers = sum_registers(device)
     panel_bytes = share_bytes(device, PANEL_SHARE)
     all_registers = device.compute.vector_registers
@@ -168,7 +180,7 @@ def _packed(p: Product, lanes: int, device: Device) -> Plan:
         registers, all_registers = registers // 2, all_registers // 2
     is_many = device.compute.vector_registers >= MANY_REGISTERS
     shape_cost = SHAPE_COST if is_many else FEW_SHAPE_COST
-    height, vectors = _tile(p, lanes, registers, all_registers, shape_cost)
+    height, vectors = tile or _tile(p, lanes, registers, all_registers, shape_cost)
     width = vectors * lanes
     tiles = -(-p.columns // width)
     rows = -(-p.rows // height)
@@ -195,14 +207,14 @@ def _packed(p: Product, lanes: int, device: Device) -> Plan:
         across_bytes = share_bytes(device, ACROSS_SHARE)
         deepest = min(deepest, max(across_bytes // (per_chunk * height * element), LEAST_DEPTH))
     while True:
-        plan = _with_depth(p, height, lanes, vectors, panels, per_chunk, deepest, device)
+        plan = plan_of_depth(p, height, lanes, vectors, panels, per_chunk, deepest, device)
         if plan.scratch_bytes(p) <= SCRATCH_BYTES:
             return plan
         # What is packed of A counts too, and where K is cut a part may be a little deeper.
         deepest = min(deepest, p.depth) * 3 // 4
 
 
-def _with_depth(
+def plan_of_depth(
     p: Product,
     height: int,
     lanes: int,

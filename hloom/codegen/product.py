@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from hloom.codegen.affine import ZERO, Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, strides_of
@@ -20,6 +21,9 @@ from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType
+
+if TYPE_CHECKING:
+    from hloom.codegen.gemm_plan import Plan
 
 # Reads an element: (elements, batch, m or n, digits of k).
 Read = Callable[[Elements, Affine, Affine, Sequence[Affine]], Value]
@@ -59,6 +63,8 @@ class Product:
     a_merged: int = 1
     row_groups: int = 1
     packing: Packing = WIDE
+    plan: Plan | None = None
+    """How it is cut, where that has been chosen; None: as the device's costs say."""
 
     @property
     def a_type(self) -> DType:

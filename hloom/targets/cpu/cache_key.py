@@ -44,8 +44,9 @@ def _at_hand(units: int) -> str:
 
 
 def is_cacheable(options: Options) -> bool:
-    """Whether nobody watches the compilation, so that it may as well not happen."""
-    return not (
+    """Whether nobody watches the compilation, so that it may as well not happen, and the program
+    follows from what it is made of, not from measuring."""
+    return options["autotune"] == "off" and not (
         options["unsupported_crash_on_hlo_pass_noop_change"]
         or options["unsupported_crash_on_hlo_pass_silent_hlo_change"]
     )

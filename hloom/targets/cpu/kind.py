@@ -11,7 +11,7 @@ from hloom.base.faults import Fault
 from hloom.base.options import Options
 from hloom.runtime.executor import Executor
 from hloom.targets.cpu.cache_key import device_text, is_cacheable, other_parts
-from hloom.targets.cpu.options import cpu_target, options_without_effect
+from hloom.targets.cpu.options import cpu_target, options_without_effect, tuned
 from hloom.targets.cpu.shown import SHOWN
 from hloom.targets.target import TARGETS
 
@@ -52,7 +52,8 @@ class CpuKind:
         return {**other_parts(options), "device": device_text(self.given)}
 
     def target(self, options: Options, threads: int | None = None) -> CpuTarget:
-        return replace(cpu_target(options, threads), given=self.given)
+        made = replace(cpu_target(options, threads), given=self.given)
+        return tuned(made, options, threads)
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:
         return Executor(stages.program, threads)

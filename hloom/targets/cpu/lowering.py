@@ -10,8 +10,8 @@ evaluated by the interpreter (`lower/hosted.py`), unless faults are to be raised
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from hloom.analysis.kernel_options import kernel_options
@@ -20,6 +20,7 @@ from hloom.base.diagnostics import UnsupportedError as UnsupportedError
 from hloom.base.faults import Culprit, Fault, blame, culprit_of
 from hloom.base.registry import Registry
 from hloom.codegen.key import instruction_key
+from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted
 from hloom.device.device import Device
 from hloom.ir.computation import Computation
@@ -38,6 +39,7 @@ from hloom.program.thunks.collective import CollectiveStart
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.families import FAMILIES, Family
+from hloom.targets.cpu.tuning.choice import Choice
 from hloom.types.shape import Shape
 
 Rule = Callable[["Lowering", Instruction], "list[Thunk]"]
@@ -95,6 +97,8 @@ class Lowering:
     """Gets what was gone around; None: a fault is raised as it is."""
     whole: Module | None = None
     """What the interpreter is to evaluate instead of code, where nothing else is left."""
+    choices: Mapping[Instruction, Choice] = field(default_factory=dict)
+    """How kernels are written that are not to be as the device's costs say."""
     kernels: dict[str, kernels.Kernel] = field(default_factory=dict)
     options: dict[str, LlvmKernelOptions] = field(default_factory=dict)
     """Of the kernels whose instruction asks for some."""
@@ -221,7 +225,10 @@ class Lowering:
 
     def _written(self, i: Instruction, body: Body) -> tuple[Family, list[Emitted]]:
         """The family that writes a body, and its kernels."""
+        chosen = self.choices.get(i)
         for family in FAMILIES:
+            if chosen is not None and family.name != chosen.family:
+                continue
             is_left_out = self.is_left_out(family.name, i)
             if is_left_out and not family.is_alone:
                 continue
@@ -231,6 +238,8 @@ class Lowering:
                     continue
                 if is_left_out:
                     break
+                if chosen is not None and isinstance(form, Product):
+                    form = replace(form, plan=chosen.plan)
                 found = family.write(body, form, self.device)
                 self.admit([emitted.kernel for emitted in found])
                 return family, found

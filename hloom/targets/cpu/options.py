@@ -29,9 +29,11 @@ KERNEL_OPTIONS = (
     "cpu_fast_math_honor_infs",
     "cpu_fast_math_honor_nans",
 )
+TUNING_OPTIONS = ("autotune", "autotune_complete", "autotune_export", "autotune_load")
 COMPILE_OPTIONS = frozenset(
     (
         *PASS_OPTIONS,
+        *TUNING_OPTIONS,
         *KERNEL_OPTIONS,
         *PATIENCE_OPTIONS,
         "allow_excess_precision",
@@ -45,6 +47,7 @@ COMPILE_OPTIONS = frozenset(
 """The options that compilation acts on."""
 KEPT_OPTIONS = COMPILE_OPTIONS - {
     *PATIENCE_OPTIONS,
+    *TUNING_OPTIONS,  # programs that are tuned are not kept
     "cpu_parallel_codegen_split_count",
     "slow_compile_alarm_seconds",
     "strict_compilation",
@@ -126,3 +129,23 @@ def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
         scheduler=scheduler_of(options),
         is_strict=is_strict(options),
     )
+
+
+def tuned(target: CpuTarget, options: Options, threads: int | None) -> CpuTarget:
+    """A target whose kernels are chosen as `autotune` says; `UsageError` for a mode that there is
+    not, and for files that nothing would read or write."""
+    mode = options["autotune"]
+    given, export, complete = [
+        options[f"autotune_{name}"] for name in ("load", "export", "complete")
+    ]
+    if mode == "off":
+        if asked := [n for n in TUNING_OPTIONS[1:] if options[n]]:
+            raise UsageError(
+                f"{asked[0]} does nothing with autotune=off",
+                rule="autotune",
+                hint="autotune=load takes results, autotune=quick measures",
+            )
+        return target
+    from hloom.targets.cpu.tuning.start import tuner_of
+
+    return tuner_of(target, mode, given, export, complete, threads)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from hloom.base.diagnostics import HloError
+from hloom.analysis.call_graph import expanded_size
+from hloom.base.diagnostics import HloError, UnsupportedError
 from hloom.ir.instruction import Instruction
+from hloom.ir.mixed_precision import uniform
 from hloom.ir.module import Module
 from hloom.ir.named_devices import check_devices
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CONTROL_FLOW, FORWARDS, PLUMBING
 from hloom.passes.expand.dynamic_padder import DynamicPadder
+from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.targets.cpu.lowering import unsupported
 from hloom.types.shape import Shape
+
+MOST_EXPANDED = 1 << 18
+"""Instructions, a copy of what is called for each call counted: some minutes of compilation."""
+SEVERAL = 8
+"""Times its size a program may become, however large it is."""
 
 
 def check_supported(module: Module) -> None:
@@ -49,3 +57,25 @@ def check_static(module: Module) -> None:
             raise unsupported(i, f"computes {i.shape.text}, an array of run-time size", hint)
         if i.opcode not in NAMING and any(x.shape.is_dynamic for x in i.operands):
             raise unsupported(i, "reads an array of run-time size")
+
+
+def check_expansion(module: Module) -> None:
+    """Refuse what would become far more instructions than it is: values of what is called have
+    places of their own for every call site."""
+    size = expanded_size(module)
+    if size > max(MOST_EXPANDED, SEVERAL * module.instruction_count):
+        raise UnsupportedError(
+            f"{module.name} has {module.instruction_count} instructions, and {size:.2e} where each "
+            "call has a copy of what it calls: that is too much code",
+            rule="cpu-unsupported",
+            hint="call less often what calls others more than once, or call it in a loop; "
+            "hloom eval runs it",
+        )
+
+
+def check_one_precision(module: Module) -> None:
+    """Refuse what no kernel can be written for; a pass sees to it, unless it was left out."""
+    for i in module.instructions():
+        if uniform(i) is not None:
+            hint = f"let the pass {MixedPrecisionRemoval.name} run"
+            raise unsupported(i, "mixes floats of different precision", hint)

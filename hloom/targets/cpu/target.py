@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from hloom.analysis.call_graph import expanded_size
 from hloom.base.clock import StageClock
 from hloom.base.diagnostics import HloError
 from hloom.base.faults import Culprit, Fault, blame, blamed
@@ -18,13 +17,12 @@ from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
 from hloom.codegen.runs import Decision, with_runs
 from hloom.device.device import Device, MemorySpace
+from hloom.ir.instruction import Instruction
 from hloom.ir.meaning import check_meaning
-from hloom.ir.mixed_precision import uniform
 from hloom.ir.module import Module
 from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.memory.spaces import take_spaces, tell_spaces
-from hloom.passes.expand.mixed_precision_removal import MixedPrecisionRemoval
 from hloom.passes.pipeline import PipelineOptions
 from hloom.plan.branches import BranchPlan
 from hloom.plan.flights import flights
@@ -37,12 +35,18 @@ from hloom.runtime.processors import granted_threads
 from hloom.schedule.least_memory import least_memory_order, order_as_it_stands
 from hloom.targets.cpu.apart import kept_apart
 from hloom.targets.cpu.device import device_of
-from hloom.targets.cpu.lowering import Lowering, UnsupportedError, unsupported
+from hloom.targets.cpu.lowering import Lowering, UnsupportedError
 from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.planned import Lowered, Planned, Prepared
 from hloom.targets.cpu.share import CpuShare, never
 from hloom.targets.cpu.shown import SHOWN
-from hloom.targets.cpu.supported import check_static, check_supported
+from hloom.targets.cpu.supported import (
+    check_expansion,
+    check_one_precision,
+    check_static,
+    check_supported,
+)
+from hloom.targets.cpu.tuning.choice import Choice
 from hloom.targets.stages import Stages
 
 if TYPE_CHECKING:
@@ -59,13 +63,15 @@ ENTRY = "hloom_main"
 LONG_ENTRY_BYTES = 64 << 10
 """An entry function with more text than this is one call after another: good code for it is not
 faster, and takes four times as long to make."""
-MOST_EXPANDED = 1 << 18
-"""Instructions, a copy of what is called for each call counted: some minutes of compilation."""
-SEVERAL = 8
-"""Times its size a program may become, however large it is."""
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
 CODE = Culprit("llvm", "code generation")
+
+
+class Chooser(Protocol):
+    """Chooses how the kernels of instructions are written, where not as the device's costs say."""
+
+    def choices(self, instructions: Sequence[Instruction]) -> Mapping[Instruction, Choice]: ...
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,8 @@ class CpuTarget:
     """Whether a fault of ours is raised as it is; else what can be left out is (`recovery.py`)."""
     left_out: frozenset[Culprit] = frozenset()
     """What is not used, for its faults."""
+    tuning: Chooser | None = None
+    """Who chooses how kernels are written; None: the device's costs."""
 
     @property
     def device(self) -> Device:
@@ -224,12 +232,20 @@ class CpuTarget:
             self.left_out,
             None if self.is_strict else faults,
             whole,
+            self._choices(plan, clock),
         )
         with clock.stage("kernels"):
             thunks = lowering.sequence(plan.module.entry)
         with clock.stage("runs"), blamed("step", "runs"):
             thunks, decisions = self._with_runs(thunks)
         return Lowered(plan, lowering, thunks, decisions, faults)
+
+    def _choices(self, plan: Planned, clock: StageClock) -> Mapping[Instruction, Choice]:
+        """How kernels are written that are not to be as the device's costs say."""
+        if self.tuning is None:
+            return {}
+        with clock.stage("autotune"):
+            return self.tuning.choices([i for steps in plan.order.steps.values() for i in steps])
 
     def _with_runs(self, thunks: tuple[Thunk, ...]) -> tuple[tuple[Thunk, ...], list[Decision]]:
         """The thunks, with those side by side for which that pays, and why."""
@@ -349,28 +365,6 @@ class CpuTarget:
         with blamed("step", "main function"):
             text = main_text(ENTRY, thunks, self.device)
         yield ENTRY, text
-
-
-def check_expansion(module: Module) -> None:
-    """Refuse what would become far more instructions than it is: values of what is called have
-    places of their own for every call site."""
-    size = expanded_size(module)
-    if size > max(MOST_EXPANDED, SEVERAL * module.instruction_count):
-        raise UnsupportedError(
-            f"{module.name} has {module.instruction_count} instructions, and {size:.2e} where each "
-            "call has a copy of what it calls: that is too much code",
-            rule="cpu-unsupported",
-            hint="call less often what calls others more than once, or call it in a loop; "
-            "hloom eval runs it",
-        )
-
-
-def check_one_precision(module: Module) -> None:
-    """Refuse what no kernel can be written for; a pass sees to it, unless it was left out."""
-    for i in module.instructions():
-        if uniform(i) is not None:
-            hint = f"let the pass {MixedPrecisionRemoval.name} run"
-            raise unsupported(i, "mixes floats of different precision", hint)
 
 
 def parameters_of(module: Module, places: Places) -> list[Parameter]:

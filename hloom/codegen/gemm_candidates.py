@@ -1,0 +1,87 @@
+"""Plans of a product that are worth measuring: other tiles, other blocks, other forms.
+
+The model of `gemm_plan.py` chooses one; which is best follows from caches, pipelines and neighbours
+that it does not know. Every plan here is one that the model may come to for some product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hloom.codegen.gemm_plan import (
+    ALONG_LONG_K_ROWS,
+    DIRECT_ROWS,
+    Plan,
+    along_k_plan,
+    direct_plan,
+    packed_plan,
+    sum_registers,
+)
+from hloom.codegen.product import Product
+from hloom.device.device import Device
+from hloom.kernel.kernel import SCRATCH_BYTES
+
+FEW, MOST_HEIGHT, MOST_VECTORS = 6, 12, 4
+"""Tiles that are tried where little time is to be spent; the largest tile."""
+LEAST_USE = 0.6
+"""Of the registers for sums, that a tile must fill if the product has enough rows and columns."""
+
+
+def plans(p: Product, device: Device, is_thorough: bool) -> list[Plan]:
+    """The default first, each once."""
+    default = Plan.of(replace(p, plan=None), device)
+    lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
+    found = [default]
+    tiles = _tiles(p, lanes, device)
+    for tile in tiles if is_thorough else tiles[:FEW]:
+        found.append(packed_plan(p, lanes, device, tile))
+    if p.row_groups == 1 and p.packing.group == 1:
+        if p.b_lanes == "k" and p.depths[-1] >= lanes and p.rows <= ALONG_LONG_K_ROWS:
+            found.append(along_k_plan(p, device))
+        if p.b_lanes == "n" and p.columns >= lanes and p.rows <= DIRECT_ROWS:
+            found.append(direct_plan(p, lanes, device))
+    packed = [x for x in dict.fromkeys(found) if x.form == "packed"]
+    for plan in packed[: FEW if is_thorough else 1]:
+        found += _cut_otherwise(p, plan)
+    return [x for x in dict.fromkeys(found) if x is default or x.scratch_bytes(p) <= SCRATCH_BYTES]
+
+
+def _tiles(p: Product, lanes: int, device: Device) -> list[tuple[int, int]]:
+    """Rows and vectors of tiles that fit into the registers, those first that waste least and load
+    least for each product."""
+    registers, every = sum_registers(device), device.compute.vector_registers
+    if p.of.is_complex:
+        registers, every = registers // 2, every // 2
+    costs = {}
+    for vectors in range(1, MOST_VECTORS + 1):
+        if vectors > 1 and (vectors - 1) * lanes >= p.columns:
+            continue
+        for height in range(1, min(MOST_HEIGHT, p.rows) + 1):
+            if height * vectors > registers or (height + 1) * vectors + 1 > every:
+                continue
+            if height * vectors < LEAST_USE * registers and height < p.rows:
+                continue
+            area = -(-p.rows // height) * height * -(-p.columns // (vectors * lanes)) * vectors
+            costs[height, vectors] = area * (1 + (height + vectors) / (height * vectors))
+    return sorted(costs, key=lambda tile: costs[tile])
+
+
+def _cut_otherwise(p: Product, plan: Plan) -> list[Plan]:
+    """The same tiles in steps of twice or half as many columns or rows."""
+    tiles, rows = -(-p.columns // plan.width), p.row_groups * -(-p.rows // plan.height)
+    found = []
+    is_whole = plan.split == 0 and plan.piece >= p.depths[0]
+    for panels in {max(1, plan.panels // 2), plan.panels, min(tiles, plan.panels * 2)}:
+        for per_chunk in {
+            max(1, plan.row_tiles // 2),
+            plan.row_tiles,
+            min(rows, plan.row_tiles * 2),
+        }:
+            # Where K is cut, partial sums of all tiles of a step stand in the scratch.
+            if not is_whole and panels * per_chunk > plan.panels * plan.row_tiles:
+                continue
+            blocks, chunks = -(-tiles // panels), -(-rows // per_chunk)
+            found.append(
+                replace(plan, panels=panels, blocks=blocks, row_tiles=per_chunk, chunks=chunks)
+            )
+    return sorted(found, key=lambda x: (x.panels, x.row_tiles))

@@ -1,0 +1,1 @@
+"""Kernels chosen by measuring: candidates, measurements, results kept as text."""

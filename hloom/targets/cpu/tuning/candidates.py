@@ -1,0 +1,51 @@
+"""Which kernels can be tried for an instruction, the one that would be written anyway first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hloom.analysis.cost import instruction_cost
+from hloom.codegen.gemm_candidates import plans
+from hloom.codegen.product import Product
+from hloom.codegen.tile import Body
+from hloom.device.device import Device
+from hloom.ir.instruction import Instruction
+from hloom.targets.cpu.lower.families import FAMILIES, hero_of
+from hloom.targets.cpu.tuning.choice import Choice
+
+MOST_LOOP_FLOPS = 1 << 24
+"""Larger products are never faster as loops over their results, and take long to find that out."""
+TRIED = ("depthwise", "product", "loops")
+
+
+def candidates(i: Instruction, device: Device, is_thorough: bool) -> list[Choice]:
+    """For an instruction with one product or convolution in it; empty for every other, and for one
+    that is too short for a difference to show."""
+    if i.opcode not in ("fusion", "dot", "convolution"):
+        return []
+    body = Body.of(i)
+    hero = hero_of(body)
+    if hero is None:
+        return []
+    first = next(f for f in FAMILIES if f.form(body, device) is not None)
+    if first.name not in TRIED:
+        return []
+    found: list[Choice] = []
+    for name, form in _forms(body, device):
+        if name == "loops" != first.name and instruction_cost(hero, {}).flops > MOST_LOOP_FLOPS:
+            continue
+        found += _of_family(name, form, device, is_thorough)
+    found.sort(key=lambda c: c.family != first.name)
+    return found if len(found) > 1 else []
+
+
+def _forms(body: Body, device: Device) -> Iterator[tuple[str, object]]:
+    for family in FAMILIES:
+        if family.name in TRIED and (form := family.form(body, device)) is not None:
+            yield family.name, form
+
+
+def _of_family(name: str, form: object, device: Device, is_thorough: bool) -> list[Choice]:
+    if isinstance(form, Product):
+        return [Choice(name, plan) for plan in plans(form, device, is_thorough)]
+    return [Choice(name)]
