@@ -91,7 +91,7 @@ class TorchOperations:
     """Those of PyTorch."""
 
     def conv(self, x: Any, w: Any, stride: int, groups: int) -> Any:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         pad = (w.shape[2] - 1) // 2
         return torch.nn.functional.conv2d(x, w, None, stride, pad, 1, groups)
@@ -103,7 +103,7 @@ class TorchOperations:
         return x.clamp(min=0.0, max=most) if most is not None else x.relu()
 
     def max_pool(self, x: Any) -> Any:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         return torch.nn.functional.max_pool2d(x, 3, 2, 1)
 
@@ -111,7 +111,7 @@ class TorchOperations:
         return x.mean((2, 3))
 
     def gelu(self, x: Any) -> Any:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         return torch.nn.functional.gelu(x, approximate="tanh")
 
@@ -119,12 +119,12 @@ class TorchOperations:
         return x.softmax(-1)
 
     def norm(self, x: Any, gain: Any, bias: Any) -> Any:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         return torch.nn.functional.layer_norm(x, (x.shape[-1],), gain, bias, 1e-5)
 
     def masked(self, x: Any) -> Any:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         n = x.shape[-1]
         return torch.where(torch.ones(n, n, dtype=torch.bool).tril(), x, -1e9)

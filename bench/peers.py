@@ -64,7 +64,7 @@ def jax_runs(model: Model, weights: Weights, x: np.ndarray) -> Iterator[tuple[st
 
 def torch_runs(model: Model, weights: Weights, x: np.ndarray) -> Iterator[tuple[str, Run]]:
     """PyTorch, and what takes its models."""
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 
     torch.set_num_threads(granted_threads())
     operations = TorchOperations()
@@ -102,7 +102,7 @@ def torch_runs(model: Model, weights: Weights, x: np.ndarray) -> Iterator[tuple[
 
 
 def onnx_run(exported: bytes, x: np.ndarray) -> Run:
-    import onnxruntime
+    import onnxruntime  # pyright: ignore[reportMissingImports]
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = granted_threads()
@@ -113,7 +113,7 @@ def onnx_run(exported: bytes, x: np.ndarray) -> Run:
 
 
 def openvino_run(exported: bytes, x: np.ndarray) -> Run:
-    import openvino
+    import openvino  # pyright: ignore[reportMissingImports]
 
     chosen = {
         "INFERENCE_PRECISION_HINT": "f32",
