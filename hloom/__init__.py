@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from hloom.aot.export import export_c
     from hloom.api import *
 
 # What users need of hloom.api (the command line needs more); written out for type checkers.
@@ -52,6 +53,7 @@ __all__ = [
     "evaluate",
     "evaluate_lockstep",
     "evaluate_partially",
+    "export_c",
     "file_bytes",
     "fingerprint",
     "load",
@@ -69,6 +71,8 @@ __all__ = [
 ]
 
 
+# What does not live in hloom.api.
+_ELSEWHERE = {"export_c": "hloom.aot.export"}
 # Modules for those who have the packages of these names.
 _DOORS = ("jax", "tensorflow", "torch")
 
@@ -79,7 +83,7 @@ def __getattr__(name: str) -> object:
         return import_module(f"hloom.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'hloom' has no attribute {name!r}")
-    value = getattr(import_module("hloom.api"), name)
+    value = getattr(import_module(_ELSEWHERE.get(name, "hloom.api")), name)
     globals()[name] = value
     return value
 

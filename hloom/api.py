@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
     from hloom.plan.usage import MemoryUse
+    from hloom.program.c_interface import CArray, CInterface, LibraryCode
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
@@ -100,6 +101,8 @@ _HOME = {
     "AliasEntry": "ir.values.aliasing",
     "Buffer": "runtime.buffer",
     "Builder": "ir.builder",
+    "CArray": "program.c_interface",
+    "CInterface": "program.c_interface",
     "COMPILE_OPTIONS": "targets.cpu.options",
     "Computation": "ir.computation",
     "Costs": "device.costs",
@@ -118,6 +121,7 @@ _HOME = {
     "InputOutputAlias": "ir.values.aliasing",
     "Instruction": "ir.instruction",
     "LaterStages": "targets.stages",
+    "LibraryCode": "program.c_interface",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
     "MEMORY_KINDS": "runtime.deployment",
@@ -287,6 +291,19 @@ def compile(
     return compile_source(_source(program), threads, chosen, target=target, progress=progress)
 
 
+def library_code(
+    program: Any,
+    name: str,
+    options: Options | Mapping[str, Any] | Iterable[str] | None = None,
+    target: str = "cpu",
+) -> tuple[Module, LibraryCode]:
+    """What `compile` takes, as a module, and as the code of a C library (`hloom.aot.export_c`)."""
+    from hloom.compiler import compile_library
+
+    module = _source(program).module
+    return module, compile_library(module, name, _options(options), target=target)
+
+
 def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
     from hloom.base.options import Options
 
@@ -342,6 +359,8 @@ __all__ = [
     "AliasEntry",
     "Buffer",
     "Builder",
+    "CArray",
+    "CInterface",
     "Computation",
     "Costs",
     "Deployment",
@@ -358,6 +377,7 @@ __all__ = [
     "InputOutputAlias",
     "Instruction",
     "LaterStages",
+    "LibraryCode",
     "Literal",
     "Loaded",
     "Machine",
@@ -408,6 +428,7 @@ __all__ = [
     "is_handled",
     "is_program_file",
     "known_names",
+    "library_code",
     "library_path",
     "load",
     "load_bytes",

@@ -26,6 +26,7 @@ from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 
 if TYPE_CHECKING:
     from hloom.ir.module import Module
+    from hloom.program.c_interface import LibraryCode
 
 
 def compile_module(
@@ -95,6 +96,14 @@ def compile_source(
             warn(text)
     executable.seconds = clock.seconds
     return executable
+
+
+def compile_library(
+    module: Module, name: str, options: Options | None = None, *, target: str = DEFAULT
+) -> LibraryCode:
+    """The code of a C library of a module, which is not changed; its function has this name."""
+    with paused_collection():
+        return target_kind(target).library(module, name, options or Options())
 
 
 def load_compiled(path: str | Path, threads: int | None = None) -> Executable:

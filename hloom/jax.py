@@ -15,12 +15,16 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hloom import api
 from hloom.api import Executable, Module, UsageError
+
+if TYPE_CHECKING:
+    from hloom.aot.export import CLibrary
 
 Numbers = int | Sequence[int] | None
 Names = str | Iterable[str] | None
@@ -46,6 +50,45 @@ def lower(
         donate_argnums=donate_argnums,
     )
     return jitted.lower(*arguments, **keywords)
+
+
+def export_c(
+    function: Callable[..., Any],
+    *arguments: Any,
+    path: str | Path,
+    header_path: str | Path | None = None,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    name: str | None = None,
+    argument_names: Sequence[str] | None = None,
+    result_names: Sequence[str] | None = None,
+    options: Mapping[str, Any] | Iterable[str] | None = None,
+    **keywords: Any,
+) -> CLibrary:
+    """Write the function for arguments like these as a C library (`hloom.export_c`).
+
+    Arguments that are donated may come back where they stand: a state is changed in place.
+    """
+    from hloom.aot.export import export_c
+
+    module = lower(
+        function,
+        *arguments,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        donate_argnums=donate_argnums,
+        **keywords,
+    )
+    return export_c(
+        module,
+        path,
+        header_path,
+        name=name,
+        argument_names=argument_names,
+        result_names=result_names,
+        options=options,
+    )
 
 
 def jit(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hloom.base.faults import Fault
     from hloom.device.device import Device
     from hloom.ir.module import Module
+    from hloom.program.c_interface import LibraryCode
     from hloom.runtime.communicator.in_process import InProcess
     from hloom.runtime.executor import Executor
     from hloom.targets.stages import Stages
@@ -93,6 +94,11 @@ class TargetKind(Protocol):
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:
         """What runs a program of this kind."""
+        ...
+
+    def library(self, module: Module, name: str, options: Options) -> LibraryCode:
+        """A module, which is not changed, as the code of a C library whose function has this name;
+        `HloError` where it needs a runtime."""
         ...
 
     def notice(self, module: Module, options: Options, faults: Sequence[Fault]) -> str:

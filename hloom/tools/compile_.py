@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from hloom import api
+from hloom.aot.archive import kind_of
+from hloom.aot.export import CLibrary, export_c
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.run import TargetName, Threads, compiled
 from hloom.tools.terminal import (
@@ -23,7 +25,15 @@ from hloom.tools.terminal import (
     write_json,
 )
 
-Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write, e.g. step.hloom.")]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", help="The file to write: step.hloom, or a C library, .so, .a or .o."
+    ),
+]
+Header = Annotated[Path | None, typer.Option("--header", help="The header of a C library.")]
+Name = Annotated[str, typer.Option("--name", help="Its function; else as the file is called.")]
+Names = Annotated[str, typer.Option(help="Of a C library's arrays, with commas between.")]
 
 
 @guarded
@@ -36,11 +46,16 @@ def compile_(
     partitions: Partitions = None,
     shapes: Shapes = "",
     target: TargetName = "cpu",
+    header: Header = None,
+    name: Name = "",
+    argument_names: Names = "",
+    result_names: Names = "",
     as_json: AsJson = False,
 ) -> None:
-    """Compile a program to a file that `hloom run` and `hloom.load_compiled` load in milliseconds.
+    """Compile a program to a file that `hloom run` and `hloom.load_compiled` load in milliseconds,
+    or to a C library that needs nothing of hloom.
 
-    It holds machine code and constants, and needs a processor with the same instructions. Compiler
+    Both hold machine code and constants, and need a processor with the same instructions. Compiler
     options are taken too, with xla_ or without, and those of XLA_FLAGS.
 
     [bold]Examples[/bold]
@@ -48,16 +63,87 @@ def compile_(
       hloom compile step.hlo -o step.hloom
 
       hloom compile step.hlo -o step.hloom --cpu_max_isa=AVX2
+
+      hloom compile step.hlo -o libstep.so --header step.h
     """
+    words = ctx.meta.get(OPTION_WORDS, [])
     loaded = read(file, replicas, partitions, shapes)
     warn_of_elided(loaded.module)
-    exe = compiled(loaded.module, threads, ctx.meta.get(OPTION_WORDS, []), target)
+    names = (argument_names, result_names)
+    if kind_of(output):
+        _check_threads(output, threads)
+        arguments, results = map(_split, names)
+        library = export_c(
+            loaded.module,
+            output,
+            header,
+            name=name or None,
+            argument_names=arguments,
+            result_names=results,
+            options=words,
+            target=target,
+        )
+        _tell_of(library, as_json)
+        return
+    if refused := _of_libraries(header, name, *names):
+        raise api.UsageError(
+            f"{refused} is for C libraries, and {output.name} is none", hint="-o libstep.so"
+        )
+    exe = compiled(loaded.module, threads, words, target)
     exe.save(output)
     size = output.stat().st_size
     if as_json:
         write_json({"file": str(output), "bytes": size, "program": _about(exe)})
     else:
         typer.echo(f"wrote {output}: {exe.program.name}, {bytes_text(size)}")
+
+
+def _check_threads(output: Path, threads: int | None) -> None:
+    """Refuse threads that a library does not have."""
+    if threads not in (None, 1):
+        raise api.UsageError(
+            f"{output.name} runs on the thread that calls it, {threads} threads are asked for",
+            rule="library-threads",
+            hint="leave --threads out",
+        )
+
+
+def _split(names: str) -> list[str] | None:
+    return [n.strip() for n in names.split(",")] if names else None
+
+
+def _of_libraries(header: Path | None, name: str, arguments: str, results: str) -> str:
+    """The first option that is given and has a meaning for C libraries only."""
+    options = {
+        "--header": header,
+        "--name": name,
+        "--argument-names": arguments,
+        "--result-names": results,
+    }
+    return next((k for k, v in options.items() if v), "")
+
+
+def _tell_of(library: CLibrary, as_json: bool) -> None:
+    size = library.path.stat().st_size
+    if as_json:
+        write_json(
+            {
+                "file": str(library.path),
+                "bytes": size,
+                "function": library.name,
+                "inputs": list(library.inputs),
+                "outputs": list(library.outputs),
+                "workspace_bytes": library.workspace_bytes,
+            }
+        )
+        return
+    workspace = bytes_text(library.workspace_bytes)
+    typer.echo(
+        f"wrote {library.path}: {library.name}({', '.join(library.inputs)}), {bytes_text(size)},"
+        f" workspace {workspace}"
+    )
+    if library.header is not None:
+        typer.echo(f"wrote {library.header}")
 
 
 def _about(exe: api.Executable) -> dict[str, object]:

@@ -66,3 +66,31 @@ ENTRY main {
     run("compile", str(tmp_path / "b.hlo"), "-o", str(tmp_path / "b.hloom"))
     done = run("run", str(tmp_path / "b.hloom"), "--json")
     assert done.exit_code == 0, done.output
+
+
+def test_c_library(run, tmp_path):
+    (tmp_path / "step.hlo").write_text(TEXT)
+    out, header = tmp_path / "libstep.o", tmp_path / "step.h"
+    words = ["compile", tmp_path / "step.hlo", "-o", out, "--header", header, "--threads", "1"]
+    result = run(
+        *words, "--argument-names", "left,right", "--result-names", "total,count", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    assert told["function"] == "step" and told["inputs"] == ["left", "right"]
+    assert told["outputs"] == ["total", "count"] and told["bytes"] == out.stat().st_size
+    assert "int step(const void *const *inputs" in header.read_text()
+    named = run(*words, "--name", "other")
+    assert named.exit_code == 0 and "other(" in named.output and f"wrote {header}" in named.output
+
+
+def test_c_library_refusals(run, tmp_path):
+    (tmp_path / "step.hlo").write_text(TEXT)
+    words = ["compile", tmp_path / "step.hlo", "-o"]
+    threads = run(*words, tmp_path / "x.o", "--threads", "4")
+    assert threads.exit_code == 2 and "4 threads are asked for" in threads.output
+    for option in ("--header", "--name", "--argument-names", "--result-names"):
+        result = run(*words, tmp_path / "x.hloom", option, "a")
+        assert result.exit_code == 2 and f"{option} is for C libraries" in result.output
+    unknown = run(*words, tmp_path / "x.o", "--target", "cpu:nothing")
+    assert unknown.exit_code == 2

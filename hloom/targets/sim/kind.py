@@ -18,6 +18,7 @@ from hloom.targets.target import TARGETS
 
 if TYPE_CHECKING:
     from hloom.ir.module import Module
+    from hloom.program.c_interface import LibraryCode
     from hloom.runtime.executor import Executor
     from hloom.targets.sim.target import SimTarget
     from hloom.targets.stages import Stages
@@ -64,6 +65,13 @@ class SimKind:
         from hloom.targets.sim.executor import SimExecutor
 
         return SimExecutor(stages, self.topology, threads)
+
+    def library(self, module: Module, name: str, options: Options) -> LibraryCode:
+        raise UsageError(
+            f"{self.name} is simulated, and no machine runs a C library for it",
+            rule="target",
+            hint="--target cpu:NAME compiles for a known device",
+        )
 
     def notice(self, module: Module, options: Options, faults: Sequence[Fault]) -> str:
         from hloom.targets.cpu.fault_notice import notice

@@ -1,0 +1,1 @@
+"""C libraries of programs: a function, a header, and nothing else that has to be there."""

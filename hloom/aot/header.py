@@ -1,0 +1,183 @@
+"""The header of a C library: what its function takes and gives, as constants and structs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hloom.api import CArray, CInterface, HloError, Shape
+
+C_TYPES = {
+    "pred": "uint8_t",
+    **{f"s{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
+    "f32": "float",
+    "f64": "double",
+}
+"""Elements as C has them; those that C has not are given as bits, in numbers of their width."""
+_BITS = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "uint64_t"}
+TAKEN = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if "
+    "inline int long register restrict return short signed sizeof static struct switch "
+    "typedef union unsigned void volatile while _Bool _Complex and or not xor bool true false "
+    "class new delete this template typename namespace operator private protected public "
+    "using virtual try catch throw workspace".split()
+)
+
+
+ENDINGS = re.compile(r"_(BYTES|ALIGNMENT|RANK|TYPE|DIM\d+)$")
+"""What constants of the header have behind the name of an array."""
+
+
+class Named(NamedTuple):
+    """An input or an output, with its name in C."""
+
+    name: str
+    shape: Shape
+    size_bytes: int
+    alignment: int
+    alias: int | None
+
+
+def _named(name: str, a: CArray) -> Named:
+    return Named(name, a.shape, a.size_bytes, a.alignment, a.alias)
+
+
+def c_name(text: str) -> str:
+    """A text as a name in C."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII) or "_"
+    if name in TAKEN or ENDINGS.search(name):
+        return f"{name}_"
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names in C for these texts, each once; numbers go behind those that would repeat."""
+    found: list[str] = []
+    for text in names:
+        name = base = c_name(text)
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{base}_{number}"
+        found.append(name)
+    return found
+
+
+def given(names: Sequence[str], count: int, what: str) -> list[str]:
+    """Names that somebody chose; `HloError` unless there are as many as arrays, each once."""
+    if len(names) != count:
+        raise HloError(
+            f"{len(names)} names for {count} {what.lower()}s: {', '.join(names)}",
+            rule="library-names",
+        )
+    if len(set(map(c_name, names))) != len(names):
+        raise HloError(f"{what} names must be unique: {', '.join(names)}", rule="library-names")
+    return [c_name(n) for n in names]
+
+
+def header(
+    name: str, program: str, interface: CInterface, inputs: Sequence[str], outputs: Sequence[str]
+) -> str:
+    """The text of the header of the library `name`."""
+    arrays_in = [_named(n, a) for n, a in zip(inputs, interface.inputs)]
+    arrays_out = [_named(n, a) for n, a in zip(outputs, interface.outputs)]
+    guard, prefix = f"{name.upper()}_H", name.upper()
+    lines = [
+        f"/* {program.replace('*/', '* /')} as a C function, made by hloom. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        f"#define {prefix}_INPUTS {len(arrays_in)}",
+        f"#define {prefix}_OUTPUTS {len(arrays_out)}",
+        "/* Bytes, and at which multiples of bytes memory begins. */",
+        f"#define {prefix}_WORKSPACE_BYTES {interface.workspace_bytes}",
+        f"#define {prefix}_WORKSPACE_ALIGNMENT 64",
+        "",
+    ]
+    for what, arrays, others in (
+        ("input", arrays_in, arrays_out),
+        ("output", arrays_out, arrays_in),
+    ):
+        for k, a in enumerate(arrays):
+            lines += _constants(f"{prefix}_{what.upper()}", k, a)
+            if a.alias is not None:
+                other = others[a.alias].name
+                lines.append(f"/* May be the memory of {other}, which is then changed in place. */")
+        if arrays:
+            lines.append("")
+    lines += _function(name, prefix)
+    lines += _struct(name, prefix, arrays_in, arrays_out)
+    return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
+
+
+def _constants(prefix: str, number: int, a: Named) -> list[str]:
+    dims = a.shape.dims
+    own = f"{prefix}_{a.name}"
+    lines = [
+        f"/* {prefix.rsplit('_', 1)[1].lower()} {number}: {a.shape.text} */",
+        f"#define {own} {number}",
+        f"#define {own}_BYTES {a.size_bytes}",
+        f"#define {own}_ALIGNMENT {a.alignment}",
+        f"#define {own}_RANK {len(dims)}",
+        f"typedef {_element(a.shape)} {own}_TYPE;",
+    ]
+    return lines + [f"#define {own}_DIM{d} {size}" for d, size in enumerate(dims)]
+
+
+def _element(shape: Shape) -> str:
+    """The C type of an element; complex numbers are two floats, side by side."""
+    name = shape.dtype.name
+    if name in ("c64", "c128"):
+        return "float" if name == "c64" else "double"
+    return C_TYPES.get(name) or _BITS[max(shape.dtype.size_bytes, 1)]
+
+
+def _function(name: str, prefix: str) -> list[str]:
+    return [
+        f"/* One pointer for each input and output; {prefix}_WORKSPACE_BYTES of memory, which may",
+        " * be null where that is 0, and keep nothing between calls. Threads may call at once,",
+        " * each with outputs and a workspace of its own; it allocates nothing, starts no thread.",
+        " * Outputs share no memory with inputs but where it is said above. Returns 0, or a status",
+        f" * that {name}_error turns into words: then the outputs hold nothing. */",
+        f"int {name}(const void *const *inputs, void *const *outputs, void *workspace);",
+        "",
+        f"static inline const char *{name}_error(int status) {{",
+        '  return status == 0 ? "" : status == 3',
+        '      ? "a pointer is null or not aligned" : "the program failed";',
+        "}",
+        "",
+    ]
+
+
+def _struct(name: str, prefix: str, inputs: Sequence[Named], outputs: Sequence[Named]) -> list[str]:
+    """The same with names: one struct of pointers."""
+    lines = ["/* The same by name. */", "typedef struct {"]
+    inside = {a.name for a in inputs}
+    wanted = [f"{a.name}_out" if a.name in inside else a.name for a in outputs]
+    names = distinct([a.name for a in inputs] + wanted)
+    fields_in = list(zip(names, inputs))
+    fields_out = list(zip(names[len(inputs) :], outputs))
+    for field, a in fields_in:
+        lines.append(f"  const {prefix}_INPUT_{a.name}_TYPE *{field};")
+    for field, a in fields_out:
+        lines.append(f"  {prefix}_OUTPUT_{a.name}_TYPE *{field};")
+    lines += ["  void *workspace;", f"}} {name}_arrays;", ""]
+    sources = ", ".join([f"a->{field}" for field, _ in fields_in]) or "0"
+    targets = ", ".join([f"a->{field}" for field, _ in fields_out]) or "0"
+    return [
+        *lines,
+        f"static inline int {name}_call(const {name}_arrays *a) {{",
+        f"  const void *inputs[] = {{{sources}}};",
+        f"  void *outputs[] = {{{targets}}};",
+        f"  return {name}(inputs, outputs, a->workspace);",
+        "}",
+        "",
+    ]

@@ -1,0 +1,238 @@
+"""A program as one LLVM module with a C function: what hloom.aot puts into libraries.
+
+The functions are those of the program as it runs in this process, to the letter; the one more that
+is written here lends them the caller's memory (c_interface.py). All but that one are internal, and
+all names begin with the library's, so that libraries can be linked together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.compile import module_text
+from hloom.codegen.llvm.machine import Machine
+from hloom.program.c_interface import Base, CInterface
+from hloom.program.program import Program
+from hloom.program.slice import ALIGNMENT
+
+CONTEXT_BYTES = 64
+THREADS_AT, SCRATCH_AT = 8, 32
+"""Of hl_context: `threads`, and `user`, where the routines find their working memory."""
+INVALID_ARGUMENT = 3
+"""HL_INVALID_ARGUMENT of native/hl.h."""
+PARALLEL = "declare void @hl_parallel_for_ns(ptr, ptr, ptr, i64, i64, i64)"
+"""Regions that a device of several cores would share are walked through, chunk by chunk: a chunk is
+the same wherever it runs, so results are."""
+_PARAMETERS = "(ptr %c, ptr %f, ptr %args, i64 %n, i64 %grain, i64 %ns)"
+IN_TURN = (
+    f"define internal void @hl_parallel_for_ns{_PARAMETERS} {{"
+    + """
+start:
+  br label %check
+check:
+  %begin = phi i64 [ 0, %start ], [ %end, %chunk ]
+  %more = icmp slt i64 %begin, %n
+  br i1 %more, label %chunk, label %done
+chunk:
+  %next = add i64 %begin, %grain
+  %inside = icmp slt i64 %next, %n
+  %end = select i1 %inside, i64 %next, i64 %n
+  call void %f(ptr %args, i64 %begin, i64 %end)
+  br label %check
+done:
+  ret void
+}"""
+)
+ROUTINES = frozenset(("hl_sort_keys", "hl_sort_compare", "hl_topk"))
+"""What aot/native/order.c has."""
+LIBC = frozenset(("memcpy", "memmove", "memset", "memcmp"))
+MOST_CONSTANT_BYTES = 1 << 30
+"""The small code model reaches 2 GiB."""
+
+_DEFINED = re.compile(r"^(?:define [^@\n]*@([\w.$-]+)\(|@([\w.$-]+) = )", re.MULTILINE)
+_DECLARED = re.compile(r"^declare [^@\n]*@([\w.$-]+)\(", re.MULTILINE)
+_DEFINE = re.compile(r"^define (?!internal )", re.MULTILINE)
+_NAME = re.compile(r"@([\w.$-]+)")
+
+
+def library_text(
+    name: str, program: Program, interface: CInterface, texts: Mapping[str, str], machine: Machine
+) -> str:
+    """The module: `int32 name(ptr inputs, ptr outputs, ptr workspace)` and what it calls."""
+    constants = [a.data for a in interface.constants]
+    if sum([len(c) for c in constants if c is not None]) > MOST_CONSTANT_BYTES:
+        raise HloError(
+            f"the constants of {program.name} take more than {MOST_CONSTANT_BYTES >> 30} GiB, "
+            "which no library holds",
+            rule="ahead-of-time",
+            hint="make them parameters",
+        )
+    text = _DEFINE.sub("define internal ", module_text(machine, texts.values(), texts))
+    text = text.replace(PARALLEL, IN_TURN)
+    copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+    head = [] if copy.split("(")[0] in text else [copy]
+    globals_ = head + [_constant(k, c) for k, c in enumerate(constants) if c is not None]
+    whole = "\n".join([text, *globals_, _entry(program.entry, interface), ""])
+    return _renamed(whole, name)
+
+
+def _renamed(text: str, name: str) -> str:
+    """The same with the library's name before every other."""
+    defined = {a or b for a, b in _DEFINED.findall(text)}
+    declared = set(_DECLARED.findall(text)) - defined
+    unknown = {d for d in declared if not d.startswith("llvm.")} - LIBC - ROUTINES
+    assert not unknown, f"a C library calls {unknown}"
+    others = defined | (declared & ROUTINES)
+
+    def new(found: re.Match[str]) -> str:
+        old = found[1]
+        if old == _ENTRY:
+            return f"@{name}"
+        return f"@{name}_{old}" if old in others else found[0]
+
+    return _NAME.sub(new, text)
+
+
+_ENTRY = "c.entry"
+
+
+def _constant(number: int, data: bytes | memoryview) -> str:
+    """A constant's bytes, read only."""
+    raw = np.frombuffer(data, np.uint8)
+    digits = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+    letters = np.empty((len(raw), 3), np.uint8)
+    letters[:, 0] = ord("\\")
+    letters[:, 1], letters[:, 2] = digits[raw >> 4], digits[raw & 15]
+    inside = letters.tobytes().decode("ascii")
+    return (
+        f'@constant{number} = private unnamed_addr constant [{len(raw)} x i8] c"{inside}",'
+        f" align {ALIGNMENT}"
+    )
+
+
+class _Lines:
+    """Instructions, and names for their values."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._count = 0
+
+    def add(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def value(self, text: str) -> str:
+        self._count += 1
+        self.add(f"%c{self._count} = {text}")
+        return f"%c{self._count}"
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+
+
+def _entry(main: str, interface: CInterface) -> str:
+    """The function that callers see."""
+    f = _Lines()
+    f.lines.append(f"define i32 @{_ENTRY}(ptr %inputs, ptr %outputs, ptr %workspace) {{")
+    f.label("start")
+    f.add(f"%context = alloca [{CONTEXT_BYTES} x i8], align 16")
+    f.add(f"%buffers = alloca [{max(len(interface.bases), 1)} x ptr], align 64")
+    missing = "false"
+    for table, arrays in (("%inputs", interface.inputs), ("%outputs", interface.outputs)):
+        if arrays:
+            missing = _or_wrong(f, missing, table, 8)
+    f.add(f"br i1 {missing}, label %refused, label %given")
+    f.label("given")
+    inputs = _loaded(f, "%inputs", len(interface.inputs))
+    outputs = _loaded(f, "%outputs", len(interface.outputs))
+    _check(f, interface, inputs, outputs)
+    pointers = {"input": inputs, "output": outputs}
+
+    def address(base: Base | None) -> str:
+        if base is None:
+            return "null"
+        if base.what == "constant":
+            return f"@constant{base.at}"
+        if base.what == "workspace":
+            return f.value(f"getelementptr i8, ptr %workspace, i64 {base.at}")
+        return pointers[base.what][base.at]
+
+    for number, c in enumerate(interface.copies_in):
+        source, target = inputs[c.source], address(c.target)
+        same = f.value(f"icmp eq ptr {source}, {target}")
+        f.add(f"br i1 {same}, label %in{number}, label %copy{number}")
+        f.label(f"copy{number}")
+        _copy(f, target, source, c.size_bytes)
+        f.add(f"br label %in{number}")
+        f.label(f"in{number}")
+    bases = [address(base) for base in interface.bases]
+    for number, base in enumerate(bases):
+        slot = f.value(f"getelementptr ptr, ptr %buffers, i64 {number}")
+        f.add(f"store ptr {base}, ptr {slot}")
+    _context(f, address(interface.scratch))
+    status = f.value(f"call i32 @{main}(ptr %context, ptr %buffers)")
+    bad = f.value(f"icmp ne i32 {status}, 0")
+    f.add(f"br i1 {bad}, label %failed, label %done")
+    f.label("done")
+    for c in interface.copies_out:
+        source = f.value(f"getelementptr i8, ptr {bases[c.allocation]}, i64 {c.offset}")
+        _copy(f, outputs[c.output], source, c.size_bytes)
+    f.add("ret i32 0")
+    f.label("failed")
+    f.add(f"ret i32 {status}")
+    f.label("refused")
+    f.add(f"ret i32 {INVALID_ARGUMENT}")
+    f.lines.append("}")
+    return "\n".join(f.lines)
+
+
+def _loaded(f: _Lines, table: str, count: int) -> list[str]:
+    """The pointers of a table."""
+    found = []
+    for k in range(count):
+        slot = f.value(f"getelementptr ptr, ptr {table}, i64 {k}")
+        found.append(f.value(f"load ptr, ptr {slot}"))
+    return found
+
+
+def _check(f: _Lines, interface: CInterface, inputs: list[str], outputs: list[str]) -> None:
+    """Go to `refused` unless every pointer that is used is there, and aligned."""
+    bad = "false"
+    for pointers, arrays in ((inputs, interface.inputs), (outputs, interface.outputs)):
+        for p, array in zip(pointers, arrays):
+            if array.size_bytes:
+                bad = _or_wrong(f, bad, p, array.alignment)
+    if interface.workspace_bytes:
+        bad = _or_wrong(f, bad, "%workspace", ALIGNMENT)
+    f.add(f"br i1 {bad}, label %refused, label %accepted")
+    f.label("accepted")
+
+
+def _or_wrong(f: _Lines, bad: str, pointer: str, alignment: int) -> str:
+    """Whether something is wrong already, or this pointer is null or not aligned."""
+    wrong = f.value(f"icmp eq ptr {pointer}, null")
+    if alignment > 1:
+        number = f.value(f"ptrtoint ptr {pointer} to i64")
+        low = f.value(f"and i64 {number}, {alignment - 1}")
+        crooked = f.value(f"icmp ne i64 {low}, 0")
+        wrong = f.value(f"or i1 {wrong}, {crooked}")
+    return f.value(f"or i1 {bad}, {wrong}")
+
+
+def _context(f: _Lines, scratch: str) -> None:
+    """What functions of the program may look at: no error, no cancelling, one thread."""
+    for at in range(0, CONTEXT_BYTES, 8):
+        place = f.value(f"getelementptr i8, ptr %context, i64 {at}")
+        f.add(f"store i64 0, ptr {place}")
+    threads = f.value(f"getelementptr i8, ptr %context, i64 {THREADS_AT}")
+    f.add(f"store i32 1, ptr {threads}")
+    user = f.value(f"getelementptr i8, ptr %context, i64 {SCRATCH_AT}")
+    f.add(f"store ptr {scratch}, ptr {user}")
+
+
+def _copy(f: _Lines, target: str, source: str, size: int) -> None:
+    if size:
+        f.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
