@@ -244,10 +244,12 @@ class Indices:
         symbol = self._divisions.get(key)
         if symbol is None:
             rank = max([s.rank for s, _ in x.terms])
-            step = 1
+            step = gcd(x.const, *[s.step * c for s, c in x.terms])
             if kind == "mod":  # what is left of multiples of a divisor is one, too
-                step = gcd(by, x.const, *[s.step * c for s, c in x.terms])
+                step = gcd(by, step)
                 high -= step - 1
+            else:
+                step = step // by if step % by == 0 else 1
             symbol = Symbol(self._number(), low, high, None, None, x.axes, key, rank, step)
             self._divisions[key] = symbol
         return Affine(0, ((symbol, 1),))

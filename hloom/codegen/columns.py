@@ -33,7 +33,8 @@ from hloom.kernel.kernel import Value
 # Columns of one step, in bytes of one accumulator, where they are kept in memory: a share of the
 # nearest cache.
 BLOCK_SHARE = 1 / 4
-# Where there are fewer blocks than cores they are cut smaller, but not below so many vectors.
+# Where there are fewer blocks than cores they are cut smaller, but not below so many vectors of
+# what is read.
 LEAST_VECTORS = 16
 # At most as many vectors are accumulated in registers.
 REGISTERS = 8
@@ -53,7 +54,9 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     accumulators = sum(len(reduce_inputs(x)) for x in form.reduces)
     most = int(device.nearest_bytes * BLOCK_SHARE)
     block = min(max(most // width // accumulators, lanes) // lanes * lanes, columns)
-    parts = min(device.compute.units, max(1, (columns - 1) // (LEAST_VECTORS * lanes)))
+    read = max([width, *[compute_bytes(x.shape.dtype) for x, _ in body.leaves]])
+    least = LEAST_VECTORS * max(device.compute.vector_bytes // read, 1)
+    parts = min(device.compute.units, max(1, (columns - 1) // least))
     if -(-columns // lanes) * accumulators <= REGISTERS:
         block = columns
     elif parts > 1 and columns <= parts * block:

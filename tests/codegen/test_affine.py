@@ -108,3 +108,14 @@ def test_lanes_that_reach_over_a_step_are_no_part_of_it() -> None:
     k = indices.scalar(Value(TileType(S64, ())), 0, 4096, 64)
     x = k.plus(indices.lane(0, 64, 1))
     assert indices.remainder(x, 1000).axes and indices.quotient(x, 1000).axes
+
+
+def test_quotients_of_whole_steps_are_whole_steps() -> None:
+    indices = Indices()
+    k = indices.scalar(Value(TileType(S64, ())), 0, 640, 64)
+    lane = indices.lane(0, 64, 1)
+    x = indices.quotient(k.plus(lane), 4).plus(-1)
+    assert indices.remainder(x, 8) == indices.remainder(indices.quotient(lane, 4).plus(7), 8)
+    assert indices.remainder(indices.quotient(k, 4), 32).terms
+    [(symbol, _)] = indices.quotient(k, 4).terms
+    assert symbol.step == 16

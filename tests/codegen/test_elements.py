@@ -128,3 +128,30 @@ def test_what_a_row_has_once_is_not_made_for_each_element_behind_a_mask(rows, be
     q = np.random.default_rng(before).random((rows, 64), np.float32)
     wide = np.pad(q / p.sum(1, keepdims=True), ((0, 0), (before, 0)))
     assert np.allclose(np.asarray(compiled(p, q)), wide + p, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "n"), [(3, 64), (1, 130), (5, 7)])
+@pytest.mark.parametrize("t", ["f32", "s8", "f64"])
+def test_interleaved_parts_of_what_is_computed(t: str, rows: int, n: int) -> None:
+    """Elements put between others, twice, as in a scan by halves."""
+    many, more = 2 * n, 4 * n
+    agree(f"""
+ENTRY e {{
+  x = {t}[{rows},{more}] parameter(0)
+  z = {t}[] constant(0)
+  even = {t}[{rows},{many}] slice(x), slice={{[0:{rows}], [0:{more - 1}:2]}}
+  odd = {t}[{rows},{many}] slice(x), slice={{[0:{rows}], [1:{more}:2]}}
+  pairs = {t}[{rows},{many}] maximum(even, odd)
+  halves = {t}[{rows},{n}] slice(pairs), slice={{[0:{rows}], [0:{many - 1}:2]}}
+  first = {t}[{rows},{many}] pad(halves, z), padding=0_0x0_1_1
+  second = {t}[{rows},{many}] pad(halves, z), padding=0_0x1_0_1
+  both = {t}[{rows},{many}] add(first, second)
+  start = {t}[{rows},1] slice(x), slice={{[0:{rows}], [0:1]}}
+  rest = {t}[{rows},{many - 1}] slice(both), slice={{[0:{rows}], [0:{many - 1}]}}
+  after = {t}[{rows},{many - 1}] slice(x), slice={{[0:{rows}], [2:{more}:2]}}
+  joined = {t}[{rows},{many - 1}] maximum(rest, after)
+  all = {t}[{rows},{many}] concatenate(start, joined), dimensions={{1}}
+  p = {t}[{rows},{more}] pad(all, z), padding=0_0x0_1_1
+  q = {t}[{rows},{more}] pad(both, z), padding=0_0x1_0_1
+  ROOT r = {t}[{rows},{more}] add(p, q)
+}}""")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from hloom.kernel.kernel import Value
 
+MOST_READ = 2
+"""Elements of memory that are read for one of the tile: alone, each is a load and an insert."""
 LARGEST = 1 << 24
 """Numbers above this are not followed: those of a narrow type may have wrapped around."""
 
@@ -18,7 +20,7 @@ def known_distances(offsets: Value) -> tuple[int, ...] | None:
     if len(offsets.shape) != 1 or offsets.shape[0] < 2:
         return None
     found = _distances(offsets)
-    if found is None or not 0 < max(found) - min(found) < len(found):
+    if found is None or not 0 < max(found) - min(found) < MOST_READ * len(found):
         return None
     return found
 
@@ -52,6 +54,9 @@ def _numbers(x: Value) -> list[int] | None:
         found = list(range(size))
     elif op.opcode == "constant":
         found = [int(op.attrs["value"])] * size
+    elif op.opcode == "broadcast" and not op.operands[0].shape:
+        number = _scalar(op.operands[0])
+        found = None if number is None else [number] * size
     elif op.opcode == "convert" and len(op.operands[0].shape) == 1:
         found = _numbers(op.operands[0])
     elif op.opcode in ("add", "multiply", "divide", "remainder"):
@@ -61,6 +66,15 @@ def _numbers(x: Value) -> list[int] | None:
     if found is None or max(found) >= LARGEST or min(found) < 0:
         return None
     return found
+
+
+def _scalar(x: Value) -> int | None:
+    """The number that a scalar is, where it is known."""
+    while x.op is not None and x.op.opcode == "convert" and x.op.operands[0].dtype.is_signed_int:
+        x = x.op.operands[0]
+    if x.op is None or x.op.opcode != "constant" or not x.dtype.is_signed_int:
+        return None
+    return int(x.op.attrs["value"])
 
 
 def _computed(opcode: str, first: list[int], second: list[int]) -> list[int] | None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.known_offsets import known_distances
-from hloom.codegen.llvm.lower_masked import first_is_there, masked_scalar
+from hloom.codegen.llvm.lower_masked import (
+    elements_held,
+    first_is_there,
+    has_masks,
+    masked_scalar,
+)
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, planes_of, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage, to_storage
@@ -21,13 +26,18 @@ def gather(low: Lowering, op: Op) -> Rows:
     masked = len(op.operands) == 4
     masks = low.of(op.operands[2]) if masked else []
     others = low.of(op.operands[3]) if masked else []
+    e = low.e
     rows: Rows = []
     for plane in range(planes):
-        start = low.e.gep(base, plane * size // planes)
-        apart = None if masked or dtype.is_complex else known_distances(offsets)
+        start = e.gep(base, plane * size // planes)
+        apart = None if dtype.is_complex else known_distances(offsets)
+        held = elements_held(low, buffer) if masked else 0
+        if masked and not (held and has_masks(low, size)):
+            apart = None
         for i, at in enumerate(low.of(offsets)):
             if apart is not None:
-                rows.append(_picked(low, start, at, apart, dtype))
+                found = _picked(low, start, at, apart, dtype, held)
+                rows.append(e.select(masks[i], found, others[i]) if masked else found)
             elif masked:
                 other = others[plane * len(masks) + i]
                 rows.append(_gathered_masked(low, buffer, start, at, masks[i], other, dtype))
@@ -52,12 +62,25 @@ def _gathered(low: Lowering, base: V, at: V, dtype: DType) -> V:
     return from_storage(e, found, dtype)
 
 
-def _picked(low: Lowering, base: V, at: V, apart: tuple[int, ...], dtype: DType) -> V:
-    """Elements at known distances in a short piece of memory: one load and one shuffle."""
+def _picked(
+    low: Lowering, base: V, at: V, apart: tuple[int, ...], dtype: DType, held: int = 0
+) -> V:
+    """Elements at known distances in a short piece of memory: one load and one shuffle.
+
+    `held`: the piece may begin before the buffer, or end behind so many elements; nothing is read
+    there, whichever lanes a mask leaves out.
+    """
     e, least = low.e, min(apart)
     places = _bytes_of(e, lane(low, at, 0), dtype.size_bytes)
     first = e.gep(e.gep(base, places), least * dtype.size_bytes)
-    piece = e.load(first, storage_of(dtype), max(apart) - least + 1)
+    kind, lanes = storage_of(dtype), max(apart) - least + 1
+    if held:
+        start = e.add(e.sext(lane(low, at, 0), "i64"), e.const("i64", least))
+        numbers = e.add(e.splat(start, lanes), e.vector("i64", list(range(lanes))))
+        inside = e.icmp("ult", numbers, e.const("i64", held, lanes))
+        piece = e.masked_load(first, inside, e.const(kind, 0, lanes))
+    else:
+        piece = e.load(first, kind, lanes)
     return from_storage(e, e.shuffle(piece, None, [x - least for x in apart]), dtype)
 
 

@@ -87,9 +87,9 @@ def _masked_row(
     if lanes == 1:
         # A vector of one lane is what the masked intrinsics take; two are never split worse.
         found = masked_scalar(low, e.gep(base, at * size), mask, blank)
-    elif stride == 1 and not dtype.is_complex and (home is None or _has_masks(low, size)):
+    elif stride == 1 and not dtype.is_complex and (home is None or has_masks(low, size)):
         found = e.masked_load(e.gep(base, at * size), mask, blank)
-    elif 2 <= stride <= WIDEST_STRIDE and not dtype.is_complex and _has_masks(low, size):
+    elif 2 <= stride <= WIDEST_STRIDE and not dtype.is_complex and has_masks(low, size):
         found = _masked_apart(low, base, at, stride, mask, blank, size)
     elif home is not None:
         # Excluded lanes read the first element, as those of gathers do.
@@ -109,7 +109,15 @@ def first_is_there(low: Lowering, buffer: Value) -> bool:
     return any(p.value is buffer and p.size > 0 for p in low.kernel.params)
 
 
-def _has_masks(low: Lowering, size: int) -> bool:
+def elements_held(low: Lowering, buffer: Value) -> int:
+    """How many elements may be read of a buffer whatever a mask says; 0 where that is not known, or
+    where others may write what is read."""
+    if buffer.op is not None:
+        return buffer.op.attrs["size"] if buffer.op.opcode == "alloc" else 0
+    return next((p.size for p in low.kernel.params if p.value is buffer and p.role == "in"), 0)
+
+
+def has_masks(low: Lowering, size: int) -> bool:
     """Whether the machine loads vectors of elements of so many bytes under a mask."""
     return low.machine.has_avx512 or (low.machine.has_avx2 and size >= 4)
 

@@ -21,6 +21,7 @@ from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.expand.product_types import product_types
 from hloom.passes.facts import fact
 from hloom.passes.pass_ import register
+from hloom.types.dtype import F32
 from hloom.types.shape import shape
 
 Dims = tuple[int, ...]
@@ -75,6 +76,12 @@ class _Side:
     def sizes(self, dims: Dims) -> Dims:
         return tuple(self.x.shape.dims[d] for d in dims)
 
+    @property
+    def fastest(self) -> int | None:
+        """The dimension whose elements are neighbours; None if all have size 1."""
+        large = [d for d, size in enumerate(self.x.shape.dims) if size != 1]
+        return large[-1] if large else None
+
     def orders(self, contracting: Dims) -> tuple[Dims, Dims]:
         """The two orders of dimensions that need only a reshape: free last, contracting last."""
         return (
@@ -100,10 +107,7 @@ class _Side:
         elif stays[0] or stays[1]:
             last = stays[0]
         else:
-            fastest = max(
-                (d for d in range(self.x.shape.rank) if self.x.shape.dims[d] != 1), default=0
-            )
-            last = fastest in contracting
+            last = self.fastest in contracting
         order = contracting_last if last else free_last
         batch = self.sizes(self.batch)
         k, free = prod(self.sizes(contracting)), prod(self.sizes(self.free))
@@ -145,6 +149,34 @@ def canonical_dot(
     return b.converted(b.reshaped(made, of.dims), of.dtype)
 
 
+def sums_of_products(b: Expansion, dot: Instruction) -> Instruction | None:
+    """A dot without free dimensions, whose batch varies fastest in both operands, as products
+    element by element that are added up: rows are read whole, and nothing is transposed."""
+    a, of = dot.attrs, dot.shape
+    x, y = dot.operands
+    left = _Side(x, tuple(a.lhs_batch_dims), tuple(a.lhs_contracting_dims))
+    right = _Side(y, tuple(a.rhs_batch_dims), tuple(a.rhs_contracting_dims))
+    if prod((*left.sizes(left.free), *right.sizes(right.free))) != 1 or not of.size:
+        return None
+    if left.fastest not in left.batch or right.fastest not in right.batch:
+        return None
+    _, wide = product_types(x.shape.dtype, y.shape.dtype, of.dtype)
+    if wide.is_floating and wide.bits < 32:
+        wide = F32
+    kept = [d for d in range(x.shape.rank) if d not in left.free]
+    pairs = dict(zip(left.batch, right.batch, strict=True))
+    pairs.update(zip(left.contracting, right.contracting, strict=True))
+    there = [d for d in range(y.shape.rank) if d not in right.free]
+    order = [there.index(pairs[d]) for d in kept]
+    x = b.converted(b.reshaped(x, left.sizes(tuple(kept))), wide)
+    y = b.converted(b.transposed(b.reshaped(y, right.sizes(tuple(there))), order), wide)
+    product = b.emit("multiply", x, y)
+    made = b.total(product, [k for k, d in enumerate(kept) if d in left.contracting])
+    batch = sorted(left.batch)
+    made = b.transposed(made, [batch.index(d) for d in left.batch])
+    return b.converted(b.reshaped(made, of.dims), of.dtype)
+
+
 def _contracting_orders(left: _Side, right: _Side) -> tuple[Dims, Dims]:
     """The same order of contracting dimensions on both sides: the one the larger operand has,
     unless only the other one leaves an operand where it is."""
@@ -164,7 +196,8 @@ class DotDecomposer(Expander):
     """Write every dot as batches of one matrix times one matrix, of one type.
 
     Sizes are merged and split by reshapes; operands are transposed only where their dimensions
-    are interleaved. Dots of dynamic shape are left to `dynamic-padder`.
+    are interleaved. A batch of dots of two vectors that varies fastest is a reduction. Dots of
+    dynamic shape are left to `dynamic-padder`.
     """
 
     name = "dot-decomposer"
@@ -176,4 +209,4 @@ class DotDecomposer(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, y = i.operands
-        return canonical_dot(b, i, x, y, i.attrs)
+        return sums_of_products(b, i) or canonical_dot(b, i, x, y, i.attrs)

@@ -289,3 +289,31 @@ def test_repeated_elements_are_one_load() -> None:
     text = lower_kernel(b.finish(), machines()["host"])
     assert str(text).count("load float") == 0
     assert str(text).count("load <4 x float>") == 1
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_offsets_of_known_distances_under_a_mask(machine: str) -> None:
+    """Pieces that begin before the buffer and end behind it, as those of padded arrays do."""
+    kernels = []
+    for name in SOME:
+        for lanes, by, factor in ((16, 2, 1), (16, 2, 2), (9, 3, 1), (8, 2, 3)):
+            b = KernelBuilder(f"masked_{name}_{lanes}_{by}_{factor}", (7,))
+            [step] = b.grid_indices
+            x = b.param("x", BY_NAME[name], 29, "in")
+            out = b.param("out", BY_NAME[name], 7 * lanes, "out")
+            lane = b.iota(S32, (lanes,), 0)
+            one = b.broadcast(b.convert(b.index(1), S32), (lanes,))
+            group = b.binary("divide", b.binary("add", lane, one), b.constant(S32, by, (lanes,)))
+            apart = b.binary("multiply", group, b.constant(S32, factor, (lanes,)))
+            start = b.binary("subtract", b.binary("multiply", step, b.index(7)), b.index(9))
+            offsets = b.binary("add", b.broadcast(b.convert(start, S32), (lanes,)), apart)
+            low = b.compare("GE", offsets, b.constant(S32, 0, (lanes,)))
+            high = b.compare("LT", offsets, b.constant(S32, 29, (lanes,)))
+            odd = b.binary("remainder", lane, b.constant(S32, 5, (lanes,)))
+            some = b.compare("NE", odd, b.constant(S32, 3, (lanes,)))
+            mask = b.binary("and", b.binary("and", low, high), some)
+            other = b.constant(BY_NAME[name], 1, (lanes,))
+            made = b.gather(x, offsets, mask, other)
+            b.store(out, b.binary("multiply", step, b.index(lanes)), made, (1,))
+            kernels.append(b.finish())
+    check_all(kernels, [arguments(k) for k in kernels], machine)
