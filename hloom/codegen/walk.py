@@ -80,9 +80,10 @@ def _lane_bytes(body: Body, device: Device) -> int:
     return widest // 2 if work.get(widest, 0.0) * 4 < sum(work.values()) else widest
 
 
-def row_count(body: Body, sizes: Sequence[int]) -> int | None:
+def row_count(body: Body, sizes: Sequence[int], device: Device) -> int | None:
     """How many leading dimensions the reductions keep that others read, or that are results beside
-    the elements of whole rows; None if there are none."""
+    the elements of whole rows; None if there are none. Results of one element for each short row
+    are computed side by side, a vector of rows at a time: what follows the sum is worth it."""
     roots, total = {r for r, _ in body.roots}, prod(sizes)
 
     def is_inner(x: Instruction) -> bool:
@@ -94,12 +95,22 @@ def row_count(body: Body, sizes: Sequence[int]) -> int | None:
     if not inner:
         return None
     rows = min(x.shape.size for x in inner)
+    if rows == total and all(_is_short(x, device) for x in inner):
+        return None
     count = 1
     for d, n in enumerate(sizes):
         if count == rows:
             return d
         count *= n
     return len(sizes) if count == rows else None
+
+
+def _is_short(fold: Instruction, device: Device) -> bool:
+    """Whether a reduction folds less than a vector for each of its results."""
+    of = fold.operands[0].shape
+    return (
+        of.size // max(1, fold.shape.size) * compute_bytes(of.dtype) < device.compute.vector_bytes
+    )
 
 
 def folds_rows(body: Body, device: Device) -> bool:
@@ -130,7 +141,7 @@ class Loops:
 
     @staticmethod
     def of(body: Body, sizes: tuple[int, ...], device: Device, work: float) -> Loops:
-        rows = row_count(body, sizes)
+        rows = row_count(body, sizes, device)
         if rows is None and folds_rows(body, device):
             return Loops(sizes, (), (), 1, 1)
         wanted = lanes_for(body, device, work)

@@ -344,3 +344,48 @@ def test_folds_that_are_results_beside_what_they_fold(
     wanted = {"all": s.sum(), "rows": s.sum((1, 2))}
     for got, want in zip(found, [s, *[wanted[k] for k in kept.split(", ")]], strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 7, 15, 16, 17])
+@pytest.mark.parametrize("rows", [1, 5, 67])
+def test_what_follows_the_sums_of_short_rows(rows: int, depth: int) -> None:
+    """Distances: rows of a few elements, and much to do with each sum."""
+    agree(
+        FOLD.format(t="f32", op="add")
+        + f"""
+ENTRY e {{
+  x = f32[{rows},{depth}] parameter(0)
+  y = f32[{rows},{depth}] parameter(1)
+  p = f32[{rows},{rows},{depth}] broadcast(x), dimensions={{0,2}}
+  q = f32[{rows},{rows},{depth}] broadcast(y), dimensions={{1,2}}
+  d = f32[{rows},{rows},{depth}] subtract(p, q)
+  s = f32[{rows},{rows},{depth}] multiply(d, d)
+  z = f32[] constant(0)
+  f = f32[{rows},{rows}] reduce(s, z), dimensions={{2}}, to_apply=f
+  c = f32[] constant(1.5)
+  w = f32[{rows},{rows}] broadcast(c), dimensions={{}}
+  ROOT r = f32[{rows},{rows}] power(f, w)
+}}"""
+    )
+
+
+def test_rows_of_a_few_elements_go_side_by_side() -> None:
+    device = host_device()
+    for depth, is_short in ((3, True), (device.compute.vector_bytes // 4, False)):
+        module = hloom.parse(
+            "HloModule m\n"
+            + FOLD.format(t="f32", op="add")
+            + f"""
+ENTRY e {{
+  x = f32[640,{depth}] parameter(0)
+  z = f32[] constant(0)
+  s = f32[640] reduce(x, z), dimensions={{1}}, to_apply=f
+  ROOT r = f32[640] sqrt(s)
+}}"""
+        )
+        [line] = [
+            line
+            for line in compile_module(module).as_text("kernels").splitlines()
+            if line.startswith("kernel")
+        ]
+        assert ("grid(%0: 640)" in line) != is_short

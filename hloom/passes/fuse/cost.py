@@ -112,6 +112,14 @@ def reads_no_more(i: Instruction, costs: Costs) -> bool:
     return weight(i, costs) <= 1 and read_bytes(i) <= 1.1 * top_bytes(i.shape)
 
 
+def has_window(hero: Instruction) -> bool:
+    """Whether a product reads its first operand several times: a convolution by its window."""
+    if hero.opcode != "convolution":
+        return False
+    spatial = hero.attrs.dim_labels.kernel_spatial_dimensions
+    return any(hero.operands[1].shape.dims[d] != 1 for d in spatial)
+
+
 def prologue_limit(hero: Instruction, side: int, costs: Costs) -> float:
     """How much may be computed for each element a dot or convolution reads of operand `side`.
 
@@ -121,9 +129,7 @@ def prologue_limit(hero: Instruction, side: int, costs: Costs) -> float:
     again.
     """
     if hero.opcode == "convolution":
-        d = hero.attrs.dim_labels
-        window = prod(hero.operands[1].shape.dims[k] for k in d.kernel_spatial_dimensions)
-        return 8.0 if window == 1 else 2.0
+        return 2.0 if has_window(hero) else 8.0
     a, left, right = hero.attrs, hero.operands[0].shape, hero.operands[1].shape
     depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
     batch = prod(left.dims[d] for d in a.lhs_batch_dims)

@@ -167,6 +167,9 @@ class Group:
         if self.form.kind in (ROW, COLUMN):
             return "a reduce reads its rows in order"
         if self.form.kind == OUTPUT:
+            hero = self.form.hero
+            if hero is not None and self.form.prologue.get(p) == 0 and cost.has_window(hero):
+                return "a window reads its elements again and again"
             return None
         for x in self.form.members:
             if x.opcode == "transpose" and x.attrs != p.attrs and moves_minor(x):

@@ -171,3 +171,18 @@ def test_what_is_dear_is_not_computed_for_each_block_of_a_product():
         "r = f32[256,512]", "r = f32[256,48]"
     )
     assert any({"dot", "tanh"} <= opcodes for opcodes in _bodies(few))
+
+
+def test_what_a_window_reads_is_transposed_before() -> None:
+    """Its elements are read for every place of the window, each from a row of its own."""
+    for size, is_fused in ((1, True), (3, False)):
+        module = parse_module(f"""HloModule m
+ENTRY e {{
+  x = f32[2,64,512]{{2,1,0}} parameter(0)
+  k = f32[{size},64,32]{{2,1,0}} parameter(1)
+  t = f32[2,512,64]{{2,1,0}} transpose(x), dimensions={{0,2,1}}
+  ROOT r = f32[2,512,32]{{2,1,0}} convolution(t, k), dim_labels=b0f_0io->b0f,
+    window={{size={size} pad={size // 2}_{size // 2}}}
+}}""")
+        [found] = [d for d in fusion_decisions(module) if d.producer.name == "t"]
+        assert (found.reason is None) == is_fused
