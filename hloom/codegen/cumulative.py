@@ -25,6 +25,7 @@ from hloom.codegen.work import element_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
+from hloom.types.dtype import F32, F64
 
 # Vectors of the machine in a tile that lies across the scanned dimension.
 ACROSS_VECTORS = 4
@@ -171,7 +172,8 @@ class _Cumulative:
         return level(len(sizes) - 1, 0, extent, None, carried)
 
     def along(self, outer: list[Affine]) -> None:
-        """Lanes along the dimension, which is the fastest."""
+        """Lanes along the dimension, which is the fastest. Totals of f32 are carried in f64: one
+        scalar addition and two conversions for each tile, which hide behind its scan."""
         e, b, i = self.frame.elements, self.frame.builder, self.i
         kind = fold_kind(i.called[0])
         assert kind is not None
@@ -179,20 +181,23 @@ class _Cumulative:
         tail = (ZERO,) * len(self.rest)
 
         def tile(start: Affine, lanes: int, base: Totals, carry: Value) -> Value:
-            before = carry if base is None else b.binary(kind, base[0], carry)
+            before = b.convert(carry if base is None else b.binary(kind, base[0], carry), own)
             e.tile = (lanes,) if lanes > 1 else ()
             at = (*outer, start.plus(e.indices.lane(0, lanes, 1)), *tail)
             found = b.broadcast(e.value(self.inputs[0], at), e.tile)
             if lanes == 1:
                 e.store(target, at, b.binary(kind, before, found))
-                return b.binary(kind, carry, found)
+                return b.binary(kind, carry, b.convert(found, wide))
             scanned = b.scan(found, 0, kind, self.reverse)
             edge = b.slice(scanned, 0, 0 if self.reverse else lanes - 1, 1)
             total = b.reshape(edge, ())
             e.store(target, at, b.binary(kind, b.broadcast(before, e.tile), scanned))
-            return b.binary(kind, carry, total)
+            return b.binary(kind, carry, b.convert(total, wide))
 
         carry = e.value(self.inits[0], ())
+        own = carry.dtype
+        wide = F64 if own is F32 and kind == "add" else own
+        carry = b.convert(carry, wide)
         lanes, length = self.lanes, self.length
         full = length - length % lanes
 
@@ -200,7 +205,10 @@ class _Cumulative:
             start = k.times(-1).plus(length - lanes) if self.reverse else k
             return [tile(start, lanes, base, values[0])]
 
-        [carry] = self._walk(full, [carry], step, lanes, ALONG_RUN)
+        if wide is not own:
+            [carry] = e.loop(full, [carry], lambda k, *v: step(k, None, *v), step=lanes)
+        else:
+            [carry] = self._walk(full, [carry], step, lanes, ALONG_RUN)
         done, rest = full, length - full
         while rest:
             lanes = 1 << (rest.bit_length() - 1)

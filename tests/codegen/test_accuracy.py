@@ -125,6 +125,14 @@ def test_sums_are_the_same_for_any_number_of_threads(case):
     assert all(np.array_equal(x, found[0]) for x in found)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [31, 1000, N])
+def test_totals_of_cumulative_sums_of_f32_do_not_round(length, reverse, kind):
+    """A result is rounded once as it is scanned within a vector, and when the total is added."""
+    assert off_by(make.cumulative("f32", (length,), 0, reverse=reverse), kind) < 1.5
+
+
 def test_cumulative_folds_of_another_operation():
     n = 20_003
     text = f"""HloModule m
