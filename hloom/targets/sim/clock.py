@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 Process = Generator["Event | Engine | float", None, None]
@@ -32,6 +32,23 @@ class Engine:
     name: str
     holder: Process | None = None
     queue: deque[Process] = field(default_factory=deque)
+
+
+@dataclass(eq=False)
+class Channel:
+    """What several may use at once, each of n at an n-th of the rate."""
+
+    name: str
+    users: list[Use] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Use:
+    """A use of channels that is under way."""
+
+    phase: Event
+    """While as many as now use the channels; it happens when others come or go, or at the end."""
+    is_over: bool = False
 
 
 class Deadlock(Exception):
@@ -64,6 +81,41 @@ class EventClock:
         engine.holder = engine.queue.popleft() if engine.queue else None
         if engine.holder is not None:
             self._at(self.now, engine.holder)
+
+    def use(self, channels: Sequence[Channel], ns: float) -> Process:
+        """Take what would last so long alone, at the rate of the channel that most others use.
+
+        A phase ends when others come or go, or with its timer. It is the timer that says that a use
+        is over, not what is left: that is a difference of times, which may never be 0.
+        """
+        own = Use(Event())
+        for channel in channels:
+            channel.users.append(own)
+        self._tell_users(channels, own)
+        while True:
+            shared_by = max([len(channel.users) for channel in channels], default=1)
+            own.phase, begin = Event(), self.now
+            self.start(self._timer(own, own.phase, ns * shared_by))
+            yield own.phase
+            if own.is_over:
+                break
+            ns = max(ns - (self.now - begin) / shared_by, 0.0)
+        for channel in channels:
+            channel.users.remove(own)
+        self._tell_users(channels, own)
+
+    def _timer(self, use: Use, phase: Event, ns: float) -> Process:
+        """Ends a use after so long, unless its phase ends before."""
+        yield ns
+        if not phase.is_done:
+            use.is_over = True
+            self.fire(phase)
+
+    def _tell_users(self, channels: Sequence[Channel], of: Use) -> None:
+        """Let the others who use channels look again at how many they are."""
+        for user in dict.fromkeys([u for channel in channels for u in channel.users]):
+            if user is not of:
+                self.fire(user.phase)
 
     def run(self) -> None:
         """Until all processes have ended; `Deadlock` if they cannot."""

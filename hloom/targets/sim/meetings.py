@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hloom.base.diagnostics import HloError
 from hloom.device.ids import GlobalDeviceId
@@ -18,10 +19,19 @@ from hloom.device.topology import Topology
 from hloom.program.thunks.collective import Operation
 from hloom.program.thunks.thunk import Thunk
 from hloom.program.thunks.transfer import Recv
-from hloom.targets.sim.clock import Event
+from hloom.targets.sim.clock import Channel, Event
 from hloom.targets.sim.races import Clock, merge
 
 Key = tuple[object, ...]
+
+
+class Times(NamedTuple):
+    """How long something is under way, alone; nanoseconds."""
+
+    latency: float
+    """During which links are free for others."""
+    moving: float
+    """At the whole rate of its links."""
 
 
 @dataclass
@@ -70,6 +80,7 @@ class Meetings:
         self.open: dict[Key, Meeting] = {}
         self.under_way: dict[tuple[int, int], Meeting] = {}
         """By device and operation: what the second half waits for."""
+        self._channels: dict[str, Channel] = {}
         self._times: dict[Key, int] = {}
         self._sent: dict[Key, Event] = {}
 
@@ -98,10 +109,28 @@ class Meetings:
             del self.open[key]
         return meeting
 
-    def ns(self, meeting: Meeting) -> float:
+    def times(self, meeting: Meeting) -> Times:
         """How long a collective takes once all have come."""
-        members = [self.ids[d] for d in meeting.group]
-        return collective_ns(self.topology, members, meeting.size_bytes, meeting.operation.exchange)
+        return self._times_of(meeting.group, meeting.size_bytes, meeting.operation.exchange)
+
+    def transfer_times(self, source: int, target: int, size_bytes: int) -> Times:
+        """How long a message takes."""
+        return self._times_of((source, target), size_bytes, "permute")
+
+    def _times_of(self, devices: Sequence[int], size_bytes: int, kind: str) -> Times:
+        members = [self.ids[d] for d in devices]
+        latency = collective_ns(self.topology, members, 0, kind)
+        return Times(latency, collective_ns(self.topology, members, size_bytes, kind) - latency)
+
+    def channels(self, devices: Sequence[int]) -> list[Channel]:
+        """What each device of a ring sends to the next one over: the link, out of that device."""
+        members = [self.ids[d] for d in devices]
+        found: dict[str, None] = {}
+        for one, other in zip(members, (*members[1:], members[0])):
+            link = self.topology.link(one, other)
+            number = "" if link is None else f"link {self.topology.links.index(link)} "
+            found[f"{number}out of device {one}"] = None
+        return [self._channels.setdefault(name, Channel(name)) for name in found]
 
     def sent(self, channel: int, source: int) -> Event:
         """What the next send of a device through a channel fires."""
@@ -117,11 +146,6 @@ class Meetings:
             if target == device:
                 return source, self._event(t.channel, source, n)
         return None
-
-    def transfer_ns(self, source: int, target: int, size_bytes: int) -> float:
-        """How long a message takes."""
-        members = [self.ids[source], self.ids[target]]
-        return collective_ns(self.topology, members, size_bytes, "permute")
 
     def stuck(self) -> HloError:
         """Who waits for whom, when all wait."""

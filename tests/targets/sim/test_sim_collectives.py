@@ -8,6 +8,7 @@ from hloom.base.diagnostics import HloError
 from hloom.interp import evaluate_lockstep
 from hloom.interp.sample import random_arguments
 from hloom.ir.text import parse_module
+from hloom.targets.sim.clock import Channel, EventClock
 from hloom.targets.sim.races import RaceError
 from tests.targets import collective_cases as cases
 
@@ -87,3 +88,71 @@ ENTRY e { q = pred[] parameter(0) x = f32[8] parameter(1)
     np.testing.assert_array_equal(arrays(found[3])[0], 4 * x)
     with pytest.raises(HloError, match=r"of \[0, 1, 2, 3\] lacks \[2\]"):
         exe.simulate([[np.bool_(k != 2), x] for k in range(4)])
+
+
+def permutes(*pairs: str, after: bool = False) -> str:
+    """Four devices that permute an array once for each of these pairs, all at the same time or one
+    after another."""
+    lines, of = [" x = f32[262144] parameter(0)"], "x"
+    for k, each in enumerate(pairs):
+        shape = "(f32[262144], f32[262144])"
+        lines.append(
+            f" start_{k} = {shape} collective-permute-start({of}), source_target_pairs={each},"
+            f" channel_id={k + 1}"
+        )
+        if after:
+            lines.append(f" d{k} = f32[262144] collective-permute-done(start_{k})")
+            of = f"d{k}"
+    last = f"control-predecessors={{start_{len(pairs) - 1}}}"
+    for k in range(0 if after else len(pairs)):
+        lines.append(f" d{k} = f32[262144] collective-permute-done(start_{k}), {last}")
+    ends = ", ".join([f"d{k}" for k in range(len(pairs))])
+    shapes = ", ".join(["f32[262144]"] * len(pairs))
+    body = "\n".join(lines)
+    return (
+        f"HloModule m, num_partitions=4\nENTRY e {{\n{body}\n ROOT r = ({shapes}) tuple({ends})\n}}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        (permutes("{{0,1}}"), 1),
+        (permutes("{{0,1}}", "{{0,1}}"), 2),
+        (permutes("{{0,1}}", "{{2,3}}"), 1),
+        (permutes("{{0,1}}", "{{0,1}}", after=True), 1),
+    ],
+)
+def test_what_is_on_its_way_together_shares_links(text, times):
+    exe, given, _ = on_four(text)
+    for delays in (None, 1, 2):
+        _, timeline = exe.simulate(given, delays=delays)
+    _, timeline = exe.simulate(given)
+    flights = [s for s in timeline.spans if s.kind == "CollectiveStart" and not s.is_outer]
+    longest = max(s.end_ns - s.start_ns for s in flights)
+    assert longest == pytest.approx(1000 + times * 262144 * 4, rel=0.01)
+    assert timeline.total_ns < 1.2e6 * len({s.name for s in flights}) + 1e6
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9, 1e15])
+def test_uses_of_a_channel_end_whatever_the_rounding(offset):
+    """Times at which differences of floats do not come out: each use ends, none before its time."""
+    random = np.random.default_rng(0)
+    clock, channels, ends = EventClock(), [Channel("a"), Channel("b")], []
+
+    def flight(begin, ns, over):
+        yield begin
+        start = clock.now
+        yield from clock.use(over, ns)
+        ends.append((clock.now - start, ns))
+
+    total = 0.0
+    for _ in range(300):
+        ns = float(random.random() * 100)
+        total += ns
+        over = [channels[:1], channels[1:], channels][int(random.integers(3))]
+        clock.start(flight(offset + float(random.random() * 1000), ns, over))
+    clock.run()
+    assert len(ends) == 300 and not any(c.users for c in channels)
+    slack = 300 * (1e-6 + offset * 1e-15)
+    assert all(ns - slack <= took <= 2 * total + slack for took, ns in ends)
