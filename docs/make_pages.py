@@ -277,7 +277,7 @@ OTHER_RULES = {
     "device": "A description of a device has the keys of a device, each with a value that can be.",
     "device-assignment": "Each replica and partition has a device of its own.",
     "device-count": "A program for several devices has a list of arguments for each of them.",
-    "device-feeds": "Programs for several devices have no infeeds and outfeeds.",
+    "device-feeds": "A device is fed that the program runs on.",
     "device-id": "A device is named by a number that the topology has.",
     "donation": "An argument that is donated exists, and is given once.",
     "dot-algorithm": "HLO has a name for the algorithm of a dot.",

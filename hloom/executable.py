@@ -105,11 +105,6 @@ class Executable:
         """
         program = self.program
         kept = self._leaves_of_devices(arguments)
-        if program.infeeds or program.outfeeds:
-            raise UsageError(
-                f"{program.name} has an infeed or outfeed, and devices have no queues of their own",
-                rule="device-feeds",
-            )
         found = self._executor.run_devices(self.together, kept)
         return [nested(program.result_shape, iter(leaves)) for leaves in found]
 
@@ -171,17 +166,18 @@ class Executable:
             raise self._needs_all()
         self._executor.run_at(arguments, results)
 
-    def infeed(self, value: Any, timeout_s: float | None = None) -> None:
-        """Give the next infeed its data: an array, or nested tuples of arrays.
+    def infeed(self, value: Any, timeout_s: float | None = None, *, device: int = 0) -> None:
+        """Give the next infeed of a device its data: an array, or nested tuples of arrays.
 
         It waits in a queue for a program that reads it, in the order in which it was given.
         `UsageError` if no infeed of the program has that shape.
         """
-        self._executor.feeds.put(value, timeout_s)
+        self._executor.feeds.put(value, timeout_s, device)
 
-    def outfeed(self, timeout_s: float | None = None) -> Any:
-        """What the next outfeed wrote, waited for: an array, or nested tuples of arrays."""
-        return self._executor.feeds.take(timeout_s)
+    def outfeed(self, timeout_s: float | None = None, *, device: int = 0) -> Any:
+        """What the next outfeed of a device wrote, waited for: an array, or nested tuples of
+        arrays."""
+        return self._executor.feeds.take(timeout_s, device)
 
     def debug(
         self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False

@@ -66,7 +66,8 @@ class Executor:
         self.threads = pool.threads
         """How many may work on a run, the caller's counted."""
         self.loaded = LoadedProgram(program, pool)
-        self.feeds = Feeds(program.infeeds, program.outfeeds, self.loaded.handle)
+        count = program.device_count
+        self.feeds = Feeds(program.infeeds, program.outfeeds, self.loaded.handle, count)
         self.assignment = DeviceAssignment.natural(program.replicas, program.partitions)
         """Which devices run it; all of this process are alike."""
         self.interruptible = False

@@ -9,24 +9,40 @@ import numpy as np
 
 from hloom.base.diagnostics import UsageError
 from hloom.runtime.buffer import in_layout
+from hloom.runtime.library import allocated
 from hloom.runtime.native import Queue, library
 from hloom.types.shape import Shape
 from hloom.types.sizes import data_bytes, size_bytes
 
 
 class Feeds:
-    """The two queues of an executable. Any thread may put and take while programs run."""
+    """The two queues of each device of an executable. Any thread may put and take while programs
+    run."""
 
-    def __init__(self, infeeds: Sequence[Shape], outfeeds: Sequence[Shape], program: int) -> None:
+    def __init__(
+        self, infeeds: Sequence[Shape], outfeeds: Sequence[Shape], program: int, devices: int = 1
+    ) -> None:
         """`program` is the native one (hl_program), which must outlive this."""
         self._infeeds = list(dict.fromkeys(infeeds))
         self._outfeeds = list(outfeeds)
-        native = library()
-        self.infeed = Queue.of_program(native.hl_program_infeed(program))
-        self.outfeed = Queue.of_program(native.hl_program_outfeed(program))
+        self._program = program
+        self._devices = devices
 
-    def put(self, value: Any, timeout_s: float | None = None) -> None:
+    def _queue(self, device: int, is_out: bool) -> Queue:
+        """One of the two queues of a device; `UsageError` if there is none of that number."""
+        if not 0 <= device < self._devices:
+            raise UsageError(
+                f"there is no device {device} to feed: the program runs on {self._devices}",
+                rule="device-feeds",
+                hint="they are numbered replica by replica, from 0 on",
+            )
+        native = library()
+        found = native.hl_program_outfeed if is_out else native.hl_program_infeed
+        return Queue.of_program(allocated(found(self._program, device), "a queue"))
+
+    def put(self, value: Any, timeout_s: float | None = None, device: int = 0) -> None:
         """Give the next infeed its data: an array, or nested tuples of them as its shape says."""
+        queue = self._queue(device, False)
         if not self._infeeds:
             raise UsageError("the program has no infeed", rule="infeed")
         problems = []
@@ -36,15 +52,15 @@ class Feeds:
             except UsageError as error:
                 problems.append(error)
                 continue
-            self.infeed.push(data, timeout_s)
+            queue.push(data, timeout_s)
             return
         raise problems[0]
 
-    def take(self, timeout_s: float | None = None) -> Any:
+    def take(self, timeout_s: float | None = None, device: int = 0) -> Any:
         """What the next outfeed has written: an array, or nested tuples of them."""
         if not self._outfeeds:
             raise UsageError("the program has no outfeed", rule="outfeed")
-        number, *data = self.outfeed.pop(timeout_s)
+        number, *data = self._queue(device, True).pop(timeout_s)
         shape = self._outfeeds[int.from_bytes(number, "little")]
         return _taken(shape, iter(data))
 

@@ -297,9 +297,25 @@ hl_context* context_of_device(hl_program* program, int64_t device) {
     }
     random = randoms[device];
   }
+  hl_queue* infeed = hl_program_infeed(program, device);
+  hl_queue* outfeed = hl_program_outfeed(program, device);
+  if (infeed == nullptr || outfeed == nullptr) return nullptr;
   hl_context* context = hl_program_context(program);
-  if (context != nullptr) hl_context_set_rng(context, random);
+  if (context == nullptr) return nullptr;
+  hl_context_set_rng(context, random);
+  hl_context_set_feeds(context, infeed, outfeed, -1);
   return context;
+}
+
+// The queue of a device but the first, made when it is first asked for; null: no memory.
+static hl_queue* queue_of(hl_program* program, std::vector<hl_queue*>& queues, int64_t device) {
+  std::lock_guard guard(program->lock);
+  while (static_cast<int64_t>(queues.size()) < device) {
+    hl_queue* made = hl_queue_new(kFeedCapacity);
+    if (made == nullptr) return nullptr;
+    queues.push_back(made);
+  }
+  return queues[device - 1];
 }
 
 void remember(const Problem& problem) { last_problem = problem; }
@@ -359,6 +375,8 @@ hl_program::~hl_program() {
   for (hl_rng* each : device_randoms) hl_rng_free(each);
   hl_queue_free(infeed);
   hl_queue_free(outfeed);
+  for (hl_queue* each : infeeds) hl_queue_free(each);
+  for (hl_queue* each : outfeeds) hl_queue_free(each);
   for (void* block : own_constants) hl_arena_free(nullptr, block);
 }
 
@@ -397,11 +415,11 @@ HL_API hl_context* hl_program_context(hl_program* program) {
   if (context == nullptr) {
     context = hl_context_new(program->pool, nullptr);
     if (context == nullptr) return nullptr;
-    hl_context_set_feeds(context, program->infeed, program->outfeed, -1);
     hl_context_set_call_sites(context, program->sites.data(),
                               static_cast<int64_t>(program->sites.size()));
   }
   hl_context_set_rng(context, program->random);
+  hl_context_set_feeds(context, program->infeed, program->outfeed, -1);
   context->device = 0;
   context->user = nullptr;
   hloom::of(context)->user_data = nullptr;
@@ -414,8 +432,13 @@ HL_API void hl_program_put_back(hl_program* program, hl_context* context) {
   else hl_context_free(context);
 }
 
-HL_API hl_queue* hl_program_infeed(const hl_program* program) { return program->infeed; }
-HL_API hl_queue* hl_program_outfeed(const hl_program* program) { return program->outfeed; }
+HL_API hl_queue* hl_program_infeed(hl_program* program, int64_t device) {
+  return device == 0 ? program->infeed : hloom::queue_of(program, program->infeeds, device);
+}
+
+HL_API hl_queue* hl_program_outfeed(hl_program* program, int64_t device) {
+  return device == 0 ? program->outfeed : hloom::queue_of(program, program->outfeeds, device);
+}
 
 HL_API void* hl_program_symbol(const hl_program* program, const char* name) {
   return program->code == nullptr ? nullptr : hl_symbol(program->code, name);

@@ -62,8 +62,9 @@ void hl_last_problem(hl_problem* problem);
 hl_context* hl_program_context(hl_program* program);
 void hl_program_put_back(hl_program* program, hl_context* context);
 
-hl_queue* hl_program_infeed(const hl_program* program);
-hl_queue* hl_program_outfeed(const hl_program* program);
+// The queues between the host and a device of a program; null: no memory.
+hl_queue* hl_program_infeed(hl_program* program, int64_t device);
+hl_queue* hl_program_outfeed(hl_program* program, int64_t device);
 void* hl_program_symbol(const hl_program* program, const char* name);
 int64_t hl_program_code_bytes(const hl_program* program);
 // Where the constant of an allocation stands; null: it is none.
@@ -140,7 +141,8 @@ struct hl_program {
   hl_pool* pool = nullptr;
   hl_loaded* code = nullptr;
   hl_rng* random = nullptr;
-  hl_queue *infeed = nullptr, *outfeed = nullptr;
+  hl_queue *infeed = nullptr, *outfeed = nullptr;  // of the first device
+  std::vector<hl_queue*> infeeds, outfeeds;        // of the others, made when they are asked for
   std::vector<void*> fixed;          // by allocation: constants, else null
   std::vector<void*> own_constants;  // those of them that are copies
   std::vector<Block> blocks;         // what a run needs fresh
