@@ -114,6 +114,26 @@ ENTRY e {
     assert floor_s(exe, exe.target.device) < 1e-5
 
 
+def test_a_long_window_costs_no_more_than_the_best_way_to_fold_it():
+    text = """HloModule windows
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[4,5000] parameter(0)
+  z = f32[] constant(0)
+  ROOT r = f32[4,5000] reduce-window(x, z), window={size=1xN pad=0_0xM_0}, to_apply=add
+}"""
+    operations = []
+    for n in (3, 5000):
+        exe = hloom.compile(text.replace("xN", f"x{n}").replace("xM", f"x{n - 1}"))
+        work = ThunkWork(exe.stages, exe.target.device.costs)
+        operations.append(sum(sum(work(t).operations.values()) for t in exe.thunks))
+    assert 2 * 20_000 <= operations[0] <= operations[1] <= 6 * 20_000
+
+
 def test_floors_are_of_the_threads_that_there_are():
     exe = hloom.compile(DOT, threads=1)
     assert exe.roofline(*arguments(exe), repeats=1).device.compute.units == 1
