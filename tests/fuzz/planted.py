@@ -213,10 +213,10 @@ def _object(text: str, optimised: bool) -> Callable[[Planted], Any]:
     real = llvm.object_bytes
 
     def put(fault: Planted) -> Any:
-        def made(module: str, machine: Any, opt_level: int = 2) -> bytes:
+        def made(module: str, machine: Any, opt_level: int = 2, plain: bool = False) -> bytes:
             if text in module and (opt_level or not optimised):
                 fault()
-            return real(module, machine, opt_level)
+            return real(module, machine, opt_level, plain)
 
         return replaced(llvm, "object_bytes", made)
 

@@ -33,8 +33,8 @@ ENDS = {
     "python": lambda text: os.kill(os.getpid(), 9),
 }
 
-def object_bytes(text, machine, level):
-    return real(ENDS[sys.argv[1]](text), machine, level)
+def object_bytes(text, *how):
+    return real(ENDS[sys.argv[1]](text), *how)
 
 c.object_bytes = object_bytes
 f = hloom.compile(

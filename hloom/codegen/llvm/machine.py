@@ -5,7 +5,9 @@ it can be a key of a compile cache. What a machine can do (fused multiply-add,
 widths of registers) is not read from a table of processor names but asked of LLVM itself: a few
 functions are compiled, and the instructions or calls that come out tell.
 
-LLVM's optimizer is never run: text goes straight to instruction selection.
+LLVM's optimizer is never run: text goes straight to instruction selection. One pass before that,
+loop strength reduction, can be left out: it looks at all pairs of addresses in a loop, and took up
+to three quarters of the time of a kernel with 140 loads in one.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from typing import Any
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.required_features import is_known, required_features
+
+PLAIN_ADDRESSES = '"hloom-plain-addresses"'
+"""The attribute of functions that do not want the addresses in their loops rewritten."""
 
 # Instruction sets in the order in which `cpu_max_isa` caps them, each with a processor that has it
 # and with the features it is the first to have.
@@ -286,25 +291,45 @@ def _probed(triple: str, cpu: str, features: str) -> dict[str, Any]:
     }
 
 
-def object_bytes(ir_text: str, machine: Machine, opt_level: int = 2) -> bytes:
+def object_bytes(
+    ir_text: str, machine: Machine, opt_level: int = 2, plain_addresses: bool = False
+) -> bytes:
     """The object file (ELF, or what the triple says) of a module of LLVM text.
 
-    `opt_level` 0 to 3 is the effort of code generation; no optimizer pass runs.
+    `opt_level` 0 to 3 is the effort of code generation; no optimizer pass runs. With
+    `plain_addresses`, those in loops are computed as they are written (on an x86).
     """
-    return object_code(ir_text, machine.triple, machine.cpu, machine.features, opt_level)
+    m = machine
+    return object_code(ir_text, m.triple, m.cpu, m.features, opt_level, plain_addresses)
 
 
-def object_code(ir_text: str, triple: str, cpu: str, features: str, opt_level: int) -> bytes:
+def object_code(
+    ir_text: str,
+    triple: str,
+    cpu: str,
+    features: str,
+    opt_level: int,
+    plain_addresses: bool = False,
+) -> bytes:
     """As `object_bytes`, for who needs to know nothing else of the machine: nothing is probed."""
     target = _target_machine(triple, cpu, features, _checked(opt_level))
-    return _emitted(ir_text, target.emit_object)
+    return _emitted(ir_text, target.emit_object, plain_addresses and _has_rich_addresses(triple))
 
 
-def assembly_text(ir_text: str, machine: Machine, opt_level: int = 2) -> str:
+def assembly_text(
+    ir_text: str, machine: Machine, opt_level: int = 2, plain_addresses: bool = False
+) -> str:
     """As `object_bytes`, as assembly to read."""
     level = _checked(opt_level)
     target = _target_machine(machine.triple, machine.cpu, machine.features, level)
-    return _emitted(ir_text, target.emit_assembly)
+    is_plain = plain_addresses and _has_rich_addresses(machine.triple)
+    return _emitted(ir_text, target.emit_assembly, is_plain)
+
+
+def _has_rich_addresses(triple: str) -> bool:
+    """Whether an access may add a base, a scaled index and any constant, as an x86's does: there
+    is then little to gain from computing addresses in another way."""
+    return triple.split("-")[0] in ("x86_64", "amd64")
 
 
 def _checked(opt_level: int) -> int:
@@ -313,7 +338,7 @@ def _checked(opt_level: int) -> int:
     return opt_level
 
 
-def _emitted(ir_text: str, write: Callable[[Any], Any]) -> Any:
+def _emitted(ir_text: str, write: Callable[[Any], Any], plain_addresses: bool) -> Any:
     llvm = _llvm()
     # A context of its own: the types and constants of a module are freed with it.
     context = llvm.create_context()
@@ -322,4 +347,13 @@ def _emitted(ir_text: str, write: Callable[[Any], Any]) -> Any:
         module.verify()
     except RuntimeError as error:
         raise _error(f"LLVM does not accept the text made for it: {str(error).strip()}") from None
-    return write(module)
+    if not plain_addresses:
+        return write(module)
+    # The only way to say so is a switch of the process: it is on for this call alone, and nobody
+    # else's, for every call takes llvmlite's lock, which may be taken again by who has it.
+    with llvm.ffi.lib._lock:
+        llvm.set_option("hloom", "-disable-lsr=true")
+        try:
+            return write(module)
+        finally:
+            llvm.set_option("hloom", "-disable-lsr=false")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hloom.codegen.llvm.emit import Emit, module_text
 from hloom.codegen.llvm.lower import lower_function
 from hloom.codegen.llvm.lower_state import Freedom
-from hloom.codegen.llvm.machine import Machine
+from hloom.codegen.llvm.machine import PLAIN_ADDRESSES, Machine
 from hloom.kernel.kernel import Kernel
 
 
@@ -28,6 +28,8 @@ class KernelOptions(NamedTuple):
     """Keeps every loop of a kernel a loop, also one of two or three known steps."""
     optimize_for_size: bool = False
     """LLVM's `optsize`; no loop is unrolled either."""
+    plain_addresses: bool = False
+    """Addresses in loops are computed as they are written, which takes LLVM a third of the time."""
     disable_platform_dependent_math: bool = False
     """No fused multiply-add, so results are the same on machines with and without one."""
     fast_math: bool = False
@@ -59,6 +61,8 @@ class KernelOptions(NamedTuple):
             words.append('"slp-vectorizer-disabled"="true"')
         if self.disable_loop_unrolling:
             words.append('"loop-unrolling-disabled"="true"')
+        if self.plain_addresses:
+            words.append(PLAIN_ADDRESSES)
         return " ".join(words)
 
 

@@ -240,7 +240,8 @@ def _pipe(stream: IO[bytes] | None) -> Any:
 def _compiled(process: subprocess.Popen[bytes], batch: Batch) -> tuple[bytes, HloError | None]:
     """What a worker makes of a batch; `OSError` or `EOFError` if it dies."""
     machine = batch.owner.machine.as_dict()
-    settings = json.dumps({**machine, "opt_level": batch.opt_level}).encode()
+    how = {"opt_level": batch.opt_level, "plain_addresses": batch.plain_addresses}
+    settings = json.dumps({**machine, **how}).encode()
     text = batch.text.encode()
     requests, answers = _pipe(process.stdin), _pipe(process.stdout)
     view = memoryview(REQUEST.pack(len(settings), len(text)) + settings + text)

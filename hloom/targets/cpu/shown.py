@@ -35,9 +35,11 @@ def _llvm(stages: Stages, target: CpuTarget) -> str:
 
 
 def _assembly(stages: Stages, target: CpuTarget) -> str:
+    from hloom.codegen.llvm.compile import has_plain_addresses
     from hloom.codegen.llvm.machine import assembly_text
 
-    return assembly_text(_llvm(stages, target), target.machine, target.opt_level)
+    is_plain = has_plain_addresses(stages.texts.values())
+    return assembly_text(_llvm(stages, target), target.machine, target.opt_level, is_plain)
 
 
 def _thunks(stages: Stages, target: CpuTarget) -> str:
