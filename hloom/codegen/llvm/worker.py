@@ -7,7 +7,8 @@ request after another until its input ends, which it does when the parent is gon
     request: u32 length of settings, u64 length of text, settings (JSON), text
     answer:  u8 status, u64 length, object (status 0) or message (status 1)
 
-Settings are `{"triple", "cpu", "features", "opt_level", "plain_addresses"}`. All numbers are little-endian.
+Settings are `{"triple", "cpu", "features", "opt_level", "plain_addresses"}`. All numbers are
+little-endian.
 """
 
 from __future__ import annotations
