@@ -22,6 +22,7 @@ from hloom.kernel.proof.search import (
     Narrowed,
     at_least_zero,
     greatest,
+    greatest_quotient,
     lowest,
     multiples,
 )
@@ -318,7 +319,7 @@ def with_quotients(x: Linear, scope: Sequence[Linear]) -> Iterator[Linear]:
             continue
         out = Linear(0, {s: x.terms[s] // c for s in shared})
         whole = dividend.plus(out, by)
-        low, high = lowest(whole, scope) // by, greatest(whole, scope) // by
+        low, high = lowest(whole, scope) // by, greatest_quotient(whole, by, scope)
         run = Symbol(low, high)
         left = whole.plus(Linear(0, {run: -by}))
         run.facts += [left, left.times(-1).shifted(by - 1)]

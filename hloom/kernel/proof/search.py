@@ -214,6 +214,18 @@ def _without(x: Linear, fact: Linear) -> Linear | None:
     return best
 
 
+def greatest_quotient(x: Linear, by: int, scope: Sequence[Linear]) -> int:
+    """A bound that `floor(x / by)` is never above, by multiples of x and by the numbers that x is
+    itself a quotient of, too."""
+    high = greatest(x, scope)
+    for k in multiples(x):
+        high = min(high, greatest(x.times(k), scope) // k)
+    high //= by
+    for y in undivided(x):
+        high = min(high, greatest(y.whole, scope) // (y.divisor * by))
+    return high
+
+
 class Narrowed:
     """The intervals of symbols narrowed to what facts leave of them, until `undo`.
 
@@ -259,12 +271,7 @@ class Narrowed:
         for s in x.terms:
             if s.origin[:1] == ("div",):
                 _, dividend, by = s.origin
-                high = greatest(dividend, scope)
-                for k in multiples(dividend):
-                    high = min(high, greatest(dividend.times(k), scope) // k)
-                high //= by
-                for y in undivided(dividend):
-                    high = min(high, greatest(y.whole, scope) // (y.divisor * by))
+                high = greatest_quotient(dividend, by, scope)
                 if s.low <= high < s.high:
                     self.before.setdefault(s, (s.low, s.high))
                     s.high, changed = high, True

@@ -245,3 +245,60 @@ def test_a_condition_on_quotients_bounds_what_they_are_made_of(
 ) -> None:
     found = prove(parse_kernel(MASKED.format(most=most, size=size)))
     assert (not found.accesses) == holds
+
+
+# 1,056 * g + 8 * j + l, less than 1,890, taken apart by 63, 3 and 10 as its whole multiples are
+# taken out one after the other.
+TAKEN_APART = """kernel @k(%x: buffer<f32>[{size}] in, %o: buffer<f32>[2112] out) grid(%g: 2) {{
+  %z = constant 0 : s64[]
+  %n = constant 1056 : s64[]
+  %left = constant 48 : s64[]
+  %taken = constant 5 : s64[]
+  %all = constant {below} : s32[8]
+  %a = constant 63 : s32[8]
+  %b = constant 3 : s32[8]
+  %by_a = constant 30 : s32[8]
+  %by_b = constant 10 : s32[8]
+  %none = constant 0.0 : f32[8]
+  %lane = iota axis(0) : s32[8]
+  %first = multiply %g, %n : s64[]
+  %y = multiply %g, %left : s64[]
+  %w = multiply %g, %taken : s64[]
+  %g32 = convert %g : s32[]
+  %w32 = convert %w : s32[]
+  %gs = broadcast %g32 : s32[8]
+  %ws = broadcast %w32 : s32[8]
+  for %j = %z to %n step 8 {{
+    %at = add %first, %j : s64[]
+    %at32 = convert %at : s32[]
+    %ats = broadcast %at32 : s32[8]
+    %number = add %ats, %lane : s32[8]
+    %mask = compare %number, %all direction(LT) : pred[8]
+    %yj = add %y, %j : s64[]
+    %yj32 = convert %yj : s32[]
+    %yjs = broadcast %yj32 : s32[8]
+    %m = add %yjs, %lane : s32[8]
+    %low = remainder %m, %a : s32[8]
+    %q = divide %m, %a : s32[8]
+    %r = add %gs, %q : s32[8]
+    %middle = remainder %r, %b : s32[8]
+    %top = divide %r, %b : s32[8]
+    %low30 = multiply %low, %by_a : s32[8]
+    %middle10 = multiply %middle, %by_b : s32[8]
+    %p = add %low30, %middle10 : s32[8]
+    %s = add %p, %top : s32[8]
+    %t = add %s, %ws : s32[8]
+    %v = gather %x[%t] mask(%mask) other(%none) : f32[8]
+    store %o[%at], %v strides(1)
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    "below, size, holds", [(1890, 1890, True), (1891, 1890, False), (1890, 1889, False)]
+)
+def test_digits_of_a_masked_number_that_was_taken_apart_twice(
+    below: int, size: int, holds: bool
+) -> None:
+    found = prove(parse_kernel(TAKEN_APART.format(below=below, size=size)))
+    assert (not found.accesses) == holds
