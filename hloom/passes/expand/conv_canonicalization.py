@@ -9,13 +9,15 @@ What is done, in this order:
    batch move in front of the channels;
 5. base dilation (a transposed convolution) is taken apart: result element q*d + r meets only the
    kernel elements that fall on a base element, every d-th, so the result is d^rank interleaved
-   convolutions with a part of the kernel each, none of which multiplies by inserted zeros.
+   convolutions with a part of the kernel each, none of which multiplies by inserted zeros. Where
+   d divides the kernel's size they are one convolution with d^rank times the features.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product as all_of
+from math import prod
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.conv_dims import ConvolutionDimensions
@@ -24,6 +26,7 @@ from hloom.passes.expand.conv_forms import (
     WGRAD,
     forward_labels,
     gradient_labels,
+    has_equal_phases,
     is_canonical,
     is_phased,
     is_point_like,
@@ -185,6 +188,47 @@ def in_phases(b: Expansion, i: Instruction, x, y, dtype: DType, groups: int) -> 
     return whole
 
 
+def in_features(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
+    """The result [b, spatial..., f] of a forward form with base dilation; its phases are features.
+
+    Result elements are counted from `before` places in front of the first, so that those of one
+    q, `q * s + r - before` for all r < s, meet the same elements of the base.
+    """
+    rows, rank = i.attrs.window.dimensions, i.attrs.window.rank
+    sizes = [i.shape.dims[d] for d in i.attrs.dim_labels.output_spatial_dimensions]
+    steps = [d.base_dilation if is_phased(d) else 1 for d in rows]
+    before = [-(d.padding_low + 1) % s for d, s in zip(rows, steps, strict=True)]
+    each = [-(-(n + t) // s) for n, t, s in zip(sizes, before, steps, strict=True)]
+    window: list[WindowDimension] = []
+    split: list[int] = []
+    for axis, (d, s, t, n) in enumerate(zip(rows, steps, before, each, strict=True)):
+        split += [d.size // s, s]
+        if s == 1:
+            window.append(replace(d, window_reversal=False))
+            continue
+        low = (t + d.padding_low + 1) // s - 1
+        taps = d.size // s
+        window.append(WindowDimension(taps, 1, low, n + taps - 1 - x.shape.dims[axis + 1] - low))
+    channels, features = y.shape.dims[rank:]
+    y = b.reshaped(y, (*split, channels, features))
+    turned = tuple(2 * k + 1 for k, s in enumerate(steps) if s > 1)
+    y = b.emit("reverse", y, dimensions=turned)
+    taps_first = (*range(0, 2 * rank, 2), 2 * rank, *range(1, 2 * rank, 2), 2 * rank + 1)
+    y = b.transposed(y, taps_first)
+    y = b.reshaped(y, (*split[::2], channels, prod(steps) * features))
+    labels = forward_labels(rank)
+    made = convolved(b, i, x, y, dtype, window=Window(tuple(window)), dim_labels=labels)
+    made = in_its_form(b, made)
+    batch = made.shape.dims[0]
+    made = b.reshaped(made, (batch, *each, *steps, features))
+    between = [d for k in range(rank) for d in (1 + k, 1 + rank + k)]
+    made = b.transposed(made, (0, *between, 2 * rank + 1))
+    made = b.reshaped(made, (batch, *(n * s for n, s in zip(each, steps, strict=True)), features))
+    for axis, (size, t) in enumerate(zip(sizes, before, strict=True), start=1):
+        made = b.sliced(made, axis, t, t + size)
+    return made
+
+
 def _one_phase(
     b: Expansion,
     i: Instruction,
@@ -270,6 +314,8 @@ class ConvolutionCanonicalization(Expander):
         groups = a.feature_group_count * a.batch_group_count
         if a.batch_group_count > 1:
             x = with_feature_groups(b, x, a.batch_group_count, a.feature_group_count)
+        if has_equal_phases(i):
+            return in_features(b, i, x, y, dtype)
         if splits_into_phases(i, self.most_phases):
             return in_phases(b, i, x, y, dtype, groups)
         rows = tuple(replace(d, window_reversal=False) for d in a.window.dimensions)

@@ -73,9 +73,20 @@ def is_phased(d: WindowDimension) -> bool:
 
 
 def splits_into_phases(conv: Instruction, most: int) -> bool:
-    """Whether base dilation goes by splitting the result, into at most `most` parts."""
+    """Whether base dilation goes by splitting the result, into at most `most` parts or into as many
+    features."""
     steps = [d.base_dilation for d in conv.attrs.window.dimensions if is_phased(d)]
-    return bool(steps) and prod(steps) <= most
+    return bool(steps) and (prod(steps) <= most or has_equal_phases(conv))
+
+
+def has_equal_phases(conv: Instruction) -> bool:
+    """Whether all phases of the result meet equally many elements of the kernel, so that one
+    convolution computes them as features of their own."""
+    a = conv.attrs
+    if a.feature_group_count * a.batch_group_count != 1:
+        return False
+    rows = [d for d in a.window.dimensions if is_phased(d)]
+    return bool(rows) and all(d.size % d.base_dilation == 0 for d in rows)
 
 
 def is_canonical(conv: Instruction, most_phases: int) -> bool:
