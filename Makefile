@@ -17,12 +17,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 NATIVE := hloom/runtime/native
 # make_abi.py writes abi.h, make_saved_form.py saved_form.h.
 FORMATTED := $(filter-out $(NATIVE)/pjrt/abi.h $(NATIVE)/saved_form.h,$(wildcard $(addprefix $(NATIVE)/,*.cc *.h *.inc */*.cc */*.h))) \
-  tests/runtime/stress.cc
+  tests/runtime/stress.cc tests/runtime/stress_collectives.cc
 TIDIED := $(patsubst $(NATIVE)/%.cc,build/tidy/%.ok,$(wildcard $(addprefix $(NATIVE)/,*.cc */*.cc)))
 # Rooms whose tests run compiled code; of the rest, passes and peer are slow under guard and tell no more.
 GUARDED_TESTS := $(addprefix tests/,codegen docs frontends fuzz plugin program runtime targets tools) \
   $(wildcard tests/test_*.py)
-TSAN_SOURCES := tests/runtime/stress.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
+TSAN_SOURCES := tests/runtime/stress.cc tests/runtime/stress_collectives.cc $(NATIVE)/pool.cc $(NATIVE)/region.cc $(NATIVE)/float_mode.cc \
   $(NATIVE)/context.cc $(NATIVE)/arena.cc $(NATIVE)/guard.cc $(NATIVE)/fork.cc $(NATIVE)/queue.cc $(NATIVE)/rng_state.cc \
   $(wildcard $(NATIVE)/communicator*.cc) $(NATIVE)/devices.cc $(NATIVE)/team.cc $(NATIVE)/executor.cc
 
@@ -141,7 +141,7 @@ lock: ## pin the versions that CI installs, from a fresh resolution of pyproject
 
 tsan: ## run the threads of the native runtime under ThreadSanitizer
 	@mkdir -p build/tsan
-	@echo "== compiling tests/runtime/stress.cc and the runtime with -fsanitize=thread"
+	@echo "== compiling tests/runtime/stress*.cc and the runtime with -fsanitize=thread"
 	@$${CXX:-c++} -std=c++20 -O1 -g -pthread -fno-exceptions -fno-rtti -fsanitize=thread -Wall -Wextra \
 	  -Wno-unused-parameter $(TSAN_SOURCES) -o build/tsan/stress
 	@echo "== running it"
