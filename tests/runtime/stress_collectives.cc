@@ -49,14 +49,14 @@ void sum_of(void* arguments, int64_t begin, int64_t end) {
 
 // As hloom/program/thunks/collective.py writes them: number, kind, operands, results, groups,
 // arrays, folds, numbers.
-const int64_t kSumOfAll[] = {1, 0, 1,  1,  1,  8,  0,  1,  2,  3, 4,           5, 6, 7, 1, 1, kBytes,
-                             1, 0, 8, kLength / 8, 16, 0, 1, 2, 3, 4, 5, 6, 7, -1, -2, -3, -4,
-                             -5, -6, -7, -8, 0};
-const int64_t kSumOfFour[] = {2, 0, 1, 1, 2, 4, 0, 2, 4, 6, 4, 1, 3, 5, 7, 1, 1, kBytes,
-                              1, 0, 4, kLength / 8, 8, 0, 1, 2, 3, -1, -2, -3, -4, 0};
-const int64_t kGatherOfTwo[] = {3, 1, 1, 1, 4, 2, 0, 1, 2, 2, 3, 2, 4, 5, 2, 6, 7,
-                                1, 1, kBytes, 0, 0};
-const int64_t kPermute[] = {4, 5, 1, 1, 1, 8, 0, 1, 2, 3, 4, 5, 6, 7, 1, 1, kBytes, 0,
+const int64_t kSumOfAll[] = {1, 0, 1, 1,      1,  8,  0,  1,           2,  3,  4,  5,  6,
+                             7, 1, 1, kBytes, 1,  0,  8,  kLength / 8, 16, 0,  1,  2,  3,
+                             4, 5, 6, 7,      -1, -2, -3, -4,          -5, -6, -7, -8, 0};
+const int64_t kSumOfFour[] = {2, 0,      1, 1, 2, 4,           0, 2, 4, 6, 4, 1,  3,  5,  7,  1,
+                              1, kBytes, 1, 0, 4, kLength / 8, 8, 0, 1, 2, 3, -1, -2, -3, -4, 0};
+const int64_t kGatherOfTwo[] = {3, 1, 1, 1, 4, 2, 0, 1, 2,      2, 3,
+                                2, 4, 5, 2, 6, 7, 1, 1, kBytes, 0, 0};
+const int64_t kPermute[] = {4,  5, 1, 1, 1, 8, 0, 1, 2, 3, 4, 5, 6, 7, 1, 1, kBytes, 0,
                             16, 0, 3, 3, 6, 6, 1, 1, 4, 4, 7, 7, 2, 2, 5, 5, 0};
 const int64_t kBroadcast[] = {5, 7, 1, 1, 2, 4, 3, 2, 1, 0, 4, 7, 6, 5, 4, 1, 1, kBytes, 0, 0};
 const int64_t kBarrier[] = {6, 10, 0, 0, 1, 8, 0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0};
@@ -245,7 +245,8 @@ int drawn_collectives() {
   for (uint32_t host = 0; host < 2; ++host)
     hosts.emplace_back([&, host] {
       hl_pool* pool = hl_pool_new(2);
-      hl_devices* devices = hl_devices_new(kDevices, 60'000'000'000, 90'000'000'000, 120'000'000'000);
+      hl_devices* devices =
+          hl_devices_new(kDevices, 60'000'000'000, 90'000'000'000, 120'000'000'000);
       for (uint32_t seed = host; seed < count; seed += 2) wrong += !is_right(devices, pool, seed);
       hl_devices_free(devices);
       hl_pool_free(pool);

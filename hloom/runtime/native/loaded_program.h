@@ -143,11 +143,11 @@ struct hl_program {
   hl_rng* random = nullptr;
   hl_queue *infeed = nullptr, *outfeed = nullptr;  // of the first device
   std::vector<hl_queue*> infeeds, outfeeds;        // of the others, made when they are asked for
-  std::vector<void*> fixed;          // by allocation: constants, else null
-  std::vector<void*> own_constants;  // those of them that are copies
-  std::vector<Block> blocks;         // what a run needs fresh
-  std::vector<Argument> arguments;   // one for each leaf of the parameters
-  std::vector<Result> results;       // one for each leaf of the result
+  std::vector<void*> fixed;                        // by allocation: constants, else null
+  std::vector<void*> own_constants;                // those of them that are copies
+  std::vector<Block> blocks;                       // what a run needs fresh
+  std::vector<Argument> arguments;                 // one for each leaf of the parameters
+  std::vector<Result> results;                     // one for each leaf of the result
   std::vector<hl_call_site> sites;
   std::deque<std::vector<hl_call_buffer>> call_buffers;
   std::deque<std::vector<hl_attribute>> attributes;
