@@ -19,8 +19,3 @@ def take_raised(context: int) -> BaseException | None:
     if error is not None and not isinstance(error, Exception):
         raise error
     return error
-
-
-def forget_raised(context: int) -> None:
-    """Forget what was kept for a context that stood at this address before."""
-    _RAISED.pop(context, None)

@@ -12,7 +12,7 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from hloom.runtime.native import Context, LoadedObjects
+from tests.runtime.native_parts import Context, LoadedObjects
 
 KERNEL = """
 define void @add_one(ptr %array, i64 %begin, i64 %end) {

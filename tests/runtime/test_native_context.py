@@ -13,15 +13,8 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from hloom.runtime.library import library
-from hloom.runtime.native import (
-    Context,
-    ExecutionError,
-    LoadedObjects,
-    Memory,
-    Pool,
-    Queue,
-    RandomState,
-)
+from hloom.runtime.native import ExecutionError, Pool, Queue
+from tests.runtime.native_parts import Context, LoadedObjects, Memory, RandomState
 from tests.runtime.native_programs import emit, pointers, regions, run_regions
 
 START = 0x7012395

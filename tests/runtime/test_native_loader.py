@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from hloom.runtime.native import Context, LoadedObjects, LoadError
+from hloom.runtime.native import LoadError
+from tests.runtime.native_parts import Context, LoadedObjects
 from tests.runtime.native_programs import REGIONS, emit, pointers, regions, run_regions
 
 AARCH64 = "aarch64-unknown-linux-gnu"

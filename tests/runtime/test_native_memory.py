@@ -13,7 +13,8 @@ import pytest
 
 from hloom.base.diagnostics import UsageError
 from hloom.base.guarding import GUARDING
-from hloom.runtime.native import ExecutionError, Memory, library
+from hloom.runtime.native import ExecutionError, library
+from tests.runtime.native_parts import Memory
 
 pytestmark = pytest.mark.skipif(GUARDING, reason="under guard no block is cached, aligned or lent")
 

@@ -16,8 +16,9 @@ pytest.importorskip("llvmlite")
 
 from hloom.base.diagnostics import UsageError
 from hloom.runtime.library import library
-from hloom.runtime.native import Context, Pool
+from hloom.runtime.native import Pool
 from hloom.runtime.processors import cgroup_quota, granted_threads
+from tests.runtime.native_parts import Context
 from tests.runtime.native_programs import regions, run_regions
 
 RANGE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -148,7 +149,8 @@ def test_a_context_inside_a_region_of_another(loaded):
 
 FORK = """
 import os, sys
-from hloom.runtime.native import Context, Pool
+from hloom.runtime.native import Pool
+from tests.runtime.native_parts import Context
 from tests.runtime.native_programs import regions, run_regions
 pool, loaded = Pool(3), regions()
 context = Context(pool)
@@ -170,7 +172,8 @@ print("ended")
 INTERRUPT = """
 import os, signal, sys, threading, time
 from hloom.runtime.beside_python import beside_python
-from hloom.runtime.native import Context, Pool
+from hloom.runtime.native import Pool
+from tests.runtime.native_parts import Context
 from tests.runtime.native_programs import regions, run_regions
 pool, loaded = Pool(2), regions()
 context = Context(pool)
@@ -191,7 +194,7 @@ except KeyboardInterrupt:
 IMPATIENT = """
 import ctypes, os, signal, threading, time
 from hloom.runtime.beside_python import beside_python
-from hloom.runtime.native import Context
+from tests.runtime.native_parts import Context
 ended = []
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 def main(context, buffers):
@@ -210,7 +213,8 @@ except KeyboardInterrupt:
 """
 LEAVE = """
 import threading, time
-from hloom.runtime.native import Context, Pool
+from hloom.runtime.native import Pool
+from tests.runtime.native_parts import Context
 from tests.runtime.native_programs import regions, run_regions
 pool, loaded = Pool(3), regions()
 thread = threading.Thread(
