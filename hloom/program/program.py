@@ -81,6 +81,8 @@ class Program:
     replicas: int = 1
     partitions: int = 1
     """It is for replicas x partitions devices."""
+    record: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    """The section PROGRAM that it was read from, as it stood; a copy with changes has none."""
 
     @property
     def device_count(self) -> int:

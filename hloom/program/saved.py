@@ -279,7 +279,7 @@ def _read_program(sections: Mapping[int, memoryview]) -> Program:
         )
     constants = sections.get(SectionKind.CONSTANTS, memoryview(b""))
     tables = _Tables(reader, _read_allocations(reader, row.allocations, constants))
-    return Program(
+    program = Program(
         reader.text(row.name),
         tables.allocations,
         thunks_of_section(sections[SectionKind.THUNKS], tables.allocations),
@@ -299,6 +299,8 @@ def _read_program(sections: Mapping[int, memoryview]) -> Program:
         _natural(row.replicas),
         _natural(row.partitions),
     )
+    program.record = bytes(sections[SectionKind.PROGRAM])
+    return program
 
 
 def _read_processor(reader: SectionReader, row: Any) -> Processor | None:

@@ -72,7 +72,7 @@ class LoadedProgram:
         where a run is an error."""
         if not is_foreign:
             check_handlers(program.call_sites)
-        record, objects = program_section(program), b"".join(program.objects)
+        record, objects = program.record or program_section(program), b"".join(program.objects)
         self._kept = [_bytes_of(a.data) for a in program.allocations]
         constants = [None if array is None else array.ctypes.data for array in self._kept]
         count = len(constants)

@@ -1,6 +1,7 @@
 """Saved programs: the same program comes back, and no bytes but those of one are taken for one."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,12 @@ from hloom.base.diagnostics import HloError
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.container import Section, opened, sealed
 from hloom.program.program import Parameter, Program, Result
-from hloom.program.saved import labels_of, program_from_bytes, program_to_bytes
+from hloom.program.saved import (
+    labels_of,
+    program_from_bytes,
+    program_section,
+    program_to_bytes,
+)
 from hloom.program.saved_form import (
     ALLOCATION,
     PARAMETER,
@@ -234,3 +240,13 @@ def test_reading_needs_no_compiler():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=path)
     assert out.stdout.strip() == "[]", out.stdout + out.stderr
+
+
+def test_the_record_is_the_one_that_was_read():
+    """Loading hands it on as it stands; a copy that is changed has none."""
+    original = program()
+    assert original.record is None
+    again = program_from_bytes(program_to_bytes(original))
+    assert again.record == program_section(again) == program_section(original)
+    assert replace(again, name="other").record is None
+    assert again == again

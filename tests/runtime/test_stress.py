@@ -21,8 +21,7 @@ from hloom.executable import Executable
 from hloom.interp import random_arguments
 from hloom.ir.text import parse_module
 from hloom.runtime.ffi import Call, HandlerError, register
-from hloom.runtime.native import library
-from tests.runtime.native_parts import MemoryStatistics
+from tests.runtime.native_parts import MemoryStatistics, library
 
 PRODUCT = """
 HloModule product
