@@ -76,6 +76,8 @@ class Linear:
         const = self.const + factor * other.const
         if not other.terms:
             return Linear(const, self.terms)
+        if not self.terms and factor == 1:
+            return Linear(const, other.terms)
         terms = dict(self.terms)
         for s, c in other.terms.items():
             total = terms.get(s, 0) + factor * c

@@ -202,12 +202,13 @@ def _without(x: Linear, fact: Linear) -> Linear | None:
     The one that leaves the greatest bound, of those for each symbol that they share.
     """
     best: Linear | None = None
-    low = 0
+    low = last = 0
     for s, f in fact.terms.items():
         c = x.terms.get(s, 0)
-        if c * f <= 0 or c % f:
+        if c * f <= 0 or c % f or c // f == last:
             continue
-        other = x.plus(fact, -(c // f))
+        last = c // f  # most symbols ask for the same multiple
+        other = x.plus(fact, -last)
         bound = other.least()
         if best is None or bound > low:
             best, low = other, bound
