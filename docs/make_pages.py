@@ -218,7 +218,7 @@ def errors_page() -> str:
     parts = [
         "# Errors\n",
         NOTE.format(source="`hloom/ir/verify/rules.py` and the code"),
-        "What a user can cause is always one `hloom.HloError`. It says where (`place`: file, "
+        "What a user can cause is always one `hloom.HloError`. It says where (`location`: file, "
         "line, column\nand the line itself; or `instruction`: `computation/%name`), what "
         "(`message`), and often a `hint`.\n",
         "| class | when |",

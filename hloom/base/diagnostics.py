@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """Where in an input something is wrong. Lines and columns count from 1."""
 
     file: str | None = None
@@ -28,7 +28,7 @@ class Place:
         return ":".join(parts)
 
     def quoted(self, width: int = 120) -> str:
-        """The line with a caret below the place; long lines are cut around it."""
+        """The line with a caret below it; long lines are cut around it."""
         if self.source is None or self.column is None:
             return ""
         start = max(0, self.column - 1 - width // 2) if len(self.source) > width else 0
@@ -54,7 +54,7 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "", most: int = 
 class HloError(Exception):
     """An input breaks a rule.
 
-    `message` is one sentence; `place` says where in the text or file; `instruction` names the
+    `message` is one sentence; `location` says where in the text or file; `instruction` names the
     instruction (`%name` or `computation/%name`); `rule` is a short stable identifier of the rule
     broken; `hint` says what to do. `str(e)` shows all that is known.
     """
@@ -63,21 +63,21 @@ class HloError(Exception):
         self,
         message: str,
         *,
-        place: Place | None = None,
+        location: SourceLocation | None = None,
         instruction: str | None = None,
         rule: str | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.message, self.place, self.instruction = message, place, instruction
+        self.message, self.location, self.instruction = message, location, instruction
         self.rule, self.hint = rule, hint
 
     def __str__(self) -> str:
-        head = f"{self.place}: " if self.place else ""
+        head = f"{self.location}: " if self.location else ""
         at = f"{self.instruction}: " if self.instruction else ""
         rule = f" [{self.rule}]" if self.rule else ""
         text = f"{head}{at}{self.message}{rule}"
-        if self.place and (quote := self.place.quoted()):
+        if self.location and (quote := self.location.quoted()):
             text += "\n" + quote
         if self.hint:
             text += f"\n  hint: {self.hint}"
@@ -85,13 +85,13 @@ class HloError(Exception):
 
     def as_json(self) -> dict[str, object]:
         """The same as plain data, for `--json`."""
-        place = self.place
+        location = self.location
         return {
             "error": type(self).__name__,
             "message": self.message,
-            "file": place.file if place else None,
-            "line": place.line if place else None,
-            "column": place.column if place else None,
+            "file": location.file if location else None,
+            "line": location.line if location else None,
+            "column": location.column if location else None,
             "instruction": self.instruction,
             "rule": self.rule,
             "hint": self.hint,
@@ -99,7 +99,7 @@ class HloError(Exception):
 
 
 class ParseError(HloError):
-    """Text that is not HLO; `place` is always known."""
+    """Text that is not HLO; `location` is always known."""
 
 
 class ProtoError(HloError):

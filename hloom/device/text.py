@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from hloom.base.diagnostics import ParseError, Place, UsageError, did_you_mean
+from hloom.base.diagnostics import ParseError, SourceLocation, UsageError, did_you_mean
 from hloom.device.costs import Costs
 from hloom.device.device import Cache, Compute, Device, Engine, MemorySpace
 
@@ -40,7 +40,9 @@ def parsed_table(text: str, file: str | None) -> dict[str, Any]:
             line, column = _told_place(str(error), text)
         row = text.split("\n")[line - 1] if line <= text.count("\n") + 1 else ""
         message = str(error).split(" (at ")[0]
-        raise ParseError(message, place=Place(file, line, column or 1, row), rule="toml") from None
+        raise ParseError(
+            message, location=SourceLocation(file, line, column or 1, row), rule="toml"
+        ) from None
 
 
 def _told_place(message: str, text: str) -> tuple[int, int]:

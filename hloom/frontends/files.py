@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hloom.base.diagnostics import ParseError, Place, UsageError
+from hloom.base.diagnostics import ParseError, SourceLocation, UsageError
 from hloom.frontends.stablehlo.recognise import (
     FORMATS,
     MAGIC,
@@ -67,7 +67,9 @@ def load_bytes(data: bytes, file: str | None = None) -> Loaded:
     except UnicodeDecodeError:
         return load_binary(data)
     if not text.strip():
-        raise ParseError("nothing was given: expected HLO text or a proto", place=Place(file, 1, 1))
+        raise ParseError(
+            "nothing was given: expected HLO text or a proto", location=SourceLocation(file, 1, 1)
+        )
     if is_text_of_mlir(text):
         return load_stablehlo(data, file)
     if _STARTS_LIKE_A_MESSAGE.match(text):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.base.diagnostics import EvalError, Place
+from hloom.base.diagnostics import EvalError, SourceLocation
 from hloom.interp.kernel_memory import Array, BrokenAccess, Memory, parameter_memory
 from hloom.interp.kernel_ops import Run, prepared
 from hloom.kernel.kernel import Block, Kernel, Op, TileType, Value
@@ -123,10 +123,12 @@ class _Runner:
 
     def error(self, broken: BrokenAccess, op: Op) -> EvalError:
         line, source = op_line(self.kernel, op)
-        place = Place(f"@{self.kernel.name}", line, 1, source, len(source))
+        place = SourceLocation(f"@{self.kernel.name}", line, 1, source, len(source))
         index = tuple(map(int, np.unravel_index(broken.step, self.kernel.grid or (1,))))
         step = f"step {broken.step}" + (f" {index}" if len(self.kernel.grid) > 1 else "")
-        return EvalError(f"{op.opcode} in {step}: {broken.message}", place=place, rule=broken.rule)
+        return EvalError(
+            f"{op.opcode} in {step}: {broken.message}", location=place, rule=broken.rule
+        )
 
     def pure(self, op: Op, at: _Lanes) -> None:
         run = self.runs.get(op)

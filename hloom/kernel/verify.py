@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from hloom.base.diagnostics import Place, VerifyError
+from hloom.base.diagnostics import SourceLocation, VerifyError
 from hloom.kernel.attributes import ATTRIBUTES
 from hloom.kernel.kernel import (
     PRED,
@@ -61,9 +61,9 @@ class _Verifier:
         if self.op is None:
             raise VerifyError(broken.message, instruction=name, rule=broken.rule) from None
         line, source = op_line(self.kernel, self.op)
-        place = Place(name, line, 1, source, len(source))
+        place = SourceLocation(name, line, 1, source, len(source))
         message = f"{self.op.opcode}: {broken.message}"
-        raise VerifyError(message, place=place, rule=broken.rule) from None
+        raise VerifyError(message, location=place, rule=broken.rule) from None
 
     def head(self) -> None:
         """Parameters and grid."""

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hloom.base.diagnostics import HloError, Place, UsageError
+from hloom.base.diagnostics import HloError, SourceLocation, UsageError
 from hloom.program.container import Piece
 from hloom.program.program import Program
 from hloom.program.saved import program_from_bytes, program_pieces
@@ -90,5 +90,5 @@ def read_program(path: Path) -> Program:
     try:
         return program_from_bytes(data, crc32)
     except HloError as error:
-        error.place = Place(str(path))
+        error.location = SourceLocation(str(path))
         raise

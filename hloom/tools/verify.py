@@ -90,5 +90,5 @@ def _show(file: str, errors: list[Any], count: int | None) -> None:
         mark = typer.style("wrong:", fg="red", bold=True)
         text = printable(str(error))
         # A place names the file itself.
-        head = "" if error.place and error.place.file == file else f"{printable(file)}: "
+        head = "" if error.location and error.location.file == file else f"{printable(file)}: "
         typer.echo(f"{head}{mark} {text}")

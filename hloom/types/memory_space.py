@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from enum import IntEnum
 
-from hloom.base.diagnostics import ParseError, Place, UsageError
+from hloom.base.diagnostics import ParseError, SourceLocation, UsageError
 
 DEFAULT_MEMORY_SPACE = 0
 HOST_MEMORY_SPACE = 5
@@ -34,8 +34,8 @@ def parse_colour_map(text: str) -> dict[int, Colour]:
     """
 
     def fail(message: str, at: int) -> ParseError:
-        place = Place(None, 1, at + 1, text.split("\n")[0])
-        return ParseError(message, place=place, rule="memory-space", hint="write {0:1,2:2}")
+        place = SourceLocation(None, 1, at + 1, text.split("\n")[0])
+        return ParseError(message, location=place, rule="memory-space", hint="write {0:1,2:2}")
 
     if not text.lstrip().startswith("{"):
         raise fail("expected '{' to start a colour map", 0)

@@ -7,7 +7,7 @@ line, column and file are only worked out once, when the error reaches the owner
 import re
 from typing import Final
 
-from hloom.base.diagnostics import ParseError, Place
+from hloom.base.diagnostics import ParseError, SourceLocation
 
 BLANKS: Final = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
 """What may stand between two tokens: spaces, line ends and comments."""
@@ -25,7 +25,7 @@ class OffsetError(ParseError):
         position = min(self.position, len(text))
         start = text.rfind("\n", 0, position) + 1
         end = text.find("\n", position)
-        self.place = Place(
+        self.location = SourceLocation(
             file=file,
             line=text.count("\n", 0, position) + 1,
             column=position - start + 1,

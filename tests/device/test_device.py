@@ -94,7 +94,7 @@ def test_wrong_description_is_named(old: str, new: str, words: str) -> None:
 def test_text_that_is_no_toml_has_a_place() -> None:
     with pytest.raises(ParseError) as caught:
         parse_device('name = "x"\nkind = = 3\n', "bad.toml")
-    place = caught.value.place
+    place = caught.value.location
     assert place is not None
     assert (place.file, place.line, place.column) == ("bad.toml", 2, 8)
 
@@ -102,8 +102,8 @@ def test_text_that_is_no_toml_has_a_place() -> None:
 def test_text_that_ends_early_has_a_place() -> None:
     with pytest.raises(ParseError) as caught:
         parse_device('name = "x"\nkinds = [1,', "bad.toml")
-    assert caught.value.place is not None
-    assert caught.value.place.line == 2
+    assert caught.value.location is not None
+    assert caught.value.location.line == 2
 
 
 def test_device_by_name_or_file(tmp_path: Path) -> None:

@@ -174,8 +174,8 @@ def test_wrong_accesses_are_found(body: str, message: str, rule: str, monkeypatc
         run_kernel(kernel_of(body.replace(";", "\n")), buffers, races=True)
     assert message in caught.value.message
     assert caught.value.rule == f"kernel-{rule}"
-    assert caught.value.place is not None
-    assert caught.value.place.line is not None
+    assert caught.value.location is not None
+    assert caught.value.location.line is not None
     assert "in step" in caught.value.message
 
 

@@ -285,7 +285,7 @@ def test_text_proto_errors_have_a_place(message):
     lines[3] = "  nonsense: 3"
     with pytest.raises(ProtoError) as caught:
         module_from_text_proto("\n".join(lines), "x.pbtxt")
-    assert caught.value.place.line == 4
+    assert caught.value.location.line == 4
     assert "x.pbtxt:4" in str(caught.value)
     for broken in ("", "name: ", "{", "name: 3", "computations { id: 99999999999999999999 }"):
         with pytest.raises(ProtoError):

@@ -202,7 +202,7 @@ def test_errors_name_the_file(module, tmp_path):
     path.write_text(TEXT.replace("negate", "negatte"))
     with pytest.raises(ParseError) as caught:
         load(path)
-    assert caught.value.place.file.endswith("bad.hlo")
+    assert caught.value.location.file.endswith("bad.hlo")
 
 
 GLOG = "I0521 12:04:45.883483    1509 service.cc:186] "

@@ -137,7 +137,7 @@ def test_errors_say_where(old: str, new: str, message: str, line: int, column: i
     with pytest.raises(ParseError) as caught:
         parse_kernel(CONTROL.replace(old, new, 1), "a.kernel")
     assert message in caught.value.message
-    place = caught.value.place
+    place = caught.value.location
     assert place is not None
     assert (place.file, place.line, place.column) == ("a.kernel", line, column)
 

@@ -136,7 +136,7 @@ def test_broken_kernels_are_refused(old: str, new: str, message: str):
         verify_kernel(kernel)
     assert message in caught.value.message
     assert caught.value.rule
-    place = caught.value.place
+    place = caught.value.location
     if place is not None:
         assert place.line is not None
         assert place.source == show_kernel(kernel).split("\n")[place.line - 1].strip()

@@ -44,7 +44,7 @@ def test_colour_maps():
 def test_what_is_no_colour_map(text):
     with pytest.raises(hloom.HloError) as caught:
         parse_colour_map(text)
-    assert caught.value.place is not None
+    assert caught.value.location is not None
 
 
 def test_a_colour_that_is_none_is_not_shown():

@@ -36,7 +36,7 @@ def test_compact_elements_are_made_once_and_print_as_written():
 def test_wrong_compact_elements(operand, message, column):
     with pytest.raises(hloom.HloError, match=message) as caught:
         hloom.parse(TUPLE.replace("OPERAND", operand))
-    place = caught.value.place
+    place = caught.value.location
     assert place.line == 3 and place.column >= column and "ROOT a" in place.source
 
 
@@ -78,7 +78,7 @@ def test_print_and_parse_are_a_fixed_point():
 def test_an_unknown_operand_is_named_with_its_place():
     with pytest.raises(hloom.HloError, match="'q'") as caught:
         hloom.parse("ENTRY e {\n p = f32[2] parameter(0)\n ROOT n = f32[2] negate(q)\n}")
-    assert (caught.value.place.line, caught.value.place.column) == (3, 25)
+    assert (caught.value.location.line, caught.value.location.column) == (3, 25)
     assert "ROOT n = f32[2] negate(q)" in str(caught.value)
 
 

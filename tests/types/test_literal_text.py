@@ -150,7 +150,7 @@ def test_wrong_text_has_a_place(shape_text, text, position):
     with pytest.raises(LiteralSyntaxError) as raised:
         read(text, shape_text)
     assert raised.value.position == position
-    assert isinstance(raised.value, ParseError) and raised.value.place is not None
+    assert isinstance(raised.value, ParseError) and raised.value.location is not None
 
 
 def test_deep_braces_are_an_error_not_a_crash():

@@ -145,15 +145,15 @@ def test_wrong_text_has_a_place(text, position):
     with pytest.raises(ShapeSyntaxError) as raised:
         shape_from_text(text)
     assert raised.value.position == position and isinstance(raised.value, ParseError)
-    place = raised.value.place
-    assert place is not None and (place.line, place.column) == (1, position + 1)
+    location = raised.value.location
+    assert location is not None and (location.line, location.column) == (1, position + 1)
 
 
 def test_place_in_many_lines():
     with pytest.raises(ShapeSyntaxError) as raised:
         shape_from_text("(f32[2],\n  foo[3])")
-    place = raised.value.place
-    assert place and (place.line, place.column, place.source) == (2, 3, "  foo[3])")
+    location = raised.value.location
+    assert location and (location.line, location.column, location.source) == (2, 3, "  foo[3])")
 
 
 def test_deep_nesting_is_an_error_not_a_crash():

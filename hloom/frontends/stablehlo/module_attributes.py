@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hloom.base.diagnostics import ParseError, Place
+from hloom.base.diagnostics import ParseError, SourceLocation
 from hloom.frontends.stablehlo.attributes import boolean, integer, plain_ints, word
 from hloom.frontends.stablehlo.bindings import ir
 from hloom.ir.values.aliasing import AliasEntry, BufferDonors, InputOutputAlias
@@ -75,7 +75,7 @@ def argument_attributes(program: Program, function: Any) -> None:
             if not is_tuple and output != 0:
                 raise ParseError(
                     f"tf.aliasing_output: argument {number} is for result {output} of one",
-                    place=Place(program.file),
+                    location=SourceLocation(program.file),
                     rule="aliasing",
                 )
             index = (output,) if is_tuple else ()
@@ -92,7 +92,9 @@ def argument_attributes(program: Program, function: Any) -> None:
         shape = module.entry.program_shape
         if wrong := module.input_output_alias.check(shape.parameters, shape.result):
             raise ParseError(
-                f"tf.aliasing_output: {wrong}", place=Place(program.file), rule="aliasing"
+                f"tf.aliasing_output: {wrong}",
+                location=SourceLocation(program.file),
+                rule="aliasing",
             )
     if donors:
         module.buffer_donors = BufferDonors(tuple(donors))

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from hloom.base.collection import paused_collection
-from hloom.base.diagnostics import HloError, ParseError, Place
+from hloom.base.diagnostics import HloError, ParseError, SourceLocation
 from hloom.base.registry import load_room
 from hloom.frontends.stablehlo.attributes import word
 from hloom.frontends.stablehlo.bindings import ir, is_name
@@ -130,7 +130,7 @@ class Program:
             return public[0]
         raise ParseError(
             "there is no function main" + (f" among {', '.join(public)}" if public else ""),
-            place=Place(self.file),
+            location=SourceLocation(self.file),
             rule="entry",
             hint="name the function that runs @main, or make the others private",
         )
@@ -276,22 +276,22 @@ class Program:
 
     def error(self, op: Any, message: str, *, rule: str, hint: str | None = None) -> HloError:
         """What is wrong with an operation: its name, and file, line and column of it."""
-        place = Place(self.file)
+        place = SourceLocation(self.file)
         name = None
         if op is not None:
             name = op.operation.name
             found = place_in(str(op.location))
             if found:
                 place = self._place(*found)
-        return ParseError(message, place=place, instruction=name, rule=rule, hint=hint)
+        return ParseError(message, location=place, instruction=name, rule=rule, hint=hint)
 
-    def _place(self, file: str, line: int, column: int) -> Place:
+    def _place(self, file: str, line: int, column: int) -> SourceLocation:
         source = None
         if file == "-":
             lines = self.lines.splitlines()
             source = lines[line - 1] if 0 < line <= len(lines) else None
             file = self.file or "<text>"
-        return Place(file, line, column, source)
+        return SourceLocation(file, line, column, source)
 
 
 def _name_of(mlir_module: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hloom.base.diagnostics import HloError, ParseError, Place, UsageError
+from hloom.base.diagnostics import HloError, ParseError, SourceLocation, UsageError
 from hloom.frontends.stablehlo.bindings import (
     PassManager,
     allow_quantised_types,
@@ -40,7 +40,9 @@ def module_of_text(text: str, file: str | None = None, shapes: Sequence[Shape] =
     except ir.MLIRError as error:
         raise _refused(error, text, file) from None
     except (ValueError, RuntimeError) as error:  # a number that MLIR itself stumbles over
-        raise ParseError(f"MLIR cannot read it: {error}", place=Place(file), rule="mlir") from None
+        raise ParseError(
+            f"MLIR cannot read it: {error}", location=SourceLocation(file), rule="mlir"
+        ) from None
     if any(op.operation.name.startswith("vhlo.") for op in parsed.body.operations):
         parsed = _of_this_version(parsed, file)
     return imported(parsed, file, text, shapes)
@@ -71,7 +73,9 @@ def module_of_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape
         raise _refused(error, "", file) from None
     except (ValueError, RuntimeError) as error:
         raise ParseError(
-            f"the artifact cannot be read: {error}", place=Place(file), rule="mlir-artifact"
+            f"the artifact cannot be read: {error}",
+            location=SourceLocation(file),
+            rule="mlir-artifact",
         ) from None
     return imported(parsed, file, "", shapes)
 
@@ -111,7 +115,7 @@ def imported(
         raise ParseError(
             f"{why} has a dimension without a size, and what it is does not follow from the "
             "arguments",
-            place=Place(file),
+            location=SourceLocation(file),
             rule="dynamic",
             hint="give the shapes of the arguments (--shapes f32[8,3],s32[])",
         ) from None
@@ -121,7 +125,7 @@ def _refused(error: Any, text: str, file: str | None) -> ParseError:
     """What MLIR's parser or verifier says is wrong, with the place."""
     found = list(error.error_diagnostics)
     if not found:
-        return ParseError(str(error.message), place=Place(file), rule="mlir")
+        return ParseError(str(error.message), location=SourceLocation(file), rule="mlir")
     first = found[0]
     message, hint = first.message.strip(), None
     place = _place(str(first.location), text, file)
@@ -131,17 +135,17 @@ def _refused(error: Any, text: str, file: str | None) -> ParseError:
         hint = "programs are of stablehlo, chlo, mhlo, sdy, func and what JAX writes beside them"
     elif notes and "Available dialects" not in notes[0] and place.source is None:
         message += f" ({notes[0].splitlines()[0]})"
-    return ParseError(message, place=place, rule="mlir", hint=hint)
+    return ParseError(message, location=place, rule="mlir", hint=hint)
 
 
-def _place(location: str, text: str, file: str | None) -> Place:
+def _place(location: str, text: str, file: str | None) -> SourceLocation:
     found = place_in(location)
     if found is None:
-        return Place(file)
+        return SourceLocation(file)
     name, line, column = found
     if name != "-":
-        return Place(name, line, column)
+        return SourceLocation(name, line, column)
     lines = text.splitlines()
     if not 0 < line <= len(lines):
-        return Place(file, line or None, column or None)
-    return Place(file, line, column, lines[line - 1])
+        return SourceLocation(file, line or None, column or None)
+    return SourceLocation(file, line, column, lines[line - 1])

@@ -130,7 +130,7 @@ def _loaded(data: bytes, form: str, file: str) -> Loaded:
             raise UsageError(f"{file}: byte {error.start} is not UTF-8 text") from None
         return load_text(text, file) if form == TEXT else load_text_proto(text, file)
     except ProtoError as error:
-        if error.place is None:
+        if error.location is None:
             error.message = f"{file}: {error.message}"
         raise
 

@@ -94,5 +94,5 @@ def load_text_proto(text: str, file: str | None = None) -> Loaded:
 
 
 def _line(error: HloError) -> tuple[int, int]:
-    place = error.place
+    place = error.location
     return ((place.line or 0), (place.column or 0)) if place else (0, 0)

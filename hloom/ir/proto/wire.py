@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from hloom.base.diagnostics import Place, ProtoError
+from hloom.base.diagnostics import ProtoError, SourceLocation
 from hloom.ir import schema
 from hloom.ir.module import Module
 from hloom.ir.proto.note import COMMENT, parse_note, read_note, write_note
@@ -52,7 +52,7 @@ def parse_text_message(name: str, text: str, file: str | None = None) -> Any:
         words = re.sub(r"^\d+:\d+ : ", "", str(error))
         raise ProtoError(
             f"not a text proto of {name}: {words}",
-            place=Place(file, line, column, source),
+            location=SourceLocation(file, line, column, source),
             rule="text-proto",
         ) from None
     except (ValueError, TypeError, RecursionError, OverflowError, KeyError) as error:

@@ -8,7 +8,7 @@ turned into spaces of the same length before reading (`blank_comments`), so posi
 import re
 from typing import NoReturn
 
-from hloom.base.diagnostics import ParseError, Place
+from hloom.base.diagnostics import ParseError, SourceLocation
 from hloom.types.dtype import BY_NAME
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -193,13 +193,13 @@ class Cursor:
             else ("end of line" if self.position < len(self.text) else "end of text")
         )
 
-    def place(self, position: int | None = None, length: int = 1) -> Place:
+    def place(self, position: int | None = None, length: int = 1) -> SourceLocation:
         """Line and column of a position (default: here)."""
         at = min(self.position if position is None else position, len(self.text))
         start = self.original.rfind("\n", 0, at) + 1
         end = self.original.find("\n", at)
         source = self.original[start : end if end >= 0 else len(self.original)]
-        return Place(
+        return SourceLocation(
             self.file, self.original.count("\n", 0, at) + 1, at - start + 1, source, length
         )
 
@@ -215,4 +215,4 @@ class Cursor:
     ) -> NoReturn:
         """Raise a `ParseError` at a position (default: here)."""
         place = self.place(position, length)
-        raise ParseError(message, place=place, instruction=instruction, rule=rule, hint=hint)
+        raise ParseError(message, location=place, instruction=instruction, rule=rule, hint=hint)

@@ -159,8 +159,8 @@ def test_an_array_that_is_read_where_elements_say_is_refused():
             stablehlo.return %b : tensor<i32> }) {dimensions = array<i64: 0>}
             : (tensor<4xi32>) -> tensor<4xi32>
           return %r : tensor<4xi32> }""")
-    assert e.value.place is not None
-    assert e.value.place.line == 2
+    assert e.value.location is not None
+    assert e.value.location.line == 2
 
 
 @pytest.mark.parametrize(("split", "concat"), [(0, 0), (0, 1)])

@@ -130,12 +130,12 @@ def test_one_message_with_a_place(case):
         module_of_text(text, "model.mlir")
     error = caught.value
     assert error.rule == rule
-    assert error.place.file == "model.mlir"
-    assert error.place.line == line
-    assert error.place.column
+    assert error.location.file == "model.mlir"
+    assert error.location.line == line
+    assert error.location.column
     assert words in error.message
     assert "\n" not in error.message
-    assert error.place.quoted()
+    assert error.location.quoted()
 
 
 def test_what_is_refused_says_why():
@@ -182,7 +182,7 @@ def test_a_program_without_an_entry():
 def test_broken_bytecode_is_one_message(data):
     with pytest.raises(hloom.HloError) as caught:
         module_of_bytes(data, "model.mlirbc")
-    assert caught.value.place.file == "model.mlirbc"
+    assert caught.value.location.file == "model.mlirbc"
 
 
 def test_without_jaxlib_there_is_one_clear_error():

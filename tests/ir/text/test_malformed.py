@@ -31,7 +31,7 @@ def test_error_has_place_and_message(case: Malformed):
     assert shown.startswith(f"case.hlo:{case.line}:{case.column}: ")
     assert case.message in shown.split("\n")[0]
     lines = case.text.split("\n")
-    assert error.place is not None and error.place.source == lines[case.line - 1]
+    assert error.location is not None and error.location.source == lines[case.line - 1]
     assert "^" in shown
 
 
@@ -60,7 +60,7 @@ def test_error_has_place_and_message(case: Malformed):
 def test_deep_nesting_and_open_ends_are_refused(text: str):
     start = time.process_time()
     error = refusal(text)
-    assert error.place is not None and error.place.line is not None
+    assert error.location is not None and error.location.line is not None
     assert len(str(error)) < 1000
     assert time.process_time() - start < 5
 
@@ -112,11 +112,11 @@ def test_every_truncation_is_answered():
         try:
             parse_module(text[:end])
         except HloError as error:
-            assert error.place is not None and error.place.line is not None
+            assert error.location is not None and error.location.line is not None
 
 
 def test_place_is_true_after_comments_and_tabs():
     error = refusal("HloModule m /* a\nb */ \n// c\nENTRY e {\n\tp = f32[] negate(/*x*/q)\n}")
-    assert error.place is not None
-    assert (error.place.line, error.place.column) == (5, 24)
+    assert error.location is not None
+    assert (error.location.line, error.location.column) == (5, 24)
     assert "/*x*/q" in str(error)

@@ -91,7 +91,7 @@ def test_broken_texts(reader):
         try:
             value = reader(Cursor(changed))
         except ParseError as error:
-            assert getattr(error, "place", None) is not None, changed
+            assert getattr(error, "location", None) is not None, changed
             assert str(error)
             continue
         shown = show(value)

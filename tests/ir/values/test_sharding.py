@@ -80,7 +80,7 @@ def test_printed_form_is_a_fixed_point(text):
 def test_errors_have_their_place(text, message, column):
     with pytest.raises(ParseError, match=message.replace("{", r"\{")) as caught:
         parse_sharding(Cursor(text))
-    assert caught.value.place.column == column
+    assert caught.value.location.column == column
 
 
 @st.composite

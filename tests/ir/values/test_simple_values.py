@@ -47,8 +47,8 @@ def refused(reader, text):
         reader(cursor)
         if cursor.skip() < len(text):
             cursor.fail("something is left")
-    assert caught.value.place is not None
-    assert caught.value.place.line == 1
+    assert caught.value.location is not None
+    assert caught.value.location.line == 1
     return caught.value
 
 
@@ -147,7 +147,7 @@ def test_conv_dims_meaning():
 def test_errors_have_their_place(reader, text, message, column):
     error = refused(reader, text)
     assert message in error.message
-    assert error.place.column == column
+    assert error.location.column == column
 
 
 def test_iota_groups_expand_as_numpy_says():

@@ -102,7 +102,7 @@ def test_metadata_order_and_empty():
 def test_metadata_errors(text, message, column):
     with pytest.raises(ParseError, match=message) as caught:
         parse_metadata(Cursor(text))
-    assert caught.value.place.column == column
+    assert caught.value.location.column == column
 
 
 def test_names_when_a_call_is_inlined():
@@ -173,7 +173,7 @@ def test_stack_frame_cycles_end():
 def test_stack_frame_errors(old, new, message, line):
     with pytest.raises(ParseError, match=message) as caught:
         parse_stack_frames(Cursor(FRAMES.replace(old, new)))
-    assert caught.value.place.line == line
+    assert caught.value.location.line == line
 
 
 @given(st.dictionaries(NAME, st.text() | st.sampled_from(["{}", '{"a":"}"}', "{", "{a}b", "}{"])))
@@ -354,4 +354,4 @@ def test_domain_and_layouts():
     assert show_entry_layout(layout) == "{(f32[2,3]{0,1}, s32[])->(f32[4]{0})}"
     with pytest.raises(ParseError) as caught:
         parse_shapes(Cursor("\n{f32[2], q99[3]}"))
-    assert (caught.value.place.line, caught.value.place.column) == (2, 10)
+    assert (caught.value.location.line, caught.value.location.column) == (2, 10)
