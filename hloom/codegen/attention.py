@@ -28,7 +28,7 @@ from hloom.codegen.gemm import Finish
 from hloom.codegen.gemm_pack import Packer, Part
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product, dot_product
-from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.device.device import Device
 from hloom.kernel.kernel import SCRATCH_BYTES, Value
 from hloom.types.dtype import dtype
@@ -115,24 +115,24 @@ def body_attention(body: Body) -> AttentionForm | None:
 def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted:
     """The kernel of a body that is an attention."""
     plan = AttentionPlan.of(form, device)
-    frame = Frame(body, (form.batch, plan.chunks), device)
-    writer = AttentionWriter(frame, form, plan)
+    emitter = KernelEmitter(body, (form.batch, plan.chunks), device)
+    writer = AttentionWriter(emitter, form, plan)
     writer.write()
     depth, columns = writer.scores.depth, writer.values.columns
     scores = form.rows * form.keys / plan.chunks
     costs = device.costs
     beside = (costs.weight("exponential") + BESIDE) * costs.operation_ns
     each = 2 * (depth + columns) * device.compute.flop_ns("f32") + beside
-    return frame.finish(costs.step_ns + scores * each)
+    return emitter.finish(costs.step_ns + scores * each)
 
 
 class AttentionWriter(Finish):
     """Writes one step of an attention."""
 
-    def __init__(self, frame: Frame, form: AttentionForm, plan: AttentionPlan) -> None:
-        super().__init__(frame, form.of.output)
+    def __init__(self, emitter: KernelEmitter, form: AttentionForm, plan: AttentionPlan) -> None:
+        super().__init__(emitter, form.of.output)
         self.form, self.plan = form, plan
-        leaves = {x for x, _ in frame.body.leaves}
+        leaves = {x for x, _ in emitter.body.leaves}
         self.scores = dot_product(form.of.scores, leaves, swapped=form.keys_left)
         self.values = dot_product(form.of.output, leaves, swapped=form.values_left)
         depth = self.scores.depth

@@ -24,7 +24,7 @@ from hloom.codegen.column_form import ColumnForm, reduce_inputs
 from hloom.codegen.elements import Elements
 from hloom.codegen.elements_data import reshaped
 from hloom.codegen.elements_fold import apply
-from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
+from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.device.device import Device
 from hloom.ir.op import opcodes
 from hloom.ir.traits import PLUMBING, RESHAPES
@@ -62,14 +62,14 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     elif parts > 1 and columns <= parts * block:
         block = -(-columns // parts // lanes) * lanes
     blocks = -(-columns // block)
-    frame = Frame(body, (prod(outer), blocks), device)
-    writer = _Columns(frame, form, kept, lanes, block)
-    e, b = frame.elements, frame.builder
+    emitter = KernelEmitter(body, (prod(outer), blocks), device)
+    writer = _Columns(emitter, form, kept, lanes, block)
+    e, b = emitter.elements, emitter.builder
     row = e.indices.scalar(b.grid_indices[0], 0, max(prod(outer) - 1, 0))
     writer.outer = e.indices.digits(row, outer)
     writer.write(b.grid_indices[1], blocks, columns)
     per_element = sum(1.0 for _ in body.instructions)
-    return frame.finish(device.costs.steps_ns(rows * block, per_element))
+    return emitter.finish(device.costs.steps_ns(rows * block, per_element))
 
 
 class _Columns:
@@ -77,24 +77,24 @@ class _Columns:
 
     def __init__(
         self,
-        frame: Frame,
+        emitter: KernelEmitter,
         form: ColumnForm,
         kept: list[int],
         lanes: int,
         block: int,
     ) -> None:
-        self.frame = frame
+        self.emitter = emitter
         self.form = form
         self.kept = kept
         self.lanes = lanes
         self.block = block
         self.outer: list[Affine] = []
-        cost = len([x for x in frame.body.instructions if x.opcode not in _FREE])
+        cost = len([x for x in emitter.body.instructions if x.opcode not in _FREE])
         self.rows = MANY_ROWS if cost <= CHEAP else SOME_ROWS if cost <= MODERATE else 1
 
     @property
     def e(self) -> Elements:
-        return self.frame.elements
+        return self.emitter.elements
 
     def write(self, number: Value, blocks: int, columns: int) -> None:
         """One of the blocks; the last may be smaller."""
@@ -181,7 +181,7 @@ class _Columns:
         self, rows: list[list[Affine]], columns: list[Affine], carried: Sequence[Value]
     ) -> list[Value]:
         """Some rows of one tile of columns folded into the carried values."""
-        e, b = self.e, self.frame.builder
+        e, b = self.e, self.emitter.builder
         shape = e.tile
         result: list[Value] = []
         taken = 0
@@ -226,7 +226,7 @@ class _Columns:
         """What changes nothing in any of the sums."""
         types = [y.shape.dtype for x in self.form.reduces for y in reduce_inputs(x)]
         pairs = zip(self._kinds() or [], types)
-        return [self.frame.builder.constant(t, neutral(k, t), shape) for k, t in pairs]
+        return [self.emitter.builder.constant(t, neutral(k, t), shape) for k, t in pairs]
 
     def _in_registers(self, start: Affine, size: int) -> None:
         e = self.e
@@ -253,7 +253,7 @@ class _Columns:
             self._finish(columns, results[number * each : (number + 1) * each])
 
     def _in_memory(self, start: Affine, size: int) -> None:
-        e, b = self.e, self.frame.builder
+        e, b = self.e, self.emitter.builder
         inputs = [y for x in self.form.reduces for y in reduce_inputs(x)]
         # What is being summed, and what it will be joined to.
         scratch: list[list[Value]] = []
@@ -323,12 +323,12 @@ class _Columns:
         position = [*self.outer, *columns]
         sizes = [*[self.form.sizes[d] for d in self.kept], *inner]
         stores = []
-        for number, (root, part) in enumerate(self.frame.body.roots):
+        for number, (root, part) in enumerate(self.emitter.body.roots):
             shape = root.shape.subshape(part)
             at = reshaped(e, tuple(position), tuple(sizes), shape.dims)
             found = e.result(root, at)
             value = found[part[0]] if isinstance(found, tuple) else found
-            stores.append((self.frame.outputs[number], at, value))
+            stores.append((self.emitter.outputs[number], at, value))
         for target, at, value in stores:
             e.store(target, at, value)
         e.given.clear()

@@ -13,7 +13,7 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, Source
-from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -77,10 +77,10 @@ def cross_form(body: Body, device: Device) -> CrossForm | None:
     if not solid or dims[solid[-1]] < SHORTEST or 0 in dims:
         return None
     across = solid[-1]
-    frame = Frame(body, dims, device)
-    probe = _Probe(frame.builder, device)
-    probe.sources = frame.elements.sources
-    index = [probe.indices.scalar(x, 0, n - 1) for x, n in zip(frame.builder.grid_indices, dims)]
+    emitter = KernelEmitter(body, dims, device)
+    probe = _Probe(emitter.builder, device)
+    probe.sources = emitter.elements.sources
+    index = [probe.indices.scalar(x, 0, n - 1) for x, n in zip(emitter.builder.grid_indices, dims)]
     for root, _ in body.roots:
         probe.value(root, tuple(index))
     sizes = {probe.sources[leaf].buffer: data_bytes(leaf.shape) for leaf, _ in body.leaves}
@@ -104,21 +104,21 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
     rest = [d for d in range(len(dims)) if d not in (down, across)]
     outer = tuple([dims[d] for d in rest])
     blocks = (-(-dims[down] // side), -(-dims[across] // side))
-    frame = Frame(body, (prod(outer), *blocks), device)
-    e, b = frame.elements, frame.builder
+    emitter = KernelEmitter(body, (prod(outer), *blocks), device)
+    e, b = emitter.elements, emitter.builder
     grid = b.grid_indices
     index = [ZERO] * len(dims)
     row = e.indices.scalar(grid[0], 0, prod(outer) - 1)
     for d, x in zip(rest, e.indices.digits(row, outer)):
         index[d] = x
-    writer = _Crosswise(frame, form, index)
+    writer = _Crosswise(emitter, form, index)
 
     def rows(start: Affine, height: int) -> None:
         _span(e, grid[2], side, dims[across], lambda x, n: writer.tile(start, x, height, n))
 
     _span(e, grid[1], side, dims[down], rows)
     work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
-    return frame.finish(
+    return emitter.finish(
         device.costs.steps_ns(min(side, dims[down]) * min(side, dims[across]), work + 4.0)
     )
 
@@ -157,21 +157,21 @@ def _span(
 class _Crosswise:
     """Writes one tile."""
 
-    def __init__(self, frame: Frame, form: CrossForm, index: list[Affine]) -> None:
-        self.frame = frame
+    def __init__(self, emitter: KernelEmitter, form: CrossForm, index: list[Affine]) -> None:
+        self.emitter = emitter
         self.form = form
         self.index = index
 
     def tile(self, down: Affine, across: Affine, height: int, width: int) -> None:
         """Compute and store the roots for one tile."""
-        e, form, body = self.frame.elements, self.form, self.frame.body
+        e, form, body = self.emitter.elements, self.form, self.emitter.body
         e.tile = (height, width)
         at = list(self.index)
         at[form.down] = down.plus(e.indices.lane(0, height, 2))
         at[form.across] = across.plus(e.indices.lane(1, width, 2))
         index = tuple(at)
         values = [e.value(root, index) for root, _ in body.roots]
-        for (root, _), target, value in zip(body.roots, self.frame.outputs, values):
+        for (root, _), target, value in zip(body.roots, self.emitter.outputs, values):
             e.store(target, index, value)
             if self._is_streamed(root, width):
                 e.builder.scopes[-1].block.ops[-1].attrs["nontemporal"] = True

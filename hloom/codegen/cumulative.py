@@ -20,7 +20,7 @@ from hloom.codegen.blocked_fold import (
     restart_of,
 )
 from hloom.codegen.elements_fold import apply, folds_own_types
-from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
+from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.codegen.work import element_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -69,10 +69,10 @@ def cumulative_kernel(body: Body, device: Device) -> Emitted:
     if not along:
         lanes = min(lanes * ACROSS_VECTORS, inner)
     tiles = 1 if along else -(-inner // lanes)
-    frame = Frame(body, (prod(sizes[:d]), tiles), device)
-    writer = _Cumulative(frame, i, lanes)
-    row = frame.elements.indices.scalar(frame.builder.grid_indices[0], 0, prod(sizes[:d]) - 1)
-    outer = frame.elements.indices.digits(row, sizes[:d])
+    emitter = KernelEmitter(body, (prod(sizes[:d]), tiles), device)
+    writer = _Cumulative(emitter, i, lanes)
+    row = emitter.elements.indices.scalar(emitter.builder.grid_indices[0], 0, prod(sizes[:d]) - 1)
+    outer = emitter.elements.indices.digits(row, sizes[:d])
     if along:
         writer.along(outer)
     else:
@@ -83,16 +83,16 @@ def cumulative_kernel(body: Body, device: Device) -> Emitted:
         else sum([element_work(x, device.costs) for x in i.called[0].instructions])
     )
     elements = sizes[d] if along else sizes[d] * lanes
-    return frame.finish(device.costs.steps_ns(elements, 2.0 + own))
+    return emitter.finish(device.costs.steps_ns(elements, 2.0 + own))
 
 
 class _Cumulative:
     """Writes one row, or one tile of rows."""
 
-    def __init__(self, frame: Frame, i: Instruction, lanes: int) -> None:
+    def __init__(self, emitter: KernelEmitter, i: Instruction, lanes: int) -> None:
         found = cumulative_dimension(i)
         assert found is not None
-        self.frame = frame
+        self.emitter = emitter
         self.i = i
         self.lanes = lanes
         self.d, self.reverse = found
@@ -105,12 +105,12 @@ class _Cumulative:
 
     def across(self, outer: list[Affine], inner: int, tiles: int) -> None:
         """Lanes across the dimension; the last tile may be smaller."""
-        e = self.frame.elements
-        number = e.indices.scalar(self.frame.builder.grid_indices[1], 0, tiles - 1)
+        e = self.emitter.elements
+        number = e.indices.scalar(self.emitter.builder.grid_indices[1], 0, tiles - 1)
         e.one_tile(number, self.lanes, inner, lambda start, n: self._column(outer, start, n))
 
     def _column(self, outer: list[Affine], start: Affine, lanes: int) -> None:
-        e, b, i = self.frame.elements, self.frame.builder, self.i
+        e, b, i = self.emitter.elements, self.emitter.builder, self.i
         e.tile = (lanes,) if lanes > 1 else ()
         shape = e.tile
         inner = e.indices.digits(start.plus(e.indices.lane(0, lanes, 1)), self.rest)
@@ -128,7 +128,7 @@ class _Cumulative:
             found = [b.broadcast(e.value(x, at), shape) for x in self.inputs]
             carried = folded(values, found)
             new = carried if base is None else folded(folded(base, values), found)
-            for target, x in zip(self.frame.outputs, new):
+            for target, x in zip(self.emitter.outputs, new):
                 e.store(target, at, x)
             return carried
 
@@ -144,7 +144,7 @@ class _Cumulative:
     ) -> Sequence[Value]:
         """A loop that carries totals, in blocks: `body(k, base, *totals)` gets what was folded
         before the block it stands in, and folds on within the block."""
-        e, b = self.frame.elements, self.frame.builder
+        e, b = self.emitter.elements, self.emitter.builder
         restart = restart_of(e, self.kinds, carried)
         count = extent // step
         sizes = block_sizes(count, run=run) if restart is not None else []
@@ -174,10 +174,10 @@ class _Cumulative:
     def along(self, outer: list[Affine]) -> None:
         """Lanes along the dimension, which is the fastest. Totals of f32 are carried in f64: one
         scalar addition and two conversions for each tile, which hide behind its scan."""
-        e, b, i = self.frame.elements, self.frame.builder, self.i
+        e, b, i = self.emitter.elements, self.emitter.builder, self.i
         kind = fold_kind(i.called[0])
         assert kind is not None
-        [target] = self.frame.outputs
+        [target] = self.emitter.outputs
         tail = (ZERO,) * len(self.rest)
 
         def tile(start: Affine, lanes: int, base: Totals, carry: Value) -> Value:

@@ -19,7 +19,7 @@ from hloom.codegen.elements_product import accumulator_type, multiply_add
 from hloom.codegen.gemm import Finish
 from hloom.codegen.gemm_pack import SQUARE, Runs
 from hloom.codegen.product import fastest
-from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -39,23 +39,23 @@ def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) ->
     grid = (1 if is_gradient(i) else g.images, blocks.row_blocks, blocks.channel_blocks)
     if is_gradient(i):
         grid = (g.parts, 1, blocks.channel_blocks)
-    frame = Frame(body, grid, device)
-    writer(frame, i, g, blocks).write()
+    emitter = KernelEmitter(body, grid, device)
+    writer(emitter, i, g, blocks).write()
     results = g.parts * g.images * prod(g.out) * g.channels
     costs = device.costs
     work = results * prod(g.taps) * costs.operation_ns
-    return frame.finish(costs.step_ns + work / prod(grid))
+    return emitter.finish(costs.step_ns + work / prod(grid))
 
 
 class DepthwiseWriter(Finish, Runs):
     """What both forms have in common: packing the input."""
 
-    def __init__(self, frame: Frame, i: Instruction, g: Geometry, blocks: Blocks) -> None:
-        Finish.__init__(self, frame, i)
+    def __init__(self, emitter: KernelEmitter, i: Instruction, g: Geometry, blocks: Blocks) -> None:
+        Finish.__init__(self, emitter, i)
         self.i, self.g, self.blocks = i, g, blocks
         self.of = accumulator_type(i.shape.dtype)
         self.labels = i.attrs.dim_labels
-        self.leaves = {x for x, _ in frame.body.leaves}
+        self.leaves = {x for x, _ in emitter.body.leaves}
         self.part = ZERO
 
     def first_channel(self, block: Affine) -> tuple[Affine, Affine]:

@@ -23,7 +23,7 @@ from hloom.codegen.epilogue import followed, way
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_plan import Plan
 from hloom.codegen.product import Product
-from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -38,30 +38,30 @@ def product_kernel(body: Body, p: Product, device: Device) -> Emitted:
     from hloom.codegen.gemm_skinny import SkinnyWriter
 
     plan = Plan.of(p, device)
-    frame = Frame(body, (p.batch, plan.chunks, plan.blocks), device)
+    emitter = KernelEmitter(body, (p.batch, plan.chunks, plan.blocks), device)
     if p.batch * p.rows * p.columns:
         if plan.form == "packed":
-            PackedWriter(frame, p, plan).write()
+            PackedWriter(emitter, p, plan).write()
         else:
-            SkinnyWriter(frame, p, plan).write()
+            SkinnyWriter(emitter, p, plan).write()
     steps = max(p.batch * plan.chunks * plan.blocks, 1)
     results = p.batch * p.row_groups * p.rows * p.columns
     after = [x for x in body.instructions if x is not p.hero and x.shape.size == results]
     costs = device.costs
     each = costs.element_ns + costs.operation_ns * body_work(after, (), costs)
     work = p.flops * device.compute.flop_ns(p.hero.operands[0].shape.dtype.name) + results * each
-    return frame.finish(costs.step_ns + work / steps)
+    return emitter.finish(costs.step_ns + work / steps)
 
 
 class Finish:
     """Writes what follows a product, for some elements of it."""
 
-    def __init__(self, frame: Frame, hero: Instruction) -> None:
-        self.frame, self.hero = frame, hero
-        self.e: Elements = frame.elements
-        self.b = frame.builder
+    def __init__(self, emitter: KernelEmitter, hero: Instruction) -> None:
+        self.emitter, self.hero = emitter, hero
+        self.e: Elements = emitter.elements
+        self.b = emitter.builder
         self.batch = ZERO
-        found = way(frame.body, hero)
+        found = way(emitter.body, hero)
         assert found is not None, "the caller has looked"
         self.way = found
 
@@ -72,7 +72,7 @@ class Finish:
         e.floor = b.depth
         e.forget(b.depth)
         stores = []
-        for (root, _), target in zip(self.frame.body.roots, self.frame.outputs):
+        for (root, _), target in zip(self.emitter.body.roots, self.emitter.outputs):
             where = followed(e, self.way, at)
             stores.append((target, where, e.value(root, where)))
         for target, where, x in stores:
@@ -85,8 +85,8 @@ class Finish:
 class ProductFinish(Finish):
     """Writes what follows a product of matrices."""
 
-    def __init__(self, frame: Frame, p: Product) -> None:
-        super().__init__(frame, p.hero)
+    def __init__(self, emitter: KernelEmitter, p: Product) -> None:
+        super().__init__(emitter, p.hero)
         self.p = p
 
     def finish(self, acc: Value, m: Affine, n: Affine, height: int, width: int) -> None:
@@ -106,8 +106,8 @@ class ProductFinish(Finish):
 class PackedWriter(ProductFinish):
     """Writes one step of a product in the packed form."""
 
-    def __init__(self, frame: Frame, p: Product, plan: Plan) -> None:
-        super().__init__(frame, p)
+    def __init__(self, emitter: KernelEmitter, p: Product, plan: Plan) -> None:
+        super().__init__(emitter, p)
         self.plan = plan
         self.packer = Packer(self.e, p, plan)
         self.tiles = -(-p.columns // plan.width)
@@ -279,7 +279,7 @@ class PackedWriter(ProductFinish):
         p, plan = self.p, self.plan
         if p.rows % plan.height or p.columns % plan.width:
             return False
-        after = [x for x in self.frame.body.instructions if x is not p.hero]
+        after = [x for x in self.emitter.body.instructions if x is not p.hero]
         return len(after) <= WHOLE_TILE_WORK
 
     def _finish_rows(

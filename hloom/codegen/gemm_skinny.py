@@ -23,7 +23,7 @@ from hloom.codegen.gemm import ProductFinish
 from hloom.codegen.gemm_pack import Packer
 from hloom.codegen.gemm_plan import Plan, share_bytes
 from hloom.codegen.product import Product
-from hloom.codegen.tile import Frame
+from hloom.codegen.tile import KernelEmitter
 from hloom.kernel.kernel import Value
 
 # How many rows of B are read side by side.
@@ -38,8 +38,8 @@ MOST_SUMS_SHARE = 1 / 2
 class SkinnyWriter(ProductFinish):
     """Writes one step of a product with few rows."""
 
-    def __init__(self, frame: Frame, p: Product, plan: Plan) -> None:
-        super().__init__(frame, p)
+    def __init__(self, emitter: KernelEmitter, p: Product, plan: Plan) -> None:
+        super().__init__(emitter, p)
         self.plan = plan
         self.packer = Packer(self.e, p, Plan("packed", 1, 1, 1, piece=p.depths[0]))
         self.tiles = -(-p.columns // plan.width)

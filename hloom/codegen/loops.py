@@ -17,9 +17,9 @@ from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import clamped_starts, reshaped
 from hloom.codegen.tile import (
     Body,
+    BodyEmitter,
     Emitted,
-    Frame,
-    Place,
+    KernelEmitter,
     ShapeIndex,
     is_update,
 )
@@ -72,28 +72,28 @@ def loop_kernel(body: Body, device: Device) -> Emitted:
     nest = one_nest(body, device, work)
     if nest is None:
         return sequence_kernel(body, device)
-    frame = Frame(body, nest.loops.grid, device)
-    LoopWriter(frame, nest).write()
-    return frame.finish(device.costs.steps_ns(nest.loops.elements_per_step, work))
+    emitter = KernelEmitter(body, nest.loops.grid, device)
+    LoopWriter(emitter, nest).write()
+    return emitter.finish(device.costs.steps_ns(nest.loops.elements_per_step, work))
 
 
 def sequence_kernel(body: Body, device: Device) -> Emitted:
     """One step that computes root after root."""
-    frame = Frame(body, (1,), device)
+    emitter = KernelEmitter(body, (1,), device)
     work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
-    write_sequence(frame, device, work)
+    write_sequence(emitter, device, work)
     total = sum(prod(domain(*r)[0]) for r in body.roots)
-    return frame.finish(device.costs.steps_ns(total, work))
+    return emitter.finish(device.costs.steps_ns(total, work))
 
 
-def write_sequence(frame: Place, device: Device, work: float) -> None:
+def write_sequence(emitter: BodyEmitter, device: Device, work: float) -> None:
     """Root after root; what fits in one tile is stored at the very end, so that it may overwrite
     what the others read."""
     late: list[Callable[[], None]] = []
-    for k, root in enumerate(frame.body.roots):
+    for k, root in enumerate(emitter.body.roots):
         sizes, order = domain(*root)
-        loops = Loops.of(frame.body, sizes, device, work)
-        writer = LoopWriter(frame, Nest(loops, k, order, False, [k], []))
+        loops = Loops.of(emitter.body, sizes, device, work)
+        writer = LoopWriter(emitter, Nest(loops, k, order, False, [k], []))
         if is_single_tile(prod(sizes)):
             writer.late = late
         writer.write_here()
@@ -113,8 +113,8 @@ def is_single_tile(elements: int) -> bool:
 class LoopWriter:
     """Writes one nest of loops."""
 
-    def __init__(self, frame: Place, nest: Nest) -> None:
-        self.frame = frame
+    def __init__(self, emitter: BodyEmitter, nest: Nest) -> None:
+        self.emitter = emitter
         self.loops = nest.loops
         self.first = nest.first
         self.order = nest.order
@@ -125,8 +125,8 @@ class LoopWriter:
 
     def write(self) -> None:
         """All steps, on the grid."""
-        loops, e = self.loops, self.frame.elements
-        grid = self.frame.builder.grid_indices
+        loops, e = self.loops, self.emitter.elements
+        grid = self.emitter.builder.grid_indices
         if 0 in loops.grid or loops.length == 0 or 0 in loops.middle:
             return
         row = e.indices.scalar(grid[0], 0, loops.grid[0] - 1)
@@ -138,7 +138,7 @@ class LoopWriter:
 
     def write_here(self) -> None:
         """All steps, as loops within the current one."""
-        loops, e = self.loops, self.frame.elements
+        loops, e = self.loops, self.emitter.elements
         if 0 in loops.outer or loops.length == 0 or 0 in loops.middle:
             return
         loops.block = loops.length
@@ -163,7 +163,7 @@ class LoopWriter:
 
     def _rows(self, outer: list[Affine]) -> None:
         """All elements of one step of the outer dimensions."""
-        e, loops = self.frame.elements, self.loops
+        e, loops = self.emitter.elements, self.loops
         stores = self._row_stores(outer)
         if not loops.middle:
             self._row(outer)
@@ -182,18 +182,18 @@ class LoopWriter:
 
     def _row_stores(self, outer: list[Affine]) -> list[tuple[Source, Index, Value]]:
         """What rows have one of; computed first, since elements may overwrite what they read."""
-        e, loops = self.frame.elements, self.loops
+        e, loops = self.emitter.elements, self.loops
         e.tile = ()
         stores = []
         for k in self.rows:
-            root, part = self.frame.body.roots[k]
+            root, part = self.emitter.body.roots[k]
             where, value = self._root(root, part, tuple(outer), loops.outer)
-            stores.append((self.frame.outputs[k], where, value))
+            stores.append((self.emitter.outputs[k], where, value))
         return stores
 
     def _row(self, outer: list[Affine]) -> tuple[Value, ...]:
         """All lanes of one row."""
-        e, loops = self.frame.elements, self.loops
+        e, loops = self.emitter.elements, self.loops
         length, lanes = loops.length, loops.lanes
         full = length - length % lanes
         if self.late is None:
@@ -207,7 +207,7 @@ class LoopWriter:
 
     def _block(self, outer: list[Affine], number: Value) -> None:
         """The lanes of one block of a long row."""
-        e, loops, b = self.frame.elements, self.loops, self.frame.builder
+        e, loops, b = self.emitter.elements, self.loops, self.emitter.builder
         length, lanes, block = loops.length, loops.lanes, loops.block
         full = length - length % lanes
         start = b.binary("multiply", number, b.index(block))
@@ -227,11 +227,11 @@ class LoopWriter:
 
     def _tile(self, outer: list[Affine], start: Affine, lanes: int) -> tuple[Value, ...]:
         """Compute and store the roots for one tile of lanes."""
-        e, loops = self.frame.elements, self.loops
+        e, loops = self.emitter.elements, self.loops
         e.tile = (lanes,) if lanes > 1 else ()
         position = start.plus(e.indices.lane(0, lanes, 1))
         physical = [*outer, *e.indices.digits(position, loops.inner)]
-        body = self.frame.body
+        body = self.emitter.body
         first, part = body.roots[self.first]
         if self.flat:
             _, order = domain(first, part)
@@ -246,9 +246,9 @@ class LoopWriter:
         for k in self.elements:
             root, index = body.roots[k]
             where, value = self._root(root, index, at, written)
-            if self.frame.offsets:
-                where = tuple([x.plus(n) for x, n in zip(where, self.frame.offsets[k])])
-            stores.append((self.frame.outputs[k], where, value))
+            if self.emitter.offsets:
+                where = tuple([x.plus(n) for x, n in zip(where, self.emitter.offsets[k])])
+            stores.append((self.emitter.outputs[k], where, value))
         if self.late is not None:
             tile = e.tile
             self.late.append(lambda: self._store_late(tile, stores))
@@ -258,15 +258,15 @@ class LoopWriter:
         return ()
 
     def _store_late(self, tile: tuple[int, ...], stores: list[tuple[Source, Index, Value]]) -> None:
-        self.frame.elements.tile = tile
+        self.emitter.elements.tile = tile
         for target, where, value in stores:
-            self.frame.elements.store(target, where, value)
+            self.emitter.elements.store(target, where, value)
 
     def _root(
         self, root: Instruction, part: ShapeIndex, at: Index, written: tuple[int, ...]
     ) -> tuple[Index, Value]:
         """Where a root writes its element, and the element."""
-        e = self.frame.elements
+        e = self.emitter.elements
         if is_update(root):
             update = root.operands[1]
             here = _as_index(e, at, written, update.shape.dims)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.codegen.loops import LoopWriter, Nest
-from hloom.codegen.tile import Body, Emitted, Frame
+from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.codegen.walk import Loops, lanes_for
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
@@ -50,32 +50,32 @@ def concatenate_kernel(body: Body, parts: Sequence[int], device: Device) -> Emit
     shapes = [_loops(body, root.operands[k], d, alone, device, work) for k in parts]
     grid = shapes[0].grid if alone else (prod(root.shape.dims[:d]),)
     whole = len(parts) == sum(1 for x in root.operands if x.shape.size)
-    frame = Frame(body, grid, device, part=not whole)
-    [output] = frame.outputs
-    frame.body = Body(
+    emitter = KernelEmitter(body, grid, device, part=not whole)
+    [output] = emitter.outputs
+    emitter.body = Body(
         body.name, False, body.leaves, [(root.operands[k], ()) for k in parts], body.instructions
     )
-    frame.outputs = [output] * len(parts)
+    emitter.outputs = [output] * len(parts)
     starts = [0]
     for x in root.operands:
         starts.append(starts[-1] + x.shape.dims[d])
-    frame.offsets = [
+    emitter.offsets = [
         tuple([starts[k] if axis == d else 0 for axis in range(root.shape.rank)]) for k in parts
     ]
     order = tuple(range(root.shape.rank))
-    e = frame.elements
+    e = emitter.elements
     outer = None
     if not alone:
-        row = e.indices.scalar(frame.builder.grid_indices[0], 0, max(grid[0] - 1, 0))
+        row = e.indices.scalar(emitter.builder.grid_indices[0], 0, max(grid[0] - 1, 0))
         outer = e.indices.digits(row, root.shape.dims[:d])
     for number, loops in enumerate(shapes):
-        writer = LoopWriter(frame, Nest(loops, number, order, False, [number], []))
+        writer = LoopWriter(emitter, Nest(loops, number, order, False, [number], []))
         if outer is None:
             writer.write()
         else:
             writer.write_step(outer)
     steps = max(prod(grid), 1)
-    return frame.finish(device.costs.steps_ns(root.shape.size // steps, work))
+    return emitter.finish(device.costs.steps_ns(root.shape.size // steps, work))
 
 
 def _loops(body: Body, x: Instruction, d: int, alone: bool, device: Device, work: float) -> Loops:

@@ -18,7 +18,7 @@ from hloom.codegen.elements_data import both
 from hloom.codegen.elements_fold import apply, nest
 from hloom.codegen.elements_window import window_position
 from hloom.codegen.scratch_sums import ScratchSums, Sums, selected_type, sums_of
-from hloom.codegen.tile import Body, Emitted, Frame, compute_bytes
+from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import PRED, S64, Value
@@ -48,13 +48,13 @@ def scatter_kernel(i: Instruction, device: Device) -> Emitted:
     tiles = 1 if minor in moved else -(-length // max(lanes, 1))
     body = Body(i.name, i.shape.is_tuple, _leaves(i, count), _roots(i, count), [i])
     rows = prod(update.dims[d] for d in cut)
-    frame = Frame(body, (rows * tiles,) if update.size else (0,), device, in_place=True)
+    emitter = KernelEmitter(body, (rows * tiles,) if update.size else (0,), device, in_place=True)
     if update.size == 0:
-        return frame.finish(1.0)
-    e = frame.elements
-    step = e.indices.scalar(frame.builder.grid_indices[0], 0, rows * tiles - 1)
+        return emitter.finish(1.0)
+    e = emitter.elements
+    step = e.indices.scalar(emitter.builder.grid_indices[0], 0, rows * tiles - 1)
     positions = e.indices.digits(e.indices.quotient(step, tiles), [update.dims[d] for d in cut])
-    writer = _Scatter(frame, i, batch)
+    writer = _Scatter(emitter, i, batch)
     at = [ZERO] * update.rank
     for d, x in zip(cut, positions):
         at[d] = x
@@ -82,7 +82,7 @@ def scatter_kernel(i: Instruction, device: Device) -> Emitted:
 
     nest(e, [update.dims[d] for d in walked], (), whole)
     own = prod(update.dims[d] for d in [*batch, *walked])
-    return frame.finish(device.costs.steps_ns(own * (length if minor in moved else lanes), 4.0))
+    return emitter.finish(device.costs.steps_ns(own * (length if minor in moved else lanes), 4.0))
 
 
 def _moved(i: Instruction, window: list[int]) -> set[int]:
@@ -110,15 +110,15 @@ def _roots(i: Instruction, count: int) -> list[tuple[Instruction, tuple[int, ...
 class _Scatter:
     """Writes the update of one index vector."""
 
-    def __init__(self, frame: Frame, i: Instruction, batch: list[int]) -> None:
-        self.e: Elements = frame.elements
+    def __init__(self, emitter: KernelEmitter, i: Instruction, batch: list[int]) -> None:
+        self.e: Elements = emitter.elements
         self.i = i
         self.batch = batch
         self.count = (len(i.operands) - 1) // 2
         self.operands = i.operands[: self.count]
         self.indices = i.operands[self.count]
         self.updates = i.operands[self.count + 1 :]
-        self.outputs: list[Source] = frame.outputs
+        self.outputs: list[Source] = emitter.outputs
         self.kind = fold_kind(i.called[0]) if self.count == 1 else None
         self.own: list[ScratchSums] = []
         """Where sums are kept instead of the output: the last of these."""
@@ -267,20 +267,20 @@ def select_and_scatter_kernel(i: Instruction, device: Device) -> Emitted:
     if i.operands.index(x) == i.operands.index(source):
         body.leaves = [(x, 0), (init, 2)]
     rows = prod(sizes[d] for d in grid_dims)
-    frame = Frame(body, (rows * tiles,), device)
-    e = frame.elements
+    emitter = KernelEmitter(body, (rows * tiles,), device)
+    e = emitter.elements
     if 0 in sizes:
-        return frame.finish(1.0)
-    number = e.indices.scalar(frame.builder.grid_indices[0], 0, rows * tiles - 1)
+        return emitter.finish(1.0)
+    number = e.indices.scalar(emitter.builder.grid_indices[0], 0, rows * tiles - 1)
     fixed = e.indices.digits(e.indices.quotient(number, tiles), [sizes[d] for d in grid_dims])
     tile = e.indices.remainder(number, tiles)
-    writer = _SelectAndScatter(frame, i, plain, windowed, minor, lanes)
+    writer = _SelectAndScatter(emitter, i, plain, windowed, minor, lanes)
     at = [ZERO] * len(sizes)
     for d, k in zip(grid_dims, fixed):
         at[d] = k
     e.one_tile(tile, lanes, length, lambda start, n: writer.run(at, start, n))
     work = prod(source.shape.dims[d] * dims[d].size for d in windowed)
-    return frame.finish(device.costs.steps_ns(work * lanes, 4.0))
+    return emitter.finish(device.costs.steps_ns(work * lanes, 4.0))
 
 
 class _SelectAndScatter:
@@ -288,14 +288,14 @@ class _SelectAndScatter:
 
     def __init__(
         self,
-        frame: Frame,
+        emitter: KernelEmitter,
         i: Instruction,
         plain: list[int],
         windowed: list[int],
         minor: int | None,
         lanes: int,
     ) -> None:
-        self.frame = frame
+        self.emitter = emitter
         self.i = i
         self.plain = plain
         self.windowed = windowed
@@ -304,12 +304,12 @@ class _SelectAndScatter:
         """Where sums are kept instead of the output."""
 
     def run(self, at: list[Affine], start: Affine, lanes: int) -> None:
-        e, b, i = self.frame.elements, self.frame.builder, self.i
+        e, b, i = self.emitter.elements, self.emitter.builder, self.i
         e.tile = (lanes,) if lanes > 1 else ()
         at = list(at)
         if self.minor is not None:
             at[self.minor] = start.plus(e.indices.lane(0, lanes, 1))
-        output = self.frame.outputs[0]
+        output = self.emitter.outputs[0]
         places = {d: i.shape.dims[d] for d in self.windowed}
         init = b.broadcast(e.value(i.operands[2], ()), e.tile)
         of = selected_type(i, lanes, e.device)
@@ -341,7 +341,7 @@ class _SelectAndScatter:
 
     def _visit(self, at: Index) -> None:
         """Select within the window of one source position, and add there."""
-        e, b, i = self.frame.elements, self.frame.builder, self.i
+        e, b, i = self.emitter.elements, self.emitter.builder, self.i
         x, source, _ = i.operands
         dims = i.attrs.window.dimensions
         extents = [dims[d].size for d in self.windowed]
@@ -381,7 +381,7 @@ class _SelectAndScatter:
             if self.sums is not None:
                 target, where = self.sums.source, self.sums.place(where)
             else:
-                target = self.frame.outputs[0]
+                target = self.emitter.outputs[0]
             old = b.broadcast(e.load(target, where, mask), shape)
             if self.sums is not None:
                 new = b.binary("add", old, b.convert(given, self.sums.of))

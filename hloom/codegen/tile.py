@@ -1,7 +1,7 @@
 """What a kernel computes, and how its parameters are the memory of instructions.
 
-`Body` is what one kernel computes: roots, and the leaves whose values are in memory. `Frame` is
-the beginning of the kernel; the writers (`loops.py`, `scatter.py`, ...) fill it.
+`Body` is what one kernel computes: roots, and the leaves whose values are in memory.
+`KernelEmitter` begins and ends the kernel; the families (`loops.py`, `scatter.py`, ...) fill it.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Emitted:
     arguments: list[int | ShapeIndex]
 
 
-class Place:
-    """Where a body is written: a builder, the elements of its leaves, the memory of its roots."""
+class BodyEmitter:
+    """What writing a body needs: a builder, the elements of its leaves, the memory of its roots."""
 
     def __init__(self, body: Body, elements: Elements, outputs: list[Source]) -> None:
         self.body = body
@@ -89,8 +89,8 @@ class Place:
         self.offsets: list[tuple[int, ...]] = []
 
 
-class Frame(Place):
-    """The beginning of any kernel for a body: its parameters, and the elements of its leaves."""
+class KernelEmitter(BodyEmitter):
+    """A kernel for a body from its parameters on; `finish` ends it."""
 
     def __init__(
         self,

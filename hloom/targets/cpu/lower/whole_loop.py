@@ -15,7 +15,7 @@ from math import prod
 from hloom.codegen.affine import ZERO
 from hloom.codegen.elements import Elements, Source, strides_of
 from hloom.codegen.loops import LoopWriter, one_nest, write_sequence
-from hloom.codegen.tile import Body, Place, is_update
+from hloom.codegen.tile import Body, BodyEmitter, is_update
 from hloom.codegen.walk import domain
 from hloom.codegen.work import body_work
 from hloom.ir.computation import Computation
@@ -391,7 +391,7 @@ class _Writer:
         e, device = self.elements, self.cpu.device
         nest = one_nest(body, device, work)
         rest = Body(body.name, body.several, body.leaves, roots, body.instructions)
-        place = Place(rest, e, outputs)
+        place = BodyEmitter(rest, e, outputs)
         if nest is None or len(roots) != len(body.roots):
             if nest is not None and len(roots) > 1:
                 raise Decline("scalars beside rows")
