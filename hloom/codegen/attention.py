@@ -26,7 +26,7 @@ from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import way
 from hloom.codegen.gemm import Finish
 from hloom.codegen.gemm_pack import Packer, Part
-from hloom.codegen.gemm_plan import Plan
+from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product, dot_product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.device.device import Device
@@ -44,7 +44,7 @@ STEPS_PER_UNIT = 4
 
 
 @dataclass(frozen=True)
-class AttentionPlan:
+class AttentionTiling:
     """Sizes of the blocks of one attention kernel."""
 
     height: int
@@ -57,8 +57,8 @@ class AttentionPlan:
     chunks: int
 
     @staticmethod
-    def of(form: AttentionForm, device: Device) -> AttentionPlan:
-        """The plan for a machine with such vectors."""
+    def of(form: AttentionForm, device: Device) -> AttentionTiling:
+        """The tiling for a machine with such vectors."""
         lanes = device.compute.vector_bytes // 4
         height, vectors = (6, 4) if device.compute.vector_bytes != 32 else (6, 2)
         height = min(height, form.rows)
@@ -70,10 +70,10 @@ class AttentionPlan:
         while True:
             chunks = -(-tiles // row_tiles)
             row_tiles = -(-tiles // chunks)
-            plan = AttentionPlan(height, lanes, vectors, panels, row_tiles, chunks)
-            if plan.scratch_bytes(form) <= SCRATCH_BYTES:
-                return plan
-            if row_tiles * height > plan.block:
+            tiling = AttentionTiling(height, lanes, vectors, panels, row_tiles, chunks)
+            if tiling.scratch_bytes(form) <= SCRATCH_BYTES:
+                return tiling
+            if row_tiles * height > tiling.block:
                 row_tiles = row_tiles * 3 // 4
             else:
                 panels = max(panels // 2, 1)
@@ -114,12 +114,12 @@ def body_attention(body: Body) -> AttentionForm | None:
 
 def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted:
     """The kernel of a body that is an attention."""
-    plan = AttentionPlan.of(form, device)
-    emitter = KernelEmitter(body, (form.batch, plan.chunks), device)
-    writer = AttentionWriter(emitter, form, plan)
+    tiling = AttentionTiling.of(form, device)
+    emitter = KernelEmitter(body, (form.batch, tiling.chunks), device)
+    writer = AttentionWriter(emitter, form, tiling)
     writer.write()
     depth, columns = writer.scores.depth, writer.values.columns
-    scores = form.rows * form.keys / plan.chunks
+    scores = form.rows * form.keys / tiling.chunks
     costs = device.costs
     beside = (costs.weight("exponential") + BESIDE) * costs.operation_ns
     each = 2 * (depth + columns) * device.compute.flop_ns("f32") + beside
@@ -129,52 +129,58 @@ def attention_kernel(body: Body, form: AttentionForm, device: Device) -> Emitted
 class AttentionWriter(Finish):
     """Writes one step of an attention."""
 
-    def __init__(self, emitter: KernelEmitter, form: AttentionForm, plan: AttentionPlan) -> None:
+    def __init__(
+        self, emitter: KernelEmitter, form: AttentionForm, tiling: AttentionTiling
+    ) -> None:
         super().__init__(emitter, form.of.output)
-        self.form, self.plan = form, plan
+        self.form, self.tiling = form, tiling
         leaves = {x for x, _ in emitter.body.leaves}
         self.scores = dot_product(form.of.scores, leaves, swapped=form.keys_left)
         self.values = dot_product(form.of.output, leaves, swapped=form.values_left)
         depth = self.scores.depth
         self.keys_packer = self._packer(self.scores, piece=depth)
-        self.values_packer = self._packer(self.values, piece=min(plan.block, form.keys))
-        self.tile_keys = min(plan.width, form.keys)
-        self.tile_columns = min(plan.width, self.values.columns)
-        self.column_tiles = -(-self.values.columns // plan.width)
-        self.key_tiles = -(-form.keys // plan.width)
-        self.row_count = -(-form.rows // plan.height)
+        self.values_packer = self._packer(self.values, piece=min(tiling.block, form.keys))
+        self.tile_keys = min(tiling.width, form.keys)
+        self.tile_columns = min(tiling.width, self.values.columns)
+        self.column_tiles = -(-self.values.columns // tiling.width)
+        self.key_tiles = -(-form.keys // tiling.width)
+        self.row_count = -(-form.rows // tiling.height)
         # Scores of a tile that is moved back begin before those of their block.
-        self.score_stride = plan.width + plan.block + plan.lanes
+        self.score_stride = tiling.width + tiling.block + tiling.lanes
         self.depth_stride = depth
-        self.out_stride = self.column_tiles * plan.width
+        self.out_stride = self.column_tiles * tiling.width
 
     def _packer(self, p: Product, piece: int) -> Packer:
-        plan = self.plan
-        return Packer(self.e, p, Plan("packed", plan.height, plan.lanes, plan.vectors, piece=piece))
+        tiling = self.tiling
+        return Packer(
+            self.e,
+            p,
+            GemmTiling("packed", tiling.height, tiling.lanes, tiling.vectors, piece=piece),
+        )
 
     def write(self) -> None:
         """The step."""
-        e, b, plan, form = self.e, self.b, self.plan, self.form
+        e, b, tiling, form = self.e, self.b, self.tiling, self.form
         grid = b.grid_indices
         self.batch = e.indices.scalar(grid[0], 0, form.batch - 1)
         self.keys_packer.batch = self.values_packer.batch = self.batch
-        self.first = e.indices.scalar(grid[1], 0, plan.chunks - 1).times(plan.row_tiles)
-        last = self.keys_packer.least(self.first.plus(plan.row_tiles), self.row_count)
+        self.first = e.indices.scalar(grid[1], 0, tiling.chunks - 1).times(tiling.row_tiles)
+        last = self.keys_packer.least(self.first.plus(tiling.row_tiles), self.row_count)
         self.count = last.plus(self.first.times(-1))
-        rows = plan.row_tiles * plan.height
+        rows = tiling.row_tiles * tiling.height
         self.q = b.alloc(F32, rows * self.depth_stride)
         self.out = b.alloc(F32, rows * self.out_stride)
         self.largest = b.alloc(F32, rows)
         self.total = b.alloc(F32, rows)
-        self.s = b.alloc(F32, plan.height * self.score_stride)
-        self.scale = b.alloc(F32, plan.height)
-        self.k_panels = b.alloc(F32, plan.panels * self.keys_packer.panel)
+        self.s = b.alloc(F32, tiling.height * self.score_stride)
+        self.scale = b.alloc(F32, tiling.height)
+        self.k_panels = b.alloc(F32, tiling.panels * self.keys_packer.panel)
         self.v_panels = b.alloc(F32, self.column_tiles * self.values_packer.panel)
         self._each_tile(self._begin)
-        blocks = -(-form.keys // plan.block)
+        blocks = -(-form.keys // tiling.block)
 
         def block(number: Affine) -> tuple[Value, ...]:
-            e.one_tile(number, plan.block, form.keys, lambda low, n: self._block(number, low, n))
+            e.one_tile(number, tiling.block, form.keys, lambda low, n: self._block(number, low, n))
             return ()
 
         e.loop(blocks, (), block)
@@ -186,7 +192,7 @@ class AttentionWriter(Finish):
 
     def _first_row(self, tile: Affine) -> tuple[Affine, Affine]:
         """The first row of a tile of the step, and how many of its rows another tile has."""
-        rows, height = self.form.rows, self.plan.height
+        rows, height = self.form.rows, self.tiling.height
         start = self.first.plus(tile).times(height)
         if rows % height == 0:
             return start, ZERO
@@ -200,29 +206,29 @@ class AttentionWriter(Finish):
 
     def _begin(self, tile: Affine) -> None:
         """Pack the rows of a tile, and begin their sums."""
-        e, b, plan, p = self.e, self.b, self.plan, self.scores
+        e, b, tiling, p = self.e, self.b, self.tiling, self.scores
         m, _ = self._first_row(tile)
-        lanes = min(plan.lanes, p.depth)
+        lanes = min(tiling.lanes, p.depth)
 
         def row(r: Affine) -> None:
             def piece(k: Affine) -> None:
                 e.tile = (lanes,) if lanes > 1 else ()
                 value = p.a(e, self.batch, m.plus(r), [k.plus(e.indices.lane(0, lanes, 1))])
-                at = tile.times(plan.height).plus(r).times(self.depth_stride).plus(k)
+                at = tile.times(tiling.height).plus(r).times(self.depth_stride).plus(k)
                 self._put(self.q, at, b.broadcast(value, e.tile))
 
             self.keys_packer.each(ZERO, constant(p.depth), lanes, piece)
-            at = tile.times(plan.height).plus(r)
+            at = tile.times(tiling.height).plus(r)
             self._put(self.largest, at, b.constant(F32, self.form.floor))
             self._put(self.total, at, b.constant(F32, 0))
 
             def clear(k: Affine) -> None:
-                zero = b.constant(F32, 0, (plan.lanes,))
+                zero = b.constant(F32, 0, (tiling.lanes,))
                 self._put(self.out, at.times(self.out_stride).plus(k), zero)
 
-            self.keys_packer.each(ZERO, constant(self.out_stride), plan.lanes, clear)
+            self.keys_packer.each(ZERO, constant(self.out_stride), tiling.lanes, clear)
 
-        self.keys_packer.each(ZERO, constant(plan.height), 1, row)
+        self.keys_packer.each(ZERO, constant(tiling.height), 1, row)
 
     def _put(self, buffer: Value, at: Affine, value: Value) -> None:
         self.b.store(buffer, self.e.scalar(at), value, (1,) * len(value.shape))
@@ -231,9 +237,9 @@ class AttentionWriter(Finish):
 
     def _block(self, number: Affine, low: Affine, size: int) -> None:
         """The keys from `low` on, for every row of the step."""
-        plan, e = self.plan, self.e
-        first = number.times(plan.panels)
-        tiles = -(-size // plan.width)
+        tiling, e = self.tiling, self.e
+        first = number.times(tiling.panels)
+        tiles = -(-size // tiling.width)
         depth = self.scores.depth
         self.keys_packer.pack_b(
             self.k_panels, first, constant(tiles), Part([], ZERO, constant(depth), 1)
@@ -246,7 +252,7 @@ class AttentionWriter(Finish):
             m, _ = self._first_row(tile)
             e.loop(tiles, (), lambda t: (self._score(tile, m, first.plus(t), t, low), ())[1])
             self.keys_packer.each(
-                ZERO, constant(plan.height), 1, lambda r: self._weigh(tile, r, size)
+                ZERO, constant(tiling.height), 1, lambda r: self._weigh(tile, r, size)
             )
             e.loop(self.column_tiles, (), lambda j: (self._add_values(tile, j, size), ())[1])
 
@@ -254,16 +260,16 @@ class AttentionWriter(Finish):
 
     def _score(self, tile: Affine, m: Affine, keys: Affine, t: Affine, low: Affine) -> None:
         """The masked scores of a tile of rows and of keys."""
-        e, b, plan, form = self.e, self.b, self.plan, self.form
-        shape = (plan.height, self.tile_keys)
-        rows = tile.times(plan.height * self.depth_stride)
+        e, b, tiling, form = self.e, self.b, self.tiling, self.form
+        shape = (tiling.height, self.tile_keys)
+        rows = tile.times(tiling.height * self.depth_stride)
         panel = t.times(self.keys_packer.panel)
 
         def step(d: Affine, acc: Value) -> tuple[Value, ...]:
             at = e.scalar(rows.plus(d))
             left = b.load(self.q, at, (shape[0], 1), (self.depth_stride, 1))
-            at = e.scalar(panel.plus(d.times(plan.width)))
-            right = b.load(self.k_panels, at, (1, shape[1]), (plan.width, 1))
+            at = e.scalar(panel.plus(d.times(tiling.width)))
+            right = b.load(self.k_panels, at, (1, shape[1]), (tiling.width, 1))
             return (b.dot(acc, left, right),)
 
         [acc] = e.loop(self.scores.depth, (b.constant(F32, 0, shape),), step)
@@ -280,14 +286,14 @@ class AttentionWriter(Finish):
         e.floor = 0
         del e.given[dot]
         e.forget(b.depth)
-        at = n.plus(low.times(-1)).plus(plan.width)
+        at = n.plus(low.times(-1)).plus(tiling.width)
         b.store(self.s, e.scalar(at), value, (self.score_stride, 1))
 
     def _weigh(self, tile: Affine, r: Affine, size: int) -> None:
         """Turn the scores of a row into weights, and bring its sums to their scale."""
-        e, b, plan = self.e, self.b, self.plan
-        at = tile.times(plan.height).plus(r)
-        begin = r.times(self.score_stride).plus(plan.width)
+        e, b, tiling = self.e, self.b, self.tiling
+        at = tile.times(tiling.height).plus(r)
+        begin = r.times(self.score_stride).plus(tiling.width)
         before = b.load(self.largest, e.scalar(at))
 
         def fold(k: Affine, width: int, most: Value) -> Value:
@@ -319,7 +325,7 @@ class AttentionWriter(Finish):
         self, size: int, kind: str, begin: float, fold: Callable[[Affine, int, Value], Value]
     ) -> Value:
         """Fold the scores of a row, in wide tiles, then what is left; a scalar."""
-        b, width = self.b, self.plan.width
+        b, width = self.b, self.tiling.width
         whole = size - size % width
         found: list[Value] = []
         if whole:
@@ -333,17 +339,17 @@ class AttentionWriter(Finish):
 
     def _add_values(self, tile: Affine, j: Affine, size: int) -> None:
         """Scale the sums of a tile of rows, and add the weighted values of the block."""
-        e, b, plan = self.e, self.b, self.plan
-        shape = (plan.height, self.tile_columns)
-        at = tile.times(plan.height * self.out_stride).plus(j.times(plan.width))
+        e, b, tiling = self.e, self.b, self.tiling
+        shape = (tiling.height, self.tile_columns)
+        at = tile.times(tiling.height * self.out_stride).plus(j.times(tiling.width))
         place = e.scalar(at)
         panel = j.times(self.values_packer.panel)
 
         def step(k: Affine, acc: Value) -> tuple[Value, ...]:
-            weights = e.scalar(k.plus(plan.width))
+            weights = e.scalar(k.plus(tiling.width))
             left = b.load(self.s, weights, (shape[0], 1), (self.score_stride, 1))
-            where = e.scalar(panel.plus(k.times(plan.width)))
-            right = b.load(self.v_panels, where, (1, shape[1]), (plan.width, 1))
+            where = e.scalar(panel.plus(k.times(tiling.width)))
+            right = b.load(self.v_panels, where, (1, shape[1]), (tiling.width, 1))
             return (b.dot(acc, left, right),)
 
         [acc] = e.loop(size, (b.constant(F32, 0, shape),), step)
@@ -356,17 +362,17 @@ class AttentionWriter(Finish):
 
     def _finish(self, tile: Affine) -> None:
         """Divide by the sums of weights, and store."""
-        e, b, plan, p = self.e, self.b, self.plan, self.values
+        e, b, tiling, p = self.e, self.b, self.tiling, self.values
         m, skipped = self._first_row(tile)
         width = self.tile_columns
 
         def row(r: Affine) -> None:
-            at = tile.times(plan.height).plus(r)
+            at = tile.times(tiling.height).plus(r)
             total = b.load(self.total, e.scalar(at))
 
             def columns(j: Affine) -> tuple[Value, ...]:
                 e.tile = (width,) if width > 1 else ()
-                place = e.scalar(at.times(self.out_stride).plus(j.times(plan.width)))
+                place = e.scalar(at.times(self.out_stride).plus(j.times(tiling.width)))
                 value = b.load(self.out, place, e.tile, (1,) * len(e.tile))
                 value = b.binary("divide", value, b.broadcast(total, e.tile))
                 n = self.values_packer.first_column(j).plus(e.indices.lane(0, width, 1))
@@ -375,7 +381,7 @@ class AttentionWriter(Finish):
 
             e.loop(self.column_tiles, (), columns)
 
-        self.keys_packer.each(skipped, constant(plan.height), 1, row)
+        self.keys_packer.each(skipped, constant(tiling.height), 1, row)
 
 
 def placed(e: Elements, map_: IndexMap, space: Sequence[Affine]) -> Index:

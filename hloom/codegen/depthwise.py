@@ -13,7 +13,7 @@ from math import prod
 
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import blocked_loop, sum_restart
-from hloom.codegen.depthwise_shape import Blocks, Geometry, is_gradient
+from hloom.codegen.depthwise_shape import DepthwiseTiling, Geometry, is_gradient
 from hloom.codegen.elements import Elements
 from hloom.codegen.elements_product import accumulator_type, multiply_add
 from hloom.codegen.gemm import Finish
@@ -35,12 +35,12 @@ def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) ->
     of = accumulator_type(i.shape.dtype)
     lanes = min(max(device.compute.vector_bytes // max(of.size_bytes, 1), 1), g.channels)
     writer = GradientWriter if is_gradient(i) else ForwardWriter
-    blocks = Blocks.of(g, lanes, max(of.size_bytes, 1), is_gradient(i), device)
-    grid = (1 if is_gradient(i) else g.images, blocks.row_blocks, blocks.channel_blocks)
+    tiling = DepthwiseTiling.of(g, lanes, max(of.size_bytes, 1), is_gradient(i), device)
+    grid = (1 if is_gradient(i) else g.images, tiling.row_blocks, tiling.channel_blocks)
     if is_gradient(i):
-        grid = (g.parts, 1, blocks.channel_blocks)
+        grid = (g.parts, 1, tiling.channel_blocks)
     emitter = KernelEmitter(body, grid, device)
-    writer(emitter, i, g, blocks).write()
+    writer(emitter, i, g, tiling).write()
     results = g.parts * g.images * prod(g.out) * g.channels
     costs = device.costs
     work = results * prod(g.taps) * costs.operation_ns
@@ -50,9 +50,11 @@ def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) ->
 class DepthwiseWriter(Finish, Runs):
     """What both forms have in common: packing the input."""
 
-    def __init__(self, emitter: KernelEmitter, i: Instruction, g: Geometry, blocks: Blocks) -> None:
+    def __init__(
+        self, emitter: KernelEmitter, i: Instruction, g: Geometry, tiling: DepthwiseTiling
+    ) -> None:
         Finish.__init__(self, emitter, i)
-        self.i, self.g, self.blocks = i, g, blocks
+        self.i, self.g, self.tiling = i, g, tiling
         self.of = accumulator_type(i.shape.dtype)
         self.labels = i.attrs.dim_labels
         self.leaves = {x for x, _ in emitter.body.leaves}
@@ -60,7 +62,7 @@ class DepthwiseWriter(Finish, Runs):
 
     def first_channel(self, block: Affine) -> tuple[Affine, Affine]:
         """The first channel of a block, the last one moved back; and how many it then shares."""
-        width, channels = self.blocks.width, self.g.channels
+        width, channels = self.tiling.width, self.g.channels
         start = block.times(width)
         if channels % width == 0:
             return start, ZERO
@@ -94,7 +96,7 @@ class DepthwiseWriter(Finish, Runs):
         self, scratch: Value, x: Instruction, image: Affine, row: Affine, c: Affine, count: Affine
     ) -> None:
         """Rows of the input that `count` rows of results from `row` on need, with the padding."""
-        g, width = self.g, self.blocks.width
+        g, width = self.g, self.tiling.width
         top = row.times(g.stride[0]).plus(-g.padding[0])
         needed = count.plus(-1).times(g.stride[0]).plus((g.taps[0] - 1) * g.dilation[0] + 1)
         begin = self.clamped(top.times(-1), needed)
@@ -117,7 +119,7 @@ class DepthwiseWriter(Finish, Runs):
 
     def zero(self, scratch: Value, at: Affine, low: int, high: int) -> None:
         """Zeros in some columns of a packed row."""
-        width, e, b = self.blocks.width, self.e, self.b
+        width, e, b = self.tiling.width, self.e, self.b
 
         def one(k: Affine) -> None:
             place = e.scalar(at.plus(k.times(width)))
@@ -137,7 +139,7 @@ class DepthwiseWriter(Finish, Runs):
         high: int,
     ) -> None:
         """The columns `low` to `high` of a packed row; they are in the input."""
-        e, b, width = self.e, self.b, self.blocks.width
+        e, b, width = self.e, self.b, self.tiling.width
         shift = -self.g.padding[1]
         if high <= low:
             return
@@ -187,9 +189,9 @@ class DepthwiseWriter(Finish, Runs):
 
     def by_channels(self, skipped: Affine, v: Affine, body: Callable[[int, int], None]) -> None:
         """`body(first lane, lanes)` for the lanes of vector `v` that no other block has."""
-        width, channels = self.blocks.width, self.g.channels
+        width, channels = self.tiling.width, self.g.channels
         if channels % width == 0:
-            body(0, self.blocks.lanes)
+            body(0, self.tiling.lanes)
             return
         # One vector per block then.
         rest = channels % width
@@ -205,25 +207,25 @@ class ForwardWriter(DepthwiseWriter):
 
     def write(self) -> None:
         """The step."""
-        e, b, g, blocks = self.e, self.b, self.g, self.blocks
+        e, b, g, tiling = self.e, self.b, self.g, self.tiling
         grid = b.grid_indices
         image = e.indices.scalar(grid[0], 0, g.images - 1)
-        row = e.indices.scalar(grid[1], 0, blocks.row_blocks - 1).times(blocks.rows)
-        end = self.least(row.plus(blocks.rows), g.out[0])
-        block = e.indices.scalar(grid[2], 0, blocks.channel_blocks - 1)
+        row = e.indices.scalar(grid[1], 0, tiling.row_blocks - 1).times(tiling.rows)
+        end = self.least(row.plus(tiling.rows), g.out[0])
+        block = e.indices.scalar(grid[2], 0, tiling.channel_blocks - 1)
         c, skipped = self.first_channel(block)
-        size = g.rows(blocks.rows) * g.columns * blocks.width
+        size = g.rows(tiling.rows) * g.columns * tiling.width
         scratch = b.alloc(self.of, size)
         self.pack(scratch, self.i.operands[0], image, row, c, end.plus(row.times(-1)))
 
         def vector(v: Affine) -> None:
-            lanes = blocks.lanes
+            lanes = tiling.lanes
             weights = self._weights(c.plus(v.times(lanes)))
 
             def results(r: Affine) -> None:
                 def some(w: Affine, count: int) -> None:
                     start = r.plus(row.times(-1)).times(g.stride[0] * g.columns)
-                    at = start.plus(w.times(g.stride[1])).times(blocks.width).plus(v.times(lanes))
+                    at = start.plus(w.times(g.stride[1])).times(tiling.width).plus(v.times(lanes))
                     sums = self._sums(scratch, at, weights, count)
 
                     def store(first: int, taken: int) -> None:
@@ -242,19 +244,19 @@ class ForwardWriter(DepthwiseWriter):
 
             self.each(row, end, 1, results)
 
-        self.each(ZERO, constant(blocks.vectors), 1, vector)
+        self.each(ZERO, constant(tiling.vectors), 1, vector)
 
     def _weights(self, c: Affine) -> list[Value]:
         """A vector of weights for each place of the window."""
         e, g = self.e, self.g
         rhs, labels = self.i.operands[1], self.labels
-        e.tile = (self.blocks.lanes,)
+        e.tile = (self.tiling.lanes,)
         found = []
         for y in range(g.taps[0]):
             for x in range(g.taps[1]):
                 at = [ZERO] * rhs.shape.rank
                 at[labels.kernel_output_feature_dimension] = c.plus(
-                    e.indices.lane(0, self.blocks.lanes, 1)
+                    e.indices.lane(0, self.tiling.lanes, 1)
                 )
                 spatial = labels.kernel_spatial_dimensions
                 at[spatial[-1]] = constant(x)
@@ -266,7 +268,7 @@ class ForwardWriter(DepthwiseWriter):
 
     def _sums(self, scratch: Value, at: Affine, weights: list[Value], count: int) -> Value:
         """Neighbouring results as a tile [count, lanes]."""
-        e, b, g, lanes = self.e, self.b, self.g, self.blocks.lanes
+        e, b, g, lanes = self.e, self.b, self.g, self.tiling.lanes
         sums = [b.constant(self.of, 0, (lanes,)) for _ in range(count)]
         for y in range(g.taps[0]):
             known: dict[int, Value] = {}
@@ -274,7 +276,7 @@ class ForwardWriter(DepthwiseWriter):
                 for n in range(count):
                     column = n * g.stride[1] + x * g.dilation[1]
                     if column not in known:
-                        offset = (y * g.dilation[0] * g.columns + column) * self.blocks.width
+                        offset = (y * g.dilation[0] * g.columns + column) * self.tiling.width
                         known[column] = b.load(scratch, e.scalar(at.plus(offset)), (lanes,), (1,))
                     weight = weights[y * g.taps[1] + x]
                     sums[n] = multiply_add(e, known[column], weight, sums[n])
@@ -286,34 +288,34 @@ class GradientWriter(DepthwiseWriter):
 
     def write(self) -> None:
         """The step."""
-        e, b, g, blocks = self.e, self.b, self.g, self.blocks
+        e, b, g, tiling = self.e, self.b, self.g, self.tiling
         self.part = e.indices.scalar(b.grid_indices[0], 0, g.parts - 1)
-        block = e.indices.scalar(b.grid_indices[2], 0, blocks.channel_blocks - 1)
+        block = e.indices.scalar(b.grid_indices[2], 0, tiling.channel_blocks - 1)
         c, skipped = self.first_channel(block)
-        scratch = b.alloc(self.of, g.rows(blocks.rows) * g.columns * blocks.width)
-        taps, lanes = prod(g.taps), blocks.lanes
-        totals = b.alloc(self.of, taps * blocks.width)
+        scratch = b.alloc(self.of, g.rows(tiling.rows) * g.columns * tiling.width)
+        taps, lanes = prod(g.taps), tiling.lanes
+        totals = b.alloc(self.of, taps * tiling.width)
         zero = b.constant(self.of, 0, (lanes,))
-        every = constant(taps * blocks.width)
+        every = constant(taps * tiling.width)
         self.each(ZERO, every, lanes, lambda k: b.store(totals, e.scalar(k), zero, (1,)))
 
         def image(n: Affine) -> None:
             def rows(row: Affine) -> None:
-                end = self.least(row.plus(blocks.rows), g.out[0])
+                end = self.least(row.plus(tiling.rows), g.out[0])
                 self.pack(scratch, self.i.operands[0], n, row, c, end.plus(row.times(-1)))
                 self.each(
                     ZERO,
-                    constant(blocks.vectors),
+                    constant(tiling.vectors),
                     1,
                     lambda v: self._add(scratch, totals, n, row, end, c, v),
                 )
 
-            e.loop(g.out[0], (), lambda r: (rows(r), ())[1], step=blocks.rows)
+            e.loop(g.out[0], (), lambda r: (rows(r), ())[1], step=tiling.rows)
 
         self.each(ZERO, constant(g.images), 1, image)
 
         def finish(k: Affine) -> None:
-            tap, v = e.indices.digits(k, [taps, blocks.vectors])
+            tap, v = e.indices.digits(k, [taps, tiling.vectors])
             y, x = e.indices.digits(tap, g.taps)
 
             def store(first: int, taken: int) -> None:
@@ -324,7 +326,7 @@ class GradientWriter(DepthwiseWriter):
 
             self.by_channels(skipped, v, store)
 
-        self.each(ZERO, constant(taps * blocks.vectors), 1, finish)
+        self.each(ZERO, constant(taps * tiling.vectors), 1, finish)
 
     def _add(
         self,
@@ -337,8 +339,8 @@ class GradientWriter(DepthwiseWriter):
         v: Affine,
     ) -> None:
         """Add what some rows of gradients give to the sums of one vector of channels."""
-        e, b, g, blocks = self.e, self.b, self.g, self.blocks
-        lanes, vectors, taps = blocks.lanes, blocks.vectors, prod(g.taps)
+        e, b, g, tiling = self.e, self.b, self.g, self.tiling
+        lanes, vectors, taps = tiling.lanes, tiling.vectors, prod(g.taps)
 
         def at_total(k: int) -> Value:
             return e.scalar(v.plus(k * vectors).times(lanes))
@@ -353,11 +355,11 @@ class GradientWriter(DepthwiseWriter):
                 e.tile = (lanes,)
                 channel = c.plus(v.times(lanes)).plus(e.indices.lane(0, lanes, 1))
                 factor = self.read(self.i.operands[1], image, r, w, channel, False)
-                at = start.plus(w.times(g.stride[1])).times(blocks.width).plus(v.times(lanes))
+                at = start.plus(w.times(g.stride[1])).times(tiling.width).plus(v.times(lanes))
                 found = []
                 for k, total in enumerate(sums):
                     y, x = divmod(k, g.taps[1])
-                    offset = (y * g.dilation[0] * g.columns + x * g.dilation[1]) * blocks.width
+                    offset = (y * g.dilation[0] * g.columns + x * g.dilation[1]) * tiling.width
                     value = b.load(scratch, e.scalar(at.plus(offset)), (lanes,), (1,))
                     found.append(multiply_add(e, value, factor, total))
                 return tuple(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.analysis.shared_window import shared_parts
-from hloom.codegen.gemm_plan import share_bytes
+from hloom.codegen.gemm_tiling import share_bytes
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
@@ -115,7 +115,7 @@ def is_gradient(i: Instruction) -> bool:
 
 
 @dataclass
-class Blocks:
+class DepthwiseTiling:
     """How a depthwise convolution is cut: channels of a step in vectors, rows of results."""
 
     lanes: int
@@ -130,7 +130,9 @@ class Blocks:
         return self.lanes * self.vectors
 
     @staticmethod
-    def of(g: Geometry, lanes: int, element: int, gradient: bool, device: Device) -> Blocks:
+    def of(
+        g: Geometry, lanes: int, element: int, gradient: bool, device: Device
+    ) -> DepthwiseTiling:
         scratch_bytes = int(device.near_bytes * SCRATCH_SHARE)
         steps = STEPS_PER_UNIT * device.compute.units
         groups = g.channels // lanes
@@ -150,4 +152,6 @@ class Blocks:
             wanted = -(-steps // (channel_blocks * g.images))
             rows = max(min(rows, -(-g.out[0] // wanted)), min(4, g.out[0], rows))
         row_blocks = -(-g.out[0] // rows)
-        return Blocks(lanes, vectors, channel_blocks, -(-g.out[0] // row_blocks), row_blocks)
+        return DepthwiseTiling(
+            lanes, vectors, channel_blocks, -(-g.out[0] // row_blocks), row_blocks
+        )

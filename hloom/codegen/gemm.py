@@ -21,7 +21,7 @@ from hloom.codegen.blocked_fold import DEEP_RUN, FEW_RUN, blocked_loop, sum_rest
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import followed, way
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
-from hloom.codegen.gemm_plan import Plan
+from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.codegen.work import body_work
@@ -37,14 +37,14 @@ def product_kernel(body: Body, p: Product, device: Device) -> Emitted:
     """The kernel of a body whose hero is a product."""
     from hloom.codegen.gemm_skinny import SkinnyWriter
 
-    plan = Plan.of(p, device)
-    emitter = KernelEmitter(body, (p.batch, plan.chunks, plan.blocks), device)
+    tiling = GemmTiling.of(p, device)
+    emitter = KernelEmitter(body, (p.batch, tiling.chunks, tiling.blocks), device)
     if p.batch * p.rows * p.columns:
-        if plan.form == "packed":
-            PackedWriter(emitter, p, plan).write()
+        if tiling.form == "packed":
+            PackedWriter(emitter, p, tiling).write()
         else:
-            SkinnyWriter(emitter, p, plan).write()
-    steps = max(p.batch * plan.chunks * plan.blocks, 1)
+            SkinnyWriter(emitter, p, tiling).write()
+    steps = max(p.batch * tiling.chunks * tiling.blocks, 1)
     results = p.batch * p.row_groups * p.rows * p.columns
     after = [x for x in body.instructions if x is not p.hero and x.shape.size == results]
     costs = device.costs
@@ -106,22 +106,22 @@ class ProductFinish(Finish):
 class PackedWriter(ProductFinish):
     """Writes one step of a product in the packed form."""
 
-    def __init__(self, emitter: KernelEmitter, p: Product, plan: Plan) -> None:
+    def __init__(self, emitter: KernelEmitter, p: Product, tiling: GemmTiling) -> None:
         super().__init__(emitter, p)
-        self.plan = plan
-        self.packer = Packer(self.e, p, plan)
-        self.tiles = -(-p.columns // plan.width)
-        self.per_group = -(-p.rows // plan.height)
+        self.tiling = tiling
+        self.packer = Packer(self.e, p, tiling)
+        self.tiles = -(-p.columns // tiling.width)
+        self.per_group = -(-p.rows // tiling.height)
         self.row_tiles = p.row_groups * self.per_group
 
     def write(self) -> None:
         """The step."""
-        e, p, plan, grid = self.e, self.p, self.plan, self.b.grid_indices
+        e, p, tiling, grid = self.e, self.p, self.tiling, self.b.grid_indices
         self.batch = self.packer.batch = e.indices.scalar(grid[0], 0, p.batch - 1)
-        first = e.indices.scalar(grid[1], 0, plan.chunks - 1).times(plan.row_tiles)
-        last = self.packer.least(first.plus(plan.row_tiles), self.row_tiles)
-        tile = e.indices.scalar(grid[2], 0, plan.blocks - 1).times(plan.panels)
-        end = self.packer.least(tile.plus(plan.panels), self.tiles)
+        first = e.indices.scalar(grid[1], 0, tiling.chunks - 1).times(tiling.row_tiles)
+        last = self.packer.least(first.plus(tiling.row_tiles), self.row_tiles)
+        tile = e.indices.scalar(grid[2], 0, tiling.blocks - 1).times(tiling.panels)
+        end = self.packer.least(tile.plus(tiling.panels), self.tiles)
         count = end.plus(tile.times(-1))
         panels = self.packer.panels_of_b()
         scratch = self.packer.a_scratch()
@@ -140,9 +140,9 @@ class PackedWriter(ProductFinish):
         count: Affine,
     ) -> None:
         """All of K at once: a tile is finished as soon as it is computed."""
-        p, plan, b = self.p, self.plan, self.b
+        p, tiling, b = self.p, self.tiling, self.b
         direct = self._finishes_at_once()
-        results = None if direct else b.alloc(p.of, plan.height * plan.width)
+        results = None if direct else b.alloc(p.of, tiling.height * tiling.width)
 
         def part(k: Part) -> None:
             self.packer.pack_b(panels, tile, count, k)
@@ -155,9 +155,9 @@ class PackedWriter(ProductFinish):
                     acc = self._multiply(a, panels, number, k)
                     n = self.packer.first_column(tile.plus(number))
                     if results is None:
-                        self.finish(acc, m, n, plan.height, plan.width)
+                        self.finish(acc, m, n, tiling.height, tiling.width)
                         return
-                    b.store(results, b.index(0), acc, (plan.width, 1))
+                    b.store(results, b.index(0), acc, (tiling.width, 1))
                     self._finish_rows(results, ZERO, m, skipped, tile.plus(number), n)
 
                 self.packer.each(ZERO, count, 1, one)
@@ -176,21 +176,21 @@ class PackedWriter(ProductFinish):
         count: Affine,
     ) -> None:
         """K in several parts, with partial sums in a scratch."""
-        e, p, plan, b = self.e, self.p, self.plan, self.b
-        size = plan.height * plan.width
-        total = plan.row_tiles * plan.panels * size
+        e, p, tiling, b = self.e, self.p, self.tiling, self.b
+        size = tiling.height * tiling.width
+        total = tiling.row_tiles * tiling.panels * size
         partial = b.alloc(p.of, total)
-        e.tile = (plan.width,)
+        e.tile = (tiling.width,)
         zero = b.constant(p.of, 0, e.tile)
         self.packer.each(
             ZERO,
             constant(total),
-            plan.width,
+            tiling.width,
             lambda k: b.store(partial, e.scalar(k), zero, (1,)),
         )
 
         def place(t: Affine, number: Affine) -> Affine:
-            return t.plus(first.times(-1)).times(plan.panels).plus(number).times(size)
+            return t.plus(first.times(-1)).times(tiling.panels).plus(number).times(size)
 
         def part(k: Part) -> None:
             self.packer.pack_b(panels, tile, count, k)
@@ -201,7 +201,7 @@ class PackedWriter(ProductFinish):
 
                 def one(number: Affine) -> None:
                     at = e.scalar(place(t, number))
-                    shape, strides = (plan.height, plan.width), (plan.width, 1)
+                    shape, strides = (tiling.height, tiling.width), (tiling.width, 1)
                     acc = self._multiply(a, panels, number, k)
                     acc = b.binary("add", b.load(partial, at, shape, strides), acc)
                     b.store(partial, at, acc, strides)
@@ -226,7 +226,7 @@ class PackedWriter(ProductFinish):
 
     def _first_row(self, t: Affine) -> tuple[Affine, Affine]:
         """The first row of a tile of rows, and how many of its rows another tile has."""
-        e, p, height = self.e, self.p, self.plan.height
+        e, p, height = self.e, self.p, self.tiling.height
         group, number = e.indices.digits(t, [p.row_groups, self.per_group])
         start = number.times(height)
         if p.rows % height == 0:
@@ -241,9 +241,9 @@ class PackedWriter(ProductFinish):
 
     def _multiply(self, a: RowsOfA, panels: Value, number: Affine, k: Part) -> Value:
         """The sums of the packed part of K."""
-        e, plan, b = self.e, self.plan, self.b
+        e, tiling, b = self.e, self.tiling, self.b
         base = number.times(self.packer.panel)
-        height, width, group = plan.height, plan.width, self.p.packing.group
+        height, width, group = tiling.height, tiling.width, self.p.packing.group
         acc = b.constant(self.p.of, 0, (height, width))
         if self.packer.corrections is not None:
             at = e.scalar(number.times(width))
@@ -268,7 +268,7 @@ class PackedWriter(ProductFinish):
         upper = None if length.is_constant else e.scalar(length)
         # A product of complex numbers is added in two steps.
         chain = 2 if acc.dtype.is_complex else 1
-        run = FEW_RUN if plan.leaves_registers(acc.dtype, e.device) else DEEP_RUN
+        run = FEW_RUN if tiling.leaves_registers(acc.dtype, e.device) else DEEP_RUN
         [acc] = blocked_loop(e, depth, (acc,), body, restart, chain=chain, run=run, upper=upper)
         return acc
 
@@ -276,8 +276,8 @@ class PackedWriter(ProductFinish):
 
     def _finishes_at_once(self) -> bool:
         """Whether what follows is written for whole tiles, straight from registers."""
-        p, plan = self.p, self.plan
-        if p.rows % plan.height or p.columns % plan.width:
+        p, tiling = self.p, self.tiling
+        if p.rows % tiling.height or p.columns % tiling.width:
             return False
         after = [x for x in self.emitter.body.instructions if x is not p.hero]
         return len(after) <= WHOLE_TILE_WORK
@@ -286,27 +286,27 @@ class PackedWriter(ProductFinish):
         self, results: Value, at: Affine, m: Affine, skipped: Affine, tile: Affine, n: Affine
     ) -> None:
         """Finish a tile that lies in memory, row by row, without what other tiles have."""
-        e, p, plan, b = self.e, self.p, self.plan, self.b
+        e, p, tiling, b = self.e, self.p, self.tiling, self.b
 
         def rows(begin: int, width: int) -> Callable[[Affine], None]:
             def row(r: Affine) -> None:
-                place = e.scalar(at.plus(r.times(plan.width)).plus(begin))
+                place = e.scalar(at.plus(r.times(tiling.width)).plus(begin))
                 shape = (width,) if width > 1 else ()
                 value = b.load(results, place, shape, (1,) if width > 1 else ())
                 self.finish(value, m.plus(r), n.plus(begin), 1, width)
 
             return row
 
-        each, height = self.packer.each, constant(plan.height)
-        rest = p.columns % plan.width
-        if p.columns <= plan.width:
+        each, height = self.packer.each, constant(tiling.height)
+        rest = p.columns % tiling.width
+        if p.columns <= tiling.width:
             each(skipped, height, 1, rows(0, p.columns))
         elif rest == 0:
-            each(skipped, height, 1, rows(0, plan.width))
+            each(skipped, height, 1, rows(0, tiling.width))
         else:
             # The last tile stores its last columns only; one of the two loops is empty.
             full = b.compare("LT", e.scalar(tile), b.index(self.tiles - 1))
-            middle = b.select(full, b.index(plan.height), e.scalar(skipped))
-            border = e.indices.scalar(middle, 0, plan.height)
-            each(skipped, border, 1, rows(0, plan.width))
-            each(border, height, 1, rows(plan.width - rest, rest))
+            middle = b.select(full, b.index(tiling.height), e.scalar(skipped))
+            border = e.indices.scalar(middle, 0, tiling.height)
+            each(skipped, border, 1, rows(0, tiling.width))
+            each(border, height, 1, rows(tiling.width - rest, rest))

@@ -1,20 +1,20 @@
 """Plans of a product that are worth measuring: other tiles, other blocks, other forms.
 
-The model of `gemm_plan.py` chooses one; which is best follows from caches, pipelines and neighbours
-that it does not know. Every plan here is one that the model may come to for some product.
+The model of `gemm_tiling.py` chooses one; which is best follows from caches, pipelines and neighbours
+that it does not know. Every tiling here is one that the model may come to for some product.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from hloom.codegen.gemm_plan import (
+from hloom.codegen.gemm_tiling import (
     ALONG_LONG_K_ROWS,
     DIRECT_ROWS,
-    Plan,
-    along_k_plan,
-    direct_plan,
-    packed_plan,
+    GemmTiling,
+    along_k_tiling,
+    direct_tiling,
+    packed_tiling,
     sum_registers,
 )
 from hloom.codegen.product import Product
@@ -27,22 +27,22 @@ LEAST_USE = 0.6
 """Of the registers for sums, that a tile must fill if the product has enough rows and columns."""
 
 
-def plans(p: Product, device: Device, is_thorough: bool) -> list[Plan]:
+def tilings(p: Product, device: Device, is_thorough: bool) -> list[GemmTiling]:
     """The default first, each once."""
-    default = Plan.of(replace(p, plan=None), device)
+    default = GemmTiling.of(replace(p, tiling=None), device)
     lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
     found = [default]
     tiles = _tiles(p, lanes, device)
     for tile in tiles if is_thorough else tiles[:FEW]:
-        found.append(packed_plan(p, lanes, device, tile))
+        found.append(packed_tiling(p, lanes, device, tile))
     if p.row_groups == 1 and p.packing.group == 1:
         if p.b_lanes == "k" and p.depths[-1] >= lanes and p.rows <= ALONG_LONG_K_ROWS:
-            found.append(along_k_plan(p, device))
+            found.append(along_k_tiling(p, device))
         if p.b_lanes == "n" and p.columns >= lanes and p.rows <= DIRECT_ROWS:
-            found.append(direct_plan(p, lanes, device))
+            found.append(direct_tiling(p, lanes, device))
     packed = [x for x in dict.fromkeys(found) if x.form == "packed"]
-    for plan in packed[: FEW if is_thorough else 1]:
-        found += _cut_otherwise(p, plan)
+    for tiling in packed[: FEW if is_thorough else 1]:
+        found += _cut_otherwise(p, tiling)
     return [x for x in dict.fromkeys(found) if x is default or x.scratch_bytes(p) <= SCRATCH_BYTES]
 
 
@@ -66,22 +66,22 @@ def _tiles(p: Product, lanes: int, device: Device) -> list[tuple[int, int]]:
     return sorted(costs, key=lambda tile: costs[tile])
 
 
-def _cut_otherwise(p: Product, plan: Plan) -> list[Plan]:
+def _cut_otherwise(p: Product, tiling: GemmTiling) -> list[GemmTiling]:
     """The same tiles in steps of twice or half as many columns or rows."""
-    tiles, rows = -(-p.columns // plan.width), p.row_groups * -(-p.rows // plan.height)
+    tiles, rows = -(-p.columns // tiling.width), p.row_groups * -(-p.rows // tiling.height)
     found = []
-    is_whole = plan.split == 0 and plan.piece >= p.depths[0]
-    for panels in {max(1, plan.panels // 2), plan.panels, min(tiles, plan.panels * 2)}:
+    is_whole = tiling.split == 0 and tiling.piece >= p.depths[0]
+    for panels in {max(1, tiling.panels // 2), tiling.panels, min(tiles, tiling.panels * 2)}:
         for per_chunk in {
-            max(1, plan.row_tiles // 2),
-            plan.row_tiles,
-            min(rows, plan.row_tiles * 2),
+            max(1, tiling.row_tiles // 2),
+            tiling.row_tiles,
+            min(rows, tiling.row_tiles * 2),
         }:
             # Where K is cut, partial sums of all tiles of a step stand in the scratch.
-            if not is_whole and panels * per_chunk > plan.panels * plan.row_tiles:
+            if not is_whole and panels * per_chunk > tiling.panels * tiling.row_tiles:
                 continue
             blocks, chunks = -(-tiles // panels), -(-rows // per_chunk)
             found.append(
-                replace(plan, panels=panels, blocks=blocks, row_tiles=per_chunk, chunks=chunks)
+                replace(tiling, panels=panels, blocks=blocks, row_tiles=per_chunk, chunks=chunks)
             )
     return sorted(found, key=lambda x: (x.panels, x.row_tiles))

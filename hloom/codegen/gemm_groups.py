@@ -34,7 +34,7 @@ class _Groups:
         self.packer, self.panels, self.part = packer, panels, part
         self.e, self.b, self.p = packer.e, packer.b, packer.p
         self.group = self.p.packing.group
-        self.row = packer.plan.width * self.group
+        self.row = packer.tiling.width * self.group
         self.full = self.e.indices.quotient(part.length, self.group)
 
     def pack(self, first_tile: Affine, count: Affine) -> None:
@@ -84,12 +84,12 @@ class _Groups:
         """B stored along K: small squares are turned in registers."""
         e, p, group = self.e, self.p, self.group
         length = p.depth if self.part.length.is_constant else self.packer.depth
-        wide = min(self.packer.plan.width, p.columns)
+        wide = min(self.packer.tiling.width, p.columns)
         across = min(8, wide)
         deep = min(DEEP, length - length % group)
         if not self.part.length.is_constant:
             # The last part has at least two vectors of sums.
-            deep = min(deep, 2 * self.packer.plan.lanes // group * group)
+            deep = min(deep, 2 * self.packer.tiling.lanes // group * group)
         if len(p.depths) > 1:  # a square stays within the last digit
             deep = max([d for d in (16, 8, 4, 2) if p.depths[-1] % d == 0 and d <= deep])
         if deep == 0:
@@ -105,7 +105,7 @@ class _Groups:
                 value = self.b.reshape(
                     self.b.broadcast(value, e.tile), (deep // group, group, across)
                 )
-                at = base.plus(k.times(self.packer.plan.width)).plus(c.times(group))
+                at = base.plus(k.times(self.packer.tiling.width)).plus(c.times(group))
                 self.b.store(self.panels, e.scalar(at), value, (self.row, 1, group))
 
             self.packer.each(ZERO, constant(wide), across, some)
@@ -134,10 +134,10 @@ class _Groups:
 
 def column_sums(packer: Packer, panels: Value, count: Affine, part: Part) -> Value:
     """For each column of the panels what a signed A, packed as unsigned, adds too much."""
-    p, e, b, plan = packer.p, packer.e, packer.b, packer.plan
-    group, width = p.packing.group, plan.width
+    p, e, b, tiling = packer.p, packer.e, packer.b, packer.tiling
+    group, width = p.packing.group, tiling.width
     with b.at(0):
-        sums = b.alloc(p.of, plan.panels * width)
+        sums = b.alloc(p.of, tiling.panels * width)
     groups = e.indices.quotient(part.length.plus(group - 1), group)
     left = b.constant(p.a_type, BIAS, (1, group))
 
@@ -165,7 +165,7 @@ def clear_rest_of_a(packer: Packer, scratch: Value, part: Part) -> None:
     if p.depth % group == 0:
         return
     last = e.indices.quotient(part.length.plus(-1), group)
-    height = packer.plan.height
+    height = packer.tiling.height
     if p.a_lanes == "m":
         zeros = b.constant(p.a_type, 0, (group * height,))
         b.store(scratch, e.scalar(last.times(group * height)), zeros, (1,))
@@ -177,7 +177,7 @@ def clear_rest_of_a(packer: Packer, scratch: Value, part: Part) -> None:
 def columns_in_groups(packer: Packer, scratch: Value, m: Affine, part: Part) -> None:
     """For every group of K the rows side by side, each with its elements."""
     p, e, b, group = packer.p, packer.e, packer.b, packer.p.packing.group
-    height, start = packer.plan.height, part.start(p.depths)
+    height, start = packer.tiling.height, part.start(p.depths)
     full = e.indices.quotient(part.length, group)
 
     def some(k: Affine, count: int, at: Affine) -> None:

@@ -20,7 +20,7 @@ from hloom.codegen.gemm_groups import (
     columns_in_groups,
     pack_groups,
 )
-from hloom.codegen.gemm_plan import Plan
+from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product, Read
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
@@ -125,39 +125,39 @@ class Runs:
 class Packer(Runs):
     """Writes the packing loops of one kernel."""
 
-    def __init__(self, e: Elements, p: Product, plan: Plan) -> None:
-        self.e, self.p, self.plan, self.b = e, p, plan, e.builder
+    def __init__(self, e: Elements, p: Product, tiling: GemmTiling) -> None:
+        self.e, self.p, self.tiling, self.b = e, p, tiling, e.builder
         self.batch = ZERO
         self.corrections: Value | None = None
-        self.depth = plan.piece * prod(p.depths[plan.split + 1 :])
+        self.depth = tiling.piece * prod(p.depths[tiling.split + 1 :])
         size, group = p.element_bytes, p.packing.group
         padded = -(-self.depth // group) * group
         # Rows or panels that are powers of two apart would all want the same places of the cache.
-        self.a_stride = padded + (plan.lanes * group if padded * size % 1024 == 0 else 0)
-        self.panel = padded * plan.width
-        self.panel += plan.width * group if self.panel * size % 1024 == 0 else 0
+        self.a_stride = padded + (tiling.lanes * group if padded * size % 1024 == 0 else 0)
+        self.panel = padded * tiling.width
+        self.panel += tiling.width * group if self.panel * size % 1024 == 0 else 0
 
     # -- parts of K
 
     def parts(self, body: Callable[[Part], None]) -> None:
         """`body` for each part of K."""
-        e, p, plan = self.e, self.p, self.plan
-        size = p.depths[plan.split]
-        unit = prod(p.depths[plan.split + 1 :])
-        outer = p.depths[: plan.split]
+        e, p, tiling = self.e, self.p, self.tiling
+        size = p.depths[tiling.split]
+        unit = prod(p.depths[tiling.split + 1 :])
+        outer = p.depths[: tiling.split]
 
         def one(o: Affine) -> tuple[Value, ...]:
             prefix = e.indices.digits(o, outer)
 
             def piece(low: Affine) -> tuple[Value, ...]:
                 if p.packing.group > 1:  # its length is divided: it must be known by itself
-                    high = low.plus(self.least(constant(size).plus(low.times(-1)), plan.piece))
+                    high = low.plus(self.least(constant(size).plus(low.times(-1)), tiling.piece))
                 else:
-                    high = self.least(low.plus(plan.piece), size)
+                    high = self.least(low.plus(tiling.piece), size)
                 body(Part(prefix, low, high, unit))
                 return ()
 
-            return e.loop(size, (), piece, step=plan.piece)
+            return e.loop(size, (), piece, step=tiling.piece)
 
         e.loop(prod(outer), (), one)
 
@@ -188,10 +188,10 @@ class Packer(Runs):
         """Memory for the panels of a step. Where the columns do not fill even one, what is beside
         them is zero: a product of what somebody left there could be one of subnormal numbers,
         which take a hundred times as long."""
-        p, plan, b = self.p, self.plan, self.b
-        panels = b.alloc(p.b_type, self.panel * plan.panels)
-        if p.columns < plan.width and (p.b_lanes == "k" or p.columns > plan.lanes):
-            run = plan.width * p.packing.group
+        p, tiling, b = self.p, self.tiling, self.b
+        panels = b.alloc(p.b_type, self.panel * tiling.panels)
+        if p.columns < tiling.width and (p.b_lanes == "k" or p.columns > tiling.lanes):
+            run = tiling.width * p.packing.group
             zeros = b.constant(p.b_type, 0, (run,))
 
             def clear(k: Affine) -> None:
@@ -203,7 +203,7 @@ class Packer(Runs):
     def _padded(self, value: Value) -> Value:
         """Columns that do not fill a vector, with zeros to one; as they are where they do."""
         (lanes,) = value.shape or (1,)
-        rest = self.plan.width - lanes
+        rest = self.tiling.width - lanes
         if self.p.columns != lanes or rest <= 0:
             return value
         zeros = self.b.constant(value.dtype, 0, (rest,))
@@ -219,7 +219,7 @@ class Packer(Runs):
         if self.p.b_lanes == "k":
             self._turned(panels, first_tile, count, part)
             return
-        p, plan, e = self.p, self.plan, self.e
+        p, tiling, e = self.p, self.tiling, self.e
         start = part.start(p.depths)
         pieces = self.pieces()
 
@@ -228,7 +228,7 @@ class Packer(Runs):
 
             def tile(t: Affine) -> None:
                 n = self.first_column(first_tile.plus(t))
-                base = t.times(self.panel).plus(k.times(plan.width))
+                base = t.times(self.panel).plus(k.times(tiling.width))
                 for at, lanes in pieces:
                     e.tile = (lanes,) if lanes > 1 else ()
                     column = n.plus(at).plus(e.indices.lane(0, lanes, 1))
@@ -243,7 +243,7 @@ class Packer(Runs):
 
     def pieces(self) -> list[tuple[int, int]]:
         """Where in a panel whole vectors begin, and how wide they are."""
-        columns, lanes, width = self.p.columns, self.plan.lanes, self.plan.width
+        columns, lanes, width = self.p.columns, self.tiling.lanes, self.tiling.width
         if columns >= width:
             return [(0, width)] if not self.p.of.is_complex else self._vectors(width, lanes)
         return self._vectors(columns, lanes)
@@ -259,7 +259,7 @@ class Packer(Runs):
 
     def first_column(self, tile: Affine) -> Affine:
         """The first column of a tile; the last one ends with the columns."""
-        width, columns = self.plan.width, self.p.columns
+        width, columns = self.tiling.width, self.p.columns
         if columns <= width:
             return ZERO
         start = tile.times(width)
@@ -267,18 +267,18 @@ class Packer(Runs):
 
     def _turned(self, panels: Value, first_tile: Affine, count: Affine, part: Part) -> None:
         """B stored along K: small squares are turned in registers."""
-        p, plan, e = self.p, self.plan, self.e
+        p, tiling, e = self.p, self.tiling, self.e
         inner = len(p.depths) - 1
         # Squares of half the vectors are as fast and far less code.
         lanes = min(max(e.device.compute.vector_bytes // max(p.of.size_bytes, 4), 1), SQUARE)
-        across = min(lanes, p.columns, plan.width)
+        across = min(lanes, p.columns, tiling.width)
         split_inner = inner == len(part.prefix)
         low = part.low if split_inner else ZERO
         high = part.high if split_inner else constant(p.depths[inner])
         deep = min(lanes, p.depths[inner])
         if split_inner and part.length.is_constant:
             deep = min(deep, part.length.const)  # else a square would begin before the part
-        wide = min(plan.width, p.columns)
+        wide = min(tiling.width, p.columns)
 
         def tile(t: Affine) -> None:
             n = self.first_column(first_tile.plus(t))
@@ -292,9 +292,9 @@ class Packer(Runs):
                         value = p.b(e, self.batch, column, [*digits, row])
                         value = self.b.broadcast(value, e.tile)
                         at = position.times(p.depths[inner] if not split_inner else 1)
-                        at = at.plus(k.plus(low.times(-1))).times(plan.width)
+                        at = at.plus(k.plus(low.times(-1))).times(tiling.width)
                         place = e.scalar(t.times(self.panel).plus(at).plus(c))
-                        self.b.store(panels, place, value, (plan.width, 1))
+                        self.b.store(panels, place, value, (tiling.width, 1))
 
                     self.each(ZERO, constant(wide), across, group)
 
@@ -308,14 +308,14 @@ class Packer(Runs):
 
     def a_scratch(self) -> Value | None:
         """Memory for a tile of rows; None if A is read where it stands."""
-        p, plan = self.p, self.plan
+        p, tiling = self.p, self.tiling
         if p.direct_a is not None:
             return None
-        return self.b.alloc(p.a_type, plan.height * self.a_stride)
+        return self.b.alloc(p.a_type, tiling.height * self.a_stride)
 
     def rows_of_a(self, scratch: Value | None, m: Affine, part: Part) -> RowsOfA:
         """A tile of rows, packed if it must be."""
-        p, plan, e = self.p, self.plan, self.e
+        p, tiling, e = self.p, self.tiling, self.e
         if scratch is None:
             assert p.direct_a is not None
             source, offset, along_rows, along_k = p.direct_a(e, self.batch, m)
@@ -325,20 +325,20 @@ class Packer(Runs):
             clear_rest_of_a(self, scratch, part)
         if p.a_lanes == "m" and p.packing.group > 1:
             columns_in_groups(self, scratch, m, part)
-            return RowsOfA(scratch, ZERO, p.packing.group, plan.height)
+            return RowsOfA(scratch, ZERO, p.packing.group, tiling.height)
         if p.a_lanes == "m":
             self._columns_of_a(scratch, m, part)
-            return RowsOfA(scratch, ZERO, 1, plan.height)
+            return RowsOfA(scratch, ZERO, 1, tiling.height)
 
         def row(r: Affine) -> None:
             self._row_of_a(scratch, r, p.packed_a, m.plus(r), part)
 
-        self.each(ZERO, constant(plan.height), 1, row)
+        self.each(ZERO, constant(tiling.height), 1, row)
         return RowsOfA(scratch, ZERO, self.a_stride, 1)
 
     def _columns_of_a(self, scratch: Value, m: Affine, part: Part) -> None:
         """For every k the rows side by side."""
-        p, height, e = self.p, self.plan.height, self.e
+        p, height, e = self.p, self.tiling.height, self.e
 
         def one(digits: list[Affine], position: Affine) -> None:
             e.tile = (height,) if height > 1 else ()
@@ -364,9 +364,9 @@ class Packer(Runs):
             unit = prod(sizes[1:])
             low, high = part.low.times(unit), part.high.times(unit)
         length = run if first != split else self.depth
-        lanes = min(2 * self.plan.lanes, length)
-        if lanes > self.plan.lanes and length % lanes and length % self.plan.lanes == 0:
-            lanes = self.plan.lanes
+        lanes = min(2 * self.tiling.lanes, length)
+        if lanes > self.tiling.lanes and length % lanes and length % self.tiling.lanes == 0:
+            lanes = self.tiling.lanes
 
         def outer(digits: list[Affine], position: Affine) -> None:
             def some(k: Affine) -> None:

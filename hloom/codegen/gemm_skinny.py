@@ -21,7 +21,7 @@ from hloom.codegen.blocked_fold import (
 )
 from hloom.codegen.gemm import ProductFinish
 from hloom.codegen.gemm_pack import Packer
-from hloom.codegen.gemm_plan import Plan, share_bytes
+from hloom.codegen.gemm_tiling import GemmTiling, share_bytes
 from hloom.codegen.product import Product
 from hloom.codegen.tile import KernelEmitter
 from hloom.kernel.kernel import Value
@@ -38,26 +38,26 @@ MOST_SUMS_SHARE = 1 / 2
 class SkinnyWriter(ProductFinish):
     """Writes one step of a product with few rows."""
 
-    def __init__(self, emitter: KernelEmitter, p: Product, plan: Plan) -> None:
+    def __init__(self, emitter: KernelEmitter, p: Product, tiling: GemmTiling) -> None:
         super().__init__(emitter, p)
-        self.plan = plan
-        self.packer = Packer(self.e, p, Plan("packed", 1, 1, 1, piece=p.depths[0]))
-        self.tiles = -(-p.columns // plan.width)
+        self.tiling = tiling
+        self.packer = Packer(self.e, p, GemmTiling("packed", 1, 1, 1, piece=p.depths[0]))
+        self.tiles = -(-p.columns // tiling.width)
 
     def write(self) -> None:
         """The step."""
-        e, p, plan, grid = self.e, self.p, self.plan, self.b.grid_indices
+        e, p, tiling, grid = self.e, self.p, self.tiling, self.b.grid_indices
         self.batch = e.indices.scalar(grid[0], 0, p.batch - 1)
-        first = e.indices.scalar(grid[2], 0, plan.blocks - 1).times(plan.panels)
-        end = self.packer.least(first.plus(plan.panels), self.tiles)
-        if plan.form == "along-k":
+        first = e.indices.scalar(grid[2], 0, tiling.blocks - 1).times(tiling.panels)
+        end = self.packer.least(first.plus(tiling.panels), self.tiles)
+        if tiling.form == "along-k":
             self.packer.each(first, end, 1, self._along_k)
         else:
             self._direct(first, end)
 
     def _column(self, tile: Affine) -> tuple[Affine, int]:
         """The first column of a tile, the last moved back to fit; and how wide tiles are."""
-        width, columns = self.plan.width, self.p.columns
+        width, columns = self.tiling.width, self.p.columns
         if columns <= width:
             return ZERO, columns
         start = tile.times(width)
@@ -65,7 +65,7 @@ class SkinnyWriter(ProductFinish):
 
     def _rows(self, body: Callable[[Affine, Affine], None]) -> None:
         """`body(first row, how many of its rows another tile has)` for each tile of rows."""
-        rows, height = self.p.rows, self.plan.height
+        rows, height = self.p.rows, self.tiling.height
 
         def one(start: Affine) -> None:
             row = self.packer.least(start, rows - height) if rows % height else start
@@ -76,11 +76,11 @@ class SkinnyWriter(ProductFinish):
     # -- B along the columns
 
     def _direct(self, first: Affine, end: Affine) -> None:
-        e, p, plan, b = self.e, self.p, self.plan, self.b
-        height = plan.height
+        e, p, tiling, b = self.e, self.p, self.tiling, self.b
+        height = tiling.height
         # Each tile has sums of its own, also of rows that another tile has too.
-        size = -(-p.rows // height) * height * plan.width
-        total = plan.panels * size
+        size = -(-p.rows // height) * height * tiling.width
+        total = tiling.panels * size
         # What is being summed, and what it will be joined to.
         sums = [b.alloc(p.of, total)]
         depth = p.depth
@@ -95,8 +95,8 @@ class SkinnyWriter(ProductFinish):
                 shape = (height, width)
 
                 def rows(m: Affine, skipped: Affine) -> None:
-                    at = e.scalar(base.plus(m.plus(skipped).times(plan.width)))
-                    acc = b.load(sums[-1], at, shape, (plan.width, 1))
+                    at = e.scalar(base.plus(m.plus(skipped).times(tiling.width)))
+                    acc = b.load(sums[-1], at, shape, (tiling.width, 1))
                     e.tile = shape
                     row = m.plus(e.indices.lane(0, height, 2))
                     column = n.plus(e.indices.lane(1, width, 2))
@@ -105,7 +105,7 @@ class SkinnyWriter(ProductFinish):
                         right = b.convert(p.b(e, self.batch, column, digit), p.of)
                         left, right = b.broadcast(left, (height, 1)), b.broadcast(right, (1, width))
                         acc = b.dot(acc, left, right)
-                    b.store(sums[-1], at, acc, (plan.width, 1))
+                    b.store(sums[-1], at, acc, (tiling.width, 1))
 
                 self._rows(rows)
 
@@ -125,9 +125,9 @@ class SkinnyWriter(ProductFinish):
 
             def rows(m: Affine, skipped: Affine) -> None:
                 # Row m of the result is row `skipped` of the sums of this tile of rows.
-                at = base.plus(skipped.times(plan.width))
+                at = base.plus(skipped.times(tiling.width))
                 low, high = m.plus(skipped), m.plus(height)
-                self._store(sums[-1], at, plan.width, low, high, t, n, width)
+                self._store(sums[-1], at, tiling.width, low, high, t, n, width)
 
             self._rows(rows)
 
@@ -135,7 +135,7 @@ class SkinnyWriter(ProductFinish):
 
     def _clear(self, sums: Value, count: int) -> None:
         """Begin sums that lie in memory."""
-        width = self.plan.width
+        width = self.tiling.width
         zero = self.b.constant(self.p.of, 0, (width,))
         self.packer.each(
             ZERO, constant(count), width, lambda k: self.b.store(sums, self.e.scalar(k), zero, (1,))
@@ -143,7 +143,7 @@ class SkinnyWriter(ProductFinish):
 
     def _restart(self, sums: list[Value], count: int) -> Restart | None:
         """How sums in memory are cut in blocks: those of a block lie in a memory of their own."""
-        p, b, e, width = self.p, self.b, self.e, self.plan.width
+        p, b, e, width = self.p, self.b, self.e, self.tiling.width
         levels = 1 + len(block_sizes(p.depth // DEEP, DEEP, DEEP_RUN))
         most = share_bytes(self.e.device, MOST_SUMS_SHARE)
         if levels * count * p.of.size_bytes > most or not rounds("add", p.of):
@@ -182,7 +182,7 @@ class SkinnyWriter(ProductFinish):
         """Finish rows `low` to `high` of sums, counted from `at`, of tile `t` of the columns; the
         last tile without what the one before it has."""
         e, p, b = self.e, self.p, self.b
-        rest = p.columns % self.plan.width if p.columns > self.plan.width else 0
+        rest = p.columns % self.tiling.width if p.columns > self.tiling.width else 0
         zero = at
 
         def rows(begin: int, size: int) -> Callable[[Affine], None]:
@@ -209,7 +209,7 @@ class SkinnyWriter(ProductFinish):
         """Vectors along K for a few rows and columns; an accumulator for each of both."""
         b = self.b
         n, width = self._column(tile)
-        height = self.plan.height
+        height = self.tiling.height
         sums = b.alloc(self.p.of, height * width)
 
         def rows(m: Affine, skipped: Affine) -> None:
@@ -228,7 +228,7 @@ class SkinnyWriter(ProductFinish):
         inner = p.depths[-1]
         lanes = min(max(e.device.compute.vector_bytes // max(p.of.size_bytes, 1), 1), inner)
         outer = prod(p.depths[:-1])
-        sums = [b.constant(p.of, 0, (width, lanes)) for _ in range(self.plan.height)]
+        sums = [b.constant(p.of, 0, (width, lanes)) for _ in range(self.tiling.height)]
 
         def step(o: Affine, k: Affine, deep: int, totals: Sequence[Value]) -> list[Value]:
             e.tile = (width, deep)
@@ -249,7 +249,7 @@ class SkinnyWriter(ProductFinish):
 
         full = inner - inner % lanes
         restart = sum_restart(e, sums)
-        run = ALONG_FEW_RUN if self.plan.height * width <= FEW_SUMS else ALONG_RUN
+        run = ALONG_FEW_RUN if self.tiling.height * width <= FEW_SUMS else ALONG_RUN
 
         def rows(o: Affine, *totals: Value) -> Sequence[Value]:
             def tile(k: Affine, *x: Value) -> Sequence[Value]:

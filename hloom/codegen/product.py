@@ -23,7 +23,7 @@ from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType
 
 if TYPE_CHECKING:
-    from hloom.codegen.gemm_plan import Plan
+    from hloom.codegen.gemm_tiling import GemmTiling
 
 # Reads an element: (elements, batch, m or n, digits of k).
 Read = Callable[[Elements, Affine, Affine, Sequence[Affine]], Value]
@@ -63,7 +63,7 @@ class Product:
     a_merged: int = 1
     row_groups: int = 1
     packing: Packing = WIDE
-    plan: Plan | None = None
+    tiling: GemmTiling | None = None
     """How it is cut, where that has been chosen; None: as the device's costs say."""
 
     @property

@@ -69,17 +69,19 @@ def _depthwise(i: Any) -> str:
 
 
 def _watch_products(counted: Counter[str]) -> None:
-    from hloom.codegen.gemm_plan import Plan
+    from hloom.codegen.gemm_tiling import GemmTiling
 
-    real = Plan.of
+    real = GemmTiling.of
 
-    def of(p: Any, vector_bytes: int) -> Plan:
-        made = real(p, vector_bytes)
-        whole = made.form != "packed" or (made.piece == p.depths[made.split] and not made.split)
-        counted[f"product {made.form}{'' if whole else ' in parts'}"] += 1
-        return made
+    def of(p: Any, device: Any) -> GemmTiling:
+        tiling = real(p, device)
+        whole = tiling.form != "packed" or (
+            tiling.piece == p.depths[tiling.split] and not tiling.split
+        )
+        counted[f"product {tiling.form}{'' if whole else ' in parts'}"] += 1
+        return tiling
 
-    Plan.of = staticmethod(of)  # type: ignore[method-assign]
+    GemmTiling.of = staticmethod(of)  # type: ignore[method-assign]
 
 
 def _watch_decisions(counted: Counter[str]) -> None:

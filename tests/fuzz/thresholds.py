@@ -31,7 +31,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "REGISTERS MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
-    "codegen.gemm_plan": "MANY_REGISTERS DIRECT_STEPS_PER_UNIT TURNED GATHERED LEAST_TILE"
+    "codegen.gemm_tiling": "MANY_REGISTERS DIRECT_STEPS_PER_UNIT TURNED GATHERED LEAST_TILE"
     " STEPS_PER_UNIT STEP_CYCLES",
     "codegen.product": "REGISTER_BYTES",
     "codegen.scratch_sums": "BLOCK_TERMS",
@@ -88,7 +88,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.elements_fold": {"SHORT_ROW": "dimension"},
     "codegen.gemm_groups": {"DEEP": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},
-    "codegen.gemm_plan": {
+    "codegen.gemm_tiling": {
         "ACROSS_SHARE": "share",
         "ALONG_K_ROWS": "dimension",
         "ALONG_LONG_K_ROWS": "dimension",

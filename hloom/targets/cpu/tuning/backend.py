@@ -62,11 +62,11 @@ class CpuBackend:
         return compile_it
 
     def _scratch_bytes(self, body: Body, choice: Choice) -> int:
-        if choice.plan is None:
+        if choice.tiling is None:
             return 0
         family = next(f for f in FAMILIES if f.name == choice.family)
         form = family.form(body, self.target.device)
-        return choice.plan.scratch_bytes(form) if isinstance(form, Product) else 0
+        return choice.tiling.scratch_bytes(form) if isinstance(form, Product) else 0
 
 
 @dataclass(frozen=True)

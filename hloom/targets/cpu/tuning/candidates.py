@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hloom.analysis.cost import instruction_cost
-from hloom.codegen.gemm_candidates import plans
+from hloom.codegen.gemm_candidates import tilings
 from hloom.codegen.product import Product
 from hloom.codegen.tile import Body
 from hloom.device.device import Device
@@ -47,5 +47,5 @@ def _forms(body: Body, device: Device) -> Iterator[tuple[str, object]]:
 
 def _of_family(name: str, form: object, device: Device, is_thorough: bool) -> list[Choice]:
     if isinstance(form, Product):
-        return [Choice(name, plan) for plan in plans(form, device, is_thorough)]
+        return [Choice(name, tiling) for tiling in tilings(form, device, is_thorough)]
     return [Choice(name)]

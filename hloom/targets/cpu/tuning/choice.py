@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hloom.codegen.gemm_plan import Plan
+    from hloom.codegen.gemm_tiling import GemmTiling
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class Choice:
     """A family of kernels, and for a product how it is cut."""
 
     family: str
-    plan: Plan | None = None
+    tiling: GemmTiling | None = None
 
     @property
     def text(self) -> str:
         """`product packed height=8 ...`, `depthwise`; equal for equal choices."""
-        return self.family if self.plan is None else f"{self.family} {self.plan.text}"
+        return self.family if self.tiling is None else f"{self.family} {self.tiling.text}"

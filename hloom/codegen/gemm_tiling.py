@@ -60,7 +60,7 @@ FEW_SHAPE_COST = {1: 1.0, 2: 0.92, 3: 1.0, 4: 0.95}
 
 
 @dataclass(frozen=True)
-class Plan:
+class GemmTiling:
     """Sizes of the blocks of one product.
 
     A tile has `height` rows and `vectors * lanes` columns. A step has `panels` tiles of columns
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """`packed height=8 lanes=16 ...`: equal for equal plans."""
+        """`packed height=8 lanes=16 ...`: equal for equal tilings."""
         return " ".join(
             [self.form, *[f"{f.name}={getattr(self, f.name)}" for f in fields(self)[1:]]]
         )
@@ -112,21 +112,21 @@ class Plan:
         return 2 * used <= sum_registers(device)
 
     @staticmethod
-    def of(p: Product, device: Device) -> Plan:
-        """The plan for a product on a machine with such vectors; its own, where it has one."""
-        if p.plan is not None:
-            return p.plan
+    def of(p: Product, device: Device) -> GemmTiling:
+        """The tiling for a product on a machine with such vectors; its own, where it has one."""
+        if p.tiling is not None:
+            return p.tiling
         lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
         if p.packing.group > 1 and p.rows > GROUPED_ROWS // p.packing.group:
-            return packed_plan(p, lanes, device)
+            return packed_tiling(p, lanes, device)
         if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
             if p.rows <= (ALONG_LONG_K_ROWS if p.depths[-1] >= LONG_K else ALONG_K_ROWS):
-                return along_k_plan(p, device)
+                return along_k_tiling(p, device)
         if p.row_groups == 1 and p.b_lanes == "n" and p.columns >= lanes:
             # More rows than a tile has pay only where B is far larger than the caches.
             if p.rows <= FEW_DIRECT_ROWS or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
-                return direct_plan(p, lanes, device)
-        return packed_plan(p, lanes, device)
+                return direct_tiling(p, lanes, device)
+        return packed_tiling(p, lanes, device)
 
 
 def sum_registers(device: Device) -> int:
@@ -134,16 +134,16 @@ def sum_registers(device: Device) -> int:
     return 24 if device.compute.vector_registers >= MANY_REGISTERS else 12
 
 
-def along_k_plan(p: Product, device: Device) -> Plan:
+def along_k_tiling(p: Product, device: Device) -> GemmTiling:
     height = -(-p.rows // -(-p.rows // 6))
     columns = max(1, min(4, sum_registers(device) // height, p.columns))
     tiles = -(-p.columns // columns)
     wanted = _steps(p, device)
     panels = -(-tiles // max(1, min(tiles, -(-wanted // p.batch))))
-    return Plan("along-k", height, columns, 1, panels, -(-tiles // panels))
+    return GemmTiling("along-k", height, columns, 1, panels, -(-tiles // panels))
 
 
-def direct_plan(p: Product, lanes: int, device: Device) -> Plan:
+def direct_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
     sums = sum_registers(device) * 2 // 3
     height = -(-p.rows // -(-p.rows // (sums // 2)))
     most = max(1, sums // height)
@@ -155,7 +155,7 @@ def direct_plan(p: Product, lanes: int, device: Device) -> Plan:
     panels = min(tiles, max(-(-tiles // wanted), least if tiles >= 4 * least else 1))
     sums = -(-p.rows // height) * height * vectors * lanes * max(p.of.size_bytes, 1)
     panels = min(panels, max(1, share_bytes(device, SUMS_SHARE) // sums))
-    return Plan("direct", height, lanes, vectors, panels, -(-tiles // panels))
+    return GemmTiling("direct", height, lanes, vectors, panels, -(-tiles // panels))
 
 
 def _steps(p: Product, device: Device) -> int:
@@ -169,9 +169,9 @@ def share_bytes(device: Device, share: float) -> int:
     return int(min(device.near_bytes, STACK_LIMIT) * share)
 
 
-def packed_plan(
+def packed_tiling(
     p: Product, lanes: int, device: Device, tile: tuple[int, int] | None = None
-) -> Plan:
+) -> GemmTiling:
     """`tile`: its rows and vectors, where they are chosen already."""
     registers = sum_registers(device)
     panel_bytes = share_bytes(device, PANEL_SHARE)
@@ -207,14 +207,14 @@ def packed_plan(
         across_bytes = share_bytes(device, ACROSS_SHARE)
         deepest = min(deepest, max(across_bytes // (per_chunk * height * element), LEAST_DEPTH))
     while True:
-        plan = plan_of_depth(p, height, lanes, vectors, panels, per_chunk, deepest, device)
-        if plan.scratch_bytes(p) <= SCRATCH_BYTES:
-            return plan
+        tiling = tiling_of_depth(p, height, lanes, vectors, panels, per_chunk, deepest, device)
+        if tiling.scratch_bytes(p) <= SCRATCH_BYTES:
+            return tiling
         # What is packed of A counts too, and where K is cut a part may be a little deeper.
         deepest = min(deepest, p.depth) * 3 // 4
 
 
-def plan_of_depth(
+def tiling_of_depth(
     p: Product,
     height: int,
     lanes: int,
@@ -223,8 +223,8 @@ def plan_of_depth(
     per_chunk: int,
     deepest: int,
     device: Device,
-) -> Plan:
-    """A plan of such tiles, with at most about so many elements of K packed at a time."""
+) -> GemmTiling:
+    """A tiling of such tiles, with at most about so many elements of K packed at a time."""
     width, total = vectors * lanes, p.row_groups * -(-p.rows // height)
     split, piece, parts = _cut(p, deepest, lanes)
     if parts > 1:
@@ -233,7 +233,9 @@ def plan_of_depth(
         per_chunk = -(-total // -(-total // min(per_chunk, room)))
     chunks = -(-total // per_chunk)
     blocks = -(-p.columns // width // panels)
-    return Plan("packed", height, lanes, vectors, panels, blocks, per_chunk, chunks, split, piece)
+    return GemmTiling(
+        "packed", height, lanes, vectors, panels, blocks, per_chunk, chunks, split, piece
+    )
 
 
 def _chunk_counts(tiles: int, wanted: int) -> list[int]:
