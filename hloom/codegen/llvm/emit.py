@@ -18,7 +18,7 @@ class Emit(Arithmetic):
     """One LLVM function while it is written.
 
     `e = Emit("name", machine, [("ptr", "args"), ("i64", "begin")])`, then `e.args[0]` and the
-    methods; `e.text()` is the definition. Values may be used in any region below the one where
+    methods; `e.text()` is the definition. Values may be used in any scope below the one where
     they are made. Constants cost nothing: make them where they are used.
     """
 

@@ -1,12 +1,12 @@
-"""The lines of one LLVM function as they are collected: numbering of values, regions, loops.
+"""The lines of one LLVM function as they are collected: numbering of values, scopes, loops.
 
 No optimizer runs after us, so two of its jobs are done here, each at the price of a dictionary
 look-up per instruction. *Value numbering*: the text of a pure instruction is its key, and the
-same text in a dominating place is the same value. *Hoisting*: every value knows how many regions
+same text in a dominating place is the same value. *Hoisting*: every value knows how many scopes
 are open where it is defined; a pure instruction in a loop whose operands all come from outside is
 written before the loop.
 
-A region is what is emitted between `open_region` and `close_region`: the body of a loop or the arm
+A scope is what is emitted between `open_scope` and `close_scope`: the body of a loop or the arm
 of a branch. Values from outside may be used inside, never the other way round, except through
 phis.
 """
@@ -21,8 +21,8 @@ from hloom.base.diagnostics import UsageError
 from hloom.codegen.llvm.values import V, type_text
 
 
-class Region:
-    """What is known of one open region: its value numbers, and where to hoist out of it."""
+class Scope:
+    """What is known of one open scope: its value numbers, and where to hoist out of it."""
 
     __slots__ = ("hoisted", "keys")
 
@@ -30,7 +30,7 @@ class Region:
         self.hoisted = hoisted
         """Lines written just before a loop; None for a branch, out of which nothing is hoisted."""
         self.keys: list[str] = []
-        """The numbered texts to forget when the region closes."""
+        """The numbered texts to forget when the scope closes."""
 
 
 class Loop:
@@ -63,7 +63,7 @@ class Lines:
         self.label = "entry"
         """The label of the block that is being written."""
         self._numbers: dict[str, Any] = {}
-        self._regions = [Region(None)]
+        self._scopes = [Scope(None)]
         self._count = 0
 
     # Names and plain lines
@@ -80,8 +80,8 @@ class Lines:
 
     @property
     def depth(self) -> int:
-        """How many regions are open."""
-        return len(self._regions) - 1
+        """How many scopes are open."""
+        return len(self._scopes) - 1
 
     def line(self, text: str) -> None:
         """Writes an instruction without a result."""
@@ -92,7 +92,7 @@ class Lines:
         self._count += 1
         name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
-        return V(name, kind, lanes, len(self._regions) - 1)
+        return V(name, kind, lanes, len(self._scopes) - 1)
 
     def pure(self, text: str, kind: str, lanes: int, depth: int, type: str | None = None) -> V:
         """The result of a pure instruction: an earlier one of the same text, or a new one.
@@ -104,16 +104,16 @@ class Lines:
             return found
         self._count += 1
         name = f"%v{self._count}"
-        regions = self._regions
-        at = len(regions) - 1
+        scopes = self._scopes
+        at = len(scopes) - 1
         lines = self.lines
-        while at > depth and (hoisted := regions[at].hoisted) is not None:
+        while at > depth and (hoisted := scopes[at].hoisted) is not None:
             lines = hoisted
             at -= 1
         lines.append(f"  {name} = {text}")
         made = V(name, kind, lanes, at, None, type)
         self._numbers[text] = made
-        regions[at].keys.append(text)
+        scopes[at].keys.append(text)
         return made
 
     def numbered(self, text: str, kind: str, lanes: int) -> V:
@@ -121,7 +121,7 @@ class Lines:
         found = self._numbers.get(text)
         if found is None:
             found = self._numbers[text] = self.effect(text, kind, lanes)
-            self._regions[-1].keys.append(text)
+            self._scopes[-1].keys.append(text)
         return found
 
     def shared(self, key: str, make: Callable[[], Any]) -> Any:
@@ -130,7 +130,7 @@ class Lines:
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = make()
-            self._regions[-1].keys.append(key)
+            self._scopes[-1].keys.append(key)
         return found
 
     # Blocks
@@ -138,8 +138,8 @@ class Lines:
     def block(self, label: str, dominated: bool = False) -> None:
         """Begins the block `label`; the one before must have ended in a branch.
 
-        Unless everything emitted in this region so far dominates it (`dominated`), the values of
-        the region are no longer shared.
+        Unless everything emitted in this scope so far dominates it (`dominated`), the values of
+        the scope are no longer shared.
         """
         if not dominated:
             self._forget()
@@ -166,17 +166,17 @@ class Lines:
 
     # Regions
 
-    def open_region(self, hoisted: list[Any] | None = None) -> None:
-        """Begins a region; `hoisted` are the lines before it if it is a loop."""
-        self._regions.append(Region(hoisted))
+    def open_scope(self, hoisted: list[Any] | None = None) -> None:
+        """Begins a scope; `hoisted` are the lines before it if it is a loop."""
+        self._scopes.append(Scope(hoisted))
 
-    def close_region(self) -> None:
-        """Ends the innermost region: its values are no longer shared."""
+    def close_scope(self) -> None:
+        """Ends the innermost scope: its values are no longer shared."""
         self._forget()
-        self._regions.pop()
+        self._scopes.pop()
 
     def _forget(self) -> None:
-        keys = self._regions[-1].keys
+        keys = self._scopes[-1].keys
         for key in keys:
             del self._numbers[key]
         keys.clear()
@@ -197,7 +197,7 @@ class Lines:
         `nonempty` the test stands at the bottom, so at least one step is run.
         """
         head, exit_ = self.fresh("loop"), self.fresh("exit")
-        before, outer = self.label, len(self._regions) - 1
+        before, outer = self.label, len(self._scopes) - 1
         hoisted: list[Any] = []
         self.lines.append(hoisted)
         self.br(head)
@@ -205,7 +205,7 @@ class Lines:
         self.label = head
         phis: list[Any] = []  # known when the body is
         self.lines.append(phis)
-        self.open_region(hoisted)
+        self.open_scope(hoisted)
         names = ["%" + self.fresh("i"), *("%" + self.fresh("c") for _ in carried)]
         initial = [begin, *carried]
         inside = [V(n, v.kind, v.lanes, outer + 1, None, v.type) for n, v in zip(names, initial)]
@@ -228,7 +228,7 @@ class Lines:
                 f"  {new.name} = phi {new.type} "
                 f"[ {first.name}, %{before} ], [ {again.name}, %{self.label} ]"
             )
-        self.close_region()
+        self.close_scope()
         self.lines.append(f"{exit_}:")
         self.label = exit_
         final = loop.given if nonempty else loop.carried
@@ -241,10 +241,10 @@ class Lines:
         self.cond_br(condition, then, join)
         self.lines.append(f"{then}:")
         self.label = then
-        self.open_region()
+        self.open_scope()
         yield
         self.br(join)
-        self.close_region()
+        self.close_scope()
         self.lines.append(f"{join}:")
         self.label = join
 

@@ -98,7 +98,7 @@ def while_(lower_block: LowerBlock) -> Handler:
         e.br(head)
         e.block(head, dominated=True)
         e.lines.append(phis)
-        e.open_region(hoisted)
+        e.open_scope(hoisted)
         now = [V("%" + e.fresh("w"), v.kind, v.lanes, outer + 1, None, v.type) for v in initial]
         _bind(low, condition.arguments, carried, now)
         (more,) = _flat(low, lower_block(low, condition))
@@ -112,7 +112,7 @@ def while_(lower_block: LowerBlock) -> Handler:
                 f"  {new.name} = phi {new.type} "
                 f"[ {first.name}, %{before} ], [ {again.name}, %{e.label} ]"
             )
-        e.close_region()
+        e.close_scope()
         e.block(exit_, dominated=True)
         final = [V(v.name, v.kind, v.lanes, outer, None, v.type) for v in now]
         _bind(low, op.results, carried, final)
@@ -136,10 +136,10 @@ def if_(lower_block: LowerBlock) -> Handler:
         values: tuple[Value, ...] = ()
         for name, block in zip(names, (then, otherwise)):
             e.block(name, dominated=True)
-            e.open_region()
+            e.open_scope()
             values = lower_block(low, block)
             arms.append((_flat(low, values), e.label))
-            e.close_region()
+            e.close_scope()
             e.br(names[2])
         e.block(names[2], dominated=True)
         merged = [

@@ -50,7 +50,7 @@ FLOATS = frozenset(["f16", "bf16", "f32", "f64"])
 class V:
     """A value of a function: a scalar (lanes 1) or a vector of `lanes` scalars of one kind.
 
-    `name` is `%v7`, or the text of a constant. `depth` is how many regions (loops, branches) are
+    `name` is `%v7`, or the text of a constant. `depth` is how many scopes (loops, branches) are
     open where it is defined; 0 for constants and arguments. `value` is the number that every lane
     of a uniform constant holds, else None.
     """

@@ -117,12 +117,12 @@ def reduced(e: Emit, x: V) -> Reduced:
     slow_label, join = e.fresh("huge"), e.fresh("join")
     before = e.label
     e.cond_br(any_lane(e, huge), slow_label, join)
-    e.open_region()
+    e.open_scope()
     e.block(slow_label)
     slow = _by_digits(e, x, fast, huge)
     after = e.label
     e.br(join)
-    e.close_region()
+    e.close_scope()
     e.block(join, dominated=True)
     return Reduced(*(e.phi([(f, before), (s, after)]) for f, s in zip(fast, slow)))
 
