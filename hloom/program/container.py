@@ -71,8 +71,8 @@ def sealed_pieces(sections: Sequence[Section], crc32: Crc32 = zlib.crc32) -> lis
     return [head, crc.to_bytes(4, "little"), *rows, *body]
 
 
-class Place(NamedTuple):
-    """Where a section stands."""
+class SectionHeader(NamedTuple):
+    """Kind, checksum and extent of a section."""
 
     kind: int
     crc: int
@@ -80,8 +80,8 @@ class Place(NamedTuple):
     size: int
 
 
-def places_in(data: Piece) -> tuple[int, list[Place]]:
-    """Bytes of the whole, and where the sections stand, of a file whose beginning is given."""
+def section_headers(data: Piece) -> tuple[int, list[SectionHeader]]:
+    """Bytes of the whole, and the headers of the sections, of a file whose beginning is given."""
     view = memoryview(data)
     if len(view) < HEAD.format.size or bytes(view[: len(MAGIC)]) != MAGIC:
         raise malformed(f"these bytes are no {WHAT}")
@@ -98,45 +98,45 @@ def places_in(data: Piece) -> tuple[int, list[Place]]:
     rows = view[HEAD.format.size : end]
     if zlib.crc32(rows, zlib.crc32(view[:_SUMMED_HEAD])) != crc:
         raise malformed(f"the checksum of a {WHAT} is wrong")
-    places = [Place(*row) for row in SECTION.format.iter_unpack(rows)]
-    for before, place in zip([Place(0, 0, 0, end), *places], places):
-        expected = _aligned(before.at + before.size, place.kind)
-        if place.kind < before.kind or place.at != expected or place.size < 0:
+    headers = [SectionHeader(*row) for row in SECTION.format.iter_unpack(rows)]
+    for before, header in zip([SectionHeader(0, 0, 0, end), *headers], headers):
+        expected = _aligned(before.at + before.size, header.kind)
+        if header.kind < before.kind or header.at != expected or header.size < 0:
             raise malformed(f"the sections of a {WHAT} are out of order")
-    if size != (places[-1].at + places[-1].size if places else end):
+    if size != (headers[-1].at + headers[-1].size if headers else end):
         raise malformed(f"the sections of a {WHAT} are not all of it")
-    return size, places
+    return size, headers
 
 
 def opened(data: Piece, crc32: Crc32 = zlib.crc32) -> list[tuple[int, memoryview]]:
     """The sections with their kinds, as they were sealed; `HloError` for any other bytes."""
     view = memoryview(data)
-    size, places = places_in(view)
+    size, headers = section_headers(view)
     if size != len(view):
         raise malformed(
             f"a {WHAT} of {size} bytes has {len(view)}",
             "the file was cut off, or is being written" if size > len(view) else None,
         )
-    before = HEAD.format.size + SECTION.format.size * len(places)
-    for place in places:
-        if bytes(view[before : place.at]).strip(b"\0"):
+    before = HEAD.format.size + SECTION.format.size * len(headers)
+    for header in headers:
+        if bytes(view[before : header.at]).strip(b"\0"):
             raise malformed(f"the checksum of a {WHAT} is wrong")
-        _checked(view, place, crc32)
-        before = place.at + place.size
-    return [(p.kind, view[p.at : p.at + p.size]) for p in places]
+        _checked(view, header, crc32)
+        before = header.at + header.size
+    return [(h.kind, view[h.at : h.at + h.size]) for h in headers]
 
 
 def opened_section(data: Piece, kind: SectionKind) -> memoryview | None:
     """One section, of a file of which nothing behind it needs to be given; None: it has none."""
-    for place in places_in(data)[1]:
-        if place.kind == kind:
-            return _checked(memoryview(data), place, zlib.crc32)
+    for header in section_headers(data)[1]:
+        if header.kind == kind:
+            return _checked(memoryview(data), header, zlib.crc32)
     return None
 
 
-def _checked(view: memoryview, place: Place, crc32: Crc32) -> memoryview:
-    section = view[place.at : place.at + place.size]
-    if len(section) != place.size or crc32(section, 0) != place.crc:
+def _checked(view: memoryview, header: SectionHeader, crc32: Crc32) -> memoryview:
+    section = view[header.at : header.at + header.size]
+    if len(section) != header.size or crc32(section, 0) != header.crc:
         raise malformed(f"the checksum of a {WHAT} is wrong")
     return section
 

@@ -7,7 +7,7 @@ import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.program import container
-from hloom.program.container import Section, opened, opened_section, places_in, sealed
+from hloom.program.container import Section, opened, opened_section, sealed, section_headers
 from hloom.program.saved_form import HEAD, SECTION, SectionKind
 
 SECTIONS = (
@@ -30,10 +30,10 @@ def test_what_was_sealed_is_there():
     assert whole(DATA) == [(s.kind, b"".join(s.pieces)) for s in SECTIONS]
     assert whole(memoryview(DATA)) == whole(DATA)
     assert whole(whole(DATA)[2][1]) == [(SectionKind.OBJECTS, b"inside")]
-    size, places = places_in(DATA)
+    size, headers = section_headers(DATA)
     assert size == len(DATA)
-    assert all(p.at % 64 == 0 for p in places)
-    assert all(p.at % 4096 == 0 for p in places[2:])
+    assert all(p.at % 64 == 0 for p in headers)
+    assert all(p.at % 4096 == 0 for p in headers[2:])
     assert whole(sealed([])) == []
 
 
