@@ -31,9 +31,9 @@ from hloom.program.thunks.collective import CollectiveStart
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.buffer import Buffer
-from hloom.runtime.debug_steps import STEPS, Bytes, Place, Prepare, memory
+from hloom.runtime.debug_steps import STEPS, AddressOf, Bytes, Prepare, memory
 from hloom.runtime.executor import Executor
-from hloom.runtime.guards import Region, regions_of
+from hloom.runtime.guards import GuardedCopy, guarded_copies
 from hloom.runtime.library import library
 
 MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -161,11 +161,11 @@ class DebugExecutor:
         # What a start writes comes later, and others read and write where it says.
         before = self._inputs(t) if is_searched and not isinstance(t, CollectiveStart) else None
         is_guarded = watch.guards and not isinstance(t, AmongDevices)
-        regions = regions_of(t, self._address) if is_guarded else None
+        copies = guarded_copies(t, self._address) if is_guarded else None
         record = self.steps.get(t)
         if record is None:
             record = self.steps[t] = StepTime(t)
-        call = prepare(self._placed(regions))
+        call = prepare(self._address_in(copies))
         waited_s = self._waited_s(t)
         start = performance()
         status = call()
@@ -173,8 +173,8 @@ class DebugExecutor:
         record.runs += 1
         record.seconds += seconds
         record.waited_s += self._waited_s(t) - waited_s
-        for region in regions or ():
-            if wrong := region.finish():
+        for copy in copies or ():
+            if wrong := copy.finish():
                 raise BoundsError(
                     wrong,
                     instruction=f"%{t.name}",
@@ -191,14 +191,14 @@ class DebugExecutor:
             return 0.0
         return library().hl_device_waited_ns(ctypes.c_void_p(self.context)) * 1e-9
 
-    def _placed(self, regions: list[Region] | None) -> Place:
-        def place(s: BufferSlice) -> int:
-            for region in regions or ():
-                if region.holds(s):
-                    return region.address_of(s)
+    def _address_in(self, copies: list[GuardedCopy] | None) -> AddressOf:
+        def address_of(s: BufferSlice) -> int:
+            for copy in copies or ():
+                if copy.holds(s):
+                    return copy.address_of(s)
             return self._address(s)
 
-        return place
+        return address_of
 
     def kernel_function(self, symbol: str) -> Any:
         """A kernel of the program, to be called with its arguments, begin and end."""

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from hloom.runtime.debug import DebugExecutor
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-Place = Callable[[BufferSlice], int]
+AddressOf = Callable[[BufferSlice], int]
 """The address of a slice."""
-Prepare = Callable[[Place], Callable[[], int]]
+Prepare = Callable[[AddressOf], Callable[[], int]]
 """From where slices stand to the native call, which gives a status."""
 
 STEPS: ByClass[Callable[[DebugExecutor, Any], int]] = ByClass("debug step for a thunk")
@@ -50,8 +50,8 @@ STEPS: ByClass[Callable[[DebugExecutor, Any], int]] = ByClass("debug step for a 
 
 @STEPS.of(Copy)
 def copy(debug: DebugExecutor, t: Copy) -> int:
-    def prepare(place: Place) -> Callable[[], int]:
-        target, source, size = place(t.target), place(t.source), t.target.size_bytes
+    def prepare(address_of: AddressOf) -> Callable[[], int]:
+        target, source, size = address_of(t.target), address_of(t.source), t.target.size_bytes
 
         def call() -> int:
             ctypes.memmove(target, source, size)
@@ -64,8 +64,8 @@ def copy(debug: DebugExecutor, t: Copy) -> int:
 
 @STEPS.of(Kernel)
 def kernel(debug: DebugExecutor, t: Kernel) -> int:
-    def prepare(place: Place) -> Callable[[], int]:
-        addresses = [place(s) for s in t.arguments]
+    def prepare(address_of: AddressOf) -> Callable[[], int]:
+        addresses = [address_of(s) for s in t.arguments]
         native = _kernel_call(debug, t, addresses)
         replace = debug.watch.replace
         if replace is None:
@@ -92,10 +92,10 @@ def _kernel_call(debug: DebugExecutor, t: Kernel, addresses: list[int]) -> Calla
 @STEPS.of(Routine)
 @STEPS.of(AmongDevices)
 def routine(debug: DebugExecutor, t: Routine | AmongDevices) -> int:
-    def prepare(place: Place) -> Callable[[], int]:
+    def prepare(address_of: AddressOf) -> Callable[[], int]:
         function = getattr(library(), t.symbol)
         held: list[Any] = []
-        values = [_argument(debug, x, place, held) for x in t.arguments]
+        values = [_argument(debug, x, address_of, held) for x in t.arguments]
         function.restype = ctypes.c_int32
         function.argtypes = [ctypes.c_void_p, *map(type, values)]
 
@@ -109,14 +109,14 @@ def routine(debug: DebugExecutor, t: Routine | AmongDevices) -> int:
     return debug.watched(t, prepare)
 
 
-def _argument(debug: DebugExecutor, x: Argument, place: Place, held: list[Any]) -> Any:
+def _argument(debug: DebugExecutor, x: Argument, address_of: AddressOf, held: list[Any]) -> Any:
     """An argument of a routine as ctypes hands it over; `held` keeps what it points to."""
     if x is None or (isinstance(x, Numbers) and not x.values):
         return ctypes.c_void_p(None)
     if isinstance(x, int):
         return ctypes.c_int64(x)
     if isinstance(x, BufferSlice):
-        return ctypes.c_void_p(place(x))
+        return ctypes.c_void_p(address_of(x))
     if isinstance(x, Function):
         return ctypes.c_void_p(debug.executor.loaded.symbol(x.symbol))
     if isinstance(x, Numbers):
@@ -124,12 +124,14 @@ def _argument(debug: DebugExecutor, x: Argument, place: Place, held: list[Any]) 
         new = (ctypes.c_int64 * len(x.values))(*x.values)
         made: Any = debug.numbers.setdefault(x.values, new)
     elif isinstance(x, Pointers):
-        places = [None if s is None else place(s) for s in x.slices]
-        made = (ctypes.c_void_p * max(len(places), 1))(*places)
+        pointers = [None if s is None else address_of(s) for s in x.slices]
+        made = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
     elif isinstance(x, Addresses):
         symbol = debug.executor.loaded.symbol
-        places = [symbol(p.symbol) if isinstance(p, Function) else place(p) for p in x.places]
-        made = (ctypes.c_void_p * max(len(places), 1))(*places)
+        pointers = [
+            symbol(p.symbol) if isinstance(p, Function) else address_of(p) for p in x.places
+        ]
+        made = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
     else:
         assert isinstance(x, Text)
         made = ctypes.create_string_buffer(x.data)

@@ -20,8 +20,8 @@ GUARD_BYTES = 256
 """On each side: more than the widest vector."""
 
 
-class Region:
-    """Some bytes of an allocation, copied to a place with guards; `finish` copies them back."""
+class GuardedCopy:
+    """Some bytes of an allocation, copied to between guards; `finish` copies them back."""
 
     def __init__(self, uses: list[tuple[BufferSlice, bool]], address: int) -> None:
         first = min(s.offset for s, _ in uses)
@@ -68,8 +68,8 @@ class Region:
         return None
 
 
-def regions_of(t: Thunk, address_of: Callable[[BufferSlice], int]) -> list[Region]:
-    """The regions of what a step uses; slices that overlap are in one."""
+def guarded_copies(t: Thunk, address_of: Callable[[BufferSlice], int]) -> list[GuardedCopy]:
+    """Of what a step uses; slices that overlap are in one."""
     # A loop as one kernel says that it writes all of its state, arguments that never change too.
     uses = [
         (u.slice, u.writes and not u.slice.allocation.is_read_only)
@@ -87,7 +87,7 @@ def regions_of(t: Thunk, address_of: Callable[[BufferSlice], int]) -> list[Regio
         else:
             groups.append([(s, writes)])
             end = s.end
-    return [Region(group, address_of(group[0][0])) for group in groups]
+    return [GuardedCopy(group, address_of(group[0][0])) for group in groups]
 
 
 def _bytes(address: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
