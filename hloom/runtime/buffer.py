@@ -24,7 +24,7 @@ class OutOfMemoryError(HloError):
     """The machine, or the limit that was set, has no memory for a program's buffers."""
 
 
-class Block:
+class ArenaMemory:
     """Memory of the process's arena, given back when nobody holds it any more."""
 
     __slots__ = ("__weakref__", "_free", "address", "size_bytes")
@@ -43,11 +43,11 @@ class Block:
         self.size_bytes = size_bytes
 
     @classmethod
-    def owned(cls, address: int, size_bytes: int) -> Block:
-        """A block that the runtime has handed out."""
-        block = cls.__new__(cls)
-        block._free, block.address, block.size_bytes = _arena_free(), address, size_bytes
-        return block
+    def owned(cls, address: int, size_bytes: int) -> ArenaMemory:
+        """Memory that the runtime has handed out."""
+        memory = cls.__new__(cls)
+        memory._free, memory.address, memory.size_bytes = _arena_free(), address, size_bytes
+        return memory
 
     def passed_on(self) -> None:
         """Somebody else owns the memory from here on."""
@@ -75,17 +75,17 @@ class Buffer:
     `shape` is its HLO shape. A donated or deleted buffer has no elements any more, and says so.
     """
 
-    __slots__ = ("_block", "_offset", "shape")
+    __slots__ = ("_memory", "_offset", "shape")
 
-    def __init__(self, shape: Shape, block: Block, offset: int = 0) -> None:
+    def __init__(self, shape: Shape, memory: ArenaMemory, offset: int = 0) -> None:
         self.shape = shape
-        self._block: Block | None = block
+        self._memory: ArenaMemory | None = memory
         self._offset = offset
 
     @staticmethod
     def empty(shape: Shape) -> Buffer:
         """A buffer of a shape with any values in it, which `numpy()` lets one write."""
-        return Buffer(shape, Block(size_bytes(shape)))
+        return Buffer(shape, ArenaMemory(size_bytes(shape)))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -115,7 +115,7 @@ class Buffer:
 
     @property
     def is_deleted(self) -> bool:
-        return self._block is None
+        return self._memory is None
 
     @property
     def address(self) -> int:
@@ -124,26 +124,26 @@ class Buffer:
 
     def delete(self) -> None:
         """Give the memory back (once no array made of it is left)."""
-        self._block = None
+        self._memory = None
 
-    def take(self) -> Block:
+    def take(self) -> ArenaMemory:
         """The memory, for a program that was given this buffer for good."""
-        block = self._alive()
-        self._block = None
-        return block
+        memory = self._alive()
+        self._memory = None
+        return memory
 
-    def restore(self, block: Block) -> None:
+    def restore(self, memory: ArenaMemory) -> None:
         """Have the memory again that was taken, as nobody has used it."""
-        self._block = block
+        self._memory = memory
 
-    def _alive(self) -> Block:
-        if self._block is None:
+    def _alive(self) -> ArenaMemory:
+        if self._memory is None:
             raise UsageError(
                 f"this {self.shape.text} buffer was deleted or donated to a program",
                 rule="deleted-buffer",
                 hint="use what the program returned, or pass a copy: np.array(buffer)",
             )
-        return self._block
+        return self._memory
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements as an array that shares the memory."""
@@ -179,26 +179,26 @@ class Buffer:
         return self.numpy()[key]
 
     def __repr__(self) -> str:
-        if self._block is None:
+        if self._memory is None:
             return f"<deleted Buffer {self.shape.text}>"
         if prod(self.shape.dims) > 1000:
             return f"<Buffer {self.shape.text}>"
         return f"<Buffer {self.shape.text} {self.numpy()!r}>"
 
 
-def copied(array: np.ndarray[Any, Any], shape: Shape) -> Block:
+def copied(array: np.ndarray[Any, Any], shape: Shape) -> ArenaMemory:
     """The elements of an array in new memory, in the layout of a shape.
 
     Behind the bound of an array of run-time size stand the sizes it has.
     """
-    block = Block(size_bytes(shape))
+    memory = ArenaMemory(size_bytes(shape))
     ordered = in_layout(array, shape)
-    ctypes.memmove(block.address, ordered.ctypes.data, ordered.nbytes)
+    ctypes.memmove(memory.address, ordered.ctypes.data, ordered.nbytes)
     if shape.is_dynamic:
         sizes = np.array(array.shape, np.int32)
-        place = block.address + dynamic_size_offset(shape, 0)
+        place = memory.address + dynamic_size_offset(shape, 0)
         ctypes.memmove(place, sizes.ctypes.data, sizes.nbytes)
-    return block
+    return memory
 
 
 def in_layout(array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:

@@ -29,7 +29,7 @@ from hloom.runtime.arguments import (
     wrong_argument,
 )
 from hloom.runtime.beside_python import beside_python
-from hloom.runtime.buffer import Block, Buffer, OutOfMemoryError, copied, in_layout
+from hloom.runtime.buffer import ArenaMemory, Buffer, OutOfMemoryError, copied, in_layout
 from hloom.runtime.call_sites import have_lapack
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.feeds import Feeds
@@ -72,7 +72,7 @@ class Executor:
         """Which devices run it; all of this process are alike."""
         self.interruptible = False
         """Whether Ctrl-C ends a run, which then takes 50 us more."""
-        # The native arrays, each element an address and a block (hl_argument, hl_result).
+        # The native arrays, each element an address and memory (hl_argument, hl_result).
         self._arguments_type = c_void_p * max(RAW_WORDS * len(program.parameters), 1)
         self._results_type = c_void_p * max(RAW_WORDS * len(program.results), 1)
         self._run = library().hl_program_run
@@ -125,9 +125,9 @@ class Executor:
             kept, donated = self._placed(each, raw)
             held += kept
             for k, buffer in donated:
-                block = buffer._alive()
-                held.append(block)
-                raw[RAW_WORDS * k] = block.address
+                memory = buffer._alive()
+                held.append(memory)
+                raw[RAW_WORDS * k] = memory.address
         try:
             handle, can_end = self.loaded.handle, self.interruptible
             devices.run(handle, arguments, results, entry, interruptible=can_end)
@@ -158,10 +158,10 @@ class Executor:
             if plain is not None:
                 dtype, dims, shape = plain
                 if type(given) is Buffer:
-                    block = given._block
-                    if given.shape is shape and block is not None:
-                        arguments[at] = block.address + given._offset
-                        held.append(block)
+                    memory = given._memory
+                    if given.shape is shape and memory is not None:
+                        arguments[at] = memory.address + given._offset
+                        held.append(memory)
                         at += RAW_WORDS
                         continue
                 elif type(given) is ndarray and given.dtype == dtype and given.shape == dims:
@@ -182,27 +182,27 @@ class Executor:
         entry: int | None,
     ) -> None:
         """Run it on buffers that are deleted, unless there is no memory to begin with."""
-        blocks = _taken([buffer for _, buffer in donated], held)
+        memories = _taken([buffer for _, buffer in donated], held)
         # Memory that somebody else can still see, an array that shows it or a program that runs, is
         # only lent, and what they see does not change.
-        alone = [count == _ALONE for count in _references(blocks)]
-        for (k, _), block, is_alone in zip(donated, blocks, alone):
-            arguments[RAW_WORDS * k] = block.address
+        alone = [count == _ALONE for count in _references(memories)]
+        for (k, _), memory, is_alone in zip(donated, memories, alone):
+            arguments[RAW_WORDS * k] = memory.address
             if is_alone:
-                arguments[RAW_WORDS * k + 1] = block.address
+                arguments[RAW_WORDS * k + 1] = memory.address
         try:
             self._call(arguments, results, entry)
         except OutOfMemoryError:
-            for (_, buffer), block in zip(donated, blocks):
-                buffer.restore(block)
+            for (_, buffer), memory in zip(donated, memories):
+                buffer.restore(memory)
             raise
         finally:
-            for (k, _), block, is_alone in zip(donated, blocks, alone):
+            for (k, _), memory, is_alone in zip(donated, memories, alone):
                 if is_alone and not arguments[RAW_WORDS * k + 1]:
-                    block.passed_on()  # a result has it
+                    memory.passed_on()  # a result has it
 
     def _buffers(self, results: Any) -> list[Buffer | None]:
-        """What the program returned, which has its blocks from here on."""
+        """What the program returned, which has its memory from here on."""
         found: list[Buffer | None] = []
         at = 0
         for known in self._results:
@@ -211,7 +211,7 @@ class Executor:
             else:
                 shape, size = known
                 address = results[at + 1]
-                found.append(Buffer(shape, Block.owned(address, size), results[at] - address))
+                found.append(Buffer(shape, ArenaMemory.owned(address, size), results[at] - address))
             at += RAW_WORDS
         return found
 
@@ -235,7 +235,7 @@ class Executor:
             if self._is_written[k]:
                 raw_arguments[RAW_WORDS * k + 1] = address
         # An array without elements may stand nowhere; the runtime wants to know that it is given.
-        somewhere = Block(0)
+        somewhere = ArenaMemory(0)
         for k, (r, address) in enumerate(zip(program.results, results)):
             if r.slice is None:
                 continue
@@ -255,15 +255,15 @@ class Executor:
         if isinstance(given, Buffer):
             if not given.shape.compatible(shape):
                 raise wrong_argument(p, f"has shape {given.shape.text}")
-            block = given._alive()
+            memory = given._alive()
             if p.allocation is None:
                 return
             if given.shape.layout is shape.layout or shape.rank < 2:
                 if self._is_written[k] and given._offset == 0:
                     donated.append((k, given))
                     return
-                held.append(block)
-                arguments[RAW_WORDS * k] = block.address + given._offset
+                held.append(memory)
+                arguments[RAW_WORDS * k] = memory.address + given._offset
                 return
             given = given.numpy()
         array = checked_array(p, given)
@@ -271,9 +271,9 @@ class Executor:
             return
         ordered = in_layout(array, shape)
         if shape.is_dynamic:
-            block = copied(ordered_back(ordered, shape), shape)
-            held.append(block)
-            arguments[RAW_WORDS * k] = block.address
+            memory = copied(ordered_back(ordered, shape), shape)
+            held.append(memory)
+            arguments[RAW_WORDS * k] = memory.address
             return
         held.append(ordered)
         arguments[RAW_WORDS * k] = ordered.ctypes.data
@@ -332,12 +332,12 @@ def _in_thread(handle: int, entry: int | None, arguments: Any, results: Any) -> 
 
 def _free_results(results: Any) -> None:
     """Give back what a run returned that nobody will take."""
-    for block in results[1::RAW_WORDS]:
-        if block:
-            library().hl_arena_free(None, block)
+    for memory in results[1::RAW_WORDS]:
+        if memory:
+            library().hl_arena_free(None, memory)
 
 
-def _taken(donated: Sequence[Buffer], held: Sequence[Any]) -> list[Block]:
+def _taken(donated: Sequence[Buffer], held: Sequence[Any]) -> list[ArenaMemory]:
     """The memory of buffers, which are deleted; raises if the program reads one elsewhere."""
     with _HANDOVER:
         _check_donated(donated, held)
@@ -346,17 +346,17 @@ def _taken(donated: Sequence[Buffer], held: Sequence[Any]) -> list[Block]:
 
 def _check_donated(donated: Sequence[Buffer], held: Sequence[Any]) -> None:
     """Raise if a buffer is gone already, or is given twice."""
-    seen = {id(x) for x in held if isinstance(x, Block)}
+    seen = {id(x) for x in held if isinstance(x, ArenaMemory)}
     for buffer in donated:
-        block = buffer._alive()
-        if id(block) in seen:
+        memory = buffer._alive()
+        if id(memory) in seen:
             raise UsageError(
                 f"a {buffer.shape.text_without_layout} buffer is donated, and given as another "
                 "argument too",
                 rule="donation",
                 hint="pass a copy for one of them: np.array(buffer)",
             )
-        seen.add(id(block))
+        seen.add(id(memory))
 
 
 def _references(things: Sequence[object]) -> list[int]:
