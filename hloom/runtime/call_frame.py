@@ -44,7 +44,7 @@ class RawAttribute(ctypes.Structure):
     ]
 
 
-class RawFrame(ctypes.Structure):
+class RawCallFrame(ctypes.Structure):
     """hl_call_frame."""
 
     _fields_ = [
@@ -105,7 +105,7 @@ def decoded(count: int, raw: Any) -> dict[str, Attribute]:
     return found
 
 
-class Frame:
+class CallFrame:
     """A call frame made in Python, with everything that its pointers lead to.
 
     `operands` and `results` are row-major arrays, `attributes` as `decoded` gives them.
@@ -122,7 +122,7 @@ class Frame:
     ) -> None:
         self._alive: list[Any] = [operands, results]
         self.state = ctypes.c_void_p() if state is None else state
-        self.raw = RawFrame(
+        self.raw = RawCallFrame(
             len(operands),
             self._buffers(operands),
             len(results),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import HloError, UsageError
-from hloom.runtime.call_frame import STAGES, Frame, RawFrame, decoded, view
+from hloom.runtime.call_frame import STAGES, CallFrame, RawCallFrame, decoded, view
 from hloom.runtime.native import library
 from hloom.runtime.raised import hold_raised
 from hloom.types.attributes import Attribute, Typed
@@ -154,7 +154,7 @@ def forget(slot: int) -> None:
     _KEPT.pop(slot, None)
 
 
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(RawFrame))
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(RawCallFrame))
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ class _PythonHandler:
             return _told(context, "INTERNAL", message)
         return 0
 
-    def _run(self, context: int, raw: RawFrame) -> None:
+    def _run(self, context: int, raw: RawCallFrame) -> None:
         stage = STAGES[raw.stage]
         known = RawContext.from_address(context)
         slot = ctypes.addressof(raw.state.contents) if raw.state else 0
@@ -359,7 +359,7 @@ def is_handled(name: str) -> bool:
     return find(name) is not None
 
 
-def call(context: ctypes.c_void_p, name: str, frame: Frame) -> int:
+def call(context: ctypes.c_void_p, name: str, frame: CallFrame) -> int:
     """Runs the handler on a frame made in Python; the status, told to the context if not 0."""
     entry = find(name)
     if entry is None:

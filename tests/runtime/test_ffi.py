@@ -14,7 +14,7 @@ import pytest
 
 from hloom.base.diagnostics import UsageError
 from hloom.runtime import ffi
-from hloom.runtime.call_frame import Frame, typed
+from hloom.runtime.call_frame import CallFrame, typed
 from hloom.types.attributes import Attribute
 from tests.runtime.native_call import NativeCall, native
 
@@ -25,7 +25,7 @@ def call() -> Any:
         yield opened
 
 
-def run(call: NativeCall, name: str, frame: Frame) -> tuple[int, str]:
+def run(call: NativeCall, name: str, frame: CallFrame) -> tuple[int, str]:
     status = ffi.call(call.context, name, frame)
     message = call.library.hl_context_message(call.context).decode() if status else ""
     return status, message
@@ -49,7 +49,7 @@ def test_a_function_sees_arguments_and_attributes_and_writes_results(call: Nativ
         "factor": typed(2.5, "f32"), "mode": typed(2, "s32"), "text": "héllo", "all": inner,
         "half": typed([0.5, 1.5], "bf16"), "none": typed([], "f64"),
     }  # fmt: skip
-    assert run(call, "test.scale", Frame([x, *rest], [out], attributes, run_id=41)) == (0, "")
+    assert run(call, "test.scale", CallFrame([x, *rest], [out], attributes, run_id=41)) == (0, "")
     np.testing.assert_array_equal(out, x * np.float32(2.5) + 3)
     (c,) = seen
     assert (c.stage, c.run_id, c.text("text")) == ("execute", 41, "héllo")
@@ -81,7 +81,7 @@ def test_errors_are_statuses_that_name_the_cause(call: NativeCall, what: str):
     function, status, message = WRONG[what]
     ffi.register("test.wrong", function)
     x = np.zeros(2, np.float32)
-    frame = Frame([x], [x.copy()], {"a": typed(1, "f32"), "b": typed(7, "s32")})
+    frame = CallFrame([x], [x.copy()], {"a": typed(1, "f32"), "b": typed(7, "s32")})
     told = run(call, "test.wrong", frame)
     assert told[0] == status
     assert "custom call test.wrong: " in told[1]
@@ -103,20 +103,20 @@ def test_stages_come_in_order_and_keep_state(call: NativeCall):
     slot = ctypes.c_void_p()
     x = np.zeros(1, np.float32)
     for name in ("instantiate", "prepare", "initialize", "execute", "execute"):
-        frame = Frame([x], [x.copy()], {"n": typed(3, "s32")}, stage=name, state=slot)
+        frame = CallFrame([x], [x.copy()], {"n": typed(3, "s32")}, stage=name, state=slot)
         assert run(call, "test.stages", frame) == (0, "")
     assert order == ["instantiate", "prepare", "initialize", "execute", "execute"]
 
 
 def test_stages_without_a_function_do_nothing_and_names_are_found(call: NativeCall):
     ffi.register("test.only", lambda c: None)
-    assert run(call, "test.only", Frame([], [], {}, stage="prepare")) == (0, "")
+    assert run(call, "test.only", CallFrame([], [], {}, stage="prepare")) == (0, "")
     assert ffi.find("test.nobody") is None
     assert ffi.find("lapack_dgeev_ffi") is not None
     with pytest.raises(
         UsageError, match=r"no handler is registered for custom calls to 'test\.nobody'"
     ):
-        ffi.call(call.context, "test.nobody", Frame([], [], {}))
+        ffi.call(call.context, "test.nobody", CallFrame([], [], {}))
 
 
 SOURCE = r"""
@@ -164,13 +164,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "handlers.so")
 
 
-def scale_frame(**changed: Attribute) -> tuple[Frame, np.ndarray]:
+def scale_frame(**changed: Attribute) -> tuple[CallFrame, np.ndarray]:
     x, out = np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((2, 3), np.float32)
     attributes: dict[str, Attribute] = {
         "factor": typed(0.5, "f32"), "word": "go", "shape": typed([4, 5, 6], "s64"),
         "mode": typed(2, "s32"), "all": {"inner": typed(100, "s32")},
     }  # fmt: skip
-    return Frame([x, x], [out], attributes | changed), out
+    return CallFrame([x, x], [out], attributes | changed), out
 
 
 @pytest.mark.slow
@@ -215,9 +215,9 @@ def test_custom_calls_of_the_older_kind(call: NativeCall, compiled: str):
     ffi.register_symbol("test.first", compiled, "original", api="original")
     x = np.array(3, np.float32)
     a, b = np.zeros((), np.float32), np.zeros((), np.float32)
-    assert run(call, "test.old", Frame([x], [a, b], {"opaque": "A\0c"})) == (0, "")
+    assert run(call, "test.old", CallFrame([x], [a, b], {"opaque": "A\0c"})) == (0, "")
     assert (a, b) == (6, 65)
-    assert run(call, "test.first", Frame([x], [a], {})) == (0, "")
+    assert run(call, "test.first", CallFrame([x], [a], {})) == (0, "")
     assert a == 6
 
 
@@ -231,4 +231,4 @@ def test_what_cannot_be_registered():
     with pytest.raises(UsageError, match="'later' is no stage"):
         ffi.register_bundle("test.x", {"later": 1})
     with pytest.raises(UsageError, match="row-major"):
-        Frame([np.zeros((2, 3)).T], [], {})
+        CallFrame([np.zeros((2, 3)).T], [], {})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hloom.runtime import ffi, lapack
-from hloom.runtime.call_frame import Frame, number_of, typed
+from hloom.runtime.call_frame import CallFrame, number_of, typed
 from hloom.types.attributes import Attribute
 from tests.runtime.native_call import NativeCall, native
 
@@ -65,7 +65,7 @@ class Matrices:
         """Operands and results as usual arrays; a result is (dims, type)."""
         memory = [columns(x) if x.ndim > 2 else np.array(x) for x in operands]
         made = [np.full(dims, 77, kind) for dims, kind in results]
-        frame = Frame(memory, made, self.attributes)
+        frame = CallFrame(memory, made, self.attributes)
         for k, x in enumerate(operands):  # dims of matrices are told as HLO has them
             for d in range(x.ndim):
                 frame.raw.operands[k].dims[d] = x.shape[d]
@@ -329,18 +329,18 @@ def test_the_custom_calls_of_hlo(call: NativeCall, kind: str):
     for m, n in [(1, 1), (6, 4), (4, 6), (20, 20)]:
         a, k = drawn(kind, BATCH, m, n), min(m, n)
         packed, tau = np.empty_like(a), np.empty((BATCH, k), kind)
-        assert ffi.call(call.context, "Qr", Frame([a], [packed, tau], {})) == 0
+        assert ffi.call(call.context, "Qr", CallFrame([a], [packed, tau], {})) == 0
         q = np.empty((BATCH, m, k), kind)
         name = "ProductOfElementaryHouseholderReflectors"
         given = np.ascontiguousarray(packed[..., :k])
-        assert ffi.call(call.context, name, Frame([given, tau], [q], {})) == 0
+        assert ffi.call(call.context, name, CallFrame([given, tau], [q], {})) == 0
         close(q @ np.triu(packed[:, :k]), a, kind, n)
         close(adjoint(q) @ q, np.broadcast_to(np.eye(k), (BATCH, k, k)), kind, n)
 
 
 def test_what_is_wrong_is_said(call: NativeCall):
     a = np.eye(3, dtype="f4")[None]
-    frame = Frame([a], [a.copy(), np.zeros(1, "i4")], {})
+    frame = CallFrame([a], [a.copy(), np.zeros(1, "i4")], {})
     assert ffi.call(call.context, "lapack_spotrf_ffi", frame) == 3
     assert b"uplo" in call.library.hl_context_message(call.context)
     call.library.hl_context_free(call.context)

@@ -13,7 +13,7 @@ STRUCTURES = {
     "hl_context": ffi.RawContext,
     "hl_buffer": call_frame.Buffer,
     "hl_attribute": call_frame.RawAttribute,
-    "hl_call_frame": call_frame.RawFrame,
+    "hl_call_frame": call_frame.RawCallFrame,
     "hl_program_parts": loaded_program.RawParts,
     "hl_problem": loaded_program.RawProblem,
     "hl_argument": loaded_program.RawArray,

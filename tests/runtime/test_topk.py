@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hloom.runtime import ffi
-from hloom.runtime.call_frame import Frame, typed
+from hloom.runtime.call_frame import CallFrame, typed
 from hloom.types.dtype import DType
 from tests.runtime.native_call import NativeCall, native
 from tests.runtime.test_sort import DESCENDING, KEY_TYPES, NANS, ZEROS, drawn, order_of, same_bits
@@ -62,7 +62,7 @@ def test_the_custom_call(call: NativeCall):
     x = np.random.default_rng(3).standard_normal((2, 3, 50)).astype(np.float32)
     for largest, order in ((True, np.argsort(-x)), (False, np.argsort(x))):
         values, indices = np.zeros((2, 3, 4), np.float32), np.zeros((2, 3, 4), np.int32)
-        frame = Frame([x], [values, indices], {"largest": typed(largest, "pred")})
+        frame = CallFrame([x], [values, indices], {"largest": typed(largest, "pred")})
         assert ffi.call(call.context, "TopK", frame) == 0
         np.testing.assert_array_equal(indices, order[..., :4])
         np.testing.assert_array_equal(values, np.take_along_axis(x, order[..., :4], -1))
