@@ -69,11 +69,11 @@ if TYPE_CHECKING:
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
     from hloom.runtime.communicator.patience import Patience
-    from hloom.runtime.deployment import MEMORY_KINDS, Deployment, Spread
     from hloom.runtime.ffi import Call as HandlerCall
     from hloom.runtime.ffi import HandlerError, is_handled, register_capsule
     from hloom.runtime.ffi import register as register_handler
     from hloom.runtime.installation import native_library
+    from hloom.runtime.launch_spec import MEMORY_KINDS, LaunchSpec, ShardSpec
     from hloom.runtime.pjrt import (
         PJRT_QUESTIONS,
         ForeignExecutor,
@@ -106,7 +106,7 @@ _HOME = {
     "COMPILE_OPTIONS": "targets.cpu.options",
     "Computation": "ir.computation",
     "Costs": "device.costs",
-    "Deployment": "runtime.deployment",
+    "LaunchSpec": "runtime.launch_spec",
     "Device": "device.device",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.frame",
@@ -124,7 +124,7 @@ _HOME = {
     "LibraryCode": "program.c_interface",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
-    "MEMORY_KINDS": "runtime.deployment",
+    "MEMORY_KINDS": "runtime.launch_spec",
     "Machine": "codegen.llvm.machine",
     "MemoryUse": "plan.usage",
     "Module": "ir.module",
@@ -145,7 +145,7 @@ _HOME = {
     "Reply": "runtime.pjrt",
     "Shape": "types.shape",
     "Snapshot": "ir.proto.snapshot",
-    "Spread": "runtime.deployment",
+    "ShardSpec": "runtime.launch_spec",
     "Statistics": "analysis.statistics",
     "Roofline": "targets.roofline",
     "Timeline": "targets.sim.simulate",
@@ -363,7 +363,6 @@ __all__ = [
     "CInterface",
     "Computation",
     "Costs",
-    "Deployment",
     "Device",
     "EvalError",
     "EvalOptions",
@@ -377,6 +376,7 @@ __all__ = [
     "InputOutputAlias",
     "Instruction",
     "LaterStages",
+    "LaunchSpec",
     "LibraryCode",
     "Literal",
     "Loaded",
@@ -396,8 +396,8 @@ __all__ = [
     "Reply",
     "Roofline",
     "Shape",
+    "ShardSpec",
     "Snapshot",
-    "Spread",
     "Statistics",
     "Timeline",
     "Trace",

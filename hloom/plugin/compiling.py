@@ -10,14 +10,14 @@ from itertools import zip_longest
 
 from hloom import __version__
 from hloom.api import (
-    Deployment,
     Executable,
     HloError,
+    LaunchSpec,
     Machine,
     Module,
     Patience,
     Reply,
-    Spread,
+    ShardSpec,
     compile_module,
     file_bytes,
     load_bytes,
@@ -33,7 +33,7 @@ from hloom.plugin.memories import in_memories, memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.partitioning import with_partitions
 from hloom.plugin.per_device import NeedsWhole, per_device
-from hloom.plugin.sharded import as_one, propagated, spreads
+from hloom.plugin.sharded import as_one, propagated, shard_specs
 from hloom.plugin.telling import with_regions
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.transformations import transformed
@@ -49,7 +49,7 @@ class Compiled:
     """A program that JAX holds."""
 
     executable: Executable | ForeignExecutable
-    deployment: Deployment
+    launch_spec: LaunchSpec
     options: bytes
     module: Callable[[], Module]
     """What it was compiled from."""
@@ -64,8 +64,8 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     """
     request = request_of(options)
     fingerprint = sha256(b"\0".join((__version__.encode(), code, options))).hexdigest()
-    arguments: tuple[Spread, ...] = ()
-    results: tuple[Spread, ...] = ()
+    arguments: tuple[ShardSpec, ...] = ()
+    results: tuple[ShardSpec, ...] = ()
     regions: tuple[Compiled, ...] = ()
     found: list[Region] = []
     machine = machine_of(topology)
@@ -81,7 +81,7 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         module = read_program(code, form)
         tell_shardings(module)
         found += with_partitions(module, request.partitions, len(found), patience)
-        arguments, results = spreads(module, request.partitions)
+        arguments, results = shard_specs(module, request.partitions)
         try:
             module = per_device(module, found, arguments, results, request.partitions)
             arguments, results = _shards(arguments), _shards(results)
@@ -94,7 +94,7 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     executable = _executable(module, request, machine)
     meets = request.partitions > 1 or executable.program.meets_others
-    deployment = Deployment(
+    launch_spec = LaunchSpec(
         fingerprint,
         donated_parameters(module, arguments, results),
         request.replicas,
@@ -105,18 +105,20 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         results,
         patience if is_local and meets else None,
     )
-    return Compiled(executable, deployment, options, lambda: module, regions)
+    return Compiled(executable, launch_spec, options, lambda: module, regions)
 
 
-def _shards(spreads: tuple[Spread, ...]) -> tuple[Spread, ...]:
+def _shards(shard_specs: tuple[ShardSpec, ...]) -> tuple[ShardSpec, ...]:
     """The same for a program of one device, to which its shards are whole."""
-    return tuple([Spread(sharding=s.sharding) for s in spreads])
+    return tuple([ShardSpec(sharding=s.sharding) for s in shard_specs])
 
 
-def _in_memories(spreads: tuple[Spread, ...], kinds: tuple[int, ...]) -> tuple[Spread, ...]:
+def _in_memories(
+    shard_specs: tuple[ShardSpec, ...], kinds: tuple[int, ...]
+) -> tuple[ShardSpec, ...]:
     """Where arrays stand, and in which kinds of memory."""
     return tuple(
-        [replace(s or Spread(), memory_kind=k or 0) for s, k in zip_longest(spreads, kinds)]
+        [replace(s or ShardSpec(), memory_kind=k or 0) for s, k in zip_longest(shard_specs, kinds)]
     )
 
 
@@ -142,10 +144,10 @@ def _region(region: Region, request: CompileRequest, machine: Machine | None) ->
     as_one(module)
     module.num_partitions = request.partitions
     executable = _executable(module, request, machine)
-    deployment = Deployment(
+    launch_spec = LaunchSpec(
         "", partitions=region.places, arguments=region.arguments, results=region.results
     )
-    return Compiled(executable, deployment, b"", lambda: module_of_bytes(region.code))
+    return Compiled(executable, launch_spec, b"", lambda: module_of_bytes(region.code))
 
 
 def read_program(code: bytes, form: str) -> Module:
@@ -168,18 +170,18 @@ def _tell_program(asked: Compiled, reply: Reply) -> None:
     module = asked.executable.stages.scheduled
     if asked.regions:
         module = with_regions(module, [region.module() for region in asked.regions])
-    module = in_memories(module, asked.deployment)
-    reply.bytes(with_config(file_bytes(module, "proto"), asked.deployment))
+    module = in_memories(module, asked.launch_spec)
+    reply.bytes(with_config(file_bytes(module, "proto"), asked.launch_spec))
 
 
-def with_config(module: bytes, deployment: Deployment) -> bytes:
+def with_config(module: bytes, launch_spec: LaunchSpec) -> bytes:
     """A HloModuleProtoWithConfig: the module, and of its config what XLA asks for."""
     shape = next(value for number, value in fields(module) if number == HOST_PROGRAM_SHAPE)
     assert isinstance(shape, bytes)
     config = (
         bytes_field(1, shape)  # the layout of the entry
-        + number_field(4, deployment.replicas)
-        + number_field(5, deployment.partitions)
+        + number_field(4, launch_spec.replicas)
+        + number_field(5, launch_spec.partitions)
     )
     return bytes_field(1, module) + bytes_field(2, config)
 

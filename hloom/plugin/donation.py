@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hloom.api import AliasEntry, InputOutputAlias, Module, Shape, Spread, size_bytes
+from hloom.api import AliasEntry, InputOutputAlias, Module, Shape, ShardSpec, size_bytes
 
 
 def donated_parameters(
-    module: Module, arguments: Sequence[Spread] = (), results: Sequence[Spread] = ()
+    module: Module, arguments: Sequence[ShardSpec] = (), results: Sequence[ShardSpec] = ()
 ) -> frozenset[int]:
     """Numbers of the parameters that the caller gives up."""
     aliases = module.input_output_alias.entries if module.input_output_alias is not None else ()
@@ -63,7 +63,7 @@ def _leaves(result: Shape) -> list[tuple[tuple[int, ...], Shape]]:
     return [(index, s) for index, s in result.subshapes() if not s.is_tuple]
 
 
-def _bytes(shape: Shape, spreads: Sequence[Spread], number: int) -> int:
+def _bytes(shape: Shape, shard_specs: Sequence[ShardSpec], number: int) -> int:
     """The size of what one device has of an array."""
-    spread = spreads[number] if number < len(spreads) else Spread()
-    return size_bytes(shape.with_dims(spread.dims) if spread.offsets else shape)
+    shard_spec = shard_specs[number] if number < len(shard_specs) else ShardSpec()
+    return size_bytes(shape.with_dims(shard_spec.dims) if shard_spec.offsets else shape)

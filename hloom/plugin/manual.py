@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from hloom.api import HloError, Patience, Spread
+from hloom.api import HloError, Patience, ShardSpec
 from hloom.plugin.sharded import parsed, walked, written
 
 REGION_TARGET = "hloom_manual_region"
@@ -83,8 +83,8 @@ class Region:
 
     code: bytes
     of_device: tuple[int, ...]
-    arguments: tuple[Spread, ...]
-    results: tuple[Spread, ...]
+    arguments: tuple[ShardSpec, ...]
+    results: tuple[ShardSpec, ...]
 
     @property
     def places(self) -> int:
@@ -136,7 +136,7 @@ def _around(op: Any) -> Iterator[Any]:
 
 def _outline(
     module: Any, op: Any, number: int, meshes: Any, among: tuple[int, Patience]
-) -> tuple[Places, tuple[Spread, ...], tuple[Spread, ...]]:
+) -> tuple[Places, tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
     """Move a manual computation into a function, `among` so many devices.
 
     What comes back: its places; how operands and results are cut.
@@ -151,8 +151,8 @@ def _outline(
     into, out = _shardings(op)
     taken = [(a, s) for a, s in zip(body.arguments, into) if not _is_token(a)]
     returned = [(v, s) for v, s in zip(ends.operands, out) if not _is_token(v)]
-    spreads = [
-        tuple([_spread(v.type, s, places) for v, s in values]) for values in (taken, returned)
+    shard_specs = [
+        tuple([_shard_spec(v.type, s, places) for v, s in values]) for values in (taken, returned)
     ]
     kinds = [v.type for v, _ in taken], [v.type for v, _ in returned]
     with ir.InsertionPoint(module.body):
@@ -179,7 +179,7 @@ def _outline(
     for old, new in zip(results, call.results):
         old.replace_all_uses_with(new)
     op.erase()
-    return places, spreads[0], spreads[1]
+    return places, shard_specs[0], shard_specs[1]
 
 
 def _is_token(value: Any) -> bool:
@@ -230,7 +230,7 @@ def _places_of(op: Any, meshes: Any, partitions: int) -> Places:
     return Places(of_device, of_axes, tuple([dict(zip(own, at)) for at in numbers]), sizes)
 
 
-def _spread(kind: Any, sharding: Any, places: Places) -> Spread:
+def _shard_spec(kind: Any, sharding: Any, places: Places) -> ShardSpec:
     """Where the shard of each place begins; `kind` is the type of a shard."""
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import sdy
@@ -244,7 +244,7 @@ def _spread(kind: Any, sharding: Any, places: Places) -> Spread:
             raise refused("a shard_map over parts of axes")
         cuts.append([a.name for a in axes])
     if not any(cuts):
-        return Spread()
+        return ShardSpec()
     shape = tuple(kind.shape)
     offsets = []
     for at in places.axes:
@@ -256,7 +256,7 @@ def _spread(kind: Any, sharding: Any, places: Places) -> Spread:
             index.append(number * n)
         offsets.append(tuple(index))
     whole = tuple([max(o[d] for o in offsets) + n for d, n in enumerate(shape)])
-    return Spread(shape, tuple(offsets), whole=whole)
+    return ShardSpec(shape, tuple(offsets), whole=whole)
 
 
 def _keep(module: Any, name: str, without: list[str] | None = None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from hloom.api import MEMORY_KINDS, Deployment, HloError, Module
+from hloom.api import MEMORY_KINDS, HloError, LaunchSpec, Module
 
 ATTRIBUTE = "mhlo.memory_kind"
 
@@ -66,11 +66,13 @@ def refuse_tiles(module: Module) -> None:
             )
 
 
-def in_memories(module: Module, deployment: Deployment) -> Module:
+def in_memories(module: Module, launch_spec: LaunchSpec) -> Module:
     """The module whose entry says in which memory spaces arguments and results are."""
     old = module.entry_layout
-    if old is None or not any(s.memory_kind for s in (*deployment.arguments, *deployment.results)):
+    if old is None or not any(
+        s.memory_kind for s in (*launch_spec.arguments, *launch_spec.results)
+    ):
         return module
     said = copy(module)
-    said.entry_layout = deployment.placed(old)
+    said.entry_layout = launch_spec.placed(old)
     return said

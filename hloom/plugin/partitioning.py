@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hloom.api import HloError, Instruction, Module, Patience, Spread, sharding_bytes
+from hloom.api import HloError, Instruction, Module, Patience, ShardSpec, sharding_bytes
 from hloom.plugin.callbacks import PARTITIONED
 from hloom.plugin.manual import REGION_TARGET, Region
 
@@ -78,8 +78,10 @@ def _asked(i: Instruction, partitions: int) -> Region:
     return Region(
         code,
         tuple(range(partitions)),
-        tuple([_spread(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]),
-        tuple([_spread(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
+        tuple(
+            [_shard_spec(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]
+        ),
+        tuple([_shard_spec(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
     )
 
 
@@ -105,12 +107,12 @@ def _hlo_sharding(sharding: Any) -> Any:
     return xc.HloSharding.from_proto(message)
 
 
-def _spread(sharding: Any, shape: Any, partitions: int, i: Instruction) -> Spread:
+def _shard_spec(sharding: Any, shape: Any, partitions: int, i: Instruction) -> ShardSpec:
     """Where the part of each device begins; `HloError` where parts have several sizes."""
     from jax._src.op_shardings import get_num_ways_dim_sharded, op_sharding_to_indices
 
     if sharding.is_replicated():
-        return Spread()
+        return ShardSpec()
     sizes = tuple(sharding.tile(_shape(shape)).dimensions())
     counts, _ = get_num_ways_dim_sharded(sharding)
     if any(n != count * size for n, count, size in zip(shape.dims, counts, sizes)):
@@ -122,18 +124,20 @@ def _spread(sharding: Any, shape: Any, partitions: int, i: Instruction) -> Sprea
         )
     indices = op_sharding_to_indices(sharding, shape.dims, partitions)
     offsets = tuple([tuple([s.start or 0 for s in at]) for at in indices])
-    return Spread(sizes, offsets, whole=tuple(shape.dims))
+    return ShardSpec(sizes, offsets, whole=tuple(shape.dims))
 
 
 def _callback(i: Instruction, partitions: int) -> Region:
     """A callback on what each device has of the operands."""
-    spreads = [
-        _spread(_hlo_sharding(x.sharding), x.shape, partitions, i) if x.shape.is_array else Spread()
+    shard_specs = [
+        _shard_spec(_hlo_sharding(x.sharding), x.shape, partitions, i)
+        if x.shape.is_array
+        else ShardSpec()
         for x in i.operands
     ]
     kinds = [
         _mlir_type(x.shape, s.dims if s.offsets else x.shape.dims)
-        for x, s in zip(i.operands, spreads)
+        for x, s in zip(i.operands, shard_specs)
     ]
     names = [f"%x{k}" for k in range(len(kinds))]
     raw = "" if i.backend_config is None else i.backend_config.raw
@@ -145,7 +149,7 @@ def _callback(i: Instruction, partitions: int) -> Region:
           }} : ({", ".join(kinds)}) -> ()
           return
         }}"""
-    return Region(text.encode(), tuple(range(partitions)), tuple(spreads), ())
+    return Region(text.encode(), tuple(range(partitions)), tuple(shard_specs), ())
 
 
 def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:

@@ -19,7 +19,7 @@ from hloom.api import (
     Instruction,
     Module,
     Shape,
-    Spread,
+    ShardSpec,
     copy_computation,
     module_of_bytes,
     tuple_shape,
@@ -38,11 +38,11 @@ class Cut:
     offsets: tuple[tuple[int, ...], ...] = ()
 
     @staticmethod
-    def of(spread: Spread, of_device: Sequence[int]) -> Cut:
-        """`spread` is by place; `of_device` says which place a device is at."""
-        if not spread.offsets:
+    def of(shard_spec: ShardSpec, of_device: Sequence[int]) -> Cut:
+        """`shard_spec` is by place; `of_device` says which place a device is at."""
+        if not shard_spec.offsets:
             return Cut()
-        return Cut(spread.dims, tuple([spread.offsets[place] for place in of_device]))
+        return Cut(shard_spec.dims, tuple([shard_spec.offsets[place] for place in of_device]))
 
 
 class NeedsWhole(Exception):
@@ -52,8 +52,8 @@ class NeedsWhole(Exception):
 def per_device(
     module: Module,
     regions: Sequence[Region],
-    arguments: Sequence[Spread],
-    results: Sequence[Spread],
+    arguments: Sequence[ShardSpec],
+    results: Sequence[ShardSpec],
     partitions: int,
 ) -> Module:
     """The program of one device of a program of whole arrays; `NeedsWhole` where it has none."""

@@ -28,7 +28,7 @@ def saved(compiled: Compiled) -> bytes:
     """The bytes of a program."""
     return executable_to_bytes(
         compiled.executable.program,
-        compiled.deployment,
+        compiled.launch_spec,
         compiled.options,
         file_bytes(compiled.module(), "proto"),
         [saved(region) for region in compiled.regions],
@@ -40,8 +40,8 @@ def loaded(data: bytes | memoryview, options: bytes) -> Compiled:
     found = executable_from_bytes(data)
     options = options or found.options
     request = request_of(options)
-    deployment = replace(
-        found.deployment,
+    launch_spec = replace(
+        found.launch_spec,
         replicas=request.replicas,
         devices=request.devices,
         is_portable=request.is_portable,
@@ -54,4 +54,4 @@ def loaded(data: bytes | memoryview, options: bytes) -> Compiled:
     target = partial(cpu_target, request.options)
     executable = Executable(LaterStages(found.program, module, target), target=target)
     regions = [loaded(region, b"") for region in found.regions]
-    return Compiled(executable, deployment, options, module, tuple(regions))
+    return Compiled(executable, launch_spec, options, module, tuple(regions))

@@ -72,8 +72,8 @@ def _on_release(handle: int) -> None:
 def _give(reply: Reply, made: Compiled) -> None:
     handle = next(_handles)
     _HELD[handle] = made
-    regions = [(r.executable._executor, r.deployment) for r in made.regions]
-    reply.program(made.executable._executor, handle, made.deployment, regions)
+    regions = [(r.executable._executor, r.launch_spec) for r in made.regions]
+    reply.program(made.executable._executor, handle, made.launch_spec, regions)
 
 
 def _answering(reply: Reply, answer: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hloom.api import HloError, Module, Spread, sharding_bytes
+from hloom.api import HloError, Module, ShardSpec, sharding_bytes
 from hloom.plugin.inlining import inline_calls
 from hloom.plugin.inspection import name_functions
 
@@ -106,7 +106,9 @@ def walked(op: Any) -> Iterator[Any]:
                 yield from walked(inside.operation)
 
 
-def spreads(module: Module, partitions: int) -> tuple[tuple[Spread, ...], tuple[Spread, ...]]:
+def shard_specs(
+    module: Module, partitions: int
+) -> tuple[tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
     """How parameters and results stand on the devices; `HloError` where the code is for one."""
     for c in module.computations_in_order():
         for i in c.instructions:
@@ -120,25 +122,25 @@ def spreads(module: Module, partitions: int) -> tuple[tuple[Spread, ...], tuple[
                     hint="use jit with shardings, or shard_map",
                 )
     entry = module.entry
-    arguments = tuple([_spread(p.shape, p.sharding, partitions) for p in entry.parameters])
+    arguments = tuple([_shard_spec(p.shape, p.sharding, partitions) for p in entry.parameters])
     shape, given = entry.root.shape, module.spmd_output_sharding or entry.root.sharding
     leaves = [leaf for _, leaf in shape.subshapes() if not leaf.is_tuple]
     given = [None] * len(leaves) if given is None else given.elements if given.is_tuple else [given]
-    results = tuple([_spread(s, g, partitions) for s, g in zip(leaves, given, strict=True)])
+    results = tuple([_shard_spec(s, g, partitions) for s, g in zip(leaves, given, strict=True)])
     return arguments, results
 
 
-def _spread(shape: Any, sharding: Any, partitions: int) -> Spread:
+def _shard_spec(shape: Any, sharding: Any, partitions: int) -> ShardSpec:
     """Where the shards of one array begin; whole arrays where they do not divide evenly."""
     sharding = None if sharding is None else sharding.tiled()
     if sharding is None or sharding.kind != "tiled" or not shape.is_array:
-        return Spread()
+        return ShardSpec()
     sizes = sharding.tile_sizes(shape.dims)
     counts = sharding.tile_dims[: shape.rank]
     if any(size * n != whole for size, n, whole in zip(sizes, counts, shape.dims)):
-        return Spread()
+        return ShardSpec()
     offsets = tuple([sharding.tile_offset(shape, d) for d in range(partitions)])
-    return Spread(sizes, offsets, sharding_bytes(sharding))
+    return ShardSpec(sizes, offsets, sharding_bytes(sharding))
 
 
 def as_one(module: Module) -> None:

@@ -42,8 +42,8 @@ class SectionKind(IntEnum):
     """Machine code: relocatable objects."""
     THUNKS = 4
     """The steps, for those who look (saved_thunks.py)."""
-    DEPLOYMENT = 5
-    """Where it runs, and how its arrays stand on devices: a record Deployment."""
+    LAUNCH = 5
+    """Where it runs, and how its arrays stand on devices: a record LaunchSpec."""
     OPTIONS = 6
     """Compile options, as whoever asked for them wrote them."""
     MODULE = 7
@@ -219,24 +219,24 @@ ARRAY = RecordKind(
         **_ranges("dims", "layout", "sharding", "whole", "offsets"),
     },
 )
-SPREAD = RecordKind(
-    "Spread",
+SHARD_SPEC = RecordKind(
+    "ShardSpec",
     "How a parameter or result of the entry stands on devices, as it was given.",
     {**_ranges("dims", "offsets", "sharding", "whole"), **_numbers("memory_kind")},
 )
-DEPLOYMENT = RecordKind(
-    "Deployment",
+LAUNCH_SPEC = RecordKind(
+    "LaunchSpec",
     "Where a program runs; the first thing in its section.",
     {
         **_ranges("made_by", "fingerprint"),
         **_numbers("replicas", "partitions", "is_portable"),
         **_ranges("devices", "donated", "arguments", "results"),
-        **_ranges("argument_spreads", "result_spreads", "together_ms"),
+        **_ranges("argument_shard_specs", "result_shard_specs", "together_ms"),
     },
 )
 RECORDS: Final = (
     *(HEAD, SECTION, LABEL, LABELS, ALLOCATION, PARAMETER, RESULT, OBJECT, CALL_BUFFER),
-    *(ATTRIBUTE, CALL_SITE, TEXT, PROGRAM, ARRAY, SPREAD, DEPLOYMENT),
+    *(ATTRIBUTE, CALL_SITE, TEXT, PROGRAM, ARRAY, SHARD_SPEC, LAUNCH_SPEC),
 )
 ALLOCATION_KINDS: Final = ("parameter", "constant", "output", "temp")
 """By number."""

@@ -17,13 +17,13 @@ from hloom.base.installed import hloom_version, installed_version
 from hloom.device.costs import Costs
 from hloom.program.program import Program
 from hloom.program.thunks.thunk import sequence_ns
-from hloom.runtime.deployment import MEMORY_KINDS as MEMORY_KINDS
-from hloom.runtime.deployment import Deployment
 from hloom.runtime.executor import Executor
+from hloom.runtime.launch_spec import MEMORY_KINDS as MEMORY_KINDS
+from hloom.runtime.launch_spec import LaunchSpec
 from hloom.runtime.loaded_program import LoadedProgram
 from hloom.runtime.native import Pool, library
 from hloom.runtime.processor_identity import processor_identity
-from hloom.runtime.saved_deployment import deployment_section
+from hloom.runtime.saved_launch import launch_section
 
 SHORT_CALLS = Costs(foreign_ns=0.0)
 """Whether a run is worth a thread of its own: custom calls, like XLA, we hope to be short."""
@@ -37,8 +37,8 @@ class RawPart(ctypes.Structure):
     _fields_ = [
         ("handle", c_int64),
         ("program", c_void_p),
-        ("deployment", c_char_p),
-        ("deployment_size", c_int64),
+        ("launch_spec", c_char_p),
+        ("launch_spec_size", c_int64),
         ("expected_ns", c_int64),
     ]
 
@@ -90,11 +90,11 @@ class Reply:
         self,
         executor: AnyExecutor,
         handle: int,
-        deployment: Deployment,
-        regions: Sequence[tuple[AnyExecutor, Deployment]] = (),
+        launch_spec: LaunchSpec,
+        regions: Sequence[tuple[AnyExecutor, LaunchSpec]] = (),
     ) -> None:
         """`regions` are the programs of one device that this one calls, by number."""
-        parts = [(executor, handle, deployment), *[(part, 0, where) for part, where in regions]]
+        parts = [(executor, handle, launch_spec), *[(part, 0, where) for part, where in regions]]
         raw = (RawPart * len(parts))(*[_part(*each) for each in parts])
         library().hl_pjrt_reply_program(self._handle, raw, c_int64(len(parts)))
 
@@ -109,8 +109,8 @@ class Reply:
         library().hl_pjrt_reply_error(self._handle, c_int64(status), text)
 
 
-def _part(executor: AnyExecutor, handle: int, deployment: Deployment) -> RawPart:
-    section = deployment_section(executor.program, deployment)
+def _part(executor: AnyExecutor, handle: int, launch_spec: LaunchSpec) -> RawPart:
+    section = launch_section(executor.program, launch_spec)
     expected = int(min(sequence_ns(executor.program.thunks, SHORT_CALLS), 1e18))
     return RawPart(handle, executor.loaded.handle, section, len(section), expected)
 

@@ -13,16 +13,16 @@ from hloom.program.container import Piece, Section, malformed, opened, sealed
 from hloom.program.program import Program
 from hloom.program.saved import program_of, program_sections
 from hloom.program.saved_form import SectionKind
-from hloom.runtime.deployment import Deployment
+from hloom.runtime.launch_spec import LaunchSpec
 from hloom.runtime.loaded_program import crc32
-from hloom.runtime.saved_deployment import deployment_from_section, deployment_section
+from hloom.runtime.saved_launch import launch_section, launch_spec_of_section
 
 
 class SavedExecutable(NamedTuple):
     """What is read of one; its bytes are held by the views."""
 
     program: Program
-    deployment: Deployment
+    launch_spec: LaunchSpec
     options: bytes
     module: memoryview
     regions: list[memoryview]
@@ -30,7 +30,7 @@ class SavedExecutable(NamedTuple):
 
 def executable_to_bytes(
     program: Program,
-    deployment: Deployment,
+    launch_spec: LaunchSpec,
     options: bytes,
     module: bytes,
     regions: Sequence[bytes] = (),
@@ -38,7 +38,7 @@ def executable_to_bytes(
     """The bytes of an executable; those of its regions were made so, too."""
     sections = [
         *program_sections(program, {"name": program.name}),
-        Section(SectionKind.DEPLOYMENT, [deployment_section(program, deployment)]),
+        Section(SectionKind.LAUNCH, [launch_section(program, launch_spec)]),
         Section(SectionKind.OPTIONS, [options]),
         Section(SectionKind.MODULE, [module]),
         *[Section(SectionKind.REGION, [region]) for region in regions],
@@ -53,12 +53,12 @@ def executable_from_bytes(data: Piece) -> SavedExecutable:
     """
     found = opened(data, crc32)
     sections = dict(found)
-    for kind in (SectionKind.DEPLOYMENT, SectionKind.OPTIONS, SectionKind.MODULE):
+    for kind in (SectionKind.LAUNCH, SectionKind.OPTIONS, SectionKind.MODULE):
         if kind not in sections:
             raise malformed(f"a saved program has no {kind.name.lower()}, so is no executable")
     return SavedExecutable(
         program_of(sections),
-        deployment_from_section(sections[SectionKind.DEPLOYMENT]),
+        launch_spec_of_section(sections[SectionKind.LAUNCH]),
         bytes(sections[SectionKind.OPTIONS]),
         sections[SectionKind.MODULE],
         [section for kind, section in found if kind == SectionKind.REGION],

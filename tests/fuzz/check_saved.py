@@ -20,7 +20,7 @@ from hloom.plugin import embedded
 from hloom.program.container import Section, opened, sealed
 from hloom.program.saved import program_from_bytes, program_to_bytes
 from hloom.program.saved_form import MAGIC, SectionKind
-from hloom.runtime.deployment import Deployment
+from hloom.runtime.launch_spec import LaunchSpec
 from hloom.runtime.loaded_program import LoadedProgram
 from hloom.runtime.native import Pool
 from hloom.runtime.saved_executable import executable_from_bytes, executable_to_bytes
@@ -87,9 +87,9 @@ def executables() -> tuple[bytes, ...]:
     made: list[bytes] = []
     for data in programs():
         regions = made[:1] if len(made) + 1 == len(TEXTS) else []
-        deployment = Deployment("fingerprint", frozenset())
+        launch_spec = LaunchSpec("fingerprint", frozenset())
         program = program_from_bytes(data)
-        made.append(executable_to_bytes(program, deployment, b"options", b"module", regions))
+        made.append(executable_to_bytes(program, launch_spec, b"options", b"module", regions))
     return tuple(made)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from hloom.compiler import compile_module
 from hloom.ir.text import parse_module
-from hloom.runtime.deployment import Deployment
+from hloom.runtime.launch_spec import LaunchSpec
 from hloom.runtime.saved_executable import executable_to_bytes
 from tests.fuzz.check_saved import without_compiler
 from tests.plugin.pjrt_table import Failed, Table, offsets, size
@@ -40,7 +40,7 @@ class Devices:
     def load(self, count):
         """The program, loaded for so many devices."""
         program = compile_module(parse_module(TEXT)).program
-        where = Deployment("donating", frozenset({0}), count, devices=tuple(range(count)))
+        where = LaunchSpec("donating", frozenset({0}), count, devices=tuple(range(count)))
         data = executable_to_bytes(program, where, b"", b"")
         with without_compiler():
             made = self.table.call(

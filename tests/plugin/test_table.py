@@ -9,7 +9,7 @@ import pytest
 
 import hloom
 from hloom.plugin.serving import serve
-from hloom.runtime.saved_deployment import TYPES
+from hloom.runtime.saved_launch import TYPES
 from tests.plugin.pjrt_table import HEADER, Failed, Table, names
 
 NEEDS_JAXLIB = pytest.mark.skipif(

@@ -14,7 +14,7 @@ inline constexpr uint32_t kByteOrder = 0x1020304;
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kMostSections = 4096;
 inline constexpr int64_t kNowhere = -1;
-enum SectionKind : uint32_t { kLabels = 1, kProgram = 2, kObjects = 3, kThunks = 4, kDeployment = 5, kOptions = 6, kModule = 7, kRegion = 8, kConstants = 9 };
+enum SectionKind : uint32_t { kLabels = 1, kProgram = 2, kObjects = 3, kThunks = 4, kLaunch = 5, kOptions = 6, kModule = 7, kRegion = 8, kConstants = 9 };
 enum AllocationKind : int64_t { kParameterMemory, kConstantMemory, kOutputMemory, kTempMemory };
 
 // Where in its section something stands, and how many of it there are.
@@ -251,22 +251,22 @@ static_assert(offsetof(Array, whole) == 80);
 static_assert(offsetof(Array, offsets) == 96);
 
 // How a parameter or result of the entry stands on devices, as it was given.
-struct Spread {
+struct ShardSpec {
   Range dims;
   Range offsets;
   Range sharding;
   Range whole;
   int64_t memory_kind;
 };
-static_assert(sizeof(Spread) == 72);
-static_assert(offsetof(Spread, dims) == 0);
-static_assert(offsetof(Spread, offsets) == 16);
-static_assert(offsetof(Spread, sharding) == 32);
-static_assert(offsetof(Spread, whole) == 48);
-static_assert(offsetof(Spread, memory_kind) == 64);
+static_assert(sizeof(ShardSpec) == 72);
+static_assert(offsetof(ShardSpec, dims) == 0);
+static_assert(offsetof(ShardSpec, offsets) == 16);
+static_assert(offsetof(ShardSpec, sharding) == 32);
+static_assert(offsetof(ShardSpec, whole) == 48);
+static_assert(offsetof(ShardSpec, memory_kind) == 64);
 
 // Where a program runs; the first thing in its section.
-struct Deployment {
+struct LaunchSpec {
   Range made_by;
   Range fingerprint;
   int64_t replicas;
@@ -276,23 +276,23 @@ struct Deployment {
   Range donated;
   Range arguments;
   Range results;
-  Range argument_spreads;
-  Range result_spreads;
+  Range argument_shard_specs;
+  Range result_shard_specs;
   Range together_ms;
 };
-static_assert(sizeof(Deployment) == 168);
-static_assert(offsetof(Deployment, made_by) == 0);
-static_assert(offsetof(Deployment, fingerprint) == 16);
-static_assert(offsetof(Deployment, replicas) == 32);
-static_assert(offsetof(Deployment, partitions) == 40);
-static_assert(offsetof(Deployment, is_portable) == 48);
-static_assert(offsetof(Deployment, devices) == 56);
-static_assert(offsetof(Deployment, donated) == 72);
-static_assert(offsetof(Deployment, arguments) == 88);
-static_assert(offsetof(Deployment, results) == 104);
-static_assert(offsetof(Deployment, argument_spreads) == 120);
-static_assert(offsetof(Deployment, result_spreads) == 136);
-static_assert(offsetof(Deployment, together_ms) == 152);
+static_assert(sizeof(LaunchSpec) == 168);
+static_assert(offsetof(LaunchSpec, made_by) == 0);
+static_assert(offsetof(LaunchSpec, fingerprint) == 16);
+static_assert(offsetof(LaunchSpec, replicas) == 32);
+static_assert(offsetof(LaunchSpec, partitions) == 40);
+static_assert(offsetof(LaunchSpec, is_portable) == 48);
+static_assert(offsetof(LaunchSpec, devices) == 56);
+static_assert(offsetof(LaunchSpec, donated) == 72);
+static_assert(offsetof(LaunchSpec, arguments) == 88);
+static_assert(offsetof(LaunchSpec, results) == 104);
+static_assert(offsetof(LaunchSpec, argument_shard_specs) == 120);
+static_assert(offsetof(LaunchSpec, result_shard_specs) == 136);
+static_assert(offsetof(LaunchSpec, together_ms) == 152);
 
 }  // namespace hloom::saved
 

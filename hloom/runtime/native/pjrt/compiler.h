@@ -9,13 +9,13 @@
 extern "C" {
 #endif
 
-// A program that is ready to run, and the section DEPLOYMENT of its saved form: where it runs, what
+// A program that is ready to run, and the section LAUNCH of its saved form: where it runs, what
 // callers hand in and get. Both are held and copied as long as the native side needs them.
 typedef struct {
   int64_t handle;  // what Python calls it; 0: it has no name
   hl_program* program;
-  const void* deployment;
-  int64_t deployment_size;
+  const void* launch_spec;
+  int64_t launch_spec_size;
   int64_t expected_ns;  // how long a run takes on one thread, by a guess; -1: who knows
 } hl_pjrt_part;
 

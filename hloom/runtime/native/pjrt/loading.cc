@@ -39,7 +39,7 @@ PJRT_Error* loaded(std::string_view bytes, Ref<Program>* program) {
     return failure(problem.status, problem.text + rule);
   }
   Ref<Program> held;
-  if (PJRT_Error* error = deployed(core.get(), file.section(saved::kDeployment), &held))
+  if (PJRT_Error* error = with_launch_spec(core.get(), file.section(saved::kLaunch), &held))
     return error;
   for (const auto& [kind, section] : file.sections) {
     if (kind != saved::kRegion) continue;

@@ -27,8 +27,8 @@ void forget(int64_t handle) {
 
 Ref<Program> made(const hl_pjrt_part& part, hl_pjrt_reply* reply) {
   Ref<Program> program;
-  std::string_view deployment(static_cast<const char*>(part.deployment), part.deployment_size);
-  if (PJRT_Error* error = deployed(part.program, deployment, &program)) {
+  std::string_view launch_spec(static_cast<const char*>(part.launch_spec), part.launch_spec_size);
+  if (PJRT_Error* error = with_launch_spec(part.program, launch_spec, &program)) {
     PJRT_Error_Message_Args a{};
     a.error = error;
     Error_Message(&a);

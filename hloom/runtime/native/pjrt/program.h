@@ -157,8 +157,8 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* arguments);
 
 Program* retained(Program* program);
 void release(Program* program);
-// The program of these facts (the section DEPLOYMENT), which holds `core` from here on, too.
-PJRT_Error* deployed(hl_program* core, std::string_view deployment, Ref<Program>* program);
+// The program of these facts (the section LAUNCH), which holds `core` from here on, too.
+PJRT_Error* with_launch_spec(hl_program* core, std::string_view launch_spec, Ref<Program>* program);
 // The compiler; null at the end of a process, when there is none any more. While it is at work this
 // thread rounds as C says: jaxlib calls with numbers below the normal ones taken for zero, which
 // would change what constants are and what is folded.

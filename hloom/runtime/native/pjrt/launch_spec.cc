@@ -1,4 +1,4 @@
-// Where programs run and how their arrays stand there, out of the section DEPLOYMENT of saved ones.
+// Where programs run and how their arrays stand there, out of the section LAUNCH of saved ones.
 //
 // The section is not trusted: every range in it is bounded, every size can be.
 #include <stdint.h>
@@ -11,13 +11,13 @@ namespace {
 
 constexpr int64_t kMostDevices = 4096;
 
-class Deployer {
+class LaunchReader {
  public:
-  Deployer(Program* program, saved::Reader in) : program_(*program), in_(in) {}
+  LaunchReader(Program* program, saved::Reader in) : program_(*program), in_(in) {}
 
   // False: the facts are malformed.
-  bool deploy() {
-    const auto* row = in_.first<saved::Deployment>();
+  bool read() {
+    const auto* row = in_.first<saved::LaunchSpec>();
     if (row == nullptr || row->replicas < 1 || row->replicas > kMostDevices ||
         row->partitions < 1 || row->partitions > kMostDevices)
       return false;
@@ -127,16 +127,16 @@ class Deployer {
 
 }  // namespace
 
-PJRT_Error* deployed(hl_program* core, std::string_view deployment, Ref<Program>* program) {
-  std::vector<int64_t> aligned((deployment.size() + 7) / 8);
-  if (!deployment.empty()) memcpy(aligned.data(), deployment.data(), deployment.size());
-  saved::Reader in({reinterpret_cast<const char*>(aligned.data()), deployment.size()});
+PJRT_Error* with_launch_spec(hl_program* core, std::string_view launch_spec, Ref<Program>* program) {
+  std::vector<int64_t> aligned((launch_spec.size() + 7) / 8);
+  if (!launch_spec.empty()) memcpy(aligned.data(), launch_spec.data(), launch_spec.size());
+  saved::Reader in({reinterpret_cast<const char*>(aligned.data()), launch_spec.size()});
   Ref<Program> made(new Program(core));
   made->name = core->name;
   made->calls_host = core->calls_host;
-  if (!Deployer(made.get(), in).deploy())
+  if (!LaunchReader(made.get(), in).read())
     return failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                   "the deployment of a saved program is malformed [saved-program]");
+                   "the launch spec of a saved program is malformed [saved-program]");
   *program = std::move(made);
   return nullptr;
 }

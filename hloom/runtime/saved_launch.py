@@ -1,7 +1,7 @@
-"""The section DEPLOYMENT of saved programs, both ways: where one runs, and its arrays.
+"""The section LAUNCH of saved programs, both ways: where one runs, and its arrays.
 
 The native side of the plugin reads it of programs that are compiled here and of loaded ones alike
-(native/pjrt/deployment.cc).
+(native/pjrt/launch_spec.cc).
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ from hloom.base.installed import hloom_version
 from hloom.program.container import malformed
 from hloom.program.program import Program
 from hloom.program.saved import MALFORMED
-from hloom.program.saved_form import ARRAY, DEPLOYMENT, SPREAD, Range, SectionReader, SectionWriter
+from hloom.program.saved_form import (
+    ARRAY,
+    LAUNCH_SPEC,
+    SHARD_SPEC,
+    Range,
+    SectionReader,
+    SectionWriter,
+)
 from hloom.runtime.communicator.patience import Patience
-from hloom.runtime.deployment import Deployment, Spread
+from hloom.runtime.launch_spec import LaunchSpec, ShardSpec
 from hloom.types.layout import default_layout
 from hloom.types.shape import Shape
 
@@ -34,26 +41,26 @@ TYPES = {
 """Numbers of element types in the ABI of PJRT, by their names in HLO."""
 
 
-def deployment_section(program: Program, deployment: Deployment) -> bytes:
-    """The facts about a program that is deployed so."""
-    to = SectionWriter(DEPLOYMENT)
-    arguments = _cut(_arguments(program, deployment.donated), deployment.arguments)
+def launch_section(program: Program, launch_spec: LaunchSpec) -> bytes:
+    """The facts about a program that is launched so."""
+    to = SectionWriter(LAUNCH_SPEC)
+    arguments = _cut(_arguments(program, launch_spec.donated), launch_spec.arguments)
     leaves = [(k, r.shape, False) for k, r in enumerate(program.results)]
-    results = _cut(leaves, deployment.results)
+    results = _cut(leaves, launch_spec.results)
     return to.finished(
         {
             "made_by": to.text(hloom_version()),
-            "fingerprint": to.text(deployment.fingerprint),
-            "replicas": deployment.replicas,
-            "partitions": deployment.partitions,
-            "is_portable": deployment.is_portable,
-            "devices": to.numbers(deployment.devices),
-            "donated": to.numbers(sorted(deployment.donated)),
+            "fingerprint": to.text(launch_spec.fingerprint),
+            "replicas": launch_spec.replicas,
+            "partitions": launch_spec.partitions,
+            "is_portable": launch_spec.is_portable,
+            "devices": to.numbers(launch_spec.devices),
+            "donated": to.numbers(sorted(launch_spec.donated)),
             "arguments": to.records(ARRAY, [_array(to, *each) for each in arguments]),
             "results": to.records(ARRAY, [_array(to, *each) for each in results]),
-            "argument_spreads": _spreads(to, deployment.arguments),
-            "result_spreads": _spreads(to, deployment.results),
-            "together_ms": to.numbers([int(1000 * s) for s in deployment.together or ()]),
+            "argument_shard_specs": _shard_specs(to, launch_spec.arguments),
+            "result_shard_specs": _shard_specs(to, launch_spec.results),
+            "together_ms": to.numbers([int(1000 * s) for s in launch_spec.together or ()]),
         }
     )
 
@@ -74,27 +81,29 @@ def _arguments(program: Program, donated: frozenset[int]) -> Iterator[Leaf]:
                 yield number, p.shape, p.number in donated
 
 
-def _cut(leaves: Iterable[Leaf], spreads: Sequence[Spread]) -> Iterator[tuple[Leaf, Spread]]:
+def _cut(
+    leaves: Iterable[Leaf], shard_specs: Sequence[ShardSpec]
+) -> Iterator[tuple[Leaf, ShardSpec]]:
     """Leaves with how they stand on devices."""
-    for leaf, spread in zip_longest(leaves, spreads):
+    for leaf, shard_spec in zip_longest(leaves, shard_specs):
         if leaf is not None:
-            yield leaf, spread or Spread()
+            yield leaf, shard_spec or ShardSpec()
 
 
-def _array(to: SectionWriter, leaf: Leaf, spread: Spread) -> dict[str, Any]:
+def _array(to: SectionWriter, leaf: Leaf, shard_spec: ShardSpec) -> dict[str, Any]:
     number, shape, is_donated = leaf
     dims = () if shape.is_token else shape.dims
-    is_cut = bool(spread.offsets)
+    is_cut = bool(shard_spec.offsets)
     return {
         "leaf": number,
         "is_donated": is_donated,
         "type": TYPES["token" if shape.is_token else shape.dtype.name],
-        "memory_kind": spread.memory_kind,
-        "dims": to.numbers(spread.dims if is_cut else dims),
+        "memory_kind": shard_spec.memory_kind,
+        "dims": to.numbers(shard_spec.dims if is_cut else dims),
         "layout": to.text(_layout(shape)),
-        "sharding": to.text(spread.sharding),
-        "whole": to.numbers((spread.whole or dims) if is_cut else ()),
-        "offsets": to.numbers([x for place in spread.offsets for x in place]),
+        "sharding": to.text(shard_spec.sharding),
+        "whole": to.numbers((shard_spec.whole or dims) if is_cut else ()),
+        "offsets": to.numbers([x for place in shard_spec.offsets for x in place]),
     }
 
 
@@ -108,7 +117,7 @@ def _layout(shape: Shape) -> str:
     return "" if layout is None or layout.is_default else layout.text
 
 
-def _spreads(to: SectionWriter, spreads: Sequence[Spread]) -> Range:
+def _shard_specs(to: SectionWriter, shard_specs: Sequence[ShardSpec]) -> Range:
     rows: list[Mapping[str, Any]] = [
         {
             "dims": to.numbers(s.dims),
@@ -117,26 +126,33 @@ def _spreads(to: SectionWriter, spreads: Sequence[Spread]) -> Range:
             "whole": to.numbers(s.whole),
             "memory_kind": s.memory_kind,
         }
-        for s in spreads
+        for s in shard_specs
     ]
-    return to.records(SPREAD, rows)
+    return to.records(SHARD_SPEC, rows)
 
 
-def deployment_from_section(section: memoryview) -> Deployment:
-    """The deployment; `HloError` for a section that is malformed, or of another hloom."""
+def launch_spec_of_section(section: memoryview) -> LaunchSpec:
+    """The spec; `HloError` for a section that is malformed, or of another hloom."""
     reader = SectionReader(section)
     try:
-        row = reader.first(DEPLOYMENT)
+        row = reader.first(LAUNCH_SPEC)
         made_by = reader.text(row.made_by)
-        deployment = Deployment(
+        launch_spec = LaunchSpec(
             reader.text(row.fingerprint),
             frozenset(reader.numbers(row.donated)),
             row.replicas,
             row.partitions,
             reader.numbers(row.devices),
             bool(row.is_portable),
-            tuple([_spread(reader, s) for s in reader.records(SPREAD, row.argument_spreads)]),
-            tuple([_spread(reader, s) for s in reader.records(SPREAD, row.result_spreads)]),
+            tuple(
+                [
+                    _shard_spec(reader, s)
+                    for s in reader.records(SHARD_SPEC, row.argument_shard_specs)
+                ]
+            ),
+            tuple(
+                [_shard_spec(reader, s) for s in reader.records(SHARD_SPEC, row.result_shard_specs)]
+            ),
             _patience(reader.numbers(row.together_ms)),
         )
     except MALFORMED as error:
@@ -145,21 +161,21 @@ def deployment_from_section(section: memoryview) -> Deployment:
         raise malformed(
             f"a saved program is of hloom {made_by}, this is {hloom_version()}", "compile it again"
         )
-    return deployment
+    return launch_spec
 
 
 def _patience(limits_ms: Sequence[int]) -> Patience | None:
     return Patience(*[ms / 1000 for ms in limits_ms]) if limits_ms else None
 
 
-def _spread(reader: SectionReader, row: Any) -> Spread:
+def _shard_spec(reader: SectionReader, row: Any) -> ShardSpec:
     dims, flat = reader.numbers(row.dims), reader.numbers(row.offsets)
-    spread = Spread(
+    shard_spec = ShardSpec(
         dims, (), reader.bytes(row.sharding), reader.numbers(row.whole), row.memory_kind
     )
     if not flat:
-        return spread
+        return shard_spec
     if not dims or len(flat) % len(dims):
         raise ValueError(f"{len(flat)} numbers say where shards of rank {len(dims)} begin")
     places = [flat[k : k + len(dims)] for k in range(0, len(flat), len(dims))]
-    return replace(spread, offsets=tuple(places))
+    return replace(shard_spec, offsets=tuple(places))

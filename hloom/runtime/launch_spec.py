@@ -14,7 +14,7 @@ MEMORY_SPACES = (0, 5, 6)
 
 
 @dataclass(frozen=True)
-class Spread:
+class ShardSpec:
     """How an array stands on the devices: without offsets, each has the whole.
 
     `whole` is given where the program computes a shard, and not the whole.
@@ -32,7 +32,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Deployment:
+class LaunchSpec:
     """Where a program runs, and what its caller gives up: nothing of it changes its code."""
 
     fingerprint: str
@@ -43,10 +43,10 @@ class Deployment:
     devices: tuple[int, ...] = ()
     """Ids, replica by replica; none where the caller says it at each run."""
     is_portable: bool = False
-    arguments: tuple[Spread, ...] = ()
+    arguments: tuple[ShardSpec, ...] = ()
     """Nothing where all are whole and in the devices' memory. A program of several partitions is
     run once on whole arrays, unless devices run it together."""
-    results: tuple[Spread, ...] = ()
+    results: tuple[ShardSpec, ...] = ()
     together: Patience | None = None
     """Each device runs the program on its own arrays, and waits for the others so long; None: one
     run for all, or none has to do with others."""
@@ -62,11 +62,11 @@ class Deployment:
         return replace(shape, parameters=parameters, result=result)
 
 
-def _placed(shapes: Sequence[Shape], spreads: Sequence[Spread]) -> tuple[Shape, ...]:
+def _placed(shapes: Sequence[Shape], shard_specs: Sequence[ShardSpec]) -> tuple[Shape, ...]:
     made = list(shapes)
-    for k, spread in enumerate(spreads[: len(made)]):
+    for k, shard_spec in enumerate(shard_specs[: len(made)]):
         layout = made[k].layout if made[k].is_array else None
-        if spread.memory_kind and layout is not None:
-            space = layout.replace(memory_space=MEMORY_SPACES[spread.memory_kind])
+        if shard_spec.memory_kind and layout is not None:
+            space = layout.replace(memory_space=MEMORY_SPACES[shard_spec.memory_kind])
             made[k] = made[k].with_layout(space)
     return tuple(made)
