@@ -28,13 +28,13 @@ from hloom.plugin.donation import donated_parameters
 from hloom.plugin.dumping import AFTER, BEFORE, Dumps
 from hloom.plugin.handlers import have_handlers
 from hloom.plugin.inspection import tell_shardings
-from hloom.plugin.manual import Region, without_regions
+from hloom.plugin.manual import ManualComputation, without_manual_computations
 from hloom.plugin.memories import in_memories, memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
 from hloom.plugin.partitioning import with_partitions
 from hloom.plugin.per_device import NeedsWhole, per_device
 from hloom.plugin.sharded import as_one, propagated, shard_specs
-from hloom.plugin.telling import with_regions
+from hloom.plugin.telling import with_manual_computations
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.transformations import transformed
 from hloom.plugin.wire import bytes_field, fields, number_field
@@ -53,7 +53,7 @@ class Compiled:
     options: bytes
     module: Callable[[], Module]
     """What it was compiled from."""
-    regions: tuple[Compiled, ...] = ()
+    manual_computations: tuple[Compiled, ...] = ()
     """Code of one device, which it calls by number (`manual.py`)."""
 
 
@@ -66,8 +66,8 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     fingerprint = sha256(b"\0".join((__version__.encode(), code, options))).hexdigest()
     arguments: tuple[ShardSpec, ...] = ()
     results: tuple[ShardSpec, ...] = ()
-    regions: tuple[Compiled, ...] = ()
-    found: list[Region] = []
+    manual_computations: tuple[Compiled, ...] = ()
+    found: list[ManualComputation] = []
     machine = machine_of(topology)
     patience = Patience.of(request.options)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
@@ -77,7 +77,9 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         module.replica_count, module.num_partitions = request.replicas, request.partitions
     else:
         if form == "mlir":
-            code, found = without_regions(propagated(code), request.partitions, patience)
+            code, found = without_manual_computations(
+                propagated(code), request.partitions, patience
+            )
         module = read_program(code, form)
         tell_shardings(module)
         found += with_partitions(module, request.partitions, len(found), patience)
@@ -88,7 +90,9 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
             is_local = True
         except NeedsWhole as reason:
             LOG.debug("%s is run on whole arrays: %s", module.name, reason)
-            regions = tuple([_region(each, request, machine) for each in found])
+            manual_computations = tuple(
+                [_compiled_manual(each, request, machine) for each in found]
+            )
             as_one(module)
     refuse_tiles(module)
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
@@ -105,7 +109,7 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         results,
         patience if is_local and meets else None,
     )
-    return Compiled(executable, launch_spec, options, lambda: module, regions)
+    return Compiled(executable, launch_spec, options, lambda: module, manual_computations)
 
 
 def _shards(shard_specs: tuple[ShardSpec, ...]) -> tuple[ShardSpec, ...]:
@@ -138,16 +142,21 @@ def _executable(
     return executable
 
 
-def _region(region: Region, request: CompileRequest, machine: Machine | None) -> Compiled:
+def _compiled_manual(
+    computation: ManualComputation, request: CompileRequest, machine: Machine | None
+) -> Compiled:
     """The code of one device, compiled: as a program for all, which collectives are among."""
-    module = module_of_bytes(region.code)
+    module = module_of_bytes(computation.code)
     as_one(module)
     module.num_partitions = request.partitions
     executable = _executable(module, request, machine)
     launch_spec = LaunchSpec(
-        "", partitions=region.places, arguments=region.arguments, results=region.results
+        "",
+        partitions=computation.positions,
+        arguments=computation.arguments,
+        results=computation.results,
     )
-    return Compiled(executable, launch_spec, b"", lambda: module_of_bytes(region.code))
+    return Compiled(executable, launch_spec, b"", lambda: module_of_bytes(computation.code))
 
 
 def read_program(code: bytes, form: str) -> Module:
@@ -168,8 +177,10 @@ def read_program(code: bytes, form: str) -> Module:
 
 def _tell_program(asked: Compiled, reply: Reply) -> None:
     module = asked.executable.stages.scheduled
-    if asked.regions:
-        module = with_regions(module, [region.module() for region in asked.regions])
+    if asked.manual_computations:
+        module = with_manual_computations(
+            module, [computation.module() for computation in asked.manual_computations]
+        )
     module = in_memories(module, asked.launch_spec)
     reply.bytes(with_config(file_bytes(module, "proto"), asked.launch_spec))
 
@@ -187,7 +198,10 @@ def with_config(module: bytes, launch_spec: LaunchSpec) -> bytes:
 
 
 def _tell_cost(asked: Compiled, reply: Reply) -> None:
-    costs = [asked.executable.cost, *[module_cost(r.module()).total for r in asked.regions]]
+    costs = [
+        asked.executable.cost,
+        *[module_cost(r.module()).total for r in asked.manual_computations],
+    ]
     reply.number("flops", sum(cost.flops for cost in costs))
     reply.number("transcendentals", sum(cost.transcendentals for cost in costs))
     reply.number("bytes accessed", sum(cost.bytes for cost in costs))
@@ -205,7 +219,7 @@ def _tell_options(asked: Compiled, reply: Reply) -> None:
 
 def _tell_steps(asked: Compiled, reply: Reply) -> None:
     """Addresses of kernels, for profiles, by the names of the instructions that run them."""
-    for each in (asked, *asked.regions):
+    for each in (asked, *asked.manual_computations):
         if isinstance(each.executable, ForeignExecutable):
             continue  # it cannot run here
         for address, names in each.executable._executor.kernels().items():

@@ -2,11 +2,11 @@
 """Code that is written for one device (`shard_map`, `pmap`), taken out of its program.
 
 A manual computation becomes a custom call of the program that computes the whole: its operands and
-results are whole arrays. What it calls is the region, as it stands, as a program of one device with
-collectives among all. The native side runs that program once for each place along the axes that are
-manual, at the same time, on shards it cuts and joins (native/pjrt/manual.cc); collectives meet as
-those of any program do. Devices that differ along other axes only have one place: what they compute
-together is computed once, by the first of them.
+results are whole arrays. What it calls is its body, as it stands, as a program of one device with
+collectives among all. The native side runs that program once for each position along the axes that
+are manual, at the same time, on shards it cuts and joins (native/pjrt/manual.cc); collectives meet
+as those of any program do. Devices that differ along other axes only have one position: what they
+compute together is computed once, by the first of them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any
 from hloom.api import HloError, Patience, ShardSpec
 from hloom.plugin.sharded import parsed, walked, written
 
-REGION_TARGET = "hloom_manual_region"
+MANUAL_TARGET = "hloom_manual_region"
 BODY = "hloom_region_{}"
 MANUAL = "sdy.manual_computation"
 
 
 @dataclass(frozen=True)
-class Places:
-    """The places along the manual axes of a mesh, numbered; a device has one."""
+class MeshPositions:
+    """The positions along the manual axes of a mesh, numbered; a device has one."""
 
     of_device: dict[int, int]
     of_axes: dict[int, dict[str, int]]
     """Where a device is along each axis."""
     axes: tuple[dict[str, int], ...]
-    """For each place its index along each manual axis."""
+    """For each position its index along each manual axis."""
     sizes: dict[str, int]
 
 
@@ -77,9 +77,9 @@ def meshes_of(module: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Region:
-    """The code of one place: a module as bytecode, at which place each device is, how arrays are
-    cut for each place."""
+class ManualComputation:
+    """The code of one position of the mesh: a module as bytecode, at which position each device is,
+    how arrays are cut for each."""
 
     code: bytes
     of_device: tuple[int, ...]
@@ -87,11 +87,13 @@ class Region:
     results: tuple[ShardSpec, ...]
 
     @property
-    def places(self) -> int:
+    def positions(self) -> int:
         return max(self.of_device) + 1
 
 
-def without_regions(code: bytes, partitions: int, patience: Patience) -> tuple[bytes, list[Region]]:
+def without_manual_computations(
+    code: bytes, partitions: int, patience: Patience
+) -> tuple[bytes, list[ManualComputation]]:
     """The program with calls in place of manual computations, and what they call."""
     from jaxlib.mlir import ir
 
@@ -103,14 +105,16 @@ def without_regions(code: bytes, partitions: int, patience: Patience) -> tuple[b
         if not outlined:
             return code, []
         bodies = [BODY.format(k) for k in range(len(outlined))]
-        regions = []
-        for name, (places, arguments, results) in zip(bodies, outlined):
+        manual_computations = []
+        for name, (positions, arguments, results) in zip(bodies, outlined):
             body = ir.Module.parse(written(module), module.context)
             _keep(body, name)
-            of_device = tuple([places.of_device[d] for d in range(partitions)])
-            regions.append(Region(written(body), of_device, arguments, results))
+            of_device = tuple([positions.of_device[d] for d in range(partitions)])
+            manual_computations.append(
+                ManualComputation(written(body), of_device, arguments, results)
+            )
         _keep(module, "main", bodies)
-        return written(module), regions
+        return written(module), manual_computations
 
 
 def _innermost(root: Any) -> Any:
@@ -136,30 +140,31 @@ def _around(op: Any) -> Iterator[Any]:
 
 def _outline(
     module: Any, op: Any, number: int, meshes: Any, among: tuple[int, Patience]
-) -> tuple[Places, tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
+) -> tuple[MeshPositions, tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
     """Move a manual computation into a function, `among` so many devices.
 
-    What comes back: its places; how operands and results are cut.
+    What comes back: its positions; how operands and results are cut.
     """
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import func, stablehlo
 
     partitions, patience = among
-    places = _places_of(op, meshes, partitions)
+    positions = _positions_of(op, meshes, partitions)
     body = op.regions[0].blocks[0]
     ends = [o.operation for o in body.operations][-1]
     into, out = _shardings(op)
     taken = [(a, s) for a, s in zip(body.arguments, into) if not _is_token(a)]
     returned = [(v, s) for v, s in zip(ends.operands, out) if not _is_token(v)]
     shard_specs = [
-        tuple([_shard_spec(v.type, s, places) for v, s in values]) for values in (taken, returned)
+        tuple([_shard_spec(v.type, s, positions) for v, s in values])
+        for values in (taken, returned)
     ]
     kinds = [v.type for v, _ in taken], [v.type for v, _ in returned]
     with ir.InsertionPoint(module.body):
         made = func.FuncOp(BODY.format(number), kinds, visibility="private")
     block = made.add_entry_block()
     with ir.InsertionPoint(block):
-        # Tokens order what surrounds the call; each place begins with its own.
+        # Tokens order what surrounds the call; each position begins with its own.
         tokens = [stablehlo.AfterAllOp([]).result for a in body.arguments if _is_token(a)]
         last = func.ReturnOp([v for v, _ in returned])
     for inside in list(body.operations)[:-1]:
@@ -169,17 +174,17 @@ def _outline(
         old.replace_all_uses_with(new)
     config = {
         "patience_ms": ir.DenseI64ArrayAttr.get([int(1000 * s) for s in patience]),
-        "places": ir.DenseI64ArrayAttr.get([places.of_device[d] for d in range(partitions)]),
+        "places": ir.DenseI64ArrayAttr.get([positions.of_device[d] for d in range(partitions)]),
         "region": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number),
     }
     results = _arrays_first(op.results)
     call = custom_call(
-        op, REGION_TARGET, config, _arrays_first(op.operands), [r.type for r in results]
+        op, MANUAL_TARGET, config, _arrays_first(op.operands), [r.type for r in results]
     )
     for old, new in zip(results, call.results):
         old.replace_all_uses_with(new)
     op.erase()
-    return places, shard_specs[0], shard_specs[1]
+    return positions, shard_specs[0], shard_specs[1]
 
 
 def _is_token(value: Any) -> bool:
@@ -203,8 +208,8 @@ def _shardings(op: Any) -> list[list[Any]]:
     ]
 
 
-def _places_of(op: Any, meshes: Any, partitions: int) -> Places:
-    """The places along the manual axes of the mesh that all its shardings name."""
+def _positions_of(op: Any, meshes: Any, partitions: int) -> MeshPositions:
+    """The positions along the manual axes of the mesh that all its shardings name."""
     from jaxlib.mlir.dialects import sdy
 
     named = sdy.ManualAxesAttr(op.attributes["manual_axes"])
@@ -227,11 +232,11 @@ def _places_of(op: Any, meshes: Any, partitions: int) -> Places:
         where = dict(zip(sizes, at))
         of_device[device] = numbers[tuple([where[a] for a in own])]
         of_axes[device] = where
-    return Places(of_device, of_axes, tuple([dict(zip(own, at)) for at in numbers]), sizes)
+    return MeshPositions(of_device, of_axes, tuple([dict(zip(own, at)) for at in numbers]), sizes)
 
 
-def _shard_spec(kind: Any, sharding: Any, places: Places) -> ShardSpec:
-    """Where the shard of each place begins; `kind` is the type of a shard."""
+def _shard_spec(kind: Any, sharding: Any, positions: MeshPositions) -> ShardSpec:
+    """Where the shard of each position begins; `kind` is the type of a shard."""
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import sdy
 
@@ -239,7 +244,7 @@ def _shard_spec(kind: Any, sharding: Any, places: Places) -> ShardSpec:
         raise refused(f"a shard_map of a {kind}")
     cuts = []
     for dim in map(sdy.DimensionShardingAttr, sharding.dimension_shardings):
-        axes = [a for a in map(sdy.AxisRefAttr, dim.axes) if a.name in places.axes[0]]
+        axes = [a for a in map(sdy.AxisRefAttr, dim.axes) if a.name in positions.axes[0]]
         if any(a.sub_axis_info is not None for a in axes):
             raise refused("a shard_map over parts of axes")
         cuts.append([a.name for a in axes])
@@ -247,12 +252,12 @@ def _shard_spec(kind: Any, sharding: Any, places: Places) -> ShardSpec:
         return ShardSpec()
     shape = tuple(kind.shape)
     offsets = []
-    for at in places.axes:
+    for at in positions.axes:
         index = []
         for axes, n in zip(cuts, shape):
             number = 0
             for a in axes:
-                number = number * places.sizes[a] + at[a]
+                number = number * positions.sizes[a] + at[a]
             index.append(number * n)
         offsets.append(tuple(index))
     whole = tuple([max(o[d] for o in offsets) + n for d, n in enumerate(shape)])

@@ -3,9 +3,10 @@
 
 JAX leaves a custom call for such an operation. Once Shardy has said how its operands and results
 stand, the function that was given to `def_partition` is asked for the code of one device, and how
-that wants them. The call becomes one of a region (`manual.py`): operands are cut so, the code runs
-for all devices at the same time, results are joined. A callback that wants the part of each device
-(`debug.callback(..., partitioned=True)`) is such a region, too: itself, on shards.
+that wants them. The call becomes one of a manual computation (`manual.py`): operands are cut so,
+the code runs for all devices at the same time, results are joined. A callback that wants the part
+of each device (`debug.callback(..., partitioned=True)`) is such a manual computation, too: itself,
+on shards.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ from typing import Any
 
 from hloom.api import HloError, Instruction, Module, Patience, ShardSpec, sharding_bytes
 from hloom.plugin.callbacks import PARTITIONED
-from hloom.plugin.manual import REGION_TARGET, Region
+from hloom.plugin.manual import MANUAL_TARGET, ManualComputation
 
 TARGET = "CustomSPMDPartitioning"
 
 
 def with_partitions(
     module: Module, partitions: int, first: int, patience: Patience
-) -> list[Region]:
-    """Regions in place of such calls, of which the first has the number `first`."""
-    regions: list[Region] = []
+) -> list[ManualComputation]:
+    """Manual computations in place of such calls, of which the first has the number `first`."""
+    manual_computations: list[ManualComputation] = []
     for c in module.computations_in_order():
         for i in c.instructions:
             make = _MAKERS.get(i.attrs.custom_call_target) if i.opcode == "custom-call" else None
             # A callback that returns something is one of the whole: nobody says how to join it.
             if make is not None and (make is _asked or not _arrays(i.shape)):
-                regions.append(make(i, partitions))
-                _call_region(i, first + len(regions) - 1, partitions, patience)
-    return regions
+                manual_computations.append(make(i, partitions))
+                _call_manual(i, first + len(manual_computations) - 1, partitions, patience)
+    return manual_computations
 
 
-def _call_region(i: Instruction, number: int, partitions: int, patience: Patience) -> None:
-    """Make a custom call one of a region, in which each device has a place."""
+def _call_manual(i: Instruction, number: int, partitions: int, patience: Patience) -> None:
+    """Make a custom call one of a manual computation, in which each device has a position."""
     i.attrs = replace(
         i.attrs,
-        custom_call_target=REGION_TARGET,
+        custom_call_target=MANUAL_TARGET,
         custom_call_has_side_effect=True,
         api_version="API_VERSION_TYPED_FFI",
     )
@@ -50,7 +51,7 @@ def _call_region(i: Instruction, number: int, partitions: int, patience: Patienc
     i.backend_config = replace(i.backend_config, raw=f"{{{raw}, region = {number} : i64}}")
 
 
-def _asked(i: Instruction, partitions: int) -> Region:
+def _asked(i: Instruction, partitions: int) -> ManualComputation:
     """The code of one device for this operation, as whoever registered it writes it."""
     from jax._src import custom_partitioning as registered
     from jaxlib import xla_client as xc
@@ -75,7 +76,7 @@ def _asked(i: Instruction, partitions: int) -> Region:
         sharding = xc.HloSharding.tuple_sharding(shape, made)
     code, into, out = registered._custom_partitioning_partition(shapes, given, shape, sharding, key)
     outs = out.tuple_elements() if i.shape.is_tuple else [out]
-    return Region(
+    return ManualComputation(
         code,
         tuple(range(partitions)),
         tuple(
@@ -127,7 +128,7 @@ def _shard_spec(sharding: Any, shape: Any, partitions: int, i: Instruction) -> S
     return ShardSpec(sizes, offsets, whole=tuple(shape.dims))
 
 
-def _callback(i: Instruction, partitions: int) -> Region:
+def _callback(i: Instruction, partitions: int) -> ManualComputation:
     """A callback on what each device has of the operands."""
     shard_specs = [
         _shard_spec(_hlo_sharding(x.sharding), x.shape, partitions, i)
@@ -149,7 +150,7 @@ def _callback(i: Instruction, partitions: int) -> Region:
           }} : ({", ".join(kinds)}) -> ()
           return
         }}"""
-    return Region(text.encode(), tuple(range(partitions)), tuple(shard_specs), ())
+    return ManualComputation(text.encode(), tuple(range(partitions)), tuple(shard_specs), ())
 
 
 def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:
@@ -164,7 +165,7 @@ def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:
     return f"tensor<{''.join(f'{n}x' for n in dims)}{name}>"
 
 
-_MAKERS: dict[str, Callable[[Instruction, int], Region]] = {
+_MAKERS: dict[str, Callable[[Instruction, int], ManualComputation]] = {
     TARGET: _asked,
     PARTITIONED: _callback,
 }

@@ -1,9 +1,9 @@
 """Programs that are code for one device all the way: each device runs it on its own arrays.
 
-What `jit(shard_map(f))` and `pmap` hand over is a program of whole arrays with regions of one
-device in it. Where every array goes from device to device as it stands, into a region, out of one,
-through operations on elements, nothing is ever whole: the program of one device is the regions,
-one after another, on shards. It has the collectives of the regions, and nothing is joined or cut.
+What `jit(shard_map(f))` and `pmap` hand over is a program of whole arrays with manual computations
+in it. Where every array goes from device to device as it stands, into one of them, out of one,
+through operations on elements, nothing is ever whole: the program of one device is the bodies, one
+after another, on shards. It has their collectives, and nothing is joined or cut.
 Where an array would have to be cut otherwise, the program is run on whole arrays (`sharded.py`).
 """
 
@@ -25,7 +25,7 @@ from hloom.api import (
     tuple_shape,
 )
 from hloom.plugin.donation import pair_donors
-from hloom.plugin.manual import REGION_TARGET, Region
+from hloom.plugin.manual import MANUAL_TARGET, ManualComputation
 
 _NUMBER = re.compile(r"\bregion = (\d+) : i64")
 
@@ -39,10 +39,10 @@ class Cut:
 
     @staticmethod
     def of(shard_spec: ShardSpec, of_device: Sequence[int]) -> Cut:
-        """`shard_spec` is by place; `of_device` says which place a device is at."""
+        """`shard_spec` is by position in the mesh; `of_device` says at which one a device is."""
         if not shard_spec.offsets:
             return Cut()
-        return Cut(shard_spec.dims, tuple([shard_spec.offsets[place] for place in of_device]))
+        return Cut(shard_spec.dims, tuple([shard_spec.offsets[position] for position in of_device]))
 
 
 class NeedsWhole(Exception):
@@ -51,19 +51,21 @@ class NeedsWhole(Exception):
 
 def per_device(
     module: Module,
-    regions: Sequence[Region],
+    manual_computations: Sequence[ManualComputation],
     arguments: Sequence[ShardSpec],
     results: Sequence[ShardSpec],
     partitions: int,
 ) -> Module:
     """The program of one device of a program of whole arrays; `NeedsWhole` where it has none."""
-    if not regions:
+    if not manual_computations:
         raise NeedsWhole("it has no code for one device")
-    bodies = [module_of_bytes(region.code) for region in regions]
+    bodies = [module_of_bytes(computation.code) for computation in manual_computations]
     if any(_region_number(i) is not None for body in bodies for i in body.instructions()):
-        raise NeedsWhole("a region has regions inside")
+        raise NeedsWhole("a manual computation has manual computations inside")
     everywhere = range(partitions)
-    translation = _Translation(regions, bodies, [Cut.of(s, everywhere) for s in arguments])
+    translation = _Translation(
+        manual_computations, bodies, [Cut.of(s, everywhere) for s in arguments]
+    )
     found = translation.module(module, [Cut.of(s, everywhere) for s in results])
     found.num_partitions = partitions
     _copy_config(module, found)
@@ -74,9 +76,12 @@ class _Translation:
     """From instructions on whole arrays to those of one device."""
 
     def __init__(
-        self, regions: Sequence[Region], bodies: Sequence[Module], arguments: Sequence[Cut]
+        self,
+        manual_computations: Sequence[ManualComputation],
+        bodies: Sequence[Module],
+        arguments: Sequence[Cut],
     ) -> None:
-        self.regions = regions
+        self.manual_computations = manual_computations
         self.bodies = bodies
         self.arguments = arguments
         self.made = Module()
@@ -85,7 +90,7 @@ class _Translation:
         self.local: dict[Instruction, Instruction] = {}
         self.cuts: dict[Instruction, Cut] = {}
         self.elements: dict[Instruction, list[tuple[Instruction, Cut]]] = {}
-        """Of a region with several results."""
+        """Of a manual computation with several results."""
         self.filled: dict[Instruction, Instruction] = {}
         """Arrays of one number: they stand any way that is wanted."""
 
@@ -112,10 +117,10 @@ class _Translation:
         return self.made
 
     def gathered(self, root: Instruction, results: Sequence[Cut]) -> Instruction:
-        """The results of a region that the program returns as they are."""
+        """The results of a manual computation that the program returns as they are."""
         elements = self.elements.get(root)
         if elements is None or [cut for _, cut in elements] != list(results):
-            raise NeedsWhole("its results stand otherwise than those of the region")
+            raise NeedsWhole("its results stand otherwise than those of the manual computation")
         return self.entry.add("tuple", *[element for element, _ in elements])
 
     def translate(self, i: Instruction) -> None:
@@ -136,7 +141,7 @@ class _Translation:
         ):
             self.elementwise(i)
         else:
-            raise NeedsWhole(f"%{i.name} ({i.opcode}) is outside of a region")
+            raise NeedsWhole(f"%{i.name} ({i.opcode}) is outside of a manual computation")
 
     def elementwise(self, i: Instruction) -> None:
         """Where all operands stand the same way, so does the result."""
@@ -164,9 +169,9 @@ class _Translation:
         self.forget_places(made)
 
     def call(self, i: Instruction, number: int) -> None:
-        region = self.regions[number]
-        into = [Cut.of(s, region.of_device) for s in region.arguments]
-        out = [Cut.of(s, region.of_device) for s in region.results]
+        computation = self.manual_computations[number]
+        into = [Cut.of(s, computation.of_device) for s in computation.arguments]
+        out = [Cut.of(s, computation.of_device) for s in computation.results]
         if len(i.operands) != len(into):
             raise NeedsWhole(f"%{i.name} is given tokens")
         operands = [self.standing(x, cut) for x, cut in zip(i.operands, into)]
@@ -183,7 +188,7 @@ class _Translation:
         ]
 
     def copied(self, number: int) -> Computation:
-        """The code of a region, in the program."""
+        """The code of a manual computation, in the program."""
         body = self.bodies[number]
         copies: dict[Computation, Computation] = {}
         for c in body.computations_in_order():
@@ -201,8 +206,8 @@ class _Translation:
 
 
 def _region_number(i: Instruction) -> int | None:
-    """Which region a custom call calls; None: it is something else."""
-    if i.opcode != "custom-call" or i.attrs.custom_call_target != REGION_TARGET:
+    """Which manual computation a custom call calls; None: it is something else."""
+    if i.opcode != "custom-call" or i.attrs.custom_call_target != MANUAL_TARGET:
         return None
     assert i.backend_config is not None
     found = _NUMBER.search(i.backend_config.raw)

@@ -31,7 +31,7 @@ def saved(compiled: Compiled) -> bytes:
         compiled.launch_spec,
         compiled.options,
         file_bytes(compiled.module(), "proto"),
-        [saved(region) for region in compiled.regions],
+        [saved(computation) for computation in compiled.manual_computations],
     )
 
 
@@ -53,5 +53,5 @@ def loaded(data: bytes | memoryview, options: bytes) -> Compiled:
 
     target = partial(cpu_target, request.options)
     executable = Executable(LaterStages(found.program, module, target), target=target)
-    regions = [loaded(region, b"") for region in found.regions]
-    return Compiled(executable, launch_spec, options, module, tuple(regions))
+    manual_computations = [loaded(computation, b"") for computation in found.manual_computations]
+    return Compiled(executable, launch_spec, options, module, tuple(manual_computations))

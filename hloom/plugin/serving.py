@@ -72,8 +72,10 @@ def _on_release(handle: int) -> None:
 def _give(reply: Reply, made: Compiled) -> None:
     handle = next(_handles)
     _HELD[handle] = made
-    regions = [(r.executable._executor, r.launch_spec) for r in made.regions]
-    reply.program(made.executable._executor, handle, made.launch_spec, regions)
+    manual_computations = [
+        (r.executable._executor, r.launch_spec) for r in made.manual_computations
+    ]
+    reply.program(made.executable._executor, handle, made.launch_spec, manual_computations)
 
 
 def _answering(reply: Reply, answer: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """The HLO of a compiled program, for those who ask for its text.
 
 What one device runs (`shard_map`, `pmap`, `custom_partitioning`) is compiled by itself; it is told
-as a computation that the call of its region has, with the collectives it was written with.
+as a computation that its call has, with the collectives it was written with.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from hloom.api import Computation, Module, copy_computation, copy_module
 _REGION = re.compile(r"\{.*\bregion = (\d+) : i64\}")
 
 
-def with_regions(module: Module, regions: Sequence[Module]) -> Module:
-    """A copy of the module in which each call of a region names its computation."""
+def with_manual_computations(module: Module, programs: Sequence[Module]) -> Module:
+    """A copy of the module in which each call of a manual computation names its computation."""
     made = copy_module(module)
-    entries = [_added(made, region, k) for k, region in enumerate(regions)]
+    entries = [_added(made, program, k) for k, program in enumerate(programs)]
     for i in [i for c in made.computations for i in c.instructions]:
         if i.opcode != "custom-call" or i.backend_config is None or i.called:
             continue
@@ -28,15 +28,15 @@ def with_regions(module: Module, regions: Sequence[Module]) -> Module:
     return made
 
 
-def _added(into: Module, region: Module, number: int) -> Computation:
+def _added(into: Module, program: Module, number: int) -> Computation:
     """The entry of another module, copied with all it calls; its stack frames mean nothing here."""
     copies: dict[Computation, Computation] = {}
-    for c in region.computations_in_order():
-        name = f"device_{number}" if c is region.entry else c.name
+    for c in program.computations_in_order():
+        name = f"device_{number}" if c is program.entry else c.name
         copies[c], _ = copy_computation(c, into, name, copies)
         for i in copies[c].instructions:
             if i.metadata is not None:
                 i.metadata = replace(i.metadata, stack_frame_id=0)
         if into.schedule is not None:
             into.schedule[copies[c]] = copies[c].in_order()
-    return copies[region.entry]
+    return copies[program.entry]

@@ -48,7 +48,7 @@ class SectionKind(IntEnum):
     """Compile options, as whoever asked for them wrote them."""
     MODULE = 7
     """The HLO it was compiled from, a HloModuleProto."""
-    REGION = 8
+    MANUAL = 8
     """Code of one device that it calls, one section each: a saved form itself."""
     CONSTANTS = 9
     """Each at a multiple of 64 bytes."""

@@ -91,10 +91,13 @@ class Reply:
         executor: AnyExecutor,
         handle: int,
         launch_spec: LaunchSpec,
-        regions: Sequence[tuple[AnyExecutor, LaunchSpec]] = (),
+        manual_computations: Sequence[tuple[AnyExecutor, LaunchSpec]] = (),
     ) -> None:
-        """`regions` are the programs of one device that this one calls, by number."""
-        parts = [(executor, handle, launch_spec), *[(part, 0, where) for part, where in regions]]
+        """`manual_computations` are the programs of one device that this one calls, by number."""
+        parts = [
+            (executor, handle, launch_spec),
+            *[(part, 0, where) for part, where in manual_computations],
+        ]
         raw = (RawPart * len(parts))(*[_part(*each) for each in parts])
         library().hl_pjrt_reply_program(self._handle, raw, c_int64(len(parts)))
 

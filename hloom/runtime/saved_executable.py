@@ -25,7 +25,7 @@ class SavedExecutable(NamedTuple):
     launch_spec: LaunchSpec
     options: bytes
     module: memoryview
-    regions: list[memoryview]
+    manual_computations: list[memoryview]
 
 
 def executable_to_bytes(
@@ -33,15 +33,15 @@ def executable_to_bytes(
     launch_spec: LaunchSpec,
     options: bytes,
     module: bytes,
-    regions: Sequence[bytes] = (),
+    manual_computations: Sequence[bytes] = (),
 ) -> bytes:
-    """The bytes of an executable; those of its regions were made so, too."""
+    """The bytes of an executable; those of its manual computations were made so, too."""
     sections = [
         *program_sections(program, {"name": program.name}),
         Section(SectionKind.LAUNCH, [launch_section(program, launch_spec)]),
         Section(SectionKind.OPTIONS, [options]),
         Section(SectionKind.MODULE, [module]),
-        *[Section(SectionKind.REGION, [region]) for region in regions],
+        *[Section(SectionKind.MANUAL, [computation]) for computation in manual_computations],
     ]
     return sealed(sorted(sections, key=lambda section: section.kind))
 
@@ -61,5 +61,5 @@ def executable_from_bytes(data: Piece) -> SavedExecutable:
         launch_spec_of_section(sections[SectionKind.LAUNCH]),
         bytes(sections[SectionKind.OPTIONS]),
         sections[SectionKind.MODULE],
-        [section for kind, section in found if kind == SectionKind.REGION],
+        [section for kind, section in found if kind == SectionKind.MANUAL],
     )

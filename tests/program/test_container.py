@@ -13,8 +13,8 @@ from hloom.program.saved_form import HEAD, SECTION, SectionKind
 SECTIONS = (
     Section(SectionKind.LABELS, [b"a" * 65, b"", b"b"]),
     Section(SectionKind.PROGRAM, []),
-    Section(SectionKind.REGION, [sealed([Section(SectionKind.OBJECTS, [b"in", b"side"])])]),
-    Section(SectionKind.REGION, [b"another"]),
+    Section(SectionKind.MANUAL, [sealed([Section(SectionKind.OBJECTS, [b"in", b"side"])])]),
+    Section(SectionKind.MANUAL, [b"another"]),
     Section(SectionKind.CONSTANTS, [b"last"]),
 )
 DATA = sealed(SECTIONS)

@@ -14,7 +14,7 @@ const char* const kCutOff = "a saved program is cut off";
 const char* const kWrongSum = "the checksum of a saved program is wrong";
 
 uint64_t begin_after(uint64_t at, uint32_t kind) {
-  uint64_t alignment = kind == kConstants || kind == kRegion ? kPage : kAlignment;
+  uint64_t alignment = kind == kConstants || kind == kManual ? kPage : kAlignment;
   return (at + alignment - 1) / alignment * alignment;
 }
 

@@ -14,7 +14,7 @@ inline constexpr uint32_t kByteOrder = 0x1020304;
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kMostSections = 4096;
 inline constexpr int64_t kNowhere = -1;
-enum SectionKind : uint32_t { kLabels = 1, kProgram = 2, kObjects = 3, kThunks = 4, kLaunch = 5, kOptions = 6, kModule = 7, kRegion = 8, kConstants = 9 };
+enum SectionKind : uint32_t { kLabels = 1, kProgram = 2, kObjects = 3, kThunks = 4, kLaunch = 5, kOptions = 6, kModule = 7, kManual = 8, kConstants = 9 };
 enum AllocationKind : int64_t { kParameterMemory, kConstantMemory, kOutputMemory, kTempMemory };
 
 // Where in its section something stands, and how many of it there are.

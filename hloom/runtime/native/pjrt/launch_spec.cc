@@ -127,7 +127,8 @@ class LaunchReader {
 
 }  // namespace
 
-PJRT_Error* with_launch_spec(hl_program* core, std::string_view launch_spec, Ref<Program>* program) {
+PJRT_Error* with_launch_spec(hl_program* core, std::string_view launch_spec,
+                             Ref<Program>* program) {
   std::vector<int64_t> aligned((launch_spec.size() + 7) / 8);
   if (!launch_spec.empty()) memcpy(aligned.data(), launch_spec.data(), launch_spec.size());
   saved::Reader in({reinterpret_cast<const char*>(aligned.data()), launch_spec.size()});

@@ -42,11 +42,11 @@ PJRT_Error* loaded(std::string_view bytes, Ref<Program>* program) {
   if (PJRT_Error* error = with_launch_spec(core.get(), file.section(saved::kLaunch), &held))
     return error;
   for (const auto& [kind, section] : file.sections) {
-    if (kind != saved::kRegion) continue;
-    Ref<Program> region;
-    if (PJRT_Error* failed = loaded(section, &region)) return failed;
-    held->calls_host |= region->calls_host;
-    held->regions.push_back(std::move(region));
+    if (kind != saved::kManual) continue;
+    Ref<Program> computation;
+    if (PJRT_Error* failed = loaded(section, &computation)) return failed;
+    held->calls_host |= computation->calls_host;
+    held->manual_computations.push_back(std::move(computation));
   }
   *program = std::move(held);
   return nullptr;

@@ -1,7 +1,7 @@
-// Code that is written for one device: the regions of shard_map and pmap.
+// Code that is written for one device: the manual computations of shard_map and pmap.
 //
-// A program that computes the whole calls such a region as a custom call. Its operands are cut, the
-// region's own program runs for every device at the same time, its results are joined.
+// A program that computes the whole calls one as a custom call. Its operands are cut, the
+// manual computation's own program runs for every device at the same time, its results are joined.
 #include <string.h>
 
 #include <deque>
@@ -45,23 +45,23 @@ const std::vector<int64_t>* kept(std::vector<int64_t> list) {
   return slot.get();
 }
 
-// For each device the first that is at the same place of all regions: it speaks for the others.
-std::vector<int64_t> speakers(const std::vector<RegionPlace::Level>& levels) {
+// For each device the first that is at the same place of all manual computations: it speaks for the others.
+std::vector<int64_t> speakers(const std::vector<MeshPosition::Level>& levels) {
   std::map<std::vector<int64_t>, int64_t> first;
   std::vector<int64_t> found;
   for (size_t d = 0; d < levels[0].of_device->size(); ++d) {
     std::vector<int64_t> at;
-    for (const RegionPlace::Level& level : levels) at.push_back((*level.of_device)[d]);
+    for (const MeshPosition::Level& level : levels) at.push_back((*level.of_device)[d]);
     found.push_back(first.try_emplace(at, d).first->second);
   }
   return found;
 }
 
 // The device that speaks for a place of the innermost level; -1: there is none.
-int64_t device_at(const std::vector<RegionPlace::Level>& levels) {
+int64_t device_at(const std::vector<MeshPosition::Level>& levels) {
   for (size_t d = 0; d < levels[0].of_device->size(); ++d) {
     bool is_there = true;
-    for (const RegionPlace::Level& level : levels)
+    for (const MeshPosition::Level& level : levels)
       is_there &= (*level.of_device)[d] == level.ordinal;
     if (is_there) return static_cast<int64_t>(d);
   }
@@ -89,7 +89,7 @@ Ref<Value> shard_of(const Array& array, size_t device, void* whole) {
   return value;
 }
 
-int run_device(Program* body, Run& outer, RegionPlace* place, const hl_call_frame* frame,
+int run_device(Program* body, Run& outer, MeshPosition* place, const hl_call_frame* frame,
                std::string* message) {
   std::vector<Ref<Value>> inputs, outputs;
   for (size_t k = 0; k < body->arguments.size(); ++k) {
@@ -119,16 +119,17 @@ int run_device(Program* body, Run& outer, RegionPlace* place, const hl_call_fram
   return code;
 }
 
-// All places of a region at once, in a meeting of their own or in that of the region around it.
+// All places of a manual computation at once, in a meeting of their own or in that of the one
+// around it.
 int32_t run_places(hl_context* context, const hl_call_frame* frame, Program* body, Run& outer,
                    const std::vector<int64_t>* of_device, Meeting* meeting) {
-  std::vector<RegionPlace> places;
+  std::vector<MeshPosition> places;
   std::vector<std::unique_ptr<InProcess>> own;
   const std::vector<int64_t>* first = nullptr;
   InProcess* around = outer.place == nullptr ? nullptr : outer.place->own;
   int count = static_cast<int>(body->partitions);
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    RegionPlace place{{}, nullptr, ordinal};
+    MeshPosition place{{}, nullptr, ordinal};
     if (outer.place != nullptr) place.levels = outer.place->levels;
     place.levels.push_back({of_device, ordinal});
     if (first == nullptr) first = kept(speakers(place.levels));
@@ -144,30 +145,30 @@ int32_t run_places(hl_context* context, const hl_call_frame* frame, Program* bod
   }
   bool complete = run_team(count, [&](int ordinal) {
     std::string message;
-    RegionPlace& place = places[ordinal];
+    MeshPosition& place = places[ordinal];
     int code = run_device(body, outer, &place, frame, &message);
     place.own->end(code, message);
   });
   if (!complete) {
-    for (RegionPlace& place : places)
+    for (MeshPosition& place : places)
       place.own->end(HL_RESOURCE_EXHAUSTED, "no thread for it [threads]");
   }
   if (meeting->status() == HL_OK) return HL_OK;
   return hl_set_error(context, meeting->status(), "%s", meeting->message().c_str());
 }
 
-int32_t run_region(hl_context* context, const hl_call_frame* frame) {
+int32_t run_manual(hl_context* context, const hl_call_frame* frame) {
   auto* outer = static_cast<Run*>(context->user);
   int64_t which = number(frame, "region");
   Program* root = outer == nullptr         ? nullptr
                   : outer->root != nullptr ? outer->root
                                            : outer->program;
   std::vector<int64_t> of_device = numbers(frame, "places");
-  if (root == nullptr || which < 0 || which >= static_cast<int64_t>(root->regions.size()) ||
-      of_device.empty())
+  if (root == nullptr || which < 0 ||
+      which >= static_cast<int64_t>(root->manual_computations.size()) || of_device.empty())
     return hl_set_error(context, HL_INTERNAL, "there is no region %lld [region]",
                         static_cast<long long>(which));
-  Program* body = root->regions[which].get();
+  Program* body = root->manual_computations[which].get();
   const std::vector<int64_t>* places = kept(std::move(of_device));
   if (outer->place != nullptr)
     return run_places(context, frame, body, *outer, places, &outer->place->own->meeting());
@@ -184,8 +185,9 @@ int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Va
   for (size_t d = 0; d < count; ++d) own.emplace_back(&meeting, &program->operations, d);
   size_t argument_count = program->arguments.size(), result_count = program->results.size();
   bool complete = run_team(static_cast<int>(count), [&](int d) {
-    RegionPlace place{{}, &own[d], d};
-    Run run{program, devices[d], inputs + d * argument_count, outputs + d * result_count, user_data};
+    MeshPosition place{{}, &own[d], d};
+    Run run{program, devices[d], inputs + d * argument_count, outputs + d * result_count,
+            user_data};
     run.place = &place;
     std::string words;
     int code = execute(&run, &words);
@@ -198,7 +200,7 @@ int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Va
 }
 
 void register_manual() {
-  hl_custom_call_register("hloom_manual_region", run_region, nullptr, 1 << HL_STAGE_EXECUTE);
+  hl_custom_call_register("hloom_manual_region", run_manual, nullptr, 1 << HL_STAGE_EXECUTE);
 }
 
 }  // namespace hloom::pjrt

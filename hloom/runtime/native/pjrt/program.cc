@@ -105,11 +105,11 @@ HL_API void hl_pjrt_drain() {
 HL_API void hl_pjrt_reply_program(hl_pjrt_reply* reply, const hl_pjrt_part* parts, int64_t count) {
   hloom::pjrt::Ref<hloom::pjrt::Program> program = hloom::pjrt::made(parts[0], reply);
   for (int64_t k = 1; k < count && program; ++k) {
-    hloom::pjrt::Ref<hloom::pjrt::Program> region = hloom::pjrt::made(parts[k], reply);
-    if (region == nullptr) return;
+    hloom::pjrt::Ref<hloom::pjrt::Program> computation = hloom::pjrt::made(parts[k], reply);
+    if (computation == nullptr) return;
     program->expected_ns = -1;
-    program->calls_host |= region->calls_host;
-    program->regions.push_back(std::move(region));
+    program->calls_host |= computation->calls_host;
+    program->manual_computations.push_back(std::move(computation));
   }
   reply->program = std::move(program);
 }

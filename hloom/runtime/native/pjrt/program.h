@@ -62,8 +62,8 @@ struct Program : Live<Program> {
   bool is_together = false;
   Patience patience;
   bool is_whole() const { return partitions > 1 && !is_together; }  // one run for all devices
-  std::vector<Ref<Program>> regions;
-  Operations operations;                                            // the collectives of the code of one device
+  std::vector<Ref<Program>> manual_computations;
+  Operations operations;  // the collectives of the code of one device
 
   // How long a run takes, remembered: short ones are not worth another thread. Before the first run
   // there is a guess, or -1.
@@ -74,8 +74,8 @@ struct Program : Live<Program> {
   std::unique_ptr<StepNames> step_names;  // null: nobody has asked yet (profiler.cc)
 };
 
-// Where the code of one device runs: a place of a region, and of the regions around it.
-struct RegionPlace {
+// Where the code of one device runs: a position of a manual computation, and of those around it.
+struct MeshPosition {
   struct Level {
     const std::vector<int64_t>* of_device;  // the place of each device of the program
     int64_t ordinal;
@@ -92,9 +92,9 @@ struct Run {
   Ref<Value>* inputs;   // one per argument; those that it has run with are null
   Ref<Value>* outputs;  // one per result, to be filled
   hloom::UserDataList user_data;
-  // Of the code of one device: which place of which region it is. Null: of a program of whole arrays.
-  const RegionPlace* place = nullptr;
-  Program* root = nullptr;  // whose regions it calls; null: its own
+  // Of the code of one device: its position in which manual computation. Null: of a program of whole arrays.
+  const MeshPosition* place = nullptr;
+  Program* root = nullptr;  // whose manual computations it calls; null: its own
 };
 
 // Another device before `device` that has the same part; `device` itself: none has.
@@ -105,7 +105,7 @@ void copy_shard(const Array& array, size_t device, char* whole, char* shard, boo
 // k; inputs are null afterwards.
 int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Value>* inputs,
              Ref<Value>* outputs, const hloom::UserDataList& user_data, std::string* message);
-// Makes hloom's handler of regions known to the registry of custom calls.
+// Makes hloom's handler of manual computations known to the registry of custom calls.
 void register_manual();
 
 // Runs it here; its inputs are there. A code, with a message if it is not 0. Inputs are null afterwards.
