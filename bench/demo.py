@@ -56,14 +56,15 @@ def show_stages(exe: hloom.Executable, compile_s: float) -> None:
     """What each stage made, with its time; and a line or two of it."""
     stages = exe.stages
     fusions = sum(i.opcode == "fusion" for i in stages.module.entry.instructions)
-    kernels, values = len(stages.lowering.kernels), len(stages.places.values)
+    assignment = stages.buffer_assignment
+    kernels, values = len(stages.lowering.kernels), len(assignment.values)
     size = sum(len(x) for x in stages.program.objects)
     made = {
         "start-up": "imports, asking LLVM what the processor can do",
         "passes": f"{stages.module.instruction_count:,} instructions, {fusions} fusions",
         "schedule": "an order that needs little memory",
-        "copies": f"{sum(v.instruction.opcode == 'copy' for v in stages.places.values)} copies",
-        "buffers": f"{values:,} values in {stages.places.temp_bytes / 2**20:.2f} MiB of arena",
+        "copies": f"{sum(v.instruction.opcode == 'copy' for v in assignment.values)} copies",
+        "buffers": f"{values:,} values in {assignment.temp_bytes / 2**20:.2f} MiB of arena",
         "kernels": f"{kernels} kernels for {len(exe.thunks)} steps",
         "llvm text": f"{sum(map(len, stages.texts.values())) / 1e3:,.0f} kB",
         "machine code": f"{size / 1e3:,.0f} kB",
@@ -144,10 +145,10 @@ def show_memory(exe: hloom.Executable) -> None:
     print("   memory: " + ", ".join(f"{k} {v / 2**20:.2f}" for k, v in memory.as_dict().items()))
     print("   (MiB); the largest values of its own:")
     for v in memory.largest(4):
-        a = v.place.allocation
-        where = f"arena at {v.place.offset:,}" if a.kind == "temp" else a.kind
+        a = v.slice.allocation
+        where = f"arena at {v.slice.offset:,}" if a.kind == "temp" else a.kind
         note = f"; {v.note}" if v.note else ""
-        print(f"     {v.place.size_bytes / 2**20:6.2f} MiB  {v.name}: {where}{note}")
+        print(f"     {v.slice.size_bytes / 2**20:6.2f} MiB  {v.name}: {where}{note}")
     print()
 
 

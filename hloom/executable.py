@@ -356,7 +356,7 @@ class Executable:
         """What a run needs: sums in bytes, and a row for every value."""
         from hloom.plan.usage import MemoryUse
 
-        return MemoryUse(self.program.allocations, lambda: self.stages.places)
+        return MemoryUse(self.program.allocations, lambda: self.stages.buffer_assignment)
 
     @property
     def cost(self) -> Cost:

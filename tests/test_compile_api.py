@@ -245,7 +245,7 @@ def test_memory_of_a_program_with_temporaries():
     highest = max(size for _, size in memory.timeline)
     assert 0 < highest <= memory.live <= memory.temp
     assert memory.timeline[-1][1] == 0
-    assert memory.largest(3)[0].place.size_bytes >= memory.largest(3)[2].place.size_bytes > 0
+    assert memory.largest(3)[0].slice.size_bytes >= memory.largest(3)[2].slice.size_bytes > 0
 
 
 def test_times_of_stages_and_passes():

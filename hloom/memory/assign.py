@@ -27,8 +27,8 @@ from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers it
 from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
 from hloom.memory.heap.block import HEAPS, Block, live_bytes
 from hloom.plan.branches import BranchPlan
+from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment, SliceTree
 from hloom.plan.order import Order
-from hloom.plan.places import PlacedValue, Places, SliceTree
 from hloom.program.slice import ALIGNMENT, Allocation, BufferSlice
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
@@ -58,7 +58,9 @@ class AssignOptions:
     """What is to run side by side, and has places of its own."""
 
 
-def assign_buffers(module: Module, order: Order, options: AssignOptions | None = None) -> Places:
+def assign_buffers(
+    module: Module, order: Order, options: AssignOptions | None = None
+) -> BufferAssignment:
     """A place for every value of a module with a flat call graph that runs in an order.
 
     Raises `HloError` when something that runs has no order, or is called twice, or when copies are
@@ -78,7 +80,7 @@ def assign_buffers(module: Module, order: Order, options: AssignOptions | None =
         )
     if options.share_operands:
         share_operands(groups)
-    return _Assignment(groups, options).places()
+    return _Assignment(groups, options).result()
 
 
 def share_operands(groups: Groups) -> int:
@@ -120,7 +122,7 @@ class _Assignment:
         self.home: dict[int, tuple[Allocation, int]] = {}
         """By id of a group: its allocation and offset."""
 
-    def places(self) -> Places:
+    def result(self) -> BufferAssignment:
         self._fixed()
         self._constants()
         live = self._temp()
@@ -134,7 +136,7 @@ class _Assignment:
             trees[i] = slices[tree] if type(tree) is Value else _sliced(tree, slices)
         notes, alive = self._notes(), self._alive()
         values = [
-            PlacedValue(
+            AssignedValue(
                 v.instruction,
                 v.index,
                 tuple(alive.get(v) or intervals(v)),
@@ -144,7 +146,7 @@ class _Assignment:
             )
             for v in self.flow.values
         ]
-        return Places(self.allocations, trees, values, live)
+        return BufferAssignment(self.allocations, trees, values, live)
 
     def _allocate(self, size: int, kind: str, **more: object) -> Allocation:
         made = Allocation(len(self.allocations), size, kind, **more)  # pyright: ignore

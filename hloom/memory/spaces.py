@@ -27,7 +27,7 @@ from hloom.ir.op import OPS, opcodes_where
 from hloom.ir.traits import ASYNC, CONTROL_FLOW, FORWARDS, PLUMBING
 from hloom.ir.values.backend_config import BackendConfig
 from hloom.memory.flat import laid_out
-from hloom.plan.places import Places, SliceTree
+from hloom.plan.buffer_assignment import BufferAssignment, SliceTree
 from hloom.program.slice import BufferSlice
 from hloom.types.memory_space import DEFAULT_MEMORY_SPACE, HOST_MEMORY_SPACE
 from hloom.types.shape import Shape, tuple_shape
@@ -76,11 +76,11 @@ def take_spaces(module: Module, device: Device) -> EntrySpaces:
     return entry
 
 
-def tell_spaces(module: Module, places: Places) -> None:
+def tell_spaces(module: Module, assignment: BufferAssignment) -> None:
     """Write where values are into their shapes, and moves as copies, for those who look."""
-    if not any(a.space for a in places.allocations):
+    if not any(a.space for a in assignment.allocations):
         return
-    for i, tree in places.trees.items():
+    for i, tree in assignment.trees.items():
         i.shape = _placed(i.shape, tree)
         if moved_to(i) is not None:
             i.opcode, i.attrs, i.backend_config = "copy", OPS["copy"].empty, None

@@ -1,1 +1,1 @@
-"""What has been decided about a graph: order of execution, place of each value."""
+"""What has been decided about a graph: order of execution, buffer assignment."""

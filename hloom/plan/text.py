@@ -1,4 +1,4 @@
-"""The text of places, both ways.
+"""The text of a buffer assignment, both ways.
 
     allocation 0: parameter 36 bytes, number 0 {}, donated, output {1}
     allocation 1: constant 4 bytes, hex 0000803f
@@ -19,7 +19,7 @@ from typing import Any
 from hloom.base.diagnostics import UsageError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.plan.places import Index, PlacedValue, Places, SliceTree
+from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment, Index, SliceTree
 from hloom.program.slice import Allocation, BufferSlice
 
 _ALLOCATION = re.compile(
@@ -37,26 +37,26 @@ _INTERVAL = re.compile(r"\[(\d+),(\d+)\)")
 _TOKEN = re.compile(r"[()]|-|(\d+)\[(\d+):(\d+)\]")
 
 
-def show_places(places: Places) -> str:
-    """The text of places."""
-    lines = [_show_allocation(a) for a in places.allocations]
-    for v in places.values:
-        i, place = v.instruction, v.place
+def show_buffer_assignment(assignment: BufferAssignment) -> str:
+    """The text of an assignment."""
+    lines = [_show_allocation(a) for a in assignment.allocations]
+    for v in assignment.values:
+        i, assigned = v.instruction, v.slice
         alive = "".join(f" [{start},{end})" for start, end in v.alive)
-        where = f"{place.allocation.index} [{place.offset}:{place.end}]"
+        where = f"{assigned.allocation.index} [{assigned.offset}:{assigned.end}]"
         name = f"%{i.parent.name}/%{i.name}{_braced(v.index)}"
         space = f" in S({v.space})" if v.space else ""
         lines.append(f'{name}: {where} alive{alive} "{v.note}"{space}')
-    for i, tree in places.trees.items():
+    for i, tree in assignment.trees.items():
         lines.append(f"at %{i.parent.name}/%{i.name}: {_show_tree(tree)}")
-    lines.append(f"live {places.live_bytes}")
+    lines.append(f"live {assignment.live_bytes}")
     return "\n".join(lines) + "\n"
 
 
-def parse_places(text: str, module: Module) -> Places:
-    """The places of a module from their text; `UsageError` names the line that is wrong."""
+def parse_buffer_assignment(text: str, module: Module) -> BufferAssignment:
+    """The buffer assignment that a text describes; `UsageError` names the line that is wrong."""
     allocations: list[Allocation] = []
-    values: list[PlacedValue] = []
+    values: list[AssignedValue] = []
     trees: dict[Instruction, SliceTree] = {}
     live = 0
     computations = {c.name: c for c in module.computations}
@@ -69,17 +69,17 @@ def parse_places(text: str, module: Module) -> Places:
                 trees[computations[m[1]][m[2]]] = _tree(tokens, allocations)
             elif m := _VALUE.fullmatch(line):
                 start = int(m[5])
-                place = BufferSlice(allocations[int(m[4])], start, int(m[6]) - start)
+                assigned = BufferSlice(allocations[int(m[4])], start, int(m[6]) - start)
                 alive = tuple((int(a), int(b)) for a, b in _INTERVAL.findall(m[7]))
                 i = computations[m[1]][m[2]]
-                values.append(PlacedValue(i, _index(m[3]), alive, place, m[8], int(m[9] or 0)))
+                values.append(AssignedValue(i, _index(m[3]), alive, assigned, m[8], int(m[9] or 0)))
             elif line.startswith("live "):
                 live = int(line.removeprefix("live "))
             elif line.strip():
                 raise ValueError("neither an allocation nor a value")
         except (KeyError, IndexError, ValueError) as error:
             raise UsageError(f"line {number}: {error}: {line[:80]}", rule="plan-text") from None
-    return Places(allocations, trees, values, live)
+    return BufferAssignment(allocations, trees, values, live)
 
 
 def _show_allocation(a: Allocation) -> str:
@@ -134,8 +134,7 @@ def _tree(tokens: list[Any], allocations: list[Allocation]) -> SliceTree:
             stack[-1].append(None)
         else:
             offset = int(start)
-            place = BufferSlice(allocations[int(index)], offset, int(end) - offset)
-            stack[-1].append(place)
+            stack[-1].append(BufferSlice(allocations[int(index)], offset, int(end) - offset))
     ((tree,),) = stack
     return tree
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hloom.plan.places import PlacedValue, Places
+from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment
 from hloom.program.slice import Allocation
 
 
@@ -19,11 +19,11 @@ class MemoryUse:
     """
 
     allocations: list[Allocation]
-    plan: Callable[[], Places] = field(repr=False, compare=False)
+    plan: Callable[[], BufferAssignment] = field(repr=False, compare=False)
     """Makes the plan, which the sums do not need: a program from the cache comes without."""
 
     @cached_property
-    def places(self) -> Places:
+    def buffer_assignment(self) -> BufferAssignment:
         """The plan."""
         return self.plan()
 
@@ -67,12 +67,12 @@ class MemoryUse:
     @property
     def live(self) -> int:
         """The most bytes of temporaries alive at one time: the least that `temp` could be."""
-        return self.places.live_bytes
+        return self.buffer_assignment.live_bytes
 
     @property
-    def values(self) -> list[PlacedValue]:
+    def values(self) -> list[AssignedValue]:
         """Every value: when it is alive, where it stands, and why there."""
-        return self.places.values
+        return self.buffer_assignment.values
 
     @cached_property
     def timeline(self) -> list[tuple[int, int]]:
@@ -81,11 +81,11 @@ class MemoryUse:
         Times are thirds of a step; steps count the instructions in the order in which they run.
         """
         changes: dict[int, int] = {}
-        for v in self.places.values:
-            if v.place.allocation.kind == "temp":
+        for v in self.buffer_assignment.values:
+            if v.slice.allocation.kind == "temp":
                 for start, end in v.alive:
-                    changes[start] = changes.get(start, 0) + v.place.size_bytes
-                    changes[end] = changes.get(end, 0) - v.place.size_bytes
+                    changes[start] = changes.get(start, 0) + v.slice.size_bytes
+                    changes[end] = changes.get(end, 0) - v.slice.size_bytes
         steps, total = [], 0
         for time in sorted(changes):
             if changes[time]:
@@ -93,23 +93,27 @@ class MemoryUse:
                 steps.append((time, total))
         return steps
 
-    def largest(self, count: int) -> list[PlacedValue]:
+    def largest(self, count: int) -> list[AssignedValue]:
         """The values that take most, of those in the arena or handed back."""
-        own = [v for v in self.places.values if v.place.allocation.kind in ("temp", "output")]
-        return sorted(own, key=lambda v: -v.place.size_bytes)[:count]
+        own = [
+            v
+            for v in self.buffer_assignment.values
+            if v.slice.allocation.kind in ("temp", "output")
+        ]
+        return sorted(own, key=lambda v: -v.slice.size_bytes)[:count]
 
     def rows(self) -> Iterator[dict[str, object]]:
         """The table of values as plain data."""
-        for v in self.places.values:
-            a = v.place.allocation
+        for v in self.buffer_assignment.values:
+            a = v.slice.allocation
             yield {
                 "value": v.name,
                 "opcode": v.instruction.opcode,
-                "bytes": v.place.size_bytes,
+                "bytes": v.slice.size_bytes,
                 "kind": a.kind,
                 "allocation": a.index,
                 "space": a.space,
-                "offset": v.place.offset,
+                "offset": v.slice.offset,
                 "alive": [list(interval) for interval in v.alive],
                 "why": v.note,
             }

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hloom.codegen.runs import Decision
     from hloom.ir.module import Module
     from hloom.passes.pipeline import PassRecord
+    from hloom.plan.buffer_assignment import BufferAssignment
     from hloom.plan.order import Order
-    from hloom.plan.places import Places
     from hloom.targets.cpu.lowering import Lowering
     from hloom.targets.target import Target
 
@@ -26,7 +26,7 @@ class Stages:
 
     module: Module
     order: Order
-    places: Places
+    buffer_assignment: BufferAssignment
     lowering: Lowering
     program: Program
     texts: dict[str, str] = field(default_factory=dict)
@@ -80,4 +80,6 @@ class SavedStages(Stages):
         )
 
 
-_MADE_LATER = frozenset(("module", "order", "places", "lowering", "texts", "records", "decisions"))
+_MADE_LATER = frozenset(
+    ("module", "order", "buffer_assignment", "lowering", "texts", "records", "decisions")
+)

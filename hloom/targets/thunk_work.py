@@ -49,7 +49,7 @@ class ThunkWork:
 
     def __init__(self, stages: Stages, costs: Costs) -> None:
         self._costs = costs
-        self._instructions = {i.name: i for i in stages.places.trees}
+        self._instructions = {i.name: i for i in stages.buffer_assignment.trees}
         self.whole: ModuleCost = module_cost(stages.module, costs)
         self._parts = Counter(t.name for t in walk(stages.program.thunks))
 

@@ -86,9 +86,9 @@ def _alive(memory: api.MemoryUse, end: int) -> list[str]:
 
 def _arena(memory: api.MemoryUse, end: int) -> list[str]:
     most, found = memory.temp, []
-    shown = [v for v in memory.largest(MOST_RECTANGLES) if v.place.allocation.kind == "temp"]
+    shown = [v for v in memory.largest(MOST_RECTANGLES) if v.slice.allocation.kind == "temp"]
     for k, v in enumerate(shown):
-        place, colour = v.place, COLOURS[k % len(COLOURS)]
+        place, colour = v.slice, COLOURS[k % len(COLOURS)]
         note = f"; {v.note}" if v.note else ""
         about = html.escape(f"{v.name}: {bytes_text(place.size_bytes)} at {place.offset:,}{note}")
         for start, stop in v.alive:

@@ -20,8 +20,8 @@ from hloom.interp.values import TOKEN
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.order import Order
-from hloom.plan.places import Places
 from hloom.program.slice import BufferSlice
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
@@ -36,16 +36,18 @@ NO_CODE = frozenset(
 class MemoryMachine:
     """One run of a module in the memory of its places."""
 
-    def __init__(self, module: Module, order: Order, places: Places, seed: int = 0) -> None:
+    def __init__(
+        self, module: Module, order: Order, assignment: BufferAssignment, seed: int = 0
+    ) -> None:
         noise = np.random.default_rng(seed)
         self.module = module
         self.order = order
-        self.places = places
+        self.buffer_assignment = assignment
         self.memory = [
             noise.integers(0, 256, a.size_bytes, dtype=np.uint8)
             if a.data is None
             else np.frombuffer(a.data, np.uint8).copy()
-            for a in places.allocations
+            for a in assignment.allocations
         ]
         options = EvalOptions()
         self.frame = Frame(Machine(options), options, Device())
@@ -55,7 +57,11 @@ class MemoryMachine:
         """The result, as a tree of arrays."""
         for p, literal in zip(self.module.entry.parameters, arguments, strict=True):
             self._store_tree(p, (), p.shape, literal)
-        kept = [(a, self.memory[a.index].copy()) for a in self.places.allocations if a.is_read_only]
+        kept = [
+            (a, self.memory[a.index].copy())
+            for a in self.buffer_assignment.allocations
+            if a.is_read_only
+        ]
         with np.errstate(all="ignore"):
             self._run(self.module.entry)
         for a, before in kept:
@@ -65,7 +71,7 @@ class MemoryMachine:
         return self._load_tree(root, (), root.shape)
 
     def _check_outputs(self, root: Instruction) -> None:
-        for index, place in self.places.leaves(root):
+        for index, place in self.buffer_assignment.leaves(root):
             a = place.allocation
             assert place.offset == 0 and place.size_bytes == a.size_bytes
             if a.kind == "output":
@@ -81,12 +87,14 @@ class MemoryMachine:
                 condition, body = i.called
                 while True:
                     self._run(condition)
-                    if not self.load(self.places.slice(condition.root), condition.root.shape):
+                    if not self.load(
+                        self.buffer_assignment.slice(condition.root), condition.root.shape
+                    ):
                         break
                     self._run(body)
             elif i.opcode == "conditional":
                 selector = i.operands[0]
-                chosen = self.load(self.places.slice(selector), selector.shape)
+                chosen = self.load(self.buffer_assignment.slice(selector), selector.shape)
                 self._run(i.called[chosen_branch(chosen, len(i.called))])
             elif i.opcode in ("call", "async-start"):
                 self._run(i.called[0])
@@ -101,21 +109,21 @@ class MemoryMachine:
             for k, part in enumerate(shape.elements):
                 self._store_tree(i, (*index, k), part, x.elements[k])
         elif shape.is_array:
-            self.store(self.places.slice(i, index), shape, x.array)
+            self.store(self.buffer_assignment.slice(i, index), shape, x.array)
 
     def _write_tree(self, i: Instruction, index: tuple[int, ...], shape: Shape, x: Any) -> None:
         if shape.is_tuple:
             for k, part in enumerate(shape.elements):
                 self._write_tree(i, (*index, k), part, x[k])
         elif shape.is_array:
-            self.store(self.places.slice(i, index), shape, np.asarray(x))
+            self.store(self.buffer_assignment.slice(i, index), shape, np.asarray(x))
 
     def _load_tree(self, i: Instruction, index: tuple[int, ...], shape: Shape) -> Any:
         if shape.is_tuple:
             return tuple(
                 self._load_tree(i, (*index, k), part) for k, part in enumerate(shape.elements)
             )
-        return self.load(self.places.slice(i, index), shape) if shape.is_array else TOKEN
+        return self.load(self.buffer_assignment.slice(i, index), shape) if shape.is_array else TOKEN
 
     def _bytes(self, place: BufferSlice, shape: Shape) -> np.ndarray:
         block = self.memory[place.allocation.index]

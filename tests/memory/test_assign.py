@@ -46,50 +46,50 @@ def test_the_corpus_runs_in_its_places(name):
 @pytest.mark.parametrize("name", LARGE.split())
 def test_the_corpus_is_placed(name):
     module = parse_module((CORPUS / f"{name}.hlo").read_text())
-    _, places, _ = placed(module)
-    assert places.live_bytes <= places.temp_bytes <= 1.1 * places.live_bytes
+    _, assignment, _ = placed(module)
+    assert assignment.live_bytes <= assignment.temp_bytes <= 1.1 * assignment.live_bytes
 
 
 def test_results_overwrite_what_dies():
-    made, places, _ = run_both("""HloModule m
+    made, assignment, _ = run_both("""HloModule m
 ENTRY e { a = f32[9] parameter(0)
   b = f32[9] negate(a)
   c = f32[9] sine(b)
   ROOT d = f32[9] add(c, c) }""")
-    out = places.slice(made.entry.root)
-    assert {places.slice(made.entry[n]) for n in "bcd"} == {out}
-    assert out.allocation.kind == "output" and places.temp_bytes == 0
+    out = assignment.slice(made.entry.root)
+    assert {assignment.slice(made.entry[n]) for n in "bcd"} == {out}
+    assert out.allocation.kind == "output" and assignment.temp_bytes == 0
 
 
 def test_wider_or_turned_results_do_not():
-    made, places, _ = run_both("""HloModule m
+    made, assignment, _ = run_both("""HloModule m
 ENTRY e { a = f32[3,4] parameter(0)
   b = f32[3,4] negate(a)
   c = f64[3,4] convert(b)
   d = f64[4,3] transpose(c), dimensions={1,0}
   ROOT e = f64[4,3] sine(d) }""")
-    slices = [places.slice(made.entry[n]) for n in "bcd"]
+    slices = [assignment.slice(made.entry[n]) for n in "bcd"]
     assert not any(x.overlaps(y) for x, y in pairwise(slices))
 
 
 def test_a_dynamic_array_has_room_for_its_sizes():
-    made, places, _ = run_both("""HloModule m
+    made, assignment, _ = run_both("""HloModule m
 ENTRY e { a = bf16[<=5,3] parameter(0)
   b = bf16[<=5,3] negate(a)
   ROOT c = bf16[<=5,3] add(b, a) }""")
-    assert places.slice(made.entry["b"]).size_bytes == 32 + 8
+    assert assignment.slice(made.entry["b"]).size_bytes == 32 + 8
 
 
 def test_constants_keep_their_bytes_in_the_order_of_the_layout():
-    made, places, _ = run_both("""HloModule m
+    made, assignment, _ = run_both("""HloModule m
 ENTRY e { k = s4[2,3]{0,1} constant({{1,2,3},{4,5,6}})
   ROOT c = s4[2,3]{0,1} negate(k) }""")
-    place = places.slice(made.entry["k"])
+    place = assignment.slice(made.entry["k"])
     assert place.allocation.data == bytes([1, 4, 2, 5, 3, 6])
 
 
 def test_every_width_zero_sizes_and_tokens():
-    made, places, _ = run_both("""HloModule m
+    made, assignment, _ = run_both("""HloModule m
 ENTRY e { a = pred[3] parameter(0)
   b = c64[2] parameter(1)
   z = f32[0,7] parameter(2)
@@ -98,7 +98,7 @@ ENTRY e { a = pred[3] parameter(0)
   m = c64[2] negate(b)
   o = pred[3] not(a)
   ROOT r = (pred[3], c64[2], f32[0,7], token[]) tuple(o, m, n, t) }""")
-    sizes = [s.size_bytes for _, s in places.leaves(made.entry.root)]
+    sizes = [s.size_bytes for _, s in assignment.leaves(made.entry.root)]
     assert sizes == [3, 16, 0]
 
 
@@ -110,8 +110,8 @@ ENTRY e { a = f32[9] parameter(0)
   ROOT d = f32[9] sine(c) }"""
     module = parse_module(text)
     _, own, _ = run_both(module)
-    _, places, _ = placed(module, assign=AssignOptions(can_share=lambda i, k, index: True))
-    assert own.temp_bytes == 64 and places.temp_bytes == 0
+    _, assignment, _ = placed(module, assign=AssignOptions(can_share=lambda i, k, index: True))
+    assert own.temp_bytes == 64 and assignment.temp_bytes == 0
 
 
 def test_branches_share_the_memory_of_their_temporaries():
@@ -120,15 +120,15 @@ def test_branches_share_the_memory_of_their_temporaries():
   v = f32[64] reverse(s), dimensions={{0}}
   ROOT r = f32[64] add(v, s) }}
 """
-    made, places, _ = run_both(
+    made, assignment, _ = run_both(
         "HloModule m\n"
         + "".join(branch.format(name=n) for n in "fgh")
         + """ENTRY e { i = s32[] parameter(0)
   x = f32[64] parameter(1)
   ROOT c = f32[64] conditional(i, x, x, x), branch_computations={f, g, h} }"""
     )
-    assert places.temp_bytes == 256
-    assert np.unique([places.slice(made[n].root).allocation.index for n in "fgh"]).size == 1
+    assert assignment.temp_bytes == 256
+    assert np.unique([assignment.slice(made[n].root).allocation.index for n in "fgh"]).size == 1
 
 
 def test_assignment_says_what_is_missing():

@@ -10,7 +10,7 @@ from hloom.memory.assign import AssignOptions, assign_buffers
 from hloom.memory.beside import Beside
 from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.plan.branches import Branches
-from hloom.plan.verify import check_places
+from hloom.plan.verify import check_buffer_assignment
 from hloom.schedule.least_memory import least_memory_order
 from tests.memory.drawn_modules import Drawn
 from tests.memory.placed import placed, run_both
@@ -40,12 +40,12 @@ def plan_of(module):
     return {c.name: every_step(c, steps) for c, steps in order.steps.items()}
 
 
-def falsely_shared(module, order, places, plan):
+def falsely_shared(module, order, assignment, plan):
     """Pairs of steps that may run at once of which one writes where the other reads or writes."""
     flow = ValueFlow(module, order)
     beside = Beside(flow, plan)
     values = [
-        (v, beside.touches(v), places.slice(i, index))
+        (v, beside.touches(v), assignment.slice(i, index))
         for i, tree in flow.trees.items()
         for index, v in leaves(tree)
         if v is not None and v.instruction is i and v.kind != "constant"
@@ -64,10 +64,10 @@ def test_drawn_programs_are_right_and_apart(seed):
     plan = plan_of(module)
     run_both(module, CopyOptions(branches=plan), AssignOptions(branches=plan), seed)
     made = copy_module(module)
-    order, places, _ = placed(made, CopyOptions(branches=plan), AssignOptions(branches=plan))
+    order, assignment, _ = placed(made, CopyOptions(branches=plan), AssignOptions(branches=plan))
     # What a loop carries is in one place, whoever reads it.
     carried = ("state", "merge")
-    for pair in falsely_shared(made, order, places, plan):
+    for pair in falsely_shared(made, order, assignment, plan):
         assert any(v.kind in carried or v.instruction.opcode == "copy" for v in pair), pair
 
 
@@ -88,21 +88,21 @@ def assigned(text, plan):
     module = parse_module(text)
     order = least_memory_order(module)
     insert_copies(module, order, CopyOptions(branches=plan))
-    places = assign_buffers(module, order, AssignOptions(branches=plan))
-    check_places(module, places)
-    return module, order, places
+    assignment = assign_buffers(module, order, AssignOptions(branches=plan))
+    check_buffer_assignment(module, assignment)
+    return module, order, assignment
 
 
 def test_two_chains_take_twice_the_memory_and_no_more():
     _, _, alone = assigned(CHAINS, None)
     left, right = dict.fromkeys("abc", 0), dict.fromkeys("def", 1)
     plan = {"e": Branches({**left, **right, "r": 2}, (2, 1, 0))}
-    module, order, places = assigned(CHAINS, plan)
-    assert falsely_shared(module, order, places, plan) == []
-    assert alone.temp_bytes < places.temp_bytes <= 2 * alone.temp_bytes
+    module, order, assignment = assigned(CHAINS, plan)
+    assert falsely_shared(module, order, assignment, plan) == []
+    assert alone.temp_bytes < assignment.temp_bytes <= 2 * alone.temp_bytes
     # Within a branch memory is shared as ever.
-    assert places.slice(module.entry["b"]).size_bytes == 400
-    assert len({places.slice(module.entry[n]) for n in "abcdef"}) < 6
+    assert assignment.slice(module.entry["b"]).size_bytes == 400
+    assert len({assignment.slice(module.entry[n]) for n in "abcdef"}) < 6
 
 
 def test_what_another_branch_reads_is_copied_before_it_is_overwritten():
@@ -119,10 +119,12 @@ ENTRY e {
 }"""
     _, _, none = run_both(text)
     plan = {"e": Branches({"a": 0, "b": 1, "c": 2, "d": 2, "r": 3}, (0, 4, 2, 0))}
-    made, places, result = run_both(text, CopyOptions(branches=plan), AssignOptions(branches=plan))
+    made, assignment, result = run_both(
+        text, CopyOptions(branches=plan), AssignOptions(branches=plan)
+    )
     assert (none.inserted, result.inserted) == (0, 1)
-    b, c = places.slice(made.entry["b"]), places.slice(made.entry["c"])
-    assert not places.slice(made.entry["a"]).overlaps(c) and not b.overlaps(c)
+    b, c = assignment.slice(made.entry["b"]), assignment.slice(made.entry["c"])
+    assert not assignment.slice(made.entry["a"]).overlaps(c) and not b.overlaps(c)
 
 
 def test_a_plan_of_one_branch_changes_nothing():

@@ -53,8 +53,8 @@ def test_copies_inside_a_loop(body, result, copies):
 
 def test_state_that_stays_as_it_is_is_read_where_it_stands():
     """The parameter y goes through the loop as it is; only the caller's output is a copy of it."""
-    made, places, _ = run_both(LOOP.format(body=UPDATE, result="u, b"))
-    assert places.slice(made["body"]["b"]) == places.slice(made.entry["y"])
+    made, assignment, _ = run_both(LOOP.format(body=UPDATE, result="u, b"))
+    assert assignment.slice(made["body"]["b"]) == assignment.slice(made.entry["y"])
     assert copy_count(made) == 3
 
 

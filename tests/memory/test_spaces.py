@@ -14,7 +14,7 @@ from hloom.ir.text import parse_module, show_module
 from hloom.memory.assign import AssignOptions
 from hloom.memory.copies import CopyOptions
 from hloom.memory.spaces import take_spaces, tell_spaces
-from hloom.plan.text import parse_places, show_places
+from hloom.plan.text import parse_buffer_assignment, show_buffer_assignment
 from hloom.plan.verify import violations
 from tests.memory.drawn_modules import Drawn
 from tests.memory.marked import mark
@@ -52,19 +52,19 @@ def run(text, device=DEVICE):
     """The module with its places, run in them; what it gives is what the interpreter says."""
     module = parse_module(text) if isinstance(text, str) else text
     made = copy_module(module)
-    order, places, _ = planned(made, device)
+    order, assignment, _ = planned(made, device)
     arguments = random_arguments(module, 0)
     assert_same_result(
-        evaluate(module, *arguments), MemoryMachine(made, order, places).run(arguments)
+        evaluate(module, *arguments), MemoryMachine(made, order, assignment).run(arguments)
     )
-    return made, places
+    return made, assignment
 
 
-def space_of(module, places, name):
+def space_of(module, assignment, name):
     """The memory space of an instruction of any computation."""
-    for i in places.trees:
+    for i in assignment.trees:
         if i.name == name:
-            return places.slice(i).allocation.space
+            return assignment.slice(i).allocation.space
     raise AssertionError(name)
 
 
@@ -72,10 +72,10 @@ def space_of(module, places, name):
 def test_drawn_programs_run_in_their_spaces(seed):
     module = Drawn(seed).module()
     assert mark(module, seed, (1, 5))
-    made, places = run(module)
-    assert any(a.space for a in places.allocations)
-    text = show_places(places)
-    assert show_places(parse_places(text, made)) == text
+    made, assignment = run(module)
+    assert any(a.space for a in assignment.allocations)
+    text = show_buffer_assignment(assignment)
+    assert show_buffer_assignment(parse_buffer_assignment(text, made)) == text
 
 
 COPIES = """HloModule m
@@ -90,14 +90,14 @@ ENTRY e {
 
 
 def test_values_are_where_their_layouts_say_and_copies_between_spaces_stay():
-    made, places = run(COPIES)
-    spaces = {name: space_of(made, places, name) for name in ("p", "a", "r")}
+    made, assignment = run(COPIES)
+    spaces = {name: space_of(made, assignment, name) for name in ("p", "a", "r")}
     assert spaces == {"p": 0, "a": 1, "r": 0}
-    moves = [i for i in places.trees if i.opcode == "custom-call"]
-    slices = [(places.slice(i.operands[0]), places.slice(i)) for i in moves]
+    moves = [i for i in assignment.trees if i.opcode == "custom-call"]
+    slices = [(assignment.slice(i.operands[0]), assignment.slice(i)) for i in moves]
     crossing = [(a.allocation.space, b.allocation.space) for a, b in slices if a != b]
     assert crossing == [(0, 1), (1, 0), (0, 1)]
-    tell_spaces(made, places)
+    tell_spaces(made, assignment)
     text = show_module(made)
     assert "custom-call" not in text and "f32[64]{0:S(1)} negate" in text
 
@@ -126,30 +126,30 @@ ENTRY e {
 
 
 def test_the_state_of_a_loop_stays_in_its_space():
-    made, places = run(LOOP)
-    assert {space_of(made, places, name) for name in ("c", "x", "z", "r")} <= {1}
-    assert {a.space for a in places.of_kind("output")} == {1}
+    made, assignment = run(LOOP)
+    assert {space_of(made, assignment, name) for name in ("c", "x", "z", "r")} <= {1}
+    assert {a.space for a in assignment.of_kind("output")} == {1}
 
 
 @pytest.mark.parametrize("name", ["parameter", "result"])
 def test_the_callers_arrays_are_where_the_entry_layout_says(name):
     sides = ["{0:S(5)}" if name == side else "{0}" for side in ("parameter", "result")]
     layout = f"(f32[8]{sides[0]})->f32[8]{sides[1]}"
-    _, places = run(
+    _, assignment = run(
         f"HloModule m, entry_computation_layout={{{layout}}}\n"
         "ENTRY e {\n  p = f32[8]{0} parameter(0)\n  ROOT c = f32[8]{0} negate(p)\n}"
     )
-    spaces = {a.kind: a.space for a in places.allocations}
+    spaces = {a.kind: a.space for a in assignment.allocations}
     assert spaces == {"parameter": 5 * (name == "parameter"), "output": 5 * (name == "result")}
 
 
 def test_a_parameter_that_is_returned_elsewhere_is_copied():
-    _, places = run(
+    _, assignment = run(
         "HloModule m, entry_computation_layout={(f32[8]{0:S(5)})->f32[8]{0}}\n"
         "ENTRY e {\n  ROOT p = f32[8]{0:S(5)} parameter(0)\n}"
         .replace("{0:S(5)} parameter", "{0} parameter")
     )  # fmt: skip
-    assert [a.space for a in places.allocations] == [5, 0]
+    assert [a.space for a in assignment.allocations] == [5, 0]
 
 
 def test_a_space_that_a_device_lacks_is_refused():
@@ -173,13 +173,13 @@ PLACED = ', frontend_attributes={{_xla_buffer_placement="{}"}}'
     ],
 )  # fmt: skip
 def test_custom_calls_that_ask_for_a_space(target, more, space):
-    _, places = run(
+    _, assignment = run(
         "HloModule m\nENTRY e {\n  p = f32[8]{0} parameter(0)\n  q = f32[8]{0} exponential(p)\n"
         f'  h = f32[8]{{0}} custom-call(q), custom_call_target="{target}"{more}\n'
         "  n = f32[8]{0} negate(h)\n  ROOT r = f32[8]{0} add(n, q)\n}"
     )
-    moves = [i for i in places.trees if i.opcode == "custom-call"]
-    assert [places.slice(i).allocation.space for i in moves] == ([space] if space else [])
+    moves = [i for i in assignment.trees if i.opcode == "custom-call"]
+    assert [assignment.slice(i).allocation.space for i in moves] == ([space] if space else [])
 
 
 def test_more_than_a_space_holds_is_refused():
@@ -217,10 +217,10 @@ def test_no_two_live_values_share_a_byte_and_spaces_hold_what_they_have(seed, he
     mark(module, seed, (1, 5), 0.5)
     spaces = take_spaces(module, DEVICE)
     options = AssignOptions(spaces=spaces, memories=DEVICE.memory_spaces, heap=heap, apart=apart)
-    _, places, _ = placed(module, CopyOptions(spaces=spaces), options)
-    assert not list(violations(module, places))
+    _, assignment, _ = placed(module, CopyOptions(spaces=spaces), options)
+    assert not list(violations(module, assignment))
     used = {}
-    for a in places.allocations:
+    for a in assignment.allocations:
         used[a.space] = used.get(a.space, 0) + a.size_bytes
     for space, size in used.items():
         exact = tuple([replace(m, size_bytes=size * (m.id == space)) for m in DEVICE.memory_spaces])
@@ -228,9 +228,9 @@ def test_no_two_live_values_share_a_byte_and_spaces_hold_what_they_have(seed, he
         mark(again, seed, (1, 5), 0.5)
         taken = take_spaces(again, DEVICE)
         placed(again, CopyOptions(spaces=taken), replace(options, memories=exact))
-        for v in places.values:
-            if v.place.allocation.space == 1 and v.place.allocation.kind == "temp":
-                assert v.place.offset % 256 == 0
+        for v in assignment.values:
+            if v.slice.allocation.space == 1 and v.slice.allocation.kind == "temp":
+                assert v.slice.offset % 256 == 0
 
 
 def test_programs_that_say_nothing_of_spaces_are_left_as_they_are():

@@ -8,7 +8,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.ir.text import parse_module
 from hloom.memory.assign import assign_buffers
 from hloom.memory.copies import insert_copies
-from hloom.plan.text import parse_places, show_places
+from hloom.plan.text import parse_buffer_assignment, show_buffer_assignment
 from hloom.plan.verify import violations
 from hloom.program.slice import BufferSlice
 from hloom.schedule.least_memory import least_memory_order
@@ -21,14 +21,14 @@ from tests.memory.placed import placed
 @pytest.mark.parametrize("seed", range(5))
 def test_text_reads_back_as_itself(seed):
     module = Drawn(seed, 6).module()
-    _, places, _ = placed(module)
-    assert parse_places(show_places(places), module) == places
+    _, assignment, _ = placed(module)
+    assert parse_buffer_assignment(show_buffer_assignment(assignment), module) == assignment
 
 
 def test_wrong_text_names_the_line():
     module = parse_module("HloModule m\nENTRY e { ROOT a = f32[2] parameter(0) }")
     with pytest.raises(UsageError, match="line 2: neither"):
-        parse_places("live 4\nnonsense\n", module)
+        parse_buffer_assignment("live 4\nnonsense\n", module)
 
 
 def three():
@@ -43,25 +43,25 @@ ENTRY e { a = f32[9] parameter(0)
 
 
 def test_the_check_finds_overlap_bounds_and_writes_to_parameters():
-    module, places = three()
-    assert not list(violations(module, places))
-    k = next(k for k, v in enumerate(places.values) if v.instruction.name == "b")
-    b = places.values[k]
-    c = next(v for v in places.values if v.instruction.name == "c")
-    given = places.allocations[0]
+    module, assignment = three()
+    assert not list(violations(module, assignment))
+    k = next(k for k, v in enumerate(assignment.values) if v.instruction.name == "b")
+    b = assignment.values[k]
+    c = next(v for v in assignment.values if v.instruction.name == "c")
+    given = assignment.allocations[0]
     for place, rule in (
-        (replace(c.place, offset=c.place.offset + 4, size_bytes=8), "overlap"),
-        (replace(b.place, size_bytes=10_000), "bounds"),
+        (replace(c.slice, offset=c.slice.offset + 4, size_bytes=8), "overlap"),
+        (replace(b.slice, size_bytes=10_000), "bounds"),
         (BufferSlice(given, 0, 36), "read-only"),
     ):
-        places.values[k] = replace(b, place=place)
-        assert rule in {e.rule for e in violations(module, places)}
+        assignment.values[k] = replace(b, slice=place)
+        assert rule in {e.rule for e in violations(module, assignment)}
 
 
 def test_asking_for_what_has_no_place():
-    module, places = three()
+    module, assignment = three()
     with pytest.raises(UsageError, match="no buffer at index"):
-        places.slice(module.entry["a"], (0,))
+        assignment.slice(module.entry["a"], (0,))
 
 
 @pytest.mark.parametrize(

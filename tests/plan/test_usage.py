@@ -3,7 +3,7 @@
 import random
 
 import hloom
-from hloom.plan.places import PlacedValue, Places
+from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment
 from hloom.plan.usage import MemoryUse
 from hloom.program.slice import Allocation, BufferSlice
 
@@ -12,8 +12,8 @@ X = MODULE.entry.root
 
 
 def use_of(values, allocations, live=0):
-    placed = [PlacedValue(X, (), alive, place, note) for alive, place, note in values]
-    return MemoryUse(allocations, lambda: Places(allocations, {}, placed, live))
+    placed = [AssignedValue(X, (), alive, place, note) for alive, place, note in values]
+    return MemoryUse(allocations, lambda: BufferAssignment(allocations, {}, placed, live))
 
 
 def test_sums():
@@ -49,7 +49,7 @@ def test_time_line():
         [temp, output],
     )
     assert memory.timeline == [(3, 64), (6, 192), (9, 128), (20, 64), (26, 0)]
-    assert [v.place.size_bytes for v in memory.largest(2)] == [128, 64]
+    assert [v.slice.size_bytes for v in memory.largest(2)] == [128, 64]
     assert [r["bytes"] for r in memory.rows()] == [64, 128, 64, 64]
 
 

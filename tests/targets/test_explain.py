@@ -32,9 +32,9 @@ def test_a_module_is_not_changed(name, topic):
 def test_memory_is_that_of_the_program(name):
     memory = hloom.compile(example(name)).memory
     rows = explained(example(name), "memory").rows
-    assert [r.size_bytes for r in rows] == [v.place.size_bytes for v in memory.values]
+    assert [r.size_bytes for r in rows] == [v.slice.size_bytes for v in memory.values]
     arena = [r for r in rows if r.verdict.startswith("arena")]
-    assert len(arena) == sum(v.place.allocation.kind == "temp" for v in memory.values)
+    assert len(arena) == sum(v.slice.allocation.kind == "temp" for v in memory.values)
 
 
 def test_what_shares_a_buffer_names_another_value():
@@ -113,4 +113,8 @@ def test_concurrency():
     assert row.verdict == "one after another" if alone else row.verdict.endswith(" runs")
     # Places are those of the program, not the first ones.
     plan = CpuTarget(Machine.host()).planned(hloom.parse(TWO_LOOPS))
-    assert plan.places.temp_bytes == hloom.compile(TWO_LOOPS).memory.temp > (0 if alone else 640)
+    assert (
+        plan.buffer_assignment.temp_bytes
+        == hloom.compile(TWO_LOOPS).memory.temp
+        > (0 if alone else 640)
+    )

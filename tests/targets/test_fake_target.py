@@ -10,7 +10,7 @@ from hloom.device.device import MemorySpace
 from hloom.device.known import known_device
 from hloom.device.text import show_device
 from hloom.interp import evaluate
-from hloom.plan.places import Places
+from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.program.program import Parameter, Program, Result
 from hloom.schedule.least_memory import order_as_it_stands
 from hloom.targets.stages import Stages
@@ -45,7 +45,7 @@ class InterpreterTarget:
             [],
             argument_shapes=[p.shape for p in entry.parameters],
         )
-        return Stages(module, order_as_it_stands(module), Places([], {}), None, program)
+        return Stages(module, order_as_it_stands(module), BufferAssignment([], {}), None, program)
 
 
 class InterpreterExecutor:

@@ -176,7 +176,7 @@ def test_the_plot_shows_every_temporary():
     from tests.docs.pages import ROOT
 
     exe = hloom.compile(hloom.load(ROOT / "examples" / "resnet_step.hlo"))
-    temps = [v for v in exe.memory.values if v.place.allocation.kind == "temp"]
+    temps = [v for v in exe.memory.values if v.slice.allocation.kind == "temp"]
     text = page(exe.memory, "a <b>")
     assert text.count("<rect ") == sum(len(v.alive) for v in temps) > 10
     assert "a &lt;b&gt;" in text and temps[0].name in text

@@ -20,8 +20,8 @@ from hloom.codegen.branches import Proposal, proposals, refusal
 from hloom.codegen.runs import WAITS, Decision
 from hloom.ir.module import Module
 from hloom.plan.branches import BranchPlan
+from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.order import Order
-from hloom.plan.places import Places
 from hloom.program.thunks.thunk import sequence_elapsed_ns
 from hloom.targets.cpu.planned import Lowered, Prepared
 
@@ -93,7 +93,7 @@ def _attempt(
             raise
         return None, f"for which there is no room ({error.message})"
     device = target.concurrency_device
-    before, now = _bytes(first.plan.places), _bytes(placed.places)
+    before, now = _bytes(first.plan.buffer_assignment), _bytes(placed.buffer_assignment)
     more = max(device.costs.concurrency_memory * max(before, 1), device.costs.concurrency_bytes)
     if now - before > more:
         return None, f"in {now - before:,} bytes more, where {more:,.0f} are allowed"
@@ -109,8 +109,8 @@ def _attempt(
     return replace(second, decisions=decisions), ""
 
 
-def _bytes(places: Places) -> int:
-    return sum([a.size_bytes for a in places.allocations])
+def _bytes(assignment: BufferAssignment) -> int:
+    return sum([a.size_bytes for a in assignment.allocations])
 
 
 def _elapsed(target: CpuTarget, lowered: Lowered) -> float:

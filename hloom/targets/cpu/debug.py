@@ -103,8 +103,8 @@ class _Types:
     """What stands in the buffers of each step: asked of the instruction that it came from."""
 
     def __init__(self, stages: Stages) -> None:
-        self.places = stages.places
-        self.instructions = {i.name: i for i in stages.places.trees}
+        self.buffer_assignment = stages.buffer_assignment
+        self.instructions = {i.name: i for i in stages.buffer_assignment.trees}
         self._known: dict[Thunk, dict[BufferSlice, Shape]] = {}
 
     def __call__(self, t: Thunk, s: BufferSlice) -> np.dtype[Any] | None:
@@ -118,7 +118,7 @@ class _Types:
             found = self._known[t] = {}
             i = self.instructions.get(t.name)
             for x in (i, *i.operands) if i is not None else ():
-                for index, place in self.places.leaves(x):
+                for index, place in self.buffer_assignment.leaves(x):
                     found.setdefault(place, x.shape.subshape(index))
         return found
 
@@ -134,7 +134,7 @@ class _Types:
         body = i.called[0]
         known: dict[Instruction, Any] = {}
         for p in body.parameters:
-            raw = found.inputs.get(self.places.slice(i.operands[p.attrs.number]))
+            raw = found.inputs.get(self.buffer_assignment.slice(i.operands[p.attrs.number]))
             if raw is None or not p.shape.is_array:
                 return i
             known[p] = elements(raw, p.shape)

@@ -25,7 +25,7 @@ from hloom.ir.verify import verify
 from hloom.passes.fuse.explain import fusion_decisions
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.pipeline import Pipeline, title_of
-from hloom.plan.places import PlacedValue, Places
+from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment
 from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import walk
@@ -111,26 +111,26 @@ def _size(i: Instruction) -> int | None:
 
 def _memory(module: Module, target: CpuTarget) -> list[Row]:
     own = {i.name for i in module.instructions() if i.opcode == "copy"}
-    places = target.planned(module).places
+    assignment = target.planned(module).buffer_assignment
     first: dict[tuple[int, int], str] = {}
     rows = []
-    for v in places.values:
-        i, a = v.instruction, v.place.allocation
+    for v in assignment.values:
+        i, a = v.instruction, v.slice.allocation
         name = i.name + (f"{{{','.join(map(str, v.index))}}}" if v.index else "")
-        key = (a.index, v.place.offset)
+        key = (a.index, v.slice.offset)
         # Who shares is said by assignment; bytes that are only used again later are no sharing.
         other = first.get(key) if "in the buffer of" in v.note else None
         if other is None:
             first[key] = name
-        verdict, why = _place(v, places, own)
-        rows.append(Row(name, i.opcode, verdict, why, v.place.size_bytes, other))
+        verdict, why = _place(v, assignment, own)
+        rows.append(Row(name, i.opcode, verdict, why, v.slice.size_bytes, other))
     return rows
 
 
-def _place(v: PlacedValue, places: Places, own: set[str]) -> tuple[str, str]:
-    i, a = v.instruction, v.place.allocation
+def _place(v: AssignedValue, assignment: BufferAssignment, own: set[str]) -> tuple[str, str]:
+    i, a = v.instruction, v.slice.allocation
     if i.opcode == "copy":
-        return _where(v), why_copied(i, places, own)
+        return _where(v), why_copied(i, assignment, own)
     if i.opcode == "constant":
         return _where(v), "its bytes are used where they stand"
     if i.opcode == "parameter" and i.parent.is_entry:
@@ -144,8 +144,8 @@ def _place(v: PlacedValue, places: Places, own: set[str]) -> tuple[str, str]:
     return _where(v), "handed to the caller" if a.kind == "output" else "the caller's memory"
 
 
-def _where(v: PlacedValue) -> str:
-    a, place = v.place.allocation, v.place
+def _where(v: AssignedValue) -> str:
+    a, place = v.slice.allocation, v.slice
     if a.kind == "temp":
         return f"arena at {place.offset:,}"
     if a.kind == "parameter":
@@ -153,13 +153,13 @@ def _where(v: PlacedValue) -> str:
     return a.kind
 
 
-def why_copied(copy: Instruction, places: Places, own: set[str]) -> str:
+def why_copied(copy: Instruction, assignment: BufferAssignment, own: set[str]) -> str:
     """Why there is a copy: the program has it, or two values need one buffer at one time."""
     x = copy.operands[0]
     if copy.name in own:
         return f"the program copies %{x.name} itself, and both are needed"
     kind = "value"
-    if copy.shape.is_array and (found := places.trees.get(x)) is not None:
+    if copy.shape.is_array and (found := assignment.trees.get(x)) is not None:
         allocation = getattr(found, "allocation", None)
         if allocation is not None and allocation.is_read_only:
             kind = "constant" if allocation.kind == "constant" else "argument"
@@ -205,7 +205,7 @@ def _layout(module: Module, target: CpuTarget) -> list[Row]:
     plan = target.planned(module)
     rows = []
     for i in plan.module.instructions():
-        if i not in plan.places.trees or not i.shape.is_array or i.shape.rank < 2:
+        if i not in plan.buffer_assignment.trees or not i.shape.is_array or i.shape.rank < 2:
             continue
         rows.append(_laid_out(i))
     return rows
@@ -236,7 +236,7 @@ def _fallback(module: Module, target: CpuTarget) -> list[Row]:
     plan = target.planned(module)
     return [
         Row(s.instruction.name, s.instruction.opcode, s.path, s.why, _size(s.instruction))
-        for s in slow_paths(plan.module, plan.order, plan.places, target.device)
+        for s in slow_paths(plan.module, plan.order, plan.buffer_assignment, target.device)
     ]
 
 

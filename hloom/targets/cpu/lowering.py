@@ -31,8 +31,8 @@ from hloom.kernel import kernel as kernels
 from hloom.kernel.proof.prove import Proof, masked, prove, proves_whole
 from hloom.kernel.proof.tiling import Box
 from hloom.kernel.text import show_kernel
+from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.order import Order
-from hloom.plan.places import Places
 from hloom.program.call_site import CallSite
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.collective import CollectiveStart
@@ -90,7 +90,7 @@ class Lowering:
 
     module: Module
     order: Order
-    places: Places
+    buffer_assignment: BufferAssignment
     device: Device
     left_out: frozenset[Culprit] = frozenset()
     faults: list[Fault] | None = None
@@ -124,7 +124,7 @@ class Lowering:
 
     def slice(self, i: Instruction, index: tuple[int, ...] = ()) -> BufferSlice:
         """Where (a part of) a value stands."""
-        return self.places.slice(i, index)
+        return self.buffer_assignment.slice(i, index)
 
     def sequence(self, c: Computation) -> tuple[Thunk, ...]:
         """The thunks of a computation in the order in which it runs."""

@@ -10,8 +10,8 @@ from hloom.base.faults import Fault
 from hloom.codegen.runs import Decision
 from hloom.ir.module import Module
 from hloom.passes.pipeline import PassRecord
+from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.order import Order
-from hloom.plan.places import Places
 from hloom.program.thunks.thunk import Thunk
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Planned(NamedTuple):
 
     module: Module
     order: Order
-    places: Places
+    buffer_assignment: BufferAssignment
     records: list[PassRecord]
 
 

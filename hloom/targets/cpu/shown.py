@@ -17,9 +17,9 @@ def _hlo(stages: Stages, target: CpuTarget) -> str:
 
 
 def _plan(stages: Stages, target: CpuTarget) -> str:
-    from hloom.plan.text import show_places
+    from hloom.plan.text import show_buffer_assignment
 
-    return show_places(stages.places)
+    return show_buffer_assignment(stages.buffer_assignment)
 
 
 def _kernels(stages: Stages, target: CpuTarget) -> str:

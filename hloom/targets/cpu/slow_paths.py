@@ -13,8 +13,8 @@ from hloom.codegen.tile import Body
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.order import Order
-from hloom.plan.places import Places
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Function, Routine
 from hloom.program.thunks.thunk import walk
@@ -35,10 +35,12 @@ class SlowPath(NamedTuple):
     why: str
 
 
-def slow_paths(module: Module, order: Order, places: Places, device: Device) -> list[SlowPath]:
+def slow_paths(
+    module: Module, order: Order, assignment: BufferAssignment, device: Device
+) -> list[SlowPath]:
     """All of a planned module, in the order of its thunks; what cannot run at all comes last."""
-    lowering = Lowering(module, order, places, device, faults=[])
-    instructions = {i.name: i for i in places.trees}
+    lowering = Lowering(module, order, assignment, device, faults=[])
+    instructions = {i.name: i for i in assignment.trees}
     try:
         thunks = lowering.sequence(module.entry)
     except HloError as error:

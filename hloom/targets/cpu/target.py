@@ -25,9 +25,9 @@ from hloom.memory.copies import CopyOptions, insert_copies
 from hloom.memory.spaces import take_spaces, tell_spaces
 from hloom.passes.pipeline import PipelineOptions
 from hloom.plan.branches import BranchPlan
+from hloom.plan.buffer_assignment import BufferAssignment
 from hloom.plan.flights import flights
 from hloom.plan.order import Order
-from hloom.plan.places import Places
 from hloom.program.program import Parameter, Processor, Program, Result
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.crash_notes import CrashNotes
@@ -186,7 +186,7 @@ class CpuTarget:
         """
         clock = clock or StageClock()
         lowered = self._decided(self.prepared(module, clock), clock, whole)
-        module, order, places, records = lowered.plan
+        module, order, assignment, records = lowered.plan
         lowering, thunks = lowered.lowering, lowered.thunks
         decisions, faults = lowered.decisions, lowered.faults
         with clock.stage("llvm text"):
@@ -196,13 +196,13 @@ class CpuTarget:
                 if code is not None:
                     is_long = symbol == ENTRY and len(text) > LONG_ENTRY_BYTES
                     code.add(symbol, text, 0 if is_long else None)
-        tell_spaces(module, places)
+        tell_spaces(module, assignment)
         program = Program(
             module.name,
-            places.allocations,
+            assignment.allocations,
             thunks,
-            parameters_of(module, places),
-            results_of(module, places),
+            parameters_of(module, assignment),
+            results_of(module, assignment),
             module.entry.root.shape,
             [],
             ENTRY,
@@ -214,7 +214,9 @@ class CpuTarget:
             replicas=module.replica_count,
             partitions=module.num_partitions,
         )
-        return Stages(module, order, places, lowering, program, texts, records, faults, decisions)
+        return Stages(
+            module, order, assignment, lowering, program, texts, records, faults, decisions
+        )
 
     def _decided(
         self, prepared: Prepared, clock: StageClock, whole: Module | None = None
@@ -231,7 +233,7 @@ class CpuTarget:
         lowering = Lowering(
             plan.module,
             plan.order,
-            plan.places,
+            plan.buffer_assignment,
             self.device,
             self.left_out,
             None if self.is_strict else faults,
@@ -334,8 +336,8 @@ class CpuTarget:
                 memories=self.memories,
                 branches=branches,
             )
-            places = assign_buffers(module, order, options)
-        return Planned(module, order, places, records)
+            assignment = assign_buffers(module, order, options)
+        return Planned(module, order, assignment, records)
 
     def _passes(self) -> PipelineOptions:
         """The switches of a run, with the passes that have faults left out."""
@@ -373,10 +375,10 @@ class CpuTarget:
         yield ENTRY, text
 
 
-def parameters_of(module: Module, places: Places) -> list[Parameter]:
+def parameters_of(module: Module, assignment: BufferAssignment) -> list[Parameter]:
     """The leaves of the entry's parameters, in order."""
     allocations: dict[tuple[Any, ...], int] = {
-        (a.parameter_number, a.shape_index): a.index for a in places.of_kind("parameter")
+        (a.parameter_number, a.shape_index): a.index for a in assignment.of_kind("parameter")
     }
     found = []
     parameters = [i for i in module.entry.instructions if i.opcode == "parameter"]
@@ -388,13 +390,13 @@ def parameters_of(module: Module, places: Places) -> list[Parameter]:
     return found
 
 
-def results_of(module: Module, places: Places) -> list[Result]:
+def results_of(module: Module, assignment: BufferAssignment) -> list[Result]:
     """The leaves of the entry's result, in order."""
     root = module.entry.root
     found = []
     for index, leaf in root.shape.subshapes():
         if leaf.is_array:
-            found.append(Result(index, leaf, places.slice(root, index)))
+            found.append(Result(index, leaf, assignment.slice(root, index)))
         elif leaf.is_token:
             found.append(Result(index, leaf, None))
     return found

@@ -1,4 +1,4 @@
-"""The place of every value of a module: which bytes of which allocation."""
+"""Buffer assignment: which bytes of which allocation each value of a module has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SliceTree = Any
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedValue:
+class AssignedValue:
     """One value: computed by which instruction, how large, when alive, where, and why there.
 
     `alive` are half-open intervals on the time line of the schedule, in thirds of a step: an
@@ -26,7 +26,7 @@ class PlacedValue:
     instruction: Instruction
     index: Index
     alive: tuple[tuple[int, int], ...]
-    place: BufferSlice
+    slice: BufferSlice
     note: str = ""
     space: int = 0
     """The memory space that it has to be in."""
@@ -39,13 +39,13 @@ class PlacedValue:
 
 
 @dataclass(slots=True)
-class Places:
+class BufferAssignment:
     """What buffer assignment decided. Made by `memory.assign`; ask with `slice`."""
 
     allocations: list[Allocation]
     trees: dict[Instruction, SliceTree]
     """The slices of each instruction of the entry and of whatever control flow calls."""
-    values: list[PlacedValue] = field(default_factory=list)
+    values: list[AssignedValue] = field(default_factory=list)
     live_bytes: int = 0
     """The most bytes of the temp block that are alive at one time: the least it could have."""
 
@@ -70,7 +70,7 @@ class Places:
         return tree
 
     def leaves(self, instruction: Instruction) -> list[tuple[Index, BufferSlice]]:
-        """Every array of an instruction's result with its place; none for a token."""
+        """Every array of an instruction's result with its slice; none for a token."""
         return list(_leaves(self.trees[instruction], ()))
 
     def of_kind(self, kind: str) -> list[Allocation]:
