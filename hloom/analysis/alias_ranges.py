@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from hloom.analysis.alias_tree import FOREVER, Branching, Value
+from hloom.analysis.alias_tree import FOREVER, Branching, LogicalBuffer
 
 
-def intervals(v: Value) -> list[tuple[int, int]]:
+def intervals(v: LogicalBuffer) -> list[tuple[int, int]]:
     """When a value is alive: half-open, disjoint, sorted, in thirds of a step.
 
     An instruction at time t reads and writes in [3t, 3t + 2); so an interval that was cut off at
@@ -26,13 +26,13 @@ def intervals(v: Value) -> list[tuple[int, int]]:
     return found
 
 
-def live_range(v: Value) -> tuple[int, int]:
+def live_range(v: LogicalBuffer) -> tuple[int, int]:
     """The time of the first birth and that of the last use, or of the birth if there is none."""
     alive = intervals(v)
     return alive[0][0] // 3, alive[-1][1] // 3
 
 
-def _births(v: Value) -> list[int]:
+def _births(v: LogicalBuffer) -> list[int]:
     """The births that count. As the operand of a branch a value is born again only if nobody
     needs it once the conditional has ended, up to where the loop ends whose state it is."""
     found: list[int] = []
@@ -48,7 +48,7 @@ def _births(v: Value) -> list[int]:
     return found
 
 
-def _is_needed_after(v: Value, where: Branching | None, until: int) -> bool:
+def _is_needed_after(v: LogicalBuffer, where: Branching | None, until: int) -> bool:
     """Whether a value is used once a conditional has ended: in the branch that it stands in, or
     behind the conditional of that branch, and so on outwards. Sibling branches do not count."""
     while where is not None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from hloom.analysis.alias_fusion import is_elementwise, is_row_major, roots_of, same_index
 from hloom.analysis.alias_spaces import moved_to
-from hloom.analysis.alias_tree import Value, leaves
-from hloom.analysis.alias_values import ValueFlow
+from hloom.analysis.alias_tree import LogicalBuffer, leaves
+from hloom.analysis.alias_values import Dataflow
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape
 
@@ -70,7 +70,7 @@ class DefaultShare:
         return root is not None and same_place(i.operands[operand].shape, root.shape, reshaped=True)
 
 
-Interval = tuple[int, int, Value]
+Interval = tuple[int, int, LogicalBuffer]
 """From, to, and what is alive."""
 
 
@@ -78,12 +78,12 @@ class Contacts:
     """Where an operation may write over what it reads for the last time: it must (an in-place
     pair), or the sharing rule lets it."""
 
-    def __init__(self, flow: ValueFlow, can_share: CanShare | None = None) -> None:
+    def __init__(self, flow: Dataflow, can_share: CanShare | None = None) -> None:
         self.flow = flow
         self.can_share = can_share or DefaultShare()
-        self.same: dict[Value, Value] = {}
+        self.same: dict[LogicalBuffer, LogicalBuffer] = {}
         """A copy that is to go, and the value that it copies."""
-        self._known: dict[tuple[int, Value, Value], bool] = {}
+        self._known: dict[tuple[int, LogicalBuffer, LogicalBuffer], bool] = {}
 
     def allowed(self, first: Interval, second: Interval) -> bool:
         """Whether `second` begins where an operation reads `first` for the last time and may
@@ -98,7 +98,7 @@ class Contacts:
             known = self._known[key] = self._may_write_over(begin // 3, x, y)
         return known
 
-    def _may_write_over(self, time: int, x: Value, y: Value) -> bool:
+    def _may_write_over(self, time: int, x: LogicalBuffer, y: LogicalBuffer) -> bool:
         flow = self.flow
         i = flow.steps[time]
         x = self.same.get(x, x)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from hloom.ir.instruction import Instruction
 
 if TYPE_CHECKING:
-    from hloom.analysis.alias_tree import Value
-    from hloom.analysis.alias_values import ValueFlow
+    from hloom.analysis.alias_tree import LogicalBuffer
+    from hloom.analysis.alias_values import Dataflow
 
 Index = tuple[int, ...]
 MOVE: Final = "MoveToMemorySpace"
@@ -45,12 +45,12 @@ def moved_to(i: Instruction) -> int | None:
     return int(i.backend_config.raw)
 
 
-def settle(flow: ValueFlow, entry: EntrySpaces) -> None:
+def settle(flow: Dataflow, entry: EntrySpaces) -> None:
     """Give every value of a flow its space."""
     moves = [i for i in flow.steps if i is not None and moved_to(i) is not None]
     if not moves and not entry:
         return
-    bound: set[Value] = set()
+    bound: set[LogicalBuffer] = set()
     for v in flow.values:
         if v.kind == "parameter":
             v.space = entry.parameters.get((v.instruction.attrs.number, v.index), 0)
@@ -58,8 +58,8 @@ def settle(flow: ValueFlow, entry: EntrySpaces) -> None:
         v = flow.trees[i]
         v.space = moved_to(i) or 0
         bound.add(v)
-    starts: dict[Value, Value] = {}
-    wanted: list[tuple[int, Value, Value | int]] = []
+    starts: dict[LogicalBuffer, LogicalBuffer] = {}
+    wanted: list[tuple[int, LogicalBuffer, LogicalBuffer | int]] = []
     for e in flow.edges:
         if e.kind == "init" or (e.kind == "branch" and not e.branch):
             assert e.target is not None
@@ -79,7 +79,7 @@ def settle(flow: ValueFlow, entry: EntrySpaces) -> None:
         source.space = target if isinstance(target, int) else target.space
 
 
-def _copied(flow: ValueFlow, v: Value) -> Value:
+def _copied(flow: Dataflow, v: LogicalBuffer) -> LogicalBuffer:
     """What a value is a copy of: a copy that is no move stays in the space."""
     while v.kind == "computed" and v.instruction.opcode == "copy" and not v.index:
         v = flow.trees[v.instruction.operands[0]]

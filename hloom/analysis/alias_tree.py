@@ -15,11 +15,11 @@ from hloom.types.shape import Shape
 
 Index = tuple[int, ...]
 Tree = Any
-"""A `Value`, a tuple of trees, or None for what has no bytes (tokens)."""
+"""A `LogicalBuffer`, a tuple of trees, or None for what has no bytes (tokens)."""
 FOREVER = 1 << 60
 
 
-class Value:
+class LogicalBuffer:
     """Bytes computed at one moment. `kind`: parameter (of the entry), constant, computed,
     state (of a loop, while it runs and after it) or merge (of the branches of a conditional)."""
 
@@ -35,7 +35,7 @@ class Value:
         self.kind = kind
         self.births: list[tuple[int, Branching | None]] = []
         self.uses: list[int] = []
-        self.forward: Value | None = None
+        self.forward: LogicalBuffer | None = None
         self.space = 0
         """The memory space that it has to be in (`alias_spaces.py`)."""
 
@@ -57,8 +57,8 @@ class Edge:
     """
 
     kind: str
-    source: Value
-    target: Value | None
+    source: LogicalBuffer
+    target: LogicalBuffer | None
     time: int
     site: Instruction
     index: Index
@@ -71,12 +71,12 @@ class Branching:
 
     __slots__ = ("end", "outer")
 
-    def __init__(self, outer: Region) -> None:
+    def __init__(self, outer: Arm) -> None:
         self.end = FOREVER
         self.outer = outer
 
 
-class Region:
+class Arm:
     """The entry, or one branch (of `branching`): what runs or does not run as a whole."""
 
     __slots__ = ("branching", "end")
@@ -86,7 +86,7 @@ class Region:
         self.end = FOREVER
 
 
-def resolved(v: Value) -> Value:
+def resolved(v: LogicalBuffer) -> LogicalBuffer:
     """What a value that a loop hands on stands for."""
     while v.forward is not None:
         v = v.forward
@@ -100,7 +100,7 @@ def at(tree: Tree, index: Index) -> Tree:
     return tree
 
 
-def leaves(tree: Tree, index: Index = ()) -> list[tuple[Index, Value | None]]:
+def leaves(tree: Tree, index: Index = ()) -> list[tuple[Index, LogicalBuffer | None]]:
     """Each index without further parts, and the value there (None: no bytes)."""
     if type(tree) is not tuple:
         return [(index, tree)]

@@ -21,12 +21,12 @@ from collections.abc import Callable
 from hloom.analysis.alias import IN_PLACE_OPCODES, InPlacePair, in_place_pairs
 from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces, settle
 from hloom.analysis.alias_tree import (
+    Arm,
     Branching,
     Edge,
     Index,
-    Region,
+    LogicalBuffer,
     Tree,
-    Value,
     at,
     leaves,
     left_alone,
@@ -50,7 +50,7 @@ NEST_LIMIT = 200
 PairRule = Callable[[Instruction], tuple[InPlacePair, ...]]
 
 
-class ValueFlow:
+class Dataflow:
     """Values, edges and the time line of a module with a flat call graph, run in an order.
 
     `trees` gives for each instruction of the entry and of whatever control flow calls the values
@@ -68,13 +68,13 @@ class ValueFlow:
         self.order = order
         self.pairs = pairs
         self.trees: dict[Instruction, Tree] = {}
-        self.values: list[Value] = []
+        self.values: list[LogicalBuffer] = []
         self.edges: list[Edge] = []
         self.steps: list[Instruction | None] = []
         self.time_of: dict[Instruction, int] = {}
         self.started: dict[Instruction, int] = {}
         """When a loop begins."""
-        self._region = Region()
+        self._arm = Arm()
         self._depth = 0
         self._forwarded = False
         self._walk_entry()
@@ -88,7 +88,7 @@ class ValueFlow:
         arguments = [self._new_tree(p, "parameter", 0) for p in entry.parameters]
         root = self._walk(entry, arguments)
         end = self._step(None)
-        self._region.end = end
+        self._arm.end = end
         self._use(root, end)
         for index, value in leaves(root):
             if value is not None:
@@ -128,7 +128,7 @@ class ValueFlow:
         trees = self.trees
         for x in i.operands:
             tree = trees[x]
-            if type(tree) is Value:
+            if type(tree) is LogicalBuffer:
                 tree.uses.append(time)
             elif tree is not None:
                 self._use(tree, time)
@@ -156,8 +156,10 @@ class ValueFlow:
             self.time_of[i] = time
         return time
 
-    def _new(self, i: Instruction, index: Index, shape: Shape, kind: str, time: int) -> Value:
-        made = Value(len(self.values), i, index, size_bytes(shape), kind)
+    def _new(
+        self, i: Instruction, index: Index, shape: Shape, kind: str, time: int
+    ) -> LogicalBuffer:
+        made = LogicalBuffer(len(self.values), i, index, size_bytes(shape), kind)
         made.births.append((time, None))
         self.values.append(made)
         return made
@@ -278,7 +280,7 @@ class ValueFlow:
         turn = self._step(None)
         self._use(root, turn)
         end = self._step(i)
-        results: list[Value] = []
+        results: list[LogicalBuffer] = []
         for (index, x), (_, s), (_, r) in zip(leaves(init), leaves(state), leaves(root)):
             if x is None or s is None or r is None:
                 continue
@@ -299,7 +301,7 @@ class ValueFlow:
         begin = self._step(None)
         for x in i.operands:
             self._use(self.trees[x], begin)
-        outer = self._region
+        outer = self._arm
         branching = Branching(outer)
         roots: list[tuple[int, Tree]] = []
         for k, c in enumerate(i.called):
@@ -308,13 +310,13 @@ class ValueFlow:
             for _, value in leaves(argument):
                 if value is not None:
                     value.births.append((start, branching))
-            self._region = Region(branching)
+            self._arm = Arm(branching)
             root = self._walk(c, [argument])
             turn = self._step(None)
-            self._region.end = turn
+            self._arm.end = turn
             self._use(root, turn)
             roots.append((turn, root))
-        self._region = outer
+        self._arm = outer
         time = branching.end = self._step(i)
         return self._merged(i, roots, time)
 
@@ -356,7 +358,7 @@ class ValueFlow:
                 v.births.sort(key=lambda b: b[0])
         self.values = [v for v in self.values if v.forward is None]
         for i, tree in self.trees.items():
-            if type(tree) is not Value or tree.forward is not None:
+            if type(tree) is not LogicalBuffer or tree.forward is not None:
                 self.trees[i] = self._resolve(tree)
         self.edges = [
             Edge(e.kind, resolved(e.source), e.target and resolved(e.target), e.time, e.site,
@@ -369,25 +371,25 @@ class ValueFlow:
             return tuple([self._resolve(x) for x in tree])
         return resolved(tree) if tree is not None else None
 
-    def at(self, i: Instruction, index: Index = ()) -> Value:
+    def at(self, i: Instruction, index: Index = ()) -> LogicalBuffer:
         """The value at one array of an instruction's result."""
         return at(self.trees[i], index)
 
 
 # Methods of the walk by opcode; all other instructions compute.
-_SPECIAL: dict[str, Callable[[ValueFlow, Instruction], Tree]] = {
-    **dict.fromkeys(_FORWARDS, ValueFlow._forward),
-    **dict.fromkeys(_DONES - _FORWARDS, ValueFlow._done),
+_SPECIAL: dict[str, Callable[[Dataflow, Instruction], Tree]] = {
+    **dict.fromkeys(_FORWARDS, Dataflow._forward),
+    **dict.fromkeys(_DONES - _FORWARDS, Dataflow._done),
     **dict.fromkeys(
-        ["copy-start", "send", "all-gather-start", "collective-permute-start"], ValueFlow._start
+        ["copy-start", "send", "all-gather-start", "collective-permute-start"], Dataflow._start
     ),
-    "after-all": ValueFlow._token,
-    "async-start": ValueFlow._async_start,
-    "call": ValueFlow._call,
-    "conditional": ValueFlow._conditional,
+    "after-all": Dataflow._token,
+    "async-start": Dataflow._async_start,
+    "call": Dataflow._call,
+    "conditional": Dataflow._conditional,
     "constant": lambda flow, i: flow._new_tree(i, "constant", flow._step(i)),
-    "get-tuple-element": ValueFlow._element,
-    "tuple": ValueFlow._tuple,
-    "while": ValueFlow._while,
+    "get-tuple-element": Dataflow._element,
+    "tuple": Dataflow._tuple,
+    "while": Dataflow._while,
 }
 HANDS_ON = frozenset(_SPECIAL)  # Operations that compute nothing themselves.

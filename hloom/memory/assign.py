@@ -16,8 +16,8 @@ from hloom.analysis.alias import in_place_pairs
 from hloom.analysis.alias_ranges import intervals
 from hloom.analysis.alias_share import CanShare
 from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces
-from hloom.analysis.alias_tree import Tree, Value, leaves
-from hloom.analysis.alias_values import PairRule, ValueFlow
+from hloom.analysis.alias_tree import LogicalBuffer, Tree, leaves
+from hloom.analysis.alias_values import Dataflow, PairRule
 from hloom.base.diagnostics import HloError
 from hloom.device.device import MemorySpace
 from hloom.ir.instruction import Instruction
@@ -67,7 +67,7 @@ def assign_buffers(
     missing.
     """
     options = options or AssignOptions()
-    flow = ValueFlow(module, order, options.pairs, options.spaces)
+    flow = Dataflow(module, order, options.pairs, options.spaces)
     groups = Groups(flow, options.can_share, options.spaces, options.branches)
     failed = groups.join_edges(apart=False)  # copies are in where they keep branches apart
     if failed:
@@ -96,7 +96,7 @@ def share_operands(groups: Groups) -> int:
                 continue
             for number, operand in enumerate(i.operands):
                 x = flow.trees[operand]
-                if type(x) is not Value or x.bytes != y.bytes or not _dies(x, time):
+                if type(x) is not LogicalBuffer or x.bytes != y.bytes or not _dies(x, time):
                     continue
                 if group[x] is group[y]:
                     break
@@ -106,7 +106,7 @@ def share_operands(groups: Groups) -> int:
     return shared
 
 
-def _dies(x: Value, time: int) -> bool:
+def _dies(x: LogicalBuffer, time: int) -> bool:
     """Whether a value may be needed for the last time at this time."""
     return x.uses[-1] == time or x.kind == "state" or len(x.births) > 1
 
@@ -127,13 +127,13 @@ class _Assignment:
         self._constants()
         live = self._temp()
         self._check_sizes()
-        slices: dict[Value, BufferSlice] = {}
+        slices: dict[LogicalBuffer, BufferSlice] = {}
         for v in self.flow.values:
             allocation, offset = self.home[id(self.groups.group[v])]
             slices[v] = BufferSlice(allocation, offset, v.bytes)
         trees: dict[Instruction, SliceTree] = {}
         for i, tree in self.flow.trees.items():
-            trees[i] = slices[tree] if type(tree) is Value else _sliced(tree, slices)
+            trees[i] = slices[tree] if type(tree) is LogicalBuffer else _sliced(tree, slices)
         notes, alive = self._notes(), self._alive()
         values = [
             AssignedValue(
@@ -234,18 +234,18 @@ class _Assignment:
                 hint="keep less there at a time, or choose a device with more of it",
             )
 
-    def _alive(self) -> dict[Value, list[tuple[int, int]]]:
+    def _alive(self) -> dict[LogicalBuffer, list[tuple[int, int]]]:
         """When values of groups are alive, cut off where something was written over them."""
-        found: dict[Value, list[tuple[int, int]]] = {}
+        found: dict[LogicalBuffer, list[tuple[int, int]]] = {}
         for g in {id(g): g for g in self.groups.group.values()}.values():
             for start, end, v in g.intervals:
                 found.setdefault(v, []).append((start, end))
         return found
 
-    def _notes(self) -> dict[Value, str]:
+    def _notes(self) -> dict[LogicalBuffer, str]:
         """Why a value shares its buffer, in the order of birth."""
-        first: dict[int, Value] = {}
-        notes: dict[Value, str] = {}
+        first: dict[int, LogicalBuffer] = {}
+        notes: dict[LogicalBuffer, str] = {}
         for v in self.flow.values:
             g = self.groups.group[v]
             if v.kind == "state":
@@ -267,7 +267,7 @@ class _Assignment:
         return notes
 
 
-def _sliced(tree: Tree, slices: dict[Value, BufferSlice]) -> SliceTree:
+def _sliced(tree: Tree, slices: dict[LogicalBuffer, BufferSlice]) -> SliceTree:
     if type(tree) is tuple:
         return tuple([_sliced(part, slices) for part in tree])
     return None if tree is None else slices[tree]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hloom.analysis.alias_tree import Value
-from hloom.analysis.alias_values import ValueFlow
+from hloom.analysis.alias_tree import LogicalBuffer
+from hloom.analysis.alias_values import Dataflow
 from hloom.ir.computation import Computation
 from hloom.plan.branches import Branches, BranchPlan
 
@@ -32,7 +32,7 @@ NOWHERE: Touches = {}
 class Beside:
     """The branches of a plan on the time line of a module."""
 
-    def __init__(self, flow: ValueFlow, plan: BranchPlan) -> None:
+    def __init__(self, flow: Dataflow, plan: BranchPlan) -> None:
         self.plan = plan
         self._at: dict[int, tuple[tuple[str, int], ...]] = {}
         """By time: computations, from inside or outside, and the bit of the branch there."""
@@ -40,7 +40,7 @@ class Beside:
             if c.name in plan and order[0] in flow.time_of:
                 self._lay_out(flow, c, plan[c.name])
 
-    def _lay_out(self, flow: ValueFlow, c: Computation, branches: Branches) -> None:
+    def _lay_out(self, flow: Dataflow, c: Computation, branches: Branches) -> None:
         """Say for each time of a computation which branch it belongs to. What was put in since the
         plan was made, such as a copy, belongs to what follows; to no branch at the end."""
         following: list[int | None] = []
@@ -57,7 +57,7 @@ class Beside:
                     self._at[t] = (*self._at.get(t, ()), (c.name, 1 << branch))
             time = end
 
-    def touches(self, v: Value) -> Touches:
+    def touches(self, v: LogicalBuffer) -> Touches:
         """Who touches a value. What the caller hands over is written by none of them."""
         found: Touches = {}
         if v.kind not in ("parameter", "constant"):
@@ -67,7 +67,7 @@ class Beside:
                     found[name] = Touch(uses | bit, writes | bit)
         return merged(found, self.reads(v))
 
-    def reads(self, v: Value) -> Touches:
+    def reads(self, v: LogicalBuffer) -> Touches:
         """Who reads a value."""
         found: Touches = {}
         for time in v.uses:

@@ -19,8 +19,8 @@ from typing import Any
 from hloom.analysis.alias import in_place_pairs
 from hloom.analysis.alias_share import CanShare, DefaultShare
 from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces, moved_to
-from hloom.analysis.alias_tree import FOREVER, Edge, Value
-from hloom.analysis.alias_values import HANDS_ON, PairRule, ValueFlow
+from hloom.analysis.alias_tree import FOREVER, Edge, LogicalBuffer
+from hloom.analysis.alias_values import HANDS_ON, Dataflow, PairRule
 from hloom.base.diagnostics import HloError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -95,7 +95,7 @@ def _converged(module: Module, order: Order, options: CopyOptions, share: CanSha
     """Put copies in until every edge can join; the groups then."""
     failed: list[Edge] = []
     for number in range(ROUNDS):
-        flow = ValueFlow(module, order, options.pairs, options.spaces)
+        flow = Dataflow(module, order, options.pairs, options.spaces)
         groups = Groups(flow, share, options.spaces, options.branches)
         failed = groups.join_edges(apart=number < APART_ROUNDS)
         if not failed:
@@ -311,7 +311,7 @@ def _in_order(groups: Groups, edges: list[Edge]) -> Iterable[tuple[Edge, bool]]:
 # -- taking copies out -----------------------------------------------------------------------
 
 
-def _remove_copies(flow: ValueFlow, groups: Groups, kept: set[Instruction]) -> int:
+def _remove_copies(flow: Dataflow, groups: Groups, kept: set[Instruction]) -> int:
     """Take out each copy that can share the buffer of what it copies."""
     removed: list[Instruction] = []
     for i in flow.steps:
@@ -322,7 +322,7 @@ def _remove_copies(flow: ValueFlow, groups: Groups, kept: set[Instruction]) -> i
         if i.shape is not i.operands[0].shape:
             continue
         source, copy = flow.at(i.operands[0]), flow.at(i)
-        if isinstance(source, Value) and groups.join_copy(source, copy):
+        if isinstance(source, LogicalBuffer) and groups.join_copy(source, copy):
             removed.append(i)
     touched: dict[Computation, None] = {}
     for i in removed:
@@ -334,12 +334,12 @@ def _remove_copies(flow: ValueFlow, groups: Groups, kept: set[Instruction]) -> i
     return len(removed)
 
 
-def _moves_nothing(flow: ValueFlow, i: Instruction) -> bool:
+def _moves_nothing(flow: Dataflow, i: Instruction) -> bool:
     """Whether a move goes to the memory space where its operand is, and would be without it."""
     space = moved_to(i)
     if space is None:
         return False
-    x: Value = flow.trees[i.operands[0]]
+    x: LogicalBuffer = flow.trees[i.operands[0]]
     stays = not space or x.kind == "parameter" or moved_to(x.instruction) is not None
     return x.space == space and stays
 

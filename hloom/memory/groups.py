@@ -16,8 +16,8 @@ from bisect import bisect_right, insort
 from hloom.analysis.alias_ranges import intervals
 from hloom.analysis.alias_share import CanShare, Contacts, Interval
 from hloom.analysis.alias_spaces import NO_SPACES, EntrySpaces
-from hloom.analysis.alias_tree import Edge, Value, at, leaves
-from hloom.analysis.alias_values import ValueFlow
+from hloom.analysis.alias_tree import Edge, LogicalBuffer, at, leaves
+from hloom.analysis.alias_values import Dataflow
 from hloom.memory.beside import NOWHERE, Beside, Touches, merged
 from hloom.plan.branches import BranchPlan
 
@@ -30,7 +30,7 @@ class Group:
 
     __slots__ = ("bytes", "fixed", "intervals", "members", "read_only", "space", "touches")
 
-    def __init__(self, members: list[Value], intervals: list[Interval], size: int) -> None:
+    def __init__(self, members: list[LogicalBuffer], intervals: list[Interval], size: int) -> None:
         self.members = members
         self.intervals = intervals
         self.bytes = size
@@ -52,7 +52,7 @@ class Groups:
 
     def __init__(
         self,
-        flow: ValueFlow,
+        flow: Dataflow,
         can_share: CanShare | None = None,
         spaces: EntrySpaces = NO_SPACES,
         branches: BranchPlan | None = None,
@@ -62,7 +62,7 @@ class Groups:
         self.beside = Beside(flow, branches) if branches else None
         self.contacts = Contacts(flow, can_share)
         self.can_share = self.contacts.can_share
-        self.group: dict[Value, Group] = {}
+        self.group: dict[LogicalBuffer, Group] = {}
         self.same = self.contacts.same
         self.donated = donated_parts(flow)
         for v in flow.values:
@@ -75,7 +75,7 @@ class Groups:
                 g.read_only = part not in self.donated
             if self.beside is not None:
                 g.touches = self.beside.touches(v)
-        self.outputs: dict[tuple[int, ...], Value] = {}
+        self.outputs: dict[tuple[int, ...], LogicalBuffer] = {}
         """By index of an output part: what stands for the caller's buffer of it."""
         self._make_outputs()
 
@@ -90,7 +90,7 @@ class Groups:
                 parameter = entry.parameters[part[0]]
                 self.outputs[e.index] = at(self.flow.trees[parameter], part[1])
                 continue
-            v = self.outputs[e.index] = Value(-1, e.site, e.index, e.source.bytes, "output")
+            v = self.outputs[e.index] = LogicalBuffer(-1, e.site, e.index, e.source.bytes, "output")
             v.space = self.spaces.results.get(e.index, 0)
             self.group[v] = g = Group([v], [], v.bytes)
             g.fixed = ("output", 0, e.index)
@@ -126,7 +126,7 @@ class Groups:
         self._absorb(a, b)
         return True
 
-    def join_copy(self, source: Value, copy: Value) -> bool:
+    def join_copy(self, source: LogicalBuffer, copy: LogicalBuffer) -> bool:
         """Let a copy be one with what it copies, if their groups have room for that.
 
         The two hold the same bytes, so they may be alive together; nothing else may.
@@ -171,7 +171,7 @@ class Groups:
     def _both(a: Group, b: Group) -> list[Interval]:
         return a.intervals if a is b else a.intervals + b.intervals
 
-    def _undo(self, copy: Value, before: Value | None) -> None:
+    def _undo(self, copy: LogicalBuffer, before: LogicalBuffer | None) -> None:
         if before is None:
             del self.same[copy]
         else:
@@ -222,7 +222,7 @@ class Groups:
 
 
 def donated_parts(
-    flow: ValueFlow,
+    flow: Dataflow,
 ) -> dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None]:
     """(parameter number, index) of each array that the caller gives away, and the index of the
     output that is returned in it, if one is."""

@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.analysis.alias_ranges import live_range
-from hloom.analysis.alias_values import ValueFlow
+from hloom.analysis.alias_values import Dataflow
 from hloom.base.diagnostics import HloError
 from hloom.ir.text import parse_module
 from hloom.plan.order import Order
@@ -16,7 +16,7 @@ ENTRY e { a = f32[3] parameter(0)
   b = f32[3] negate(a)
   c = f32[3] negate(b)
   ROOT d = f32[3] negate(c) }""")
-    flow = ValueFlow(m, Order(m.schedule))
+    flow = Dataflow(m, Order(m.schedule))
     c = m.entry
     assert [flow.time_of[c[n]] for n in "abcd"] == [0, 1, 2, 3]
     assert live_range(flow.at(c["b"])) == (1, 2)
@@ -31,6 +31,6 @@ ENTRY e { a = f32[3] parameter(0)
   b = f32[3] call(a), to_apply=f
   ROOT c = f32[3] call(b), to_apply=f }""")
     with pytest.raises(HloError, match="%e has no order"):
-        ValueFlow(m, Order({}))
+        Dataflow(m, Order({}))
     with pytest.raises(HloError, match="two places"):
-        ValueFlow(m, least_memory_order(m))
+        Dataflow(m, least_memory_order(m))

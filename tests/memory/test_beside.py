@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.analysis.alias_tree import leaves
-from hloom.analysis.alias_values import ValueFlow
+from hloom.analysis.alias_values import Dataflow
 from hloom.ir.copy import copy_module
 from hloom.ir.text import parse_module
 from hloom.memory.assign import AssignOptions, assign_buffers
@@ -42,7 +42,7 @@ def plan_of(module):
 
 def falsely_shared(module, order, assignment, plan):
     """Pairs of steps that may run at once of which one writes where the other reads or writes."""
-    flow = ValueFlow(module, order)
+    flow = Dataflow(module, order)
     beside = Beside(flow, plan)
     values = [
         (v, beside.touches(v), assignment.slice(i, index))
