@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hloom.frontends.source import Source
     from hloom.frontends.stablehlo.files import module_of
     from hloom.frontends.stablehlo.read import module_of_bytes
-    from hloom.interp.frame import EvalOptions
+    from hloom.interp.context import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
     from hloom.interp.machine import evaluate
     from hloom.interp.partial import evaluate_partially
@@ -109,7 +109,7 @@ _HOME = {
     "LaunchSpec": "runtime.launch_spec",
     "Device": "device.device",
     "EvalError": "base.diagnostics",
-    "EvalOptions": "interp.frame",
+    "EvalOptions": "interp.context",
     "Executable": "executable",
     "Explained": "targets.cpu.explain",
     "FORMATS": "frontends.formats",

@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hloom.interp.context import EvalOptions
     from hloom.interp.draw import draw_instance
-    from hloom.interp.frame import EvalOptions
     from hloom.interp.lockstep import evaluate_lockstep
     from hloom.interp.machine import evaluate
     from hloom.interp.partial import evaluate_partially
     from hloom.interp.sample import random_arguments
 
 _HOME = {
-    "EvalOptions": "frame",
+    "EvalOptions": "context",
     "draw_instance": "draw",
     "evaluate": "machine",
     "evaluate_lockstep": "lockstep",

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp.frame import Enter, Frame
+from hloom.interp.context import Enter, EvalContext
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, zero
 from hloom.ir.async_chain import async_start_of
@@ -22,7 +22,9 @@ from hloom.ir.instruction import Instruction
 
 
 @MEANING.of("async-start")
-def async_start(i: Instruction, frame: Frame, *inputs: Value) -> Generator[Enter, Any, Value]:
+def async_start(
+    i: Instruction, context: EvalContext, *inputs: Value
+) -> Generator[Enter, Any, Value]:
     """((inputs), result, contexts...)."""
     return (yield from _step(i, i.called[0], inputs, contexts(i)))
 
@@ -59,7 +61,7 @@ def contexts(i: Instruction) -> tuple[Value, ...]:
 
 @MEANING.of("async-update")
 def async_update(
-    i: Instruction, frame: Frame, x: Value, *inputs: Value
+    i: Instruction, context: EvalContext, x: Value, *inputs: Value
 ) -> Generator[Enter, Any, Value]:
     """The value so far with further operands; with the result once that can be had."""
     body = body_of(i)
@@ -69,7 +71,7 @@ def async_update(
 
 
 @MEANING.of("async-done")
-def async_done(i: Instruction, frame: Frame, x: Value) -> Generator[Enter, Any, Value]:
+def async_done(i: Instruction, context: EvalContext, x: Value) -> Generator[Enter, Any, Value]:
     body = body_of(i)
     if isinstance(x, tuple) and len(x) > 1 and not has_result(i.operands[0], body):
         return (yield Enter(body, x[0]))
@@ -84,13 +86,13 @@ def started_result(x: Value) -> Value:
 
 
 @MEANING.of("copy-start")
-def copy_start(i: Instruction, frame: Frame, x: Value) -> Value:
+def copy_start(i: Instruction, context: EvalContext, x: Value) -> Value:
     """(destination, source, contexts...)."""
     return (x, x, *contexts(i))
 
 
 @MEANING.of("copy-done")
-def copy_done(i: Instruction, frame: Frame, x: Value) -> Value:
+def copy_done(i: Instruction, context: EvalContext, x: Value) -> Value:
     if not isinstance(x, tuple) or not x:
         raise EvalError("the operand is not the value of a start operation")
     return x[0]

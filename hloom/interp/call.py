@@ -14,7 +14,7 @@ import numpy as np
 from hloom.base.diagnostics import EvalError
 from hloom.base.registry import Registry
 from hloom.interp.arguments import as_value
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
 from hloom.interp.values import TOKEN, Value, zero
 from hloom.ir.instruction import Instruction
@@ -24,12 +24,12 @@ TARGETS: Registry[str, Callable[..., Any]] = Registry("custom-call target")
 
 
 @MEANING.of("custom-call")
-def custom_call(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+def custom_call(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
     target = i.attrs.custom_call_target
-    hooks = frame.options.custom_calls
+    hooks = context.options.custom_calls
     hook = hooks.get(target)
     if hook is None and (meaning := TARGETS.get(target)) is not None:
-        return meaning(i, frame, *inputs)
+        return meaning(i, context, *inputs)
     hook = hook or hooks.get("*")
     if hook is None:
         raise EvalError(
@@ -54,7 +54,7 @@ def custom_call(i: Instruction, frame: Frame, *inputs: Value) -> Value:
     "xla.sdy.FuncResultSharding",
     "xla.sdy.PropagationBarrier",
 )
-def same(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+def same(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
     """The operand: the call only says where it lives or how it is spread."""
     if len(inputs) == 1 and not (i.shape.is_tuple and not isinstance(inputs[0], tuple)):
         return inputs[0]
@@ -62,13 +62,13 @@ def same(i: Instruction, frame: Frame, *inputs: Value) -> Value:
 
 
 @TARGETS.of("CreateBuffer", "AllocateBuffer")
-def empty(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+def empty(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
     """A buffer nobody has written to; here it holds zeros."""
     return zero(i.shape)
 
 
 @TARGETS.of("xla.sdy.ShardingGroup", "xla.sdy.FunctionResultSharding", "control_dep")
-def annotation(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+def annotation(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
     """Says something of its operand and has no value, or passes it on."""
     if i.shape.is_tuple and not i.shape.elements:
         return ()
@@ -81,7 +81,7 @@ def annotation(i: Instruction, frame: Frame, *inputs: Value) -> Value:
     "xla.sdy.GlobalToLocalShape",
     "xla.sdy.LocalToGlobalShape",
 )
-def between_full_and_shard(i: Instruction, frame: Frame, x: Value, *more: Value) -> Value:
+def between_full_and_shard(i: Instruction, context: EvalContext, x: Value, *more: Value) -> Value:
     """The identity where both shapes are one; else the program still has to be partitioned."""
     if not more and i.operands[0].shape.compatible(i.shape):
         return x
@@ -94,7 +94,7 @@ def between_full_and_shard(i: Instruction, frame: Frame, x: Value, *more: Value)
 
 
 @TARGETS.of("TopK")
-def top_k(i: Instruction, frame: Frame, x: np.ndarray) -> Value:
+def top_k(i: Instruction, context: EvalContext, x: np.ndarray) -> Value:
     """(the k largest of the last dimension in descending order, their s32 positions).
 
     NaN counts as largest; of equals the first comes first.
@@ -107,7 +107,9 @@ def top_k(i: Instruction, frame: Frame, x: np.ndarray) -> Value:
 
 
 @TARGETS.of("SliceToDynamic")
-def slice_to_dynamic(i: Instruction, frame: Frame, x: np.ndarray, *sizes: np.ndarray) -> Value:
+def slice_to_dynamic(
+    i: Instruction, context: EvalContext, x: np.ndarray, *sizes: np.ndarray
+) -> Value:
     """The first sizes[k] elements of each dimension, as an array of those run-time sizes."""
     if len(sizes) != x.ndim:
         raise EvalError(f"{len(sizes)} sizes for {x.ndim} dimensions")
@@ -118,7 +120,7 @@ def slice_to_dynamic(i: Instruction, frame: Frame, x: np.ndarray, *sizes: np.nda
 
 
 @TARGETS.of("PadToStatic")
-def pad_to_static(i: Instruction, frame: Frame, x: np.ndarray) -> Value:
+def pad_to_static(i: Instruction, context: EvalContext, x: np.ndarray) -> Value:
     """(x padded with zeros to its bounds, the run-time size of each dimension as s32)."""
     padded = np.zeros(i.shape.elements[0].dims, x.dtype)
     padded[tuple(slice(0, n) for n in x.shape)] = x

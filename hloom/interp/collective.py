@@ -14,7 +14,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.async_ import contexts, started_result
-from hloom.interp.frame import Frame, Meet
+from hloom.interp.context import EvalContext, Meet
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, zero
 from hloom.ir.instruction import Instruction
@@ -24,13 +24,13 @@ Waiting = Generator[Meet, Any, Value]
 
 
 @MEANING.of("partition-id")
-def partition_id(i: Instruction, frame: Frame) -> Value:
-    return np.array(frame.device.partition, np.uint32)
+def partition_id(i: Instruction, context: EvalContext) -> Value:
+    return np.array(context.device.partition, np.uint32)
 
 
 @MEANING.of("replica-id")
-def replica_id(i: Instruction, frame: Frame) -> Value:
-    return np.array(frame.device.replica, np.uint32)
+def replica_id(i: Instruction, context: EvalContext) -> Value:
+    return np.array(context.device.replica, np.uint32)
 
 
 def _mode(i: Instruction) -> str:
@@ -40,12 +40,12 @@ def _mode(i: Instruction) -> str:
     return mode
 
 
-def members(i: Instruction, frame: Frame) -> tuple[int, ...] | None:
+def members(i: Instruction, context: EvalContext) -> tuple[int, ...] | None:
     """The global ids of this device's group, in order; None when it is in no group.
 
     A device that runs alone is always a group of one.
     """
-    device = frame.device
+    device = context.device
     me = device.global_id
     if device.device_count == 1:
         return (me,)
@@ -60,11 +60,11 @@ def members(i: Instruction, frame: Frame) -> tuple[int, ...] | None:
     return None
 
 
-def own_group(i: Instruction, frame: Frame) -> tuple[int, ...]:
+def own_group(i: Instruction, context: EvalContext) -> tuple[int, ...]:
     """As `members`, where being in no group is an error."""
-    group = members(i, frame)
+    group = members(i, context)
     if group is None:
-        raise EvalError(f"{frame.device} is in none of the replica groups")
+        raise EvalError(f"{context.device} is in none of the replica groups")
     return group
 
 
@@ -73,12 +73,12 @@ def _result(i: Instruction, arrays: list[np.ndarray]) -> Value:
     return tuple(arrays) if i.shape.is_tuple else arrays[0]
 
 
-def _reduced(i: Instruction, frame: Frame, parts: list[np.ndarray]) -> np.ndarray:
+def _reduced(i: Instruction, context: EvalContext, parts: list[np.ndarray]) -> np.ndarray:
     """to_apply folded over the arrays, element by element, in order."""
     parts = _evened(parts)
     total = parts[0]
     for part in parts[1:]:
-        total = frame.vectorised(i.called[0], total, part)
+        total = context.vectorised(i.called[0], total, part)
     return total
 
 
@@ -92,30 +92,30 @@ def _evened(parts: list[np.ndarray], axis: int | None = None) -> list[np.ndarray
 
 
 @MEANING.of("all-reduce", "all-reduce-start")
-def all_reduce(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
-    group = own_group(i, frame)
+def all_reduce(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
+    group = own_group(i, context)
     given = yield Meet(i, i, group, inputs)
     return _result(
-        i, [_reduced(i, frame, [given[d][k] for d in group]) for k in range(len(inputs))]
+        i, [_reduced(i, context, [given[d][k] for d in group]) for k in range(len(inputs))]
     )
 
 
 @MEANING.of("all-reduce-done")
-def all_reduce_done(i: Instruction, frame: Frame, x: Value) -> Value:
+def all_reduce_done(i: Instruction, context: EvalContext, x: Value) -> Value:
     return x
 
 
 @MEANING.of("reduce-scatter")
-def reduce_scatter(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
-    group = own_group(i, frame)
+def reduce_scatter(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
+    group = own_group(i, context)
     given = yield Meet(i, i, group, inputs)
-    place = group.index(frame.device.global_id)
+    place = group.index(context.device.global_id)
     axis = i.attrs.dimensions[0]
     results = []
     for k, own in enumerate(inputs):
         _check_divides(own, axis, len(group))
         pieces = [np.split(given[d][k], len(group), axis)[place] for d in group]
-        results.append(_reduced(i, frame, pieces))
+        results.append(_reduced(i, context, pieces))
     return _result(i, results)
 
 
@@ -127,23 +127,23 @@ def _check_divides(array: np.ndarray, axis: int, count: int) -> None:
 
 
 @MEANING.of("all-gather")
-def all_gather(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
-    return _result(i, (yield from _gathered(i, frame, inputs)))
+def all_gather(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
+    return _result(i, (yield from _gathered(i, context, inputs)))
 
 
 @MEANING.of("all-gather-start")
-def all_gather_start(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+def all_gather_start(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
     """(inputs, outputs), each a tuple where there are several."""
-    results = yield from _gathered(i, frame, inputs)
+    results = yield from _gathered(i, context, inputs)
     if i.shape.elements and i.shape.elements[0].is_tuple:
         return (inputs, tuple(results), *contexts(i))
     return (inputs[0], results[0], *contexts(i))
 
 
 def _gathered(
-    i: Instruction, frame: Frame, inputs: tuple[np.ndarray, ...]
+    i: Instruction, context: EvalContext, inputs: tuple[np.ndarray, ...]
 ) -> Generator[Meet, Any, list[np.ndarray]]:
-    group = own_group(i, frame)
+    group = own_group(i, context)
     given = yield Meet(i, i, group, inputs)
     axis = i.attrs.dimensions[0]
     parts = [_evened([given[d][k] for d in group], axis) for k in range(len(inputs))]
@@ -151,16 +151,16 @@ def _gathered(
 
 
 @MEANING.of("all-gather-done", "collective-permute-done")
-def second_half(i: Instruction, frame: Frame, x: Value) -> Value:
+def second_half(i: Instruction, context: EvalContext, x: Value) -> Value:
     return started_result(x)
 
 
 @MEANING.of("all-to-all")
-def all_to_all(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+def all_to_all(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
     """Array form: equal parts along a dimension are exchanged; tuple form: the inputs are."""
-    group = own_group(i, frame)
+    group = own_group(i, context)
     given = yield Meet(i, i, group, inputs)
-    place = group.index(frame.device.global_id)
+    place = group.index(context.device.global_id)
     if i.shape.is_tuple:
         if len(inputs) != len(group):
             raise EvalError(f"{len(inputs)} inputs for a group of {len(group)} devices")
@@ -171,9 +171,9 @@ def all_to_all(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
 
 
 @MEANING.of("collective-broadcast")
-def collective_broadcast(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+def collective_broadcast(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
     """Devices in no group get zeros. Of several roots that differ, each device reads its own."""
-    group = members(i, frame)
+    group = members(i, context)
     data, roots = _data_and_roots(i, inputs)
     if group is None:
         return _result(i, [zero(x.shape) for x in i.operands[: len(data)]])
@@ -183,16 +183,16 @@ def collective_broadcast(i: Instruction, frame: Frame, *inputs: np.ndarray) -> W
 
 
 @MEANING.of("collective-reduce")
-def collective_reduce(i: Instruction, frame: Frame, *inputs: np.ndarray) -> Waiting:
+def collective_reduce(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
     """Zeros on all but the root. Of several roots that differ, each device goes by its own."""
-    group = own_group(i, frame)
+    group = own_group(i, context)
     _, roots = _data_and_roots(i, inputs)
     given = yield Meet(i, i, group, inputs)
     _check_roots(roots, group)
-    me = frame.device.global_id
+    me = context.device.global_id
     results = []
     for k, root in enumerate(roots):
-        total = _reduced(i, frame, [given[d][k] for d in group])
+        total = _reduced(i, context, [given[d][k] for d in group])
         results.append(total if group[root] == me else np.zeros_like(total))
     return _result(i, results)
 
@@ -213,12 +213,12 @@ def _check_roots(roots: list[int], group: tuple[int, ...]) -> None:
 
 
 @MEANING.of("ragged-all-to-all")
-def ragged_all_to_all(i: Instruction, frame: Frame, *operands: np.ndarray) -> Waiting:
+def ragged_all_to_all(i: Instruction, context: EvalContext, *operands: np.ndarray) -> Waiting:
     """Offsets and sizes hold the same number of updates for each device of the group, in group
     order; output offsets are those in the receiver's output, as the sender knows them."""
-    group = own_group(i, frame)
+    group = own_group(i, context)
     given = yield Meet(i, i, group, operands)
-    place = group.index(frame.device.global_id)
+    place = group.index(context.device.global_id)
     out = operands[1].copy()
     for d in group:
         x, _, input_offsets, send_sizes, output_offsets, _ = given[d]
@@ -235,14 +235,14 @@ def ragged_all_to_all(i: Instruction, frame: Frame, *operands: np.ndarray) -> Wa
 
 
 @MEANING.of("collective-permute")
-def collective_permute(i: Instruction, frame: Frame, *inputs: Value) -> Waiting:
-    return _shaped(i.shape.is_tuple, (yield from _permuted(i, frame, inputs)))
+def collective_permute(i: Instruction, context: EvalContext, *inputs: Value) -> Waiting:
+    return _shaped(i.shape.is_tuple, (yield from _permuted(i, context, inputs)))
 
 
 @MEANING.of("collective-permute-start")
-def collective_permute_start(i: Instruction, frame: Frame, *inputs: Value) -> Waiting:
+def collective_permute_start(i: Instruction, context: EvalContext, *inputs: Value) -> Waiting:
     """(inputs, outputs, contexts...), tuples where there are several."""
-    results = yield from _permuted(i, frame, inputs)
+    results = yield from _permuted(i, context, inputs)
     parts = i.shape.elements
     if i.attrs.slice_sizes:
         return (inputs[0], _shaped(parts[1].is_tuple, results), *contexts(i))
@@ -258,13 +258,13 @@ def _shaped(is_tuple: bool, arrays: list[Any]) -> Value:
 
 
 def _permuted(
-    i: Instruction, frame: Frame, inputs: tuple[Value, ...]
+    i: Instruction, context: EvalContext, inputs: tuple[Value, ...]
 ) -> Generator[Meet, Any, list[Any]]:
     """What each of the operands becomes here.
 
     Only devices joined by pairs meet, so that others may be elsewhere.
     """
-    device = frame.device
+    device = context.device
     me = device.global_id
     if device.device_count == 1:
         pairs: tuple[tuple[int, int], ...] = tuple(

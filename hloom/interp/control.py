@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp.frame import Enter, Frame
+from hloom.interp.context import Enter, EvalContext
 from hloom.interp.registry import MEANING
 from hloom.interp.values import TOKEN, Value
 from hloom.ir.instruction import Instruction
@@ -20,15 +20,15 @@ Waiting = Generator[Enter, Any, Value]
 
 
 @MEANING.of("call", "fusion")
-def call(i: Instruction, frame: Frame, *inputs: Value) -> Waiting:
+def call(i: Instruction, context: EvalContext, *inputs: Value) -> Waiting:
     return (yield Enter(i.called[0], inputs))
 
 
 @MEANING.of("while")
-def while_(i: Instruction, frame: Frame, state: Value) -> Waiting:
+def while_(i: Instruction, context: EvalContext, state: Value) -> Waiting:
     """Stops with an error where the condition still holds after the allowed iterations."""
     condition, body = i.called
-    limit, done = frame.options.while_iteration_limit, 0
+    limit, done = context.options.while_iteration_limit, 0
     while bool((yield Enter(condition, (state,)))):
         if done >= limit:
             raise EvalError(
@@ -42,7 +42,9 @@ def while_(i: Instruction, frame: Frame, state: Value) -> Waiting:
 
 
 @MEANING.of("conditional")
-def conditional(i: Instruction, frame: Frame, selector: np.ndarray, *inputs: Value) -> Waiting:
+def conditional(
+    i: Instruction, context: EvalContext, selector: np.ndarray, *inputs: Value
+) -> Waiting:
     index = chosen_branch(selector, len(i.called))
     if index >= len(inputs):
         raise EvalError(f"{len(i.called)} branches but {len(inputs)} branch operands")
@@ -58,22 +60,22 @@ def chosen_branch(selector: np.ndarray, count: int) -> int:
 
 
 @MEANING.of("opt-barrier", "domain")
-def same(i: Instruction, frame: Frame, x: Value) -> Value:
+def same(i: Instruction, context: EvalContext, x: Value) -> Value:
     """The operand unchanged."""
     return x
 
 
 @MEANING.of("add-dependency")
-def add_dependency(i: Instruction, frame: Frame, x: Value, token: Value) -> Value:
+def add_dependency(i: Instruction, context: EvalContext, x: Value, token: Value) -> Value:
     return x
 
 
 @MEANING.of("after-all")
-def after_all(i: Instruction, frame: Frame, *tokens: Value) -> Value:
+def after_all(i: Instruction, context: EvalContext, *tokens: Value) -> Value:
     return TOKEN
 
 
 @MEANING.of("parameter")
-def parameter(i: Instruction, frame: Frame) -> Value:
+def parameter(i: Instruction, context: EvalContext) -> Value:
     """Plans put the arguments of a call into the slots of its parameters; nobody computes them."""
     raise EvalError(f"parameter %{i.name} has no value outside a call of its computation")

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.context import EvalContext
 from hloom.interp.dot_number import Types, summing_type, widened_product
 from hloom.interp.elementwise_number import Array
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
@@ -26,7 +26,7 @@ _CHUNK = 1 << 24
 
 
 @MEANING.of("convolution")
-def convolution(i: Instruction, frame: Frame, lhs: Array, rhs: Array) -> Array:
+def convolution(i: Instruction, context: EvalContext, lhs: Array, rhs: Array) -> Array:
     """out[n, o, p] = sum over c, k of lhs[n, c, p * stride + k * dilation - pad] * rhs[o, c, k].
 
     Padding may be negative; zeros between base elements (base dilation) come before padding.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value, fits, from_literal
 from hloom.ir.instruction import Instruction
@@ -22,12 +22,12 @@ Array = np.ndarray[Any, Any]
 
 
 @MEANING.of("constant")
-def constant(i: Instruction, frame: Frame) -> Value:
+def constant(i: Instruction, context: EvalContext) -> Value:
     return from_literal(i.attrs.literal)
 
 
 @MEANING.of("iota")
-def iota(i: Instruction, frame: Frame) -> Array:
+def iota(i: Instruction, context: EvalContext) -> Array:
     dims, dtype, dimension = i.shape.dims, i.shape.dtype, i.attrs.iota_dimension
     count = np.arange(dims[dimension], dtype=np.int64)
     if dtype.is_floating and dtype.bits < 32:
@@ -39,12 +39,12 @@ def iota(i: Instruction, frame: Frame) -> Array:
 
 
 @MEANING.of("copy")
-def copy(i: Instruction, frame: Frame, x: Value) -> Value:
+def copy(i: Instruction, context: EvalContext, x: Value) -> Value:
     return x
 
 
 @MEANING.of("broadcast")
-def broadcast(i: Instruction, frame: Frame, x: Array) -> Array:
+def broadcast(i: Instruction, context: EvalContext, x: Array) -> Array:
     dimensions, sizes = i.attrs.dimensions, list(i.shape.dims)
     around = [1] * len(sizes)
     for k, dimension in enumerate(dimensions):
@@ -55,17 +55,17 @@ def broadcast(i: Instruction, frame: Frame, x: Array) -> Array:
 
 
 @MEANING.of("transpose")
-def transpose(i: Instruction, frame: Frame, x: Array) -> Array:
+def transpose(i: Instruction, context: EvalContext, x: Array) -> Array:
     return np.transpose(x, i.attrs.dimensions)
 
 
 @MEANING.of("reverse")
-def reverse(i: Instruction, frame: Frame, x: Array) -> Array:
+def reverse(i: Instruction, context: EvalContext, x: Array) -> Array:
     return np.flip(x, i.attrs.dimensions) if i.attrs.dimensions else x
 
 
 @MEANING.of("shuffle")
-def shuffle(i: Instruction, frame: Frame, x: Array) -> Array:
+def shuffle(i: Instruction, context: EvalContext, x: Array) -> Array:
     a = i.attrs
     if any(i.shape.dynamic[d] for d in a.dimensions if i.shape.dynamic):
         raise EvalError("what rotating a dimension of run-time size gives is not known")
@@ -74,12 +74,12 @@ def shuffle(i: Instruction, frame: Frame, x: Array) -> Array:
 
 
 @MEANING.of("concatenate")
-def concatenate(i: Instruction, frame: Frame, *inputs: Array) -> Array:
+def concatenate(i: Instruction, context: EvalContext, *inputs: Array) -> Array:
     return np.concatenate(inputs, axis=i.attrs.dimensions[0])
 
 
 @MEANING.of("slice")
-def slice_(i: Instruction, frame: Frame, x: Array) -> Array:
+def slice_(i: Instruction, context: EvalContext, x: Array) -> Array:
     x = _reaching(x, tuple(d.limit for d in i.attrs.slice.dimensions), i.shape)
     return x[tuple(slice(d.start, d.limit, d.stride) for d in i.attrs.slice.dimensions)]
 
@@ -98,7 +98,7 @@ def clamped_starts(starts: tuple[Array, ...], size: tuple[int, ...], full: tuple
 
 
 @MEANING.of("dynamic-slice")
-def dynamic_slice(i: Instruction, frame: Frame, x: Array, *starts: Array) -> Array:
+def dynamic_slice(i: Instruction, context: EvalContext, x: Array, *starts: Array) -> Array:
     size = i.attrs.dynamic_slice_sizes
     x = _reaching(x, i.operands[0].shape.dims, i.shape)
     at = clamped_starts(starts, size, x.shape)
@@ -107,7 +107,7 @@ def dynamic_slice(i: Instruction, frame: Frame, x: Array, *starts: Array) -> Arr
 
 @MEANING.of("dynamic-update-slice")
 def dynamic_update_slice(
-    i: Instruction, frame: Frame, x: Array, update: Array, *starts: Array
+    i: Instruction, context: EvalContext, x: Array, update: Array, *starts: Array
 ) -> Array:
     sizes = x.shape
     if not i.operands[0].shape.is_unbounded:
@@ -119,7 +119,7 @@ def dynamic_update_slice(
 
 
 @MEANING.of("pad")
-def pad(i: Instruction, frame: Frame, x: Array, value: Array) -> Array:
+def pad(i: Instruction, context: EvalContext, x: Array, value: Array) -> Array:
     dimensions = i.attrs.padding.dimensions
     sizes = [max(d.output_size(n), 0) for d, n in zip(dimensions, x.shape)]
     if not fits(tuple(sizes), i.shape):
@@ -145,7 +145,7 @@ def pad(i: Instruction, frame: Frame, x: Array, value: Array) -> Array:
 
 
 @MEANING.of("reshape")
-def reshape(i: Instruction, frame: Frame, x: Array) -> Array:
+def reshape(i: Instruction, context: EvalContext, x: Array) -> Array:
     dims, before = i.shape.dims, i.operands[0].shape
     if not i.shape.dynamic:
         # What a static result has and a smaller operand has not is undefined: zeros here.
@@ -262,7 +262,7 @@ def _behind(x: Array) -> Array | None:
 
 
 @MEANING.of("dynamic-reshape")
-def dynamic_reshape(i: Instruction, frame: Frame, x: Array, *sizes: Array) -> Array:
+def dynamic_reshape(i: Instruction, context: EvalContext, x: Array, *sizes: Array) -> Array:
     wanted = tuple(int(n.item()) for n in sizes)
     for k, (n, bound) in enumerate(zip(wanted, i.shape.dims)):
         if not 0 <= n <= bound and bound >= 0:
@@ -276,12 +276,12 @@ def dynamic_reshape(i: Instruction, frame: Frame, x: Array, *sizes: Array) -> Ar
 
 
 @MEANING.of("get-dimension-size")
-def get_dimension_size(i: Instruction, frame: Frame, x: Array) -> Array:
+def get_dimension_size(i: Instruction, context: EvalContext, x: Array) -> Array:
     return np.array(x.shape[i.attrs.dimensions[0]], i.shape.dtype.numpy)
 
 
 @MEANING.of("set-dimension-size")
-def set_dimension_size(i: Instruction, frame: Frame, x: Array, size: Array) -> Array:
+def set_dimension_size(i: Instruction, context: EvalContext, x: Array, size: Array) -> Array:
     """Shrinking hides elements; growing again up to the bound shows them again."""
     dimension, wanted = i.attrs.dimensions[0], int(size)
     bound = i.shape.dims[dimension]
@@ -300,10 +300,10 @@ def set_dimension_size(i: Instruction, frame: Frame, x: Array, size: Array) -> A
 
 
 @MEANING.of("tuple")
-def tuple_(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+def tuple_(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
     return inputs
 
 
 @MEANING.of("get-tuple-element")
-def get_tuple_element(i: Instruction, frame: Frame, x: Value) -> Value:
+def get_tuple_element(i: Instruction, context: EvalContext, x: Value) -> Value:
     return x[i.attrs.index]

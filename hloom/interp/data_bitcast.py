@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.context import EvalContext
 from hloom.interp.data import reshape
 from hloom.interp.elementwise_number import bits_of, from_bits
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.types.dtype import DType
@@ -26,12 +26,12 @@ Array = np.ndarray[Any, Any]
 
 
 @MEANING.of("bitcast")
-def bitcast(i: Instruction, frame: Frame, x: Array) -> Array:
+def bitcast(i: Instruction, context: EvalContext, x: Array) -> Array:
     before, after = i.operands[0].shape, i.shape
     same_count = prod(before.dims) == prod(after.dims)
     same_elements = same_count and before.dtype is after.dtype
     if same_elements and _plain(before) and _plain(after):
-        return reshape(i, frame, x)
+        return reshape(i, context, x)
     memory = _physical(x, before)
     same_width = before.dtype is after.dtype and _stored_bits(before) == _stored_bits(after)
     if not (same_elements or same_width):

@@ -1,9 +1,9 @@
 """Shortcuts for the operations that loops of scalars are made of.
 
-A meaning serves every type an operation admits, and finds out on every call which one it has:
-20 microseconds, whatever the size. Where numpy's own operation is exactly what HLO means (plain
-integers, f32, f64, pred, static shapes) a plan calls it directly instead, for one. Each shortcut
-is tested to give the bits that the meaning gives.
+A meaning serves every type an operation admits, and finds out on every call which one it has: 20
+microseconds, whatever the size. Where numpy's own operation is exactly what HLO means (plain
+integers, f32, f64, pred, static shapes) a step list calls it directly instead, for one. Each
+shortcut is tested to give the bits that the meaning gives.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def direct(i: Instruction) -> Direct | None:
     if ufunc is None:
         return None
     if len(i.operands) == 1:
-        return lambda i, frame, x: ufunc(x)
-    return lambda i, frame, x, y: ufunc(x, y)
+        return lambda i, context, x: ufunc(x)
+    return lambda i, context, x, y: ufunc(x, y)
 
 
 def _ufunc(opcode: str, shape: Shape) -> Any:
@@ -95,13 +95,13 @@ def _ufunc(opcode: str, shape: Shape) -> Any:
     return _PRED.get(opcode) if name == "pred" else None
 
 
-def _tuple(i: Instruction, frame: Any, *values: Any) -> Any:
+def _tuple(i: Instruction, context: Any, *values: Any) -> Any:
     return values
 
 
 def _element(i: Instruction) -> Direct:
     index = i.attrs.index
-    return lambda i, frame, x: x[index]
+    return lambda i, context, x: x[index]
 
 
 def _compare(i: Instruction) -> Direct | None:
@@ -114,7 +114,7 @@ def _compare(i: Instruction) -> Direct | None:
     if i.attrs.type not in (None, "FLOAT" if name in FLOATS else _SIGN[name[0]]):
         return None
     ufunc = _COMPARE[i.attrs.direction]
-    return lambda i, frame, x, y: ufunc(x, y)
+    return lambda i, context, x, y: ufunc(x, y)
 
 
 _SIGN = {"s": "SIGNED", "u": "UNSIGNED"}
@@ -126,7 +126,7 @@ def _select(i: Instruction) -> Direct | None:
         return None
     if p.dims != a.dims or p.dtype.name != "pred":
         return None
-    return lambda i, frame, p, x, y: np.where(p, x, y)
+    return lambda i, context, p, x, y: np.where(p, x, y)
 
 
 def _convert(i: Instruction) -> Direct | None:
@@ -137,14 +137,14 @@ def _convert(i: Instruction) -> Direct | None:
     if i.operands[0].shape.dims != i.shape.dims:
         return None
     dtype = target.numpy
-    return lambda i, frame, x: x.astype(dtype)
+    return lambda i, context, x: x.astype(dtype)
 
 
 def _reshape(i: Instruction) -> Direct | None:
     dims = i.shape.dims
     if i.operands[0].shape.dtype is not i.shape.dtype or i.operands[0].shape.size != i.shape.size:
         return None
-    return lambda i, frame, x: x.reshape(dims)
+    return lambda i, context, x: x.reshape(dims)
 
 
 def _slice(i: Instruction) -> Direct | None:
@@ -152,7 +152,7 @@ def _slice(i: Instruction) -> Direct | None:
     if len(parts) != i.operands[0].shape.rank or not parts:
         return None
     index = tuple(slice(d.start, d.limit, d.stride) for d in parts)
-    return lambda i, frame, x: x[index]
+    return lambda i, context, x: x[index]
 
 
 def _broadcast(i: Instruction) -> Direct | None:
@@ -161,7 +161,7 @@ def _broadcast(i: Instruction) -> Direct | None:
     if i.operands[0].shape.dtype is not i.shape.dtype:
         return None
     dims, dtype = i.shape.dims, i.shape.dtype.numpy
-    return lambda i, frame, x: np.full(dims, x, dtype)
+    return lambda i, context, x: np.full(dims, x, dtype)
 
 
 _SPECIAL: dict[str, Callable[[Instruction], Direct | None]] = {

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.context import EvalContext
 from hloom.interp.dot_number import Types, matrix_product
 from hloom.interp.elementwise_number import Array
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.types.convert import converted
@@ -54,7 +54,7 @@ def _types(i: Instruction) -> Types:
 
 
 @MEANING.of("dot")
-def dot(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
+def dot(i: Instruction, context: EvalContext, x: Array, y: Array) -> Array:
     """Sum of products over the contracting dimensions."""
     batch, contracting = _dims(i)
     return contracted(x, y, batch, contracting, _types(i), i.attrs.algorithm)
@@ -65,7 +65,7 @@ def dot(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
 
 @MEANING.of("scaled-dot")
 def scaled_dot(
-    i: Instruction, frame: Frame, x: Array, y: Array, x_scale: Array, y_scale: Array
+    i: Instruction, context: EvalContext, x: Array, y: Array, x_scale: Array, y_scale: Array
 ) -> Array:
     """The dot of both operands times their scales, each repeated over its blocks."""
     batch, contracting = _dims(i)
@@ -108,7 +108,9 @@ def _scaled(
 
 
 @MEANING.of("ragged-dot")
-def ragged_dot(i: Instruction, frame: Frame, x: Array, y: Array, group_sizes: Array) -> Array:
+def ragged_dot(
+    i: Instruction, context: EvalContext, x: Array, y: Array, group_sizes: Array
+) -> Array:
     """A dot of which each group takes its own run of lhs' ragged dimension.
 
     Where the ragged dimension is free, rows of group g meet slice g of rhs and rows of no group

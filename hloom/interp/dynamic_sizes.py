@@ -39,11 +39,11 @@ def fitting(i: Instruction, meaning: Callable[..., Any]) -> Callable[..., Any]:
     if not groups:
         return meaning
 
-    def of_equal_sizes(i: Instruction, frame: Any, *values: Any) -> Any:
+    def of_equal_sizes(i: Instruction, context: Any, *values: Any) -> Any:
         for group in groups:
             if len({values[k].shape[d] for k, d in group}) > 1:
                 values = _equal_sizes(i, values, group, repeat=pointwise)
-        return meaning(i, frame, *values)
+        return meaning(i, context, *values)
 
     return of_equal_sizes
 

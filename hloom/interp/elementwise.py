@@ -4,7 +4,7 @@ conversions are in `elementwise_compare` and `elementwise_convert`.
 How a type is computed with is in `elementwise_number`, the formulas in `elementwise_real`,
 `elementwise_complex` and `elementwise_integer`. Meanings look at the arrays, not at the
 instruction's dimensions, so that a scalar instruction also evaluates a whole batch
-(`Frame.vectorised`).
+(`EvalContext.vectorised`).
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp import elementwise_complex as of_complex
 from hloom.interp import elementwise_integer as of_integer
 from hloom.interp import elementwise_real as of_real
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, narrowed, widened
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.types.dtype import DType
@@ -108,7 +108,7 @@ def _apply(
 
 
 @MEANING.of(*UNARY)
-def unary(i: Instruction, frame: Frame, x: Array) -> Array:
+def unary(i: Instruction, context: EvalContext, x: Array) -> Array:
     """One operand, result of its type."""
     return _apply(
         i,
@@ -123,7 +123,7 @@ def unary(i: Instruction, frame: Frame, x: Array) -> Array:
 
 
 @MEANING.of(*BINARY)
-def binary(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
+def binary(i: Instruction, context: EvalContext, x: Array, y: Array) -> Array:
     """Two operands of one type, result of that type."""
     return _apply(
         i,
@@ -138,34 +138,34 @@ def binary(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
 
 
 @MEANING.of("abs")
-def absolute(i: Instruction, frame: Frame, x: Array) -> Array:
+def absolute(i: Instruction, context: EvalContext, x: Array) -> Array:
     """|x|; of a complex type's component type, without overflow in between."""
     dtype = i.operands[0].shape.dtype
     if dtype.is_complex:
         return narrowed(of_complex.magnitude(x.astype(np.complex128)), dtype.component)
-    return unary(i, frame, x)
+    return unary(i, context, x)
 
 
 @MEANING.of("real")
-def real(i: Instruction, frame: Frame, x: Array) -> Array:
+def real(i: Instruction, context: EvalContext, x: Array) -> Array:
     """The real part; a real x itself."""
     return np.real(x).copy() if i.operands[0].shape.dtype.is_complex else x
 
 
 @MEANING.of("imag")
-def imaginary(i: Instruction, frame: Frame, x: Array) -> Array:
+def imaginary(i: Instruction, context: EvalContext, x: Array) -> Array:
     """The imaginary part; 0 of a real x."""
     return np.imag(x).copy() if i.operands[0].shape.dtype.is_complex else np.zeros_like(x)
 
 
 @MEANING.of("complex")
-def complex_(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
+def complex_(i: Instruction, context: EvalContext, x: Array, y: Array) -> Array:
     """x + iy."""
     return of_complex.joined(x, y)
 
 
 @MEANING.of("is-finite")
-def is_finite(i: Instruction, frame: Frame, x: Array) -> Array:
+def is_finite(i: Instruction, context: EvalContext, x: Array) -> Array:
     """Whether x is neither infinite nor NaN."""
     dtype = i.operands[0].shape.dtype
     if not dtype.is_floating:

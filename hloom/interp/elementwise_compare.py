@@ -8,9 +8,9 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp import elementwise_real as of_real
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise import no_meaning
 from hloom.interp.elementwise_number import Array, bits_of, widened
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.types.dtype import DType
@@ -44,7 +44,7 @@ def total_order(x: Array, dtype: DType) -> Array:
 
 
 @MEANING.of("compare")
-def compare(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
+def compare(i: Instruction, context: EvalContext, x: Array, y: Array) -> Array:
     """x DIRECTION y; floats as IEEE compares them unless the type is TOTALORDER."""
     dtype = i.operands[0].shape.dtype
     relation = _RELATIONS[i.attrs.direction]
@@ -56,7 +56,9 @@ def compare(i: Instruction, frame: Frame, x: Array, y: Array) -> Array:
 
 
 @MEANING.of("select")
-def select(i: Instruction, frame: Frame, predicate: Array, on_true: Array, on_false: Array) -> Any:
+def select(
+    i: Instruction, context: EvalContext, predicate: Array, on_true: Array, on_false: Array
+) -> Any:
     """on_true where predicate holds, else on_false; for a tuple, one of the two tuples."""
     if isinstance(on_true, tuple):
         return on_true if predicate else on_false
@@ -64,7 +66,7 @@ def select(i: Instruction, frame: Frame, predicate: Array, on_true: Array, on_fa
 
 
 @MEANING.of("clamp")
-def clamp(i: Instruction, frame: Frame, low: Array, x: Array, high: Array) -> Array:
+def clamp(i: Instruction, context: EvalContext, low: Array, x: Array, high: Array) -> Array:
     """min(max(x, low), high): high wins where it is below low; NaN anywhere gives NaN."""
     dtype = i.operands[1].shape.dtype
     if dtype.is_complex:

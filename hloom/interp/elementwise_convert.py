@@ -3,9 +3,9 @@
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise import no_meaning
 from hloom.interp.elementwise_number import Array, bits_of, from_bits, narrowed, widened
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 from hloom.types.convert import converted
@@ -13,7 +13,7 @@ from hloom.types.dtype import F64, DType
 
 
 @MEANING.of("convert")
-def convert(i: Instruction, frame: Frame, x: Array) -> Array:
+def convert(i: Instruction, context: EvalContext, x: Array) -> Array:
     """x as another type; see `types/convert.py` for what rounds, saturates and wraps."""
     return converted(x, i.operands[0].shape.dtype, i.shape.dtype)
 
@@ -26,7 +26,7 @@ def _is_packed(dtype: DType) -> bool:
 
 
 @MEANING.of("bitcast-convert")
-def bitcast_convert(i: Instruction, frame: Frame, x: Array) -> Array:
+def bitcast_convert(i: Instruction, context: EvalContext, x: Array) -> Array:
     """The bits of x as another type.
 
     To a narrower type the result has one more, minor dimension, element 0 being the low bits;
@@ -71,7 +71,7 @@ def _rebyte(x: Array, source: DType, target: DType) -> Array:
 
 
 @MEANING.of("reduce-precision")
-def reduce_precision(i: Instruction, frame: Frame, x: Array) -> Array:
+def reduce_precision(i: Instruction, context: EvalContext, x: Array) -> Array:
     """x rounded to a float of these many exponent and mantissa bits, kept in x's type."""
     dtype = i.operands[0].shape.dtype
     if not dtype.is_floating:
@@ -117,7 +117,7 @@ def reduced(x: Array, exponents: int, mantissas: int, to_exponents: int, to_mant
 
 
 @MEANING.of("stochastic-convert")
-def stochastic_convert(i: Instruction, frame: Frame, x: Array, random: Array) -> Array:
+def stochastic_convert(i: Instruction, context: EvalContext, x: Array, random: Array) -> Array:
     """x as a type with fewer values: away from zero where the random number, read as a fraction
     of its range, is below what was cut off, else toward zero."""
     source, target = i.operands[0].shape.dtype, i.shape.dtype

@@ -3,14 +3,14 @@
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 
 
 @MEANING.of("fft")
-def fft(i: Instruction, frame: Frame, x: Array) -> Array:
+def fft(i: Instruction, context: EvalContext, x: Array) -> Array:
     """The transform over the last len(fft_length) dimensions, forward without a factor, inverse
     divided by the number of points. RFFT keeps the n // 2 + 1 values that are not conjugates of
     others, IRFFT takes those back to n real ones. c64 and f32 are computed in double precision.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 
@@ -81,7 +81,7 @@ def element_numbers(
 
 
 @MEANING.of("gather")
-def gather(i: Instruction, frame: Frame, x: Array, indices: Array) -> Array:
+def gather(i: Instruction, context: EvalContext, x: Array, indices: Array) -> Array:
     a = i.attrs
     # Where the operand has fewer elements than it may have, so have whole slices of it.
     sizes = tuple(min(s, n) for s, n in zip(a.slice_sizes, x.shape))

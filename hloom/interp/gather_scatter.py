@@ -13,8 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_real import is_float, winning_zeros, zeros_ordered
-from hloom.interp.frame import Frame
 from hloom.interp.gather import (
     element_numbers,
     index_vectors,
@@ -52,7 +52,7 @@ WIDER = {
 
 
 @MEANING.of("scatter")
-def scatter(i: Instruction, frame: Frame, *values: Array) -> Value:
+def scatter(i: Instruction, context: EvalContext, *values: Array) -> Value:
     count = len(values) // 2
     inputs, indices, updates = values[:count], values[count], values[count + 1 :]
     a, full = i.attrs, inputs[0].shape
@@ -81,12 +81,12 @@ def scatter(i: Instruction, frame: Frame, *values: Array) -> Value:
     for u in updates:
         rows = np.transpose(u, batch_dims + window_dims).reshape(keep.size, *sizes)
         laid_out.append(rows[keep] if not keep.all() else rows)
-    results = _scattered(frame, i.called[0], inputs, sizes, kept, tuple(laid_out))
+    results = _scattered(context, i.called[0], inputs, sizes, kept, tuple(laid_out))
     return results if i.shape.is_tuple else results[0]
 
 
 def _scattered(
-    frame: Frame,
+    context: EvalContext,
     combiner: Computation,
     inputs: Arrays,
     sizes: tuple[int, ...],
@@ -105,7 +105,7 @@ def _scattered(
     if not inner:
         flat = tuple(x.reshape(-1) for x in rows)
         elements = tuple(u.reshape(-1) for u in parts)
-        results = apply_updates(frame, combiner, flat, numbers, elements)
+        results = apply_updates(context, combiner, flat, numbers, elements)
     else:
         for x, u in zip(rows, parts):
             x[numbers] = u
@@ -122,7 +122,7 @@ def overwritten(combiner: Computation) -> bool:
 
 
 def apply_updates(
-    frame: Frame, combiner: Computation, arrays: Arrays, places: Array, updates: Arrays
+    context: EvalContext, combiner: Computation, arrays: Arrays, places: Array, updates: Arrays
 ) -> Arrays:
     """Combine updates [n] into flat arrays at the row-major places [n], in order.
 
@@ -134,13 +134,15 @@ def apply_updates(
         for x, u in zip(arrays, updates):
             x[places] = u
         return arrays
-    known = frame.known_combiner(combiner) if len(arrays) == 1 else None
+    known = context.known_combiner(combiner) if len(arrays) == 1 else None
     ordered = types[0].is_complex and known in ("maximum", "minimum")
     if known is not None and not ordered and updates[0].dtype == arrays[0].dtype:
         return (_folded(known, types[0].is_pred, arrays[0], places, updates[0]),)
     for chosen in rounds(places):
         at = places[chosen]
-        result = frame.vectorised(combiner, *(x[at] for x in arrays), *(u[chosen] for u in updates))
+        result = context.vectorised(
+            combiner, *(x[at] for x in arrays), *(u[chosen] for u in updates)
+        )
         for x, new in zip(arrays, result if isinstance(result, tuple) else (result,)):
             x[at] = new
     return arrays

@@ -18,7 +18,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import as_value
-from hloom.interp.frame import Frame, Receive
+from hloom.interp.context import EvalContext, Receive
 from hloom.interp.registry import MEANING
 from hloom.interp.values import TOKEN, Value, zero
 from hloom.ir.instruction import Instruction
@@ -26,19 +26,19 @@ from hloom.ir.values.group_modes import transfer_pairs
 
 
 @MEANING.of("infeed")
-def infeed(i: Instruction, frame: Frame, token: Value) -> Value:
+def infeed(i: Instruction, context: EvalContext, token: Value) -> Value:
     """(data, token)."""
-    if not frame.infeed:
+    if not context.infeed:
         raise EvalError(
             "the infeed queue is empty", hint="give what infeeds read as EvalOptions.infeed"
         )
-    return (as_value(frame.infeed.popleft(), i.shape.elements[0], "the infeed's data"), TOKEN)
+    return (as_value(context.infeed.popleft(), i.shape.elements[0], "the infeed's data"), TOKEN)
 
 
 @MEANING.of("outfeed")
-def outfeed(i: Instruction, frame: Frame, x: Value, token: Value) -> Value:
-    if frame.options.outfeed is not None:
-        frame.options.outfeed(x)
+def outfeed(i: Instruction, context: EvalContext, x: Value, token: Value) -> Value:
+    if context.options.outfeed is not None:
+        context.options.outfeed(x)
     return TOKEN
 
 
@@ -51,39 +51,39 @@ class Pending:
 
 
 @MEANING.of("send")
-def send(i: Instruction, frame: Frame, x: Value, token: Value) -> Value:
+def send(i: Instruction, context: EvalContext, x: Value, token: Value) -> Value:
     """(x, context, token)."""
     channel = i.attrs.channel_id
     if i.attrs.is_host_transfer:
-        if frame.options.host_send is not None:
-            frame.options.host_send(channel, x)
+        if context.options.host_send is not None:
+            context.options.host_send(channel, x)
         else:
-            frame.post(frame.device.global_id, ("host", channel), x)
+            context.post(context.device.global_id, ("host", channel), x)
     else:
-        pairs = source_target_pairs(i, frame)
-        me = frame.device.global_id
+        pairs = source_target_pairs(i, context)
+        me = context.device.global_id
         if pairs is None:
-            frame.post(me, (channel, me), x)
+            context.post(me, (channel, me), x)
         else:
             for source, target in pairs:
                 if source == me:
-                    frame.post(target, (channel, me), x)
+                    context.post(target, (channel, me), x)
     return (x, np.zeros((), np.uint32), TOKEN)
 
 
 @MEANING.of("send-done")
-def send_done(i: Instruction, frame: Frame, x: Value) -> Value:
+def send_done(i: Instruction, context: EvalContext, x: Value) -> Value:
     return TOKEN
 
 
 @MEANING.of("recv")
-def recv(i: Instruction, frame: Frame, token: Value) -> Value:
+def recv(i: Instruction, context: EvalContext, token: Value) -> Value:
     """(where the data will come from, context, token)."""
-    me = frame.device.global_id
+    me = context.device.global_id
     key: Any = (i.attrs.channel_id, me)
     if i.attrs.is_host_transfer:
         key = ("host", i.attrs.channel_id)
-    elif (pairs := source_target_pairs(i, frame)) is not None:
+    elif (pairs := source_target_pairs(i, context)) is not None:
         key = None
         for source, target in pairs:
             if target == me:
@@ -92,19 +92,19 @@ def recv(i: Instruction, frame: Frame, token: Value) -> Value:
 
 
 @MEANING.of("recv-done")
-def recv_done(i: Instruction, frame: Frame, x: Value) -> Generator[Receive, Any, Value]:
+def recv_done(i: Instruction, context: EvalContext, x: Value) -> Generator[Receive, Any, Value]:
     """(data, token)."""
     if not isinstance(x, tuple) or not x or not isinstance(x[0], Pending):
         raise EvalError("the operand is not the value of a recv")
     key, shape = x[0].key, i.shape.elements[0]
     if key is None:
         return (zero(shape), TOKEN)
-    if key[0] == "host" and (queue := frame.host_receive.get(key[1])):
+    if key[0] == "host" and (queue := context.host_receive.get(key[1])):
         return (as_value(queue.popleft(), shape, "what the host sends"), TOKEN)
     return ((yield Receive(i, key)), TOKEN)
 
 
-def source_target_pairs(i: Instruction, frame: Frame) -> list[tuple[int, int]] | None:
+def source_target_pairs(i: Instruction, context: EvalContext) -> list[tuple[int, int]] | None:
     """The pairs in global ids, each device's own copy included; None when none are given.
 
     The numbers are partitions when there are several, else replicas.
@@ -112,7 +112,7 @@ def source_target_pairs(i: Instruction, frame: Frame) -> list[tuple[int, int]] |
     pairs = transfer_pairs(i)
     if pairs is None:
         return None
-    device = frame.device
+    device = context.device
     if device.partition_count > 1:
         first = device.replica * device.partition_count
         return [(first + s, first + t) for s, t in pairs]

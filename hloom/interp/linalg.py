@@ -6,8 +6,8 @@ Types below 64 bits are computed in f64 (c64 in c128) and rounded at the end.
 
 import numpy as np
 
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, narrowed
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
 
@@ -21,7 +21,7 @@ def _adjoint(x: Array) -> Array:
 
 
 @MEANING.of("cholesky")
-def cholesky(i: Instruction, frame: Frame, a: Array) -> Array:
+def cholesky(i: Instruction, context: EvalContext, a: Array) -> Array:
     """The triangle L (or U, its adjoint) with L L* = a, zeros beside it.
 
     Only that triangle of `a` is read, and only the real part of the diagonal. Where a matrix of
@@ -46,7 +46,7 @@ def cholesky(i: Instruction, frame: Frame, a: Array) -> Array:
 
 
 @MEANING.of("triangular-solve")
-def triangular_solve(i: Instruction, frame: Frame, a: Array, b: Array) -> Array:
+def triangular_solve(i: Instruction, context: EvalContext, a: Array, b: Array) -> Array:
     """x with op(a) x = b, or x op(a) = b when not left_side; op is nothing, the transpose or the
     adjoint. The other triangle of `a` is not read, nor its diagonal when it is a unit one."""
     attrs, dtype = i.attrs, i.shape.dtype

@@ -18,8 +18,8 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp import linalg_factors as factors
 from hloom.interp import linalg_spectra as spectra
 from hloom.interp.call import TARGETS
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, narrowed
-from hloom.interp.frame import Frame
 from hloom.interp.linalg import triangular_solution
 from hloom.interp.values import Value
 from hloom.ir.instruction import Instruction
@@ -131,7 +131,7 @@ def _wrong(i: Instruction, what: str) -> EvalError:
 
 def _register(target: str, routine: Routine, kind: str | None) -> None:
     @TARGETS.of(target)
-    def meaning(i: Instruction, frame: Frame, *inputs: Value) -> Value:
+    def meaning(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
         return call(i, routine, kind, inputs)
 
 

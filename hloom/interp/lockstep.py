@@ -16,7 +16,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import checked_arguments
-from hloom.interp.frame import Device, EvalOptions, Frame, Meet, Receive
+from hloom.interp.context import Device, EvalContext, EvalOptions, Meet, Receive
 from hloom.interp.machine import Machine, target
 from hloom.interp.memory import check_memory
 from hloom.interp.values import Value, nesting_limit, to_literal
@@ -57,7 +57,7 @@ def evaluate_lockstep(
     for g, arguments in enumerate(arguments_per_device):
         device = Device(g // partitions, g % partitions, replicas, partitions)
         values = checked_arguments(entry, arguments, module.name)
-        run = machine.run(entry, values, Frame(machine, options, device))
+        run = machine.run(entry, values, EvalContext(machine, options, device))
         devices.append(_Running(device, run))
     with np.errstate(all="ignore"), nesting_limit():
         _run_all(devices, machine)

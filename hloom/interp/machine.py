@@ -1,8 +1,8 @@
 """Evaluating a module: arguments in, result out.
 
-The evaluator walks plans (`plan.py`). Computations in progress are generators on a stack of its
-own rather than on Python's, so that call depth costs no recursion and a device can be stopped in
-the middle of a loop body to wait for others (`lockstep.py`).
+The evaluator walks step lists (`step_list.py`). Computations in progress are generators on a stack
+of its own rather than on Python's, so that call depth costs no recursion and a device can be
+stopped in the middle of a loop body to wait for others (`lockstep.py`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numpy import ndarray
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import checked_arguments
+from hloom.interp.context import Device, Enter, EvalContext, EvalOptions, Meet, Receive
 from hloom.interp.dynamic_sizes import fitting
-from hloom.interp.frame import Device, Enter, EvalOptions, Frame, Meet, Receive
 from hloom.interp.memory import check_memory
-from hloom.interp.plan import Plan, Step, hoisted, known_combiner, planned, unknown
 from hloom.interp.registry import MEANING, load_meanings
+from hloom.interp.step_list import Step, StepList, hoisted, known_combiner, step_list, unknown
 from hloom.interp.values import Value, nesting_limit, normalised, refused, to_literal
-from hloom.interp.vectorised import VectorPlan, run_vectorised, vector_planned
+from hloom.interp.vectorised import VectorStepList, run_vectorised, vector_step_list
 from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
@@ -49,11 +49,11 @@ def evaluate(
     options = options or EvalOptions()
     module, computation = target(module_or_computation)
     machine = Machine(options)
-    frame = Frame(machine, options, Device())
+    context = EvalContext(machine, options, Device())
     check_memory(computation, options.memory_limit_bytes)
     with np.errstate(all="ignore"), nesting_limit():
         values = checked_arguments(computation, arguments, module.name if module else None)
-        result = machine.run_alone(computation, values, frame)
+        result = machine.run_alone(computation, values, context)
         return to_literal(result, computation.root.shape)
 
 
@@ -78,40 +78,42 @@ def target(which: Module | Computation) -> tuple[Module | None, Computation]:
 
 
 class Machine:
-    """The prepared plans of one evaluation, shared by all devices of a lockstep run."""
+    """The prepared computations of one evaluation, shared by all devices of a lockstep run."""
 
     def __init__(self, options: EvalOptions) -> None:
         load_meanings()
         self.options = options
-        self.plans: dict[Computation, Plan] = {}
+        self.step_lists: dict[Computation, StepList] = {}
         self.run_once: set[Computation] = set()
-        self.vector_plans: dict[Computation, VectorPlan | None] = {}
+        self.vector_step_lists: dict[Computation, VectorStepList | None] = {}
         self.combiners: dict[Computation, str | None] = {}
         self.mail: dict[tuple[int, Any], deque[Value]] = {}
         """What was sent and not yet received, by target and key."""
 
-    def plan(self, computation: Computation, frame: Frame) -> Plan:
+    def step_list(self, computation: Computation, context: EvalContext) -> StepList:
         """What to run; from the second time on without the steps that always give the same."""
-        found = self.plans.get(computation)
+        found = self.step_lists.get(computation)
         if found is not None and computation not in self.run_once:
             return found
         try:
             if found is None:
-                found = planned(computation, self.options.memory_limit_bytes)
+                found = step_list(computation, self.options.memory_limit_bytes)
                 self.run_once.add(computation)
             else:
                 self.run_once.remove(computation)
-                found = hoisted(found, frame)
+                found = hoisted(found, context)
         except HloError:
             raise
         except Exception as error:
             raise refused(error, None) from error
-        self.plans[computation] = found
+        self.step_lists[computation] = found
         return found
 
-    def run_alone(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Value:
+    def run_alone(
+        self, computation: Computation, values: tuple[Value, ...], context: EvalContext
+    ) -> Value:
         """The value of a computation that need not wait for other devices."""
-        return self.finished(self.run(computation, values, frame))
+        return self.finished(self.run(computation, values, context))
 
     def finished(self, run: Run) -> Value:
         """The value of a run that need not wait for other devices."""
@@ -130,11 +132,11 @@ class Machine:
                 "be inside a reduction, sort or map",
             )
 
-    def run(self, computation: Computation, values: tuple[Value, ...], frame: Frame) -> Run:
+    def run(self, computation: Computation, values: tuple[Value, ...], context: EvalContext) -> Run:
         """Evaluate; a generator that yields each request it cannot answer itself."""
-        return self.progress(_body(self.plan(computation, frame), values, frame), frame)
+        return self.progress(_body(self.step_list(computation, context), values, context), context)
 
-    def progress(self, body: Run, frame: Frame) -> Run:
+    def progress(self, body: Run, context: EvalContext) -> Run:
         """Run a body and all it calls.
 
         `stack` holds what is in progress: bodies (`_body`) and the meanings that called them.
@@ -167,44 +169,46 @@ class Machine:
                         instruction=f"%{caller.name}" if caller else None,
                         hint="a computation that calls itself never ends",
                     )
-                stack.append((self._entered(request, frame, caller), None))
+                stack.append((self._entered(request, context, caller), None))
                 answer = None
-            elif kind is Meet and request.members == (frame.device.global_id,):
-                answer = {frame.device.global_id: request.value}
-            elif kind is Receive and (mail := self.mail.get((frame.device.global_id, request.key))):
+            elif kind is Meet and request.members == (context.device.global_id,):
+                answer = {context.device.global_id: request.value}
+            elif kind is Receive and (
+                mail := self.mail.get((context.device.global_id, request.key))
+            ):
                 answer = mail.popleft()
             else:
                 answer = yield request
         return answer
 
-    def _entered(self, request: Enter, frame: Frame, caller: Instruction | None) -> Run:
-        plan = self.plan(request.computation, frame)
-        if len(request.values) != len(plan.parameters):
+    def _entered(self, request: Enter, context: EvalContext, caller: Instruction | None) -> Run:
+        prepared = self.step_list(request.computation, context)
+        if len(request.values) != len(prepared.parameters):
             raise EvalError(
-                f"computation %{request.computation.name} takes {len(plan.parameters)} "
+                f"computation %{request.computation.name} takes {len(prepared.parameters)} "
                 f"parameters, not {len(request.values)}",
                 instruction=f"%{caller.name}" if caller else None,
             )
-        return _body(plan, request.values, frame)
+        return _body(prepared, request.values, context)
 
     def vectorised(
-        self, computation: Computation, arrays: tuple[np.ndarray, ...], frame: Frame
+        self, computation: Computation, arrays: tuple[np.ndarray, ...], context: EvalContext
     ) -> Value:
-        """See `Frame.vectorised`."""
-        if computation in self.vector_plans:
-            plan = self.vector_plans[computation]
+        """See `EvalContext.vectorised`."""
+        if computation in self.vector_step_lists:
+            prepared = self.vector_step_lists[computation]
         else:
-            plan = self.vector_plans[computation] = vector_planned(self, computation)
-        return run_vectorised(plan, computation, arrays, frame)
+            prepared = self.vector_step_lists[computation] = vector_step_list(self, computation)
+        return run_vectorised(prepared, computation, arrays, context)
 
     def known_combiner(self, computation: Computation) -> str | None:
-        """See `Frame.known_combiner`."""
+        """See `EvalContext.known_combiner`."""
         if computation not in self.combiners:
             self.combiners[computation] = known_combiner(computation)
         return self.combiners[computation]
 
 
-def evaluate_step(i: Instruction, values: Sequence[Value], frame: Frame) -> Value:
+def evaluate_step(i: Instruction, values: Sequence[Value], context: EvalContext) -> Value:
     """The value of one instruction on these operand values."""
     if uniform(i) is not None:
         raise EvalError(
@@ -212,27 +216,27 @@ def evaluate_step(i: Instruction, values: Sequence[Value], frame: Frame) -> Valu
             instruction=f"%{i.name}",
             hint="run the pass mixed-precision-removal first",
         )
-    machine = frame.machine
+    machine = context.machine
     meaning = fitting(i, MEANING.get(i.opcode) or unknown)
     step = Step(i, meaning, False, tuple(range(len(values))), 0, ())
     step = step._replace(waits=isgeneratorfunction(step.meaning))
     slots: list[Value] = [*values, None]
-    plan = Plan(i.parent, (step._replace(slot=len(values)),), slots, (), len(values))
-    return machine.finished(machine.progress(_body(plan, (), frame), frame))
+    prepared = StepList(i.parent, (step._replace(slot=len(values)),), slots, (), len(values))
+    return machine.finished(machine.progress(_body(prepared, (), context), context))
 
 
-def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:
+def _body(prepared: StepList, values: tuple[Value, ...], context: EvalContext) -> Run:
     """Run the steps of one computation; yields the runs of meanings that wait."""
-    slots = plan.template.copy()
-    for slot, value in zip(plan.parameters, values):
+    slots = prepared.template.copy()
+    for slot, value in zip(prepared.parameters, values):
         slots[slot] = value
     i: Instruction | None = None
-    tell = frame.options.on_instruction
+    tell = context.options.on_instruction
     try:
         for i, meaning, waits, operands, slot, dead in (
-            plan.steps if tell is None else _told(plan.steps, tell)
+            prepared.steps if tell is None else _told(prepared.steps, tell)
         ):
-            result = meaning(i, frame, *[slots[k] for k in operands])
+            result = meaning(i, context, *[slots[k] for k in operands])
             if waits:
                 result = yield (result, i)
             if type(result) is not ndarray and type(result) is not tuple:
@@ -245,7 +249,7 @@ def _body(plan: Plan, values: tuple[Value, ...], frame: Frame) -> Run:
         raise
     except Exception as error:
         raise refused(error, i) from error
-    return slots[plan.root]
+    return slots[prepared.root]
 
 
 def _told(steps: Iterable[Step], tell: Callable[[Instruction], None]) -> Iterator[Step]:

@@ -1,7 +1,7 @@
 """How much memory an evaluation will hold, worked out before it starts.
 
 A module may state shapes of any size, and numpy would try to allocate them. Sizes follow from the
-shapes, and when a value dies from the plan's order, so the most that is alive at once is known
+shapes, and when a value dies from the order of steps, so the most that is alive at once is known
 without running anything: first the sum of all values, which settles nearly every module, and only
 where that is too much a walk that frees what nobody reads any more. Operations that return views
 hold the storage of what they view. Scratch memory of a single operation is not counted.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hloom.base.diagnostics import EvalError, HloError
-from hloom.interp.plan import needed as steps_needed
+from hloom.interp.step_list import needed as steps_needed
 from hloom.interp.values import MORE_MEMORY, MOST_LEAVES, refused, value_bytes
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction

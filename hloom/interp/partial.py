@@ -14,7 +14,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import as_value
-from hloom.interp.frame import Device, EvalOptions, Frame
+from hloom.interp.context import Device, EvalContext, EvalOptions
 from hloom.interp.machine import Machine, evaluate_step
 from hloom.interp.memory import check_memory
 from hloom.interp.values import (
@@ -84,7 +84,7 @@ class _Finder:
         self.known = {**known, **substitutions}
         self.found: dict[Part, Value] = {}
         self.held_bytes = 0
-        self.frame = Frame(Machine(options), options, Device())
+        self.context = EvalContext(Machine(options), options, Device())
 
     def value(self, wanted: Part) -> Value:
         stack = [wanted]
@@ -155,11 +155,11 @@ class _Finder:
         if i.opcode == "get-dimension-size" and not parts:
             return np.array(i.operands[0].shape.dims[i.attrs.dimensions[0]], np.int32)
         self._hold(i)
-        return evaluate_step(i, [self.found[p] for p in parts], self.frame)
+        return evaluate_step(i, [self.found[p] for p in parts], self.context)
 
     def _hold(self, i: Instruction) -> None:
         """Count what a value takes, before it is made: everything found stays."""
-        limit = self.frame.options.memory_limit_bytes
+        limit = self.context.options.memory_limit_bytes
         check_value_size(i, limit)
         if i.opcode not in ("tuple", "broadcast", "iota"):
             self.held_bytes += value_bytes(i.shape)

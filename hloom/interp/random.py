@@ -3,8 +3,8 @@
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, from_bits, narrowed
-from hloom.interp.frame import Frame
 from hloom.interp.random_bits import philox_bits, threefry_bits
 from hloom.interp.registry import MEANING
 from hloom.ir.instruction import Instruction
@@ -14,7 +14,9 @@ _WORDS = (1 << 64) - 1
 
 
 @MEANING.of("rng-bit-generator")
-def rng_bit_generator(i: Instruction, frame: Frame, state: Array) -> tuple[Array, Array] | Array:
+def rng_bit_generator(
+    i: Instruction, context: EvalContext, state: Array
+) -> tuple[Array, Array] | Array:
     """(new state, bits), bit-exact with XLA's Philox (also the default) and Threefry; or the bits
     alone, where the shape is no tuple.
 
@@ -46,21 +48,21 @@ def rng_bit_generator(i: Instruction, frame: Frame, state: Array) -> tuple[Array
 
 
 @MEANING.of("rng-get-and-update-state")
-def rng_get_and_update_state(i: Instruction, frame: Frame) -> Array:
+def rng_get_and_update_state(i: Instruction, context: EvalContext) -> Array:
     """The device's 128-bit state as u64[2], low word first; then it grows by `delta`."""
-    state = frame.rng.state
-    frame.rng.state = (state + i.attrs.delta) % (1 << 128)
+    state = context.rng.state
+    context.rng.state = (state + i.attrs.delta) % (1 << 128)
     return np.array([state & _WORDS, state >> 64], np.uint64).reshape(i.shape.dims)
 
 
 @MEANING.of("rng")
-def rng(i: Instruction, frame: Frame, *inputs: Array) -> Array:
-    """Random values from the frame's generator: the same seed gives the same values.
+def rng(i: Instruction, context: EvalContext, *inputs: Array) -> Array:
+    """Random values from the context's generator: the same seed gives the same values.
 
     Uniform in [inputs[0], inputs[1]) or normal with that mean and standard deviation; inputs are
     scalars or have the result's shape.
     """
-    dtype, dims, draw = i.shape.dtype, i.shape.dims, frame.rng.generator
+    dtype, dims, draw = i.shape.dtype, i.shape.dims, context.rng.generator
     if len(inputs) != 2:
         raise EvalError(f"rng takes 2 operands, got {len(inputs)}", instruction=f"%{i.name}")
     if i.attrs.distribution == "rng_normal":

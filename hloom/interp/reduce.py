@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_real import is_float, winning_zeros, zeros_ordered
-from hloom.interp.frame import Frame
 from hloom.interp.reduce_fold import Fold, as_result, fold_of, fold_rows, result_types
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value
@@ -18,8 +18,8 @@ Array = np.ndarray[Any, Any]
 
 
 @MEANING.of("map")
-def map_(i: Instruction, frame: Frame, *inputs: Array) -> Value:
-    return frame.vectorised(i.called[0], *inputs)
+def map_(i: Instruction, context: EvalContext, *inputs: Array) -> Value:
+    return context.vectorised(i.called[0], *inputs)
 
 
 def _with_zeros_ordered(
@@ -33,11 +33,11 @@ def _with_zeros_ordered(
 
 
 @MEANING.of("reduce")
-def reduce(i: Instruction, frame: Frame, *values: Array) -> Value:
+def reduce(i: Instruction, context: EvalContext, *values: Array) -> Value:
     count = len(values) // 2
     inputs, initial = values[:count], values[count:]
     axes = tuple(sorted(i.attrs.dimensions))
-    fold, types = fold_of(frame, i.called[0], count), result_types(i.shape)
+    fold, types = fold_of(context, i.called[0], count), result_types(i.shape)
     if fold.ufunc is not None and fold.wide is not None:
         start = fold.enter(initial)[0]
         x = inputs[0] if inputs[0].dtype.kind in "fciub" else fold.enter(inputs)[0]

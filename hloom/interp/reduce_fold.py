@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from hloom.interp import elementwise_real as of_real
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import narrowed, widened
-from hloom.interp.frame import Frame
 from hloom.ir.computation import Computation
 from hloom.types.dtype import DType
 
@@ -97,10 +97,10 @@ def _of_type(value: Array, dtype: DType) -> Array:
     return value if value.dtype == dtype.numpy else value.astype(dtype.numpy)
 
 
-def fold_of(frame: Frame, computation: Computation, count: int) -> Fold:
+def fold_of(context: EvalContext, computation: Computation, count: int) -> Fold:
     """The fold of a combiner with 2 * count scalar parameters, accumulators first."""
     types = tuple(p.shape.dtype for p in computation.parameters[:count])
-    opcode = frame.known_combiner(computation) if count == 1 else None
+    opcode = context.known_combiner(computation) if count == 1 else None
     same = opcode is not None and computation.parameters[1].shape.dtype is types[0]
     if opcode is not None and same and not (types[0].is_complex and opcode[:2] in ("ma", "mi")):
         return known_fold(types[0], opcode)
@@ -109,7 +109,7 @@ def fold_of(frame: Frame, computation: Computation, count: int) -> Fold:
 
     def combine(accumulators: Arrays, elements: Arrays) -> Arrays:
         elements = tuple(_of_type(x, t) for x, t in zip(elements, element_types))
-        result = frame.vectorised(computation, *accumulators, *elements)
+        result = context.vectorised(computation, *accumulators, *elements)
         return result if isinstance(result, tuple) else (result,)
 
     return Fold(count, types, combine)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.interp.reduce_fold import Array, Arrays
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value
@@ -80,7 +80,7 @@ def _epsilon(i: Instruction) -> np.float32:
 @MEANING.of("batch-norm-inference")
 def batch_norm_inference(
     i: Instruction,
-    frame: Frame,
+    context: EvalContext,
     x: Array,
     scale: Array,
     offset: Array,
@@ -95,7 +95,7 @@ def batch_norm_inference(
 
 @MEANING.of("batch-norm-training")
 def batch_norm_training(
-    i: Instruction, frame: Frame, x: Array, scale: Array, offset: Array
+    i: Instruction, context: EvalContext, x: Array, scale: Array, offset: Array
 ) -> Value:
     f = _Features(i, x)
     mean = f.mean(lambda piece: piece, x)
@@ -109,7 +109,7 @@ def batch_norm_training(
 @MEANING.of("batch-norm-grad")
 def batch_norm_grad(
     i: Instruction,
-    frame: Frame,
+    context: EvalContext,
     x: Array,
     scale: Array,
     mean: Array,

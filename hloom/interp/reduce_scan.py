@@ -11,18 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_real import zeros_ordered
-from hloom.interp.frame import Frame
-from hloom.interp.plan import KNOWN_COMBINERS
 from hloom.interp.reduce_fold import Array, as_result, known_fold
 from hloom.interp.registry import MEANING
+from hloom.interp.step_list import KNOWN_COMBINERS
 from hloom.interp.values import Value
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
 
 @MEANING.of("scan")
-def scan(i: Instruction, frame: Frame, *values: Array) -> Value:
+def scan(i: Instruction, context: EvalContext, *values: Array) -> Value:
     count = len(values) - i.attrs.num_carries
     inputs, carries = values[:count], tuple(values[count:])
     axis, body = i.attrs.dimensions[0], i.called[0]
@@ -43,7 +43,7 @@ def scan(i: Instruction, frame: Frame, *values: Array) -> Value:
     ]
     before = (slice(None),) * axis
     for k in order:
-        result = frame.call(body, *[x[(*before, k, ...)] for x in inputs], *carries)
+        result = context.call(body, *[x[(*before, k, ...)] for x in inputs], *carries)
         parts = result if isinstance(result, tuple) else (result,)
         for out, part in zip(outputs, parts):
             out[(*before, k, ...)] = part

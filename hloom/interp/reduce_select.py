@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.interp.gather_scatter import apply_updates
 from hloom.interp.reduce_fold import Array
 from hloom.interp.reduce_window import offsets
@@ -21,19 +21,21 @@ from hloom.ir.values.window import WindowDimension
 
 
 @MEANING.of("select-and-scatter")
-def select_and_scatter(i: Instruction, frame: Frame, x: Array, source: Array, init: Array) -> Array:
+def select_and_scatter(
+    i: Instruction, context: EvalContext, x: Array, source: Array, init: Array
+) -> Array:
     scatter = i.called[1]
     dimensions = i.attrs.window.dimensions or (WindowDimension(1),) * x.ndim
-    chosen = _chosen(frame, i, x, source.shape, dimensions)
+    chosen = _chosen(context, i, x, source.shape, dimensions)
     out = np.full(x.size, init.astype(i.shape.dtype.numpy)[()], i.shape.dtype.numpy)
     places, updates = chosen.reshape(-1), source.reshape(-1)
     met = places >= 0
-    (out,) = apply_updates(frame, scatter, (out,), places[met], (updates[met],))
+    (out,) = apply_updates(context, scatter, (out,), places[met], (updates[met],))
     return out.reshape(x.shape)
 
 
 def _chosen(
-    frame: Frame,
+    context: EvalContext,
     i: Instruction,
     x: Array,
     positions: tuple[int, ...],
@@ -45,7 +47,7 @@ def _chosen(
     at = np.full(positions, -1, np.int64)
     for where, elements in offsets(dimensions, x.shape, positions):
         candidate, now, place = x[elements], best[where], at[where]
-        stays = frame.vectorised(i.called[0], now, candidate) & (place >= 0)
+        stays = context.vectorised(i.called[0], now, candidate) & (place >= 0)
         best[where] = np.where(stays, now, candidate)
         at[where] = np.where(stays, place, number[elements])
     return at

@@ -18,7 +18,7 @@ from math import gcd, prod
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.interp.reduce_fold import Array, Arrays, Fold, as_result, fold_of, result_types
 from hloom.interp.registry import MEANING
 from hloom.interp.values import Value
@@ -34,9 +34,9 @@ MOST_PLACES = 1 << 30
 
 
 @MEANING.of("reduce-window")
-def reduce_window(i: Instruction, frame: Frame, *values: Array) -> Value:
+def reduce_window(i: Instruction, context: EvalContext, *values: Array) -> Value:
     count = len(values) // 2
-    fold, types = fold_of(frame, i.called[0], count), result_types(i.shape)
+    fold, types = fold_of(context, i.called[0], count), result_types(i.shape)
     inputs, initial = fold.enter(values[:count]), fold.enter(values[count:])
     window = i.attrs.window
     # The text may leave the window of a scalar out.

@@ -1,13 +1,13 @@
 """Where the meaning of every opcode is found.
 
     @MEANING.of("add")
-    def add(i: Instruction, frame: Frame, x: np.ndarray, y: np.ndarray) -> np.ndarray: ...
+    def add(i: Instruction, context: EvalContext, x: np.ndarray, y: np.ndarray) -> np.ndarray: ...
 
-A meaning gets the instruction, the frame it runs in and one value per operand, and returns the
+A meaning gets the instruction, the context it runs in and one value per operand, and returns the
 value (see `values.py` for what values are). It never writes into a value it was given.
 
 A meaning that calls computations once, as control flow does, or that talks to other devices, is
-a *generator function*: it yields `Enter(computation, values)` or `Meet(...)` (`frame.py`) and is
+a *generator function*: it yields `Enter(computation, values)` or `Meet(...)` (`context.py`) and is
 sent the result. The evaluator keeps those on a stack of its own, so that programs of any call
 depth run, and so that the devices of a lockstep run can wait for each other.
 """

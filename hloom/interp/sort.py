@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
 from hloom.interp.sort_keys import ascending, key_values, keys_of
 from hloom.interp.sort_merge import LIBRARY_LENGTH, library_order, merged_order
@@ -23,23 +23,25 @@ Array = np.ndarray[Any, Any]
 
 
 @MEANING.of("sort")
-def sort(i: Instruction, frame: Frame, *inputs: Array) -> Value:
+def sort(i: Instruction, context: EvalContext, *inputs: Array) -> Value:
     axis = i.attrs.dimensions[0] if i.attrs.dimensions else inputs[0].ndim - 1
     if inputs[0].ndim == 0 or inputs[0].shape[axis] < 2 or inputs[0].size == 0:
         results = inputs
     else:
-        order = _order(frame, i.called[0], inputs, axis)
+        order = _order(context, i.called[0], inputs, axis)
         results = tuple(np.take_along_axis(x, order, axis) for x in inputs)
     return results if i.shape.is_tuple else results[0]
 
 
-def _order(frame: Frame, comparator: Computation, inputs: tuple[Array, ...], axis: int) -> Array:
+def _order(
+    context: EvalContext, comparator: Computation, inputs: tuple[Array, ...], axis: int
+) -> Array:
     """For each place of the result, where along `axis` its element comes from."""
     keys = keys_of(comparator)
     if keys is not None:
         numbers = []
         for key in keys:
-            values = key_values(frame, key, inputs)
+            values = key_values(context, key, inputs)
             if values is None:
                 break
             numbers.append(values)
@@ -51,7 +53,7 @@ def _order(frame: Frame, comparator: Computation, inputs: tuple[Array, ...], axi
     count = rows[0].shape[-1]
     flat = tuple(x.reshape(-1, count) for x in rows)
     sorted_by = library_order if count <= LIBRARY_LENGTH else merged_order
-    order = sorted_by(frame, comparator, flat)
+    order = sorted_by(context, comparator, flat)
     return np.moveaxis(order.reshape(rows[0].shape), -1, axis)
 
 
@@ -59,7 +61,7 @@ def _order(frame: Frame, comparator: Computation, inputs: tuple[Array, ...], axi
 
 
 @MEANING.of("topk")
-def topk(i: Instruction, frame: Frame, x: Array) -> Value:
+def topk(i: Instruction, context: EvalContext, x: Array) -> Value:
     """The order of the total-order sort; of equal elements the first comes first."""
     k, dtype = i.attrs.k, i.operands[0].shape.dtype
     if x.ndim == 0 or not 0 <= k <= x.shape[-1]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_compare import total_order
 from hloom.interp.elementwise_number import widened
-from hloom.interp.frame import Frame
 from hloom.interp.registry import MEANING
 from hloom.interp.values import from_literal
 from hloom.ir.computation import Computation
@@ -158,10 +158,10 @@ def _bytes(constant: Instruction) -> bytes:
     return np.asarray(from_literal(constant.attrs.literal)).tobytes()
 
 
-def key_values(frame: Frame, key: Key, inputs: tuple[Array, ...]) -> Array | None:
+def key_values(context: EvalContext, key: Key, inputs: tuple[Array, ...]) -> Array | None:
     """Numbers that numpy sorts ascending, stably, as the comparator does; None when there are
     none, because NaN compares false with everything."""
-    values = _evaluated(frame, key.expression, inputs)
+    values = _evaluated(context, key.expression, inputs)
     dtype: DType = key.expression.shape.dtype
     return ascending(np.broadcast_to(values, inputs[0].shape), dtype, key.descending, key.total)
 
@@ -182,7 +182,7 @@ def ascending(values: Array, dtype: DType, descending: bool, total: bool) -> Arr
     return ~values if descending else values
 
 
-def _evaluated(frame: Frame, x: Instruction, inputs: tuple[Array, ...]) -> Array:
+def _evaluated(context: EvalContext, x: Instruction, inputs: tuple[Array, ...]) -> Array:
     """The expression on whole arrays; operand k of the sort is parameter 2 * k."""
     if x.opcode == "parameter":
         return inputs[x.attrs.number // 2]
@@ -203,5 +203,5 @@ def _evaluated(frame: Frame, x: Instruction, inputs: tuple[Array, ...]) -> Array
             values[node] = from_literal(node.attrs.literal)
         else:
             opcode = "bitcast-convert" if node.opcode == "bitcast" else node.opcode
-            values[node] = MEANING[opcode](node, frame, *[values[y] for y in node.operands])
+            values[node] = MEANING[opcode](node, context, *[values[y] for y in node.operands])
     return values[x]

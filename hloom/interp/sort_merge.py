@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.interp.frame import Frame
+from hloom.interp.context import EvalContext
 from hloom.ir.computation import Computation
 
 Array = np.ndarray[Any, Any]
@@ -27,14 +27,14 @@ LIBRARY_LENGTH = 2048
 CHUNK = 7
 
 
-def library_order(frame: Frame, comparator: Computation, rows: tuple[Array, ...]) -> Array:
+def library_order(context: EvalContext, comparator: Computation, rows: tuple[Array, ...]) -> Array:
     """The order of each row of [rows, n] arrays, as GCC's `std::stable_sort` finds it."""
     height, count = rows[0].shape
     base = np.arange(height)[:, None] * count
     flat = [x.reshape(-1) for x in rows]
 
     def less(a: Array, b: Array) -> Array:
-        return frame.vectorised(comparator, *[x[base + at] for x in flat for at in (a, b)])
+        return context.vectorised(comparator, *[x[base + at] for x in flat for at in (a, b)])
 
     half = (count + 1) // 2
     order = np.tile(np.arange(count), (height, 1))
@@ -121,7 +121,7 @@ def _merged_from_behind(less: Less, order: Array, half: int) -> Array:
     return out
 
 
-def merged_order(frame: Frame, comparator: Computation, rows: tuple[Array, ...]) -> Array:
+def merged_order(context: EvalContext, comparator: Computation, rows: tuple[Array, ...]) -> Array:
     """The stable order of each row of [rows, n] arrays under any comparator.
 
     One that is no strict weak order (NaN in float comparisons) gives some permutation. Costs
@@ -131,13 +131,13 @@ def merged_order(frame: Frame, comparator: Computation, rows: tuple[Array, ...])
     order = np.tile(np.arange(count), (height, 1))
     width = 1
     while width < count:
-        order = _merged(frame, comparator, rows, order, width)
+        order = _merged(context, comparator, rows, order, width)
         width *= 2
     return order
 
 
 def _merged(
-    frame: Frame, comparator: Computation, rows: tuple[Array, ...], order: Array, width: int
+    context: EvalContext, comparator: Computation, rows: tuple[Array, ...], order: Array, width: int
 ) -> Array:
     """One level: sorted runs of `width` elements become runs of twice that."""
     height, count = order.shape
@@ -146,7 +146,7 @@ def _merged(
     second = place - run * 2 * width >= width
     columns, run = place[second], run[second]
     sorted_rows = [np.take_along_axis(x, order, axis=1) for x in rows]
-    ranks = _ranks(frame, comparator, sorted_rows, columns, run * 2 * width, width)
+    ranks = _ranks(context, comparator, sorted_rows, columns, run * 2 * width, width)
     # Where the comparator contradicts itself ranks may fall within a run; they must not.
     ahead = run * (width + 1)
     ranks = np.maximum.accumulate(ranks + ahead, axis=1) - ahead
@@ -161,7 +161,7 @@ def _merged(
 
 
 def _ranks(
-    frame: Frame,
+    context: EvalContext,
     comparator: Computation,
     rows: list[Array],
     columns: Array,
@@ -185,6 +185,6 @@ def _ranks(
         arguments: list[Array] = []
         for x, own in zip(flat, mine):
             arguments += [own, x[base + candidate]]
-        ranks = np.where(frame.vectorised(comparator, *arguments), ranks, candidate)
+        ranks = np.where(context.vectorised(comparator, *arguments), ranks, candidate)
         step //= 2
     return ranks

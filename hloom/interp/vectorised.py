@@ -22,7 +22,7 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES, STRIDED
 
 if TYPE_CHECKING:
-    from hloom.interp.frame import Frame
+    from hloom.interp.context import EvalContext
     from hloom.interp.machine import Machine
 
 _IDENTITIES = opcodes(STRIDED, RESHAPES, FORWARDS, also=("copy",), without=("iota",))
@@ -39,7 +39,7 @@ class VectorStep(NamedTuple):
     slot: int
 
 
-class VectorPlan(NamedTuple):
+class VectorStepList(NamedTuple):
     """The steps of one computation on batch arrays."""
 
     steps: tuple[VectorStep, ...]
@@ -48,8 +48,8 @@ class VectorPlan(NamedTuple):
     root: int
 
 
-def vector_planned(machine: Machine, computation: Computation) -> VectorPlan | None:
-    """The plan, or None when some operation of the body is not elementwise."""
+def vector_step_list(machine: Machine, computation: Computation) -> VectorStepList | None:
+    """The steps, or None when some operation of the body is not elementwise."""
     slots: dict[Instruction, int] = {}
     template: list[Value] = []
     steps: list[VectorStep] = []
@@ -66,7 +66,7 @@ def vector_planned(machine: Machine, computation: Computation) -> VectorPlan | N
             return None
         steps.append(VectorStep(i, act, tuple(slots[x] for x in i.operands), slots[i]))
     parameters = tuple(slots[p] for p in computation.parameters)
-    return VectorPlan(tuple(steps), template, parameters, slots[computation.root])
+    return VectorStepList(tuple(steps), template, parameters, slots[computation.root])
 
 
 def _act(machine: Machine, i: Instruction) -> Callable[..., Value] | None:
@@ -75,17 +75,17 @@ def _act(machine: Machine, i: Instruction) -> Callable[..., Value] | None:
     if opcode in ("tuple", "get-tuple-element"):
         return MEANING[opcode]
     if opcode in ("call", "fusion", "conditional"):
-        plans = [_inner(machine, c) for c in i.called]
-        inner = [plan for plan in plans if plan is not None]
-        if len(inner) != len(plans) or i.has_side_effect:
+        step_lists = [_inner(machine, c) for c in i.called]
+        inner = [prepared for prepared in step_lists if prepared is not None]
+        if len(inner) != len(step_lists) or i.has_side_effect:
             return None
         if opcode == "conditional":
             return _choice(inner)
-        return lambda i, frame, *values: _walk(inner[0], values, frame)
+        return lambda i, context, *values: _walk(inner[0], values, context)
     if not i.shape.is_scalar or not all(x.shape.is_scalar for x in operands):
         return None
     if opcode in _IDENTITIES and operands[0].shape.dtype is i.shape.dtype:
-        return lambda i, frame, x: x
+        return lambda i, context, x: x
     if opcode == "bitcast" and operands[0].shape.dtype.bits == i.shape.dtype.bits:
         return MEANING["bitcast-convert"]
     if opcode in _ELEMENTWISE:
@@ -93,17 +93,17 @@ def _act(machine: Machine, i: Instruction) -> Callable[..., Value] | None:
     return None
 
 
-def _inner(machine: Machine, computation: Computation) -> VectorPlan | None:
-    if computation not in machine.vector_plans:
-        machine.vector_plans[computation] = vector_planned(machine, computation)
-    return machine.vector_plans[computation]
+def _inner(machine: Machine, computation: Computation) -> VectorStepList | None:
+    if computation not in machine.vector_step_lists:
+        machine.vector_step_lists[computation] = vector_step_list(machine, computation)
+    return machine.vector_step_lists[computation]
 
 
-def _choice(branches: list[VectorPlan]) -> Callable[..., Value]:
+def _choice(branches: list[VectorStepList]) -> Callable[..., Value]:
     """All branches, then for each element the one its selector takes."""
 
-    def act(i: Instruction, frame: Frame, selector: np.ndarray, *inputs: Value) -> Value:
-        results = [_walk(plan, (x,), frame) for plan, x in zip(branches, inputs)]
+    def act(i: Instruction, context: EvalContext, selector: np.ndarray, *inputs: Value) -> Value:
+        results = [_walk(prepared, (x,), context) for prepared, x in zip(branches, inputs)]
         last = len(branches) - 1
         if selector.dtype == np.bool_:
             index = np.where(selector, 0, 1)
@@ -123,28 +123,31 @@ def _select(index: np.ndarray, results: list[Value]) -> Value:
     return chosen
 
 
-def _walk(plan: VectorPlan, values: tuple[Value, ...], frame: Frame) -> Value:
-    slots = plan.template.copy()
-    for slot, value in zip(plan.parameters, values):
+def _walk(prepared: VectorStepList, values: tuple[Value, ...], context: EvalContext) -> Value:
+    slots = prepared.template.copy()
+    for slot, value in zip(prepared.parameters, values):
         slots[slot] = value
-    for i, act, operands, slot in plan.steps:
-        slots[slot] = act(i, frame, *[slots[k] for k in operands])
-    return slots[plan.root]
+    for i, act, operands, slot in prepared.steps:
+        slots[slot] = act(i, context, *[slots[k] for k in operands])
+    return slots[prepared.root]
 
 
 def run_vectorised(
-    plan: VectorPlan | None, computation: Computation, arrays: tuple[np.ndarray, ...], frame: Frame
+    prepared: VectorStepList | None,
+    computation: Computation,
+    arrays: tuple[np.ndarray, ...],
+    context: EvalContext,
 ) -> Value:
-    """See `Frame.vectorised`."""
+    """See `EvalContext.vectorised`."""
     if len(arrays) != len(computation.parameters):
         raise EvalError(
             f"computation %{computation.name} takes {len(computation.parameters)} parameters, "
             f"not {len(arrays)}"
         )
     batch = np.broadcast_shapes(*[np.shape(a) for a in arrays]) if arrays else ()
-    if plan is not None:
-        return _spread(_walk(plan, arrays, frame), batch)
-    return _one_by_one(computation, arrays, batch, frame)
+    if prepared is not None:
+        return _spread(_walk(prepared, arrays, context), batch)
+    return _one_by_one(computation, arrays, batch, context)
 
 
 def _spread(value: Value, batch: tuple[int, ...]) -> Value:
@@ -156,12 +159,15 @@ def _spread(value: Value, batch: tuple[int, ...]) -> Value:
 
 
 def _one_by_one(
-    computation: Computation, arrays: tuple[np.ndarray, ...], batch: tuple[int, ...], frame: Frame
+    computation: Computation,
+    arrays: tuple[np.ndarray, ...],
+    batch: tuple[int, ...],
+    context: EvalContext,
 ) -> Value:
     flat = [np.broadcast_to(a, batch).reshape(-1) for a in arrays]
     count = int(np.prod(batch, dtype=np.int64))
     results = [
-        frame.call(computation, *[a[k : k + 1].reshape(()) for a in flat]) for k in range(count)
+        context.call(computation, *[a[k : k + 1].reshape(()) for a in flat]) for k in range(count)
     ]
     return _gathered(results, computation.root.shape, batch)
 

@@ -25,7 +25,7 @@ from hloom.ir.module import Module
 from hloom.memory.groups import Group, Groups
 from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers itself)
 from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
-from hloom.memory.heap.block import HEAPS, Block, live_bytes
+from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, live_bytes
 from hloom.plan.branches import BranchPlan
 from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment, SliceTree
 from hloom.plan.order import Order
@@ -203,7 +203,9 @@ class _Assignment:
         memory = self._memory(space)
         own = {key: g for key, g in left.items() if g.space == space}
         held = self.groups.beside.held if self.groups.beside else lambda _: {}
-        blocks = [Block(g.bytes, _merged_intervals(g), held(g.touches)) for g in own.values()]
+        blocks = [
+            BufferInterval(g.bytes, _merged_intervals(g), held(g.touches)) for g in own.values()
+        ]
         alignment = max(self.options.alignment, memory.alignment_bytes if memory else 1)
         packing = HEAPS[self.options.heap](blocks, alignment)
         temp = self._allocate(packing.total_bytes, "temp", space=space)

@@ -15,7 +15,7 @@ from hloom.api import HloError, Module, sharding_bytes
 TARGET = "InspectSharding"
 
 
-class _Told(ctypes.Structure):
+class _InspectionArguments(ctypes.Structure):
     """What the function takes, and says of an error of its own."""
 
     _fields_ = [
@@ -28,7 +28,7 @@ class _Told(ctypes.Structure):
     ]
 
 
-_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_Told))
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_InspectionArguments))
 
 
 def name_functions(calls: Any) -> None:
@@ -61,12 +61,12 @@ def _tell(config: bytes, sharding: bytes) -> None:
             rule="inspect-sharding",
         )
     function, argument = (int.from_bytes(config[k : k + 8], "little") for k in (0, 8))
-    told = _Told(sharding, len(sharding), None, 0, None, None)
+    told = _InspectionArguments(sharding, len(sharding), None, 0, None, None)
     _FUNCTION(function)(argument, ctypes.byref(told))
     if not told.error:
         return
     words = ctypes.string_at(told.error, told.error_size).decode(errors="replace")
     if told.free_error:
-        free = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Told))(told.free_error)
+        free = ctypes.CFUNCTYPE(None, ctypes.POINTER(_InspectionArguments))(told.free_error)
         free(ctypes.byref(told))
     raise HloError(f"inspecting a sharding failed: {words}", rule="inspect-sharding")

@@ -9,7 +9,7 @@ import numpy as np
 
 import hloom.interp.registry as registry
 from hloom.base.registry import load_room
-from hloom.interp.frame import Device, EvalOptions, Frame
+from hloom.interp.context import Device, EvalContext, EvalOptions
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.types.dtype import BY_NAME, from_numpy
@@ -19,10 +19,10 @@ load_room("hloom.ir.ops")
 load_room("hloom.interp")
 
 
-def frame(seed: int = 0) -> Frame:
-    """A frame that can do all but call computations."""
+def context(seed: int = 0) -> EvalContext:
+    """A context that can do all but call computations."""
     machine: Any = None
-    return Frame(machine, EvalOptions(seed=seed), Device())
+    return EvalContext(machine, EvalOptions(seed=seed), Device())
 
 
 def run(
@@ -30,7 +30,7 @@ def run(
     *operands: Any,
     result: str | Shape | None = None,
     dims: tuple[int, ...] | None = None,
-    in_frame: Frame | None = None,
+    in_context: EvalContext | None = None,
     **attributes: Any,
 ) -> Any:
     """The value of `opcode` on arrays. `result` is its type (default: the first operand's), of
@@ -51,7 +51,7 @@ def run(
         result = shape(name, arrays[0].shape if dims is None else dims)
     made = body.append(opcode, OPS[opcode].attrs(**attributes), tuple(parameters), result)
     with np.errstate(all="ignore"):
-        return registry.MEANING[opcode](made, in_frame or frame(), *arrays)
+        return registry.MEANING[opcode](made, in_context or context(), *arrays)
 
 
 def drawn(dims: tuple[int, ...], type_name: str, seed: int = 0) -> Any:
@@ -76,4 +76,4 @@ def wrapped(values: Any, type_name: str) -> list[int]:
     return [(int(v) - low) % (1 << t.bits) + low for v in np.ravel(values)]
 
 
-__all__ = ["drawn", "frame", "run", "shape", "tuple_shape", "wrapped"]
+__all__ = ["context", "drawn", "run", "shape", "tuple_shape", "wrapped"]

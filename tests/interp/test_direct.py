@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from hloom.interp.context import Device, EvalContext, EvalOptions
 from hloom.interp.direct import direct
-from hloom.interp.frame import Device, EvalOptions, Frame
 from hloom.interp.machine import Machine
 from hloom.interp.registry import MEANING, load_meanings
 from hloom.ir.module import Module
@@ -41,10 +41,10 @@ def both(opcode, dtypes, arrays, result, **attributes):
     i = c.add(opcode, *operands, shape=result.with_default_layouts(), **attributes)
     shortcut = direct(i)
     options = EvalOptions()
-    frame = Frame(Machine(options), options, Device())
+    context = EvalContext(Machine(options), options, Device())
     with np.errstate(all="ignore"):
-        slow = MEANING[opcode](i, frame, *arrays)
-        fast = None if shortcut is None else shortcut(i, frame, *arrays)
+        slow = MEANING[opcode](i, context, *arrays)
+        fast = None if shortcut is None else shortcut(i, context, *arrays)
     return fast, np.asarray(slow)
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp import EvalOptions, evaluate
-from hloom.interp.frame import Device, Frame
+from hloom.interp.context import Device, EvalContext
 from hloom.interp.machine import Machine
-from hloom.interp.plan import planned
+from hloom.interp.step_list import step_list
 from hloom.interp.values import TOKEN
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
@@ -119,7 +119,7 @@ def test_dead_code_is_not_run_but_side_effects_are():
 def test_values_are_freed_after_their_last_use():
     chain = "\n".join(f"x{k} = f32[4] negate(x{k - 1})" for k in range(1, 30))
     module = entry(f"x0 = f32[4] parameter(0)\n{chain}\nROOT r = f32[4] add(x29, x1)")
-    plan = planned(module.entry, 1 << 30)
+    plan = step_list(module.entry, 1 << 30)
     dead = {step.instruction.name: step.dead for step in plan.steps}
     slots = {step.instruction.name: step.slot for step in plan.steps}
     assert dead["x5"] == (slots["x4"],)
@@ -141,9 +141,9 @@ def test_what_depends_on_constants_alone_is_computed_once():
       ROOT c = pred[] compare(n, k), direction=LT }
     ENTRY e { n = s32[] parameter(0)
       ROOT w = s32[] while(n), condition=condition, body=body }""")
-    f = frame()
+    f = context()
     body = module["body"]
-    first, second = f.machine.plan(body, f), f.machine.plan(body, f)
+    first, second = f.machine.step_list(body, f), f.machine.step_list(body, f)
     assert [s.instruction.name for s in first.steps] == ["two", "three", "r", "s"]
     assert [s.instruction.name for s in second.steps] == ["r", "s"]
     assert evaluate(module, 0).first() == 12
@@ -187,9 +187,9 @@ def test_a_module_without_entry_is_an_error():
         evaluate(Module("empty"))
 
 
-def frame() -> Frame:
+def context() -> EvalContext:
     options = EvalOptions()
-    return Frame(Machine(options), options, Device())
+    return EvalContext(Machine(options), options, Device())
 
 
 def computation(body: str):
@@ -206,13 +206,13 @@ def test_vectorised_runs_elementwise_bodies_once():
         s = f32[] select(p, t, b)
         ROOT r = (f32[], pred[], f32[]) tuple(s, p, two)"""
     )
-    f = frame()
+    f = context()
     a, b = np.float32([[1, 2, 3]]), np.float32([[4, 1, 6]])
     low, less, two = f.vectorised(c, a, b)
     assert np.array_equal(low, [[2, 1, 6]])
     assert np.array_equal(less, [[True, False, False]])
     assert np.array_equal(two, [[2, 2, 2]])
-    assert f.machine.vector_plans[c] is not None
+    assert f.machine.vector_step_lists[c] is not None
 
 
 def test_vectorised_falls_back_to_one_call_per_element():
@@ -225,10 +225,10 @@ def test_vectorised_falls_back_to_one_call_per_element():
       ROOT r = pred[] compare(n, ten), direction=LT }
     ENTRY e { a = s32[] parameter(0)
       ROOT w = s32[] while(a), condition=condition, body=body }""")
-    f = frame()
+    f = context()
     result = f.vectorised(module.entry, np.int32([[3, 20], [-5, 10]]))
     assert np.array_equal(result, [[10, 20], [10, 10]]) and result.dtype == np.int32
-    assert f.machine.vector_plans[module.entry] is None
+    assert f.machine.vector_step_lists[module.entry] is None
 
 
 def test_vectorised_conditionals_choose_by_element():
@@ -240,10 +240,10 @@ def test_vectorised_conditionals_choose_by_element():
     ENTRY e { p = s32[] parameter(0)
       a = f32[] parameter(1)
       ROOT r = f32[] conditional(p, a, a, a), branch_computations={down, up, down} }""")
-    f = frame()
+    f = context()
     result = f.vectorised(module.entry, np.int32([0, 1, 2, 5, -1]), np.zeros(5, np.float32) + 0)
     assert np.array_equal(result, [0, 1, 0, 0, 0])
-    assert f.machine.vector_plans[module.entry] is not None
+    assert f.machine.vector_step_lists[module.entry] is not None
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_vectorised_conditionals_choose_by_element():
 )
 def test_known_combiner(body, expected):
     c = computation(f"a = f32[] parameter(0)\nb = f32[] parameter(1)\n{body}")
-    assert frame().known_combiner(c) == expected
+    assert context().known_combiner(c) == expected
 
 
 def test_nested_combiners_have_a_limit():

@@ -8,7 +8,7 @@ import pytest
 from hloom.base.diagnostics import EvalError
 from hloom.interp.random_bits import philox_words, threefry_words
 from hloom.types.dtype import BY_NAME, FLOAT_TYPES, INTEGER_TYPES
-from tests.interp.one_op import frame, run, shape, tuple_shape
+from tests.interp.one_op import context, run, shape, tuple_shape
 
 ONES = (1 << 64) - 1
 
@@ -118,14 +118,14 @@ def test_bits_of_complex_numbers_do_not_exist() -> None:
 
 
 def test_global_state_grows_by_delta() -> None:
-    here, result = frame(), shape("u64", (2,))
-    first = run("rng-get-and-update-state", result=result, in_frame=here, delta=5)
-    second = run("rng-get-and-update-state", result=result, in_frame=here, delta=1)
+    here, result = context(), shape("u64", (2,))
+    first = run("rng-get-and-update-state", result=result, in_context=here, delta=5)
+    second = run("rng-get-and-update-state", result=result, in_context=here, delta=1)
     assert first.dtype == np.uint64
     assert first.tolist() == [0x7012395, 0]
     assert second.tolist() == [0x7012395 + 5, 0]
     here.rng.state = (1 << 128) - 1
-    last = run("rng-get-and-update-state", result=result, in_frame=here, delta=2)
+    last = run("rng-get-and-update-state", result=result, in_context=here, delta=2)
     assert last.tolist() == [ONES, ONES]
     assert here.rng.state == 1
 
@@ -141,7 +141,7 @@ def uniform(low: Any, high: Any, type_name: str, count: int = 4000, seed: int = 
         *given,
         result=shape(type_name, (count,)),
         distribution="rng_uniform",
-        in_frame=frame(seed),
+        in_context=context(seed),
     )
 
 

@@ -16,7 +16,7 @@ from hloom.ir.proto import (
     module_to_proto,
     module_to_text_proto,
 )
-from hloom.ir.proto.attributes import ATTRIBUTES, BY_OPCODE, plan
+from hloom.ir.proto.attributes import ATTRIBUTES, BY_OPCODE, op_codec
 from hloom.ir.proto.carried import NewerFieldsWarning
 from hloom.ir.text import PrintOptions, parse_module, show_module
 
@@ -242,7 +242,7 @@ def test_old_files_are_read():
 def test_every_attribute_of_every_operation_has_a_codec():
     used = set()
     for name, op in OPS.items():
-        found = plan(name)
+        found = op_codec(name)
         assert [field for field, _ in found.codecs] == [f.name for f in op.fields]
         used |= {(name, f.name) for f in op.fields} | {f.name for f in op.fields}
     assert not set(ATTRIBUTES) - used

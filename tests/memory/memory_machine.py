@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from hloom.interp.context import Device, EvalContext, EvalOptions
 from hloom.interp.control import chosen_branch
-from hloom.interp.frame import Device, EvalOptions, Frame
 from hloom.interp.machine import Machine, evaluate_step
 from hloom.interp.values import TOKEN
 from hloom.ir.computation import Computation
@@ -50,7 +50,7 @@ class MemoryMachine:
             for a in assignment.allocations
         ]
         options = EvalOptions()
-        self.frame = Frame(Machine(options), options, Device())
+        self.frame = EvalContext(Machine(options), options, Device())
         self.frame.machine.run_once = set()
 
     def run(self, arguments: list[Literal]) -> Any:

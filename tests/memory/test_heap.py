@@ -5,12 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.memory.heap import best_fit, first_fit  # noqa: F401  (they register themselves)
-from hloom.memory.heap.block import HEAPS, Block, live_bytes
+from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, live_bytes
 
 
 @pytest.mark.parametrize("name", list(HEAPS))
 def test_two_small_ones_share_an_offset(name):
-    blocks = [Block(40, ((0, 5),)), Block(20, ((0, 3),)), Block(20, ((3, 5),))]
+    blocks = [
+        BufferInterval(40, ((0, 5),)),
+        BufferInterval(20, ((0, 3),)),
+        BufferInterval(20, ((3, 5),)),
+    ]
     packing = HEAPS[name](blocks, 1)
     assert packing.total_bytes == 60
     assert packing.offsets[1] == packing.offsets[2]
@@ -26,11 +30,11 @@ def interval_lists(times):
 def test_what_runs_side_by_side_is_apart(name):
     first, second, behind = ({"c": x} for x in ((1, 2), (2, 1), (4, 0)))
     blocks = [
-        Block(40, ((0, 5),), first),
-        Block(30, ((5, 9),), second),
-        Block(20, ((5, 9),), first),
-        Block(20, ((9, 12),), behind),
-        Block(40, ((20, 25),), {"other": (2, 1)}),
+        BufferInterval(40, ((0, 5),), first),
+        BufferInterval(30, ((5, 9),), second),
+        BufferInterval(20, ((5, 9),), first),
+        BufferInterval(20, ((9, 12),), behind),
+        BufferInterval(40, ((20, 25),), {"other": (2, 1)}),
     ]
     packing = HEAPS[name](blocks, 1)
     assert packing.total_bytes == 70
@@ -42,7 +46,7 @@ def test_what_runs_side_by_side_is_apart(name):
 
 BLOCKS = st.lists(
     st.builds(
-        Block,
+        BufferInterval,
         st.integers(0, 300),
         st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True).map(interval_lists),
     ),

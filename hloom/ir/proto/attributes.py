@@ -2,7 +2,7 @@
 
 `ATTRIBUTES` is keyed by attribute name (those of HLO text); `BY_OPCODE` by opcode and name where
 one name is said in different fields. `NEEDED` are the messages without which an operation means
-nothing. `plan` puts them together for one operation.
+nothing. `op_codec` puts them together for one operation.
 """
 
 from dataclasses import dataclass
@@ -309,7 +309,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OpCodec:
     """All that reading and writing need of one operation."""
 
     op: OpDef
@@ -317,8 +317,8 @@ class Plan:
     codecs: tuple[tuple[str, Codec], ...]
 
 
-def plan(opcode: str) -> Plan:
-    """The plan of an opcode; `ProtoError` for one that does not exist."""
+def op_codec(opcode: str) -> OpCodec:
+    """The codec of an opcode; `ProtoError` for one that does not exist."""
     op = OPS.get(opcode)
     if op is None:
         hint = did_you_mean(opcode, OPS)
@@ -329,4 +329,4 @@ def plan(opcode: str) -> Plan:
         if codec is None:
             raise ProtoError(f"{opcode}: attribute {field.name} has no place in a proto")
         codecs.append((field.name, codec))
-    return Plan(op, NEEDED.get(opcode, ()), tuple(codecs))
+    return OpCodec(op, NEEDED.get(opcode, ()), tuple(codecs))

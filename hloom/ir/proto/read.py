@@ -17,7 +17,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import ShapeError
 from hloom.ir.proto import carried
 from hloom.ir.proto.annotations import AnnotationReader, read_config
-from hloom.ir.proto.attributes import Plan, plan
+from hloom.ir.proto.attributes import OpCodec, op_codec
 from hloom.ir.proto.codec import Context
 from hloom.ir.proto.module_fields import read_module_fields
 from hloom.ir.proto.note import apply_note, read_note
@@ -51,7 +51,7 @@ class ModuleReader:
         self.note = read_note(message)
         self.carries_unknown = carried.has_unknown(message)
         self.newer: list[Instruction] = []
-        self.plans: dict[str, Plan] = {}
+        self.plans: dict[str, OpCodec] = {}
         self.computations: dict[int, Computation] = {}
         self.instructions: dict[int, dict[int, Instruction]] = {}
         self.ids_are_unique = True
@@ -134,7 +134,7 @@ class ModuleReader:
         opcode = m.opcode
         found = self.plans.get(opcode)
         if found is None:
-            found = self.plans[opcode] = plan(opcode)
+            found = self.plans[opcode] = op_codec(opcode)
         id, name = m.id, m.name
         if not name:
             raise ProtoError(f"instruction {id} has no name")
@@ -185,7 +185,7 @@ class ModuleReader:
                     )
         return ProtoError(f"operand {id} does not exist", rule="operand-defined")
 
-    def callees(self, m: Any, found: Plan) -> tuple[Computation, ...]:
+    def callees(self, m: Any, found: OpCodec) -> tuple[Computation, ...]:
         """The computations that an instruction calls, in the order of its declaration."""
         op = found.op
         if op.name in ("async-update", "async-done"):

@@ -15,7 +15,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.proto import carried
 from hloom.ir.proto.annotations import AnnotationWriter, write_config
-from hloom.ir.proto.attributes import Plan, plan
+from hloom.ir.proto.attributes import OpCodec, op_codec
 from hloom.ir.proto.codec import Context
 from hloom.ir.proto.module_fields import write_module_fields
 from hloom.ir.proto.note import note_of, write_note
@@ -37,7 +37,7 @@ class ModuleWriter:
         self.context = Context()
         self.annotations = AnnotationWriter()
         self.note = note_of(module)
-        self.plans: dict[str, Plan] = {}
+        self.plans: dict[str, OpCodec] = {}
         self.names: dict[str, int] = {}
         """Names given out, and the last number tried behind each."""
         self.ids: dict[Instruction, int] = {}
@@ -118,7 +118,7 @@ class ModuleWriter:
         """Fill one `HloInstructionProto`."""
         found = self.plans.get(i.opcode)
         if found is None:
-            found = self.plans[i.opcode] = plan(i.opcode)
+            found = self.plans[i.opcode] = op_codec(i.opcode)
         ids, context = self.ids, self.context
         m.name, m.opcode, m.id = self.unique_name(i), i.opcode, ids[i]
         m.shape.CopyFrom(context.shape_messages.message(i.shape))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.memory.heap.block import HEAPS, Block, Packing, aligned
+from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, Packing, aligned
 from hloom.memory.heap.overlap import Overlap
 
 
 @HEAPS.of("best-fit")
-def best_fit(blocks: Sequence[Block], alignment: int) -> Packing:
+def best_fit(blocks: Sequence[BufferInterval], alignment: int) -> Packing:
     """See the module docstring."""
 
     def rank(k: int) -> tuple[int, int, int]:
@@ -23,12 +23,12 @@ def best_fit(blocks: Sequence[Block], alignment: int) -> Packing:
     return placed(blocks, sorted(_used(blocks), key=rank), alignment, tightest=True)
 
 
-def _used(blocks: Sequence[Block]) -> list[int]:
+def _used(blocks: Sequence[BufferInterval]) -> list[int]:
     return [k for k, b in enumerate(blocks) if b.size_bytes and b.intervals]
 
 
 def placed(
-    blocks: Sequence[Block], order: Sequence[int], alignment: int, *, tightest: bool
+    blocks: Sequence[BufferInterval], order: Sequence[int], alignment: int, *, tightest: bool
 ) -> Packing:
     """Place the blocks in this order, each into the tightest (or lowest) gap that holds it."""
     offsets = [0] * len(blocks)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.memory.heap.best_fit import placed
-from hloom.memory.heap.block import HEAPS, Block, Packing
+from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, Packing
 
 
 @HEAPS.of("first-fit")
-def first_fit(blocks: Sequence[Block], alignment: int) -> Packing:
+def first_fit(blocks: Sequence[BufferInterval], alignment: int) -> Packing:
     """Each block, in order of birth, at the lowest offset where it fits."""
     used = [k for k, b in enumerate(blocks) if b.size_bytes and b.intervals]
     order = sorted(used, key=lambda k: (blocks[k].intervals[0][0], -blocks[k].size_bytes))

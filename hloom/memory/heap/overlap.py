@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from hloom.memory.heap.block import Block, Interval
+from hloom.memory.heap.buffer_interval import BufferInterval, Interval
 
 
 class Overlap:
     """Blocks placed so far, by the times at which they are alive."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[BufferInterval]) -> None:
         times = sorted({t for b in blocks for interval in b.intervals for t in interval})
         self.rank = {t: k for k, t in enumerate(times)}
         self.leaves = 1
@@ -27,7 +27,7 @@ class Overlap:
         self.users: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         """By computation: what is used by branches that run beside others, and by which."""
 
-    def add(self, key: int, block: Block) -> None:
+    def add(self, key: int, block: BufferInterval) -> None:
         for name, (users, _) in block.held.items():
             self.users[name].append((key, users))
         for start, end in block.intervals:
@@ -37,7 +37,7 @@ class Overlap:
             for node in self._paths(low, high):
                 self.inside[node].append(key)
 
-    def alive_with(self, block: Block) -> set[int]:
+    def alive_with(self, block: BufferInterval) -> set[int]:
         """Everything added that is alive at some time of a block, or may be."""
         found: set[int] = set()
         for name, (_, beside) in block.held.items():

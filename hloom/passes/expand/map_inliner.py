@@ -34,7 +34,7 @@ def inlined(
     Raises `ExpandError` for a body with operations that are not elementwise.
     """
     dims = arguments[0].shape.dims if arguments else caller.shape.dims
-    frames = [_Frame(body, arguments)]
+    frames = [_BodyCopy(body, arguments)]
     while True:
         frame = frames[-1]
         if not frame.waiting:
@@ -47,13 +47,13 @@ def inlined(
         j = frame.waiting[-1]
         operands = [frame.made[o] for o in j.operands]
         if j.opcode in ("call", "map"):
-            frames.append(_Frame(j.called[0], operands))
+            frames.append(_BodyCopy(j.called[0], operands))
             continue
         frame.made[j] = _on_arrays(b, caller, j, operands, frame.arguments, dims)
         frame.waiting.pop()
 
 
-class _Frame:
+class _BodyCopy:
     """One body that is being written: what is still to be written of it, last first."""
 
     __slots__ = ("arguments", "body", "made", "waiting")

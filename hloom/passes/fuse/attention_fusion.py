@@ -18,7 +18,7 @@ from hloom.ir.module import Module
 from hloom.ir.values.backend_config import BackendConfig
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.fuse.build import fuse_members
-from hloom.passes.fuse.plan import is_sequential
+from hloom.passes.fuse.fusion_plan import is_sequential
 from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace

@@ -15,8 +15,8 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.values.backend_config import BackendConfig
+from hloom.passes.fuse.fusion_plan import FusionPlan
 from hloom.passes.fuse.group import Group
-from hloom.passes.fuse.plan import Plan
 from hloom.types.shape import tuple_shape
 
 CONFIGS: dict[str, BackendConfig] = {
@@ -25,7 +25,7 @@ CONFIGS: dict[str, BackendConfig] = {
 }
 
 
-def apply_plan(plan: Plan, module: Module) -> int:
+def apply_plan(plan: FusionPlan, module: Module) -> int:
     """Replace the members of every group by a fusion; how many fusions were made."""
     c = plan.computation
     made: list[tuple[list[Instruction], Instruction]] = []

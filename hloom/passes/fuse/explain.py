@@ -6,7 +6,7 @@ from collections import Counter
 
 from hloom.ir.module import Module
 from hloom.passes.fuse.fusion import Fusion
-from hloom.passes.fuse.plan import Decision, is_sequential
+from hloom.passes.fuse.fusion_plan import Decision, is_sequential
 
 
 def fusion_decisions(module: Module, options: Fusion | None = None) -> list[Decision]:

@@ -11,9 +11,9 @@ from hloom.ir.module import Module
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.dynamic_padder import static_shapes
 from hloom.passes.fuse.build import apply_plan, group_kind
+from hloom.passes.fuse.fusion_plan import FusionPlan, is_loop_body, is_sequential, planned
 from hloom.passes.fuse.group import COSTS, Limits
 from hloom.passes.fuse.merge import merged
-from hloom.passes.fuse.plan import Plan, is_loop_body, is_sequential, planned
 from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.rewrite.driver import Trace
@@ -68,7 +68,7 @@ class Fusion(Pass):
             without=frozenset(self.without),
         )
 
-    def plan(self, c: Computation) -> Plan:
+    def plan(self, c: Computation) -> FusionPlan:
         """What the pass would do to a computation; changes nothing."""
         plan = planned(c, self.limits())
         if self.multi_output and MERGE not in self.without:

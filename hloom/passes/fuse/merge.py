@@ -23,9 +23,9 @@ from hloom.analysis.fusion_form import (
 from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
+from hloom.passes.fuse.fusion_plan import FusionPlan
 from hloom.passes.fuse.group import OPERANDS, TOO_DEAR, TOO_MANY, Group
 from hloom.passes.fuse.order import Order
-from hloom.passes.fuse.plan import Plan
 from hloom.types.sizes import top_bytes
 
 MOST_RESULTS = 24
@@ -39,7 +39,7 @@ OVERWRITTEN = "a buffer would be read after it is overwritten"
 class Merger:
     """Merges the groups of one plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: FusionPlan) -> None:
         self.plan = plan
         self.order = Order(plan)
 
@@ -314,7 +314,7 @@ def _compatible(a: Group, b: Group) -> bool:
     return outer in (row.space.sizes[: row.lead], row.space.sizes)
 
 
-def merged(plan: Plan, in_loop: bool) -> None:
+def merged(plan: FusionPlan, in_loop: bool) -> None:
     """Merge the groups of a plan; `in_loop`: it is of the body of a loop."""
     merger = Merger(plan)
     merger.into_readers()

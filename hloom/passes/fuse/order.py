@@ -13,8 +13,8 @@ import math
 from collections.abc import Iterator
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.fuse.fusion_plan import FusionPlan
 from hloom.passes.fuse.group import Group
-from hloom.passes.fuse.plan import Plan
 
 Node = Group | Instruction
 BUDGET = 150
@@ -26,7 +26,7 @@ FAR = "too much runs between them to look at"
 class Order:
     """Numbers for the nodes of a plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: FusionPlan) -> None:
         self.plan = plan
         self.number: dict[Node, int] = {}
         position = plan.position

@@ -13,7 +13,7 @@ from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.executor import Executor
 from hloom.targets.sim.simulate import Disturbance, Simulation, Timeline
-from hloom.targets.sim.streams import StreamPlan, stream_plan
+from hloom.targets.sim.streams import StreamAssignment, stream_assignment
 from hloom.targets.sim.times import ThunkTimes
 from hloom.targets.stages import Stages
 
@@ -38,7 +38,9 @@ class SimExecutor(Executor):
         self.stages = stages
         device = topology.members[0].device
         self.times = ThunkTimes(stages, device)
-        self.plan: StreamPlan = stream_plan(program.thunks, device, self.times)
+        self.stream_assignment: StreamAssignment = stream_assignment(
+            program.thunks, device, self.times
+        )
         self.ends = {
             t.operation.number: t for t in walk(program.thunks) if isinstance(t, CollectiveDone)
         }

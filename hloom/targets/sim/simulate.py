@@ -31,7 +31,7 @@ from hloom.runtime.debug_steps import STEPS, branch_of
 from hloom.targets.sim.clock import Deadlock, Engine, Event, EventClock, Process
 from hloom.targets.sim.meetings import Meeting, Meetings, Times
 from hloom.targets.sim.races import Clock, RaceChecker, merge
-from hloom.targets.sim.streams import SequencePlan
+from hloom.targets.sim.streams import SequenceStreams
 
 if TYPE_CHECKING:
     from hloom.runtime.communicator.in_process import InProcess
@@ -89,7 +89,7 @@ class Simulation:
     ) -> None:
         self.executor = executor
         self.together = together
-        self.plan = executor.plan
+        self.stream_assignment = executor.stream_assignment
         self.times = executor.times
         self.left_out = disturbance.left_out_wait
         self._check_wait()
@@ -99,7 +99,7 @@ class Simulation:
         self.races = RaceChecker()
         self.ids = executor.assignment.flat
         self.meetings = Meetings(executor.topology, self.ids)
-        self.timeline = Timeline(executor.topology, waits=len(self.plan.waits))
+        self.timeline = Timeline(executor.topology, waits=len(self.stream_assignment.waits))
         self.devices: list[_Device] = []
         self.was_left_out = False
 
@@ -167,7 +167,7 @@ class Simulation:
         except Deadlock:
             raise self.meetings.stuck() from None
         if self.left_out is not None and not self.was_left_out:
-            waiter, other = self.plan.waits[self.left_out]
+            waiter, other = self.stream_assignment.waits[self.left_out]
             raise UsageError(
                 f"wait {self.left_out}, of %{waiter.name} for %{other.name}, was never come to: "
                 "it stands in a loop or branch that did not run",
@@ -175,7 +175,7 @@ class Simulation:
             )
 
     def _check_wait(self) -> None:
-        count = len(self.plan.waits)
+        count = len(self.stream_assignment.waits)
         if self.left_out is not None and not 0 <= self.left_out < count:
             raise UsageError(
                 f"there is no wait {self.left_out}: the program has {count}",
@@ -215,30 +215,30 @@ class _Device:
 
     def program(self) -> Process:
         """All of its program."""
-        yield from self.sequence(self.simulation.plan.main, {})
+        yield from self.sequence(self.simulation.stream_assignment.main, {})
 
-    def sequence(self, plan: SequencePlan, clock: Clock) -> Process:
+    def sequence(self, assigned: SequenceStreams, clock: Clock) -> Process:
         """Run a sequence on its streams; `clock` has what ended before, and then all of it too."""
-        ended = [Event(t.name) for t in plan.thunks]
+        ended = [Event(t.name) for t in assigned.thunks]
         finished: list[Event] = []
-        for name in plan.streams:
+        for name in assigned.streams:
             done = Event(name)
             finished.append(done)
-            self.clock.start(self.stream(plan, name, dict(clock), ended, done))
+            self.clock.start(self.stream(assigned, name, dict(clock), ended, done))
         for done in finished:
             yield done
             merge(clock, done.clock)
 
     def stream(
-        self, plan: SequencePlan, name: str, clock: Clock, ended: list[Event], done: Event
+        self, assigned: SequenceStreams, name: str, clock: Clock, ended: list[Event], done: Event
     ) -> Process:
         """Run what one stream of a sequence runs."""
-        number = self._streams.setdefault((plan.number, name), self._new_stream())
+        number = self._streams.setdefault((assigned.number, name), self._new_stream())
         engine = self.engines.setdefault(name, Engine(name))
         run = self.simulation
-        for k in plan.order(name):
-            t = plan.thunks[k]
-            for wait in plan.waits[k]:
+        for k in assigned.order(name):
+            t = assigned.thunks[k]
+            for wait in assigned.waits[k]:
                 if wait.number == run.left_out:
                     run.was_left_out = True
                     continue
@@ -247,9 +247,9 @@ class _Device:
             if run.random is not None:
                 yield run.delayed(0.0)
             start = self.clock.now
-            is_outer = k in plan.inner or isinstance(t, MEETING)
-            if k in plan.inner:
-                yield from self.composite(t, plan.inner[k], clock)
+            is_outer = k in assigned.inner or isinstance(t, MEETING)
+            if k in assigned.inner:
+                yield from self.composite(t, assigned.inner[k], clock)
             elif isinstance(t, MEETING):
                 yield from self.meeting(t, name, clock)
             else:
@@ -317,7 +317,7 @@ class _Device:
             yield meeting.done
             merge(clock, meeting.done.clock)
 
-    def composite(self, t: Thunk, inner: tuple[SequencePlan, ...], clock: Clock) -> Process:
+    def composite(self, t: Thunk, inner: tuple[SequenceStreams, ...], clock: Clock) -> Process:
         """Run a thunk that holds sequences; each of them ends before what follows it begins."""
         if isinstance(t, While):
             condition, body = inner

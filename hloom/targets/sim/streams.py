@@ -36,15 +36,15 @@ class Wait:
 
 
 @dataclass
-class SequencePlan:
-    """A sequence of thunks on streams, with the plans of the sequences inside them."""
+class SequenceStreams:
+    """A sequence of thunks on streams, with those inside them."""
 
     thunks: tuple[Thunk, ...]
     stream: list[str]
     """Of each thunk."""
     waits: list[list[Wait]]
     """Of each thunk."""
-    inner: dict[int, tuple[SequencePlan, ...]] = field(default_factory=dict)
+    inner: dict[int, tuple[SequenceStreams, ...]] = field(default_factory=dict)
     """By the position of a thunk that holds sequences."""
     number: int = 0
     """Of the sequence, in the whole program."""
@@ -60,18 +60,18 @@ class SequencePlan:
 
 
 @dataclass
-class StreamPlan:
+class StreamAssignment:
     """A program on streams."""
 
-    main: SequencePlan
+    main: SequenceStreams
     waits: list[tuple[Thunk, Thunk]]
     """Who waits and for whom, by number."""
 
 
-def stream_plan(thunks: Sequence[Thunk], device: Device, guess: Guess) -> StreamPlan:
+def stream_assignment(thunks: Sequence[Thunk], device: Device, guess: Guess) -> StreamAssignment:
     """Put a program's thunks on the streams of a device."""
-    planner = _Planner(device, guess)
-    return StreamPlan(planner.sequence(tuple(thunks)), planner.waits)
+    planner = _StreamAssigner(device, guess)
+    return StreamAssignment(planner.sequence(tuple(thunks)), planner.waits)
 
 
 def compute_streams(device: Device) -> list[str]:
@@ -79,7 +79,7 @@ def compute_streams(device: Device) -> list[str]:
     return [e.name for e in device.engines if e.kind == "compute"] or ["compute"]
 
 
-class _Planner:
+class _StreamAssigner:
     def __init__(self, device: Device, guess: Guess) -> None:
         self.device = device
         self.guess = guess
@@ -87,13 +87,13 @@ class _Planner:
         self.waits: list[tuple[Thunk, Thunk]] = []
         self.sequences = 0
 
-    def sequence(self, thunks: tuple[Thunk, ...], compute: Sequence[str] = ()) -> SequencePlan:
+    def sequence(self, thunks: tuple[Thunk, ...], compute: Sequence[str] = ()) -> SequenceStreams:
         """`compute`: the streams for kernels; all where none are named."""
         compute = compute or self.compute
         before: list[list[int]] = [[] for _ in thunks]
         for a, b in execution_graph(thunks).edges:
             before[b].append(a)
-        plan = SequencePlan(thunks, [], [], number=self.sequences)
+        assigned = SequenceStreams(thunks, [], [], number=self.sequences)
         self.sequences += 1
         free = dict.fromkeys(compute, 0.0)
         last: dict[str, int] = {}
@@ -101,18 +101,18 @@ class _Planner:
         seen: list[dict[str, int]] = []
         for k, t in enumerate(thunks):
             open_at = {s: free[s] for s in compute}
-            stream = self._stream(t, before[k], plan.stream, open_at, ends)
+            stream = self._stream(t, before[k], assigned.stream, open_at, ends)
             ready = max([ends[a] for a in before[k]], default=0.0)
             ends.append(max(ready, free.get(stream, 0.0)) + min(self.guess(t), 1e12))
             free[stream] = ends[k]
-            plan.stream.append(stream)
-            plan.waits.append(self._waits(plan, k, before[k], seen, last))
+            assigned.stream.append(stream)
+            assigned.waits.append(self._waits(assigned, k, before[k], seen, last))
             last[stream] = k
             if nested := t.nested():
                 # What has begun apart stays on its stream, and leaves the others alone.
                 own = [stream] if isinstance(t, AsyncStart) else compute
-                plan.inner[k] = tuple([self.sequence(n.thunks, own) for n in nested])
-        return plan
+                assigned.inner[k] = tuple([self.sequence(n.thunks, own) for n in nested])
+        return assigned
 
     def _stream(
         self,
@@ -137,7 +137,7 @@ class _Planner:
 
     def _waits(
         self,
-        plan: SequencePlan,
+        assigned: SequenceStreams,
         k: int,
         before: list[int],
         seen: list[dict[str, int]],
@@ -145,14 +145,14 @@ class _Planner:
     ) -> list[Wait]:
         """The waits of thunk k that nothing implies. `seen[j]`: the last thunk of each stream that
         has ended for certain when thunk j has; `last`: the last thunk of each stream so far."""
-        stream = plan.stream[k]
+        stream = assigned.stream[k]
         known = dict(seen[last[stream]]) if stream in last else {}
         found: list[Wait] = []
         for a in sorted(before, reverse=True):
-            if known.get(plan.stream[a], -1) >= a:
+            if known.get(assigned.stream[a], -1) >= a:
                 continue
             found.append(Wait(len(self.waits), k, a))
-            self.waits.append((plan.thunks[k], plan.thunks[a]))
+            self.waits.append((assigned.thunks[k], assigned.thunks[a]))
             for s, j in seen[a].items():
                 known[s] = max(known.get(s, -1), j)
         known[stream] = k

@@ -1,7 +1,7 @@
 """What a meaning may ask of the machine it runs on: calls, options, device, random state.
 
-A `Frame` is one device's run of one module. `plan.py` keeps what was prepared per computation;
-`machine.py` walks it.
+An `EvalContext` is one device's run of one module. `step_list.py` keeps what was prepared per
+computation; `machine.py` walks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hloom.interp.machine import Machine
 
 NESTED_CALL_LIMIT = 60
-"""How deep `Frame.call` may nest: each level is a few frames of Python's own stack."""
+"""How deep `EvalContext.call` may nest: each level is a few contexts of Python's own stack."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Receive:
     key: Any
 
 
-class Frame:
+class EvalContext:
     """One device's run of a module; see the module docstring."""
 
     __slots__ = (

@@ -12,7 +12,7 @@ Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BufferInterval:
     """So many bytes, alive in these disjoint, sorted intervals."""
 
     size_bytes: int
@@ -30,14 +30,14 @@ class Packing:
     total_bytes: int
 
 
-Heap = Callable[[Sequence[Block], int], Packing]
+Heap = Callable[[Sequence[BufferInterval], int], Packing]
 """(blocks, alignment of every offset in bytes) -> packing."""
 
 HEAPS: Registry[str, Heap] = Registry("heap")
 """Algorithms by name."""
 
 
-def live_bytes(blocks: Sequence[Block], alignment: int = 1) -> int:
+def live_bytes(blocks: Sequence[BufferInterval], alignment: int = 1) -> int:
     """The most bytes alive at any one time: no heap can do with less."""
     change: dict[int, int] = {}
     for block in blocks:

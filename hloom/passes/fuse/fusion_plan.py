@@ -44,7 +44,7 @@ class Decision:
 
 
 @dataclass
-class Plan:
+class FusionPlan:
     """The groups of a computation, in no order, and where each instruction is."""
 
     computation: Computation
@@ -71,9 +71,9 @@ class Plan:
             self.edges.append((p, next(iter(g.roots)), reason))
 
 
-def planned(computation: Computation, limits: Limits) -> Plan:
+def planned(computation: Computation, limits: Limits) -> FusionPlan:
     """Producers into readers. Changes nothing."""
-    plan = Plan(computation, limits)
+    plan = FusionPlan(computation, limits)
     order = computation.in_order()
     plan.position = {p: at for at, p in enumerate(order)}
     for at in range(len(order) - 1, -1, -1):
@@ -81,7 +81,7 @@ def planned(computation: Computation, limits: Limits) -> Plan:
     return plan
 
 
-def _place(plan: Plan, p: Instruction, at: int) -> None:
+def _place(plan: FusionPlan, p: Instruction, at: int) -> None:
     plan.roles[p] = kind, why = role(p)
     groups, outside = _readers(plan, p)
     if kind == ALONE:
@@ -103,7 +103,7 @@ def _place(plan: Plan, p: Instruction, at: int) -> None:
         plan.standing.add(p)
 
 
-def _readers(plan: Plan, p: Instruction) -> tuple[list[Group], bool]:
+def _readers(plan: FusionPlan, p: Instruction) -> tuple[list[Group], bool]:
     """The groups that read it, and whether anything else does."""
     where = plan.where
     outside = p is plan.computation._root
@@ -120,7 +120,9 @@ def _readers(plan: Plan, p: Instruction) -> tuple[list[Group], bool]:
     return list(groups), outside
 
 
-def _join(plan: Plan, p: Instruction, groups: list[Group], outside: bool, view: bool) -> str | None:
+def _join(
+    plan: FusionPlan, p: Instruction, groups: list[Group], outside: bool, view: bool
+) -> str | None:
     """Put a producer into the groups that read it; None when it needs no group of its own."""
     limits = plan.limits
     refusals = [g.refuses(p, limits) for g in groups]
@@ -147,7 +149,7 @@ def _join(plan: Plan, p: Instruction, groups: list[Group], outside: bool, view: 
     return KEPT
 
 
-def _is_copied(plan: Plan, p: Instruction, groups: list[Group]) -> bool:
+def _is_copied(plan: FusionPlan, p: Instruction, groups: list[Group]) -> bool:
     """Whether a value is computed in each of several kernels."""
     limits = plan.limits
     if len(groups) > limits.copies and (
@@ -161,7 +163,7 @@ def _is_copied(plan: Plan, p: Instruction, groups: list[Group]) -> bool:
     return all(g.account.copies + w <= limits.copies_weight for g in groups)
 
 
-def _start(plan: Plan, p: Instruction, at: int) -> bool:
+def _start(plan: FusionPlan, p: Instruction, at: int) -> bool:
     """Make a group whose result is `p`; whether it can be one."""
     form = Form([p], plan.roles)
     if form.start() is not None or form.refuses(p) is not None:

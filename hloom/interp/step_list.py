@@ -3,7 +3,7 @@
 Every instruction gets a slot; a step names its operands' slots, its own, and the slots nobody
 reads afterwards, so that values are freed as early as the order allows. Constants are made once
 and sit in the template that each run copies; from the second run on, so does all that depends on
-them alone. Loop bodies run thousands of times on one plan.
+them alone. Loop bodies run thousands of times on one list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KNOWN_COMBINERS = opcodes(ASSOCIATIVE)
 
 
 class Step(NamedTuple):
-    """One instruction of a plan."""
+    """One instruction of a step list."""
 
     instruction: Instruction
     meaning: Callable[..., Any]
@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StepList:
     """The steps of one computation."""
 
     computation: Computation
@@ -64,8 +64,8 @@ def needed(computation: Computation, order: list[Instruction]) -> set[Instructio
     return wanted
 
 
-def planned(computation: Computation, memory_limit_bytes: int) -> Plan:
-    """The plan of a computation; `EvalError` when it has a cycle or no root."""
+def step_list(computation: Computation, memory_limit_bytes: int) -> StepList:
+    """The steps of a computation; `EvalError` when it has a cycle or no root."""
     try:
         order = computation.in_order()
         wanted = needed(computation, order)
@@ -90,7 +90,7 @@ def planned(computation: Computation, memory_limit_bytes: int) -> Plan:
         if p not in slots:
             slots[p] = len(template)
             template.append(None)
-    return Plan(
+    return StepList(
         computation,
         _steps(computation, running, slots),
         template,
@@ -126,7 +126,7 @@ def _steps(
     return tuple(reversed(steps))
 
 
-def unknown(i: Instruction, frame: Any, *values: Value) -> Value:
+def unknown(i: Instruction, context: Any, *values: Value) -> Value:
     """The meaning of an opcode that has none."""
     raise EvalError(f"{i.opcode} has no meaning here")
 
@@ -136,23 +136,25 @@ HOISTED_BYTES = 1 << 26
 """Larger values are not kept between runs."""
 
 
-def hoisted(plan: Plan, frame: Any) -> Plan:
-    """The plan with every step done that depends on constants only: for what runs repeatedly."""
-    template = plan.template.copy()
+def hoisted(prepared: StepList, context: Any) -> StepList:
+    """The same with every step done that depends on constants only: for what runs repeatedly."""
+    template = prepared.template.copy()
     known = {k for k, value in enumerate(template) if value is not None}
     steps: list[Step] = []
-    for step in plan.steps:
+    for step in prepared.steps:
         i = step.instruction
         if step.waits or not known.issuperset(step.operands) or not _is_pure(i):
             steps.append(step)
             continue
-        value = normalised(step.meaning(i, frame, *[template[k] for k in step.operands]), i)
+        value = normalised(step.meaning(i, context, *[template[k] for k in step.operands]), i)
         if isinstance(value, np.ndarray) and value.nbytes > HOISTED_BYTES:
             steps.append(step)
             continue
         template[step.slot] = value
         known.add(step.slot)
-    return Plan(plan.computation, tuple(steps), template, plan.parameters, plan.root)
+    return StepList(
+        prepared.computation, tuple(steps), template, prepared.parameters, prepared.root
+    )
 
 
 def _is_pure(i: Instruction) -> bool:
@@ -163,7 +165,7 @@ def _is_pure(i: Instruction) -> bool:
 
 
 def known_combiner(computation: Computation) -> str | None:
-    """See `Frame.known_combiner`."""
+    """See `EvalContext.known_combiner`."""
     root, parameters = computation.root, computation.parameters
     if root.opcode not in KNOWN_COMBINERS or len(parameters) != 2:
         return None
