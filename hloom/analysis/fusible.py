@@ -1,4 +1,4 @@
-"""What each instruction can be in a fusion: a value evaluated at an index, a fold, a hero, or
+"""What each instruction can be in a fusion: a value evaluated at an index, a fold, an anchor, or
 nothing, and then why.
 
 A question about one instruction at a time; whether several go together is `fusion_form.py`.
@@ -19,7 +19,7 @@ POINT = "point"
 """Its value at an index follows from values of its operands at one index each."""
 FOLD = "fold"
 """A reduce."""
-HERO = "hero"
+ANCHOR = "anchor"
 """A dot or a convolution."""
 UPDATE = "update"
 """A dynamic-update-slice, in place."""
@@ -51,7 +51,7 @@ def role(i: Instruction) -> tuple[str, str]:
     elif opcode == "reduce":
         kind = FOLD
     elif opcode in ("dot", "convolution"):
-        kind = HERO
+        kind = ANCHOR
     elif opcode == "dynamic-update-slice":
         kind = UPDATE
     else:

@@ -11,7 +11,7 @@ Kinds:
   columns, innermost in memory;
 * `column`: results over what is kept, reduces of one input shape over other than innermost
   dimensions;
-* `output`: results over the shape of one dot or convolution, `hero`; what is read by the hero
+* `output`: results over the shape of one dot or convolution, `anchor`; what is read by the anchor
   has a space of its own for each operand.
 """
 
@@ -22,8 +22,8 @@ from math import prod
 
 from hloom.analysis.fusible import (
     ALONE,
+    ANCHOR,
     FOLD,
-    HERO,
     POINT,
     UPDATE,
     dot_flops,
@@ -64,9 +64,9 @@ class Form:
 
     __slots__ = (
         "accesses",
+        "anchor",
         "columns",
         "dots",
-        "hero",
         "kind",
         "lead",
         "members",
@@ -97,10 +97,10 @@ class Form:
         self.columns: tuple[int, ...] = ()
         self.pattern: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         """Input dimensions and reduced dimensions of a column fusion's reduces."""
-        self.hero: Instruction | None = None
+        self.anchor: Instruction | None = None
         self.dots = 0
         self.prologue: dict[Instruction, int] = {}
-        """What the hero reads, directly or not, and through which of its operands."""
+        """What the anchor reads, directly or not, and through which of its operands."""
         self.targets: dict[object, Instruction] = {}
         """Buffers written in place, and the update that does it."""
         self.waiting: dict[Instruction, int] = {}
@@ -176,7 +176,7 @@ class Form:
             return "read at different indices"
         if kind == FOLD:
             return self._refuses_fold(p, next(iter(maps)))
-        return self._refuses_hero(p, next(iter(maps)))
+        return self._refuses_anchor(p, next(iter(maps)))
 
     def admit(self, p: Instruction) -> str | None:
         """Take an instruction in, or say why not."""
@@ -187,9 +187,9 @@ class Form:
         maps = list(self.accesses[p])
         if kind == FOLD:
             self._fold(p, maps[0])
-        elif kind == HERO and not self._is_inner(p):
-            self._lead_hero(p)
-        elif kind == HERO:
+        elif kind == ANCHOR and not self._is_inner(p):
+            self._lead_anchor(p)
+        elif kind == ANCHOR:
             self._inner_dot(p, maps[0])
         else:
             below = self.prologue.get(p)
@@ -278,7 +278,7 @@ class Form:
         """Whether a dot is evaluated inside a loop, as a value like others."""
         return p.opcode == "dot" and dot_flops(p) <= SMALL_DOT_FLOPS
 
-    def _refuses_hero(self, p: Instruction, m: IndexMap) -> str | None:
+    def _refuses_anchor(self, p: Instruction, m: IndexMap) -> str | None:
         if self.kind != LOOP:
             return "a dot beside a reduce or another dot"
         if self._is_inner(p):
@@ -298,8 +298,8 @@ class Form:
                 return EPILOGUE
         return None
 
-    def _lead_hero(self, p: Instruction) -> None:
-        self.kind, self.hero = OUTPUT, p
+    def _lead_anchor(self, p: Instruction) -> None:
+        self.kind, self.anchor = OUTPUT, p
         for side, x in enumerate(p.operands):
             own = tuple([self.space.append(n) for n in x.shape.dims])
             self.accesses.setdefault(x, {})[own] = None
@@ -319,7 +319,7 @@ class Form:
             self.accesses.setdefault(x, {})[read] = None
 
     def _refuses_point(self, p: Instruction, maps: Iterable[IndexMap]) -> str | None:
-        """Beside a hero: on one side of it, in order behind it."""
+        """Beside an anchor: on one side of it, in order behind it."""
         before = p in self.prologue
         for m in maps:
             outside = self.space.innermost(m) < self.outer

@@ -23,7 +23,7 @@ from hloom.analysis.attention_form import AttentionForm, attention_form
 from hloom.analysis.indexing import IndexMap
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.elements import Elements, Index
-from hloom.codegen.epilogue import way
+from hloom.codegen.epilogue import index_steps
 from hloom.codegen.gemm import Finish
 from hloom.codegen.gemm_pack import Packer, Part
 from hloom.codegen.gemm_tiling import GemmTiling
@@ -107,7 +107,7 @@ def body_attention(body: Body) -> AttentionForm | None:
     if isinstance(found, str):
         return None
     form = attention_form(found)
-    if isinstance(form, str) or way(body, found.output) is None:
+    if isinstance(form, str) or index_steps(body, found.output) is None:
         return None
     return form
 

@@ -31,7 +31,7 @@ LINE_RUN = 64
 
 
 def depthwise_kernel(body: Body, i: Instruction, g: Geometry, device: Device) -> Emitted:
-    """The kernel of a body whose hero is a depthwise convolution."""
+    """The kernel of a body whose anchor is a depthwise convolution."""
     of = accumulator_type(i.shape.dtype)
     lanes = min(max(device.compute.vector_bytes // max(of.size_bytes, 1), 1), g.channels)
     writer = GradientWriter if is_gradient(i) else ForwardWriter

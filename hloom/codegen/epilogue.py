@@ -21,12 +21,12 @@ Sizes = tuple[int, ...]
 Step = tuple[Sizes, Sizes | None]
 
 
-def way(body: Body, hero: Instruction) -> list[Step] | None:
-    """How the index of the root follows from that of the hero; None where no single way does."""
-    ways: dict[Instruction, list[Step]] = {hero: []}
+def index_steps(body: Body, anchor: Instruction) -> list[Step] | None:
+    """How the index of the root follows from that of the anchor; None where no single way does."""
+    ways: dict[Instruction, list[Step]] = {anchor: []}
     leaves = {x for x, _ in body.leaves}
     for i in body.instructions:
-        if i is hero or i in leaves:
+        if i is anchor or i in leaves:
             continue
         found = [ways[x] for x in i.operands if x in ways]
         if not found:
@@ -48,7 +48,7 @@ def way(body: Body, hero: Instruction) -> list[Step] | None:
 
 
 def followed(e: Elements, steps: Sequence[Step], index: Index) -> Index:
-    """The index of the root for an index of the hero."""
+    """The index of the root for an index of the anchor."""
     at: tuple[Affine, ...] = tuple(index)
     for first, after in steps:
         at = tuple([at[d] for d in first]) if after is None else reshaped(e, at, first, after)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from hloom.codegen.affine import ZERO, Affine, constant
 from hloom.codegen.blocked_fold import DEEP_RUN, FEW_RUN, blocked_loop, sum_restart
 from hloom.codegen.elements import Elements, Index
-from hloom.codegen.epilogue import followed, way
+from hloom.codegen.epilogue import followed, index_steps
 from hloom.codegen.gemm_pack import Packer, Part, RowsOfA
 from hloom.codegen.gemm_tiling import GemmTiling
 from hloom.codegen.product import Product
@@ -34,7 +34,7 @@ WHOLE_TILE_WORK = 4
 
 
 def product_kernel(body: Body, p: Product, device: Device) -> Emitted:
-    """The kernel of a body whose hero is a product."""
+    """The kernel of a body whose anchor is a product."""
     from hloom.codegen.gemm_skinny import SkinnyWriter
 
     tiling = GemmTiling.of(p, device)
@@ -46,39 +46,39 @@ def product_kernel(body: Body, p: Product, device: Device) -> Emitted:
             SkinnyWriter(emitter, p, tiling).write()
     steps = max(p.batch * tiling.chunks * tiling.blocks, 1)
     results = p.batch * p.row_groups * p.rows * p.columns
-    after = [x for x in body.instructions if x is not p.hero and x.shape.size == results]
+    after = [x for x in body.instructions if x is not p.anchor and x.shape.size == results]
     costs = device.costs
     each = costs.element_ns + costs.operation_ns * body_work(after, (), costs)
-    work = p.flops * device.compute.flop_ns(p.hero.operands[0].shape.dtype.name) + results * each
+    work = p.flops * device.compute.flop_ns(p.anchor.operands[0].shape.dtype.name) + results * each
     return emitter.finish(costs.step_ns + work / steps)
 
 
 class Finish:
     """Writes what follows a product, for some elements of it."""
 
-    def __init__(self, emitter: KernelEmitter, hero: Instruction) -> None:
-        self.emitter, self.hero = emitter, hero
+    def __init__(self, emitter: KernelEmitter, anchor: Instruction) -> None:
+        self.emitter, self.anchor = emitter, anchor
         self.e: Elements = emitter.elements
         self.b = emitter.builder
         self.batch = ZERO
-        found = way(emitter.body, hero)
+        found = index_steps(emitter.body, anchor)
         assert found is not None, "the caller has looked"
-        self.way = found
+        self.index_steps = found
 
     def finish_at(self, acc: Value, at: Index) -> None:
         """Convert, run what follows on the tile of `acc` at an index, and store."""
-        e, b, hero = self.e, self.b, self.hero
-        e.given[hero] = b.convert(acc, hero.shape.dtype)
+        e, b, anchor = self.e, self.b, self.anchor
+        e.given[anchor] = b.convert(acc, anchor.shape.dtype)
         e.floor = b.depth
         e.forget(b.depth)
         stores = []
         for (root, _), target in zip(self.emitter.body.roots, self.emitter.outputs):
-            where = followed(e, self.way, at)
+            where = followed(e, self.index_steps, at)
             stores.append((target, where, e.value(root, where)))
         for target, where, x in stores:
             e.store(target, where, x)
         e.floor = 0
-        del e.given[hero]
+        del e.given[anchor]
         e.forget(b.depth)
 
 
@@ -86,7 +86,7 @@ class ProductFinish(Finish):
     """Writes what follows a product of matrices."""
 
     def __init__(self, emitter: KernelEmitter, p: Product) -> None:
-        super().__init__(emitter, p.hero)
+        super().__init__(emitter, p.anchor)
         self.p = p
 
     def finish(self, acc: Value, m: Affine, n: Affine, height: int, width: int) -> None:
@@ -279,7 +279,7 @@ class PackedWriter(ProductFinish):
         p, tiling = self.p, self.tiling
         if p.rows % tiling.height or p.columns % tiling.width:
             return False
-        after = [x for x in self.emitter.body.instructions if x is not p.hero]
+        after = [x for x in self.emitter.body.instructions if x is not p.anchor]
         return len(after) <= WHOLE_TILE_WORK
 
     def _finish_rows(

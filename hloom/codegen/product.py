@@ -48,7 +48,7 @@ class Product:
     packing. `packing` says in which types the operands are read.
     """
 
-    hero: Instruction
+    anchor: Instruction
     of: DType
     batch: int
     rows: int

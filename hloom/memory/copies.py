@@ -112,13 +112,13 @@ def _converged(module: Module, order: Order, options: CopyOptions, share: CanSha
 
 
 class _Inserter:
-    """Adds instructions to a computation and, all together, to the order before `anchor`
+    """Adds instructions to a computation and, all together, to the order before `insertion_point`
     (None: at the end)."""
 
-    def __init__(self, order: Order, c: Computation, anchor: Instruction | None) -> None:
+    def __init__(self, order: Order, c: Computation, insertion_point: Instruction | None) -> None:
         self.order = order
         self.computation = c
-        self.anchor = anchor
+        self.insertion_point = insertion_point
         self.added: list[Instruction] = []
 
     def put(self, opcode: str, *operands: Instruction, **attributes: Any) -> Instruction:
@@ -162,7 +162,7 @@ class _Inserter:
         return self.put("tuple", *parts)
 
     def done(self) -> None:
-        self.order.insert(self.computation, self.added, self.anchor)
+        self.order.insert(self.computation, self.added, self.insertion_point)
 
 
 def _put_copies(groups: Groups, failed: list[Edge]) -> None:

@@ -1,4 +1,4 @@
-"""Forms of fusions, read back from their bodies: kind, rows, columns, hero, and refusals."""
+"""Forms of fusions, read back from their bodies: kind, rows, columns, anchor, and refusals."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_a_column_form_and_its_epilogue():
     assert (form.kind, form.space.sizes, form.outer) == ("column", [5, 4], 1)
 
 
-def test_an_output_form_has_a_hero_and_a_prologue():
+def test_an_output_form_has_an_anchor_and_a_prologue():
     f = fusion(
         """  c = f32[40,50] convert(p0)
   d = f32[40,60] dot(c, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
@@ -68,7 +68,7 @@ def test_an_output_form_has_a_hero_and_a_prologue():
     )
     (form,) = form_of(f)
     assert form.kind == "output"
-    assert form.hero.opcode == "dot"
+    assert form.anchor.opcode == "dot"
     assert {x.opcode for x in form.prologue} == {"convert", "parameter"}
 
 

@@ -45,7 +45,7 @@ def kernel_of(i: Instruction, device: Device) -> Emitted:
     return emitted
 
 
-def hero(text: str) -> Instruction:
+def anchor(text: str) -> Instruction:
     return hloom.parse(text).entry.root
 
 
@@ -58,7 +58,7 @@ def test_products(number: int) -> None:
     m, k, n = sizes
     order, of = rng.choice(("nn", "nt", "tn", "tt")), rng.choice(TYPES)
     batch = rng.choice(("", "", "1,", "3,"))
-    i = hero(dot_module(m, k, n, order, of, batch))
+    i = anchor(dot_module(m, k, n, order, of, batch))
     for device in DEVICES:
         taken = scratch_bytes(kernel_of(i, device))
         assert taken <= STACK_LIMIT, (m, k, n, order, of, batch, device)
@@ -107,7 +107,7 @@ def test_depthwise(image: tuple[int, int], kernel: tuple[int, int], dilation: in
         f"{kernel[0]},{kernel[1]}",
         f"size={kernel[0]}x{kernel[1]} rhs_dilate={dilation}x{dilation}",
     )
-    i = hero(text.replace("OUT", f"{out[0]},{out[1]}"))
+    i = anchor(text.replace("OUT", f"{out[0]},{out[1]}"))
     for device in DEVICES:
         assert scratch_bytes(kernel_of(i, device)) <= STACK_LIMIT
 

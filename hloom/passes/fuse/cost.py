@@ -112,15 +112,15 @@ def reads_no_more(i: Instruction, costs: Costs) -> bool:
     return weight(i, costs) <= 1 and read_bytes(i) <= 1.1 * top_bytes(i.shape)
 
 
-def has_window(hero: Instruction) -> bool:
+def has_window(anchor: Instruction) -> bool:
     """Whether a product reads its first operand several times: a convolution by its window."""
-    if hero.opcode != "convolution":
+    if anchor.opcode != "convolution":
         return False
-    spatial = hero.attrs.dim_labels.kernel_spatial_dimensions
-    return any(hero.operands[1].shape.dims[d] != 1 for d in spatial)
+    spatial = anchor.attrs.dim_labels.kernel_spatial_dimensions
+    return any(anchor.operands[1].shape.dims[d] != 1 for d in spatial)
 
 
-def prologue_limit(hero: Instruction, side: int, costs: Costs) -> float:
+def prologue_limit(anchor: Instruction, side: int, costs: Costs) -> float:
     """How much may be computed for each element a dot or convolution reads of operand `side`.
 
     Large dots pack their operands, each element once for every block of the other operand: more
@@ -128,15 +128,15 @@ def prologue_limit(hero: Instruction, side: int, costs: Costs) -> float:
     large operand is read once, the small one again and again; windows read all elements again and
     again.
     """
-    if hero.opcode == "convolution":
-        return 2.0 if has_window(hero) else 8.0
-    a, left, right = hero.attrs, hero.operands[0].shape, hero.operands[1].shape
+    if anchor.opcode == "convolution":
+        return 2.0 if has_window(anchor) else 8.0
+    a, left, right = anchor.attrs, anchor.operands[0].shape, anchor.operands[1].shape
     depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
     batch = prod(left.dims[d] for d in a.lhs_batch_dims)
     free = [max(1, s.size // (depth * batch)) for s in (left, right)]
     if min(*free, depth) >= LEAST_PACKED:
         again = min(MOST_BLOCKS, free[1 - side] / BLOCK_LINES) - 1.0
-        kept_ns = 2 * costs.byte_ns * hero.operands[side].shape.dtype.size_bytes
+        kept_ns = 2 * costs.byte_ns * anchor.operands[side].shape.dtype.size_bytes
         return max(4.0, min(60.0, kept_ns / (costs.operation_ns * max(again, 0.01))))
     return 4.0 if free[side] >= free[1 - side] else 1.0
 
@@ -149,4 +149,4 @@ class Account:
     """Cheap operations."""
     copies: float = 0.0
     prologue: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    """For each operand of the hero."""
+    """For each operand of the anchor."""

@@ -30,7 +30,7 @@ class Fusion(Pass):
 
     max_operands: int = 60
     max_instructions: int = 200
-    heroes: bool = True
+    anchors: bool = True
     """Whether dots and convolutions take operands and readers in."""
     multi_output: bool = True
     sequence_elements: int = 1024
@@ -56,7 +56,7 @@ class Fusion(Pass):
         return Limits(
             operands=self.max_operands,
             instructions=self.max_instructions,
-            heroes=self.heroes,
+            anchors=self.anchors,
             sequence_elements=0 if "sequence" in self.without else self.sequence_elements,
             row_bytes=self.row_bytes,
             cached_bytes=self.cached_bytes,

@@ -43,7 +43,7 @@ class Limits:
     """All of these in one kernel."""
     sequence_elements: int = 1024
     """Up to this size results of different shapes share a kernel in a loop's body; 0: never."""
-    heroes: bool = True
+    anchors: bool = True
     """Whether dots and convolutions take operands and readers in."""
     without: frozenset[str] = frozenset()
     """Kinds of fusions that are not made."""
@@ -128,7 +128,7 @@ class Group:
         if p.opcode == "reduce":
             return self._row_refusal(p, limits)
         if p.opcode in ("dot", "convolution"):
-            return None if limits.heroes or form._is_inner(p) else "dots stay alone"
+            return None if limits.anchors or form._is_inner(p) else "dots stay alone"
         if p.opcode == "transpose" and (why := self._transpose_refusal(p, limits)):
             return why
         w = cost.weight(p, limits.costs)
@@ -167,8 +167,8 @@ class Group:
         if self.form.kind in (ROW, COLUMN):
             return "a reduce reads its rows in order"
         if self.form.kind == OUTPUT:
-            hero = self.form.hero
-            if hero is not None and self.form.prologue.get(p) == 0 and cost.has_window(hero):
+            anchor = self.form.anchor
+            if anchor is not None and self.form.prologue.get(p) == 0 and cost.has_window(anchor):
                 return "a window reads its elements again and again"
             return None
         for x in self.form.members:
@@ -177,15 +177,15 @@ class Group:
         return None
 
     def _prologue_refusal(self, p: Instruction, w: float, costs: Costs) -> str | None:
-        hero = self.form.hero
-        assert hero is not None
-        largest = max(x.shape.size for x in hero.operands)
-        if w > 2 and p.shape.size * 2 <= min(largest, min(x.shape.size for x in hero.operands)):
+        anchor = self.form.anchor
+        assert anchor is not None
+        largest = max(x.shape.size for x in anchor.operands)
+        if w > 2 and p.shape.size * 2 <= min(largest, min(x.shape.size for x in anchor.operands)):
             return TOO_DEAR
         if w >= 1 and p.opcode != "convert" and is_epilogue(p):
             return "it goes behind the dot that it reads"
         side = self.form.prologue[p]
-        left = cost.prologue_limit(hero, side, costs) - self.account.prologue[side]
+        left = cost.prologue_limit(anchor, side, costs) - self.account.prologue[side]
         if w > left or (self._widens(p) and not cost.ends_within(p, left, self.members, costs)):
             return "too much to compute for each element a dot reads"
         return None

@@ -18,7 +18,7 @@ from hloom.plan.order import Order
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.routine import Function, Routine
 from hloom.program.thunks.thunk import walk
-from hloom.targets.cpu.lower.families import hero_of, product_of
+from hloom.targets.cpu.lower.families import anchor_of, product_of
 from hloom.targets.cpu.lowering import Lowering
 
 LARGE_FLOPS = 1 << 16
@@ -93,14 +93,14 @@ def _product(i: Instruction, device: Device) -> Iterator[SlowPath]:
     if i.opcode not in ("fusion", "dot", "convolution"):
         return
     body = Body.of(i)
-    hero = hero_of(body)
-    if hero is None:  # small products in a loop fusion: as fast as they can be
+    anchor = anchor_of(body)
+    if anchor is None:  # small products in a loop fusion: as fast as they can be
         return
-    product = product_of(hero, {x for x, _ in body.leaves})
-    if product is None and hero.opcode == "convolution" and geometry(hero, device) is not None:
+    product = product_of(anchor, {x for x, _ in body.leaves})
+    if product is None and anchor.opcode == "convolution" and geometry(anchor, device) is not None:
         return
     if product is None:
-        if instruction_cost(hero, {}).flops >= LARGE_FLOPS:
-            yield SlowPath(hero, "loops", "it cannot be said as a product of matrices")
-    elif body.roots[0][0].shape.size != hero.shape.size and product.flops >= LARGE_FLOPS:
-        yield SlowPath(hero, "loops", "what follows it in the fusion changes the size")
+        if instruction_cost(anchor, {}).flops >= LARGE_FLOPS:
+            yield SlowPath(anchor, "loops", "it cannot be said as a product of matrices")
+    elif body.roots[0][0].shape.size != anchor.shape.size and product.flops >= LARGE_FLOPS:
+        yield SlowPath(anchor, "loops", "what follows it in the fusion changes the size")

@@ -21,7 +21,7 @@ from hloom.codegen.crosswise import cross_form, cross_kernel
 from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
 from hloom.codegen.depthwise import depthwise_kernel
 from hloom.codegen.depthwise_shape import Geometry, geometry
-from hloom.codegen.epilogue import way
+from hloom.codegen.epilogue import index_steps
 from hloom.codegen.gemm import product_kernel
 from hloom.codegen.loops import loop_kernel
 from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
@@ -57,7 +57,7 @@ class Family:
 # -- products
 
 
-def hero_of(body: Body) -> Instruction | None:
+def anchor_of(body: Body) -> Instruction | None:
     """The dot or convolution of a body that has exactly one, and one result."""
     found = [x for x in body.instructions if x.opcode in ("dot", "convolution")]
     if len(found) != 1 or len(body.roots) != 1:
@@ -66,27 +66,27 @@ def hero_of(body: Body) -> Instruction | None:
 
 
 def product_of(
-    hero: Instruction, leaves: set[Instruction], device: Device | None = None
+    anchor: Instruction, leaves: set[Instruction], device: Device | None = None
 ) -> Product | None:
-    """The hero as a product of matrices; None where it is none."""
-    if hero.opcode == "convolution":
-        return convolution_product(hero, leaves, device)
-    return dot_product(hero, leaves, device=device) if is_canonical_dot(hero) else None
+    """The anchor as a product of matrices; None where it is none."""
+    if anchor.opcode == "convolution":
+        return convolution_product(anchor, leaves, device)
+    return dot_product(anchor, leaves, device=device) if is_canonical_dot(anchor) else None
 
 
 def _depthwise_form(body: Body, device: Device) -> tuple[Instruction, Geometry] | None:
-    hero = hero_of(body)
-    if hero is None or hero.opcode != "convolution" or way(body, hero) is None:
+    anchor = anchor_of(body)
+    if anchor is None or anchor.opcode != "convolution" or index_steps(body, anchor) is None:
         return None
-    shape = geometry(hero, device)
-    return None if shape is None else (hero, shape)
+    shape = geometry(anchor, device)
+    return None if shape is None else (anchor, shape)
 
 
 def _product_form(body: Body, device: Device) -> Product | None:
-    hero = hero_of(body)
-    if hero is None or way(body, hero) is None:
+    anchor = anchor_of(body)
+    if anchor is None or index_steps(body, anchor) is None:
         return None
-    p = product_of(hero, {x for x, _ in body.leaves}, device)
+    p = product_of(anchor, {x for x, _ in body.leaves}, device)
     if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or _is_tiny(p):
         return None
     return p
@@ -108,7 +108,7 @@ def _cumulative_form(body: Body, device: Device) -> tuple[int, bool] | None:
 
 
 def _without_product(find: Callable[[Body, Device], Any]) -> Callable[[Body, Device], Any]:
-    return lambda body, device: find(body, device) if hero_of(body) is None else None
+    return lambda body, device: find(body, device) if anchor_of(body) is None else None
 
 
 FAMILIES = (

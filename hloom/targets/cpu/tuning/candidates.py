@@ -10,7 +10,7 @@ from hloom.codegen.product import Product
 from hloom.codegen.tile import Body
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
-from hloom.targets.cpu.lower.families import FAMILIES, hero_of
+from hloom.targets.cpu.lower.families import FAMILIES, anchor_of
 from hloom.targets.cpu.tuning.choice import Choice
 
 MOST_LOOP_FLOPS = 1 << 24
@@ -24,15 +24,15 @@ def candidates(i: Instruction, device: Device, is_thorough: bool) -> list[Choice
     if i.opcode not in ("fusion", "dot", "convolution"):
         return []
     body = Body.of(i)
-    hero = hero_of(body)
-    if hero is None:
+    anchor = anchor_of(body)
+    if anchor is None:
         return []
     first = next(f for f in FAMILIES if f.form(body, device) is not None)
     if first.name not in TRIED:
         return []
     found: list[Choice] = []
     for name, form in _forms(body, device):
-        if name == "loops" != first.name and instruction_cost(hero, {}).flops > MOST_LOOP_FLOPS:
+        if name == "loops" != first.name and instruction_cost(anchor, {}).flops > MOST_LOOP_FLOPS:
             continue
         found += _of_family(name, form, device, is_thorough)
     found.sort(key=lambda c: c.family != first.name)

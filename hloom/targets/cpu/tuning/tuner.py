@@ -164,7 +164,7 @@ def _chosen(result: Result, able: Sequence[Choice], i: Instruction) -> Choice:
 def _line(i: Instruction) -> str:
     """What an instruction is, in a line."""
     inside = i.called[0].instructions if i.opcode == "fusion" else (i,)
-    heroes = [x for x in inside if x.opcode in ("dot", "convolution")]
-    shapes = ", ".join([x.shape.text_without_layout for h in heroes for x in h.operands])
-    results = " ".join([h.opcode for h in heroes])
+    anchors = [x for x in inside if x.opcode in ("dot", "convolution")]
+    shapes = ", ".join([x.shape.text_without_layout for h in anchors for x in h.operands])
+    results = " ".join([h.opcode for h in anchors])
     return f"{results}({shapes}) -> {i.shape.text_without_layout}"
