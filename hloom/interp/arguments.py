@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError, UsageError
-from hloom.interp.values import TOKEN, Value, described, fits, from_literal
+from hloom.interp.values import TOKEN, EvalValue, described, fits, from_literal
 from hloom.ir.computation import Computation
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape
@@ -16,7 +16,7 @@ from hloom.types.shape import Shape
 
 def checked_arguments(
     computation: Computation, arguments: Sequence[Any], module_name: str | None
-) -> tuple[Value, ...]:
+) -> tuple[EvalValue, ...]:
     """One value per parameter.
 
     `EvalError` states the expected and the given number, or the parameter and both shapes.
@@ -34,7 +34,7 @@ def checked_arguments(
     )
 
 
-def as_value(given: Any, shape: Shape, what: str) -> Value:
+def as_value(given: Any, shape: Shape, what: str) -> EvalValue:
     """A literal, array, number, token or nested tuple as a value of this shape."""
     if isinstance(given, Literal):
         given = from_literal(given)

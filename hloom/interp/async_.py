@@ -14,7 +14,7 @@ from typing import Any
 from hloom.base.diagnostics import EvalError
 from hloom.interp.context import Enter, EvalContext
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value, zero
+from hloom.interp.values import EvalValue, zero
 from hloom.ir.async_chain import async_start_of
 from hloom.ir.computation import Computation
 from hloom.ir.infer.compare import compatible
@@ -23,15 +23,15 @@ from hloom.ir.instruction import Instruction
 
 @MEANING.of("async-start")
 def async_start(
-    i: Instruction, context: EvalContext, *inputs: Value
-) -> Generator[Enter, Any, Value]:
+    i: Instruction, context: EvalContext, *inputs: EvalValue
+) -> Generator[Enter, Any, EvalValue]:
     """((inputs), result, contexts...)."""
     return (yield from _step(i, i.called[0], inputs, contexts(i)))
 
 
 def _step(
-    i: Instruction, body: Computation, inputs: tuple[Value, ...], rest: tuple[Value, ...]
-) -> Generator[Enter, Any, Value]:
+    i: Instruction, body: Computation, inputs: tuple[EvalValue, ...], rest: tuple[EvalValue, ...]
+) -> Generator[Enter, Any, EvalValue]:
     """The value of a start or update: with the result once it can be had and has a place."""
     if not has_result(i, body):
         return (inputs, (), *rest)
@@ -54,15 +54,15 @@ def body_of(i: Instruction) -> Computation:
     return start.called[0]
 
 
-def contexts(i: Instruction) -> tuple[Value, ...]:
+def contexts(i: Instruction) -> tuple[EvalValue, ...]:
     """Zeros for what follows operands and result in the shape of a first half."""
     return tuple(zero(part) for part in i.shape.elements[2:])
 
 
 @MEANING.of("async-update")
 def async_update(
-    i: Instruction, context: EvalContext, x: Value, *inputs: Value
-) -> Generator[Enter, Any, Value]:
+    i: Instruction, context: EvalContext, x: EvalValue, *inputs: EvalValue
+) -> Generator[Enter, Any, EvalValue]:
     """The value so far with further operands; with the result once that can be had."""
     body = body_of(i)
     if not isinstance(x, tuple) or len(x) < 2 or has_result(i.operands[0], body):
@@ -71,14 +71,16 @@ def async_update(
 
 
 @MEANING.of("async-done")
-def async_done(i: Instruction, context: EvalContext, x: Value) -> Generator[Enter, Any, Value]:
+def async_done(
+    i: Instruction, context: EvalContext, x: EvalValue
+) -> Generator[Enter, Any, EvalValue]:
     body = body_of(i)
     if isinstance(x, tuple) and len(x) > 1 and not has_result(i.operands[0], body):
         return (yield Enter(body, x[0]))
     return started_result(x)
 
 
-def started_result(x: Value) -> Value:
+def started_result(x: EvalValue) -> EvalValue:
     """The second element of what a first half returned."""
     if not isinstance(x, tuple) or len(x) < 2:
         raise EvalError("the operand is not the value of a start operation")
@@ -86,13 +88,13 @@ def started_result(x: Value) -> Value:
 
 
 @MEANING.of("copy-start")
-def copy_start(i: Instruction, context: EvalContext, x: Value) -> Value:
+def copy_start(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     """(destination, source, contexts...)."""
     return (x, x, *contexts(i))
 
 
 @MEANING.of("copy-done")
-def copy_done(i: Instruction, context: EvalContext, x: Value) -> Value:
+def copy_done(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     if not isinstance(x, tuple) or not x:
         raise EvalError("the operand is not the value of a start operation")
     return x[0]

@@ -16,7 +16,7 @@ from hloom.base.registry import Registry
 from hloom.interp.arguments import as_value
 from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
-from hloom.interp.values import TOKEN, Value, zero
+from hloom.interp.values import TOKEN, EvalValue, zero
 from hloom.ir.instruction import Instruction
 
 TARGETS: Registry[str, Callable[..., Any]] = Registry("custom-call target")
@@ -24,7 +24,7 @@ TARGETS: Registry[str, Callable[..., Any]] = Registry("custom-call target")
 
 
 @MEANING.of("custom-call")
-def custom_call(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
+def custom_call(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
     target = i.attrs.custom_call_target
     hooks = context.options.custom_calls
     hook = hooks.get(target)
@@ -54,7 +54,7 @@ def custom_call(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
     "xla.sdy.FuncResultSharding",
     "xla.sdy.PropagationBarrier",
 )
-def same(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
+def same(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
     """The operand: the call only says where it lives or how it is spread."""
     if len(inputs) == 1 and not (i.shape.is_tuple and not isinstance(inputs[0], tuple)):
         return inputs[0]
@@ -62,13 +62,13 @@ def same(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
 
 
 @TARGETS.of("CreateBuffer", "AllocateBuffer")
-def empty(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
+def empty(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
     """A buffer nobody has written to; here it holds zeros."""
     return zero(i.shape)
 
 
 @TARGETS.of("xla.sdy.ShardingGroup", "xla.sdy.FunctionResultSharding", "control_dep")
-def annotation(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
+def annotation(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
     """Says something of its operand and has no value, or passes it on."""
     if i.shape.is_tuple and not i.shape.elements:
         return ()
@@ -81,7 +81,9 @@ def annotation(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
     "xla.sdy.GlobalToLocalShape",
     "xla.sdy.LocalToGlobalShape",
 )
-def between_full_and_shard(i: Instruction, context: EvalContext, x: Value, *more: Value) -> Value:
+def between_full_and_shard(
+    i: Instruction, context: EvalContext, x: EvalValue, *more: EvalValue
+) -> EvalValue:
     """The identity where both shapes are one; else the program still has to be partitioned."""
     if not more and i.operands[0].shape.compatible(i.shape):
         return x
@@ -94,7 +96,7 @@ def between_full_and_shard(i: Instruction, context: EvalContext, x: Value, *more
 
 
 @TARGETS.of("TopK")
-def top_k(i: Instruction, context: EvalContext, x: np.ndarray) -> Value:
+def top_k(i: Instruction, context: EvalContext, x: np.ndarray) -> EvalValue:
     """(the k largest of the last dimension in descending order, their s32 positions).
 
     NaN counts as largest; of equals the first comes first.
@@ -109,7 +111,7 @@ def top_k(i: Instruction, context: EvalContext, x: np.ndarray) -> Value:
 @TARGETS.of("SliceToDynamic")
 def slice_to_dynamic(
     i: Instruction, context: EvalContext, x: np.ndarray, *sizes: np.ndarray
-) -> Value:
+) -> EvalValue:
     """The first sizes[k] elements of each dimension, as an array of those run-time sizes."""
     if len(sizes) != x.ndim:
         raise EvalError(f"{len(sizes)} sizes for {x.ndim} dimensions")
@@ -120,7 +122,7 @@ def slice_to_dynamic(
 
 
 @TARGETS.of("PadToStatic")
-def pad_to_static(i: Instruction, context: EvalContext, x: np.ndarray) -> Value:
+def pad_to_static(i: Instruction, context: EvalContext, x: np.ndarray) -> EvalValue:
     """(x padded with zeros to its bounds, the run-time size of each dimension as s32)."""
     padded = np.zeros(i.shape.elements[0].dims, x.dtype)
     padded[tuple(slice(0, n) for n in x.shape)] = x

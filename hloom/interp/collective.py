@@ -16,20 +16,20 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.async_ import contexts, started_result
 from hloom.interp.context import EvalContext, Meet
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value, zero
+from hloom.interp.values import EvalValue, zero
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.group_modes import device_groups, device_pairs, group_mode
 
-Waiting = Generator[Meet, Any, Value]
+Waiting = Generator[Meet, Any, EvalValue]
 
 
 @MEANING.of("partition-id")
-def partition_id(i: Instruction, context: EvalContext) -> Value:
+def partition_id(i: Instruction, context: EvalContext) -> EvalValue:
     return np.array(context.device.partition, np.uint32)
 
 
 @MEANING.of("replica-id")
-def replica_id(i: Instruction, context: EvalContext) -> Value:
+def replica_id(i: Instruction, context: EvalContext) -> EvalValue:
     return np.array(context.device.replica, np.uint32)
 
 
@@ -68,7 +68,7 @@ def own_group(i: Instruction, context: EvalContext) -> tuple[int, ...]:
     return group
 
 
-def _result(i: Instruction, arrays: list[np.ndarray]) -> Value:
+def _result(i: Instruction, arrays: list[np.ndarray]) -> EvalValue:
     """One array, or a tuple where the shape is one."""
     return tuple(arrays) if i.shape.is_tuple else arrays[0]
 
@@ -101,7 +101,7 @@ def all_reduce(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Wai
 
 
 @MEANING.of("all-reduce-done")
-def all_reduce_done(i: Instruction, context: EvalContext, x: Value) -> Value:
+def all_reduce_done(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     return x
 
 
@@ -151,7 +151,7 @@ def _gathered(
 
 
 @MEANING.of("all-gather-done", "collective-permute-done")
-def second_half(i: Instruction, context: EvalContext, x: Value) -> Value:
+def second_half(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     return started_result(x)
 
 
@@ -235,12 +235,12 @@ def ragged_all_to_all(i: Instruction, context: EvalContext, *operands: np.ndarra
 
 
 @MEANING.of("collective-permute")
-def collective_permute(i: Instruction, context: EvalContext, *inputs: Value) -> Waiting:
+def collective_permute(i: Instruction, context: EvalContext, *inputs: EvalValue) -> Waiting:
     return _shaped(i.shape.is_tuple, (yield from _permuted(i, context, inputs)))
 
 
 @MEANING.of("collective-permute-start")
-def collective_permute_start(i: Instruction, context: EvalContext, *inputs: Value) -> Waiting:
+def collective_permute_start(i: Instruction, context: EvalContext, *inputs: EvalValue) -> Waiting:
     """(inputs, outputs, contexts...), tuples where there are several."""
     results = yield from _permuted(i, context, inputs)
     parts = i.shape.elements
@@ -253,12 +253,12 @@ def collective_permute_start(i: Instruction, context: EvalContext, *inputs: Valu
     )
 
 
-def _shaped(is_tuple: bool, arrays: list[Any]) -> Value:
+def _shaped(is_tuple: bool, arrays: list[Any]) -> EvalValue:
     return tuple(arrays) if is_tuple else arrays[0]
 
 
 def _permuted(
-    i: Instruction, context: EvalContext, inputs: tuple[Value, ...]
+    i: Instruction, context: EvalContext, inputs: tuple[EvalValue, ...]
 ) -> Generator[Meet, Any, list[Any]]:
     """What each of the operands becomes here.
 
@@ -298,7 +298,7 @@ def joined(pairs: tuple[tuple[int, int], ...], me: int) -> tuple[int, ...]:
 
 
 def _permuted_in_place(
-    i: Instruction, own: tuple[Value, ...], sent: tuple[Value, ...] | None
+    i: Instruction, own: tuple[EvalValue, ...], sent: tuple[EvalValue, ...] | None
 ) -> list[Any]:
     """Operands input, output, input starts, output starts: slices of the source's input are
     written into this device's output. A device that is no target keeps its output."""
@@ -322,7 +322,7 @@ def _permuted_in_place(
     return results
 
 
-def _slice_starts(starts: Value) -> list[list[int]]:
+def _slice_starts(starts: EvalValue) -> list[list[int]]:
     """One start per slice: a tuple of scalars is one, a tuple of those several."""
     if starts and isinstance(starts[0], tuple):
         return [[int(x) for x in one] for one in starts]

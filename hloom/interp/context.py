@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError
-from hloom.interp.values import Value, default_memory_limit
+from hloom.interp.values import EvalValue, default_memory_limit
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
@@ -35,18 +35,18 @@ class EvalOptions:
     """How deep calls, loops and conditionals may nest."""
     memory_limit_bytes: int = field(default_factory=default_memory_limit)
     """What all values alive at once, on all devices, may take; known before anything runs."""
-    custom_calls: Mapping[str, Callable[..., Value]] = field(default_factory=dict)
+    custom_calls: Mapping[str, Callable[..., EvalValue]] = field(default_factory=dict)
     """From a custom-call target to `hook(instruction, *operand_values) -> value`.
 
     Values are those of `values.py`. The key `"*"` takes every target that has no other meaning.
     """
-    infeed: Iterable[Value] = ()
+    infeed: Iterable[EvalValue] = ()
     """What infeeds read, in order; one entry per infeed. Tuples for tuple shapes."""
-    outfeed: Callable[[Value], None] | None = None
+    outfeed: Callable[[EvalValue], None] | None = None
     """Receives what outfeeds write, in order."""
-    host_receive: Mapping[int, Iterable[Value]] = field(default_factory=dict)
+    host_receive: Mapping[int, Iterable[EvalValue]] = field(default_factory=dict)
     """From a channel to what the host sends on it, in order (host-transfer recv)."""
-    host_send: Callable[[int, Value], None] | None = None
+    host_send: Callable[[int, EvalValue], None] | None = None
     """Receives channel and value of every host-transfer send nobody in the program receives."""
     on_instruction: Callable[[Instruction], None] | None = None
     """Told of every instruction before it runs, those in loops and calls too; not of those that
@@ -94,7 +94,7 @@ class Enter:
     """Yielded by a meaning: evaluate a computation and send back its value."""
 
     computation: Computation
-    values: tuple[Value, ...]
+    values: tuple[EvalValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Meet:
     instruction: Instruction
     key: Any
     members: tuple[int, ...]
-    value: Value
+    value: EvalValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +139,13 @@ class EvalContext:
         self.rng = RngState(
             options.rng_state, np.random.default_rng([options.seed, device.global_id])
         )
-        self.infeed: deque[Value] = deque(options.infeed)
-        self.host_receive: dict[int, deque[Value]] = {
+        self.infeed: deque[EvalValue] = deque(options.infeed)
+        self.host_receive: dict[int, deque[EvalValue]] = {
             channel: deque(values) for channel, values in options.host_receive.items()
         }
         self.depth = 0
 
-    def call(self, computation: Computation, *values: Value) -> Value:
+    def call(self, computation: Computation, *values: EvalValue) -> EvalValue:
         """The value of a called computation on these values.
 
         For combiners and comparators. Control flow yields `Enter` instead, which costs no Python
@@ -162,11 +162,11 @@ class EvalContext:
         finally:
             self.depth -= 1
 
-    def post(self, target: int, key: Any, value: Value) -> None:
+    def post(self, target: int, key: Any, value: EvalValue) -> None:
         """Put a value into another device's mailbox, or one's own (global id `target`)."""
         self.machine.mail.setdefault((target, key), deque()).append(value)
 
-    def vectorised(self, computation: Computation, *arrays: np.ndarray) -> Value:
+    def vectorised(self, computation: Computation, *arrays: np.ndarray) -> EvalValue:
         """A called computation of scalar parameters, applied to whole arrays at once.
 
         All arrays have one shape, the batch; the result is an array (or tuple of arrays) of that

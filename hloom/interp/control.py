@@ -13,19 +13,19 @@ import numpy as np
 from hloom.base.diagnostics import EvalError
 from hloom.interp.context import Enter, EvalContext
 from hloom.interp.registry import MEANING
-from hloom.interp.values import TOKEN, Value
+from hloom.interp.values import TOKEN, EvalValue
 from hloom.ir.instruction import Instruction
 
-Waiting = Generator[Enter, Any, Value]
+Waiting = Generator[Enter, Any, EvalValue]
 
 
 @MEANING.of("call", "fusion")
-def call(i: Instruction, context: EvalContext, *inputs: Value) -> Waiting:
+def call(i: Instruction, context: EvalContext, *inputs: EvalValue) -> Waiting:
     return (yield Enter(i.called[0], inputs))
 
 
 @MEANING.of("while")
-def while_(i: Instruction, context: EvalContext, state: Value) -> Waiting:
+def while_(i: Instruction, context: EvalContext, state: EvalValue) -> Waiting:
     """Stops with an error where the condition still holds after the allowed iterations."""
     condition, body = i.called
     limit, done = context.options.while_iteration_limit, 0
@@ -43,7 +43,7 @@ def while_(i: Instruction, context: EvalContext, state: Value) -> Waiting:
 
 @MEANING.of("conditional")
 def conditional(
-    i: Instruction, context: EvalContext, selector: np.ndarray, *inputs: Value
+    i: Instruction, context: EvalContext, selector: np.ndarray, *inputs: EvalValue
 ) -> Waiting:
     index = chosen_branch(selector, len(i.called))
     if index >= len(inputs):
@@ -60,22 +60,24 @@ def chosen_branch(selector: np.ndarray, count: int) -> int:
 
 
 @MEANING.of("opt-barrier", "domain")
-def same(i: Instruction, context: EvalContext, x: Value) -> Value:
+def same(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     """The operand unchanged."""
     return x
 
 
 @MEANING.of("add-dependency")
-def add_dependency(i: Instruction, context: EvalContext, x: Value, token: Value) -> Value:
+def add_dependency(
+    i: Instruction, context: EvalContext, x: EvalValue, token: EvalValue
+) -> EvalValue:
     return x
 
 
 @MEANING.of("after-all")
-def after_all(i: Instruction, context: EvalContext, *tokens: Value) -> Value:
+def after_all(i: Instruction, context: EvalContext, *tokens: EvalValue) -> EvalValue:
     return TOKEN
 
 
 @MEANING.of("parameter")
-def parameter(i: Instruction, context: EvalContext) -> Value:
+def parameter(i: Instruction, context: EvalContext) -> EvalValue:
     """Plans put the arguments of a call into the slots of its parameters; nobody computes them."""
     raise EvalError(f"parameter %{i.name} has no value outside a call of its computation")

@@ -14,7 +14,7 @@ import numpy as np
 from hloom.base.diagnostics import EvalError
 from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value, fits, from_literal
+from hloom.interp.values import EvalValue, fits, from_literal
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 @MEANING.of("constant")
-def constant(i: Instruction, context: EvalContext) -> Value:
+def constant(i: Instruction, context: EvalContext) -> EvalValue:
     return from_literal(i.attrs.literal)
 
 
@@ -39,7 +39,7 @@ def iota(i: Instruction, context: EvalContext) -> Array:
 
 
 @MEANING.of("copy")
-def copy(i: Instruction, context: EvalContext, x: Value) -> Value:
+def copy(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     return x
 
 
@@ -300,10 +300,10 @@ def set_dimension_size(i: Instruction, context: EvalContext, x: Array, size: Arr
 
 
 @MEANING.of("tuple")
-def tuple_(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
+def tuple_(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
     return inputs
 
 
 @MEANING.of("get-tuple-element")
-def get_tuple_element(i: Instruction, context: EvalContext, x: Value) -> Value:
+def get_tuple_element(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     return x[i.attrs.index]

@@ -22,7 +22,7 @@ from hloom.interp.gather import (
     starts_of,
 )
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value
+from hloom.interp.values import EvalValue
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
@@ -52,7 +52,7 @@ WIDER = {
 
 
 @MEANING.of("scatter")
-def scatter(i: Instruction, context: EvalContext, *values: Array) -> Value:
+def scatter(i: Instruction, context: EvalContext, *values: Array) -> EvalValue:
     count = len(values) // 2
     inputs, indices, updates = values[:count], values[count], values[count + 1 :]
     a, full = i.attrs, inputs[0].shape

@@ -20,13 +20,13 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import as_value
 from hloom.interp.context import EvalContext, Receive
 from hloom.interp.registry import MEANING
-from hloom.interp.values import TOKEN, Value, zero
+from hloom.interp.values import TOKEN, EvalValue, zero
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.group_modes import transfer_pairs
 
 
 @MEANING.of("infeed")
-def infeed(i: Instruction, context: EvalContext, token: Value) -> Value:
+def infeed(i: Instruction, context: EvalContext, token: EvalValue) -> EvalValue:
     """(data, token)."""
     if not context.infeed:
         raise EvalError(
@@ -36,7 +36,7 @@ def infeed(i: Instruction, context: EvalContext, token: Value) -> Value:
 
 
 @MEANING.of("outfeed")
-def outfeed(i: Instruction, context: EvalContext, x: Value, token: Value) -> Value:
+def outfeed(i: Instruction, context: EvalContext, x: EvalValue, token: EvalValue) -> EvalValue:
     if context.options.outfeed is not None:
         context.options.outfeed(x)
     return TOKEN
@@ -51,7 +51,7 @@ class Pending:
 
 
 @MEANING.of("send")
-def send(i: Instruction, context: EvalContext, x: Value, token: Value) -> Value:
+def send(i: Instruction, context: EvalContext, x: EvalValue, token: EvalValue) -> EvalValue:
     """(x, context, token)."""
     channel = i.attrs.channel_id
     if i.attrs.is_host_transfer:
@@ -72,12 +72,12 @@ def send(i: Instruction, context: EvalContext, x: Value, token: Value) -> Value:
 
 
 @MEANING.of("send-done")
-def send_done(i: Instruction, context: EvalContext, x: Value) -> Value:
+def send_done(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue:
     return TOKEN
 
 
 @MEANING.of("recv")
-def recv(i: Instruction, context: EvalContext, token: Value) -> Value:
+def recv(i: Instruction, context: EvalContext, token: EvalValue) -> EvalValue:
     """(where the data will come from, context, token)."""
     me = context.device.global_id
     key: Any = (i.attrs.channel_id, me)
@@ -92,7 +92,9 @@ def recv(i: Instruction, context: EvalContext, token: Value) -> Value:
 
 
 @MEANING.of("recv-done")
-def recv_done(i: Instruction, context: EvalContext, x: Value) -> Generator[Receive, Any, Value]:
+def recv_done(
+    i: Instruction, context: EvalContext, x: EvalValue
+) -> Generator[Receive, Any, EvalValue]:
     """(data, token)."""
     if not isinstance(x, tuple) or not x or not isinstance(x[0], Pending):
         raise EvalError("the operand is not the value of a recv")

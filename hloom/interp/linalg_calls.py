@@ -21,7 +21,7 @@ from hloom.interp.call import TARGETS
 from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_number import Array, narrowed
 from hloom.interp.linalg import triangular_solution
-from hloom.interp.values import Value
+from hloom.interp.values import EvalValue
 from hloom.ir.instruction import Instruction
 from hloom.types.attributes import Attribute, Typed, parsed_attributes
 from hloom.types.dtype import BY_NAME
@@ -73,7 +73,9 @@ class Routine:
     results: int
 
 
-def call(i: Instruction, routine: Routine, kind: str | None, inputs: tuple[Value, ...]) -> Value:
+def call(
+    i: Instruction, routine: Routine, kind: str | None, inputs: tuple[EvalValue, ...]
+) -> EvalValue:
     """The results of a batch of matrices of element type `kind` (any of `TYPES` if None)."""
     leaves = i.shape.elements if i.shape.is_tuple else (i.shape,)
     batch = _checked_batch(i, routine, kind, leaves)
@@ -131,7 +133,7 @@ def _wrong(i: Instruction, what: str) -> EvalError:
 
 def _register(target: str, routine: Routine, kind: str | None) -> None:
     @TARGETS.of(target)
-    def meaning(i: Instruction, context: EvalContext, *inputs: Value) -> Value:
+    def meaning(i: Instruction, context: EvalContext, *inputs: EvalValue) -> EvalValue:
         return call(i, routine, kind, inputs)
 
 

@@ -19,7 +19,7 @@ from hloom.interp.arguments import checked_arguments
 from hloom.interp.context import Device, EvalContext, EvalOptions, Meet, Receive
 from hloom.interp.machine import Machine, target
 from hloom.interp.memory import check_memory
-from hloom.interp.values import Value, nesting_limit, to_literal
+from hloom.interp.values import EvalValue, nesting_limit, to_literal
 from hloom.ir.module import Module
 from hloom.types.literal import Literal
 
@@ -76,12 +76,12 @@ def _shareable(options: EvalOptions) -> EvalOptions:
 class _Running:
     """One device in progress: what it waits for, or its result."""
 
-    def __init__(self, device: Device, run: Generator[Any, Any, Value]) -> None:
+    def __init__(self, device: Device, run: Generator[Any, Any, EvalValue]) -> None:
         self.device = device
         self.run = run
         self.request: Meet | Receive | None = None
         self.finished = False
-        self.result: Value = None
+        self.result: EvalValue = None
 
     def go_on(self, answer: Any) -> None:
         """Run until the next request or the end."""
@@ -121,7 +121,7 @@ def _answer(d: _Running, devices: list[_Running], machine: Machine) -> bool:
             instruction=f"%{request.instruction.name}",
         )
     group = [devices[member] for member in request.members]
-    given: dict[int, Value] = {}
+    given: dict[int, EvalValue] = {}
     for member in group:
         other = member.request
         if (

@@ -22,7 +22,7 @@ from hloom.interp.dynamic_sizes import fitting
 from hloom.interp.memory import check_memory
 from hloom.interp.registry import MEANING, load_meanings
 from hloom.interp.step_list import Step, StepList, hoisted, known_combiner, step_list, unknown
-from hloom.interp.values import Value, nesting_limit, normalised, refused, to_literal
+from hloom.interp.values import EvalValue, nesting_limit, normalised, refused, to_literal
 from hloom.interp.vectorised import VectorStepList, run_vectorised, vector_step_list
 from hloom.ir.computation import Computation
 from hloom.ir.copy import copy_module
@@ -31,7 +31,7 @@ from hloom.ir.mixed_precision import is_mixed, uniform, unify
 from hloom.ir.module import Module
 from hloom.types.literal import Literal
 
-Run = Generator[Any, Any, Value]
+Run = Generator[Any, Any, EvalValue]
 
 
 def evaluate(
@@ -87,7 +87,7 @@ class Machine:
         self.run_once: set[Computation] = set()
         self.vector_step_lists: dict[Computation, VectorStepList | None] = {}
         self.combiners: dict[Computation, str | None] = {}
-        self.mail: dict[tuple[int, Any], deque[Value]] = {}
+        self.mail: dict[tuple[int, Any], deque[EvalValue]] = {}
         """What was sent and not yet received, by target and key."""
 
     def step_list(self, computation: Computation, context: EvalContext) -> StepList:
@@ -110,12 +110,12 @@ class Machine:
         return found
 
     def run_alone(
-        self, computation: Computation, values: tuple[Value, ...], context: EvalContext
-    ) -> Value:
+        self, computation: Computation, values: tuple[EvalValue, ...], context: EvalContext
+    ) -> EvalValue:
         """The value of a computation that need not wait for other devices."""
         return self.finished(self.run(computation, values, context))
 
-    def finished(self, run: Run) -> Value:
+    def finished(self, run: Run) -> EvalValue:
         """The value of a run that need not wait for other devices."""
         answer: Any = None
         while True:
@@ -132,7 +132,9 @@ class Machine:
                 "be inside a reduction, sort or map",
             )
 
-    def run(self, computation: Computation, values: tuple[Value, ...], context: EvalContext) -> Run:
+    def run(
+        self, computation: Computation, values: tuple[EvalValue, ...], context: EvalContext
+    ) -> Run:
         """Evaluate; a generator that yields each request it cannot answer itself."""
         return self.progress(_body(self.step_list(computation, context), values, context), context)
 
@@ -193,7 +195,7 @@ class Machine:
 
     def vectorised(
         self, computation: Computation, arrays: tuple[np.ndarray, ...], context: EvalContext
-    ) -> Value:
+    ) -> EvalValue:
         """See `EvalContext.vectorised`."""
         if computation in self.vector_step_lists:
             prepared = self.vector_step_lists[computation]
@@ -208,7 +210,7 @@ class Machine:
         return self.combiners[computation]
 
 
-def evaluate_step(i: Instruction, values: Sequence[Value], context: EvalContext) -> Value:
+def evaluate_step(i: Instruction, values: Sequence[EvalValue], context: EvalContext) -> EvalValue:
     """The value of one instruction on these operand values."""
     if uniform(i) is not None:
         raise EvalError(
@@ -220,12 +222,12 @@ def evaluate_step(i: Instruction, values: Sequence[Value], context: EvalContext)
     meaning = fitting(i, MEANING.get(i.opcode) or unknown)
     step = Step(i, meaning, False, tuple(range(len(values))), 0, ())
     step = step._replace(waits=isgeneratorfunction(step.meaning))
-    slots: list[Value] = [*values, None]
+    slots: list[EvalValue] = [*values, None]
     prepared = StepList(i.parent, (step._replace(slot=len(values)),), slots, (), len(values))
     return machine.finished(machine.progress(_body(prepared, (), context), context))
 
 
-def _body(prepared: StepList, values: tuple[Value, ...], context: EvalContext) -> Run:
+def _body(prepared: StepList, values: tuple[EvalValue, ...], context: EvalContext) -> Run:
     """Run the steps of one computation; yields the runs of meanings that wait."""
     slots = prepared.template.copy()
     for slot, value in zip(prepared.parameters, values):

@@ -19,7 +19,7 @@ from hloom.interp.machine import Machine, evaluate_step
 from hloom.interp.memory import check_memory
 from hloom.interp.values import (
     MORE_MEMORY,
-    Value,
+    EvalValue,
     check_value_size,
     from_literal,
     nesting_limit,
@@ -82,11 +82,11 @@ class _Finder:
         options: EvalOptions,
     ) -> None:
         self.known = {**known, **substitutions}
-        self.found: dict[Part, Value] = {}
+        self.found: dict[Part, EvalValue] = {}
         self.held_bytes = 0
         self.context = EvalContext(Machine(options), options, Device())
 
-    def value(self, wanted: Part) -> Value:
+    def value(self, wanted: Part) -> EvalValue:
         stack = [wanted]
         open_: set[Part] = set()
         while stack:
@@ -138,7 +138,7 @@ class _Finder:
             return caller_value(i), path
         return None
 
-    def _made(self, part: Part, parts: list[Part]) -> Value:
+    def _made(self, part: Part, parts: list[Part]) -> EvalValue:
         i, path = part
         if i in self.known:
             given = self.known[i]
@@ -173,7 +173,7 @@ class _Finder:
             )
 
 
-def _element(value: Value, path: Path) -> Value:
+def _element(value: EvalValue, path: Path) -> EvalValue:
     for k in path:
         value = value[k]
     return value

@@ -11,14 +11,14 @@ from hloom.interp.context import EvalContext
 from hloom.interp.elementwise_real import is_float, winning_zeros, zeros_ordered
 from hloom.interp.reduce_fold import Fold, as_result, fold_of, fold_rows, result_types
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value
+from hloom.interp.values import EvalValue
 from hloom.ir.instruction import Instruction
 
 Array = np.ndarray[Any, Any]
 
 
 @MEANING.of("map")
-def map_(i: Instruction, context: EvalContext, *inputs: Array) -> Value:
+def map_(i: Instruction, context: EvalContext, *inputs: Array) -> EvalValue:
     return context.vectorised(i.called[0], *inputs)
 
 
@@ -33,7 +33,7 @@ def _with_zeros_ordered(
 
 
 @MEANING.of("reduce")
-def reduce(i: Instruction, context: EvalContext, *values: Array) -> Value:
+def reduce(i: Instruction, context: EvalContext, *values: Array) -> EvalValue:
     count = len(values) // 2
     inputs, initial = values[:count], values[count:]
     axes = tuple(sorted(i.attrs.dimensions))

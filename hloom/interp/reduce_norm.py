@@ -15,7 +15,7 @@ import numpy as np
 from hloom.interp.context import EvalContext
 from hloom.interp.reduce_fold import Array, Arrays
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value
+from hloom.interp.values import EvalValue
 from hloom.ir.instruction import Instruction
 
 _PIECE = 1 << 18
@@ -86,7 +86,7 @@ def batch_norm_inference(
     offset: Array,
     mean: Array,
     variance: Array,
-) -> Value:
+) -> EvalValue:
     f = _Features(i, x)
     middle, shift = _column(mean), _column(offset)
     factor = _column(scale) / np.sqrt(_column(variance) + _epsilon(i))
@@ -96,7 +96,7 @@ def batch_norm_inference(
 @MEANING.of("batch-norm-training")
 def batch_norm_training(
     i: Instruction, context: EvalContext, x: Array, scale: Array, offset: Array
-) -> Value:
+) -> EvalValue:
     f = _Features(i, x)
     mean = f.mean(lambda piece: piece, x)
     variance = f.mean(lambda piece: np.square(piece - mean), x)
@@ -115,7 +115,7 @@ def batch_norm_grad(
     mean: Array,
     variance: Array,
     grad_output: Array,
-) -> Value:
+) -> EvalValue:
     f = _Features(i, x)
     middle, inverse = _column(mean), 1 / np.sqrt(_column(variance) + _epsilon(i))
     grad_offset = f.total(lambda grad: grad, grad_output)

@@ -16,13 +16,13 @@ from hloom.interp.elementwise_real import zeros_ordered
 from hloom.interp.reduce_fold import Array, as_result, known_fold
 from hloom.interp.registry import MEANING
 from hloom.interp.step_list import KNOWN_COMBINERS
-from hloom.interp.values import Value
+from hloom.interp.values import EvalValue
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
 
 @MEANING.of("scan")
-def scan(i: Instruction, context: EvalContext, *values: Array) -> Value:
+def scan(i: Instruction, context: EvalContext, *values: Array) -> EvalValue:
     count = len(values) - i.attrs.num_carries
     inputs, carries = values[:count], tuple(values[count:])
     axis, body = i.attrs.dimensions[0], i.called[0]
@@ -62,7 +62,7 @@ def _running(body: Computation) -> str | None:
     return y.opcode if parameters[0].shape.bare is parameters[1].shape.bare else None
 
 
-def _accumulated(i: Instruction, opcode: str, axis: int, x: Array, carry: Array) -> Value:
+def _accumulated(i: Instruction, opcode: str, axis: int, x: Array, carry: Array) -> EvalValue:
     dtype = i.called[0].parameters[1].shape.dtype
     fold = known_fold(dtype, opcode)
     assert fold.ufunc is not None

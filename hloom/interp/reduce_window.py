@@ -21,7 +21,7 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.context import EvalContext
 from hloom.interp.reduce_fold import Array, Arrays, Fold, as_result, fold_of, result_types
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value
+from hloom.interp.values import EvalValue
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.window import WindowDimension
 
@@ -34,7 +34,7 @@ MOST_PLACES = 1 << 30
 
 
 @MEANING.of("reduce-window")
-def reduce_window(i: Instruction, context: EvalContext, *values: Array) -> Value:
+def reduce_window(i: Instruction, context: EvalContext, *values: Array) -> EvalValue:
     count = len(values) // 2
     fold, types = fold_of(context, i.called[0], count), result_types(i.shape)
     inputs, initial = fold.enter(values[:count]), fold.enter(values[count:])

@@ -15,7 +15,7 @@ from hloom.interp.context import EvalContext
 from hloom.interp.registry import MEANING
 from hloom.interp.sort_keys import ascending, key_values, keys_of
 from hloom.interp.sort_merge import LIBRARY_LENGTH, library_order, merged_order
-from hloom.interp.values import Value
+from hloom.interp.values import EvalValue
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 @MEANING.of("sort")
-def sort(i: Instruction, context: EvalContext, *inputs: Array) -> Value:
+def sort(i: Instruction, context: EvalContext, *inputs: Array) -> EvalValue:
     axis = i.attrs.dimensions[0] if i.attrs.dimensions else inputs[0].ndim - 1
     if inputs[0].ndim == 0 or inputs[0].shape[axis] < 2 or inputs[0].size == 0:
         results = inputs
@@ -61,7 +61,7 @@ def _order(
 
 
 @MEANING.of("topk")
-def topk(i: Instruction, context: EvalContext, x: Array) -> Value:
+def topk(i: Instruction, context: EvalContext, x: Array) -> EvalValue:
     """The order of the total-order sort; of equal elements the first comes first."""
     k, dtype = i.attrs.k, i.operands[0].shape.dtype
     if x.ndim == 0 or not 0 <= k <= x.shape[-1]:

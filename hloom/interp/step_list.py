@@ -19,7 +19,7 @@ from hloom.base.diagnostics import EvalError
 from hloom.interp.direct import direct
 from hloom.interp.dynamic_sizes import fitting
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value, check_value_size, from_literal, normalised
+from hloom.interp.values import EvalValue, check_value_size, from_literal, normalised
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS, opcodes
@@ -47,7 +47,7 @@ class StepList:
 
     computation: Computation
     steps: tuple[Step, ...]
-    template: list[Value]
+    template: list[EvalValue]
     """Initial slots: constants, and None for everything else."""
     parameters: tuple[int, ...]
     """The slot of each parameter."""
@@ -72,7 +72,7 @@ def step_list(computation: Computation, memory_limit_bytes: int) -> StepList:
     except ValueError as error:
         raise EvalError(str(error)) from error
     slots: dict[Instruction, int] = {}
-    template: list[Value] = []
+    template: list[EvalValue] = []
     running: list[Instruction] = []
     for i in order:
         if i not in wanted:
@@ -126,7 +126,7 @@ def _steps(
     return tuple(reversed(steps))
 
 
-def unknown(i: Instruction, context: Any, *values: Value) -> Value:
+def unknown(i: Instruction, context: Any, *values: EvalValue) -> EvalValue:
     """The meaning of an opcode that has none."""
     raise EvalError(f"{i.opcode} has no meaning here")
 

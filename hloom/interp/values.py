@@ -29,7 +29,7 @@ from hloom.types.sizes import data_bytes
 if TYPE_CHECKING:
     from hloom.ir.instruction import Instruction
 
-Value = Any
+EvalValue = Any
 """An array, a tuple of values, or `TOKEN`."""
 
 
@@ -69,7 +69,7 @@ def default_memory_limit() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 2 // 3
 
 
-def zero(shape: Shape) -> Value:
+def zero(shape: Shape) -> EvalValue:
     """Zeros of a shape; dynamic dimensions have the size of their bound."""
     if shape.is_tuple:
         return tuple(zero(part) for part in shape.elements)
@@ -122,14 +122,14 @@ def check_value_size(i: Instruction, limit: int) -> None:
         )
 
 
-def from_literal(literal: Literal) -> Value:
+def from_literal(literal: Literal) -> EvalValue:
     """The value of a literal; its arrays are read-only and have their run-time sizes."""
     if literal.shape.is_tuple:
         return tuple(from_literal(part) for part in literal.elements)
     return TOKEN if literal.shape.is_token else literal.array
 
 
-def to_literal(value: Value, shape: Shape) -> Literal:
+def to_literal(value: EvalValue, shape: Shape) -> Literal:
     """The literal of a value; `EvalError` when it is not of this shape."""
     if shape.is_tuple:
         if not isinstance(value, tuple) or len(value) != len(shape.elements):
@@ -158,7 +158,7 @@ def refused(error: Exception, i: Instruction | None) -> EvalError:
     )
 
 
-def normalised(value: Value, i: Instruction) -> Value:
+def normalised(value: EvalValue, i: Instruction) -> EvalValue:
     """What numpy made a scalar of, as an array again; other things as they are."""
     if isinstance(value, np.generic) or np.isscalar(value):
         return np.asarray(value, i.shape.dtype.numpy)

@@ -15,7 +15,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.registry import MEANING
-from hloom.interp.values import Value, from_literal
+from hloom.interp.values import EvalValue, from_literal
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
@@ -34,7 +34,7 @@ class VectorStep(NamedTuple):
     """One instruction: how it acts on batch arrays, and the slots it reads and fills."""
 
     instruction: Instruction
-    act: Callable[..., Value]
+    act: Callable[..., EvalValue]
     operands: tuple[int, ...]
     slot: int
 
@@ -43,7 +43,7 @@ class VectorStepList(NamedTuple):
     """The steps of one computation on batch arrays."""
 
     steps: tuple[VectorStep, ...]
-    template: list[Value]
+    template: list[EvalValue]
     parameters: tuple[int, ...]
     root: int
 
@@ -51,7 +51,7 @@ class VectorStepList(NamedTuple):
 def vector_step_list(machine: Machine, computation: Computation) -> VectorStepList | None:
     """The steps, or None when some operation of the body is not elementwise."""
     slots: dict[Instruction, int] = {}
-    template: list[Value] = []
+    template: list[EvalValue] = []
     steps: list[VectorStep] = []
     for i in computation.in_order():
         slots[i] = len(template)
@@ -69,7 +69,7 @@ def vector_step_list(machine: Machine, computation: Computation) -> VectorStepLi
     return VectorStepList(tuple(steps), template, parameters, slots[computation.root])
 
 
-def _act(machine: Machine, i: Instruction) -> Callable[..., Value] | None:
+def _act(machine: Machine, i: Instruction) -> Callable[..., EvalValue] | None:
     """How one instruction of a scalar body acts on batch arrays, or None."""
     opcode, operands = i.opcode, i.operands
     if opcode in ("tuple", "get-tuple-element"):
@@ -99,10 +99,12 @@ def _inner(machine: Machine, computation: Computation) -> VectorStepList | None:
     return machine.vector_step_lists[computation]
 
 
-def _choice(branches: list[VectorStepList]) -> Callable[..., Value]:
+def _choice(branches: list[VectorStepList]) -> Callable[..., EvalValue]:
     """All branches, then for each element the one its selector takes."""
 
-    def act(i: Instruction, context: EvalContext, selector: np.ndarray, *inputs: Value) -> Value:
+    def act(
+        i: Instruction, context: EvalContext, selector: np.ndarray, *inputs: EvalValue
+    ) -> EvalValue:
         results = [_walk(prepared, (x,), context) for prepared, x in zip(branches, inputs)]
         last = len(branches) - 1
         if selector.dtype == np.bool_:
@@ -114,7 +116,7 @@ def _choice(branches: list[VectorStepList]) -> Callable[..., Value]:
     return act
 
 
-def _select(index: np.ndarray, results: list[Value]) -> Value:
+def _select(index: np.ndarray, results: list[EvalValue]) -> EvalValue:
     if isinstance(results[0], tuple):
         return tuple(_select(index, list(parts)) for parts in zip(*results))
     chosen = results[-1]
@@ -123,7 +125,9 @@ def _select(index: np.ndarray, results: list[Value]) -> Value:
     return chosen
 
 
-def _walk(prepared: VectorStepList, values: tuple[Value, ...], context: EvalContext) -> Value:
+def _walk(
+    prepared: VectorStepList, values: tuple[EvalValue, ...], context: EvalContext
+) -> EvalValue:
     slots = prepared.template.copy()
     for slot, value in zip(prepared.parameters, values):
         slots[slot] = value
@@ -137,7 +141,7 @@ def run_vectorised(
     computation: Computation,
     arrays: tuple[np.ndarray, ...],
     context: EvalContext,
-) -> Value:
+) -> EvalValue:
     """See `EvalContext.vectorised`."""
     if len(arrays) != len(computation.parameters):
         raise EvalError(
@@ -150,7 +154,7 @@ def run_vectorised(
     return _one_by_one(computation, arrays, batch, context)
 
 
-def _spread(value: Value, batch: tuple[int, ...]) -> Value:
+def _spread(value: EvalValue, batch: tuple[int, ...]) -> EvalValue:
     """A result that did not depend on every argument still has the shape of the batch."""
     if isinstance(value, tuple):
         return tuple(_spread(part, batch) for part in value)
@@ -163,7 +167,7 @@ def _one_by_one(
     arrays: tuple[np.ndarray, ...],
     batch: tuple[int, ...],
     context: EvalContext,
-) -> Value:
+) -> EvalValue:
     flat = [np.broadcast_to(a, batch).reshape(-1) for a in arrays]
     count = int(np.prod(batch, dtype=np.int64))
     results = [
@@ -172,7 +176,7 @@ def _one_by_one(
     return _gathered(results, computation.root.shape, batch)
 
 
-def _gathered(results: list[Value], shape: Any, batch: tuple[int, ...]) -> Value:
+def _gathered(results: list[EvalValue], shape: Any, batch: tuple[int, ...]) -> EvalValue:
     """Per-element results as arrays of the batch shape."""
     if shape.is_tuple:
         return tuple(
