@@ -1,9 +1,9 @@
 // Runs side by side; see executor.h.
 //
-// The thread that comes here owns the frame: it lives on its stack until every run has ended. Other
+// The thread that comes here owns the concurrent: it lives on its stack until every run has ended. Other
 // threads are invited through slots of the pool, as to a region of which each chunk is "work on
-// this frame"; idle workers take such a chunk, work as long as runs are ready, and leave. One
-// mutex guards a frame: runs take tens of microseconds and more.
+// this concurrent"; idle workers take such a chunk, work as long as runs are ready, and leave. One
+// mutex guards a concurrent: runs take tens of microseconds and more.
 #include "executor.h"
 
 #include <pthread.h>
@@ -45,7 +45,7 @@ void wait_ns(int64_t ns) {
   nanosleep(&time, nullptr);
 }
 
-struct Plan {
+struct BranchPlan {
   const int64_t* numbers;
   int64_t count() const { return numbers[HL_PLAN_RUNS]; }
   int64_t streams() const { return numbers[HL_PLAN_STREAMS]; }
@@ -54,12 +54,12 @@ struct Plan {
   const int64_t* sites(int64_t k) const { return numbers + run(k)[HL_RUN_SITES]; }
 };
 
-struct Frame {
+struct ConcurrentRun {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   Context* owner;
   void** buffers;
   const hl_main_function* functions;
-  Plan plan;
+  BranchPlan plan;
   hl_pool* pool;
   uint32_t generation;
   uint64_t draw;  // 0: the first one that is ready is next
@@ -76,127 +76,134 @@ struct Frame {
   Slot* invitations[kMostInvitations];
   uint32_t invited[kMostInvitations];
   int invitation_count = 0;
-  std::atomic<Slot*> slots[kMostLanes];  // where those publish regions who work on this frame
+  std::atomic<Slot*> slots[kMostLanes];  // where those publish regions who work on this run
 };
 
-void work_on_frame(void* args, int64_t, int64_t);
+void work_on_run(void* args, int64_t, int64_t);
 
-bool has_forked(const Frame& frame) { return pool_generation(frame.pool) != frame.generation; }
+bool has_forked(const ConcurrentRun& concurrent) {
+  return pool_generation(concurrent.pool) != concurrent.generation;
+}
 
 // Asks idle workers to come, as many as there are runs that nobody takes. With the mutex held.
-void invite(Frame& frame) {
-  int64_t wanted = frame.plan.streams() - frame.lanes;
-  wanted = std::min(wanted, frame.ready);
-  for (int k = 0; k < frame.invitation_count; ++k) wanted -= chunks_left(frame.invitations[k]);
+void invite(ConcurrentRun& concurrent) {
+  int64_t wanted = concurrent.plan.streams() - concurrent.lanes;
+  wanted = std::min(wanted, concurrent.ready);
+  for (int k = 0; k < concurrent.invitation_count; ++k)
+    wanted -= chunks_left(concurrent.invitations[k]);
   if (wanted <= 0) return;
   int k = 0;
-  while (k < frame.invitation_count && !is_done(frame.invitations[k], frame.invited[k])) ++k;
+  while (k < concurrent.invitation_count &&
+         !is_done(concurrent.invitations[k], concurrent.invited[k]))
+    ++k;
   if (k == kMostInvitations) return;
-  if (k == frame.invitation_count) {
-    Slot* slot = acquire_slot(frame.pool);
+  if (k == concurrent.invitation_count) {
+    Slot* slot = acquire_slot(concurrent.pool);
     if (slot == nullptr) return;
-    frame.invitations[frame.invitation_count++] = slot;
+    concurrent.invitations[concurrent.invitation_count++] = slot;
   }
-  frame.invited[k] = static_cast<uint32_t>(wanted);
-  publish(frame.pool, frame.invitations[k], {work_on_frame, &frame, wanted, 1}, frame.invited[k]);
+  concurrent.invited[k] = static_cast<uint32_t>(wanted);
+  publish(concurrent.pool, concurrent.invitations[k], {work_on_run, &concurrent, wanted, 1},
+          concurrent.invited[k]);
 }
 
 // Takes invitations back that nobody has accepted, and waits until the others have left.
-void withdraw(Frame& frame) {
-  for (int k = 0; k < frame.invitation_count; ++k) {
-    withdraw_chunks(frame.pool, frame.invitations[k], frame.invited[k]);
-    release_slot(frame.pool, frame.invitations[k]);
+void withdraw(ConcurrentRun& concurrent) {
+  for (int k = 0; k < concurrent.invitation_count; ++k) {
+    withdraw_chunks(concurrent.pool, concurrent.invitations[k], concurrent.invited[k]);
+    release_slot(concurrent.pool, concurrent.invitations[k]);
   }
 }
 
 // The next run, which has begun with this; -1 if none is ready. With the mutex held.
-int64_t take(Frame& frame) {
-  if (frame.ready == 0 || frame.status != HL_OK) return -1;
+int64_t take(ConcurrentRun& concurrent) {
+  if (concurrent.ready == 0 || concurrent.status != HL_OK) return -1;
   int64_t skipped =
-      frame.draw == 0
+      concurrent.draw == 0
           ? 0
-          : static_cast<int64_t>(drawn(&frame.draw) % static_cast<uint64_t>(frame.ready));
-  for (int64_t k = 0; k < frame.plan.count(); ++k) {
-    if (frame.waits[k] != 0 || skipped-- > 0) continue;
-    frame.waits[k] = -1;
-    --frame.ready;
-    if (frame.running++ > 0) overlaps.fetch_add(1, std::memory_order_relaxed);
+          : static_cast<int64_t>(drawn(&concurrent.draw) % static_cast<uint64_t>(concurrent.ready));
+  for (int64_t k = 0; k < concurrent.plan.count(); ++k) {
+    if (concurrent.waits[k] != 0 || skipped-- > 0) continue;
+    concurrent.waits[k] = -1;
+    --concurrent.ready;
+    if (concurrent.running++ > 0) overlaps.fetch_add(1, std::memory_order_relaxed);
     return k;
   }
   return -1;
 }
 
 // A run has ended: whoever waited for it may begin. With the mutex held.
-void ended(Frame& frame, Context* context, int64_t run, int32_t status) {
-  --frame.left;
-  --frame.running;
+void ended(ConcurrentRun& concurrent, Context* context, int64_t run, int32_t status) {
+  --concurrent.left;
+  --concurrent.running;
   if (status != HL_OK) {
-    if (frame.status != HL_OK) return;
-    frame.status = status;
-    frame.failed = context;
+    if (concurrent.status != HL_OK) return;
+    concurrent.status = status;
+    concurrent.failed = context;
     // The others end as soon as they look.
-    cancel_tree(frame.owner);
+    cancel_tree(concurrent.owner);
     return;
   }
-  const int64_t* next = frame.plan.successors(run);
-  for (int64_t k = 0; k < frame.plan.run(run)[HL_RUN_SUCCESSOR_COUNT]; ++k)
-    if (--frame.waits[next[k]] == 0) ++frame.ready;
+  const int64_t* next = concurrent.plan.successors(run);
+  for (int64_t k = 0; k < concurrent.plan.run(run)[HL_RUN_SUCCESSOR_COUNT]; ++k)
+    if (--concurrent.waits[next[k]] == 0) ++concurrent.ready;
 }
 
 // Runs what is ready, on this thread; the mutex is held before and after.
-void work(Frame& frame, Context* context) {
+void work(ConcurrentRun& concurrent, Context* context) {
   for (;;) {
-    int64_t run = take(frame);
+    int64_t run = take(concurrent);
     if (run < 0) return;
-    invite(frame);
+    invite(concurrent);
     int64_t delay = 0;
-    if (frame.most_delay_ns > 0)
-      delay = static_cast<int64_t>(drawn(&frame.draw) % static_cast<uint64_t>(frame.most_delay_ns));
-    pthread_mutex_unlock(&frame.mutex);
+    if (concurrent.most_delay_ns > 0)
+      delay = static_cast<int64_t>(drawn(&concurrent.draw) %
+                                   static_cast<uint64_t>(concurrent.most_delay_ns));
+    pthread_mutex_unlock(&concurrent.mutex);
     if (delay != 0) wait_ns(delay);
-    int32_t status = frame.functions[run](context, frame.buffers);
-    if (has_forked(frame)) {
+    int32_t status = concurrent.functions[run](context, concurrent.buffers);
+    if (has_forked(concurrent)) {
       // A copy of the process: only this thread is in it, and nobody else holds or wants the mutex.
-      frame.mutex = PTHREAD_MUTEX_INITIALIZER;
-      frame.invitation_count = 0;
-      frame.lanes = 1;
-      if ((frame.running > 1 || context != frame.owner) && status == HL_OK)
+      concurrent.mutex = PTHREAD_MUTEX_INITIALIZER;
+      concurrent.invitation_count = 0;
+      concurrent.lanes = 1;
+      if ((concurrent.running > 1 || context != concurrent.owner) && status == HL_OK)
         status = hl_set_error(context, HL_ABORTED,
                               "the process forked while parts of a program ran side by side: "
                               "its copy cannot go on with the program");
-      frame.running = 1;
+      concurrent.running = 1;
     }
-    pthread_mutex_lock(&frame.mutex);
-    ended(frame, context, run, status);
-    frame.changes.fetch_add(1);
-    if (frame.naps.load() != 0) wake_all(&frame.changes);
+    pthread_mutex_lock(&concurrent.mutex);
+    ended(concurrent, context, run, status);
+    concurrent.changes.fetch_add(1);
+    if (concurrent.naps.load() != 0) wake_all(&concurrent.changes);
   }
 }
 
-// Takes chunks of the regions that runs of this frame have published; whether there was one.
-bool help_others(Frame& frame) {
+// Takes chunks of the regions that runs of this concurrent have published; whether there was one.
+bool help_others(ConcurrentRun& concurrent) {
   bool helped = false;
-  for (std::atomic<Slot*>& place : frame.slots) {
+  for (std::atomic<Slot*>& place : concurrent.slots) {
     Slot* slot = place.load(std::memory_order_acquire);
-    if (slot != nullptr) helped |= help_region(frame.pool, slot, work_on_frame);
+    if (slot != nullptr) helped |= help_region(concurrent.pool, slot, work_on_run);
   }
   return helped;
 }
 
 // Helps and waits until something has changed, or for as long as workers spin (`leaves`).
-void idle(Frame& frame, uint32_t seen, bool leaves) {
+void idle(ConcurrentRun& concurrent, uint32_t seen, bool leaves) {
   int64_t since = now_ns();
-  while (frame.changes.load(std::memory_order_acquire) == seen) {
-    if (help_others(frame)) {
+  while (concurrent.changes.load(std::memory_order_acquire) == seen) {
+    if (help_others(concurrent)) {
       since = now_ns();
       continue;
     }
     relax();
-    if (now_ns() - since < pool_spin_ns(frame.pool)) continue;
+    if (now_ns() - since < pool_spin_ns(concurrent.pool)) continue;
     if (leaves) return;
-    frame.naps.store(1);
-    nap(&frame.changes, seen, kNapNs);
-    frame.naps.store(0);
+    concurrent.naps.store(1);
+    nap(&concurrent.changes, seen, kNapNs);
+    concurrent.naps.store(0);
   }
 }
 
@@ -222,77 +229,78 @@ void merge_lane_steps(Context* owner) {
   }
 }
 
-// The context of a worker's thread, made ready; null: no more can work on this frame, or there is
+// The context of a worker's thread, made ready; null: no more can work on this run, or there is
 // no memory. With the mutex held.
-Context* join(Frame& frame, int* number) {
-  Context* context = hloom::begin_lane(frame.owner, number);
+Context* join(ConcurrentRun& concurrent, int* number) {
+  Context* context = hloom::begin_lane(concurrent.owner, number);
   if (context == nullptr) return nullptr;
-  ++frame.lanes;
-  context->slot_generation = frame.generation;
-  context->slot = acquire_slot(frame.pool);
-  frame.slots[*number].store(context->slot, std::memory_order_release);
-  begin_lane_steps(frame.owner, context);
+  ++concurrent.lanes;
+  context->slot_generation = concurrent.generation;
+  context->slot = acquire_slot(concurrent.pool);
+  concurrent.slots[*number].store(context->slot, std::memory_order_release);
+  begin_lane_steps(concurrent.owner, context);
   return context;
 }
 
-void leave(Frame& frame, Context* context, int number) {
-  frame.slots[number].store(nullptr, std::memory_order_release);
-  if (context->slot != nullptr && !has_forked(frame)) release_slot(frame.pool, context->slot);
+void leave(ConcurrentRun& concurrent, Context* context, int number) {
+  concurrent.slots[number].store(nullptr, std::memory_order_release);
+  if (context->slot != nullptr && !has_forked(concurrent))
+    release_slot(concurrent.pool, context->slot);
   context->slot = nullptr;
-  --frame.lanes;
+  --concurrent.lanes;
   // What a failed lane says is read by the owner: nobody else may begin in it.
-  if (frame.failed == context) frame.failed_lane = number;
-  else end_lane(frame.owner, number);
+  if (concurrent.failed == context) concurrent.failed_lane = number;
+  else end_lane(concurrent.owner, number);
 }
 
-void work_on_frame(void* args, int64_t, int64_t) {
-  Frame& frame = *static_cast<Frame*>(args);
-  if (has_forked(frame)) return;
-  pthread_mutex_lock(&frame.mutex);
+void work_on_run(void* args, int64_t, int64_t) {
+  ConcurrentRun& concurrent = *static_cast<ConcurrentRun*>(args);
+  if (has_forked(concurrent)) return;
+  pthread_mutex_lock(&concurrent.mutex);
   int number = 0;
-  if (frame.ready != 0 && frame.status == HL_OK) {
-    if (Context* context = join(frame, &number)) {
+  if (concurrent.ready != 0 && concurrent.status == HL_OK) {
+    if (Context* context = join(concurrent, &number)) {
       for (;;) {
-        work(frame, context);
-        if (frame.left == 0 || frame.status != HL_OK || has_forked(frame)) break;
-        uint32_t seen = frame.changes.load(std::memory_order_acquire);
-        pthread_mutex_unlock(&frame.mutex);
-        idle(frame, seen, true);
-        pthread_mutex_lock(&frame.mutex);
-        if (frame.ready == 0) break;
+        work(concurrent, context);
+        if (concurrent.left == 0 || concurrent.status != HL_OK || has_forked(concurrent)) break;
+        uint32_t seen = concurrent.changes.load(std::memory_order_acquire);
+        pthread_mutex_unlock(&concurrent.mutex);
+        idle(concurrent, seen, true);
+        pthread_mutex_lock(&concurrent.mutex);
+        if (concurrent.ready == 0) break;
       }
-      leave(frame, context, number);
+      leave(concurrent, context, number);
     }
   }
-  pthread_mutex_unlock(&frame.mutex);
+  pthread_mutex_unlock(&concurrent.mutex);
 }
 
 // The first error becomes that of the owner's context.
-void pass_on(Frame& frame) {
-  if (frame.failed == nullptr || frame.failed == frame.owner) return;
-  replace_error(frame.owner, frame.status, frame.failed);
-  end_lane(frame.owner, frame.failed_lane);
+void pass_on(ConcurrentRun& concurrent) {
+  if (concurrent.failed == nullptr || concurrent.failed == concurrent.owner) return;
+  replace_error(concurrent.owner, concurrent.status, concurrent.failed);
+  end_lane(concurrent.owner, concurrent.failed_lane);
 }
 
-int32_t run_frame(Frame& frame) {
-  Context* owner = frame.owner;
+int32_t run_frame(ConcurrentRun& concurrent) {
+  Context* owner = concurrent.owner;
   constexpr int last = kMostLanes - 1;
-  frame.slots[last].store(owner->slot, std::memory_order_release);
-  pthread_mutex_lock(&frame.mutex);
+  concurrent.slots[last].store(owner->slot, std::memory_order_release);
+  pthread_mutex_lock(&concurrent.mutex);
   for (;;) {
-    work(frame, owner);
-    if (frame.running == 0 && (frame.left == 0 || frame.status != HL_OK)) break;
-    uint32_t seen = frame.changes.load(std::memory_order_acquire);
-    pthread_mutex_unlock(&frame.mutex);
-    idle(frame, seen, false);
-    pthread_mutex_lock(&frame.mutex);
+    work(concurrent, owner);
+    if (concurrent.running == 0 && (concurrent.left == 0 || concurrent.status != HL_OK)) break;
+    uint32_t seen = concurrent.changes.load(std::memory_order_acquire);
+    pthread_mutex_unlock(&concurrent.mutex);
+    idle(concurrent, seen, false);
+    pthread_mutex_lock(&concurrent.mutex);
   }
-  pthread_mutex_unlock(&frame.mutex);
-  frame.slots[last].store(nullptr, std::memory_order_release);
-  withdraw(frame);
+  pthread_mutex_unlock(&concurrent.mutex);
+  concurrent.slots[last].store(nullptr, std::memory_order_release);
+  withdraw(concurrent);
   merge_lane_steps(owner);
-  pass_on(frame);
-  return frame.status;
+  pass_on(concurrent);
+  return concurrent.status;
 }
 
 int32_t one_after_another(hl_context* context, void** buffers, const hl_main_function* functions,
@@ -303,7 +311,7 @@ int32_t one_after_another(hl_context* context, void** buffers, const hl_main_fun
 }
 
 // Whether two runs call handlers written in Python: these keep their order, and share one lock.
-bool calls_python_twice(Context* context, const Plan& plan) {
+bool calls_python_twice(Context* context, const BranchPlan& plan) {
   int64_t found = 0;
   for (int64_t k = 0; k < plan.count(); ++k) {
     bool calls = false;
@@ -355,27 +363,27 @@ class Experience {
 };
 
 int32_t side_by_side(Context* owner, void** buffers, const hl_main_function* functions,
-                     const Plan& plan, uint64_t seed) {
+                     const BranchPlan& plan, uint64_t seed) {
   int64_t count = plan.count();
   auto* waits = static_cast<int32_t*>(hl_alloc(owner, count * sizeof(int32_t)));
   if (waits == nullptr) return owner->status;
-  Frame frame{};
-  frame.owner = owner;
-  frame.buffers = buffers;
-  frame.functions = functions;
-  frame.plan = plan;
-  frame.pool = owner->pool;
-  frame.generation = pool_generation(owner->pool);
-  frame.draw = seed;
-  frame.most_delay_ns = seed == 0 ? 0 : draw_delay_ns.load(std::memory_order_relaxed);
-  frame.waits = waits;
-  frame.left = count;
+  ConcurrentRun concurrent{};
+  concurrent.owner = owner;
+  concurrent.buffers = buffers;
+  concurrent.functions = functions;
+  concurrent.plan = plan;
+  concurrent.pool = owner->pool;
+  concurrent.generation = pool_generation(owner->pool);
+  concurrent.draw = seed;
+  concurrent.most_delay_ns = seed == 0 ? 0 : draw_delay_ns.load(std::memory_order_relaxed);
+  concurrent.waits = waits;
+  concurrent.left = count;
   for (int64_t k = 0; k < count; ++k) {
     waits[k] = static_cast<int32_t>(plan.run(k)[HL_RUN_WAITS]);
-    frame.ready += waits[k] == 0;
+    concurrent.ready += waits[k] == 0;
   }
   owner->beside.fetch_add(1, std::memory_order_relaxed);
-  int32_t status = run_frame(frame);
+  int32_t status = run_frame(concurrent);
   owner->beside.fetch_sub(1, std::memory_order_relaxed);
   hl_free(owner, waits);
   return status;
@@ -388,7 +396,7 @@ HL_API int32_t hl_run_concurrently(hl_context* context, void** buffers,
                                    const hl_main_function* runs, const int64_t* plan,
                                    int64_t* state) {
   using namespace hloom;
-  Plan numbers{plan};
+  BranchPlan numbers{plan};
   if (context->threads <= 1 || context->pool == nullptr || calls_python_twice(of(context), numbers))
     return one_after_another(context, buffers, runs, numbers.count());
   if (draw_seed.load(std::memory_order_relaxed) != 0) {

@@ -17,7 +17,7 @@ namespace {
 template <class T>
 struct Job {
   hl_context* context;
-  const Plan<T>* plan;
+  const FftPlan<T>* plan;
   const T* in;
   T* out;
   int64_t outer, inner;           // the array is [outer][n][inner]
@@ -34,7 +34,7 @@ int64_t lanes() {
 }
 
 template <class T>
-bool by_tiles(const Plan<T>& p) {
+bool by_tiles(const FftPlan<T>& p) {
   return !p.passes.empty() || p.n == 1;
 }
 
@@ -42,7 +42,7 @@ bool by_tiles(const Plan<T>& p) {
 
 // Step one of a long row, columns [begin, end) in units of lanes: to [j2][k1].
 template <class T>
-void step_one(const Job<T>& j, const Plan<T>& p, const T* in, T* between, int64_t begin,
+void step_one(const Job<T>& j, const FftPlan<T>& p, const T* in, T* between, int64_t begin,
               int64_t end, T* work) {
   int64_t L = lanes<T>();
   for (int64_t c = begin; c < end; c++) {
@@ -54,7 +54,7 @@ void step_one(const Job<T>& j, const Plan<T>& p, const T* in, T* between, int64_
 }
 
 template <class T>
-void step_two(const Job<T>& j, const Plan<T>& p, const T* between, T* out, int64_t begin,
+void step_two(const Job<T>& j, const FftPlan<T>& p, const T* between, T* out, int64_t begin,
               int64_t end, T* work) {
   int64_t L = lanes<T>();
   for (int64_t c = begin; c < end; c++) {
@@ -65,17 +65,17 @@ void step_two(const Job<T>& j, const Plan<T>& p, const T* between, T* out, int64
 }
 
 template <class T>
-int64_t steps_room(const Plan<T>& p) {
+int64_t steps_room(const FftPlan<T>& p) {
   return 4 * p.n2 * lanes<T>();
 }
 
 template <class T>
-bool row(const Job<T>& j, const Plan<T>& p, const T* in, T* out);
+bool row(const Job<T>& j, const FftPlan<T>& p, const T* in, T* out);
 
 // A row as a convolution: chirp, transform, product, inverse transform, chirp.
 template <class T>
-bool chirped(const Job<T>& j, const Plan<T>& p, const T* in, T* out) {
-  const Plan<T>& c = *p.convolution;
+bool chirped(const Job<T>& j, const FftPlan<T>& p, const T* in, T* out) {
+  const FftPlan<T>& c = *p.convolution;
   Scratch<T> a(j.context, 2 * c.n), b(j.context, 2 * c.n);
   if (!a || !b) return false;
   T sign = j.inverse ? (T)-1 : (T)1;  // conjugates in and out make the inverse
@@ -102,7 +102,7 @@ bool chirped(const Job<T>& j, const Plan<T>& p, const T* in, T* out) {
 }
 
 template <class T>
-bool row(const Job<T>& j, const Plan<T>& p, const T* in, T* out) {
+bool row(const Job<T>& j, const FftPlan<T>& p, const T* in, T* out) {
   if (p.convolution) return chirped(j, p, in, out);
   int64_t L = lanes<T>();
   if (p.first && by_tiles(*p.first) && by_tiles(*p.second)) {
@@ -225,7 +225,7 @@ bool along(hl_context* ctx, const T* in, T* out, int64_t outer, int64_t n, int64
            bool inverse, T scale) {
   auto plan = plan_of<T>(n);
   Job<T> j{ctx, plan.get(), in, out, outer, inner, n, n, inverse, scale, nullptr, 0};
-  const Plan<T>& p = *plan;
+  const FftPlan<T>& p = *plan;
   int64_t L = lanes<T>(), threads = ctx->threads;
   auto grain = [&](int64_t pieces, int64_t points) {
     return std::max<int64_t>(1, std::min(pieces / (2 * threads), 16384 / points));

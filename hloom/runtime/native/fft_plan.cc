@@ -99,7 +99,7 @@ int64_t middle(int64_t n) {
 }
 
 template <class T>
-void add_passes(Plan<T>& plan) {
+void add_passes(FftPlan<T>& plan) {
   int64_t left = plan.n;
   for (int r : radices(plan.n)) {
     plan.passes.push_back({r, left, (int64_t)plan.twiddles.size()});
@@ -114,7 +114,7 @@ void add_passes(Plan<T>& plan) {
 }
 
 template <class T>
-void add_steps(Plan<T>& plan) {
+void add_steps(FftPlan<T>& plan) {
   plan.n1 = middle(plan.n), plan.n2 = plan.n / plan.n1;
   plan.first = plan_of<T>(plan.n1), plan.second = plan_of<T>(plan.n2);
   plan.step_stride = (plan.n2 + 15) / 16 * 16;
@@ -151,7 +151,7 @@ void transform(std::vector<double>& re, std::vector<double>& im) {
 }
 
 template <class T>
-void add_chirp(Plan<T>& plan) {
+void add_chirp(FftPlan<T>& plan) {
   int64_t n = plan.n, m = 1;
   while (m < 2 * n - 1) m *= 2;
   plan.convolution = plan_of<T>(m);
@@ -170,8 +170,8 @@ void add_chirp(Plan<T>& plan) {
 }
 
 template <class T>
-std::shared_ptr<const Plan<T>> made(int64_t n) {
-  auto plan = std::make_shared<Plan<T>>();
+std::shared_ptr<const FftPlan<T>> made(int64_t n) {
+  auto plan = std::make_shared<FftPlan<T>>();
   plan->n = n;
   if (!smooth(n)) add_chirp(*plan);
   else {
@@ -190,9 +190,9 @@ std::shared_ptr<const Plan<T>> made(int64_t n) {
 template <class T>
 struct Cache {
   std::mutex mutex;
-  std::list<std::shared_ptr<const Plan<T>>> plans;
+  std::list<std::shared_ptr<const FftPlan<T>>> plans;
 
-  std::shared_ptr<const Plan<T>> find(int64_t n) {
+  std::shared_ptr<const FftPlan<T>> find(int64_t n) {
     std::lock_guard<std::mutex> lock(mutex);
     for (auto at = plans.begin(); at != plans.end(); ++at)
       if ((*at)->n == n) {
@@ -202,7 +202,7 @@ struct Cache {
     return nullptr;
   }
 
-  void add(std::shared_ptr<const Plan<T>> plan) {
+  void add(std::shared_ptr<const FftPlan<T>> plan) {
     std::lock_guard<std::mutex> lock(mutex);
     plans.push_front(std::move(plan));
     int64_t bytes = 0, many = 0;
@@ -219,13 +219,13 @@ struct Cache {
 }  // namespace
 
 template <class T>
-int64_t Plan<T>::bytes() const {
+int64_t FftPlan<T>::bytes() const {
   return (int64_t)sizeof(T) * (int64_t)(twiddles.size() + step_real.size() * 2 + chirp.size() +
                                         spectrum.size() + half.size());
 }
 
 template <class T>
-std::shared_ptr<const Plan<T>> plan_of(int64_t n) {
+std::shared_ptr<const FftPlan<T>> plan_of(int64_t n) {
   // Never destroyed: threads may outlive main.
   static Cache<T>& cache = [] -> Cache<T>& {
     auto* made = new Cache<T>;
@@ -238,9 +238,9 @@ std::shared_ptr<const Plan<T>> plan_of(int64_t n) {
   return plan;
 }
 
-template std::shared_ptr<const Plan<float>> plan_of<float>(int64_t);
-template std::shared_ptr<const Plan<double>> plan_of<double>(int64_t);
-template struct Plan<float>;
-template struct Plan<double>;
+template std::shared_ptr<const FftPlan<float>> plan_of<float>(int64_t);
+template std::shared_ptr<const FftPlan<double>> plan_of<double>(int64_t);
+template struct FftPlan<float>;
+template struct FftPlan<double>;
 
 }  // namespace hloom

@@ -30,15 +30,15 @@ struct Pass {
 // A length whose prime factors are at most 13 is done in passes (Stockham, no reordering); a large
 // one in two steps of about its root; any other as a convolution with a chirp (Bluestein).
 template <class T>
-struct Plan {
+struct FftPlan {
   int64_t n = 0;
   std::vector<Pass> passes;
   std::vector<T> twiddles;
   int64_t n1 = 0, n2 = 0;  // n = n1 * n2, if the two steps are worth it
-  std::shared_ptr<const Plan> first, second;
+  std::shared_ptr<const FftPlan> first, second;
   std::vector<T> step_real, step_imag;  // [n1][stride]
   int64_t step_stride = 0;
-  std::shared_ptr<const Plan> convolution;
+  std::shared_ptr<const FftPlan> convolution;
   std::vector<T> chirp, spectrum;  // interleaved
   std::vector<T> half;             // of real transforms of 2n: exp(-i pi k / n), interleaved
   int64_t bytes() const;
@@ -46,11 +46,11 @@ struct Plan {
 
 // The plan of a length, from a bounded cache that threads share.
 template <class T>
-std::shared_ptr<const Plan<T>> plan_of(int64_t n);
+std::shared_ptr<const FftPlan<T>> plan_of(int64_t n);
 
 // The widest lanes this machine has: bytes of a vector, and the function that does a tile.
 int64_t fft_vector_bytes();
 template <class T>
-void fft_tile(const Plan<T>& plan, const Tile<T>& tile);
+void fft_tile(const FftPlan<T>& plan, const Tile<T>& tile);
 
 }  // namespace hloom

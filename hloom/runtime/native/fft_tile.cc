@@ -57,7 +57,7 @@ int64_t fft_vector_bytes() {
 }
 
 template <class T>
-void fft_tile(const Plan<T>& plan, const Tile<T>& t) {
+void fft_tile(const FftPlan<T>& plan, const Tile<T>& t) {
 #if HLOOM_X86_TARGETS
   int64_t bytes = fft_vector_bytes();
   if (bytes == 64) return avx512::tile(plan, t);
@@ -66,7 +66,7 @@ void fft_tile(const Plan<T>& plan, const Tile<T>& t) {
   baseline::tile(plan, t);
 }
 
-template void fft_tile<float>(const Plan<float>&, const Tile<float>&);
-template void fft_tile<double>(const Plan<double>&, const Tile<double>&);
+template void fft_tile<float>(const FftPlan<float>&, const Tile<float>&);
+template void fft_tile<double>(const FftPlan<double>&, const Tile<double>&);
 
 }  // namespace hloom

@@ -157,10 +157,10 @@ class Linker {
     return false;
   }
 
-  bool place_group(Place group) {
+  bool place_segment(Segment segment) {
     for (Object& object : objects_)
       for (Section& section : object.sections)
-        if (section.place == group &&
+        if (section.segment == segment &&
             !add_bytes(&section.offset, section.header.sh_addralign, section.header.sh_size))
           return false;
     return true;
@@ -169,10 +169,10 @@ class Linker {
   // Gives every section its offset; counts the entries of the table of addresses.
   bool place() {
     uint64_t unused;
-    if (!place_group(Place::kText) || !add_bytes(&stubs_at_, 16, stubs_ * kStubBytes) ||
-        !add_bytes(&constants_at_, kPage, 0) || !place_group(Place::kConstants) ||
+    if (!place_segment(Segment::kText) || !add_bytes(&stubs_at_, 16, stubs_ * kStubBytes) ||
+        !add_bytes(&constants_at_, kPage, 0) || !place_segment(Segment::kConstants) ||
         !add_bytes(&got_at_, 8, count_got() * 8) || !add_bytes(&data_at_, kPage, 0) ||
-        !place_group(Place::kData))
+        !place_segment(Segment::kData))
       return false;
     for (auto& [name, definition] : definitions_) {
       const Elf64_Sym& s = symbol(definition);
@@ -199,7 +199,7 @@ class Linker {
                         static_cast<unsigned long long>(target));
           continue;
         }
-        if (object.sections[target].place == Place::kNowhere) continue;
+        if (object.sections[target].segment == Segment::kNone) continue;
         uint64_t count = section.header.sh_size / sizeof(Elf64_Rela);
         for (uint64_t i = 0; i < count; ++i) {
           Elf64_Rela r = object.relocation(section, i);
@@ -241,7 +241,7 @@ class Linker {
   void copy() {
     for (const Object& object : objects_)
       for (const Section& section : object.sections)
-        if (section.place != Place::kNowhere && !section.is_zero() && section.header.sh_size != 0)
+        if (section.segment != Segment::kNone && !section.is_zero() && section.header.sh_size != 0)
           memcpy(base_ + section.offset, object.bytes(section), section.header.sh_size);
     for (const auto& [name, external] : externals_)
       if (external.stub != 0)
@@ -259,7 +259,7 @@ class Linker {
   bool is_placed(const Definition& definition) const {
     const Elf64_Sym& s = symbol(definition);
     return s.st_shndx == SHN_ABS || s.st_shndx == SHN_COMMON ||
-           objects_[definition.object].sections[s.st_shndx].place != Place::kNowhere;
+           objects_[definition.object].sections[s.st_shndx].segment != Segment::kNone;
   }
 
   Found find(const Object& object, const Elf64_Sym& s) const {
@@ -278,7 +278,7 @@ class Linker {
     if (s.st_shndx == SHN_ABS) return {true, s.st_value, 0};
     if (s.st_shndx == SHN_COMMON) return {};
     const Section& section = object.sections[s.st_shndx];
-    if (section.place == Place::kNowhere) return {};
+    if (section.segment == Segment::kNone) return {};
     return {true, address(section.offset + s.st_value), 0};
   }
 

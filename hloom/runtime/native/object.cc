@@ -162,9 +162,9 @@ bool Object::classify(Section* section, Problems* problems) {
     problems->add("%s: section %.*s is writable code", what, length, called);
     return false;
   }
-  section->place = (header.sh_flags & SHF_EXECINSTR) ? Place::kText
-                   : writable || section->is_zero()  ? Place::kData
-                                                     : Place::kConstants;
+  section->segment = (header.sh_flags & SHF_EXECINSTR) ? Segment::kText
+                     : writable || section->is_zero()  ? Segment::kData
+                                                       : Segment::kConstants;
   return true;
 }
 
@@ -207,7 +207,7 @@ bool Object::parse_symbols(Problems* problems) {
       return false;
     }
     // The end of a section is a fair address, what lies behind it is not.
-    if (sections[index].place != Place::kNowhere &&
+    if (sections[index].segment != Segment::kNone &&
         symbol.st_value > sections[index].header.sh_size) {
       problems->add("%s: symbol %.100s lies outside its section", what, called);
       return false;

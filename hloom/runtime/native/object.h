@@ -24,12 +24,12 @@ class Problems {
   int count_ = 0;
 };
 
-enum class Place : uint8_t { kNowhere, kText, kConstants, kData };
+enum class Segment : uint8_t { kNone, kText, kConstants, kData };
 
 struct Section {
   Elf64_Shdr header;
   std::string_view name;
-  Place place = Place::kNowhere;
+  Segment segment = Segment::kNone;
   uint64_t offset = 0;  // in the mapping
 
   bool is_zero() const { return header.sh_type == SHT_NOBITS; }

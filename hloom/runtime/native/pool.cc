@@ -97,9 +97,9 @@ bool help(hl_pool* pool, Slot& slot, bool was_asleep, hl_range_function except =
   uint64_t word = slot.word.load(std::memory_order_acquire);
   uint32_t mine = 0;
   while (static_cast<uint32_t>(word) != 0) {
-    Region region{slot.fn.load(std::memory_order_relaxed),
-                  slot.args.load(std::memory_order_relaxed), slot.n.load(std::memory_order_relaxed),
-                  slot.grain.load(std::memory_order_relaxed)};
+    ParallelRegion region{
+        slot.fn.load(std::memory_order_relaxed), slot.args.load(std::memory_order_relaxed),
+        slot.n.load(std::memory_order_relaxed), slot.grain.load(std::memory_order_relaxed)};
     if (region.fn == except) break;
     uint32_t chunks = slot.chunks.load(std::memory_order_relaxed);
     uint32_t left = static_cast<uint32_t>(word);
@@ -269,7 +269,7 @@ void release_slot(hl_pool* pool, Slot* slot) {
 
 namespace {
 
-void put(Slot* slot, const Region& region, uint32_t chunks) {
+void put(Slot* slot, const ParallelRegion& region, uint32_t chunks) {
   slot->fn.store(region.fn, std::memory_order_relaxed);
   slot->args.store(region.args, std::memory_order_relaxed);
   slot->n.store(region.n, std::memory_order_relaxed);
@@ -282,7 +282,7 @@ void put(Slot* slot, const Region& region, uint32_t chunks) {
 
 }  // namespace
 
-void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
+void run_shared(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks,
                 int64_t serial_ns) {
   put(slot, region, chunks);
   auto wake = [&](uint32_t wanted) {
@@ -328,7 +328,7 @@ void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks
   await_workers(pool, slot, chunks - mine);
 }
 
-void publish(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks) {
+void publish(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks) {
   put(slot, region, chunks);
   if (pool->started.load(std::memory_order_acquire) == 0) start_workers(pool);
   wake_some(pool, chunks);

@@ -41,7 +41,7 @@ struct Slot {
   std::atomic<uint32_t> waiting{0};           // the owner sleeps on `done`
 };
 
-struct Region {
+struct ParallelRegion {
   hl_range_function fn;
   void* args;
   int64_t n, grain;
@@ -60,13 +60,13 @@ uint32_t pool_generation(const hl_pool* pool);
 int pool_threads(const hl_pool* pool);
 
 // Runs a region of at least 2 chunks with whoever helps. serial_ns < 0: unknown.
-void run_shared(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks,
+void run_shared(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks,
                 int64_t serial_ns);
 
 // For regions whose owner does not work on them at once (executor.cc): publishing, how many chunks
 // nobody has taken, whether all have been done, and taking back what is left. Who takes it back
 // waits until the others are done.
-void publish(hl_pool* pool, Slot* slot, const Region& region, uint32_t chunks);
+void publish(hl_pool* pool, Slot* slot, const ParallelRegion& region, uint32_t chunks);
 uint32_t chunks_left(const Slot* slot);
 bool is_done(const Slot* slot, uint32_t chunks);
 void withdraw_chunks(hl_pool* pool, Slot* slot, uint32_t chunks);

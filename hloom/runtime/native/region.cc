@@ -6,13 +6,13 @@
 namespace hloom {
 namespace {
 
-void run_alone(const Region& region, int64_t chunks) {
+void run_alone(const ParallelRegion& region, int64_t chunks) {
   for (int64_t chunk = 0; chunk < chunks; ++chunk) region.run(chunk);
 }
 
 // A region whose chunks number more than a slot can count: in parts of whole chunks.
 struct Part {
-  const Region* region;
+  const ParallelRegion* region;
   int64_t first_chunk;
 };
 
@@ -21,7 +21,7 @@ void run_part(void* args, int64_t begin, int64_t end) {
   for (int64_t chunk = begin; chunk < end; ++chunk) part->region->run(part->first_chunk + chunk);
 }
 
-void share(Context* context, const Region& region, int64_t chunks, int64_t serial_ns) {
+void share(Context* context, const ParallelRegion& region, int64_t chunks, int64_t serial_ns) {
   constexpr int64_t most = int64_t{1} << 31;
   hl_pool* pool = context->pool;
   Slot* slot = context->slot;
@@ -55,7 +55,7 @@ HL_API void hl_parallel_for_ns(hl_context* context, hl_range_function fn, void* 
     fn(args, 0, n);
     return;
   }
-  hloom::Region region{fn, args, n, grain};
+  hloom::ParallelRegion region{fn, args, n, grain};
   int64_t chunks = n / grain + (n % grain != 0);
   hloom::Context* inner = hloom::of(context);
   // Nested, or met by another thread of the same program: whoever meets it runs it.

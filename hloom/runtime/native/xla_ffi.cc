@@ -258,7 +258,7 @@ const Api& api() {
 }
 
 // Memory of the translated frame: everything lives until the call is over.
-struct Frame {
+struct TranslatedFrame {
   std::vector<Buffer> buffers[2];
   std::vector<void*> pointers[2];
   std::vector<int32_t> types[2];
@@ -348,7 +348,7 @@ HL_API int32_t hl_xla_ffi_call(hl_context* ctx, const hl_call_frame* frame) {
   auto* bundle = (const Bundle*)frame->user;
   Handler* handler = frame->stage >= 0 && frame->stage < 4 ? bundle->stages[frame->stage] : nullptr;
   if (!handler) return HL_OK;
-  Frame memory;
+  TranslatedFrame memory;
   Context context{ctx, frame};
   bool instantiating = frame->stage == HL_STAGE_INSTANTIATE;  // there are no buffers yet
   CallFrame call{kFrameSize,
