@@ -50,8 +50,7 @@ PJRT_Error* loaded(PJRT_Client* client, const Ref<Program>& program, PJRT_Loaded
     if (ids[k] < 0 || ids[k] >= static_cast<int64_t>(client->listed.size()))
       return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                       "%s is compiled for device %lld; there are %zu [device]",
-                      program->name.c_str(), static_cast<long long>(ids[k]),
-                      client->listed.size());
+                      program->name.c_str(), static_cast<long long>(ids[k]), client->listed.size());
     executable->devices.push_back(client->listed[ids[k]]);
     executable->logical.push_back(
         {static_cast<int>(k / program->partitions), static_cast<int>(k % program->partitions)});

@@ -238,8 +238,8 @@ PJRT_Error* Inputs::lay_out() {
     if (given.layout->bare == array.layout->bare ||
         given.rank != static_cast<int64_t>(array.dims.size()))
       continue;
-    Ref<Value> turned = relaid(values_[k], element_bytes(array.type), given.dims, given.layout,
-                               array.layout);
+    Ref<Value> turned =
+        relaid(values_[k], element_bytes(array.type), given.dims, given.layout, array.layout);
     if (turned == nullptr)
       return failuref(
           PJRT_Error_Code_RESOURCE_EXHAUSTED,
@@ -250,7 +250,7 @@ PJRT_Error* Inputs::lay_out() {
   return nullptr;
 }
 
-void own_small(Ref<Value>* inputs, size_t count) {
+void copy_small_inputs(Ref<Value>* inputs, size_t count) {
   for (size_t k = 0; k < count; ++k) {
     Ref<Value>& value = inputs[k];
     if (value == nullptr || value->owner != Owner::kHost || value->size > kMostToCopy) continue;
@@ -276,14 +276,14 @@ PJRT_Error* fits_memory(const Program& program) {
   return nullptr;
 }
 
-Place place_of(const Program& program, const PJRT_Device* device, bool are_ready) {
+RunsOn runs_on(const Program& program, const PJRT_Device* device, bool are_ready) {
   // Who calls such a program may count on its calls of the host when it returns: nothing else tells
   // when they are done, if there are no results.
-  if (program.calls_host) return Place::kHere;
-  if (in_queue() || !device->client->asynchronous) return Place::kHere;
+  if (program.calls_host) return RunsOn::kCaller;
+  if (in_queue() || !device->client->asynchronous) return RunsOn::kCaller;
   int64_t took = program.run_ns.load(std::memory_order_relaxed);
   if (took < 0) took = program.expected_ns;
-  return are_ready && took >= 0 && took < kWorthAThreadNs ? Place::kHere : Place::kPrograms;
+  return are_ready && took >= 0 && took < kWorthAThreadNs ? RunsOn::kCaller : RunsOn::kProgram;
 }
 
 namespace {
@@ -339,8 +339,7 @@ class Launch {
 
   PJRT_Error* prepare() {
     bool are_ready = true;
-    for (size_t k = 0; k < inputs_.size(); ++k)
-      are_ready &= inputs_.values()[k]->is_ready();
+    for (size_t k = 0; k < inputs_.size(); ++k) are_ready &= inputs_.values()[k]->is_ready();
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const Result& result = program_->results[k];
       outputs_[k].reset(new Value);
@@ -349,9 +348,9 @@ class Launch {
                                     result.dims.data(), result.layout, outputs_[k]);
     }
     are_results_made_ = true;
-    place_ = place_of(*program_, device_, are_ready);
-    if (place_ != Place::kHere) own_small(inputs_.values(), inputs_.size());
-    if (place_ != Place::kHere || !are_ready) return nullptr;
+    runs_on_ = runs_on(*program_, device_, are_ready);
+    if (runs_on_ != RunsOn::kCaller) copy_small_inputs(inputs_.values(), inputs_.size());
+    if (runs_on_ != RunsOn::kCaller || !are_ready) return nullptr;
     run_ = {program_, device_, inputs_.values(), outputs_.data(), user_data_};
     here_.emplace(run_);
     std::string message;
@@ -400,7 +399,7 @@ class Launch {
       later->outputs.push_back(std::move(output));
     }
     *done = later->done;
-    if (place_ == Place::kHere) execute_later(later.get());
+    if (runs_on_ == RunsOn::kCaller) execute_later(later.get());
     else push(device_->programs, [later] { execute_later(later.get()); });
   }
 
@@ -412,7 +411,7 @@ class Launch {
   UserDataList user_data_{};
   Run run_{};
   std::optional<HereRun> here_;  // none: it runs later
-  Place place_ = Place::kHere;
+  RunsOn runs_on_ = RunsOn::kCaller;
   bool are_results_made_ = false, has_begun_ = false;
 };
 

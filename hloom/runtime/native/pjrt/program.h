@@ -144,12 +144,12 @@ class Inputs {
 };
 // Copies what is in the host's memory, if it is not much: who calls with it may change it once the
 // call has returned, and some do so before the run has begun.
-void own_small(Ref<Value>* inputs, size_t count);
+void copy_small_inputs(Ref<Value>* inputs, size_t count);
 // An error of the call, and not of its results, if an array is larger than the machine's memory.
 PJRT_Error* fits_memory(const Program& program);
-// Where a run is done.
-enum class Place { kHere, kPrograms };
-Place place_of(const Program& program, const PJRT_Device* device, bool are_ready);
+// On whose thread a run is done.
+enum class RunsOn { kCaller, kProgram };
+RunsOn runs_on(const Program& program, const PJRT_Device* device, bool are_ready);
 // Waits for values; the code and message of one that failed.
 int wait_for(const Ref<Value>* values, size_t count, std::string* message);
 // One run for all devices of an executable: on whole arrays, or of each on its own.

@@ -58,7 +58,7 @@ bool is_aligned(const void* data, uintptr_t alignment) {
 }  // namespace
 
 Ref<Value> relaid(Ref<Value> from, int64_t item, const int64_t* dims, const Layout* before,
-              const Layout* after) {
+                  const Layout* after) {
   int64_t rank = static_cast<int64_t>(before->minor_to_major.size());
   Ref<Value> to = new_value(from->size);
   if (to == nullptr) return nullptr;

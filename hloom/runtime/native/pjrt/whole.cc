@@ -110,8 +110,7 @@ void finish_joint(JointRun* run, const Ref<PJRT_Event>& done) {
   std::string message;
   int code = wait_for(run->inputs.data(), run->inputs.size(), &message);
   if (code == 0)
-    code = run->program->is_together ? run_on_each(run, &message)
-                                     : run_whole(run, &message);
+    code = run->program->is_together ? run_on_each(run, &message) : run_whole(run, &message);
   run->inputs.clear();
   run->outputs.clear();
   finish(done.get(), code, message);
@@ -124,8 +123,7 @@ void make_results(JointRun* run, const Ref<PJRT_Event>& done, PJRT_Buffer** cons
     for (size_t k = 0; k < count; ++k) {
       const Result& result = run->program->results[k];
       size_t first = run->program->is_together ? d : first_with(result, d);
-      Ref<Value> value =
-          first == d ? Ref<Value>(new Value) : run->outputs[first * count + k];
+      Ref<Value> value = first == d ? Ref<Value>(new Value) : run->outputs[first * count + k];
       if (first == d) {
         value->size = result.size;
         value->ready = done;
@@ -167,9 +165,9 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
       are_ready &= taken.values()[k]->is_ready();
     }
   }
-  Place place = place_of(*run->program, run->devices[0], are_ready);
+  RunsOn where = runs_on(*run->program, run->devices[0], are_ready);
   for (Inputs& taken : inputs) {
-    if (place != Place::kHere) own_small(taken.values(), count);
+    if (where != RunsOn::kCaller) copy_small_inputs(taken.values(), count);
     for (size_t k = 0; k < count; ++k) run->inputs.push_back(std::move(taken.values()[k]));
     taken.commit();
   }
@@ -180,7 +178,7 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
   make_results(run.get(), done, a->output_lists);
   for (size_t d = 0; d < run->devices.size() && a->device_complete_events != nullptr; ++d)
     a->device_complete_events[d] = Ref(done).passed_on();
-  if (place == Place::kHere) {
+  if (where == RunsOn::kCaller) {
     finish_joint(run.get(), done);
     return nullptr;
   }
