@@ -186,7 +186,7 @@ class CpuTarget:
         """
         clock = clock or StageClock()
         lowered = self._decided(self.prepared(module, clock), clock, whole)
-        module, order, assignment, records = lowered.plan
+        module, order, buffers, records = lowered.plan
         lowering, thunks = lowered.lowering, lowered.thunks
         decisions, faults = lowered.decisions, lowered.faults
         with clock.stage("llvm text"):
@@ -196,13 +196,13 @@ class CpuTarget:
                 if code is not None:
                     is_long = symbol == ENTRY and len(text) > LONG_ENTRY_BYTES
                     code.add(symbol, text, 0 if is_long else None)
-        tell_spaces(module, assignment)
+        tell_spaces(module, buffers)
         program = Program(
             module.name,
-            assignment.allocations,
+            buffers.allocations,
             thunks,
-            parameters_of(module, assignment),
-            results_of(module, assignment),
+            parameters_of(module, buffers),
+            results_of(module, buffers),
             module.entry.root.shape,
             [],
             ENTRY,
@@ -214,9 +214,7 @@ class CpuTarget:
             replicas=module.replica_count,
             partitions=module.num_partitions,
         )
-        return Stages(
-            module, order, assignment, lowering, program, texts, records, faults, decisions
-        )
+        return Stages(module, order, buffers, lowering, program, texts, records, faults, decisions)
 
     def _decided(
         self, prepared: Prepared, clock: StageClock, whole: Module | None = None
