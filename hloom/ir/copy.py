@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -52,6 +52,28 @@ def copy_computation(
     made.reorder(new_for_old[i] for i in c.instructions)
     made.root = new_for_old[c.root]
     return made, new_for_old
+
+
+def separate_callers(
+    c: Computation, copied: Callable[[], Computation], opcodes: frozenset[str] | None = None
+) -> int:
+    """Let each place at which its callers (of some opcodes) name `c` name a copy, but for the
+    first; how many copies were made."""
+    copies, is_kept = 0, False
+    for caller in sorted(c.callers, key=lambda i: i.id):
+        if opcodes is not None and caller.opcode not in opcodes:
+            continue
+        called = list(caller.called)
+        for k, x in enumerate(called):
+            if x is not c:
+                continue
+            if is_kept:
+                called[k] = copied()
+                copies += 1
+            is_kept = True
+        if called != list(caller.called):
+            caller.set_called(tuple(called))
+    return copies
 
 
 def copy_module(

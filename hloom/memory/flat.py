@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.analysis.call_graph import RUNS_CALLED
 from hloom.ir.computation import Computation
-from hloom.ir.copy import copy_computation
+from hloom.ir.copy import copy_computation, separate_callers
 from hloom.ir.module import Module
 from hloom.plan.order import Order
 
@@ -20,22 +20,7 @@ def flatten(module: Module, order: Order) -> int:
     """
     copies = 0
     for c in reversed(module.computations_in_order()):
-        taken = False
-        for caller in sorted(c.callers, key=lambda i: i.id):
-            if caller.opcode not in OWN_CALLEE:
-                continue
-            called = list(caller.called)
-            changed = False
-            for k, x in enumerate(called):
-                if x is not c:
-                    continue
-                if taken:
-                    called[k] = _copy(c, module, order)
-                    changed = True
-                    copies += 1
-                taken = True
-            if changed:
-                caller.set_called(tuple(called))
+        copies += separate_callers(c, lambda c=c: _copy(c, module, order), OWN_CALLEE)
     return copies
 
 

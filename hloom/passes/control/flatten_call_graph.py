@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from hloom.analysis.call_graph import CallGraph
 from hloom.ir.computation import Computation
-from hloom.ir.copy import copy_computation
-from hloom.ir.instruction import Instruction
+from hloom.ir.copy import copy_computation, separate_callers
 from hloom.ir.module import Module
 from hloom.passes.facts import loops_own_bodies
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
@@ -58,24 +57,5 @@ class FlattenCallGraph(Pass):
                 continue
             if self.skip is not None and self.skip(c):
                 continue
-            keeper: Instruction | None = None
-            for caller in sorted(c.callers, key=lambda i: i.id):
-                fired["cloned"] += self.separate(module, c, caller, keeper is None)
-                keeper = keeper or caller
+            fired["cloned"] += separate_callers(c, lambda c=c: clone(c, module))
         return PassResult.of(+fired)
-
-    def separate(self, module: Module, c: Computation, caller: Instruction, keeps: bool) -> int:
-        """Give `caller` clones wherever it names `c`, but for the first place if it keeps it."""
-        called = list(caller.called)
-        made = 0
-        for k, x in enumerate(called):
-            if x is not c:
-                continue
-            if keeps:
-                keeps = False
-                continue
-            called[k] = clone(c, module)
-            made += 1
-        if made:
-            caller.set_called(tuple(called))
-        return made
