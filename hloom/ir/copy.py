@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -55,7 +55,7 @@ def copy_computation(
 
 
 def separate_callers(
-    c: Computation, copied: Callable[[], Computation], opcodes: frozenset[str] | None = None
+    c: Computation, copied: Callable[[], Computation], opcodes: Set[str] | None = None
 ) -> int:
     """Let each place at which its callers (of some opcodes) name `c` name a copy, but for the
     first; how many copies were made."""
