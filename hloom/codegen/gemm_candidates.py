@@ -1,7 +1,8 @@
 """Tilings of a product that are worth measuring: other tiles, other blocks, other forms.
 
 The model of `gemm_tiling.py` chooses one; which is best follows from caches, pipelines and
-neighbours that it does not know. Every tiling here is one that the model may come to for some product.
+neighbours that it does not know. Every tiling here is one that the model may come to for some
+product.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ class Lowering:
                 if is_left_out:
                     break
                 if chosen is not None and isinstance(form, Product):
-                    form = replace(form, plan=chosen.tiling)
+                    form = replace(form, tiling=chosen.tiling)
                 found = family.write(body, form, self.device)
                 self.admit([emitted.kernel for emitted in found])
                 return family, found
