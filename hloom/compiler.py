@@ -67,7 +67,7 @@ def compile_source(
     kind = target_kind(target)
     clock = StageClock(progress)
     cache = program_cache() if cached and kind.is_cacheable(options) else None
-    chosen = partial(kind.target, options, threads)
+    chosen = partial(kind.target, options, threads, cache)
     patience = Patience.of(options)
     with paused_collection():
         stages: Stages | None = None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.runtime.cache import ProgramCache
     from hloom.runtime.communicator.in_process import InProcess
     from hloom.runtime.executor import Executor
     from hloom.targets.stages import Stages
@@ -88,8 +89,11 @@ class TargetKind(Protocol):
         """Name and value of all that a program depends on, but the module."""
         ...
 
-    def target(self, options: Options, threads: int | None = None) -> Target:
-        """The target as options want it; `threads`: all that may work, None: what is granted."""
+    def target(
+        self, options: Options, threads: int | None = None, cache: ProgramCache | None = None
+    ) -> Target:
+        """The target as options want it; `threads`: all that may work, None: what is granted.
+        `cache`: where parts of a program may come from and go to."""
         ...
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:

@@ -44,6 +44,7 @@ def info(as_json: AsJson = False) -> None:
     helped = f", {found.hits / asked:.0%}" if asked else ""
     typer.echo(f"folder   {found.path}")
     typer.echo(f"entries  {found.entries:,}")
+    typer.echo(f"objects  {found.objects:,} of kernels, for programs that share them")
     size, limit = bytes_text(found.size_bytes), bytes_text(found.limit_bytes)
     typer.echo(f"size     {size} of {limit} ({share:.0%})")
     typer.echo(f"used     {found.hits:,} of {asked:,} times asked{helped}")

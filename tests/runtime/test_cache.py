@@ -170,7 +170,7 @@ def test_names_lead_to_a_program_and_go_with_it(cache):
     assert cache.info().misses == 0, "who finds nothing by a name looks further"
     cache.put(parts(), program("one"))
     assert cache.get_named(names) == program("one")
-    cache.limit_bytes = 1
+    cache.files.limit_bytes = 1
     cache.trim()
     assert not list(cache.folder.glob("*.name"))
     cache.name(parts(), names)
@@ -214,7 +214,7 @@ def test_the_environment_says_where_and_whether(tmp_path):
     assert cache_folder({"HLOOM_CACHE_DIR": str(tmp_path)}) == tmp_path
     found = program_cache({"HLOOM_CACHE_DIR": str(tmp_path), "HLOOM_CACHE_BYTES": "77"})
     assert found is not None
-    assert (found.folder, found.limit_bytes) == (tmp_path, 77)
+    assert (found.folder, found.files.limit_bytes) == (tmp_path, 77)
     assert cache_folder({}).name == "programs"
     with pytest.raises(UsageError, match="number of bytes"):
         program_cache({"HLOOM_CACHE_BYTES": "2 GB"})

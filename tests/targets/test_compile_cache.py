@@ -266,3 +266,24 @@ def test_one_thread_means_one_process():
     assert cpu_target(many).workers(module) == 0
     assert CpuTarget(Machine.host(), processes=4).workers(module) == 3
     assert CpuTarget(Machine.host(), processes=4).workers(hloom.parse(TEXT)) == 0
+
+
+def test_kernels_of_another_program_are_not_compiled_again(folder, monkeypatch):
+    from hloom.codegen.llvm import compile as llvm
+
+    texts = []
+    real = llvm.object_bytes
+    monkeypatch.setattr(llvm, "object_bytes", lambda *a: texts.append(a[0]) or real(*a))
+    first = compile_module(hloom.parse(TEXT))
+    assert any("@f0(" in text for text in texts)
+    texts.clear()
+    other = TEXT.replace("HloModule m", "HloModule another").replace(" s = ", " sum = ")
+    other = other.replace("multiply(s,", "multiply(sum,").replace("{1,2,3,4", "{9,2,3,4")
+    second = compile_module(hloom.parse(other))
+    assert len(texts) == 1 and "@hloom_main(" in texts[0]
+    for a, b in zip(first(*arguments())[:2], second(*arguments())[:2], strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+    assert np.asarray(second(*arguments())[2])[0] == 9
+    texts.clear()
+    compile_module(hloom.parse(other), cached=False)
+    assert len(texts) == 2

@@ -74,7 +74,7 @@ class InterpreterKind:
     def key_parts(self, options):
         return {}
 
-    def target(self, options, threads=None):
+    def target(self, options, threads=None, cache=None):
         return InterpreterTarget()
 
     def executor(self, stages, threads=None):

@@ -12,17 +12,25 @@ A text that ended a process of before (`crash_notes`) is compiled in a worker fr
 A batch may be taken by a worker process as soon as it is full, while the caller still writes the
 next one; when the caller has written all, it compiles batches, too. A worker that dies costs its
 batch a second attempt; when workers cannot be had, the caller does everything itself.
+
+Equal functions of other programs need not be compiled again: LLVM sees neutral names, by which the
+object of a batch is kept (`Objects`); the symbols get their names afterwards. A long function is a
+batch by itself, so that it is found whatever stands beside it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from hashlib import sha256
 from typing import Protocol
 
 from hloom.base.diagnostics import HloError
 from hloom.base.faults import Culprit, Fault
+from hloom.base.installed import installed_version
+from hloom.codegen.llvm.elf_symbols import renamed
 from hloom.codegen.llvm.interrupt import interruptibly
 from hloom.codegen.llvm.machine import PLAIN_ADDRESSES, Machine, object_bytes
 from hloom.codegen.llvm.workers import shared_workers
@@ -31,6 +39,8 @@ BATCH_BYTES = 64 << 10
 INTERRUPTED_BYTES = 16 << 10
 """Text from this size on may keep LLVM busy for longer than Ctrl-C should wait (0.1 s)."""
 MOST_WORKERS = 15
+ALONE_BYTES = 8 << 10
+"""Text that takes LLVM so long (6 ms) that a module of its own (1 ms) costs little beside it."""
 
 
 def module_text(machine: Machine, texts: Iterable[str], defined: Iterable[str] = ()) -> str:
@@ -89,32 +99,55 @@ class CrashNotes(Protocol):
         ...
 
 
+class Objects(Protocol):
+    """Objects of batches that were compiled before (`runtime/cache.py`)."""
+
+    def object(self, key: str) -> bytes | None:
+        """The one of a key, or None."""
+        ...
+
+    def put_object(self, key: str, content: bytes) -> None:
+        """Keep one."""
+        ...
+
+
+def neutral(names: Sequence[str], texts: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
+    """Texts in which functions are called `f0`, `f1`, ..., and what these names stand for; None
+    where a text calls a function of others whose name begins as its own does."""
+    found = []
+    for number, (name, text) in enumerate(zip(names, texts)):
+        used = f"@{name}"
+        if any(line.startswith("declare ") and used in line for line in text.split("\n")):
+            return None
+        found.append(text.replace(used, f"@f{number}"))
+    return found, {f"f{number}": name for number, name in enumerate(names)}
+
+
 class Batch:
     """Some functions to compile together: waiting, being compiled, or done (or failed)."""
 
-    __slots__ = (
-        "attempts",
-        "error",
-        "is_done",
-        "is_suspect",
-        "names",
-        "object",
-        "opt_level",
-        "owner",
-        "plain_addresses",
-        "text",
-        "texts",
-    )
-
     def __init__(
-        self, owner: CodeCompiler, names: list[str], texts: list[str], opt_level: int
+        self,
+        owner: CodeCompiler,
+        names: list[str],
+        texts: list[str],
+        opt_level: int,
+        is_neutral: bool = False,
     ) -> None:
+        """`is_neutral`: LLVM need not know the functions' names."""
         self.owner, self.names, self.texts, self.opt_level = owner, names, texts, opt_level
-        self.text = module_text(owner.machine, texts, names)
         self.plain_addresses = has_plain_addresses(texts)
+        self.symbols: dict[str, str] = {}
+        """What the neutral names stand for; none where the text has the functions' own."""
+        plain = neutral(names, texts) if is_neutral and owner.machine.is_elf else None
+        if plain is not None:
+            texts, self.symbols = plain
+        self.text = module_text(owner.machine, texts, self.symbols or names)
         self.object = b""
         self.error: Exception | None = None
         self.is_done = False
+        self.is_known = False
+        """Its object was kept of another program."""
         self.attempts = 0
         self.is_suspect = False
         """A worker crashed on it: it is not to be compiled in the caller's own process."""
@@ -139,6 +172,13 @@ class Batch:
         with notes.noted(self.what, self.text) if notes else nullcontext():
             return object_bytes(self.text, self.owner.machine, self.opt_level, self.plain_addresses)
 
+    @cached_property
+    def key(self) -> str:
+        """By what an equal batch is known: the text, and all else that decides its code."""
+        machine = self.owner.machine
+        settings = (machine.cpu, machine.features, self.opt_level, installed_version("llvmlite"))
+        return sha256("\0".join([*map(str, settings), self.text]).encode()).hexdigest()
+
     @property
     def what(self) -> str:
         """The first few of its functions, for messages."""
@@ -157,10 +197,12 @@ class CodeCompiler:
         *,
         is_strict: bool = True,
         crash_notes: CrashNotes | None = None,
+        kept: Objects | None = None,
     ) -> None:
-        """`workers` is how many processes may help; 0 is none."""
+        """`workers` is how many processes may help; 0 is none. `kept`: what need not be compiled
+        again, and gets what is."""
         self.machine, self.opt_level, self.is_strict = machine, opt_level, is_strict
-        self.crash_notes = crash_notes
+        self.crash_notes, self.kept = crash_notes, kept
         self.faults: list[Fault] = []
         """What failed and was compiled otherwise."""
         self.batches: list[Batch] = []
@@ -175,20 +217,22 @@ class CodeCompiler:
     def add(self, name: str, text: str, opt_level: int | None = None) -> None:
         """One more function, with the declarations it needs; `opt_level` if not that of all."""
         level = self.opt_level if opt_level is None else opt_level
-        if level != self._level and self._texts:
-            self._hand_over()
+        if len(text) >= ALONE_BYTES and self.opt_level == level:
+            self._hand_over(Batch(self, [name], [text], level, True))
+            return
+        if level != self._level:
+            self._gathered()
         self._level = level
         self._names.append(name)
         self._texts.append(text)
         self._size += len(text)
         if self._size >= BATCH_BYTES:
-            self._hand_over()
+            self._gathered()
 
     def objects(self) -> list[bytes]:
         """The objects of all that was added, in order. Raises the first error there was; where
         that is not asked for, `FailedFunctionError` if a function cannot be compiled at all."""
-        if self._texts:
-            self._hand_over()
+        self._gathered()
         waiting = self._pool.help(self) if self._pool is not None else self.batches
         for batch in waiting:
             if not batch.is_done:
@@ -198,12 +242,27 @@ class CodeCompiler:
         found: list[bytes] = []
         for batch in self.batches:
             if batch.error is None:
-                found.append(batch.object)
+                found.append(self._named(batch))
             elif self.is_strict:
                 raise batch.error
             else:
                 found += self._apart(batch, batch.error)
         return found
+
+    def _named(self, batch: Batch) -> bytes:
+        """The object of a batch, which is kept, with the names of its functions."""
+        if not batch.symbols:
+            return batch.object
+        named = renamed(batch.object, batch.symbols)
+        if named is None:  # LLVM lays objects out in another way than is known here
+            piece = Batch(self, batch.names, batch.texts, batch.opt_level)
+            self._alone(piece, batch.is_suspect)
+            if piece.error is not None:
+                raise piece.error
+            return piece.object
+        if self.kept is not None and not batch.is_known:
+            self.kept.put_object(batch.key, batch.object)
+        return named
 
     def _apart(self, batch: Batch, error: Exception) -> list[bytes]:
         """The objects of a batch that failed, one for each function."""
@@ -244,10 +303,22 @@ class CodeCompiler:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _hand_over(self) -> None:
-        batch = Batch(self, self._names, self._texts, self._level)
+    def _gathered(self) -> None:
+        """Make a batch of the functions that were gathered, if there are any."""
+        if self._texts:
+            is_neutral = self._level == self.opt_level
+            batch = Batch(self, self._names, self._texts, self._level, is_neutral)
+            self._names, self._texts, self._size = [], [], 0
+            self._hand_over(batch)
+
+    def _hand_over(self, batch: Batch) -> None:
+        """Let a batch be compiled, unless its object is known."""
         self.batches.append(batch)
-        self._names, self._texts, self._size = [], [], 0
+        if self.kept is not None and batch.symbols:
+            content = self.kept.object(batch.key)
+            if content is not None:
+                batch.object, batch.is_done, batch.is_known = content, True, True
+                return
         if self.crash_notes is not None and self.crash_notes.is_known(batch.text):
             batch.is_suspect = True
             self._get_worker()
@@ -260,4 +331,5 @@ class CodeCompiler:
             self._pool = shared_workers(os.getpid())
             self._pool.start(1)
             for batch in self.batches[:-1]:
-                self._pool.put(batch)
+                if not batch.is_done:
+                    self._pool.put(batch)

@@ -149,6 +149,11 @@ class Machine:
         return self.architecture in ("x86_64", "amd64")
 
     @property
+    def is_elf(self) -> bool:
+        """Whether its objects are ELF files of 64 bits."""
+        return "linux" in self.triple and self.architecture in ("x86_64", "amd64", "aarch64")
+
+    @property
     def has_avx2(self) -> bool:
         """Vectors of 32 bytes, integers too."""
         return self.is_x86 and self.vector_bytes >= 32 and self.has_fma

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.runtime.cache import ProgramCache
     from hloom.targets.cpu.target import CpuTarget
     from hloom.targets.stages import Stages
 
@@ -52,8 +53,11 @@ class CpuKind:
     def key_parts(self, options: Options) -> dict[str, str]:
         return {**other_parts(options), "device": device_text(self.given)}
 
-    def target(self, options: Options, threads: int | None = None) -> CpuTarget:
-        made = replace(cpu_target(options, threads), given=self.given)
+    def target(
+        self, options: Options, threads: int | None = None, cache: ProgramCache | None = None
+    ) -> CpuTarget:
+        kept = cache.objects if cache is not None else None
+        made = replace(cpu_target(options, threads), given=self.given, kept=kept)
         return tuned(made, options, threads)
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:

@@ -11,7 +11,7 @@ from hloom.base.diagnostics import HloError
 from hloom.base.faults import Culprit, Fault, blame, blamed
 from hloom.base.guarding import GUARDING
 from hloom.base.registry import load_room
-from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError
+from hloom.codegen.llvm.compile import CodeCompiler, FailedFunctionError, Objects
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
@@ -60,9 +60,6 @@ PARALLEL_INSTRUCTIONS = 400
 """From this size on a program is worth other processes' help: one takes 0.15 s to start."""
 
 ENTRY = "hloom_main"
-LONG_ENTRY_BYTES = 64 << 10
-"""An entry function with more text than this is one call after another: good code for it is not
-faster, and takes four times as long to make."""
 EVERY_PASS = PipelineOptions()
 STRICT = KernelOptions()
 CODE = Culprit("llvm", "code generation")
@@ -102,6 +99,8 @@ class CpuTarget:
     """What is not used, for its faults."""
     tuning: Chooser | None = None
     """Who chooses how kernels are written; None: the device's costs."""
+    kept: Objects | None = None
+    """Code of kernels that other programs have, too."""
 
     @property
     def device(self) -> Device:
@@ -162,6 +161,7 @@ class CpuTarget:
             self.workers(module),
             is_strict=self.is_strict,
             crash_notes=CrashNotes(),
+            kept=self.kept,
         ) as code:
             made = self.written(module, clock, code, whole)
             with clock.stage("machine code"):
@@ -194,8 +194,8 @@ class CpuTarget:
             for symbol, text in self.functions(lowering, thunks):
                 texts[symbol] = text
                 if code is not None:
-                    is_long = symbol == ENTRY and len(text) > LONG_ENTRY_BYTES
-                    code.add(symbol, text, 0 if is_long else None)
+                    # One call after another: good code is not faster, and takes LLVM longer.
+                    code.add(symbol, text, 0 if symbol == ENTRY else None)
         tell_spaces(module, buffers)
         program = Program(
             module.name,

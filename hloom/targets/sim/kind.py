@@ -19,6 +19,7 @@ from hloom.targets.target import TARGETS
 if TYPE_CHECKING:
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.runtime.cache import ProgramCache
     from hloom.runtime.executor import Executor
     from hloom.targets.sim.target import SimTarget
     from hloom.targets.stages import Stages
@@ -53,11 +54,14 @@ class SimKind:
     def key_parts(self, options: Options) -> dict[str, str]:
         return {**other_parts(options), "device": show_device(self.device)}
 
-    def target(self, options: Options, threads: int | None = None) -> SimTarget:
+    def target(
+        self, options: Options, threads: int | None = None, cache: ProgramCache | None = None
+    ) -> SimTarget:
         from hloom.targets.sim.target import SimTarget
 
         cpu = cpu_target(options, threads)
         same = {f.name: getattr(cpu, f.name) for f in fields(cpu)}
+        same["kept"] = cache.objects if cache is not None else None
         # What runs side by side follows from the streams of the device, thunk by thunk.
         return SimTarget(**{**same, "given": self.device, "scheduler": "memory"})
 

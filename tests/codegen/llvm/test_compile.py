@@ -115,7 +115,7 @@ def test_a_worker_that_is_killed_is_replaced(small_batches, pool):
     os.kill(second.pid, signal.SIGSTOP)  # asked for a batch, and does not answer
     with CodeCompiler(HOST, 1, 1) as code:
         code.add("f", FUNCTION.format(name="f", number=1))
-        code._hand_over()
+        code._gathered()
         until(lambda: not pool.waiting)
         second.kill()
         assert len(code.objects()) == 1
@@ -126,7 +126,7 @@ def test_what_crashes_llvm_is_an_error(small_batches, pool, monkeypatch):
     crash = (
         "import os, hloom.codegen.llvm.worker as w; real = w.answer\n"
         "def answer(settings, text):\n"
-        "    return os.abort() if b'@poison(' in text else real(settings, text)\n"
+        "    return os.abort() if b'i64 %x, 666' in text else real(settings, text)\n"
         "w.answer = answer; w.main(); os._exit(0)"
     )
     real = subprocess.Popen
@@ -138,8 +138,8 @@ def test_what_crashes_llvm_is_an_error(small_batches, pool, monkeypatch):
     pool.start(1)
     ready(pool)
     with CodeCompiler(HOST, 1, 1) as code:
-        code.add("poison", FUNCTION.format(name="poison", number=1))
-        code._hand_over()
+        code.add("poison", FUNCTION.format(name="poison", number=666))
+        code._gathered()
         until(lambda: not pool.waiting)
         with pytest.raises(HloError, match=r"worker process that compiled poison \(SIGABRT\)"):
             code.objects()
@@ -162,7 +162,7 @@ def test_what_a_worker_thread_fails_with_is_an_error(small_batches, pool, monkey
     first = ready(pool)
     with CodeCompiler(HOST, 1, 1) as code:
         code.add("f", FUNCTION.format(name="f", number=1))
-        code._hand_over()
+        code._gathered()
         until(lambda: not pool.waiting)  # the thread has it
         with pytest.raises(HloError, match="not foreseen") as caught:
             code.objects()
@@ -268,7 +268,7 @@ class Known:
 
 @pytest.mark.parametrize("workers_asked", [0, 1])
 def test_what_ended_a_process_is_compiled_in_a_worker(small_batches, pool, workers_asked):
-    notes = Known("@f3(")
+    notes = Known("mul i64 %x, 6\n")  # what f3 does; LLVM is not told its name
     texts = functions(6)
     with CodeCompiler(HOST, 1, workers_asked, crash_notes=notes) as code:
         for name, text in texts.items():
@@ -276,3 +276,76 @@ def test_what_ended_a_process_is_compiled_in_a_worker(small_batches, pool, worke
         assert code.objects() == compiled(texts, 0)
     assert not any("f3" in what for what in notes.here)
     assert pool.processes
+
+
+class Kept(dict):
+    """Objects in memory."""
+
+    def object(self, key):
+        return self.get(key)
+
+    def put_object(self, key, content):
+        self[key] = content
+
+
+def test_equal_functions_are_compiled_once_whatever_their_names(monkeypatch):
+    monkeypatch.setattr(under_test, "BATCH_BYTES", 1)
+    kept, count, texts = Kept(), [], functions(6)
+    real = under_test.object_bytes
+    monkeypatch.setattr(under_test, "object_bytes", lambda *a: count.append(a) or real(*a))
+    other = {f"g{n}": text.replace(f"@f{n}", f"@g{n}") for n, text in enumerate(texts.values())}
+    objects = []
+    for given in (texts, other, texts):
+        with CodeCompiler(HOST, 1, kept=kept) as code:
+            for name, text in given.items():
+                code.add(name, text)
+            objects.append(code.objects())
+    assert len(count) == len(kept) == 6
+    assert objects[0] == objects[2] == compiled(texts, 0)
+    assert objects[1] == compiled(other, 0) != objects[0]
+
+
+def test_what_decides_code_is_in_the_key(monkeypatch):
+    kept = Kept()
+    for machine, level in ((HOST, 1), (HOST, 2), (HOST.capped("AVX2"), 1)):
+        with CodeCompiler(machine, level, kept=kept) as code:
+            code.add("f0", functions(1)["f0"])
+            code.objects()
+    assert len(kept) == len({HOST, HOST.capped("AVX2")}) + 1
+    monkeypatch.setattr(under_test, "installed_version", lambda _: "another")
+    with CodeCompiler(HOST, 1, kept=kept) as code:
+        code.add("f0", functions(1)["f0"])
+        assert code.batches == [] and code.objects()
+    assert len(kept) == len({HOST, HOST.capped("AVX2")}) + 2
+
+
+def test_long_functions_are_found_beside_others(monkeypatch):
+    monkeypatch.setattr(under_test, "ALONE_BYTES", 90)
+    kept = Kept()
+    for names in (["f1", "f2"], ["f2", "f3"]):
+        with CodeCompiler(HOST, 1, kept=kept) as code:
+            for name in names:
+                code.add(name, functions(4)[name])
+            code.objects()
+            found = [b.is_known for b in code.batches]
+    assert found == [True, False] and len(kept) == 3
+
+
+def test_an_object_that_cannot_be_renamed_is_made_anew(monkeypatch):
+    kept, texts = Kept(), functions(2)
+    monkeypatch.setattr(under_test, "renamed", lambda *_: None)
+    with CodeCompiler(HOST, 1, kept=kept) as code:
+        for name, text in texts.items():
+            code.add(name, text)
+        [content] = code.objects()
+    assert b"f0\0" in content and b"f1\0" in content and not kept
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_what_fails_is_not_kept(is_strict):
+    kept = Kept()
+    with CodeCompiler(HOST, 1, is_strict=is_strict, kept=kept) as code:
+        code.add("wrong", WRONG)
+        with pytest.raises(HloError):
+            code.objects()
+    assert not kept
