@@ -12,7 +12,7 @@ from hloom.base.options import Options
 from hloom.device.text import show_device
 from hloom.device.topology import topology_named
 from hloom.targets.cpu.cache_key import other_parts
-from hloom.targets.cpu.options import cpu_target, options_without_effect
+from hloom.targets.cpu.options import TUNING_OPTIONS, cpu_target, options_without_effect
 from hloom.targets.cpu.shown import SHOWN
 from hloom.targets.target import TARGETS
 
@@ -45,7 +45,9 @@ class SimKind:
                 )
 
     def unread(self, options: Options) -> list[str]:
-        return options_without_effect(options)
+        """Nothing is tuned for devices that are not here, beside what no CPU acts on."""
+        tuning = [name for name in TUNING_OPTIONS if name in options.given]
+        return [*options_without_effect(options), *tuning]
 
     def is_cacheable(self, options: Options) -> bool:
         """Times follow from the optimised graph, which a program from the cache lacks."""

@@ -15,6 +15,7 @@ from hloom.targets.cpu.device import host_device
 from hloom.targets.cpu.options import cpu_target
 from hloom.targets.cpu.tuning.backend import CpuBackend
 from hloom.targets.cpu.tuning.candidates import candidates
+from hloom.targets.target import target_kind
 
 HEAD = "HloModule m\nENTRY e {\n"
 PROGRAMS = {
@@ -113,6 +114,12 @@ def test_wrong_options_are_named(tmp_path):
             hloom.compile(DOT, options=options)
     with pytest.raises(HloError, match="no tuning result for %"):
         hloom.compile(DOT, options={"autotune": "load", "autotune_complete": True})
+
+
+def test_simulated_devices_say_that_they_are_not_tuned():
+    options = hloom.Options({"autotune": "quick", "cpu_max_isa": "AVX2"})
+    assert target_kind("sim").unread(options) == ["autotune"]
+    assert target_kind("cpu").unread(options) == []
 
 
 def test_results_for_another_cap_on_instructions_are_refused(tmp_path):
