@@ -247,6 +247,7 @@ def errors_page() -> str:
 
 
 OTHER_RULES = {
+    "ahead-of-time": "A program that becomes a C library needs neither host nor other devices.",
     "alias": "A result that is returned in an argument's buffer has that one's address.",
     "aliasing": "An alias of StableHLO is one that HLO can say, and the other way round.",
     "alignment": "Memory that is handed over by address starts at a multiple of 16 bytes.",
@@ -260,6 +261,7 @@ OTHER_RULES = {
     "backend-config": "A backend config is JSON with the fields that its backend knows.",
     "bounds": "A value's place is inside its allocation; a step writes nothing but its results.",
     "cache": "The settings of the compile cache make sense, and it is on where it is asked for.",
+    "c-compiler": "The system's C compiler is there and links what it is given.",
     "call-cycle": "No computation calls itself.",
     "callee-defined": "A called computation exists, and stands before its caller.",
     "captured": "What a region of StableHLO takes from outside can be passed into it.",

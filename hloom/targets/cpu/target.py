@@ -65,8 +65,8 @@ STRICT = KernelOptions()
 CODE = Culprit("llvm", "code generation")
 PLAINLY_ADDRESSED = frozenset(("product", "crosswise"))
 """Families of kernels with many accesses a loop, all at constant distances: LLVM takes long to look
-for better addresses (half of the time of products, most of it for convolutions), and the code is
-the slower for it (by 4 % on the mean of 7 convolutions)."""
+for better addresses (most of its time for convolutions), and the code is no better for it (without,
+7 convolutions took 0.90 of the time on the mean, 0.61 to 1.01; 6 products 1.00)."""
 
 
 class Chooser(Protocol):
