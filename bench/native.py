@@ -135,14 +135,14 @@ def aligned_arguments(literals: list[Any]) -> list[Any]:
     """The leaves of the arguments in memory aligned to 64 bytes, which nobody has to copy."""
     import numpy as np
 
-    from hloom.runtime.buffer import Block
+    from hloom.runtime.buffer import ArenaMemory
 
     arrays = []
     while literals:
         literal = literals.pop(0)
         for leaf in literal.leaves():
             if leaf.shape.is_array:
-                raw = np.asarray(Block(leaf.array.nbytes))[: leaf.array.nbytes]
+                raw = np.asarray(ArenaMemory(leaf.array.nbytes))[: leaf.array.nbytes]
                 place = raw.view(leaf.array.dtype).reshape(leaf.array.shape)
                 place[...] = leaf.array
                 arrays.append(place)

@@ -32,8 +32,7 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
     (
         "autotune",
         "off",
-        "how kernels are chosen: off by the device's costs, load by results that there are, quick "
-        "and full by measuring what is not known",
+        "how kernels are chosen: off by costs, load by results, quick and full by measuring",
     ),
     ("autotune_complete", False, "with autotune=load, a kernel without a result is an error"),
     ("autotune_export", "", "file to which the results that were used are written"),

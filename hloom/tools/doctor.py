@@ -224,7 +224,7 @@ def _requirements() -> dict[str, tuple[str, str | None]]:
     for line in lines:
         package, _, marker = line.partition(";")
         match = re.match(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*(.*)", package)
-        extra = re.search(r"extra == ['\"](\w+)['\"]", marker)
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         if match is None or (extra is not None and extra[1] != "jax"):
             continue
         found.setdefault(match[1], (match[2].strip(), extra[1] if extra else None))

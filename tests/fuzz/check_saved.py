@@ -140,8 +140,8 @@ def loaded_natively(data: bytes) -> None:
 
 def unpacked_here(data: bytes | memoryview) -> None:
     """Everything in a saved executable that Python reads of it but JAX's own words."""
-    for region in executable_from_bytes(data).regions:
-        unpacked_here(region)
+    for computation in executable_from_bytes(data).manual_computations:
+        unpacked_here(computation)
 
 
 FORMS: dict[str, tuple[Callable[[], tuple[bytes, ...]], Callable[[bytes], None]]] = {

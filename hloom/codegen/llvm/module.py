@@ -28,8 +28,6 @@ class KernelOptions(NamedTuple):
     """Keeps every loop of a kernel a loop, also one of two or three known steps."""
     optimize_for_size: bool = False
     """LLVM's `optsize`; no loop is unrolled either."""
-    plain_addresses: bool = False
-    """Addresses in loops are computed as they are written, which takes LLVM a third of the time."""
     disable_platform_dependent_math: bool = False
     """No fused multiply-add, so results are the same on machines with and without one."""
     fast_math: bool = False
@@ -38,6 +36,8 @@ class KernelOptions(NamedTuple):
     honor_infs: bool = True
     honor_division: bool = True
     honor_functions: bool = True
+    plain_addresses: bool = False
+    """Addresses in loops are computed as they are written, which takes LLVM a third of the time."""
 
     @property
     def flags(self) -> str:

@@ -7,8 +7,6 @@ others may run beside it.
 
 from __future__ import annotations
 
-from math import inf
-
 from hloom.analysis.cost import module_cost
 from hloom.ir.async_chain import bound_operands
 from hloom.ir.computation import Computation
@@ -62,7 +60,8 @@ class AsyncSimplifier(Expander):
 
     name = "async-simplifier"
     opcodes = frozenset(["async-done", "copy-done"])
-    long_ns: float = inf
+    long_ns: float | None = None
+    """None: however long it takes."""
     operation_ns: float = 0.0
     byte_ns: float = 0.0
 
@@ -89,7 +88,7 @@ class AsyncSimplifier(Expander):
 
     def _is_long(self, module: Module, start: Instruction) -> bool:
         """Whether the computation of a start takes so long that it is worth two halves."""
-        if self.long_ns == inf:
+        if self.long_ns is None:
             return False
         cost = module_cost(module).per_computation[start.called[0]]
         operations = cost.flops + cost.transcendentals * FUNCTION_OPERATIONS
