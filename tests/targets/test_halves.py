@@ -138,14 +138,6 @@ ENTRY main {
   ROOT o = f32[8] subtract(acc, d)
 }"""
 
-SHIFTED = (
-    GATHERED.replace("(f32[4], f32[8])", "(f32[8], f32[8], u32[], u32[])")
-    .replace("all-gather", "collective-permute")
-    .replace("replica_groups={{0,1}}, dimensions={0}", "source_target_pairs={{0,1}}")
-    .replace("f32[4] slice(z), slice={[2:6]}", "f32[8] reverse(z), dimensions={0}")
-    .replace("f32[4] slice(x), slice={[0:4]}", "f32[8] reverse(x), dimensions={0}")
-)
-
 PAIRS = 'frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,0}}"}'
 SENT = f"""HloModule sent, replica_count=2
 cond {{
@@ -189,9 +181,7 @@ ENTRY main {{
 
 
 @pytest.mark.parametrize("trips", [0, 1, 5])
-@pytest.mark.parametrize(
-    "text", [GATHERED, SHIFTED, SENT], ids=["all-gather", "collective-permute", "recv"]
-)
+@pytest.mark.parametrize("text", [GATHERED, SENT], ids=["all-gather", "recv"])
 def test_a_loop_hands_a_half_to_its_next_iteration(text, trips):
     text = text.replace("parameter_constant", f"constant({trips})")
     module = parse_module(text)
@@ -200,7 +190,6 @@ def test_a_loop_hands_a_half_to_its_next_iteration(text, trips):
     halves = [t for t in walk(exe.thunks) if isinstance(t, Collective | CollectiveStart)]
     assert all(isinstance(t, Collective) for t in halves)
     devices_of(text, exe, 2)
-    devices_of(text, hloom.compile(module, target="sim:two-gpus"), 2)
 
 
 def test_what_is_started_runs_beside_what_stands_before_its_end():

@@ -11,13 +11,13 @@ from hloom.ir.module import Module
 from hloom.ir.verify.rules import VerifyOptions, broken
 from hloom.types.shape import Shape, tuple_shape
 
-# For each opcode, what its only user may be. A loop's tuple: the next iteration awaits it.
+# For each opcode, what its only user may be.
 FOLLOWED_BY = {
     "async-start": ("async-update", "async-done"),
     "async-update": ("async-update", "async-done"),
     "all-reduce-start": ("all-reduce-done",),
     "copy-start": ("copy-done",),
-    "collective-permute-start": ("collective-permute-done", "tuple"),
+    "collective-permute-start": ("collective-permute-done",),
     "send": ("send-done", "tuple"),
     "recv": ("recv-done", "tuple"),
 }
@@ -27,7 +27,7 @@ PRECEDED_BY = {
     "async-done": ("async-start", "async-update"),
     "all-reduce-done": ("all-reduce-start",),
     "copy-done": ("copy-start",),
-    "collective-permute-done": ("collective-permute-start", "get-tuple-element"),
+    "collective-permute-done": ("collective-permute-start",),
     "send-done": ("send", "get-tuple-element"),
     "recv-done": ("recv", "get-tuple-element"),
 }
