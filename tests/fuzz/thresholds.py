@@ -106,7 +106,6 @@ _SIZES: dict[str, dict[str, str]] = {
         "SUMS_SHARE": "share",
     },
     "codegen.column_form": {"LEAST_ROWS": "dimension"},
-    "codegen.gemm_candidates": "FEW MOST_HEIGHT",
     "codegen.gemm_skinny": {"DEEP": "dimension", "MOST_SUMS_SHARE": "share"},
     "codegen.pieces": {"FEW_ROWS": "dimension", "MANY_ELEMENTS": "elements"},
     "codegen.product": {"FEW_COLUMNS": "dimension"},

@@ -60,8 +60,7 @@ class AsyncSimplifier(Expander):
 
     name = "async-simplifier"
     opcodes = frozenset(["async-done", "copy-done"])
-    long_ns: float | None = None
-    """None: however long it takes."""
+    long_ns: float = 1e18  # thirty years
     operation_ns: float = 0.0
     byte_ns: float = 0.0
 
@@ -88,8 +87,6 @@ class AsyncSimplifier(Expander):
 
     def _is_long(self, module: Module, start: Instruction) -> bool:
         """Whether the computation of a start takes so long that it is worth two halves."""
-        if self.long_ns is None:
-            return False
         cost = module_cost(module).per_computation[start.called[0]]
         operations = cost.flops + cost.transcendentals * FUNCTION_OPERATIONS
         return operations * self.operation_ns + cost.bytes * self.byte_ns >= self.long_ns

@@ -7,6 +7,7 @@ arrays cost less. Only branches without effects, loops and calls qualify.
 from __future__ import annotations
 
 from hloom.ir.computation import Computation
+from hloom.ir.copy import copy_computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import CHOOSES, ELEMENTWISE, PLUMBING, RESHAPES, STRIDED
@@ -30,6 +31,9 @@ def copied(b: Expansion, body: Computation, argument: Instruction) -> Instructio
             made[j] = b.element(made[j.operands[0]], j.attrs.index)
         else:
             made[j] = b.like(j, *(made[o] for o in j.operands))
+            if j.opcode == "fusion":  # whose body is its own
+                bodies = [copy_computation(c, b.module)[0] for c in j.called]
+                made[j].set_called(tuple(bodies))
     return made[body.root]
 
 
