@@ -12,14 +12,16 @@ namespace hloom::pjrt {
 template <typename T>
 class Live {
  public:
-  Live() { count_.fetch_add(1, std::memory_order_relaxed); }
-  ~Live() { count_.fetch_sub(1, std::memory_order_relaxed); }
   Live(const Live&) = delete;
   Live& operator=(const Live&) = delete;
 
   static int64_t count() { return count_.load(std::memory_order_relaxed); }
 
  private:
+  friend T;  // and nobody else, so that a T counts as a T
+  Live() { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~Live() { count_.fetch_sub(1, std::memory_order_relaxed); }
+
   static inline std::atomic<int64_t> count_{0};
 };
 

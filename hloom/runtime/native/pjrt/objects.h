@@ -220,7 +220,7 @@ void copy_strided(char* to, const int64_t* to_strides, const char* from,
                   const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item);
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item);
 // The value in another layout, when it is there. Null: there is no memory.
-Ref<Value> relaid(Ref<Value> from, int64_t item, const int64_t* dims, const Layout* before,
+Ref<Value> relaid(const Ref<Value>& from, int64_t item, const int64_t* dims, const Layout* before,
                   const Layout* after);
 constexpr int64_t kMostRank = 64;
 

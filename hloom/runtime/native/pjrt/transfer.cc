@@ -35,7 +35,7 @@ PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
 
 // Copies bytes when the source is there; `to` is finished then.
 void copy_when_ready(Ref<Value> from, char* to, int64_t offset, int64_t size,
-                     Ref<PJRT_Event> copied) {
+                     const Ref<PJRT_Event>& copied) {
   Ref<PJRT_Event> ready = from->ready;  // of what is moved into the waiter
   when_finished(ready.get(), [=, from = std::move(from)](int code, const std::string& message) {
     Span span("BufferToHost", size);
@@ -57,7 +57,7 @@ bool is_aligned(const void* data, uintptr_t alignment) {
 
 }  // namespace
 
-Ref<Value> relaid(Ref<Value> from, int64_t item, const int64_t* dims, const Layout* before,
+Ref<Value> relaid(const Ref<Value>& from, int64_t item, const int64_t* dims, const Layout* before,
                   const Layout* after) {
   int64_t rank = static_cast<int64_t>(before->minor_to_major.size());
   Ref<Value> to = new_value(from->size);
@@ -192,7 +192,7 @@ PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
   Ref<Value> value = held_value(buffer);
   if (value == nullptr) return deleted();
   if (wanted->bare != buffer->layout->bare) {
-    value = relaid(std::move(value), item, buffer->dims, buffer->layout, wanted);
+    value = relaid(value, item, buffer->dims, buffer->layout, wanted);
     if (value == nullptr) return no_memory(size);
   }
   Ref<PJRT_Event> copied(new PJRT_Event);

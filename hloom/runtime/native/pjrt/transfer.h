@@ -15,7 +15,7 @@ PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
                     const PJRT_Buffer_MemoryLayout* given, const Layout** layout);
 // Copies bytes when the source is there; `copied` is finished then.
 void copy_when_ready(Ref<Value> from, char* to, int64_t offset, int64_t size,
-                     Ref<PJRT_Event> copied);
+                     const Ref<PJRT_Event>& copied);
 
 }  // namespace hloom::pjrt
 
