@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hloom import api
-from hloom.aot.archive import kind_of
+from hloom.aot.archive import KINDS, kind_of
 from hloom.aot.export import CLibrary, export_c
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.run import TargetName, Threads, compiled
@@ -24,6 +24,9 @@ from hloom.tools.terminal import (
     warn_of_elided,
     write_json,
 )
+
+ELSEWHERE = (".dll", ".dylib", ".exe", ".lib", ".obj", ".wasm")
+"""Endings of libraries and objects that other systems have."""
 
 Output = Annotated[
     Path,
@@ -85,6 +88,7 @@ def compile_(
         )
         _tell_of(library, as_json)
         return
+    _check_ending(output)
     if refused := _of_libraries(header, name, *names):
         raise api.UsageError(
             f"{refused} is for C libraries, and {output.name} is none", hint="-o libstep.so"
@@ -96,6 +100,16 @@ def compile_(
         write_json({"file": str(output), "bytes": size, "program": _about(exe)})
     else:
         typer.echo(f"wrote {output}: {exe.program.name}, {bytes_text(size)}")
+
+
+def _check_ending(output: Path) -> None:
+    """Refuse to write a saved program under the name of another system's library."""
+    if output.suffix.lower() in ELSEWHERE:
+        raise api.UsageError(
+            f"{output.name} would be a library of another system; those for Linux can be made",
+            rule="library-file",
+            hint=f"{', '.join(KINDS)}; other names are for saved programs (.hloom)",
+        )
 
 
 def _check_threads(output: Path, threads: int | None) -> None:
