@@ -10,16 +10,9 @@ from hloom.codegen.elements import ELEMENT, Elements, Index
 from hloom.codegen.elements_data import both, choose, lanes_of
 from hloom.codegen.elements_fold import nest
 from hloom.codegen.elements_window import window_position
+from hloom.codegen.row_products import accumulator_type, multiply_add, row_product
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
-from hloom.types.dtype import DType, dtype
-
-
-def accumulator_type(of: DType) -> DType:
-    """The type in which products are summed: f32 for narrow floats."""
-    if of.is_floating and of.bits < 32:
-        return dtype("f32")
-    return of
 
 
 @ELEMENT.of("dot")
@@ -44,6 +37,9 @@ def dot(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
         at[d] = x
     for d, x in zip(right, rest[len(left) :]):
         bt[d] = x
+    by_rows = row_product(e, i, (tuple(at), tuple(bt)), mask)
+    if by_rows is not None:
+        return by_rows
     extents = [lhs.shape.dims[d] for d in a.lhs_contracting_dims]
     of = accumulator_type(i.shape.dtype)
 
@@ -59,18 +55,6 @@ def dot(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Value:
         return e.builder.convert(zero, i.shape.dtype)
     [total] = nest(e, extents, [zero], products, sum_restart(e, [zero]))
     return e.builder.convert(total, i.shape.dtype)
-
-
-def multiply_add(e: Elements, x: Value, y: Value, total: Value) -> Value:
-    """`total + x * y` in the shape of the total."""
-    b = e.builder
-    shape = total.shape
-    x, y = b.broadcast(x, shape), b.broadcast(y, shape)
-    if total.dtype.is_floating:
-        return b.fma(x, y, total)
-    if total.dtype.is_pred:
-        return b.binary("or", total, b.binary("and", x, y))
-    return b.binary("add", total, b.binary("multiply", x, y))
 
 
 @ELEMENT.of("convolution")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from hloom.codegen.affine import ZERO, Affine, linear
 from hloom.codegen.elements import SIMPLE, Elements, Index, strides_of
-from hloom.codegen.elements_product import accumulator_type
 from hloom.codegen.packing import BIAS, WIDE, Packing, exact_source, packing_of
+from hloom.codegen.row_products import accumulator_type
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value

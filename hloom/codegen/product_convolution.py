@@ -13,10 +13,10 @@ from hloom.analysis.shared_window import shared_parts
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index
 from hloom.codegen.elements_data import choose
-from hloom.codegen.elements_product import accumulator_type
 from hloom.codegen.elements_window import window_position
 from hloom.codegen.packing import WIDE, exact_source, packing_of
 from hloom.codegen.product import Product, Read, fastest
+from hloom.codegen.row_products import accumulator_type
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value

@@ -8,6 +8,7 @@ from math import prod
 
 from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVED
+from hloom.codegen.row_products import contracts_rows
 from hloom.codegen.tile import Body, ShapeIndex, compute_bytes, is_update
 from hloom.codegen.work import element_work
 from hloom.device.device import Device
@@ -63,9 +64,14 @@ def lanes_for(body: Body, device: Device, work: float) -> int:
     """How many lanes a tile has: some vectors, fewer the more there is to do. Two at least, where
     nothing is masked: operations that wait for one another take turns then."""
     vectors = 4 if work <= WIDE_WORK else 2
-    if any(x.opcode in MASKED for x in body.instructions):
+    if any(x.opcode in MASKED or _sums_rows(x, device) for x in body.instructions):
         vectors = 1
     return max(1, device.compute.vector_bytes // _lane_bytes(body, device)) * vectors
+
+
+def _sums_rows(x: Instruction, device: Device) -> bool:
+    """Whether each lane has a vector of sums of its own."""
+    return x.opcode == "dot" and contracts_rows(x, device.compute.vector_bytes)
 
 
 def _lane_bytes(body: Body, device: Device) -> int:

@@ -106,12 +106,13 @@ def test_cholesky(call: NativeCall, kind: str, lower: bool):
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("lower", [True, False])
-def test_triangular_solve(call: NativeCall, kind: str, left: bool, lower: bool):
+@pytest.mark.parametrize("sides", [7, 16, 35])
+def test_triangular_solve(call: NativeCall, kind: str, left: bool, lower: bool, sides: int):
     for n, trans, unit in [(1, 0, False), (5, 1, False), (5, 2, True), (8, 0, True), (70, 0, False),
-                           (70, 2, False), (17, 1, True), (33, 2, False)]:  # fmt: skip
+                           (70, 2, False), (17, 1, True), (33, 2, False), (128, 1, False), (129, 1, False)]:  # fmt: skip
         a = drawn(kind, BATCH, n, n) / n + 2 * np.eye(n, dtype=kind)
         a = a.astype(kind)
-        b = drawn(kind, BATCH, n, 7) if left else drawn(kind, BATCH, 7, n)
+        b = drawn(kind, BATCH, n, sides) if left else drawn(kind, BATCH, sides, n)
         triangle = np.tril(a) if lower else np.triu(a)
         if unit:
             triangle = triangle - triangle * np.eye(n) + np.eye(n)
