@@ -304,16 +304,16 @@ def library_code(
     return module, compile_library(module, name, _options(options), target=target)
 
 
-def _options(given: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
+def _options(options: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
     from hloom.base.options import Options
 
-    if isinstance(given, Options):
-        return given
-    if given is None:
+    if isinstance(options, Options):
+        return options
+    if options is None:
         return Options()
-    if isinstance(given, Mapping):
-        return Options(given)
-    return Options.parsed([given] if isinstance(given, str) else given)
+    if isinstance(options, Mapping):
+        return Options(options)
+    return Options.parsed([options] if isinstance(options, str) else options)
 
 
 def _source(program: Any) -> Source:

@@ -90,9 +90,9 @@ class Executable:
         for buffer in gone:
             buffer.delete()
         if self._is_single:
-            found = results[0]
-            assert found is not None
-            return found
+            first_result = results[0]
+            assert first_result is not None
+            return first_result
         return nested(self.program.result_shape, iter(results))
 
     def run_devices(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
@@ -104,9 +104,9 @@ class Executable:
         waits for another longer than `patience` says raises, too.
         """
         program = self.program
-        kept = self._leaves_of_devices(arguments)
-        found = self._executor.run_devices(self.together, kept)
-        return [nested(program.result_shape, iter(leaves)) for leaves in found]
+        leaves_of_devices = self._leaves_of_devices(arguments)
+        results_of_devices = self._executor.run_devices(self.together, leaves_of_devices)
+        return [nested(program.result_shape, iter(leaves)) for leaves in results_of_devices]
 
     def _leaves_of_devices(self, arguments: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """The arrays that each device is given, none of them to be donated."""
@@ -250,8 +250,10 @@ class Executable:
                 hint='compile for target="sim", or "sim:two-gpus"',
             )
         flat = self._leaves_of_devices(arguments)
-        found = executor.simulated(self.together, flat, Disturbance(delays, leave_out_wait))
-        results = [nested(self.program.result_shape, iter(leaves)) for leaves in found]
+        results_of_devices = executor.simulated(
+            self.together, flat, Disturbance(delays, leave_out_wait)
+        )
+        results = [nested(self.program.result_shape, iter(leaves)) for leaves in results_of_devices]
         return results, executor.timeline
 
     def profile(self, *arguments: Any, repeats: int = 1) -> list[Any]:
@@ -317,25 +319,25 @@ class Executable:
                 f"{self.program.name} takes {len(shapes)} arguments, {len(arguments)} were given",
                 rule="argument-count",
             )
-        found: list[Any] = []
-        for number, (shape, given) in enumerate(zip(shapes, arguments)):
-            flatten(shape, given, f"argument {number}", found)
-        return found
+        leaves: list[Any] = []
+        for number, (shape, argument) in enumerate(zip(shapes, arguments)):
+            flatten(shape, argument, f"argument {number}", leaves)
+        return leaves
 
     def _kept(
         self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
     ) -> tuple[list[Any], list[Buffer]]:
         """The leaves, those copied that must not be donated; and buffers to delete afterwards."""
         chosen = donated_numbers(self.program.name, donate, len(self._shapes))
-        made, gone = [], []
-        for p, given in zip(self.program.parameters, leaves):
-            if isinstance(given, Buffer):
+        own_leaves, gone = [], []
+        for p, leaf in zip(self.program.parameters, leaves):
+            if isinstance(leaf, Buffer):
                 if p.number in chosen:
-                    gone.append(given)
+                    gone.append(leaf)
                 else:
-                    given = np.asarray(given)
-            made.append(given)
-        return [*made, *leaves[len(made) :]], gone
+                    leaf = np.asarray(leaf)
+            own_leaves.append(leaf)
+        return [*own_leaves, *leaves[len(own_leaves) :]], gone
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all; `hloom.load_compiled` reads it."""

@@ -160,14 +160,14 @@ class Jitted:
                 if compiled is None:
                     compiled = self._known[key] = self._compiled(arguments, keywords)
         wants_jax = any(isinstance(leaf, jax.Array) for leaf in leaves)
-        found = compiled.executable(*map(_as_array, leaves))
+        outcome = compiled.executable(*map(_as_array, leaves))
         # A program of one result that is no tuple returns it bare.
-        results = found if isinstance(found, tuple) else (found,)
+        results = outcome if isinstance(outcome, tuple) else (outcome,)
         for leaf, is_donated in zip(leaves, compiled.donated):
             if is_donated and isinstance(leaf, jax.Array) and not leaf.is_deleted():
                 leaf.delete()
-        made = [_as_result(r, t, wants_jax) for r, t in zip(results, compiled.out_leaves)]
-        return jax.tree.unflatten(compiled.out_tree, made)
+        leaves_ = [_as_result(r, t, wants_jax) for r, t in zip(results, compiled.out_leaves)]
+        return jax.tree.unflatten(compiled.out_tree, leaves_)
 
     def lower(self, *arguments: Any, **keywords: Any) -> Module:
         """The graph for arguments like these."""
@@ -252,14 +252,14 @@ def _kind(leaf: Any) -> Any:
             hint="put jit, grad, vmap and scan inside of hloom.jax.jit, not around it",
         )
     try:
-        found = jax.typeof(leaf)
+        type_ = jax.typeof(leaf)
     except TypeError:
         raise UsageError(
             f"a {type(leaf).__name__} is no array, and not declared static",
             rule="argument-type",
             hint="name it in static_argnums or static_argnames",
         ) from None
-    return found.shape, found.dtype, found.weak_type
+    return type_.shape, type_.dtype, type_.weak_type
 
 
 def _as_array(leaf: Any) -> Any:
@@ -270,28 +270,28 @@ def _as_array(leaf: Any) -> Any:
             leaf = jax.random.key_data(leaf)
         return np.asarray(leaf)
     array = np.asarray(leaf)
-    wanted = jax.dtypes.canonicalize_dtype(jax.typeof(leaf).dtype)
-    return array if array.dtype == wanted else array.astype(wanted)
+    dtype = jax.dtypes.canonicalize_dtype(jax.typeof(leaf).dtype)
+    return array if array.dtype == dtype else array.astype(dtype)
 
 
-def _as_result(buffer: Any, told: Any, wants_jax: bool) -> Any:
+def _as_result(buffer: Any, type_: Any, wants_jax: bool) -> Any:
     """A result as its caller wants it."""
     jax = _jax()
     array = np.asarray(buffer)
-    if jax.dtypes.issubdtype(told.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(array, impl=told.dtype._impl)
+    if jax.dtypes.issubdtype(type_.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(array, impl=type_.dtype._impl)
     return jax.device_put(array, jax.devices("cpu")[0]) if wants_jax else array
 
 
 # -- settings
 
 
-def _numbers(given: Numbers) -> set[int]:
-    return set() if given is None else {given} if isinstance(given, int) else set(given)
+def _numbers(numbers: Numbers) -> set[int]:
+    return set() if numbers is None else {numbers} if isinstance(numbers, int) else set(numbers)
 
 
-def _names(given: Names) -> set[str]:
-    return set() if given is None else {given} if isinstance(given, str) else set(given)
+def _names(names: Names) -> set[str]:
+    return set() if names is None else {names} if isinstance(names, str) else set(names)
 
 
 def _both(function: Any, numbers: set[int], names: set[str]) -> tuple[set[int], set[str]]:

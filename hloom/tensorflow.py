@@ -42,25 +42,25 @@ def jit(
     lock = threading.Lock()
 
     def call(*arguments: Any, **keywords: Any) -> Any:
-        given = _split(arguments, keywords)
-        given = replace(given, tensors=[tf.convert_to_tensor(x) for x in given.tensors])
-        kind = (*given.fixed, *((x.dtype, tuple(x.shape)) for x in given.tensors))
+        inputs = _split(arguments, keywords)
+        inputs = replace(inputs, tensors=[tf.convert_to_tensor(x) for x in inputs.tensors])
+        kind = (*inputs.fixed, *((x.dtype, tuple(x.shape)) for x in inputs.tensors))
         with lock:
-            key = kind, _values(given, kinds.get(kind, ()))
+            key = kind, _values(inputs, kinds.get(kind, ()))
             if key not in known:
-                lowered = _lowered(function, given)
+                lowered = _lowered(function, inputs)
                 executable = api.compile(lowered.module, threads=threads, options=options)
                 kinds[kind] = lowered.constants
-                key = kind, _values(given, lowered.constants)
+                key = kind, _values(inputs, lowered.constants)
                 known[key] = lowered, executable
             lowered, executable = known[key]
-        own = [x for k, x in enumerate(given.tensors) if k not in lowered.constants]
-        found = executable(*[x.numpy() for x in (*own, *_captured(lowered.concrete))])
-        results = found if isinstance(found, tuple) else (found,)
-        made = iter([tf.convert_to_tensor(np.asarray(r)) for r in results])
-        told = lowered.concrete.structured_outputs
-        leaves = [None if x is None else next(made) for x in tf.nest.flatten(told)]
-        return tf.nest.pack_sequence_as(told, leaves)
+        own = [x for k, x in enumerate(inputs.tensors) if k not in lowered.constants]
+        outcome = executable(*[x.numpy() for x in (*own, *_captured(lowered.concrete))])
+        results = outcome if isinstance(outcome, tuple) else (outcome,)
+        tensors = iter([tf.convert_to_tensor(np.asarray(r)) for r in results])
+        structure = lowered.concrete.structured_outputs
+        leaves = [None if x is None else next(tensors) for x in tf.nest.flatten(structure)]
+        return tf.nest.pack_sequence_as(structure, leaves)
 
     return call
 
@@ -122,27 +122,27 @@ def _refuse_what_is_no_numbers(tf: Any, value: Any, what: str) -> None:
         )
 
 
-def _values(given: _Given, constants: tuple[int, ...]) -> tuple[bytes, ...]:
-    return tuple(given.tensors[k].numpy().tobytes() for k in constants)
+def _values(inputs: _Given, constants: tuple[int, ...]) -> tuple[bytes, ...]:
+    return tuple(inputs.tensors[k].numpy().tobytes() for k in constants)
 
 
-def _lowered(function: Any, given: _Given) -> _Lowered:
+def _lowered(function: Any, inputs: _Given) -> _Lowered:
     """The graph of a function for these arguments."""
     tf = _tensorflow()
     name = getattr(_checked(function), "__name__", "function")
 
     def flat(*tensors: Any) -> Any:
         slots = [tensors[x.number] if isinstance(x, _Slot) else x for x in whole]
-        positions, keywords = tf.nest.pack_sequence_as(given.whole, slots)
+        positions, keywords = tf.nest.pack_sequence_as(inputs.whole, slots)
         return function(*positions, **keywords)
 
-    whole = tf.nest.flatten(given.whole)
+    whole = tf.nest.flatten(inputs.whole)
     traced = tf.function(flat, jit_compile=True)
     try:
-        concrete = traced.get_concrete_function(*given.tensors)
+        concrete = traced.get_concrete_function(*inputs.tensors)
         for leaf in tf.nest.flatten(concrete.structured_outputs):
             _refuse_what_is_no_numbers(tf, leaf, f"a result of {name}")
-        code = _code(traced, given.tensors, "hlo_serialized")
+        code = _code(traced, inputs.tensors, "hlo_serialized")
     except (ValueError, TypeError, NotImplementedError, tf.errors.OpError) as error:
         raise UsageError(
             f"TensorFlow writes no HLO for {name}: {_reason(error)}",
@@ -151,16 +151,17 @@ def _lowered(function: Any, given: _Given) -> _Lowered:
         ) from error
     module = api.load_bytes(code).module
     shape = module.entry.root.shape
-    wanted = sum(x is not None for x in tf.nest.flatten(concrete.structured_outputs))
-    made = len(shape.elements) if shape.is_tuple else 1
-    if made != wanted:
+    tensor_count = sum(x is not None for x in tf.nest.flatten(concrete.structured_outputs))
+    result_count = len(shape.elements) if shape.is_tuple else 1
+    if result_count != tensor_count:
         raise UsageError(
-            f"{name} returns {wanted} tensors, its program {made}: it assigns to variables",
+            f"{name} returns {tensor_count} tensors, its program "
+            f"{result_count}: it assigns to variables",
             rule="tensorflow",
             hint="return what is to be assigned",
         )
-    taken = len(module.entry.parameters) - len(concrete.captured_inputs)
-    constants = _constants(tf, traced, given.tensors, len(given.tensors) - taken, name)
+    argument_count = len(module.entry.parameters) - len(concrete.captured_inputs)
+    constants = _constants(tf, traced, inputs.tensors, len(inputs.tensors) - argument_count, name)
     return _Lowered(concrete, module, constants)
 
 
@@ -181,7 +182,7 @@ def _constants(
     """The tensors, `count` of them, that are no parameters: with other values, other programs."""
     if count == 0:
         return ()
-    code, found = _code(traced, tensors, "hlo"), []
+    code, constants = _code(traced, tensors, "hlo"), []
     for k, tensor in enumerate(tensors):
         if not (tf.is_tensor(tensor) and tensor.dtype.is_integer):
             continue
@@ -192,22 +193,22 @@ def _constants(
         except (ValueError, TypeError, NotImplementedError, tf.errors.OpError):
             is_same = False
         if not is_same:
-            found.append(k)
-    if len(found) != count:
+            constants.append(k)
+    if len(constants) != count:
         raise UsageError(
             f"the program of {name} takes {len(tensors) - count} of its {len(tensors)} tensors, "
             "and which of them are constants of it cannot be told",
             rule="tensorflow",
             hint="let the function take sizes and counts from outside, as numbers of Python",
         )
-    return tuple(found)
+    return tuple(constants)
 
 
 def _captured(concrete: Any) -> list[Any]:
     """What the program takes behind its arguments: variables as they are now, other tensors."""
     handles = {id(v.handle): v for v in concrete.graph.variables}
-    found = [handles.get(id(x), x) for x in concrete.captured_inputs]
-    return [x.read_value() if hasattr(x, "read_value") else x for x in found]
+    captured = [handles.get(id(x), x) for x in concrete.captured_inputs]
+    return [x.read_value() if hasattr(x, "read_value") else x for x in captured]
 
 
 def _checked(function: Any) -> Any:

@@ -67,18 +67,18 @@ class Compiled:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         torch, pytree = _torch()
         leaves, tree = pytree.tree_flatten((arguments, keywords))
-        given, made = tuple(map(_kind, leaves)), self._captured
-        if given != made.inputs or tree != made.in_tree:
+        kinds, captured = tuple(map(_kind, leaves)), self._captured
+        if kinds != captured.inputs or tree != captured.in_tree:
             raise UsageError(
-                f"a model compiled for {_text(made.inputs)} is given {_text(given)}",
+                f"a model compiled for {_text(captured.inputs)} is given {_text(kinds)}",
                 rule="torch",
                 hint="compile it for these arguments too",
             )
-        taken = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
-        found = self.executable(*made.state, *taken)
-        results = iter(found if isinstance(found, tuple) else (found,))
-        whole = [_tensor(next(results)) if x is None else x.value for x in made.outputs]
-        return pytree.tree_unflatten(whole, made.out_tree)
+        tensors = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
+        outcome = self.executable(*captured.state, *tensors)
+        results = iter(outcome if isinstance(outcome, tuple) else (outcome,))
+        whole = [_tensor(next(results)) if x is None else x.value for x in captured.outputs]
+        return pytree.tree_unflatten(whole, captured.out_tree)
 
 
 def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Captured:
@@ -87,7 +87,7 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
     jax, to_jax = _exporter()
     leaves, in_tree = pytree.tree_flatten((arguments, dict(keywords)))
     captured, exported = _exported(torch, model, arguments, keywords)
-    told = _results(torch, captured)
+    results = _results(torch, captured)
     # Only with x64 are PyTorch's types of 64 bits JAX's too.
     with _told("torchax cannot write the model in JAX"), jax.enable_x64(True):
         _, tensors, function = to_jax(exported, export_raw=True)
@@ -97,14 +97,14 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
 
         def flat(*values: Any) -> Any:
             own = iter(values[len(state) :])
-            given = [next(own) if isinstance(x, torch.Tensor) else x for x in leaves]
-            made = function(list(values[: len(state)]), tuple(given))
-            return [_as_told(r, t) for r, t in zip(made, told, strict=True) if t.is_tensor]
+            arguments = [next(own) if isinstance(x, torch.Tensor) else x for x in leaves]
+            outputs = function(list(values[: len(state)]), tuple(arguments))
+            return [_as_told(r, t) for r, t in zip(outputs, results, strict=True) if t.is_tensor]
 
         lowered = jax.jit(flat, keep_unused=True).trace(*shapes).lower(lowering_platforms=("cpu",))
     module = api.module_of(lowered)
     assert module is not None
-    outputs = tuple(None if t.is_tensor else t for t in told)
+    outputs = tuple(None if t.is_tensor else t for t in results)
     kinds = tuple(map(_kind, leaves))
     return _Captured(module, tuple(state), kinds, in_tree, outputs, captured.call_spec.out_spec)
 
@@ -169,7 +169,7 @@ class _Result:
 
 def _results(torch: Any, captured: Any) -> list[_Result]:
     (output,) = captured.graph.find_nodes(op="output")
-    told = []
+    results = []
     for spec, node in zip(captured.graph_signature.output_specs, output.args[0], strict=True):
         if spec.kind is not torch.export.graph_signature.OutputKind.USER_OUTPUT:
             continue
@@ -177,20 +177,20 @@ def _results(torch: Any, captured: Any) -> list[_Result]:
         if isinstance(value, torch.Tensor):
             is_fixed = all(isinstance(d, int) for d in value.shape)
             dims = tuple(value.shape) if is_fixed else None
-            told.append(_Result(None, dims, _dtype(value.dtype)))
+            results.append(_Result(None, dims, _dtype(value.dtype)))
         else:
-            told.append(_Result(value))
-    return told
+            results.append(_Result(value))
+    return results
 
 
-def _as_told(made: Any, told: _Result) -> Any:
+def _as_told(array: Any, result: _Result) -> Any:
     """A result with the model's type: torchax counts some indices in 32 bits."""
-    if told.dims is not None and made.shape != told.dims:
+    if result.dims is not None and array.shape != result.dims:
         raise UsageError(
-            f"PyTorch says a result is {list(told.dims)}, torchax makes it {list(made.shape)}",
+            f"PyTorch says a result is {list(result.dims)}, torchax makes it {list(array.shape)}",
             rule="torch",
         )
-    return made.astype(told.dtype)
+    return array.astype(result.dtype)
 
 
 class _told:

@@ -69,14 +69,14 @@ def _permute(i: Instruction) -> tuple[InPlacePair, ...]:
 
 def _fusion(i: Instruction) -> tuple[InPlacePair, ...]:
     declared = _declared(i)
-    taken = {p.output_index for p in declared}
+    paired_outputs = {p.output_index for p in declared}
     used = {p.operand for p in declared}
-    found = [
+    implied = [
         InPlacePair(number, (), index)
         for number, index in fusion_pairs(i)
-        if index not in taken and number not in used
+        if index not in paired_outputs and number not in used
     ]
-    return (*declared, *found)
+    return (*declared, *implied)
 
 
 def _async(i: Instruction) -> tuple[InPlacePair, ...]:
@@ -86,9 +86,11 @@ def _async(i: Instruction) -> tuple[InPlacePair, ...]:
         p if p.output_index[:1] == (1,) else p._replace(output_index=(1, *p.output_index))
         for p in _declared(i)
     ]
-    taken = {(p.operand, p.operand_index) for p in declared}
-    found = [p for p in _wrapped(i.called[0].root) if (p.operand, p.operand_index) not in taken]
-    return (*declared, *found)
+    paired_operands = {(p.operand, p.operand_index) for p in declared}
+    inner_pairs = [
+        p for p in _wrapped(i.called[0].root) if (p.operand, p.operand_index) not in paired_operands
+    ]
+    return (*declared, *inner_pairs)
 
 
 def _wrapped(root: Instruction) -> list[InPlacePair]:

@@ -160,8 +160,8 @@ def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
     The way from the root to the parameter goes through no-ops only, and the fusion must read the
     parameter nowhere else but where it writes: else it cannot be overwritten while it is read.
     """
-    found: list[tuple[int, Index]] = []
-    taken: set[int] = set()
+    pairs: list[tuple[int, Index]] = []
+    paired_parameters: set[int] = set()
     allowed: int | None = None
     for index, root in roots_of(fusion).items():
         x = _behind_no_ops(root)
@@ -173,7 +173,7 @@ def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
         if x.opcode not in ("dynamic-update-slice", "scatter") or len(root.users) > 1:
             continue
         p = _behind_no_ops(x.operands[position or 0])
-        if p.opcode != "parameter" or p.attrs.number in taken:
+        if p.opcode != "parameter" or p.attrs.number in paired_parameters:
             continue
         if data_bytes(p.shape) != data_bytes(root.shape):
             continue
@@ -185,9 +185,9 @@ def fusion_pairs(fusion: Instruction) -> list[tuple[int, Index]]:
                 continue
         elif not _only_reader(p, x):
             continue
-        taken.add(p.attrs.number)
-        found.append((p.attrs.number, index))
-    return found
+        paired_parameters.add(p.attrs.number)
+        pairs.append((p.attrs.number, index))
+    return pairs
 
 
 def _behind_no_ops(i: Instruction) -> Instruction:

@@ -14,16 +14,16 @@ def intervals(v: LogicalBuffer) -> list[tuple[int, int]]:
     3t, because something wrote over it, never looks like one that ends with a read.
     """
     births = _births(v) if len(v.births) > 1 else [v.births[0][0]]
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     uses = v.uses
     for k, birth in enumerate(births):
         until = births[k + 1] if k + 1 < len(births) else FOREVER
         position = bisect_left(uses, until) - 1
         if position >= 0 and uses[position] >= birth:
-            found.append((3 * birth, 3 * uses[position] + 2))
+            spans.append((3 * birth, 3 * uses[position] + 2))
         elif k == 0:
-            found.append((3 * birth, 3 * birth + 2))
-    return found
+            spans.append((3 * birth, 3 * birth + 2))
+    return spans
 
 
 def live_range(v: LogicalBuffer) -> tuple[int, int]:
@@ -35,17 +35,17 @@ def live_range(v: LogicalBuffer) -> tuple[int, int]:
 def _births(v: LogicalBuffer) -> list[int]:
     """The births that count. As the operand of a branch a value is born again only if nobody
     needs it once the conditional has ended, up to where the loop ends whose state it is."""
-    found: list[int] = []
+    times: list[int] = []
     until = FOREVER
     for time, where in reversed(v.births):
         if where is None:
-            found.append(time)
+            times.append(time)
             until = time
             continue
         if not _is_needed_after(v, where, until):
-            found.append(time)
-    found.reverse()
-    return found
+            times.append(time)
+    times.reverse()
+    return times
 
 
 def _is_needed_after(v: LogicalBuffer, where: Branching | None, until: int) -> bool:

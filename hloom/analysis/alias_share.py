@@ -112,14 +112,14 @@ class Contacts:
         if y.kind != "computed" or y.instruction is not i:
             return False
         pairs = {(p.operand, p.operand_index) for p in flow.pairs(i) if p.output_index == y.index}
-        found = False
+        is_written = False
         for number, operand in enumerate(i.operands):
             for index, v in leaves(flow.trees[operand]):
                 if v is None or self.same.get(v, v) is not x:
                     continue
-                found = True
+                is_written = True
                 if (number, index) not in pairs and (
                     index or not self.can_share(i, number, y.index)
                 ):
                     return False
-        return found
+        return is_written

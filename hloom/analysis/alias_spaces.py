@@ -59,21 +59,21 @@ def settle(flow: Dataflow, entry: EntrySpaces) -> None:
         v.space = moved_to(i) or 0
         bound.add(v)
     starts: dict[LogicalBuffer, LogicalBuffer] = {}
-    wanted: list[tuple[int, LogicalBuffer, LogicalBuffer | int]] = []
+    demands: list[tuple[int, LogicalBuffer, LogicalBuffer | int]] = []
     for e in flow.edges:
         if e.kind == "init" or (e.kind == "branch" and not e.branch):
             assert e.target is not None
             starts[e.target] = _copied(flow, e.source)
         if e.kind == "output":
-            wanted.append((e.time, e.source, entry.results.get(e.index, 0)))
+            demands.append((e.time, e.source, entry.results.get(e.index, 0)))
         elif e.target is not None:
-            wanted.append((e.time, e.source, e.target))
+            demands.append((e.time, e.source, e.target))
     for v in sorted(starts, key=lambda v: v.births[0][0]):
         v.space = starts[v].space
     for i in moves:
         source = flow.trees[i.operands[0]]
-        wanted.append((flow.time_of[i], source, flow.trees[i]))
-    for time, source, target in sorted(wanted, key=lambda w: -w[0]):
+        demands.append((flow.time_of[i], source, flow.trees[i]))
+    for time, source, target in sorted(demands, key=lambda w: -w[0]):
         if source.kind != "computed" or source in bound or any(u != time for u in source.uses):
             continue
         source.space = target if isinstance(target, int) else target.space

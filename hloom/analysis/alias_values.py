@@ -132,14 +132,14 @@ class Dataflow:
                 tree.uses.append(time)
             elif tree is not None:
                 self._use(tree, time)
-        made = trees[i] = self._new_tree(i, "computed", time)
+        results = trees[i] = self._new_tree(i, "computed", time)
         if i.opcode in IN_PLACE_OPCODES:
-            self._in_place(i, made, time)
+            self._in_place(i, results, time)
 
-    def _in_place(self, i: Instruction, made: Tree, time: int) -> None:
+    def _in_place(self, i: Instruction, tree: Tree, time: int) -> None:
         for pair in self.pairs(i):
             source = at(self.trees[i.operands[pair.operand]], pair.operand_index)
-            target = at(made, pair.output_index)
+            target = at(tree, pair.output_index)
             both = leaves(source), leaves(target)
             for (index, x), (_, y) in zip(*both, strict=True):
                 if x is not None and y is not None:
@@ -159,10 +159,10 @@ class Dataflow:
     def _new(
         self, i: Instruction, index: Index, shape: Shape, kind: str, time: int
     ) -> LogicalBuffer:
-        made = LogicalBuffer(len(self.values), i, index, size_bytes(shape), kind)
-        made.births.append((time, None))
-        self.values.append(made)
-        return made
+        buffer = LogicalBuffer(len(self.values), i, index, size_bytes(shape), kind)
+        buffer.births.append((time, None))
+        self.values.append(buffer)
+        return buffer
 
     def _new_tree(self, i: Instruction, kind: str, time: int) -> Tree:
         shape = i.shape
@@ -237,15 +237,15 @@ class Dataflow:
     def _start(self, i: Instruction) -> Tree:
         """A first half whose result holds its operand."""
         time = self._step(i)
-        given = tuple([self.trees[x] for x in i.operands])
-        self._use(given, time)
-        made = list(self._new_tree(i, "computed", time))
+        operand_trees = tuple([self.trees[x] for x in i.operands])
+        self._use(operand_trees, time)
+        elements = list(self._new_tree(i, "computed", time))
         if i.opcode == "copy-start":
-            made[1] = given[0]
+            elements[1] = operand_trees[0]
         else:
-            made[0] = given if i.shape.elements[0].is_tuple else given[0]
-        self._in_place(i, tuple(made), time)
-        return tuple(made)
+            elements[0] = operand_trees if i.shape.elements[0].is_tuple else operand_trees[0]
+        self._in_place(i, tuple(elements), time)
+        return tuple(elements)
 
     # -- control flow ------------------------------------------------------------------------
 
@@ -334,10 +334,10 @@ class Dataflow:
             if all(p is parts[0] for p in parts):
                 parts[0].uses.append(time)
                 return parts[0]
-            made = self._new(i, index, shape, "merge", time)
+            merge = self._new(i, index, shape, "merge", time)
             for k, p in enumerate(parts):
-                self.edges.append(Edge("branch", p, made, roots[k][0], i, index, branch=k))
-            return made
+                self.edges.append(Edge("branch", p, merge, roots[k][0], i, index, branch=k))
+            return merge
 
         return build(i.shape, (), [root for _, root in roots])
 

@@ -61,11 +61,11 @@ def attention_pattern(output: Instruction) -> Attention | str:
         division = through(x, PASSING)
         if division.opcode != "divide":
             continue
-        found = _softmax(division)
-        if isinstance(found, str):
-            why = found
+        softmax = _softmax(division)
+        if isinstance(softmax, str):
+            why = softmax
             continue
-        masked, maximum, total, floors = found
+        masked, maximum, total, floors = softmax
         inside = _members(output, side)
         if isinstance(inside, str):
             return inside
@@ -140,12 +140,12 @@ def _members(output: Instruction, side: int) -> tuple[list[Instruction], list[In
     if order is None:
         return "too much stands between the dots"
     dependent: dict[Instruction, None] = {}
-    made: dict[Instruction, None] = {}
+    members: dict[Instruction, None] = {}
     for p in order:
         if p.opcode == "dot" or not dependent.keys().isdisjoint(p.operands):
             dependent[p] = None
-        elif is_made_up(p, made):
-            made[p] = None
+        elif is_made_up(p, members):
+            members[p] = None
     dependent[output] = None
     for p in dependent:
         if p is not output and (p.is_root or any(u not in dependent for u in p.users)):
@@ -153,7 +153,7 @@ def _members(output: Instruction, side: int) -> tuple[list[Instruction], list[In
     for p in dependent:
         if p is not output and p.opcode != "dot" and role(p)[0] not in (POINT, "fold"):
             return f"%{p.name}: {p.opcode} stands between the dots"
-    return [p for p in (*order, output) if p in dependent or p in made], list(dependent)
+    return [p for p in (*order, output) if p in dependent or p in members], list(dependent)
 
 
 def _below(top: Instruction) -> list[Instruction] | None:

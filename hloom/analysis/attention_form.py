@@ -56,23 +56,25 @@ class AttentionForm:
         return _columns(self.of)
 
 
-def attention_form(found: Attention) -> AttentionForm | str:
+def attention_form(attention: Attention) -> AttentionForm | str:
     """The form of an attention; a text says why there is none."""
-    output, scores = found.output, found.scores
+    output, scores = attention.output, attention.scores
     sides = [_free(scores, 0), _free(scores, 1)]
-    p_free, v_free = (_free(output, s) for s in (found.probabilities_side, found.values_side))
+    p_free, v_free = (
+        _free(output, s) for s in (attention.probabilities_side, attention.values_side)
+    )
     if any(len(x) != 1 for x in (*sides, p_free, v_free)):
         return "a dot has several free dimensions, or none"
     if any(len(x.attrs.lhs_contracting_dims) != 1 for x in (output, scores)):
         return "a dot contracts several dimensions, or none"
-    weights = output.operands[found.probabilities_side].shape
-    batch_dims = _batch(output, found.probabilities_side)
-    contracted = _contracted(output, found.probabilities_side)
+    weights = output.operands[attention.probabilities_side].shape
+    batch_dims = _batch(output, attention.probabilities_side)
+    contracted = _contracted(output, attention.probabilities_side)
     batches = [weights.dims[d] for d in batch_dims]
     sizes = (prod(batches), weights.dims[p_free[0]], weights.dims[contracted])
     if min(sizes[ROW:]) < 2:
         return "one row or one key"
-    if _depth(found) + _columns(found) > MOST_WIDE:
+    if _depth(attention) + _columns(attention) > MOST_WIDE:
         return "keys and values are long: products take most of the time"
     space = Space()
     whole = [_whole(space, n, k) for k, n in enumerate(sizes)]
@@ -82,7 +84,7 @@ def attention_form(found: Attention) -> AttentionForm | str:
     for d, n in zip(batch_dims, batches):
         below //= n
         at[d] = ((BATCH, below, n),) if n > 1 else ()
-    maps = _maps(found, tuple(at), space)
+    maps = _maps(attention, tuple(at), space)
     if isinstance(maps, str):
         return maps
     score_map = maps[scores]
@@ -92,27 +94,27 @@ def attention_form(found: Attention) -> AttentionForm | str:
         return "batches are in another order"
     if (first, second) not in ((whole[ROW], whole[KEY]), (whole[KEY], whole[ROW])):
         return "rows and keys are not the dimensions of the scores"
-    floor = _floor(found)
+    floor = _floor(attention)
     if isinstance(floor, str):
         return floor
     return AttentionForm(
-        found,
+        attention,
         *sizes,
         first == whole[KEY],
-        found.values_side == 0,
-        maps[found.masked],
+        attention.values_side == 0,
+        maps[attention.masked],
         floor,
     )
 
 
-def _depth(found: Attention) -> int:
-    scores = found.scores
+def _depth(attention: Attention) -> int:
+    scores = attention.scores
     return scores.operands[0].shape.dims[_contracted(scores, 0)]
 
 
-def _columns(found: Attention) -> int:
-    side = found.values_side
-    return found.output.operands[side].shape.dims[_free(found.output, side)[0]]
+def _columns(attention: Attention) -> int:
+    side = attention.values_side
+    return attention.output.operands[side].shape.dims[_free(attention.output, side)[0]]
 
 
 def _whole(space: Space, size: int, number: int) -> Expression:
@@ -123,8 +125,8 @@ def _whole(space: Space, size: int, number: int) -> Expression:
 
 
 def _free(dot: Instruction, side: int) -> list[int]:
-    taken = (*_batch(dot, side), *_contracting(dot, side))
-    return [d for d in range(dot.operands[side].shape.rank) if d not in taken]
+    bound_dims = (*_batch(dot, side), *_contracting(dot, side))
+    return [d for d in range(dot.operands[side].shape.rank) if d not in bound_dims]
 
 
 def _batch(dot: Instruction, side: int) -> tuple[int, ...]:
@@ -139,28 +141,28 @@ def _contracted(dot: Instruction, side: int) -> int:
     return _contracting(dot, side)[0]
 
 
-def _maps(found: Attention, at: IndexMap, space: Space) -> dict[Instruction, IndexMap] | str:
+def _maps(attention: Attention, at: IndexMap, space: Space) -> dict[Instruction, IndexMap] | str:
     """Where each value between the dots is read; every one at a single place."""
-    start = found.output.operands[found.probabilities_side]
+    start = attention.output.operands[attention.probabilities_side]
     maps: dict[Instruction, IndexMap] = {start: at}
-    for p in reversed(found.members):
+    for p in reversed(attention.members):
         here = maps.get(p)
-        if here is None or p is found.output or p is found.scores:
+        if here is None or p is attention.output or p is attention.scores:
             continue
-        if p in (found.maximum, found.total):
-            wanted: list[IndexMap] = [_along_keys(p, here)]
+        if p in (attention.maximum, attention.total):
+            operand_maps_here: list[IndexMap] = [_along_keys(p, here)]
             reads = [p.operands[0]]
         else:
             reads = list(p.operands)
-            wanted = list(operand_maps(p, here, space))
-        for x, where in zip(reads, wanted):
-            if x not in found.dependent:
+            operand_maps_here = list(operand_maps(p, here, space))
+        for x, where in zip(reads, operand_maps_here):
+            if x not in attention.dependent:
                 continue
             if is_opaque(where):
                 return f"%{x.name} is read at places that are no plain index"
             if maps.setdefault(x, where) != where:
                 return f"%{x.name} is read at two places"
-    for fold in (found.maximum, found.total):
+    for fold in (attention.maximum, attention.total):
         if any(k == KEY for expression in maps[fold] for k, _, _ in expression):
             return f"%{fold.name} does not fold all keys"
     return maps
@@ -171,23 +173,23 @@ def _along_keys(fold: Instruction, here: IndexMap) -> IndexMap:
     dims = fold.operands[0].shape.dims
     folded = sorted(fold.attrs.dimensions)
     rest = iter(here)
-    made: list[Expression] = []
+    keys_map: list[Expression] = []
     for d, n in enumerate(dims):
         if d not in folded:
-            made.append(next(rest))
+            keys_map.append(next(rest))
         else:
-            made.append(((KEY, 1, n),) if n > 1 else ())
-    return tuple(made)
+            keys_map.append(((KEY, 1, n),) if n > 1 else ())
+    return tuple(keys_map)
 
 
-def _floor(found: Attention) -> float | str:
+def _floor(attention: Attention) -> float | str:
     """The least value of the maximum; a text where a fold begins with something else."""
-    if _scalar(found.total.operands[1]) != 0.0:
+    if _scalar(attention.total.operands[1]) != 0.0:
         return "the sum does not begin with 0"
-    least = _scalar(found.maximum.operands[1])
+    least = _scalar(attention.maximum.operands[1])
     if least is None:
         return "the maximum begins with something unknown"
-    for x in found.floors:
+    for x in attention.floors:
         value = _scalar(x)
         if value is None:
             return "a least maximum that is no constant"

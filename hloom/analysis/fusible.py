@@ -131,9 +131,9 @@ def dot_flops(i: Instruction) -> int:
 def reduces_minor(i: Instruction) -> bool:
     """Whether the dimensions a reduce removes are the innermost ones (sizes of 1 apart)."""
     dims, gone = i.operands[0].shape.dims, set(i.attrs.dimensions)
-    kept = [d for d in range(len(dims)) if d not in gone and dims[d] > 1]
+    kept_dims = [d for d in range(len(dims)) if d not in gone and dims[d] > 1]
     first = min([d for d in gone if dims[d] > 1], default=len(dims))
-    return all(d < first for d in kept)
+    return all(d < first for d in kept_dims)
 
 
 def squeezed(dims: Sequence[int]) -> tuple[int, ...]:
@@ -144,8 +144,8 @@ def squeezed(dims: Sequence[int]) -> tuple[int, ...]:
 def fold_pattern(p: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and the reduced dimensions of a reduce, dimensions of size 1 left out."""
     dims = p.operands[0].shape.dims
-    kept = [d for d, n in enumerate(dims) if n != 1]
-    gone = [k for k, d in enumerate(kept) if d in p.attrs.dimensions]
+    kept_dims = [d for d, n in enumerate(dims) if n != 1]
+    gone = [k for k, d in enumerate(kept_dims) if d in p.attrs.dimensions]
     return squeezed(dims), tuple(gone)
 
 

@@ -115,16 +115,16 @@ class Form:
         digits = self._digits(self.outer)
         for r in self.roots:
             dims = iteration_dims(r)
-            made = regrouped(digits, dims)
-            if made is None:
+            map_ = regrouped(digits, dims)
+            if map_ is None:
                 for lead in range(self.outer):
-                    made = regrouped(digits[:lead], dims)
-                    if made is not None:
+                    map_ = regrouped(digits[:lead], dims)
+                    if map_ is not None:
                         self.waiting[r] = lead
                         break
                 else:
                     return "results of another shape"
-            self.accesses.setdefault(r, {})[made] = None
+            self.accesses.setdefault(r, {})[map_] = None
             if r.opcode == "dynamic-update-slice":
                 key = buffer_key(r.operands[0])
                 if key in self.targets:
@@ -148,10 +148,10 @@ class Form:
 
     def role(self, p: Instruction) -> tuple[str, str]:
         """What `p` can be, and why nothing."""
-        found = self.roles.get(p)
-        if found is None:
-            found = self.roles[p] = role(p)
-        return found
+        known_role = self.roles.get(p)
+        if known_role is None:
+            known_role = self.roles[p] = role(p)
+        return known_role
 
     def refuses(self, p: Instruction) -> str | None:
         """Why an instruction of which all readers in here are known cannot join; None: it can.
@@ -266,8 +266,10 @@ class Form:
                 [self.space.opaque(("column", columns, k), whole, n) for k, n in enumerate(columns)]
             )
         into = dict(zip(p.attrs.dimensions, dealt))
-        kept = iter(m)
-        read = tuple([into[d] if d in into else next(kept) for d in range(len(x.shape.dims))])
+        kept_digits = iter(m)
+        read = tuple(
+            [into[d] if d in into else next(kept_digits) for d in range(len(x.shape.dims))]
+        )
         count = len(p.operands) // 2
         for k, operand in enumerate(p.operands):
             self.accesses.setdefault(operand, {})[read if k < count else SCALAR] = None

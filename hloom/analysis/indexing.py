@@ -107,22 +107,22 @@ def regrouped(atoms: Sequence[Atom], sizes: Sequence[int]) -> IndexMap | None:
     rest = list(reversed(atoms))
     out: list[Expression] = []
     for need in sizes:
-        taken: list[Atom] = []
+        digits: list[Atom] = []
         while need > 1:
             if not rest:
                 return None
             k, stride, n = rest.pop()
             if need % n == 0:
-                taken.append((k, stride, n))
+                digits.append((k, stride, n))
                 need //= n
             elif n % need == 0:
                 below = n // need
-                taken.append((k, stride * below, need))
+                digits.append((k, stride * below, need))
                 rest.append((k, stride, below))
                 need = 1
             else:
                 return None
-        out.append(merged(taken))
+        out.append(merged(digits))
     return tuple(out) if not rest else None
 
 
@@ -171,22 +171,22 @@ def _reshape(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]
 
 def reshaped(map_: IndexMap, dims: Sequence[int], space: Space) -> IndexMap:
     """The map of a row-major reshape's operand of these dims; opaque where digits do not fit."""
-    made = regrouped([atom for expression in map_ for atom in expression], dims)
-    if made is None:
+    regrouped_map = regrouped([atom for expression in map_ for atom in expression], dims)
+    if regrouped_map is None:
         whole = (flat(map_),)
-        made = tuple(
+        regrouped_map = tuple(
             [space.opaque(("reshape", tuple(dims), k), whole, n) for k, n in enumerate(dims)]
         )
-    return made
+    return regrouped_map
 
 
 def _slice(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
     dims = i.operands[0].shape.dims
     out = list(map_)
-    for k, taken in enumerate(i.attrs.slice.dimensions):
-        if (taken.start, taken.limit, taken.stride) != (0, dims[k], 1):
+    for k, cut in enumerate(i.attrs.slice.dimensions):
+        if (cut.start, cut.limit, cut.stride) != (0, dims[k], 1):
             part = (map_[k],)
-            out[k] = space.opaque(("slice", taken.start, taken.stride), part, dims[k])
+            out[k] = space.opaque(("slice", cut.start, cut.stride), part, dims[k])
     return (tuple(out),)
 
 

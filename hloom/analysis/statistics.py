@@ -93,7 +93,7 @@ class Statistics:
 def module_statistics(module: Module, biggest: int = 10) -> Statistics:
     """Count a module; `biggest` is how many of the largest values to keep."""
     cost = module_cost(module)
-    found = Statistics(module, cost)
+    statistics = Statistics(module, cost)
     opcodes: dict[str, Opcode] = {}
     collectives: dict[tuple[str, str], Collective] = {}
     values: list[tuple[int, Instruction]] = []
@@ -108,9 +108,9 @@ def module_statistics(module: Module, biggest: int = 10) -> Statistics:
             if i.opcode in _COMMUNICATES:
                 _add_collective(collectives, i, runs)
             elif i.opcode == "custom-call":
-                found.custom_calls[i.attrs.custom_call_target] += 1
+                statistics.custom_calls[i.attrs.custom_call_target] += 1
             elif i.opcode == "constant":
-                found.constant_bytes += moved_bytes(i.shape)
+                statistics.constant_bytes += moved_bytes(i.shape)
             # Inside a fusion or a reducer nothing is stored.
             stored = i.opcode not in NO_WORK or i.opcode == "constant"
             stored |= i.opcode == "parameter" and c.is_entry
@@ -118,23 +118,25 @@ def module_statistics(module: Module, biggest: int = 10) -> Statistics:
                 values.append((moved_bytes(i.shape), i))
     for loop, trips in cost.loops.items():
         runs = cost.executions.get(loop.parent, 0.0)
-        found.loops.append(Loop(loop, trips.count, trips.why, runs))
-    found.opcodes = sorted(opcodes.values(), key=lambda o: (-o.count, o.opcode))
-    found.collectives = sorted(collectives.values(), key=lambda c: -c.bytes)
+        statistics.loops.append(Loop(loop, trips.count, trips.why, runs))
+    statistics.opcodes = sorted(opcodes.values(), key=lambda o: (-o.count, o.opcode))
+    statistics.collectives = sorted(collectives.values(), key=lambda c: -c.bytes)
     values.sort(key=lambda pair: -pair[0])
-    found.biggest = [i for _, i in values[:biggest]]
-    found.computations = sorted(
+    statistics.biggest = [i for _, i in values[:biggest]]
+    statistics.computations = sorted(
         ((c, n, cost.per_computation[c]) for c, n in cost.executions.items() if n),
         key=lambda row: -row[1] * row[2].flops,
     )
-    found.parameter_bytes = sum(moved_bytes(p.shape) for p in module.entry.parameters)
-    found.output_bytes = moved_bytes(module.entry.root.shape)
-    return found
+    statistics.parameter_bytes = sum(moved_bytes(p.shape) for p in module.entry.parameters)
+    statistics.output_bytes = moved_bytes(module.entry.root.shape)
+    return statistics
 
 
-def _add_collective(found: dict[tuple[str, str], Collective], i: Instruction, runs: float) -> None:
+def _add_collective(
+    collectives: dict[tuple[str, str], Collective], i: Instruction, runs: float
+) -> None:
     groups = groups_text(i)
-    entry = found.setdefault((i.opcode, groups), Collective(i.opcode, groups))
+    entry = collectives.setdefault((i.opcode, groups), Collective(i.opcode, groups))
     entry.count += 1
     entry.runs += runs
     entry.bytes += runs * sum(moved_bytes(x.shape) for x in i.operands)

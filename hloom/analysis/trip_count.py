@@ -187,16 +187,16 @@ def _taken(value: Instruction, element: int) -> Instruction:
     """An element of a tuple; the value itself for `WHOLE`, or where no tuple is found."""
     if element == WHOLE:
         return value
-    made = source(value)
-    if made.opcode == "tuple" and element < len(made.operands):
-        return made.operands[element]
-    return made
+    producer = source(value)
+    if producer.opcode == "tuple" and element < len(producer.operands):
+        return producer.operands[element]
+    return producer
 
 
 def counters(loop: Instruction) -> dict[int, tuple[int, int]]:
     """The elements of the state that begin at a constant and are stepped by one: both, by
     index. Their values in each step are known, but for wrapping around."""
-    body, found = loop.called[1], {}
+    body, steps = loop.called[1], {}
     state = body.parameters[0]
     for k in range(len(loop.shape.elements)):
         after = source(_taken(body.root, k))
@@ -204,8 +204,8 @@ def counters(loop: Instruction) -> dict[int, tuple[int, int]]:
             continue
         start, by = _integer(source(_taken(loop.operands[0], k))), _step(after, state, k)
         if start is not None and by is not None:
-            found[k] = start, by
-    return found
+            steps[k] = start, by
+    return steps
 
 
 def _integer(i: Instruction) -> int | None:

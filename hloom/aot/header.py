@@ -54,15 +54,15 @@ def c_name(text: str) -> str:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """Names in C for these texts, each once; numbers go behind those that would repeat."""
-    found: list[str] = []
+    distinct_names: list[str] = []
     for text in names:
         name = base = c_name(text)
         number = 1
-        while name in found:
+        while name in distinct_names:
             number += 1
             name = f"{base}_{number}"
-        found.append(name)
-    return found
+        distinct_names.append(name)
+    return distinct_names
 
 
 def given(names: Sequence[str], count: int, what: str) -> list[str]:
@@ -161,8 +161,8 @@ def _struct(name: str, prefix: str, inputs: Sequence[Named], outputs: Sequence[N
     """The same with names: one struct of pointers."""
     lines = ["/* The same by name. */", "typedef struct {"]
     inside = {a.name for a in inputs}
-    wanted = [f"{a.name}_out" if a.name in inside else a.name for a in outputs]
-    names = distinct([a.name for a in inputs] + wanted)
+    output_names = [f"{a.name}_out" if a.name in inside else a.name for a in outputs]
+    names = distinct([a.name for a in inputs] + output_names)
     fields_in = list(zip(names, inputs))
     fields_out = list(zip(names[len(inputs) :], outputs))
     for field, a in fields_in:

@@ -86,10 +86,10 @@ def blamed(kind: str, name: str) -> Iterator[None]:
 
 def culprit_of(error: BaseException | None) -> Culprit | None:
     """Who was blamed; for it, or for what caused it."""
-    found, cause = None, error
-    while found is None and cause is not None:
-        found, cause = getattr(cause, _ATTRIBUTE, None), cause.__cause__
-    return found
+    culprit, cause = None, error
+    while culprit is None and cause is not None:
+        culprit, cause = getattr(cause, _ATTRIBUTE, None), cause.__cause__
+    return culprit
 
 
 def is_fault(error: Exception) -> bool:

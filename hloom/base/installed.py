@@ -27,7 +27,7 @@ def sources_digest(root: Path) -> str:
     digest = sha256()
     folders = [str(root)]
     while folders:
-        found = []
+        stamps = []
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
@@ -35,9 +35,9 @@ def sources_digest(root: Path) -> str:
                         folders.append(entry.path)
                 elif entry.name.endswith((".py", ".cc", ".h")):
                     status = entry.stat()
-                    found.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
+                    stamps.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
         folders.sort()
-        digest.update("\n".join(sorted(found)).encode("utf-8", "surrogateescape"))
+        digest.update("\n".join(sorted(stamps)).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:16]
 
 
@@ -52,8 +52,8 @@ def installed_version(package: str) -> str:
     if spec is None or spec.origin is None:
         return "unknown"
     head, tail = f"{package}-", ".dist-info"
-    found = [n for n in os.listdir(Path(spec.origin).parents[1]) if n.startswith(head)]
-    versions = [n[len(head) : -len(tail)] for n in found if n.endswith(tail)]
+    folders = [n for n in os.listdir(Path(spec.origin).parents[1]) if n.startswith(head)]
+    versions = [n[len(head) : -len(tail)] for n in folders if n.endswith(tail)]
     if len(versions) == 1:
         return versions[0]
     from importlib.metadata import PackageNotFoundError, version

@@ -223,22 +223,22 @@ class Option:
         if self.is_boolean:
             if value is None or isinstance(value, bool):
                 return value
-            wanted = "true or false"
+            expected = "true or false"
         elif isinstance(self.default, int):
             kinds = int | float if self.name.endswith("_seconds") else int
             if isinstance(value, kinds) and not isinstance(value, bool):
                 return value
-            wanted = "a number" if kinds is not int else "a whole number"
+            expected = "a number" if kinds is not int else "a whole number"
         elif isinstance(self.default, tuple):
             if isinstance(value, list | tuple | set | frozenset):
                 if all(isinstance(part, str) for part in value):
                     return tuple(value)
-            wanted = "a list of names"
+            expected = "a list of names"
         else:
             if isinstance(value, str):
                 return self._as_pattern(value) if self.name.endswith("_re") else value
-            wanted = "a text"
-        raise UsageError(f"--{self.name} is {wanted}, not {value!r}", rule="option")
+            expected = "a text"
+        raise UsageError(f"--{self.name} is {expected}, not {value!r}", rule="option")
 
     def _as_pattern(self, text: str) -> str:
         try:
@@ -269,12 +269,12 @@ OPTIONS: dict[str, Option] = {row[0]: Option(*row) for row in _ROWS}
 def option_named(name: str) -> Option:
     """The option of this name, with or without `xla_`; an unknown one is a `UsageError`."""
     plain = name.removeprefix(PREFIX)
-    found = OPTIONS.get(plain)
-    if found is None:
+    option = OPTIONS.get(plain)
+    if option is None:
         raise UsageError(
             f"no option --{name}", rule="option", hint=did_you_mean(plain, OPTIONS, "--")
         )
-    return found
+    return option
 
 
 @dataclass(frozen=True)
@@ -305,15 +305,15 @@ class Options:
 
     def with_(self, **values: Any) -> Options:
         """These options with some set; texts are read as on the command line."""
-        given = dict(self.given)
+        options = dict(self.given)
         for name, value in values.items():
-            given[option_named(name).name] = value
-        return Options(given)
+            options[option_named(name).name] = value
+        return Options(options)
 
     @staticmethod
     def parsed(words: Iterable[str], base: Options | None = None) -> Options:
         """Options written as `--name=value` words; a later one wins over an earlier."""
-        given = dict(base.given) if base else {}
+        values = dict(base.given) if base else {}
         for word in words:
             if not word.startswith("--"):
                 raise UsageError(
@@ -321,8 +321,8 @@ class Options:
                 )
             name, equals, text = word[2:].partition("=")
             option = option_named(name)
-            given[option.name] = option.value(text if equals else None)
-        return Options(given)
+            values[option.name] = option.value(text if equals else None)
+        return Options(values)
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:

@@ -153,13 +153,13 @@ def _is_exact(origin: tuple[str, Affine, int]) -> bool:
 def _joined(const: int, terms: dict[Symbol, int]) -> Affine:
     """The sum of terms, with quotient and remainder of one division put together again."""
     while True:
-        found = None
+        quotient_parts = None
         for symbol, coefficient in terms.items():
             origin = symbol.origin
             if origin is None or origin[0] != "div" or not coefficient:
                 continue
             if _is_exact(origin) and coefficient % origin[2] == 0:
-                found = (symbol, symbol, coefficient // origin[2], origin[1])
+                quotient_parts = (symbol, symbol, coefficient // origin[2], origin[1])
                 break
             for other, factor in terms.items():
                 o = other.origin
@@ -170,13 +170,13 @@ def _joined(const: int, terms: dict[Symbol, int]) -> Affine:
                     and o[2] == origin[2]
                     and o[1] == origin[1]
                 ):
-                    found = (symbol, other, factor, origin[1])
+                    quotient_parts = (symbol, other, factor, origin[1])
                     break
-            if found:
+            if quotient_parts:
                 break
-        if not found:
+        if not quotient_parts:
             return Affine(const, _sorted_terms(terms))
-        quotient, remainder, factor, whole = found
+        quotient, remainder, factor, whole = quotient_parts
         del terms[quotient]
         terms.pop(remainder, None)
         const += whole.const * factor

@@ -63,8 +63,8 @@ class AttentionTiling:
         height, vectors = (6, 4) if device.compute.vector_bytes != 32 else (6, 2)
         height = min(height, form.rows)
         tiles = -(-form.rows // height)
-        wanted = -(-STEPS_PER_UNIT * device.compute.units // form.batch)
-        per_step = min(max(-(-form.rows // wanted), LEAST_ROWS), MOST_ROWS)
+        steps = -(-STEPS_PER_UNIT * device.compute.units // form.batch)
+        per_step = min(max(-(-form.rows // steps), LEAST_ROWS), MOST_ROWS)
         row_tiles = min(tiles, -(-per_step // height))
         panels = max(1, min(BLOCK_KEYS, form.keys) // (vectors * lanes))
         while True:
@@ -82,10 +82,10 @@ class AttentionTiling:
         """What the buffers of a step take, or a little less than this."""
         rows, width = self.row_tiles * self.height, self.width
         column_tiles = -(-form.columns // width)
-        kept = rows * (form.depth + column_tiles * width + 2)
+        kept_floats = rows * (form.depth + column_tiles * width + 2)
         scores = self.height * (2 * width + self.block + 1)
         packed = self.panels * (form.depth + 1) + column_tiles * (min(self.block, form.keys) + 1)
-        return 4 * (kept + scores + packed * width)
+        return 4 * (kept_floats + scores + packed * width)
 
     @property
     def width(self) -> int:
@@ -103,11 +103,11 @@ def body_attention(body: Body) -> AttentionForm | None:
     dots = [x for x in body.instructions if x.opcode == "dot"]
     if len(dots) != 2 or len(body.roots) != 1:
         return None
-    found = attention_pattern(dots[1])
-    if isinstance(found, str):
+    attention = attention_pattern(dots[1])
+    if isinstance(attention, str):
         return None
-    form = attention_form(found)
-    if isinstance(form, str) or index_steps(body, found.output) is None:
+    form = attention_form(attention)
+    if isinstance(form, str) or index_steps(body, attention.output) is None:
         return None
     return form
 
@@ -327,14 +327,14 @@ class AttentionWriter(Finish):
         """Fold the scores of a row, in wide tiles, then what is left; a scalar."""
         b, width = self.b, self.tiling.width
         whole = size - size % width
-        found: list[Value] = []
+        folded: list[Value] = []
         if whole:
             first = b.constant(F32, begin, (width,))
-            found += self.e.loop(whole, (first,), lambda k, x: (fold(k, width, x),), step=width)
+            folded += self.e.loop(whole, (first,), lambda k, x: (fold(k, width, x),), step=width)
         if size % width:
             first = b.constant(F32, begin, (size % width,))
-            found.append(fold(constant(whole), size % width, first))
-        results = [b.reduce(x, 0, kind) for x in found]
+            folded.append(fold(constant(whole), size % width, first))
+        results = [b.reduce(x, 0, kind) for x in folded]
         return results[0] if len(results) == 1 else b.binary(kind, results[0], results[1])
 
     def _add_values(self, tile: Affine, j: Affine, size: int) -> None:
@@ -386,10 +386,10 @@ class AttentionWriter(Finish):
 
 def placed(e: Elements, map_: IndexMap, space: Sequence[Affine]) -> Index:
     """The index that a map of digits gives for values of the dimensions of its space."""
-    found: list[Affine] = []
+    index: list[Affine] = []
     for expression in map_:
         at = ZERO
         for k, stride, n in expression:
             at = at.times(n).plus(e.indices.remainder(e.indices.quotient(space[k], stride), n))
-        found.append(at)
-    return tuple(found)
+        index.append(at)
+    return tuple(index)

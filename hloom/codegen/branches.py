@@ -51,7 +51,7 @@ def proposals(
 
     `made_by`: the instruction of each thunk; `schedule`: by the name of a computation.
     """
-    found = []
+    proposed = []
     for d in decisions:
         origins = [made_by.get(t) for t in d.steps]
         if not d.is_open or None in origins:
@@ -59,8 +59,8 @@ def proposals(
         name = origins[0].parent.name if origins[0] else ""
         proposal = _proposal(d, origins, schedule[name], device, lanes)
         if proposal is not None:
-            found.append(proposal)
-    return found
+            proposed.append(proposal)
+    return proposed
 
 
 def _proposal(
@@ -157,13 +157,13 @@ def _on_lanes(groups: Sequence[Node], lanes: int) -> tuple[float, list[int]]:
 
 def _beside(ancestors: Sequence[int]) -> tuple[int, ...]:
     """For each group the bits of those that are neither before it nor behind it."""
-    found = [0] * len(ancestors)
+    beside = [0] * len(ancestors)
     for b, before in enumerate(ancestors):
         for a in range(b):
             if not before >> a & 1:
-                found[a] |= 1 << b
-                found[b] |= 1 << a
-    return tuple(found)
+                beside[a] |= 1 << b
+                beside[b] |= 1 << a
+    return tuple(beside)
 
 
 def _shared(

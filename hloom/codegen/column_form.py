@@ -57,11 +57,11 @@ def column_form(body: Body, device: Device) -> ColumnForm | None:
     width = max(compute_bytes(y.shape.dtype) for x in reduces for y in reduce_inputs(x))
     if columns * width < device.compute.vector_bytes // 2:
         return None
-    kept = prod(sizes) // prod(sizes[d] for d in folded)
+    kept_size = prod(sizes) // prod(sizes[d] for d in folded)
     known: set[Instruction] = set()
     for root, part in body.roots:
         shape = root.shape.subshape(part)
-        if shape.size != kept or not _stays(root, kept, known, set(reduces)):
+        if shape.size != kept_size or not _stays(root, kept_size, known, set(reduces)):
             return None
         if shape.layout is not None and not shape.layout.is_default:
             return None

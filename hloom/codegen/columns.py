@@ -46,8 +46,8 @@ CHEAP, MODERATE = 3.0, 12.0
 def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     """A kernel that streams over rows and accumulates columns."""
     inner, folded, sizes = form.inner, form.folded, form.sizes
-    kept = [d for d in range(folded[-1]) if d not in folded]
-    outer = tuple([sizes[d] for d in kept])
+    kept_dims = [d for d in range(folded[-1]) if d not in folded]
+    outer = tuple([sizes[d] for d in kept_dims])
     columns, rows = prod(inner), prod(sizes[d] for d in folded)
     width = max(compute_bytes(y.shape.dtype) for x in form.reduces for y in reduce_inputs(x))
     lanes = min(max(device.compute.vector_bytes // width, 1), columns)
@@ -63,7 +63,7 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
         block = -(-columns // parts // lanes) * lanes
     blocks = -(-columns // block)
     emitter = KernelEmitter(body, (prod(outer), blocks), device)
-    writer = _Columns(emitter, form, kept, lanes, block)
+    writer = _Columns(emitter, form, kept_dims, lanes, block)
     e, b = emitter.elements, emitter.builder
     row = e.indices.scalar(b.grid_indices[0], 0, max(prod(outer) - 1, 0))
     writer.outer = e.indices.digits(row, outer)
@@ -79,13 +79,13 @@ class _Columns:
         self,
         emitter: KernelEmitter,
         form: ColumnForm,
-        kept: list[int],
+        kept_dims: list[int],
         lanes: int,
         block: int,
     ) -> None:
         self.emitter = emitter
         self.form = form
-        self.kept = kept
+        self.kept = kept_dims
         self.lanes = lanes
         self.block = block
         self.outer: list[Affine] = []
@@ -113,12 +113,12 @@ class _Columns:
     def _pieces(self, size: int) -> list[tuple[int, int]]:
         """Where tiles begin, and how many lanes each has: full ones, then powers of two."""
         full = size - size % self.lanes
-        found = [(k, self.lanes) for k in range(0, full, self.lanes)]
+        pieces = [(k, self.lanes) for k in range(0, full, self.lanes)]
         while full < size:
             lanes = 1 << ((size - full).bit_length() - 1)
-            found.append((full, lanes))
+            pieces.append((full, lanes))
             full += lanes
-        return found
+        return pieces
 
     def _columns_at(self, start: Affine, lanes: int) -> list[Affine]:
         e = self.e
@@ -184,23 +184,23 @@ class _Columns:
         e, b = self.e, self.emitter.builder
         shape = e.tile
         result: list[Value] = []
-        taken = 0
+        used_count = 0
         for x in self.form.reduces:
             inputs = reduce_inputs(x)
-            mine = list(carried[taken : taken + len(inputs)])
-            taken += len(inputs)
+            mine = list(carried[used_count : used_count + len(inputs)])
+            used_count += len(inputs)
             kinds = fold_kinds(x.called[0])
-            found = [
+            row_values = [
                 [b.broadcast(e.value(y, self._index(row, columns)), shape) for y in inputs]
                 for row in rows
             ]
             if kinds is None:
-                for values in found:
+                for values in row_values:
                     mine = [b.broadcast(y, shape) for y in apply(e, x.called[0], [*mine, *values])]
                 result += mine
                 continue
             for number, kind in enumerate(kinds):
-                parts = [values[number] for values in found]
+                parts = [values[number] for values in row_values]
                 while len(parts) > 1:
                     pairs = [b.binary(kind, p, q) for p, q in zip(parts[::2], parts[1::2])]
                     parts = pairs + parts[len(pairs) * 2 :]
@@ -209,13 +209,13 @@ class _Columns:
 
     def _kinds(self) -> list[str] | None:
         """The operation of each accumulator; None if one of them is not known."""
-        found: list[str] = []
+        kinds_of_roots: list[str] = []
         for x in self.form.reduces:
             kinds = fold_kinds(x.called[0])
             if kinds is None:
                 return None
-            found += kinds
-        return found
+            kinds_of_roots += kinds
+        return kinds_of_roots
 
     def _initial(self, shape: tuple[int, ...]) -> list[Value]:
         e = self.e
@@ -282,12 +282,16 @@ class _Columns:
             for buffer, x in zip(scratch[-1], values):
                 b.store(buffer, e.scalar(k), x, (1,) * len(e.tile))
 
-        def kept(k: Affine, of: list[Value]) -> list[Value]:
+        def kept_accumulators(k: Affine, of: list[Value]) -> list[Value]:
             ones = (1,) * len(e.tile)
             return [b.load(buffer, e.scalar(k), e.tile, ones) for buffer in of]
 
         def step(rows: list[list[Affine]]) -> Sequence[Value]:
-            tiles(lambda columns, k: keep(k, self._fold(rows, columns, kept(k, scratch[-1]))))
+            tiles(
+                lambda columns, k: keep(
+                    k, self._fold(rows, columns, kept_accumulators(k, scratch[-1]))
+                )
+            )
             return ()
 
         known = self._kinds()
@@ -297,7 +301,7 @@ class _Columns:
             block = scratch.pop()
 
             def add(columns: list[Affine], k: Affine) -> None:
-                pairs = zip(kinds, kept(k, scratch[-1]), kept(k, block))
+                pairs = zip(kinds, kept_accumulators(k, scratch[-1]), kept_accumulators(k, block))
                 keep(k, [b.binary(kind, x, y) for kind, x, y in pairs])
 
             tiles(add)
@@ -307,17 +311,17 @@ class _Columns:
         is_cut = gains(known, [y.shape.dtype for y in inputs])
         restart = Restart(lambda: fill(self._neutral), join) if is_cut else None
         self._stream((), step, restart)
-        tiles(lambda columns, k: self._finish(columns, kept(k, scratch[-1])))
+        tiles(lambda columns, k: self._finish(columns, kept_accumulators(k, scratch[-1])))
 
     def _finish(self, columns: list[Affine], values: Sequence[Value]) -> None:
         """Store the results for one tile, whose reductions are known."""
         e = self.e
         saved, e.floor = e.floor, e.builder.depth
-        taken = 0
+        used_count = 0
         for x in self.form.reduces:
             count = len(reduce_inputs(x))
-            mine = tuple(values[taken : taken + count])
-            taken += count
+            mine = tuple(values[used_count : used_count + count])
+            used_count += count
             e.given[x] = mine if x.shape.is_tuple else mine[0]
         inner = self.form.inner
         position = [*self.outer, *columns]
@@ -326,8 +330,8 @@ class _Columns:
         for number, (root, part) in enumerate(self.emitter.body.roots):
             shape = root.shape.subshape(part)
             at = reshaped(e, tuple(position), tuple(sizes), shape.dims)
-            found = e.result(root, at)
-            value = found[part[0]] if isinstance(found, tuple) else found
+            result = e.result(root, at)
+            value = result[part[0]] if isinstance(result, tuple) else result
             stores.append((self.emitter.outputs[number], at, value))
         for target, at, value in stores:
             e.store(target, at, value)

@@ -57,9 +57,9 @@ def cumulative_dimension(i: Instruction) -> tuple[int, bool] | None:
 def cumulative_kernel(body: Body, device: Device) -> Emitted:
     """The kernel of a reduce-window that `cumulative_dimension` knows."""
     i = body.roots[0][0]
-    found = cumulative_dimension(i)
-    assert found is not None
-    d, _ = found
+    cumulative = cumulative_dimension(i)
+    assert cumulative is not None
+    d, _ = cumulative
     sizes = i.operands[0].shape.dims
     inner = prod(sizes[d + 1 :])
     count = len(i.operands) // 2
@@ -90,12 +90,12 @@ class _Cumulative:
     """Writes one row, or one tile of rows."""
 
     def __init__(self, emitter: KernelEmitter, i: Instruction, lanes: int) -> None:
-        found = cumulative_dimension(i)
-        assert found is not None
+        cumulative = cumulative_dimension(i)
+        assert cumulative is not None
         self.emitter = emitter
         self.i = i
         self.lanes = lanes
-        self.d, self.reverse = found
+        self.d, self.reverse = cumulative
         count = len(i.operands) // 2
         self.inputs, self.inits = i.operands[:count], i.operands[count:]
         self.sizes = self.inputs[0].shape.dims
@@ -116,18 +116,18 @@ class _Cumulative:
         inner = e.indices.digits(start.plus(e.indices.lane(0, lanes, 1)), self.rest)
         carried = [b.broadcast(e.value(x, ()), shape) for x in self.inits]
 
-        def folded(before: Sequence[Value], found: Sequence[Value]) -> list[Value]:
+        def folded(before: Sequence[Value], elements: Sequence[Value]) -> list[Value]:
             if self.kinds is not None:
-                return [b.binary(k, x, y) for k, x, y in zip(self.kinds, before, found)]
-            return [b.broadcast(x, shape) for x in apply(e, i.called[0], [*before, *found])]
+                return [b.binary(k, x, y) for k, x, y in zip(self.kinds, before, elements)]
+            return [b.broadcast(x, shape) for x in apply(e, i.called[0], [*before, *elements])]
 
         def step(k: Affine, base: Totals, *values: Value) -> Sequence[Value]:
             if self.reverse:
                 k = k.times(-1).plus(self.length - 1)
             at = (*outer, k, *inner)
-            found = [b.broadcast(e.value(x, at), shape) for x in self.inputs]
-            carried = folded(values, found)
-            new = carried if base is None else folded(folded(base, values), found)
+            elements = [b.broadcast(e.value(x, at), shape) for x in self.inputs]
+            carried = folded(values, elements)
+            new = carried if base is None else folded(folded(base, values), elements)
             for target, x in zip(self.emitter.outputs, new):
                 e.store(target, at, x)
             return carried
@@ -184,11 +184,11 @@ class _Cumulative:
             before = b.convert(carry if base is None else b.binary(kind, base[0], carry), own)
             e.tile = (lanes,) if lanes > 1 else ()
             at = (*outer, start.plus(e.indices.lane(0, lanes, 1)), *tail)
-            found = b.broadcast(e.value(self.inputs[0], at), e.tile)
+            elements = b.broadcast(e.value(self.inputs[0], at), e.tile)
             if lanes == 1:
-                e.store(target, at, b.binary(kind, before, found))
-                return b.binary(kind, carry, b.convert(found, wide))
-            scanned = b.scan(found, 0, kind, self.reverse)
+                e.store(target, at, b.binary(kind, before, elements))
+                return b.binary(kind, carry, b.convert(elements, wide))
+            scanned = b.scan(elements, 0, kind, self.reverse)
             edge = b.slice(scanned, 0, 0 if self.reverse else lanes - 1, 1)
             total = b.reshape(edge, ())
             e.store(target, at, b.binary(kind, b.broadcast(before, e.tile), scanned))

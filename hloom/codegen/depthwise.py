@@ -228,11 +228,15 @@ class ForwardWriter(DepthwiseWriter):
                     at = start.plus(w.times(g.stride[1])).times(tiling.width).plus(v.times(lanes))
                     sums = self._sums(scratch, at, weights, count)
 
-                    def store(first: int, taken: int) -> None:
-                        x = sums if taken == lanes else b.slice(sums, 1, first, taken)
-                        e.tile = (count, taken)
+                    def store(first: int, channel_count: int) -> None:
+                        x = (
+                            sums
+                            if channel_count == lanes
+                            else b.slice(sums, 1, first, channel_count)
+                        )
+                        e.tile = (count, channel_count)
                         channel = c.plus(v.times(lanes)).plus(first)
-                        channel = channel.plus(e.indices.lane(1, taken, 2))
+                        channel = channel.plus(e.indices.lane(1, channel_count, 2))
                         column = w.plus(e.indices.lane(0, count, 2))
                         self.finish_at(x, self.place(image, r, column, channel))
 
@@ -251,7 +255,7 @@ class ForwardWriter(DepthwiseWriter):
         e, g = self.e, self.g
         rhs, labels = self.i.operands[1], self.labels
         e.tile = (self.tiling.lanes,)
-        found = []
+        weights = []
         for y in range(g.taps[0]):
             for x in range(g.taps[1]):
                 at = [ZERO] * rhs.shape.rank
@@ -263,8 +267,8 @@ class ForwardWriter(DepthwiseWriter):
                 if len(spatial) > 1:
                     at[spatial[0]] = constant(y)
                 value = self.b.convert(e.value(rhs, tuple(at)), self.of)
-                found.append(self.b.broadcast(value, e.tile))
-        return found
+                weights.append(self.b.broadcast(value, e.tile))
+        return weights
 
     def _sums(self, scratch: Value, at: Affine, weights: list[Value], count: int) -> Value:
         """Neighbouring results as a tile [count, lanes]."""
@@ -318,10 +322,12 @@ class GradientWriter(DepthwiseWriter):
             tap, v = e.indices.digits(k, [taps, tiling.vectors])
             y, x = e.indices.digits(tap, g.taps)
 
-            def store(first: int, taken: int) -> None:
-                e.tile = (taken,)
+            def store(first: int, channel_count: int) -> None:
+                e.tile = (channel_count,)
                 value = b.load(totals, e.scalar(k.times(lanes).plus(first)), e.tile, (1,))
-                channel = c.plus(v.times(lanes)).plus(first).plus(e.indices.lane(0, taken, 1))
+                channel = (
+                    c.plus(v.times(lanes)).plus(first).plus(e.indices.lane(0, channel_count, 1))
+                )
                 self.finish_at(value, self.place(ZERO, y, x, channel))
 
             self.by_channels(skipped, v, store)
@@ -356,13 +362,13 @@ class GradientWriter(DepthwiseWriter):
                 channel = c.plus(v.times(lanes)).plus(e.indices.lane(0, lanes, 1))
                 factor = self.read(self.i.operands[1], image, r, w, channel, False)
                 at = start.plus(w.times(g.stride[1])).times(tiling.width).plus(v.times(lanes))
-                found = []
+                totals = []
                 for k, total in enumerate(sums):
                     y, x = divmod(k, g.taps[1])
                     offset = (y * g.dilation[0] * g.columns + x * g.dilation[1]) * tiling.width
                     value = b.load(scratch, e.scalar(at.plus(offset)), (lanes,), (1,))
-                    found.append(multiply_add(e, value, factor, total))
-                return tuple(found)
+                    totals.append(multiply_add(e, value, factor, total))
+                return tuple(totals)
 
             return blocked_loop(e, g.out[1], carried, one, restart, run=LINE_RUN)
 
@@ -373,10 +379,10 @@ class GradientWriter(DepthwiseWriter):
 
         def block(k: Value, *carried: Value) -> tuple[Value, ...]:
             last = b.binary("minimum", b.binary("add", k, b.index(lines)), e.scalar(end))
-            found = e.for_(k, last, 1, sums, write)
-            return tuple([b.binary("add", x, y) for x, y in zip(carried, found)])
+            block_sums = e.for_(k, last, 1, sums, write)
+            return tuple([b.binary("add", x, y) for x, y in zip(carried, block_sums)])
 
-        found = e.for_(e.scalar(row), e.scalar(end), lines, sums, block)
-        for k, x in enumerate(found):
+        line_sums = e.for_(e.scalar(row), e.scalar(end), lines, sums, block)
+        for k, x in enumerate(line_sums):
             before = b.load(totals, at_total(k), (lanes,), (1,))
             b.store(totals, at_total(k), b.binary("add", before, x), (1,))

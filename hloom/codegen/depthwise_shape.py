@@ -87,7 +87,7 @@ def geometry(i: Instruction, device: Device) -> Geometry | None:
     if prod(taps) > MOST_TAPS or 0 in (*out, *size, images):
         return None
     padding = tuple(w.padding_low for w in dims)
-    found = Geometry(
+    geometry_ = Geometry(
         images,
         channels,
         _pair(size, 1),
@@ -98,10 +98,10 @@ def geometry(i: Instruction, device: Device) -> Geometry | None:
         _pair(padding, 0),
         parts,
     )
-    least_bytes = found.rows(1) * found.columns * device.compute.vector_bytes
+    least_bytes = geometry_.rows(1) * geometry_.columns * device.compute.vector_bytes
     most_bytes = share_bytes(device, MOST_SCRATCH_SHARE)
-    fits = found.columns <= MOST_COLUMNS and least_bytes <= most_bytes
-    return found if fits else None
+    fits = geometry_.columns <= MOST_COLUMNS and least_bytes <= most_bytes
+    return geometry_ if fits else None
 
 
 def _pair(values: tuple[int, ...], filler: int) -> tuple[int, int]:
@@ -149,8 +149,8 @@ class DepthwiseTiling:
         room = scratch_bytes // (g.columns * vectors * lanes * element)
         rows = max(1, min(g.out[0], (room - g.rows(1)) // g.stride[0] + 1))
         if not gradient:
-            wanted = -(-steps // (channel_blocks * g.images))
-            rows = max(min(rows, -(-g.out[0] // wanted)), min(4, g.out[0], rows))
+            wished_blocks = -(-steps // (channel_blocks * g.images))
+            rows = max(min(rows, -(-g.out[0] // wished_blocks)), min(4, g.out[0], rows))
         row_blocks = -(-g.out[0] // rows)
         return DepthwiseTiling(
             lanes, vectors, channel_blocks, -(-g.out[0] // row_blocks), row_blocks

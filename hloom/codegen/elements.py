@@ -81,9 +81,9 @@ class Elements:
 
     def value(self, i: Instruction, index: Index, mask: Value | None = None) -> Value:
         """The element of an array instruction at an index; garbage where the mask is false."""
-        found = self.result(i, index, mask)
-        assert isinstance(found, Value)
-        return found
+        result = self.result(i, index, mask)
+        assert isinstance(result, Value)
+        return result
 
     def result(self, i: Instruction, index: Index, mask: Value | None = None) -> Result:
         """Like `value`; a tuple for an instruction with several results."""
@@ -92,30 +92,30 @@ class Elements:
         if mask is not None and is_inside(index, i.shape):
             mask = None  # what is the same for all lanes is made once
         key = (i, index, mask)
-        found = self._known.get(key)
-        if found is not None:
-            return found
+        known = self._known.get(key)
+        if known is not None:
+            return known
         level = self.level_of(index, mask)
         builder = self.builder
         if level < builder.depth:
-            found = self._write_at(level, i, index, mask)
+            known = self._write_at(level, i, index, mask)
         else:
-            found = self._write(i, index, mask)
-        self._known[key] = found
+            known = self._write(i, index, mask)
+        self._known[key] = known
         while len(self._keys) <= level:
             self._keys.append([])
         self._keys[level].append(key)
-        return found
+        return known
 
     def _write_at(self, level: int, i: Instruction, index: Index, mask: Value | None) -> Result:
         """Write in an outer block; what is known in the blocks inside it is kept for later."""
         inner = self._keys[level + 1 :]
         del self._keys[level + 1 :]
         with self.builder.at(level):
-            found = self._write(i, index, mask)
+            result = self._write(i, index, mask)
         self.forget(level + 1)
         self._keys += [[] for _ in range(level + 1 - len(self._keys))] + inner
-        return found
+        return result
 
     def _write(self, i: Instruction, index: Index, mask: Value | None) -> Result:
         source = self.sources.get(i)
@@ -173,11 +173,11 @@ class Elements:
             level = max(level, self.builder.level(mask))
         for x in index:
             for s, _ in x.terms:
-                found = self._levels.get(s)
-                if found is None:
-                    found = self._levels[s] = self._level(s)
-                if found > level:
-                    level = found
+                known = self._levels.get(s)
+                if known is None:
+                    known = self._levels[s] = self._level(s)
+                if known > level:
+                    level = known
         return level
 
     def _level(self, s: Symbol) -> int:
@@ -210,8 +210,8 @@ class Elements:
         b = self.builder
         axes = x.axes
         if not axes:
-            found = self.scalar(x)
-            return b.convert(found, dtype) if dtype is not None else found
+            tile = self.scalar(x)
+            return b.convert(tile, dtype) if dtype is not None else tile
         low, high = x.bounds()
         kind = dtype or (S32 if low >= -(2**31) and high < 2**31 else S64)
         shape = self.shape_of(axes)

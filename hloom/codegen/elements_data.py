@@ -97,8 +97,8 @@ def reshaped(e: Elements, index: Index, sizes: tuple[int, ...], to: tuple[int, .
             else:
                 b -= 1
                 right *= to[b]
-        group, wanted = range(a, first), range(b, second)
-        solid = [d for d in wanted if to[d] != 1]
+        group, result_dims = range(a, first), range(b, second)
+        solid = [d for d in result_dims if to[d] != 1]
         parts = [d for d in group if sizes[d] != 1]
         if not solid:
             continue
@@ -221,15 +221,18 @@ def dynamic_update_slice(e: Elements, i: Instruction, index: Index, mask: Value 
 
 
 def clamped_starts(
-    e: Elements, starts: tuple[Instruction, ...], sizes: tuple[int, ...], taken: tuple[int, ...]
+    e: Elements,
+    starts: tuple[Instruction, ...],
+    sizes: tuple[int, ...],
+    slice_sizes: tuple[int, ...],
 ) -> list[Affine]:
     """Where a dynamic slice begins: clamped so that all of it lies within the array."""
     if len(starts) == 1 and starts[0].shape.rank == 1:
         vector = starts[0]
-        found = [e.value(vector, (constant(d),)) for d in range(len(sizes))]
+        starts_ = [e.value(vector, (constant(d),)) for d in range(len(sizes))]
     else:
-        found = [e.value(x, ()) for x in starts]
-    return [clamped(e, x, size - n) for x, size, n in zip(found, sizes, taken)]
+        starts_ = [e.value(x, ()) for x in starts]
+    return [clamped(e, x, size - n) for x, size, n in zip(starts_, sizes, slice_sizes)]
 
 
 def clamped(e: Elements, x: Value, high: int) -> Affine:
@@ -262,8 +265,8 @@ def gather(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Val
     at = [ZERO] * x.shape.rank
     # Dimensions of the operand that the window keeps, in order, are the offset dimensions.
     gone = {*a.collapsed_slice_dims, *a.operand_batching_dims}
-    kept = [d for d in range(x.shape.rank) if d not in gone]
-    for d, o in zip(kept, a.offset_dims):
+    window_dims = [d for d in range(x.shape.rank) if d not in gone]
+    for d, o in zip(window_dims, a.offset_dims):
         at[d] = index[o]
     for k, d in enumerate(a.start_index_map):
         position = list(batch)
@@ -296,12 +299,14 @@ def within(e: Elements, x: Affine, size: int) -> Value | None:
     return result
 
 
-def equals(e: Elements, x: Affine, wanted: int) -> Value | None:
+def equals(e: Elements, x: Affine, constant_: int) -> Value | None:
     """Whether an index is a number; None where it always is."""
-    if x.is_constant and x.const == wanted:
+    if x.is_constant and x.const == constant_:
         return None
     number = e.numbers(x)
-    return e.builder.compare("EQ", number, e.builder.constant(number.dtype, wanted, number.shape))
+    return e.builder.compare(
+        "EQ", number, e.builder.constant(number.dtype, constant_, number.shape)
+    )
 
 
 def lanes_of(e: Elements, index: Index, mask: Value | None) -> tuple[int, ...]:
@@ -357,8 +362,8 @@ def bitcast_convert(e: Elements, i: Instruction, index: Index, mask: Value | Non
 
 
 def _unsigned(e: Elements, x: Value) -> Value:
-    wanted = dtype(f"u{x.dtype.bits}")
-    return x if x.dtype is wanted else e.builder.unary("bitcast-convert", x, wanted)
+    unsigned = dtype(f"u{x.dtype.bits}")
+    return x if x.dtype is unsigned else e.builder.unary("bitcast-convert", x, unsigned)
 
 
 def _low_bits(e: Elements, x: Value, bits: int) -> Value:

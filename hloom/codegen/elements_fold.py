@@ -79,14 +79,14 @@ def is_applicable(computation: Computation) -> bool:
 
 @ELEMENT.of("map")
 def map_(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Result:
-    [found] = apply(e, i.called[0], e.matched([e.value(x, index, mask) for x in i.operands]))
-    return found
+    [mapped] = apply(e, i.called[0], e.matched([e.value(x, index, mask) for x in i.operands]))
+    return mapped
 
 
 @ELEMENT.of("get-tuple-element")
 def get_tuple_element(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Result:
-    found = e.result(i.operands[0], index, mask)
-    return found[i.attrs.index] if isinstance(found, tuple) else found
+    operand_result = e.result(i.operands[0], index, mask)
+    return operand_result[i.attrs.index] if isinstance(operand_result, tuple) else operand_result
 
 
 # -- reduce
@@ -98,9 +98,9 @@ def reduce(e: Elements, i: Instruction, index: Index, mask: Value | None) -> Res
     inputs, inits = i.operands[:count], i.operands[count:]
     sizes = inputs[0].shape.dims
     folded = list(i.attrs.dimensions)
-    kept = [d for d in range(len(sizes)) if d not in folded]
+    kept_dims = [d for d in range(len(sizes)) if d not in folded]
     at: list[Affine] = [ZERO] * len(sizes)
-    for d, x in zip(kept, index):
+    for d, x in zip(kept_dims, index):
         at[d] = x
 
     def elements(position: Sequence[Affine]) -> list[Value]:
@@ -328,8 +328,8 @@ class _Fold:
             ) -> Sequence[Value]:
                 if lanes == 1:
                     return self.combine(v, self.elements([*position, constant(at)]))
-                found = self._terms(position, constant(at), lanes)
-                return self.combine(v, self._joined(found, lanes))
+                terms = self._terms(position, constant(at), lanes)
+                return self.combine(v, self._joined(terms, lanes))
 
             values = list(nest(e, extents[:-1], values, step, self.restart(values)))
             begin += lanes

@@ -84,7 +84,7 @@ def convolution(e: Elements, i: Instruction, index: Index, mask: Value | None) -
     def products(position: Sequence[Affine], total: Value) -> Sequence[Value]:
         offsets, k = position[:spatial], position[spatial]
         where, inside = window_position(e, out_spatial, offsets, dims, sizes)
-        wanted = both(e, mask, inside)
+        both_masks = both(e, mask, inside)
         at, bt = [ZERO] * lhs.shape.rank, [ZERO] * rhs.shape.rank
         at[labels.input_batch_dimension] = batch
         at[labels.input_feature_dimension] = base.plus(k)
@@ -96,7 +96,7 @@ def convolution(e: Elements, i: Instruction, index: Index, mask: Value | None) -
             at[d] = where[n]
             reversed_ = dims[n].window_reversal
             bt[s] = offsets[n].times(-1).plus(dims[n].size - 1) if reversed_ else offsets[n]
-        x = e.builder.convert(e.value(lhs, tuple(at), wanted), of)
+        x = e.builder.convert(e.value(lhs, tuple(at), both_masks), of)
         if inside is not None:
             x = choose(e, inside, x, e.builder.constant(of, 0))
         y = e.builder.convert(e.value(rhs, tuple(bt), mask), of)

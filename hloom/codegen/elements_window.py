@@ -33,17 +33,17 @@ def reduce_window(e: Elements, i: Instruction, index: Index, mask: Value | None)
         for d, x in zip(walked, position):
             offsets[d] = x
         at, inside = window_position(e, index, offsets, dims, sizes)
-        wanted = both(e, mask, inside)
-        found = [e.value(x, at, wanted) for x in inputs]
+        both_masks = both(e, mask, inside)
+        elements = [e.value(x, at, both_masks) for x in inputs]
         if inside is None:
-            return combined(e, i.called[0], kinds, values, found)
+            return combined(e, i.called[0], kinds, values, elements)
         if kinds is not None:
             blank = [
-                e.builder.constant(x.dtype, identity(k, x.dtype)) for k, x in zip(kinds, found)
+                e.builder.constant(x.dtype, identity(k, x.dtype)) for k, x in zip(kinds, elements)
             ]
-            found = [choose(e, inside, x, y) for x, y in zip(found, blank)]
-            return combined(e, i.called[0], kinds, values, found)
-        new = combined(e, i.called[0], kinds, values, found)
+            elements = [choose(e, inside, x, y) for x, y in zip(elements, blank)]
+            return combined(e, i.called[0], kinds, values, elements)
+        new = combined(e, i.called[0], kinds, values, elements)
         return [choose(e, inside, x, y) for x, y in zip(new, values)]
 
     if 0 in sizes:

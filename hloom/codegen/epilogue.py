@@ -28,12 +28,12 @@ def index_steps(body: Body, anchor: Instruction) -> list[Step] | None:
     for i in body.instructions:
         if i is anchor or i in leaves:
             continue
-        found = [ways[x] for x in i.operands if x in ways]
-        if not found:
+        operand_steps = [ways[x] for x in i.operands if x in ways]
+        if not operand_steps:
             continue
-        if any(other != found[0] for other in found):
+        if any(other != operand_steps[0] for other in operand_steps):
             return None
-        steps = found[0]
+        steps = operand_steps[0]
         if i.opcode in ("bitcast", "reshape"):
             x = i.operands[0]
             if x.shape.dims != i.shape.dims:

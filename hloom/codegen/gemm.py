@@ -61,9 +61,9 @@ class Finish:
         self.e: Elements = emitter.elements
         self.b = emitter.builder
         self.batch = ZERO
-        found = index_steps(emitter.body, anchor)
-        assert found is not None, "the caller has looked"
-        self.index_steps = found
+        steps = index_steps(emitter.body, anchor)
+        assert steps is not None, "the caller has looked"
+        self.index_steps = steps
 
     def finish_at(self, acc: Value, at: Index) -> None:
         """Convert, run what follows on the tile of `acc` at an index, and store."""

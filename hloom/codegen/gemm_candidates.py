@@ -32,19 +32,21 @@ def tilings(p: Product, device: Device, is_thorough: bool) -> list[GemmTiling]:
     """The default first, each once."""
     default = GemmTiling.of(replace(p, tiling=None), device)
     lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
-    found = [default]
+    candidates = [default]
     tiles = _tiles(p, lanes, device)
     for tile in tiles if is_thorough else tiles[:FEW]:
-        found.append(packed_tiling(p, lanes, device, tile))
+        candidates.append(packed_tiling(p, lanes, device, tile))
     if p.row_groups == 1 and p.packing.group == 1:
         if p.b_lanes == "k" and p.depths[-1] >= lanes and p.rows <= ALONG_LONG_K_ROWS:
-            found.append(along_k_tiling(p, device))
+            candidates.append(along_k_tiling(p, device))
         if p.b_lanes == "n" and p.columns >= lanes and p.rows <= DIRECT_ROWS:
-            found.append(direct_tiling(p, lanes, device))
-    packed = [x for x in dict.fromkeys(found) if x.form == "packed"]
+            candidates.append(direct_tiling(p, lanes, device))
+    packed = [x for x in dict.fromkeys(candidates) if x.form == "packed"]
     for tiling in packed[: FEW if is_thorough else 1]:
-        found += _cut_otherwise(p, tiling)
-    return [x for x in dict.fromkeys(found) if x is default or x.scratch_bytes(p) <= SCRATCH_BYTES]
+        candidates += _cut_otherwise(p, tiling)
+    return [
+        x for x in dict.fromkeys(candidates) if x is default or x.scratch_bytes(p) <= SCRATCH_BYTES
+    ]
 
 
 def _tiles(p: Product, lanes: int, device: Device) -> list[tuple[int, int]]:
@@ -70,7 +72,7 @@ def _tiles(p: Product, lanes: int, device: Device) -> list[tuple[int, int]]:
 def _cut_otherwise(p: Product, tiling: GemmTiling) -> list[GemmTiling]:
     """The same tiles in steps of twice or half as many columns or rows."""
     tiles, rows = -(-p.columns // tiling.width), p.row_groups * -(-p.rows // tiling.height)
-    found = []
+    candidates = []
     is_whole = tiling.split == 0 and tiling.piece >= p.depths[0]
     for panels in {max(1, tiling.panels // 2), tiling.panels, min(tiles, tiling.panels * 2)}:
         for per_chunk in {
@@ -82,7 +84,7 @@ def _cut_otherwise(p: Product, tiling: GemmTiling) -> list[GemmTiling]:
             if not is_whole and panels * per_chunk > tiling.panels * tiling.row_tiles:
                 continue
             blocks, chunks = -(-tiles // panels), -(-rows // per_chunk)
-            found.append(
+            candidates.append(
                 replace(tiling, panels=panels, blocks=blocks, row_tiles=per_chunk, chunks=chunks)
             )
-    return sorted(found, key=lambda x: (x.panels, x.row_tiles))
+    return sorted(candidates, key=lambda x: (x.panels, x.row_tiles))

@@ -252,10 +252,10 @@ class Packer(Runs):
     def _vectors(columns: int, lanes: int) -> list[tuple[int, int]]:
         if columns <= lanes:
             return [(0, columns)]
-        found = [(at, lanes) for at in range(0, columns - lanes + 1, lanes)]
+        vectors = [(at, lanes) for at in range(0, columns - lanes + 1, lanes)]
         if columns % lanes:
-            found.append((columns - lanes, lanes))
-        return found
+            vectors.append((columns - lanes, lanes))
+        return vectors
 
     def first_column(self, tile: Affine) -> Affine:
         """The first column of a tile; the last one ends with the columns."""

@@ -237,15 +237,15 @@ class SkinnyWriter(ProductFinish):
             digits = [*e.indices.digits(o, p.depths[:-1]), along]
             right = b.convert(p.b(e, self.batch, column, digits), p.of)
             right = b.broadcast(right, e.tile)
-            found = []
+            new_totals = []
             for r, total in enumerate(totals):
                 left = b.convert(p.a(e, self.batch, m.plus(r), digits), p.of)
                 left = b.broadcast(left, e.tile)
                 if total.dtype.is_floating:
-                    found.append(b.fma(left, right, total))
+                    new_totals.append(b.fma(left, right, total))
                 else:
-                    found.append(b.binary("add", total, b.binary("multiply", left, right)))
-            return found
+                    new_totals.append(b.binary("add", total, b.binary("multiply", left, right)))
+            return new_totals
 
         full = inner - inner % lanes
         restart = sum_restart(e, sums)
@@ -265,8 +265,8 @@ class SkinnyWriter(ProductFinish):
 
         def tails(o: Affine, *totals: Value) -> Sequence[Value]:
             zero = [b.constant(p.of, 0, (width, inner - full)) for _ in totals]
-            found = step(o, constant(full), inner - full, zero)
-            return [b.binary("add", x, b.reduce(y, 1, "add")) for x, y in zip(totals, found)]
+            tail_sums = step(o, constant(full), inner - full, zero)
+            return [b.binary("add", x, b.reduce(y, 1, "add")) for x, y in zip(totals, tail_sums)]
 
         restart = sum_restart(e, results)
         return list(blocked_loop(e, outer, results, tails, restart, run=run))

@@ -138,8 +138,8 @@ def along_k_tiling(p: Product, device: Device) -> GemmTiling:
     height = -(-p.rows // -(-p.rows // 6))
     columns = max(1, min(4, sum_registers(device) // height, p.columns))
     tiles = -(-p.columns // columns)
-    wanted = _steps(p, device)
-    panels = -(-tiles // max(1, min(tiles, -(-wanted // p.batch))))
+    steps = _steps(p, device)
+    panels = -(-tiles // max(1, min(tiles, -(-steps // p.batch))))
     return GemmTiling("along-k", height, columns, 1, panels, -(-tiles // panels))
 
 
@@ -151,8 +151,8 @@ def direct_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
     tiles = -(-p.columns // (vectors * lanes))
     least = -(-DIRECT_COLUMNS // (vectors * lanes))
     # Memory is read best in long rows: no more steps than keep the cores busy.
-    wanted = -(-min(_steps(p, device), DIRECT_STEPS_PER_UNIT * device.compute.units) // p.batch)
-    panels = min(tiles, max(-(-tiles // wanted), least if tiles >= 4 * least else 1))
+    steps = -(-min(_steps(p, device), DIRECT_STEPS_PER_UNIT * device.compute.units) // p.batch)
+    panels = min(tiles, max(-(-tiles // steps), least if tiles >= 4 * least else 1))
     sums = -(-p.rows // height) * height * vectors * lanes * max(p.of.size_bytes, 1)
     panels = min(panels, max(1, share_bytes(device, SUMS_SHARE) // sums))
     return GemmTiling("direct", height, lanes, vectors, panels, -(-tiles // panels))
@@ -186,7 +186,7 @@ def packed_tiling(
     rows = -(-p.rows // height)
     element = p.element_bytes
     most = max(1, panel_bytes // (min(p.depth, LEAST_DEPTH) * width * element))
-    wanted = _steps(p, device)
+    steps = _steps(p, device)
     if p.depth * width * element <= panel_bytes:
         most = panel_bytes // (p.depth * width * element)
     best, least = (1, 1), None
@@ -194,9 +194,9 @@ def packed_tiling(
         blocks = -(-tiles // panels)
         if panels > 1 and -(-tiles // blocks) != panels:
             continue
-        for chunks in _chunk_counts(p.row_groups * rows, -(-wanted // (blocks * p.batch))):
+        for chunks in _chunk_counts(p.row_groups * rows, -(-steps // (blocks * p.batch))):
             cost = _cost(p, height, vectors, panels, blocks, chunks, device)
-            if blocks * chunks * p.batch < min(wanted, 2 * device.compute.units):
+            if blocks * chunks * p.batch < min(steps, 2 * device.compute.units):
                 cost *= 1.5
             if least is None or cost < least:
                 best, least = (panels, chunks), cost
@@ -238,10 +238,10 @@ def tiling_of_depth(
     )
 
 
-def _chunk_counts(tiles: int, wanted: int) -> list[int]:
+def _chunk_counts(tiles: int, steps: int) -> list[int]:
     """How many chunks of rows may be tried."""
-    found = {1, 2, 4, wanted, 2 * wanted, -(-wanted // 2)}
-    return sorted({-(-tiles // -(-tiles // n)) for n in found if 1 <= n <= tiles})
+    counts = {1, 2, 4, steps, 2 * steps, -(-steps // 2)}
+    return sorted({-(-tiles // -(-tiles // n)) for n in counts if 1 <= n <= tiles})
 
 
 def _cost(

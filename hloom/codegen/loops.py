@@ -274,8 +274,8 @@ class LoopWriter:
             value = e.value(update, here)
             return tuple([x.plus(s) for x, s in zip(here, begin)]), value
         here = _as_index(e, at, written, root.shape.subshape(part).dims)
-        found = e.result(root, here)
-        return here, found[part[0]] if isinstance(found, tuple) else found
+        result = e.result(root, here)
+        return here, result[part[0]] if isinstance(result, tuple) else result
 
 
 def _as_index(e: Elements, at: Index, sizes: tuple[int, ...], to: tuple[int, ...]) -> Index:

@@ -46,8 +46,8 @@ def packing_of(
     left, right = [exact_source(x, leaves).shape.dtype for x in (a, b)]
     for first, second, group in device.compute.dot_products:
         types = dtype(first), dtype(second)
-        wanted = "f32" if types[0].is_floating else "s32"
-        if sums.name != wanted or not holds(types[1], right):
+        wide_name = "f32" if types[0].is_floating else "s32"
+        if sums.name != wide_name or not holds(types[1], right):
             continue
         if holds(types[0], left):
             return Packing(*types, group)

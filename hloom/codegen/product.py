@@ -180,11 +180,11 @@ class _Side:
 
     def at(self, e: Elements, sizes: list[int], b: Affine, f: Affine, k: Affine) -> Index:
         """The index of an element."""
-        found = [ZERO] * self.array.shape.rank
+        index = [ZERO] * self.array.shape.rank
         for d, digit in zip(self.batches, e.indices.digits(b, sizes)):
-            found[d] = digit
-        found[self.free], found[self.contracted] = f, k
-        return tuple(found)
+            index[d] = digit
+        index[self.free], index[self.contracted] = f, k
+        return tuple(index)
 
     def reader(self, sizes: list[int], of: DType) -> Read:
         """Reads elements, as a type."""

@@ -63,11 +63,11 @@ def with_runs(
     inside = []
     for t in thunks:
         parts = t.nested()
-        made = [with_runs(p.thunks, device, f"{t.name}, {p.name}") for p in parts]
-        for _, more in made:
+        nested_runs = [with_runs(p.thunks, device, f"{t.name}, {p.name}") for p in parts]
+        for _, more in nested_runs:
             decisions += more
-        changed = any(new != p.thunks for (new, _), p in zip(made, parts))
-        inside.append(t.with_nested([new for new, _ in made]) if changed else t)
+        changed = any(new != p.thunks for (new, _), p in zip(nested_runs, parts))
+        inside.append(t.with_nested([new for new, _ in nested_runs]) if changed else t)
     runs, decision = _cut(tuple(inside), device, where)
     return runs, [replace(decision, steps=tuple(thunks)), *decisions]
 
@@ -87,14 +87,14 @@ def _cut(
         return refused("there is one core")
     times = [Times.of(t, costs, units) for t in thunks]
     whole = Times.sum(times)
-    total, wanted = whole.elapsed, whole.wanted(costs)
-    if whole.idle(units) < wanted:
+    total, gain = whole.elapsed, whole.wanted(costs)
+    if whole.idle(units) < gain:
         return refused(f"cores are idle for {us(whole.idle(units))} of {us(total)} at most")
     groups = grouped(times, execution_graph(thunks).edges, costs, units)
     if len(groups) < 2:
         return refused(WAITS, total)
     best = max(_longest(groups), whole.work / units)
-    if total - best < wanted:
+    if total - best < gain:
         why = f"side by side they would take {us(best)} instead of {us(total)}"
         return refused(why, total)
     runs = _runs(groups, thunks)
@@ -214,18 +214,18 @@ def _ordered(groups: list[Node]) -> list[Node]:
     ready = [(g.members[0], k) for k, g in enumerate(groups) if not left[k]]
     heapify(ready)
     place: dict[int, int] = {}
-    found: list[Node] = []
+    order: list[Node] = []
     while ready:
         _, k = heappop(ready)
-        place[k] = len(found)
+        place[k] = len(order)
         group = groups[k]
-        found.append(Node(group.members, group.times, {place[w] for w in group.waits}))
+        order.append(Node(group.members, group.times, {place[w] for w in group.waits}))
         for b in behind[k]:
             left[b] -= 1
             if not left[b]:
                 heappush(ready, (groups[b].members[0], b))
-    assert len(found) == len(groups)
-    return found
+    assert len(order) == len(groups)
+    return order
 
 
 def _longest(groups: list[Node]) -> float:

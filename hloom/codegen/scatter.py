@@ -90,10 +90,10 @@ def _moved(i: Instruction, window: list[int]) -> set[int]:
     a = i.attrs
     gone = {*a.inserted_window_dims, *a.input_batching_dims}
     operand, update = i.operands[0].shape, i.operands[-1].shape
-    kept = [d for d in range(operand.rank) if d not in gone]
+    window_dims = [d for d in range(operand.rank) if d not in gone]
     return {
         w
-        for d, w in zip(kept, window)
+        for d, w in zip(window_dims, window)
         if d in a.scatter_dims_to_operand_dims and operand.dims[d] > update.dims[w]
     }
 
@@ -138,11 +138,11 @@ class _Scatter:
         """As `all_updates`, with the sums in scratch; no index moves the window."""
         a, dims = self.i.attrs, self.operands[0].shape.dims
         places = {d: dims[d] for d in sorted((*a.inserted_window_dims, *a.input_batching_dims))}
-        kept = [d for d in range(len(dims)) if d not in places]
+        window_dims = [d for d in range(len(dims)) if d not in places]
         index = [ZERO] * len(dims)
-        for d, w in zip(kept, a.update_window_dims):
+        for d, w in zip(window_dims, a.update_window_dims):
             index[d] = at[w]
-        along = kept[list(a.update_window_dims).index(minor)] if minor is not None else None
+        along = window_dims[list(a.update_window_dims).index(minor)] if minor is not None else None
 
         def scratch() -> ScratchSums:
             return ScratchSums(self.e, self.outputs[0], places, along, lanes, sums.of)
@@ -181,10 +181,10 @@ class _Scatter:
         e, b, a = self.e, self.e.builder, self.i.attrs
         sizes = self.operands[0].shape.dims
         gone = {*a.inserted_window_dims, *a.input_batching_dims}
-        kept = [d for d in range(len(sizes)) if d not in gone]
+        window_dims = [d for d in range(len(sizes)) if d not in gone]
         target = [ZERO] * len(sizes)
         extent = [1] * len(sizes)
-        for d, w in zip(kept, a.update_window_dims):
+        for d, w in zip(window_dims, a.update_window_dims):
             target[d] = at[w]
             extent[d] = self.updates[0].shape.dims[w]
         vector = a.index_vector_dim
@@ -361,17 +361,17 @@ class _SelectAndScatter:
         def look(position: Sequence[Affine], *carried: Value) -> Sequence[Value]:
             value, index = carried
             where, inside, number = under(position)
-            found = b.broadcast(e.value(x, where, inside), shape)
-            [keep] = apply(e, i.called[0], [value, found])
+            elements = b.broadcast(e.value(x, where, inside), shape)
+            [keep] = apply(e, i.called[0], [value, elements])
             first = b.compare("LT", index, b.constant(S64, 0, shape))
             take = b.binary("or", first, b.unary("not", b.broadcast(keep, shape)))
             if inside is not None:
                 take = b.binary("and", take, b.broadcast(inside, shape))
             here = b.broadcast(e.scalar(number), shape)
-            return [b.select(take, found, value), b.select(take, here, index)]
+            return [b.select(take, elements, value), b.select(take, here, index)]
 
         _, chosen = nest(e, extents, (best, chosen), look)
-        given = b.broadcast(e.value(source, at), shape)
+        source_values = b.broadcast(e.value(source, at), shape)
 
         def add(position: Sequence[Affine]) -> Sequence[Value]:
             where, inside, number = under(position)
@@ -384,9 +384,9 @@ class _SelectAndScatter:
                 target = self.emitter.outputs[0]
             old = b.broadcast(e.load(target, where, mask), shape)
             if self.sums is not None:
-                new = b.binary("add", old, b.convert(given, self.sums.of))
+                new = b.binary("add", old, b.convert(source_values, self.sums.of))
             else:
-                [new] = apply(e, i.called[1], [old, given])
+                [new] = apply(e, i.called[1], [old, source_values])
             e.store(target, where, b.broadcast(new, shape), mask)
             return ()
 

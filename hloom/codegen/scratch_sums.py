@@ -125,10 +125,10 @@ class ScratchSums:
 
     def place(self, index: Index) -> Index:
         """Where an element of the output is in the scratch."""
-        found = [x if d in self.sizes else ZERO for d, x in enumerate(index)]
+        digits = [x if d in self.sizes else ZERO for d, x in enumerate(index)]
         if self.minor is not None:
-            found[self.minor] = self.e.indices.lane(0, self.lanes, 1)
-        return tuple(found)
+            digits[self.minor] = self.e.indices.lane(0, self.lanes, 1)
+        return tuple(digits)
 
     def fill(self, at: Sequence[Affine], value: Value | None = None) -> None:
         """Begin with one value everywhere, or with what stands in the output."""

@@ -122,10 +122,10 @@ class KernelEmitter(BodyEmitter):
         """The kernel, without parameters that nothing reads."""
         kernel = self.builder.finish()
         used = {x for op in kernel.ops() for x in op.operands}
-        kept: list[Param] = [p for p in kernel.params if p.value in used or p.role != "in"]
-        kernel.params = kept
+        params: list[Param] = [p for p in kernel.params if p.value in used or p.role != "in"]
+        kernel.params = params
         kernel.cost_ns = cost_ns
-        return Emitted(kernel, [self.arguments[p.value] for p in kept])
+        return Emitted(kernel, [self.arguments[p.value] for p in params])
 
 
 def is_update(root: Instruction) -> bool:

@@ -150,12 +150,12 @@ class Loops:
         rows = row_count(body, sizes, device)
         if rows is None and folds_rows(body, device):
             return Loops(sizes, (), (), 1, 1)
-        wanted = lanes_for(body, device, work)
+        wished_lanes = lanes_for(body, device, work)
         split, length = len(sizes), 1
         while split > (rows or 0) and length < device.compute.vector_bytes // 4:
             split -= 1
             length *= sizes[split]
-        lanes = min(wanted, length)
+        lanes = min(wished_lanes, length)
         outer, inner = sizes[:split], sizes[split:]
         if rows is not None:
             return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length)

@@ -28,14 +28,14 @@ class DeviceAssignment:
     def parsed(text: str) -> DeviceAssignment:
         """An assignment as it is written; the braces around one replica may be left out."""
         bare = re.sub(r"\s*([{},])\s*", r"\1", text.strip())
-        found = _WRITTEN.fullmatch(bare)
-        if found is None:
+        match = _WRITTEN.fullmatch(bare)
+        if match is None:
             raise UsageError(
                 f"{text!r} is no device assignment",
                 rule="device-assignment",
                 hint="write the device of each partition, replica by replica: {{0,2},{1,3}}",
             )
-        rows = (found["rows"] or found["row"]).split("},{")
+        rows = (match["rows"] or match["row"]).split("},{")
         return DeviceAssignment(
             tuple([tuple([GlobalDeviceId(int(n)) for n in row.split(",")]) for row in rows])
         )

@@ -88,7 +88,7 @@ def probed_caches(root: Path, units: int) -> tuple[Cache, ...]:
 
     Virtual machines have been seen to tell of caches of no size: those are left out.
     """
-    found: dict[int, Cache] = {}
+    caches: dict[int, Cache] = {}
     folder = root / "sys/devices/system/cpu/cpu0/cache"
     for index in sorted(folder.glob("index*")):
         level, kind, size, shared, line = [
@@ -97,13 +97,13 @@ def probed_caches(root: Path, units: int) -> tuple[Cache, ...]:
         ]
         if kind == "Instruction" or not level.isdigit() or not (size_bytes := _bytes(size)):
             continue
-        found[int(level)] = Cache(
+        caches[int(level)] = Cache(
             level=int(level),
             size_bytes=size_bytes,
             line_bytes=int(line) if line.isdigit() and int(line) else 64,
             units=max(1, min(units, _count(shared))),
         )
-    return tuple([found[level] for level in sorted(found)])
+    return tuple([caches[level] for level in sorted(caches)])
 
 
 def _text(file: Path) -> str:

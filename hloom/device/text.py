@@ -56,20 +56,20 @@ def _told_place(message: str, text: str) -> tuple[int, int]:
 
 def device_of(table: Mapping[str, Any], where: str) -> Device:
     """The device of a table; `UsageError` names the key that is wrong."""
-    made = dict(table)
+    fields = dict(table)
     for name, kind in _PARTS.items():
-        if name not in made:
+        if name not in fields:
             continue
-        part = made[name]
+        part = fields[name]
         if name in _LISTS:
             if not isinstance(part, list):
                 raise _wrong(f"{name} in {where} is no list", f"write [[{name}]]")
-            made[name] = tuple(
+            fields[name] = tuple(
                 [record(kind, row, f"{name}[{k}] in {where}") for k, row in enumerate(part)]
             )
         else:
-            made[name] = record(kind, part, f"{name} in {where}")
-    return record(Device, made, where)
+            fields[name] = record(kind, part, f"{name} in {where}")
+    return record(Device, fields, where)
 
 
 def record(kind: type[T], table: object, where: str) -> T:
@@ -92,10 +92,10 @@ def _value(value: Any, type_text: str, where: str) -> Any:
     if type_text == "float" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type_text in ("int", "float", "str"):
-        wanted = {"int": int, "float": float, "str": str}[type_text]
+        python_type = {"int": int, "float": float, "str": str}[type_text]
         if isinstance(value, float) and type_text == "int" and value.is_integer():
             return int(value)
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        if not isinstance(value, python_type) or isinstance(value, bool):
             raise _wrong(f"{where} is {value!r}", f"a value of type {type_text} is wanted")
         if type_text != "str" and value < 0:
             raise _wrong(f"{where} is {value!r}", "no number of a device is below 0")

@@ -77,7 +77,7 @@ def floor(
     """
     units = device.compute.units
     compute = [n / operations_per_s(device, of, matrix) for of, n in operations.items()]
-    found = [
+    floors = [
         Floor(device.costs.kernel_ns, "start"),
         Floor(sum(compute) * 1e9, "operations"),
         Floor(functions * device.costs.operation_ns / units, "functions"),
@@ -85,11 +85,11 @@ def floor(
     for id, size in moved.items():
         cache = device.level_of(size) if id == device.memory_spaces[0].id else None
         if cache is None:
-            found.append(Floor(memory_ns(device, {id: size}), "memory"))
+            floors.append(Floor(memory_ns(device, {id: size}), "memory"))
         else:
             rate = cache.bandwidth_bytes_per_s * units
-            found.append(Floor(size / rate * 1e9, f"cache {cache.level}"))
-    return max(found)
+            floors.append(Floor(size / rate * 1e9, f"cache {cache.level}"))
+    return max(floors)
 
 
 def routine_ns(device: Device, work_ns: float, moved: Mapping[int, float]) -> float:

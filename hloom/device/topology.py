@@ -98,8 +98,8 @@ class Topology:
     def link(self, one: GlobalDeviceId, other: GlobalDeviceId) -> Link | None:
         """The fastest link between two devices; None if there is none."""
         both = {self.member(one).id.value, self.member(other).id.value}
-        found = [link for link in self.links if both <= set(link.devices)]
-        return max(found, key=lambda link: link.bandwidth_bytes_per_s, default=None)
+        shared_links = [link for link in self.links if both <= set(link.devices)]
+        return max(shared_links, key=lambda link: link.bandwidth_bytes_per_s, default=None)
 
 
 def alike(device: Device, count: int, name: str = "") -> Topology:
@@ -135,11 +135,11 @@ def parse_topology(text: str, file: str | None = None) -> Topology:
             members.append(Member(*ids, group.process, group.host, device))
     if not members:
         raise UsageError(f"{where} has no devices", rule="topology", hint="add a [[groups]]")
-    made = Topology(str(table.get("name", where)), tuple(members), tuple(links))
+    topology = Topology(str(table.get("name", where)), tuple(members), tuple(links))
     for link in links:
         for number in link.devices:
-            made.member(GlobalDeviceId(number))
-    return made
+            topology.member(GlobalDeviceId(number))
+    return topology
 
 
 def _list(table: dict[str, object], name: str) -> list[object]:

@@ -44,10 +44,10 @@ def load_file(
     if is_file_of_mlir(path):
         from hloom.frontends.stablehlo import files
 
-        found = files.load(path, files.shapes_of_text(shapes))
-        found.module.replica_count = replica_count or found.module.replica_count
-        found.module.num_partitions = num_partitions or found.module.num_partitions
-        return found
+        loaded = files.load(path, files.shapes_of_text(shapes))
+        loaded.module.replica_count = replica_count or loaded.module.replica_count
+        loaded.module.num_partitions = num_partitions or loaded.module.num_partitions
+        return loaded
     from hloom.ir.proto.files import load
 
     return load(path, replica_count=replica_count, num_partitions=num_partitions)

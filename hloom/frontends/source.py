@@ -75,5 +75,5 @@ class Source:
             return self._read
         from hloom.ir.copy import copy_module
 
-        made = copy_module(self.module)
-        return lambda: made
+        copied = copy_module(self.module)
+        return lambda: copied

@@ -34,42 +34,44 @@ def checked_arguments(
     )
 
 
-def as_value(given: Any, shape: Shape, what: str) -> EvalValue:
+def as_value(argument: Any, shape: Shape, what: str) -> EvalValue:
     """A literal, array, number, token or nested tuple as a value of this shape."""
-    if isinstance(given, Literal):
-        given = from_literal(given)
+    if isinstance(argument, Literal):
+        argument = from_literal(argument)
     if shape.is_tuple:
-        if not isinstance(given, tuple | list):
+        if not isinstance(argument, tuple | list):
             raise EvalError(
-                f"{what} has shape {shape.text_without_layout}, but {described(given)} was given"
+                f"{what} has shape {shape.text_without_layout}, but {described(argument)} was given"
             )
-        if len(given) != len(shape.elements):
+        if len(argument) != len(shape.elements):
             raise EvalError(
-                f"{what} is a tuple of {len(shape.elements)}, but one of {len(given)} was given"
+                f"{what} is a tuple of {len(shape.elements)}, but one of {len(argument)} was given"
             )
         return tuple(
             as_value(x, part, f"{what} element {k}")
-            for k, (x, part) in enumerate(zip(given, shape.elements))
+            for k, (x, part) in enumerate(zip(argument, shape.elements))
         )
     if shape.is_token:
-        if given is not TOKEN and given is not None:
-            raise EvalError(f"{what} is a token, but {described(given)} was given")
+        if argument is not TOKEN and argument is not None:
+            raise EvalError(f"{what} is a token, but {described(argument)} was given")
         return TOKEN
     if shape.is_opaque:
-        return given
-    return _array(given, shape.elements[0] if shape.is_buffer else shape, what)
+        return argument
+    return _array(argument, shape.elements[0] if shape.is_buffer else shape, what)
 
 
-def _array(given: Any, shape: Shape, what: str) -> np.ndarray:
-    if isinstance(given, tuple | dict | str | bytes) or given is TOKEN or given is None:
+def _array(argument: Any, shape: Shape, what: str) -> np.ndarray:
+    if isinstance(argument, tuple | dict | str | bytes) or argument is TOKEN or argument is None:
         raise EvalError(
-            f"{what} has shape {shape.text_without_layout}, but {described(given)} was given"
+            f"{what} has shape {shape.text_without_layout}, but {described(argument)} was given"
         )
     try:
-        if isinstance(given, bool | int | float | complex | list):
-            array = Literal.of(np.array(given) if given == [] else given, shape.dtype).array
+        if isinstance(argument, bool | int | float | complex | list):
+            array = Literal.of(
+                np.array(argument) if argument == [] else argument, shape.dtype
+            ).array
         else:
-            array = np.asarray(given)
+            array = np.asarray(argument)
     except (UsageError, ValueError, TypeError, OverflowError) as error:
         raise EvalError(f"{what} cannot be made {shape}: {error}") from error
     if array.dtype != shape.dtype.numpy or not fits(array.shape, shape):

@@ -115,10 +115,10 @@ def slice_to_dynamic(
     """The first sizes[k] elements of each dimension, as an array of those run-time sizes."""
     if len(sizes) != x.ndim:
         raise EvalError(f"{len(sizes)} sizes for {x.ndim} dimensions")
-    wanted = [int(size) for size in sizes]
-    if any(not 0 <= n <= most for n, most in zip(wanted, x.shape)):
-        raise EvalError(f"run-time sizes {wanted} do not fit in {list(x.shape)}")
-    return x[tuple(slice(0, n) for n in wanted)]
+    valid_sizes = [int(size) for size in sizes]
+    if any(not 0 <= n <= most for n, most in zip(valid_sizes, x.shape)):
+        raise EvalError(f"run-time sizes {valid_sizes} do not fit in {list(x.shape)}")
+    return x[tuple(slice(0, n) for n in valid_sizes)]
 
 
 @TARGETS.of("PadToStatic")

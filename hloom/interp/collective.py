@@ -87,16 +87,16 @@ def _evened(parts: list[np.ndarray], axis: int | None = None) -> list[np.ndarray
     if len({x.shape for x in parts}) == 1:
         return parts
     least = [min(sizes) for sizes in zip(*[x.shape for x in parts])]
-    kept = [slice(None if d == axis else n) for d, n in enumerate(least)]
-    return [x[tuple(kept)] for x in parts]
+    kept_slices = [slice(None if d == axis else n) for d, n in enumerate(least)]
+    return [x[tuple(kept_slices)] for x in parts]
 
 
 @MEANING.of("all-reduce", "all-reduce-start")
 def all_reduce(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
     group = own_group(i, context)
-    given = yield Meet(i, i, group, inputs)
+    operands_of = yield Meet(i, i, group, inputs)
     return _result(
-        i, [_reduced(i, context, [given[d][k] for d in group]) for k in range(len(inputs))]
+        i, [_reduced(i, context, [operands_of[d][k] for d in group]) for k in range(len(inputs))]
     )
 
 
@@ -108,13 +108,13 @@ def all_reduce_done(i: Instruction, context: EvalContext, x: EvalValue) -> EvalV
 @MEANING.of("reduce-scatter")
 def reduce_scatter(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
     group = own_group(i, context)
-    given = yield Meet(i, i, group, inputs)
+    operands_of = yield Meet(i, i, group, inputs)
     place = group.index(context.device.global_id)
     axis = i.attrs.dimensions[0]
     results = []
     for k, own in enumerate(inputs):
         _check_divides(own, axis, len(group))
-        pieces = [np.split(given[d][k], len(group), axis)[place] for d in group]
+        pieces = [np.split(operands_of[d][k], len(group), axis)[place] for d in group]
         results.append(_reduced(i, context, pieces))
     return _result(i, results)
 
@@ -144,9 +144,9 @@ def _gathered(
     i: Instruction, context: EvalContext, inputs: tuple[np.ndarray, ...]
 ) -> Generator[Meet, Any, list[np.ndarray]]:
     group = own_group(i, context)
-    given = yield Meet(i, i, group, inputs)
+    operands_of = yield Meet(i, i, group, inputs)
     axis = i.attrs.dimensions[0]
-    parts = [_evened([given[d][k] for d in group], axis) for k in range(len(inputs))]
+    parts = [_evened([operands_of[d][k] for d in group], axis) for k in range(len(inputs))]
     return [np.concatenate(each, axis) for each in parts]
 
 
@@ -159,15 +159,17 @@ def second_half(i: Instruction, context: EvalContext, x: EvalValue) -> EvalValue
 def all_to_all(i: Instruction, context: EvalContext, *inputs: np.ndarray) -> Waiting:
     """Array form: equal parts along a dimension are exchanged; tuple form: the inputs are."""
     group = own_group(i, context)
-    given = yield Meet(i, i, group, inputs)
+    operands_of = yield Meet(i, i, group, inputs)
     place = group.index(context.device.global_id)
     if i.shape.is_tuple:
         if len(inputs) != len(group):
             raise EvalError(f"{len(inputs)} inputs for a group of {len(group)} devices")
-        return tuple(given[d][place] for d in group)
+        return tuple(operands_of[d][place] for d in group)
     axis = i.attrs.dimensions[0] if i.attrs.dimensions else 0
     _check_divides(inputs[0], axis, len(group))
-    return np.concatenate([np.split(given[d][0], len(group), axis)[place] for d in group], axis)
+    return np.concatenate(
+        [np.split(operands_of[d][0], len(group), axis)[place] for d in group], axis
+    )
 
 
 @MEANING.of("collective-broadcast")
@@ -177,9 +179,9 @@ def collective_broadcast(i: Instruction, context: EvalContext, *inputs: np.ndarr
     data, roots = _data_and_roots(i, inputs)
     if group is None:
         return _result(i, [zero(x.shape) for x in i.operands[: len(data)]])
-    given = yield Meet(i, i, group, inputs)
+    operands_of = yield Meet(i, i, group, inputs)
     _check_roots(roots, group)
-    return _result(i, [given[group[root]][k] for k, root in enumerate(roots)])
+    return _result(i, [operands_of[group[root]][k] for k, root in enumerate(roots)])
 
 
 @MEANING.of("collective-reduce")
@@ -187,12 +189,12 @@ def collective_reduce(i: Instruction, context: EvalContext, *inputs: np.ndarray)
     """Zeros on all but the root. Of several roots that differ, each device goes by its own."""
     group = own_group(i, context)
     _, roots = _data_and_roots(i, inputs)
-    given = yield Meet(i, i, group, inputs)
+    operands_of = yield Meet(i, i, group, inputs)
     _check_roots(roots, group)
     me = context.device.global_id
     results = []
     for k, root in enumerate(roots):
-        total = _reduced(i, context, [given[d][k] for d in group])
+        total = _reduced(i, context, [operands_of[d][k] for d in group])
         results.append(total if group[root] == me else np.zeros_like(total))
     return _result(i, results)
 
@@ -217,11 +219,11 @@ def ragged_all_to_all(i: Instruction, context: EvalContext, *operands: np.ndarra
     """Offsets and sizes hold the same number of updates for each device of the group, in group
     order; output offsets are those in the receiver's output, as the sender knows them."""
     group = own_group(i, context)
-    given = yield Meet(i, i, group, operands)
+    operands_of = yield Meet(i, i, group, operands)
     place = group.index(context.device.global_id)
     out = operands[1].copy()
     for d in group:
-        x, _, input_offsets, send_sizes, output_offsets, _ = given[d]
+        x, _, input_offsets, send_sizes, output_offsets, _ = operands_of[d]
         starts, sizes, targets = (
             a.reshape(len(group), -1)[place] for a in (input_offsets, send_sizes, output_offsets)
         )
@@ -276,25 +278,25 @@ def _permuted(
         )
         if any(not 0 <= d < device.device_count for pair in pairs for d in pair):
             raise EvalError(f"a source-target pair names a device beyond {device.device_count}")
-    given = yield Meet(i, i, joined(pairs, me), inputs)
+    operands_of = yield Meet(i, i, joined(pairs, me), inputs)
     source = next((s for s, t in pairs if t == me), None)
     if i.attrs.slice_sizes:
-        return _permuted_in_place(i, inputs, None if source is None else given[source])
+        return _permuted_in_place(i, inputs, None if source is None else operands_of[source])
     if source is None:
         return [zero(x.shape) for x in i.operands]
-    return list(given[source])
+    return list(operands_of[source])
 
 
 def joined(pairs: tuple[tuple[int, int], ...], me: int) -> tuple[int, ...]:
     """All devices reached from this one along pairs in either direction, itself included."""
-    found, grew = {me}, True
+    members, grew = {me}, True
     while grew:
         grew = False
         for pair in pairs:
-            if (pair[0] in found) != (pair[1] in found):
-                found.update(pair)
+            if (pair[0] in members) != (pair[1] in members):
+                members.update(pair)
                 grew = True
-    return tuple(sorted(found))
+    return tuple(sorted(members))
 
 
 def _permuted_in_place(

@@ -58,16 +58,16 @@ def convolution(i: Instruction, context: EvalContext, lhs: Array, rhs: Array) ->
     base = base.reshape(batches, batch, features, channels, *base.shape[2:])
     base = base.swapaxes(1, 2).reshape(groups, batch, channels, *base.shape[4:])
     kernel = kernel.reshape(groups, kernel.shape[0] // groups, *kernel.shape[1:])
-    made = _grouped(base, kernel, window, wide, types)
+    result = _grouped(base, kernel, window, wide, types)
     # [groups, batch, spatial..., features] to [batch, groups * features, spatial...]
-    made = np.moveaxis(made, (1, 0, -1), (0, 1, 2))
-    made = made.reshape(batch, made.shape[1] * made.shape[2], *made.shape[3:])
-    order = np.empty(made.ndim, int)
+    result = np.moveaxis(result, (1, 0, -1), (0, 1, 2))
+    result = result.reshape(batch, result.shape[1] * result.shape[2], *result.shape[3:])
+    order = np.empty(result.ndim, int)
     order[labels.output_batch_dimension] = 0
     order[labels.output_feature_dimension] = 1
     for k, d in enumerate(labels.output_spatial_dimensions, start=2):
         order[d] = k
-    return made.transpose(order)
+    return result.transpose(order)
 
 
 def _types(i: Instruction) -> Types:
@@ -93,19 +93,19 @@ def _padded(base: Array, axis: int, d: WindowDimension) -> Array:
     length = max(0, dilated + d.padding_low + d.padding_high)
     if (d.base_dilation, d.padding_low, d.padding_high) == (1, 0, 0):
         return base
-    made = np.zeros((*base.shape[:axis], length, *base.shape[axis + 1 :]), base.dtype)
+    padded = np.zeros((*base.shape[:axis], length, *base.shape[axis + 1 :]), base.dtype)
     # Element k lands at low + k * dilation; those from `first` on are inside.
     first = max(0, -(d.padding_low // d.base_dilation))
     start = d.padding_low + first * d.base_dilation
     if start >= length or first >= size:
-        return made
+        return padded
     count = min(size - first, -(-(length - start) // d.base_dilation))
     stop = start + (count - 1) * d.base_dilation + 1
     before = (slice(None),) * axis
-    made[(*before, slice(start, stop, d.base_dilation))] = base[
+    padded[(*before, slice(start, stop, d.base_dilation))] = base[
         (*before, slice(first, first + count))
     ]
-    return made
+    return padded
 
 
 def _grouped(
@@ -119,15 +119,15 @@ def _grouped(
     groups, batch, channels = base.shape[:3]
     spatial = tuple(_positions(d, length) for d, length in zip(window, base.shape[3:], strict=True))
     outputs, contents = kernel.shape[1], channels * math.prod(d.size for d in window)
-    made = np.zeros((groups, batch, *spatial, outputs), types[2].numpy)
-    if not made.size or not contents:
-        return made
+    sums = np.zeros((groups, batch, *spatial, outputs), types[2].numpy)
+    if not sums.size or not contents:
+        return sums
     right = kernel.reshape(groups, outputs, contents).swapaxes(1, 2)
     view = _windows(base, window)
     for part in _parts(groups, batch, spatial, contents):
         left = view[part].reshape(groups, -1, contents)
-        made[part] = widened_product(left, right, wide, types).reshape(made[part].shape)
-    return made
+        sums[part] = widened_product(left, right, wide, types).reshape(sums[part].shape)
+    return sums
 
 
 def _parts(

@@ -263,13 +263,15 @@ def _behind(x: Array) -> Array | None:
 
 @MEANING.of("dynamic-reshape")
 def dynamic_reshape(i: Instruction, context: EvalContext, x: Array, *sizes: Array) -> Array:
-    wanted = tuple(int(n.item()) for n in sizes)
-    for k, (n, bound) in enumerate(zip(wanted, i.shape.dims)):
+    run_time_sizes = tuple(int(n.item()) for n in sizes)
+    for k, (n, bound) in enumerate(zip(run_time_sizes, i.shape.dims)):
         if not 0 <= n <= bound and bound >= 0:
             raise EvalError(f"size {n} of dimension {k} is outside of {i.shape}")
-    if prod(wanted) != x.size:
-        raise EvalError(f"cannot reshape {x.size} elements to run-time sizes {list(wanted)}")
-    return x.reshape(wanted)
+    if prod(run_time_sizes) != x.size:
+        raise EvalError(
+            f"cannot reshape {x.size} elements to run-time sizes {list(run_time_sizes)}"
+        )
+    return x.reshape(run_time_sizes)
 
 
 # -- sizes --------------------------------------------------------------------------------------
@@ -283,17 +285,17 @@ def get_dimension_size(i: Instruction, context: EvalContext, x: Array) -> Array:
 @MEANING.of("set-dimension-size")
 def set_dimension_size(i: Instruction, context: EvalContext, x: Array, size: Array) -> Array:
     """Shrinking hides elements; growing again up to the bound shows them again."""
-    dimension, wanted = i.attrs.dimensions[0], int(size)
+    dimension, run_time_size = i.attrs.dimensions[0], int(size)
     bound = i.shape.dims[dimension]
-    if wanted < 0 or 0 <= bound < wanted:
+    if run_time_size < 0 or 0 <= bound < run_time_size:
         raise EvalError(
-            f"dimension {dimension} of {i.shape} cannot have the run-time size {wanted}"
+            f"dimension {dimension} of {i.shape} cannot have the run-time size {run_time_size}"
         )
-    if wanted <= x.shape[dimension]:
+    if run_time_size <= x.shape[dimension]:
         # An array of its own, so that a later growth finds what is hidden now.
         owner = x if x.base is None or _behind(x) is not None else x.copy()
-        return owner[(slice(None),) * dimension + (slice(0, wanted),)]
-    return _filled(x, (*x.shape[:dimension], wanted, *x.shape[dimension + 1 :]))
+        return owner[(slice(None),) * dimension + (slice(0, run_time_size),)]
+    return _filled(x, (*x.shape[:dimension], run_time_size, *x.shape[dimension + 1 :]))
 
 
 # -- tuples -------------------------------------------------------------------------------------

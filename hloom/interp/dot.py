@@ -37,8 +37,8 @@ def contracted(
     k = math.prod(x.shape[d] for d in contracting[0])
     left = x.transpose(*batch[0], *x_free, *contracting[0]).reshape(b, m, k)
     right = y.transpose(*batch[1], *contracting[1], *y_free).reshape(b, k, n)
-    made = matrix_product(left, right, types, algorithm)
-    return made.reshape((*batch_sizes, *x_sizes, *y_sizes))
+    result = matrix_product(left, right, types, algorithm)
+    return result.reshape((*batch_sizes, *x_sizes, *y_sizes))
 
 
 def _dims(i: Instruction) -> tuple[tuple[Dims, Dims], tuple[Dims, Dims]]:
@@ -154,7 +154,7 @@ def _ragged_rows(i: Instruction, x: Array, y: Array, group_sizes: Array, ragged:
     outer = tuple(free[: free.index(ragged)])
     y_free = [d for d in range(y.ndim) if d not in (group, *batch[1], *contracting[1])]
     sizes = [x.shape[d] for d in (*batch[0], *free)] + [y.shape[d] for d in y_free]
-    made = np.zeros(sizes, types[2].numpy)
+    result = np.zeros(sizes, types[2].numpy)
     masks = _group_masks(x, group_sizes, ragged, (*batch[0], *outer))
     for g, mask in enumerate(masks):
         rows = np.flatnonzero(mask.any(axis=tuple(d for d in range(mask.ndim) if d != ragged)))
@@ -171,10 +171,12 @@ def _ragged_rows(i: Instruction, x: Array, y: Array, group_sizes: Array, ragged:
         )
         target = (slice(None),) * axis + (run,)
         # The mask in the result's order; it has size 1 in the contracting dimensions.
-        kept = mask.transpose(*batch[0], *free, *contracting[0])
-        kept = kept.reshape(kept.shape[: len(batch[0]) + len(free)] + (1,) * len(y_free))
-        made[target] = np.where(kept[target], part, made[target])
-    return made
+        row_mask = mask.transpose(*batch[0], *free, *contracting[0])
+        row_mask = row_mask.reshape(
+            row_mask.shape[: len(batch[0]) + len(free)] + (1,) * len(y_free)
+        )
+        result[target] = np.where(row_mask[target], part, result[target])
+    return result
 
 
 def _kept(x: Array, mask: Array) -> Array:

@@ -54,14 +54,14 @@ def widened_product(
     """`matrix_product` of operands that are of the summing type `wide` already."""
     result = types[2]
     if wide.is_complex or wide.is_integral or algorithm in (None, "unset", "dot_unset"):
-        made = np.matmul(x, y)
+        product = np.matmul(x, y)
     else:
-        made = _by_algorithm(x, y, algorithm)
+        product = _by_algorithm(x, y, algorithm)
     if result.is_floating or result.is_complex:
-        return narrowed(made, result)
+        return narrowed(product, result)
     if not types[0].is_floating and wide is F64:  # exact integers: they wrap, not saturate
-        return converted(made.astype(np.int64), S64, result)
-    return converted(made.astype(wide.numpy, copy=False), wide, result)
+        return converted(product.astype(np.int64), S64, result)
+    return converted(product.astype(wide.numpy, copy=False), wide, result)
 
 
 # -- algorithms ----------------------------------------------------------------------------

@@ -161,10 +161,10 @@ class Sketch:
 
     def computation(self, name: str, *parameters: Shape) -> Computation:
         """An empty computation with these parameters; its root has to be set."""
-        made = self.module.add_computation(name)
+        new = self.module.add_computation(name)
         for number, of in enumerate(parameters):
-            made.add("parameter", shape=of, number=number, name=f"a{number}")
-        return made
+            new.add("parameter", shape=of, number=number, name=f"a{number}")
+        return new
 
     def combiner(self, dtype: DType, *choices: str) -> Computation:
         """A scalar computation of two parameters that is one associative operation."""
@@ -174,9 +174,9 @@ class Sketch:
                 choices = choices[:2]
             elif dtype.is_pred:
                 choices = ("and", "or", "xor")
-        made = self.computation("combine", shape(dtype), shape(dtype))
-        made.root = made.add(self.pick(choices), *made.parameters, shape=shape(dtype))
-        return made
+        fold = self.computation("combine", shape(dtype), shape(dtype))
+        fold.root = fold.add(self.pick(choices), *fold.parameters, shape=shape(dtype))
+        return fold
 
     def identity(self, combiner: Computation) -> Instruction:
         """The value that a combiner's operation changes nothing with: what reductions start from,
@@ -191,29 +191,29 @@ class Sketch:
             "minimum": limits.max_value,
         }.get(combiner.root.opcode)
         if value is None:  # and
-            made = np.array(-1 if dtype.is_integral else 1).astype(dtype.numpy)
+            neutral = np.array(-1 if dtype.is_integral else 1).astype(dtype.numpy)
         else:
-            made = value(dtype)
-        return self.constant(made, shape(dtype))
+            neutral = value(dtype)
+        return self.constant(neutral, shape(dtype))
 
     def comparator(self, *dtypes: DType) -> Computation:
         """a0 < a1 (or >) of the first pair; two parameters per type."""
         pairs = [shape(t) for t in dtypes for _ in range(2)]
-        made = self.computation("compare", *pairs)
-        made.root = made.add(
+        body = self.computation("compare", *pairs)
+        body.root = body.add(
             "compare",
-            *made.parameters[:2],
+            *body.parameters[:2],
             shape=shape(PRED),
             direction=self.pick(("LT", "GT")),
             type="TOTALORDER" if dtypes[0].is_floating and self.chance() else None,
         )
-        return made
+        return body
 
     def mapped(self, x: Shape, opcode: str = "") -> Computation:
         """A computation of one parameter that returns its shape: one elementwise operation."""
-        made = self.computation("body", x)
+        body = self.computation("body", x)
         opcode = opcode or ("not" if x.dtype.is_pred else self.pick(("negate", "copy")))
         if opcode == "negate" and x.dtype.is_unsigned_int:
             opcode = "copy"
-        made.root = made.add(opcode, made.parameters[0], shape=x)
-        return made
+        body.root = body.add(opcode, body.parameters[0], shape=x)
+        return body

@@ -98,8 +98,8 @@ def reduce_precision(s: Sketch) -> Instruction:
 @DRAW.of("complex")
 def complex_(s: Sketch) -> Instruction:
     x = s.array("f32 f64")
-    made = BY_NAME["c64" if x.shape.dtype.bits == 32 else "c128"]
-    return s.add("complex", x, s.like(x), shape=x.shape.with_dtype(made))
+    complex_type = BY_NAME["c64" if x.shape.dtype.bits == 32 else "c128"]
+    return s.add("complex", x, s.like(x), shape=x.shape.with_dtype(complex_type))
 
 
 @DRAW.of("compare")

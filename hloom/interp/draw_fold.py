@@ -27,17 +27,17 @@ def map_(s: Sketch) -> Instruction:
 def _pair_combiner(s: Sketch, first: DType, second: DType) -> Computation:
     """(value, key) pairs: the smaller value wins, of equals the smaller key (as argmin does)."""
     a, b = shape(first), shape(second)
-    made = s.computation("smaller", a, b, a, b)
-    x, i, y, j = made.parameters
-    less = made.add("compare", x, y, direction="LT")
-    same = made.add("compare", x, y, direction="EQ")
-    before = made.add("compare", i, j, direction="LE")
-    tie = made.add("and", same, before)
-    first_wins = made.add("or", less, tie)
-    value = made.add("select", first_wins, x, y)
-    key = made.add("select", first_wins, i, j)
-    made.root = made.add("tuple", value, key)
-    return made
+    combiner = s.computation("smaller", a, b, a, b)
+    x, i, y, j = combiner.parameters
+    less = combiner.add("compare", x, y, direction="LT")
+    same = combiner.add("compare", x, y, direction="EQ")
+    before = combiner.add("compare", i, j, direction="LE")
+    tie = combiner.add("and", same, before)
+    first_wins = combiner.add("or", less, tie)
+    value = combiner.add("select", first_wins, x, y)
+    key = combiner.add("select", first_wins, i, j)
+    combiner.root = combiner.add("tuple", value, key)
+    return combiner
 
 
 @DRAW.of("reduce")
@@ -207,12 +207,13 @@ def scatter(s: Sketch) -> Instruction:
     pieces = {d: s.integer(1, n) for d, n in enumerate(x.shape.dims)}
     mapped, gone, batch, vector, sizes = _indexed(s, x.shape, pieces)
     indices = s.parameter(shape(s.dtype("s32 s64 u32"), sizes))
-    kept = [d for d in range(x.shape.rank) if d not in gone]
-    at = _window_dimensions(s, len(kept), len(batch))
+    window_dims = [d for d in range(x.shape.rank) if d not in gone]
+    at = _window_dimensions(s, len(window_dims), len(batch))
     rest = iter(batch)
-    window_sizes = {place: pieces[d] for place, d in zip(at, kept)}
+    window_sizes = {place: pieces[d] for place, d in zip(at, window_dims)}
     dims = [
-        window_sizes[k] if k in window_sizes else next(rest) for k in range(len(kept) + len(batch))
+        window_sizes[k] if k in window_sizes else next(rest)
+        for k in range(len(window_dims) + len(batch))
     ]
     updates = s.parameter(shape(x.shape.dtype, dims))
     return s.add(

@@ -224,8 +224,8 @@ class Sketch:
         self.b.store(buffer, at, value, strides)
         order = [int(k) for k in self.rng.permutation(len(strides))]
         shape = tuple(value.shape[k] for k in order)
-        made = self.b.load(buffer, at, shape, tuple(strides[k] for k in order))
-        self.made(made, self.tolerance.get(value, 0.0))
+        loaded = self.b.load(buffer, at, shape, tuple(strides[k] for k in order))
+        self.made(loaded, self.tolerance.get(value, 0.0))
 
     def finished(self) -> DrawnKernel:
         return DrawnKernel(self.b.finish(), self.buffers, self.loose_params)

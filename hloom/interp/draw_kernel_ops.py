@@ -60,15 +60,15 @@ def elementwise(s: Sketch) -> None:
         result = PRED if opcode == "is-finite" else dtype
         if opcode in ("real", "imag", "abs"):
             result = dtype.component
-        made = s.b.unary(opcode, x, result)
+        result_value = s.b.unary(opcode, x, result)
     else:
         y = s.like(x.type)
         if opcode.startswith("shift") and s.chance(0.5):
             y = s.b.constant(dtype, s.integer(0, min(7, dtype.bits - 1) // 2), x.shape)
         from_parts = {"f32": "c64", "f64": "c128"}
         result = _named(from_parts[dtype.name]) if opcode == "complex" else dtype
-        made = s.b.binary(opcode, x, y, result)
-    s.made(made, 0.0 if exact else slack(dtype))
+        result_value = s.b.binary(opcode, x, y, result)
+    s.made(result_value, 0.0 if exact else slack(dtype))
 
 
 def _named(name: str) -> DType:
@@ -135,27 +135,27 @@ def move(s: Sketch) -> None:
     x, b = s.any_tile(), s.b
     shape, rank = x.shape, len(x.shape)
     kind = s.integer(0, 4)
-    made = x
+    moved = x
     if kind == 0 and rank:
         axis = s.integer(0, rank - 1)
         thin = b.slice(x, axis, s.integer(0, shape[axis] - 1), 1) if s.chance(0.5) else x
-        made = b.broadcast(thin, shape if thin is not x else (s.integer(1, 3), *shape))
+        moved = b.broadcast(thin, shape if thin is not x else (s.integer(1, 3), *shape))
     elif kind == 1:
         parts = [k for k in range(1, prod(shape) + 1) if prod(shape) % k == 0]
         inner = s.pick(parts)
-        made = b.reshape(x, s.pick(((prod(shape) // inner, inner), (prod(shape),))))
+        moved = b.reshape(x, s.pick(((prod(shape) // inner, inner), (prod(shape),))))
     elif kind == 2 and rank:
-        made = b.transpose(x, tuple(int(k) for k in s.rng.permutation(rank)))
+        moved = b.transpose(x, tuple(int(k) for k in s.rng.permutation(rank)))
     elif kind == 3 and rank:
         axis = s.integer(0, rank - 1)
         start = s.integer(0, shape[axis] - 1)
-        made = b.slice(x, axis, start, s.integer(1, shape[axis] - start))
+        moved = b.slice(x, axis, start, s.integer(1, shape[axis] - start))
     elif kind == 4 and rank:
         axis = s.integer(0, rank - 1)
         part = b.slice(x, axis, 0, s.integer(1, shape[axis]))
-        made = b.concatenate([x, part] if s.chance(0.5) else [part, x], axis)
-    if prod(made.shape) <= 256:
-        s.made(made, s.tolerance.get(x, 0.0))
+        moved = b.concatenate([x, part] if s.chance(0.5) else [part, x], axis)
+    if prod(moved.shape) <= 256:
+        s.made(moved, s.tolerance.get(x, 0.0))
 
 
 def tame(s: Sketch, x: Value) -> Value:
@@ -178,8 +178,8 @@ def fold(s: Sketch) -> None:
     axis = s.integer(0, len(x.shape) - 1)
     if loose:
         x = tame(s, x)
-    made = s.b.reduce(x, axis, kind) if s.chance(0.6) else s.b.scan(x, axis, kind, s.chance(0.5))
-    s.made(made, slack(x.dtype, x.shape[axis]) if loose else 0.0)
+    folded = s.b.reduce(x, axis, kind) if s.chance(0.6) else s.b.scan(x, axis, kind, s.chance(0.5))
+    s.made(folded, slack(x.dtype, x.shape[axis]) if loose else 0.0)
 
 
 def dot(s: Sketch) -> None:
@@ -239,8 +239,8 @@ def loop(s: Sketch, depth: int) -> None:
         s.scope = outer
         return results
 
-    for made in s.b.for_(low, high, step, inits, write):
-        s.made(made)
+    for total in s.b.for_(low, high, step, inits, write):
+        s.made(total)
 
 
 def repeat(s: Sketch, depth: int) -> None:
@@ -260,8 +260,8 @@ def repeat(s: Sketch, depth: int) -> None:
         s.scope = outer
         return results
 
-    for made in s.b.while_([start, init], condition, write):
-        s.made(made)
+    for total in s.b.while_([start, init], condition, write):
+        s.made(total)
 
 
 def branch(s: Sketch, depth: int) -> None:
@@ -280,8 +280,8 @@ def branch(s: Sketch, depth: int) -> None:
         s.scope = outer
         return results
 
-    for made in s.b.if_(pred, write, write):
-        s.made(made)
+    for chosen in s.b.if_(pred, write, write):
+        s.made(chosen)
 
 
 RECIPES: list[Callable[[Sketch], None]] = [

@@ -18,10 +18,10 @@ EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, np.inf, -np.inf, np.nan, 3e3
 def drawn_array(rng: np.random.Generator, dtype: DType, size: int) -> Array:
     """A flat array: three quarters small numbers, the rest edges and random bits."""
     if dtype.is_complex:
-        made = np.empty(size, dtype.numpy)
-        made.real = rng.normal(size=size) * 3
-        made.imag = rng.normal(size=size) * 3
-        return made
+        result = np.empty(size, dtype.numpy)
+        result.real = rng.normal(size=size) * 3
+        result.imag = rng.normal(size=size) * 3
+        return result
     if dtype.is_pred:
         return rng.random(size) < 0.5
     wild = _random_bits(rng, dtype, size)
@@ -35,8 +35,8 @@ def drawn_array(rng: np.random.Generator, dtype: DType, size: int) -> Array:
         limits = np.array([low, high, 0, min(1, high), max(-1, low), high - 1], word)
         edges = narrowed(rng.choice(limits, size), dtype)
     kind = rng.random(size)
-    made = np.where(kind < 0.75, usual, np.where(kind < 0.88, edges, wild))
-    return np.ascontiguousarray(made).astype(dtype.numpy, copy=False)
+    result = np.where(kind < 0.75, usual, np.where(kind < 0.88, edges, wild))
+    return np.ascontiguousarray(result).astype(dtype.numpy, copy=False)
 
 
 def _random_bits(rng: np.random.Generator, dtype: DType, size: int) -> Array:

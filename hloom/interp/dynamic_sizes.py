@@ -71,16 +71,16 @@ def _equal_sizes(
     i: Instruction, values: Sequence[np.ndarray], group: Dimensions, *, repeat: bool
 ) -> tuple[np.ndarray, ...]:
     """The operands' values, those of a group with one size; see the module for which."""
-    made = list(values)
-    running = {k for k, d in group if _has_run_time_size(i.operands[k], made[k], d)}
-    sizes = {made[k].shape[d] for k, d in group if k in running}
+    evened = list(values)
+    running = {k for k, d in group if _has_run_time_size(i.operands[k], evened[k], d)}
+    sizes = {evened[k].shape[d] for k, d in group if k in running}
     size = min(sizes - {1} if repeat and sizes != {1} else sizes)
     for k, d in group:
-        if repeat and size > 1 and made[k].shape[d] == 1 and k in running:
-            made[k] = np.repeat(made[k], size, axis=d)
-        elif made[k].shape[d] > size:
-            made[k] = made[k][(slice(None),) * d + (slice(0, size),)]
-    return tuple(made)
+        if repeat and size > 1 and evened[k].shape[d] == 1 and k in running:
+            evened[k] = np.repeat(evened[k], size, axis=d)
+        elif evened[k].shape[d] > size:
+            evened[k] = evened[k][(slice(None),) * d + (slice(0, size),)]
+    return tuple(evened)
 
 
 def _has_run_time_size(x: Instruction, value: np.ndarray, d: int) -> bool:

@@ -92,8 +92,8 @@ def _apply(
             wide = (widened(v, x.shape.dtype) for v, x in zip(values, i.operands))
             return narrowed(function(*wide), result)
         if function := rounded.get(opcode):
-            made = np.asarray(function(*(v.astype(np.float64) for v in values)))
-            return narrowed(made.astype(np.float32) if result.bits < 32 else made, result)
+            double = np.asarray(function(*(v.astype(np.float64) for v in values)))
+            return narrowed(double.astype(np.float32) if result.bits < 32 else double, result)
     elif dtype.is_integral:
         if function := integer.get(opcode):
             return narrowed(function(*(widened(v, dtype) for v in values), dtype), dtype)

@@ -74,8 +74,8 @@ def clamp(i: Instruction, context: EvalContext, low: Array, x: Array, high: Arra
     shape = x.shape if x.ndim >= max(low.ndim, high.ndim) else np.broadcast(low, x, high).shape
     if dtype.is_floating:
         wide = [widened(v, dtype) for v in (low, x, high)]
-        made = of_real.minimum(of_real.maximum(wide[1], wide[0]), wide[2])
+        result = of_real.minimum(of_real.maximum(wide[1], wide[0]), wide[2])
     else:
         wide = [widened(v, dtype) for v in (low, x, high)]
-        made = np.minimum(np.maximum(wide[1], wide[0]), wide[2])
-    return np.asarray(made).astype(x.dtype, copy=False).reshape(shape)
+        result = np.minimum(np.maximum(wide[1], wide[0]), wide[2])
+    return np.asarray(result).astype(x.dtype, copy=False).reshape(shape)

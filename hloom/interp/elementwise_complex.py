@@ -19,9 +19,9 @@ LOG2_E = 1.4426950408889634
 def joined(real: Array, imaginary: Array) -> Array:
     """real + i*imaginary without arithmetic, so that infinities and signed zeros survive."""
     real, imaginary = np.broadcast_arrays(real, imaginary)
-    made = np.empty(real.shape, np.complex64 if real.dtype == np.float32 else np.complex128)
-    made.real, made.imag = real, imaginary
-    return made
+    result = np.empty(real.shape, np.complex64 if real.dtype == np.float32 else np.complex128)
+    result.real, result.imag = real, imaginary
+    return result
 
 
 def _halves(x: Array) -> tuple[Array, Array]:
@@ -62,17 +62,17 @@ def power_of_two(z: Array) -> Array:
     across = np.sin(turn) * np.cos(rest) + np.cos(turn) * np.sin(rest)
     whole = np.rint(a)
     size, steps = np.exp2(a - whole), whole.astype(np.int32)
-    made = joined(np.ldexp(size * level, steps), np.ldexp(size * across, steps))
+    result = joined(np.ldexp(size * level, steps), np.ldexp(size * across, steps))
     # Elsewhere it is 2**x on the real axis, and the limits are those of e**z.
     limits, flat = np.exp(z), y == 0
     other = joined(np.where(flat, np.exp2(x), np.real(limits)), np.where(flat, y, np.imag(limits)))
-    return np.where(usual, made, other)
+    return np.where(usual, result, other)
 
 
 def log2(z: Array) -> Array:
     """log z over log 2, each part by itself."""
-    made = np.log(z)
-    return joined(np.real(made) * LOG2_E, np.imag(made) * LOG2_E)
+    result = np.log(z)
+    return joined(np.real(result) * LOG2_E, np.imag(result) * LOG2_E)
 
 
 def log_plus_one(z: Array) -> Array:
@@ -196,12 +196,14 @@ def power(x: Array, y: Array) -> Array:
     size, angle = np.hypot(np.real(x), np.imag(x)), np.arctan2(np.imag(x), np.real(x))
     scale = np.power(size, c) * np.exp(-d * angle)
     turn = c * angle + d * np.log(size)
-    made = joined(scale * np.cos(turn), scale * np.sin(turn))
+    result = joined(scale * np.cos(turn), scale * np.sin(turn))
     by_real = (d == 0) & (np.imag(x) == 0)
-    made = np.where(by_real & (x == 0) & (c > 0), 0j, made)
+    result = np.where(by_real & (x == 0) & (c > 0), 0j, result)
     infinite = by_real & np.isposinf(np.real(x))
-    made = np.where(infinite & (c > 0), complex(np.inf, 0), np.where(infinite & (c < 0), 0j, made))
-    return np.where((y == 0) | (x == 1), 1.0 + 0j, made)
+    result = np.where(
+        infinite & (c > 0), complex(np.inf, 0), np.where(infinite & (c < 0), 0j, result)
+    )
+    return np.where((y == 0) | (x == 1), 1.0 + 0j, result)
 
 
 def cube_root(z: Array) -> Array:
@@ -212,9 +214,9 @@ def cube_root(z: Array) -> Array:
 
 def angle_of(y: Array, x: Array) -> Array:
     """atan2 of complex numbers: -i log((x + iy) / sqrt(x*x + y*y))."""
-    made = -1j * np.log(divide(x + 1j * y, np.sqrt(x * x + y * y)))
+    result = -1j * np.log(divide(x + 1j * y, np.sqrt(x * x + y * y)))
     real = (np.imag(x) == 0) & (np.imag(y) == 0)
-    return np.where(real, joined(np.arctan2(np.real(y), np.real(x)), np.zeros(real.shape)), made)
+    return np.where(real, joined(np.arctan2(np.real(y), np.real(x)), np.zeros(real.shape)), result)
 
 
 COMPLEX_UNARY: dict[str, Callable[[Array], Array]] = {

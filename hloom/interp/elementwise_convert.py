@@ -56,15 +56,15 @@ def rebit(x: Array, source: DType, target: DType) -> Array:
 def _rebyte(x: Array, source: DType, target: DType) -> Array:
     """Types of whole bytes: numpy's own view of little-endian memory."""
     data = np.ascontiguousarray(x).tobytes()
-    made = np.frombuffer(data, np.uint8 if target.is_pred else target.numpy)
+    elements = np.frombuffer(data, np.uint8 if target.is_pred else target.numpy)
     if source.bits < target.bits:
         dimensions = x.shape[:-1]
     elif source.bits > target.bits:
         dimensions = (*x.shape, source.bits // target.bits)
     else:
         dimensions = x.shape
-    made = made.reshape(dimensions)
-    return made != 0 if target.is_pred else made
+    elements = elements.reshape(dimensions)
+    return elements != 0 if target.is_pred else elements
 
 
 # -- reduce-precision ----------------------------------------------------------------------
@@ -82,8 +82,8 @@ def reduce_precision(i: Instruction, context: EvalContext, x: Array) -> Array:
             instruction=f"%{i.name}",
         )
     if dtype.bits < 16:
-        made = reduced(x.astype(np.float32), 8, 23, i.attrs.exponent_bits, i.attrs.mantissa_bits)
-        return narrowed(made, dtype)
+        result = reduced(x.astype(np.float32), 8, 23, i.attrs.exponent_bits, i.attrs.mantissa_bits)
+        return narrowed(result, dtype)
     return reduced(
         x, dtype.exponent_bits, dtype.mantissa_bits, i.attrs.exponent_bits, i.attrs.mantissa_bits
     )
@@ -99,18 +99,18 @@ def reduced(x: Array, exponents: int, mantissas: int, to_exponents: int, to_mant
     infinity = word(((1 << exponents) - 1) << mantissas)
     magnitude = bits & ~sign_bit
     dropped = mantissas - to_mantissas
-    made = magnitude
+    rounded = magnitude
     if dropped > 0:
         half = word((1 << (dropped - 1)) - 1)
         odd = (magnitude >> word(dropped)) & one
-        made = (magnitude + half + odd) & ~word((1 << dropped) - 1)
+        rounded = (magnitude + half + odd) & ~word((1 << dropped) - 1)
     if to_exponents < exponents:
         bias, to_bias = (1 << (exponents - 1)) - 1, (1 << (to_exponents - 1)) - 1
-        exponent = made >> word(mantissas)
-        made = np.where(exponent > word(bias + to_bias), infinity, made)
-        made = np.where(exponent <= word(bias - to_bias), word(0), made)
-    made = np.where(magnitude > infinity, bits, made | (bits & sign_bit))
-    return np.asarray(made).view(x.dtype).reshape(x.shape)
+        exponent = rounded >> word(mantissas)
+        rounded = np.where(exponent > word(bias + to_bias), infinity, rounded)
+        rounded = np.where(exponent <= word(bias - to_bias), word(0), rounded)
+    rounded = np.where(magnitude > infinity, bits, rounded | (bits & sign_bit))
+    return np.asarray(rounded).view(x.dtype).reshape(x.shape)
 
 
 # -- stochastic-convert --------------------------------------------------------------------

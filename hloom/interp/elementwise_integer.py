@@ -59,12 +59,12 @@ def power(x: Array, y: Array, dtype: DType) -> Array:
         result = np.where(exponent & np.uint64(1), result * base, result)
         base = base * base
         exponent = exponent >> np.uint64(1)
-    made = _unsigned_word_as(result, dtype)
+    power_ = _unsigned_word_as(result, dtype)
     if not dtype.is_signed_int:
-        return made
+        return power_
     odd = (y & 1) != 0
     inverse = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0)).astype(np.int64)
-    return np.where(y < 0, inverse, made)
+    return np.where(y < 0, inverse, power_)
 
 
 def multiply_high(x: Array, y: Array, dtype: DType) -> Array:
@@ -107,8 +107,8 @@ def shift_right_arithmetic(x: Array, y: Array, dtype: DType) -> Array:
     spare = np.uint64(64 - dtype.bits)
     signed = (word << spare).view(np.int64) >> spare.view(np.int64)
     amount = np.minimum(by, np.uint64(dtype.bits - 1)).view(np.int64)
-    made = np.asarray(signed >> amount)
-    return made if dtype.is_signed_int else made.view(np.uint64)
+    result = np.asarray(signed >> amount)
+    return result if dtype.is_signed_int else result.view(np.uint64)
 
 
 def population_count(x: Array, dtype: DType) -> Array:

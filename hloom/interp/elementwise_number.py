@@ -53,5 +53,5 @@ def from_bits(bits: Array, dtype: DType) -> Array:
     if dtype.is_pred:
         return bits != 0
     unsigned = _UNSIGNED_OF_SIZE[dtype.numpy.itemsize]
-    made = np.ascontiguousarray(bits.astype(unsigned, copy=False))
-    return made.view(dtype.numpy).reshape(bits.shape)
+    words = np.ascontiguousarray(bits.astype(unsigned, copy=False))
+    return words.view(dtype.numpy).reshape(bits.shape)

@@ -61,19 +61,19 @@ def minimum(x: Array, y: Array) -> Array:
     return np.where(zero & (x == y), -(-x - y), smaller) if np.any(zero) else smaller
 
 
-def zeros_ordered(opcode: str, made: Array, x: Array, any_of: Callable[[Array], Array]) -> Array:
+def zeros_ordered(opcode: str, result: Array, x: Array, any_of: Callable[[Array], Array]) -> Array:
     """What numpy made of `x` by folding with maximum or minimum, which take either of 0 and -0
     there; other opcodes and types as they are. `any_of` folds truth values in the same way."""
-    if opcode not in ("maximum", "minimum") or not is_float(made):
-        return made
-    zero = made == 0
+    if opcode not in ("maximum", "minimum") or not is_float(result):
+        return result
+    zero = result == 0
     if not np.any(zero):
-        return made
+        return result
     winner_is_there = any_of(winning_zeros(opcode, x))
     signed = np.where(
-        winner_is_there == (opcode == "minimum"), made.dtype.type(-0.0), made.dtype.type(0)
+        winner_is_there == (opcode == "minimum"), result.dtype.type(-0.0), result.dtype.type(0)
     )
-    return np.where(zero, signed, made)
+    return np.where(zero, signed, result)
 
 
 def winning_zeros(opcode: str, x: Array) -> Array:

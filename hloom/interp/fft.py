@@ -35,11 +35,11 @@ def fft(i: Instruction, context: EvalContext, x: Array) -> Array:
     wide = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
     match i.attrs.fft_type:
         case "FFT":
-            made = np.fft.fftn(wide, lengths, axes)
+            transformed = np.fft.fftn(wide, lengths, axes)
         case "IFFT":
-            made = np.fft.ifftn(wide, lengths, axes)
+            transformed = np.fft.ifftn(wide, lengths, axes)
         case "RFFT":
-            made = np.fft.rfftn(wide.real, lengths, axes)
+            transformed = np.fft.rfftn(wide.real, lengths, axes)
         case _:
-            made = np.fft.irfftn(wide, lengths, axes)
-    return made.astype(result)
+            transformed = np.fft.irfftn(wide, lengths, axes)
+    return transformed.astype(result)

@@ -100,13 +100,13 @@ def gather(i: Instruction, context: EvalContext, x: Array, indices: Array) -> Ar
     inner = inner_dimensions(x.shape, sizes, starts)
     outer = x.ndim - inner
     if 0 in batch or 0 in window or x.size == 0:
-        taken = np.zeros((*batch, *window), x.dtype)
+        windows = np.zeros((*batch, *window), x.dtype)
     else:
         numbers = element_numbers(x.shape[:outer], sizes[:outer], starts, batch)
         rows = x.reshape(-1, prod(x.shape[outer:]))
-        taken = rows[numbers.reshape(-1)].reshape((*batch, *window))
+        windows = rows[numbers.reshape(-1)].reshape((*batch, *window))
     # Result dimensions are batch and window dimensions interleaved.
     rank = len(batch) + len(window)
     offset = list(a.offset_dims)
     order = [d for d in range(rank) if d not in set(offset)] + offset
-    return np.transpose(taken, np.argsort(order)) if rank else taken
+    return np.transpose(windows, np.argsort(order)) if rank else windows

@@ -76,12 +76,12 @@ def scatter(i: Instruction, context: EvalContext, *values: Array) -> EvalValue:
     for d, start in starts.items():
         inside &= (start >= 0) & (start <= full[d] - sizes[d])
     keep = inside.reshape(-1)
-    kept = {d: np.broadcast_to(s, batch).reshape(-1)[keep] for d, s in starts.items()}
+    kept_starts = {d: np.broadcast_to(s, batch).reshape(-1)[keep] for d, s in starts.items()}
     laid_out = []
     for u in updates:
         rows = np.transpose(u, batch_dims + window_dims).reshape(keep.size, *sizes)
         laid_out.append(rows[keep] if not keep.all() else rows)
-    results = _scattered(context, i.called[0], inputs, sizes, kept, tuple(laid_out))
+    results = _scattered(context, i.called[0], inputs, sizes, kept_starts, tuple(laid_out))
     return results if i.shape.is_tuple else results[0]
 
 

@@ -71,14 +71,14 @@ class _Lanes:
         """`chosen` says which lanes of the outer block these are; None for all."""
 
     def get(self, value: Value) -> Any:
-        found = self.values.get(value)
-        if found is None:
+        known_value = self.values.get(value)
+        if known_value is None:
             assert self.outer is not None
-            found = self.outer.get(value)
-            if self.chosen is not None and not isinstance(found, Memory):
-                found = found[self.chosen]
-            self.values[value] = found
-        return found
+            known_value = self.outer.get(value)
+            if self.chosen is not None and not isinstance(known_value, Memory):
+                known_value = known_value[self.chosen]
+            self.values[value] = known_value
+        return known_value
 
     def inside(self, chosen: Array | None) -> _Lanes:
         """The same lanes, or some of them, in a block inside this one."""
@@ -143,9 +143,9 @@ class _Runner:
 
     def offsets(self, op: Op, at: _Lanes, tile: tuple[int, ...]) -> Array:
         """Where each element of a tile lies: [lanes, elements of the tile]."""
-        given = at.get(op.operands[1])
+        starts = at.get(op.operands[1])
         if op.opcode in ("gather", "scatter"):
-            return given.astype(np.int64).reshape(len(given), -1)
+            return starts.astype(np.int64).reshape(len(starts), -1)
         pattern = self.patterns.get(op)
         if pattern is None:
             pattern = np.zeros(tile, np.int64)
@@ -153,7 +153,7 @@ class _Runner:
                 along = np.arange(tile[axis]) * stride
                 pattern += along.reshape([-1 if k == axis else 1 for k in range(len(tile))])
             pattern = self.patterns[op] = pattern.reshape(-1)
-        return given[:, None] + pattern
+        return starts[:, None] + pattern
 
     def read(self, op: Op, at: _Lanes) -> None:
         tile = op.result.shape
@@ -165,21 +165,21 @@ class _Runner:
             at.values[op.result] = memory.read(places, steps).reshape(count, *tile)
             return
         mask = at.get(op.operands[2]).reshape(offsets.shape)
-        made = np.array(at.get(op.operands[3])).reshape(offsets.shape)
+        loaded = np.array(at.get(op.operands[3])).reshape(offsets.shape)
         places, steps = memory.places(offsets, mask, at.lanes, at.steps)
-        made[mask] = memory.read(places, steps)
-        at.values[op.result] = made.reshape(count, *tile)
+        loaded[mask] = memory.read(places, steps)
+        at.values[op.result] = loaded.reshape(count, *tile)
 
     def write(self, op: Op, at: _Lanes) -> None:
         memory: Memory = at.get(op.operands[0])
         value = op.operands[2]
         offsets = self.offsets(op, at, value.shape)
-        given = at.get(value).reshape(offsets.shape)
+        stored = at.get(value).reshape(offsets.shape)
         mask = None
         if len(op.operands) == 4:
             mask = at.get(op.operands[3]).reshape(offsets.shape)
         places, steps = memory.places(offsets, mask, at.lanes, at.steps)
-        memory.write(places, given.reshape(-1) if mask is None else given[mask], steps)
+        memory.write(places, stored.reshape(-1) if mask is None else stored[mask], steps)
 
     def alloc(self, op: Op, at: _Lanes) -> None:
         size = op.attrs["size"]
@@ -207,8 +207,8 @@ class _Runner:
         carried = [at.get(x) for x in op.operands]
         active = np.ones(len(at.lanes), bool)
         for _ in range(MOST_ITERATIONS):
-            held = self.iteration(op.blocks[0], at, active, carried, [active])[0]
-            active = active & held
+            goes_on = self.iteration(op.blocks[0], at, active, carried, [active])[0]
+            active = active & goes_on
             if not active.any():
                 break
             carried = self.iteration(op.blocks[1], at, active, carried, carried)
@@ -222,26 +222,26 @@ class _Runner:
         """What a block yields in the active lanes, and the old values in the others."""
         chosen = None if active.all() else np.flatnonzero(active)
         inside = at.inside(chosen)
-        given = arguments if chosen is None else [x[chosen] for x in arguments]
-        inside.values.update(zip(block.arguments, given))
-        made = self.block(block, inside)
-        return made if chosen is None else [_put(x, chosen, y) for x, y in zip(old, made)]
+        block_arguments = arguments if chosen is None else [x[chosen] for x in arguments]
+        inside.values.update(zip(block.arguments, block_arguments))
+        results = self.block(block, inside)
+        return results if chosen is None else [_put(x, chosen, y) for x, y in zip(old, results)]
 
     def if_(self, op: Op, at: _Lanes) -> None:
-        held = at.get(op.operands[0])
+        pred = at.get(op.operands[0])
         results: list[Any] = [
             np.zeros((len(at.lanes), *r.shape), r.dtype.numpy) for r in op.results
         ]
-        for block, active in zip(op.blocks, (held, ~held)):
+        for block, active in zip(op.blocks, (pred, ~pred)):
             if active.any():
                 results = self.iteration(block, at, active, [], results)
         at.values.update(zip(op.results, results))
 
 
 def _put(old: Array, chosen: Array, new: Array) -> Array:
-    made = np.array(old)
-    made[chosen] = new
-    return made
+    merged = np.array(old)
+    merged[chosen] = new
+    return merged
 
 
 _ENDLESS = f"the loop takes more than {MOST_ITERATIONS} iterations"

@@ -137,15 +137,15 @@ def parameter_memory(kernel: Any, buffers: list[Array], races: bool) -> dict[Any
     if len(buffers) != len(kernel.params):
         raise EvalError(f"@{kernel.name} takes {len(kernel.params)} buffers, not {len(buffers)}")
     tracks: dict[int, Track] = {}
-    made: dict[Any, Memory] = {}
+    memories: dict[Any, Memory] = {}
     for param, array in zip(kernel.params, buffers):
         _require_fit(kernel.name, param.name, param.value.dtype, param.size, array)
         track = tracks.setdefault(id(array), Track(array.size)) if races else None
         name = f"%{param.name}"
         shared = sum(other is array for other in buffers) > 1
         fresh = param.role in ("out", "part") and not shared
-        made[param.value] = Memory(name, array, param.size, fresh=fresh, track=track)
-    return made
+        memories[param.value] = Memory(name, array, param.size, fresh=fresh, track=track)
+    return memories
 
 
 def _require_fit(kernel: str, name: str, dtype: DType, size: int, array: Array) -> None:

@@ -51,8 +51,8 @@ def _elementwise(op: Op) -> Run:
     numpy_type = op.result.dtype.numpy
 
     def apply(*values: Array) -> Array:
-        made = np.asarray(run(stand, None, *values))
-        return made if made.dtype == numpy_type else made.astype(numpy_type)
+        result = np.asarray(run(stand, None, *values))
+        return result if result.dtype == numpy_type else result.astype(numpy_type)
 
     return apply
 
@@ -140,9 +140,9 @@ def _reduce(op: Op) -> Run:
 
     def run(x: Array) -> Array:
         wide = enter(x)
-        made = ufunc.reduce(wide, axis, dtype=wide.dtype)
+        result = ufunc.reduce(wide, axis, dtype=wide.dtype)
         return leave(
-            of_real.zeros_ordered(kind, made, wide, lambda p: np.logical_or.reduce(p, axis))
+            of_real.zeros_ordered(kind, result, wide, lambda p: np.logical_or.reduce(p, axis))
         )
 
     return run
@@ -154,11 +154,11 @@ def _scan(op: Op) -> Run:
 
     def run(x: Array) -> Array:
         wide = enter(np.flip(x, axis) if reverse else x)
-        made = ufunc.accumulate(wide, axis, dtype=wide.dtype)
-        made = leave(
-            of_real.zeros_ordered(kind, made, wide, lambda p: np.logical_or.accumulate(p, axis))
+        result = ufunc.accumulate(wide, axis, dtype=wide.dtype)
+        result = leave(
+            of_real.zeros_ordered(kind, result, wide, lambda p: np.logical_or.accumulate(p, axis))
         )
-        return np.flip(made, axis) if reverse else made
+        return np.flip(result, axis) if reverse else result
 
     return run
 
@@ -180,8 +180,8 @@ def _dot(op: Op) -> Run:
 
     def run(*values: Array) -> Array:
         acc, a, b = (enter(x, t) for x, t in zip(values, types))
-        made = acc + np.matmul(a, b)
-        return narrowed(made, dtype) if dtype.is_integral else _rounded(made, dtype)
+        result = acc + np.matmul(a, b)
+        return narrowed(result, dtype) if dtype.is_integral else _rounded(result, dtype)
 
     return run
 

@@ -34,8 +34,8 @@ TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 class Attributes:
     """The attributes of one call; what is missing or out of range is an `EvalError`."""
 
-    def __init__(self, found: Mapping[str, Attribute], kind: str | None) -> None:
-        self.found = found
+    def __init__(self, attributes: Mapping[str, Attribute], kind: str | None) -> None:
+        self.found = attributes
         self.kind = kind
 
     def number(self, name: str) -> int:
@@ -83,16 +83,16 @@ def call(
     typed = i.attrs.api_version == "API_VERSION_TYPED_FFI"
     attributes = Attributes(parsed_attributes(raw) if typed else {}, kind)
     wide = [_widened(x) for x in inputs]
-    made = [np.zeros(leaf.dims, leaf.dtype.numpy) for leaf in leaves]
+    results = [np.zeros(leaf.dims, leaf.dtype.numpy) for leaf in leaves]
     for at in np.ndindex(*batch):
         outcome = routine.compute(attributes, *[x[at] for x in wide])
-        for k, (result, leaf, x) in enumerate(zip(made, leaves, outcome, strict=True)):
+        for k, (result, leaf, x) in enumerate(zip(results, leaves, outcome, strict=True)):
             if x is None:
                 continue
             if np.shape(x) != result[at].shape:
                 raise _wrong(i, f"result {k} is of {list(np.shape(x))}, not {list(leaf.dims)}")
             result[at] = narrowed(x, leaf.dtype)
-    return tuple(made) if i.shape.is_tuple else made[0]
+    return tuple(results) if i.shape.is_tuple else results[0]
 
 
 def _widened(x: Array) -> Array:
@@ -111,9 +111,9 @@ def _checked_batch(
         raise _wrong(i, f"it has {counts}, not {len(shapes)} and {len(leaves)}")
     if any(not s.is_array for s in (*shapes, *leaves)):
         raise _wrong(i, "operands and results are arrays")
-    wanted = [kind] if kind else list(TYPES.values())
-    if shapes[0].dtype.name not in wanted:
-        raise _wrong(i, f"operand 0 is {shapes[0].bare}, not of {' or '.join(wanted)}")
+    type_names = [kind] if kind else list(TYPES.values())
+    if shapes[0].dtype.name not in type_names:
+        raise _wrong(i, f"operand 0 is {shapes[0].bare}, not of {' or '.join(type_names)}")
     depth = shapes[0].rank - routine.operands[0]
     batch = shapes[0].dims[: max(depth, 0)]
     for k, (s, rank) in enumerate(zip(shapes, routine.operands)):
@@ -164,95 +164,97 @@ def lapack(
 
 
 @lapack("potrf", (2,), 2)
-def potrf(given: Attributes, a: Array) -> Results:
-    return factors.potrf(a, given.is_lower())
+def potrf(attributes: Attributes, a: Array) -> Results:
+    return factors.potrf(a, attributes.is_lower())
 
 
 @lapack("getrf", (2,), 3)
-def getrf(given: Attributes, a: Array) -> Results:
+def getrf(attributes: Attributes, a: Array) -> Results:
     return factors.getrf(a)
 
 
 @lapack("geqrf", (2,), 2)
-def geqrf(given: Attributes, a: Array) -> Results:
+def geqrf(attributes: Attributes, a: Array) -> Results:
     return factors.geqrf(a)
 
 
 @lapack("geqp3", (2, 1), 3)
-def geqp3(given: Attributes, a: Array, chosen: Array) -> Results:
+def geqp3(attributes: Attributes, a: Array, chosen: Array) -> Results:
     return factors.geqp3(a, chosen)
 
 
 @lapack("orgqr", (2, 1), 1, "ungqr")
-def orgqr(given: Attributes, packed: Array, taus: Array) -> Results:
+def orgqr(attributes: Attributes, packed: Array, taus: Array) -> Results:
     return (factors.orgqr(packed, taus),)
 
 
 @lapack("ormqr", (2, 1, 2), 1, "unmqr")
-def ormqr(given: Attributes, packed: Array, taus: Array, c: Array) -> Results:
-    left, adjoined = given.number("left") != 0, given.number("transpose") != 0
+def ormqr(attributes: Attributes, packed: Array, taus: Array, c: Array) -> Results:
+    left, adjoined = attributes.number("left") != 0, attributes.number("transpose") != 0
     return (factors.ormqr(packed, taus, c, left, adjoined),)
 
 
 @lapack("trsm", (2, 2), 1)
-def trsm(given: Attributes, a: Array, b: Array) -> Results:
+def trsm(attributes: Attributes, a: Array, b: Array) -> Results:
     solved = triangular_solution(
         a,
         b,
-        left=given.letter("side", "LR") == "L",
-        lower=given.is_lower(),
-        op=given.letter("trans_x", "NTC"),
-        unit=given.letter("diag", "NU") == "U",
+        left=attributes.letter("side", "LR") == "L",
+        lower=attributes.is_lower(),
+        op=attributes.letter("trans_x", "NTC"),
+        unit=attributes.letter("diag", "NU") == "U",
     )
     return (solved,)
 
 
 @lapack("gtsv", (1, 1, 1, 2), 5)
-def gtsv(given: Attributes, low: Array, diagonal: Array, up: Array, b: Array) -> Results:
+def gtsv(attributes: Attributes, low: Array, diagonal: Array, up: Array, b: Array) -> Results:
     return factors.gtsv(low, diagonal, up, b)
 
 
 @lapack("gehrd", (2,), 3)
-def gehrd(given: Attributes, a: Array) -> Results:
-    first, last = given.number("low"), given.number("high")
+def gehrd(attributes: Attributes, a: Array) -> Results:
+    first, last = attributes.number("low"), attributes.number("high")
     if not (1 <= first <= max(1, last) and min(first, len(a)) <= last <= len(a)):
         raise EvalError(f"gehrd: no rows {first} to {last} of {len(a)}")
     return *factors.gehrd(a, first, last), 0
 
 
 @lapack("sytrd", (2,), 5, "hetrd")
-def hetrd(given: Attributes, a: Array) -> Results:
-    return *factors.hetrd(a, given.is_lower()), 0
+def hetrd(attributes: Attributes, a: Array) -> Results:
+    return *factors.hetrd(a, attributes.is_lower()), 0
 
 
 # -- eigenvalues and singular values
 
 
 @lapack("syevd", (2,), 3, "heevd")
-def heevd(given: Attributes, a: Array) -> Results:
-    return spectra.heevd(given.narrowed(a), given.letter("mode", "NV") == "V", given.is_lower())
+def heevd(attributes: Attributes, a: Array) -> Results:
+    return spectra.heevd(
+        attributes.narrowed(a), attributes.letter("mode", "NV") == "V", attributes.is_lower()
+    )
 
 
 @lapack("gesvd", (2,), 5)
 @lapack("gesdd", (2,), 5)
-def gesdd(given: Attributes, a: Array) -> Results:
-    mode = given.letter("mode", "ANS")
-    s, u, v, info = spectra.gesdd(given.narrowed(a), mode != "N", mode == "A")
+def gesdd(attributes: Attributes, a: Array) -> Results:
+    mode = attributes.letter("mode", "ANS")
+    s, u, v, info = spectra.gesdd(attributes.narrowed(a), mode != "N", mode == "A")
     return a, s, u, v, info
 
 
 @lapack("geev", (2,), 4, extra=1)
-def geev(given: Attributes, a: Array) -> Results:
-    left, right = (given.letter(f"compute_{side}", "NV") == "V" for side in ("left", "right"))
-    values, *rest = spectra.geev(given.narrowed(a), left, right)
+def geev(attributes: Attributes, a: Array) -> Results:
+    left, right = (attributes.letter(f"compute_{side}", "NV") == "V" for side in ("left", "right"))
+    values, *rest = spectra.geev(attributes.narrowed(a), left, right)
     return *_parts(values, a), *rest
 
 
 @lapack("gees", (2,), 5, extra=1)
-def gees(given: Attributes, a: Array) -> Results:
-    if given.letter("sort", "NS") == "S":
+def gees(attributes: Attributes, a: Array) -> Results:
+    if attributes.letter("sort", "NS") == "S":
         raise EvalError("gees: eigenvalues cannot be sorted")
-    t, z, values, info = spectra.gees(a, given.letter("mode", "NV") == "V")
+    t, z, values, info = spectra.gees(a, attributes.letter("mode", "NV") == "V")
     return t, z, *_parts(values, a), 0, info
 
 
@@ -264,11 +266,11 @@ def _parts(values: Array, a: Array) -> tuple[Array, ...]:
 # -- what HLO knows by name
 
 
-def _qr(given: Attributes, a: Array) -> Results:
+def _qr(attributes: Attributes, a: Array) -> Results:
     return factors.geqrf(a)
 
 
-def _product(given: Attributes, packed: Array, taus: Array) -> Results:
+def _product(attributes: Attributes, packed: Array, taus: Array) -> Results:
     return (factors.orgqr(packed, taus),)
 
 

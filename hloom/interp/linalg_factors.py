@@ -62,8 +62,10 @@ def potrf(a: Array, lower: bool) -> tuple[Array, int]:
         factor[k, k] = root = np.sqrt(pivot)
         below = factor[k + 1 :, :k] @ np.conj(row)
         factor[k + 1 :, k] = (factor[k + 1 :, k] - below) / root
-    made = np.tri(len(a), dtype=bool)
-    return np.where(made if lower else made.T, factor if lower else adjoint(factor), a), info
+    lower_mask = np.tri(len(a), dtype=bool)
+    return np.where(
+        lower_mask if lower else lower_mask.T, factor if lower else adjoint(factor), a
+    ), info
 
 
 def getrf(a: Array) -> tuple[Array, Array, int]:
@@ -173,12 +175,12 @@ def orgqr(packed: Array, taus: Array) -> Array:
 
 def ormqr(packed: Array, taus: Array, c: Array, left: bool, adjoined: bool) -> Array:
     """q c, or c q where not `left`, with q = H0 H1 ... or its adjoint."""
-    made = c.copy() if left else adjoint(c)  # c q is the adjoint of q* c*
+    product = c.copy() if left else adjoint(c)  # c q is the adjoint of q* c*
     adjoined = adjoined == left
     for k in range(len(taus)) if adjoined else reversed(range(len(taus))):
         tau = np.conj(taus[k]) if adjoined else taus[k]
-        _reflect(made[k:], _unit(packed[k + 1 :, k]), tau)
-    return made if left else adjoint(made)
+        _reflect(product[k:], _unit(packed[k + 1 :, k]), tau)
+    return product if left else adjoint(product)
 
 
 def gehrd(a: Array, first: int, last: int) -> tuple[Array, Array]:

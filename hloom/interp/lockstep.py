@@ -43,11 +43,11 @@ def evaluate_lockstep(
     count = replicas * partitions
     if count < 1:
         raise EvalError(f"{replicas} replicas of {partitions} partitions are no devices")
-    given = len(arguments_per_device)
-    if given != count:
+    argument_count = len(arguments_per_device)
+    if argument_count != count:
         raise EvalError(
             f"{count} devices need {count} lists of arguments, "
-            f"but {given} {'was' if given == 1 else 'were'} given"
+            f"but {argument_count} {'was' if argument_count == 1 else 'were'} given"
         )
     options = _shareable(options or EvalOptions())
     machine = Machine(options)
@@ -121,7 +121,7 @@ def _answer(d: _Running, devices: list[_Running], machine: Machine) -> bool:
             instruction=f"%{request.instruction.name}",
         )
     group = [devices[member] for member in request.members]
-    given: dict[int, EvalValue] = {}
+    values: dict[int, EvalValue] = {}
     for member in group:
         other = member.request
         if (
@@ -130,9 +130,9 @@ def _answer(d: _Running, devices: list[_Running], machine: Machine) -> bool:
             or other.members != request.members
         ):
             return False
-        given[member.device.global_id] = other.value
+        values[member.device.global_id] = other.value
     for member in group:
-        member.go_on(given)
+        member.go_on(values)
     return True
 
 

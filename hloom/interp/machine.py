@@ -92,22 +92,22 @@ class Machine:
 
     def step_list(self, computation: Computation, context: EvalContext) -> StepList:
         """What to run; from the second time on without the steps that always give the same."""
-        found = self.step_lists.get(computation)
-        if found is not None and computation not in self.run_once:
-            return found
+        steps = self.step_lists.get(computation)
+        if steps is not None and computation not in self.run_once:
+            return steps
         try:
-            if found is None:
-                found = step_list(computation, self.options.memory_limit_bytes)
+            if steps is None:
+                steps = step_list(computation, self.options.memory_limit_bytes)
                 self.run_once.add(computation)
             else:
                 self.run_once.remove(computation)
-                found = hoisted(found, context)
+                steps = hoisted(steps, context)
         except HloError:
             raise
         except Exception as error:
             raise refused(error, None) from error
-        self.step_lists[computation] = found
-        return found
+        self.step_lists[computation] = steps
+        return steps
 
     def run_alone(
         self, computation: Computation, values: tuple[EvalValue, ...], context: EvalContext

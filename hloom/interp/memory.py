@@ -106,17 +106,17 @@ def _peak(
     """The most bytes alive while a computation runs, without its arguments, and where."""
     try:
         order = c.in_order()
-        wanted = steps_needed(c, order)
+        needed = steps_needed(c, order)
     except ValueError as error:
         raise EvalError(str(error)) from error
-    order = [i for i in order if i in wanted]
+    order = [i for i in order if i in needed]
     last = {x: i for i in order for x in i.operands}
     root = c.root
-    held: dict[Instruction, Storage] = {}
+    storage_of: dict[Instruction, Storage] = {}
     readers: dict[Instruction, int] = {}
     alive, most, where = 0, 0, None
     for i in order:
-        storage = held[i] = lies_in(i, held)
+        storage = storage_of[i] = lies_in(i, storage_of)
         for x in storage:
             readers[x] = readers.get(x, 0) + 1
         if i in storage and readers[i] == 1:
@@ -125,7 +125,7 @@ def _peak(
         if alive + inside > most:
             most, where = alive + inside, i
         for x in _dying(i, last, root):
-            for s in held[x]:
+            for s in storage_of[x]:
                 readers[s] -= 1
                 if not readers[s]:
                     alive -= sizes[s.shape]
@@ -143,7 +143,7 @@ def _dying(
         yield i
 
 
-def lies_in(i: Instruction, held: dict[Instruction, Storage]) -> Storage:
+def lies_in(i: Instruction, storage_of: dict[Instruction, Storage]) -> Storage:
     """The instructions in whose memory a value lies; a parameter's is the caller's."""
     opcode = i.opcode
     if opcode in ("parameter", "iota"):
@@ -155,7 +155,11 @@ def lies_in(i: Instruction, held: dict[Instruction, Storage]) -> Storage:
         return frozenset((i,))
     if opcode == "get-tuple-element" and x.opcode == "tuple":
         index = i.attrs.index
-        return held.get(x.operands[index], frozenset()) if index < len(x.operands) else frozenset()
+        return (
+            storage_of.get(x.operands[index], frozenset())
+            if index < len(x.operands)
+            else frozenset()
+        )
     if opcode == "tuple":
-        return frozenset().union(*(held.get(y, frozenset()) for y in i.operands))
-    return held.get(x, frozenset())
+        return frozenset().union(*(storage_of.get(y, frozenset()) for y in i.operands))
+    return storage_of.get(x, frozenset())

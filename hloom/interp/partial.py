@@ -86,8 +86,8 @@ class _Finder:
         self.held_bytes = 0
         self.context = EvalContext(Machine(options), options, Device())
 
-    def value(self, wanted: Part) -> EvalValue:
-        stack = [wanted]
+    def value(self, asked_part: Part) -> EvalValue:
+        stack = [asked_part]
         open_: set[Part] = set()
         while stack:
             part = stack[-1]
@@ -107,14 +107,14 @@ class _Finder:
             self.found[part] = self._made(part, parts)
             open_.discard(part)
             stack.pop()
-        return self.found[wanted]
+        return self.found[asked_part]
 
     def _needs(self, part: Part) -> list[Part]:
         """The parts this part is made from."""
         i, path = part
         if i in self.known:
-            given = self.known[i]
-            return [(given, path)] if isinstance(given, Instruction) else []
+            known = self.known[i]
+            return [(known, path)] if isinstance(known, Instruction) else []
         other = self._elsewhere(i, path)
         if other is not None:
             return [other]
@@ -141,10 +141,10 @@ class _Finder:
     def _made(self, part: Part, parts: list[Part]) -> EvalValue:
         i, path = part
         if i in self.known:
-            given = self.known[i]
-            if isinstance(given, Instruction):
+            known = self.known[i]
+            if isinstance(known, Instruction):
                 return self.found[parts[0]]
-            value = from_literal(given) if isinstance(given, Literal) else given
+            value = from_literal(known) if isinstance(known, Literal) else known
             return _element(as_value(value, i.shape, f"the value of %{i.name}"), path)
         if len(parts) == 1 and parts[0] == (i, ()):
             return _element(self.found[parts[0]], path)

@@ -24,27 +24,27 @@ def rng_bit_generator(
     with a short state counts in the low word of a counter whose high word is the key.
     """
     words = [int(w) for w in np.ascontiguousarray(state).reshape(-1).view(np.uint64)]
-    given = i.shape.elements[1] if i.shape.is_tuple else i.shape
-    dtype = given.dtype
+    bits_shape = i.shape.elements[1] if i.shape.is_tuple else i.shape
+    dtype = bits_shape.dtype
     if len(words) < 2:
         raise EvalError("a random state has at least 128 bits", instruction=f"%{i.name}")
     if dtype.is_complex or dtype.is_pred:
         raise EvalError(f"no random bits of type {dtype}", instruction=f"%{i.name}")
     key = words[0]
     if i.attrs.algorithm == "rng_three_fry":
-        bits, used = threefry_bits(words[1], key, given.dims, dtype.bits)
+        bits, used = threefry_bits(words[1], key, bits_shape.dims, dtype.bits)
         new = [key, (words[1] + used) & _WORDS, *words[2:]]
     else:
         counter = words[1] | ((words[2] if len(words) > 2 else key) << 64)
-        bits, used = philox_bits(counter, key, given.dims, dtype.bits)
+        bits, used = philox_bits(counter, key, bits_shape.dims, dtype.bits)
         counter += used
         new = [key, counter & _WORDS, (counter >> 64) & _WORDS][: len(words)] + words[3:]
     new_state = np.array(new, np.uint64).view(state.dtype).reshape(state.shape)
     if dtype.bits < 8:
-        made = from_bits(bits.astype(np.uint8) & np.uint8((1 << dtype.bits) - 1), dtype)
+        numbers = from_bits(bits.astype(np.uint8) & np.uint8((1 << dtype.bits) - 1), dtype)
     else:
-        made = from_bits(bits.astype(f"u{dtype.bits // 8}"), dtype)
-    return (new_state, made) if i.shape.is_tuple else made
+        numbers = from_bits(bits.astype(f"u{dtype.bits // 8}"), dtype)
+    return (new_state, numbers) if i.shape.is_tuple else numbers
 
 
 @MEANING.of("rng-get-and-update-state")

@@ -106,8 +106,8 @@ def weights(i: Instruction) -> Iterator[Use]:
     if not rhs.dtype.is_floating or rhs.dtype.bits < 16 or not rhs.is_static:
         return
     if i.opcode == "dot":
-        kept = [d for d in i.attrs.rhs_contracting_dims if d < rhs.rank]
-        terms = math.prod(rhs.dims[d] for d in kept)
+        contracted_dims = [d for d in i.attrs.rhs_contracting_dims if d < rhs.rank]
+        terms = math.prod(rhs.dims[d] for d in contracted_dims)
     else:
         terms = rhs.size // max(1, rhs.dims[i.attrs.dim_labels.kernel_output_feature_dimension])
     if terms > 1:
@@ -219,28 +219,28 @@ _DEEPEST = 500
 
 def wanted_values(module: Module) -> dict[Leaf, Wanted]:
     """What each array among the entry's parameters should hold; absent: anything."""
-    found: dict[Leaf, Wanted] = {}
+    wanted_by_leaf: dict[Leaf, Wanted] = {}
     seen: dict[Wanted, set[Leaf]] = {}
     for i in module.instructions():
         use = USES.get(i.opcode)
         if use is not None:
-            for k, wanted in use(i):
+            for k, range_ in use(i):
                 if k < len(i.operands):
-                    _trace(i.operands[k], wanted, module, found, seen)
+                    _trace(i.operands[k], range_, module, wanted_by_leaf, seen)
     for loop in (i for i in module.instructions() if i.opcode == "while"):
         root = loop.called[0].root
         if root.opcode == "compare":
             limit = Wanted(0, _TRIP_LIMIT)
             for side in root.operands:
-                _trace(side, limit, module, found, seen)
-    return found
+                _trace(side, limit, module, wanted_by_leaf, seen)
+    return wanted_by_leaf
 
 
 def _trace(
     start: Instruction,
-    wanted: Wanted,
+    range_: Wanted,
     module: Module,
-    found: dict[Leaf, Wanted],
+    wanted_by_leaf: dict[Leaf, Wanted],
     seen_for: dict[Wanted, set[Leaf]],
 ) -> None:
     """Note what is wanted at every entry parameter this value may come from.
@@ -248,7 +248,7 @@ def _trace(
     `seen_for` holds where each wish has been, so that long chains are walked once.
     """
     stack: list[Leaf] = [(start, ())]
-    seen = seen_for.setdefault(wanted, set())
+    seen = seen_for.setdefault(range_, set())
     while stack:
         i, path = stack.pop()
         # In a graph nobody verified, a value may be said to be an element of itself.
@@ -256,9 +256,11 @@ def _trace(
             continue
         seen.add((i, path))
         if i.opcode == "parameter" and i.parent is module.entry_or_none:
-            here = wanted if i.shape.subshape(path).rank else replace(wanted, distinct=False)
-            found[(i, path)] = found[(i, path)].and_(here) if (i, path) in found else here
-        elif i.opcode == "add" and wanted == POSITIVE:
+            here = range_ if i.shape.subshape(path).rank else replace(range_, distinct=False)
+            wanted_by_leaf[(i, path)] = (
+                wanted_by_leaf[(i, path)].and_(here) if (i, path) in wanted_by_leaf else here
+            )
+        elif i.opcode == "add" and range_ == POSITIVE:
             # A variance and its epsilon: a sum of positive values is positive.
             stack.extend((x, path) for x in i.operands)
         else:

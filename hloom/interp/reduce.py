@@ -45,10 +45,10 @@ def reduce(i: Instruction, context: EvalContext, *values: Array) -> EvalValue:
         total = _with_zeros_ordered(fold, np.asarray(total), x, start, axes)
         return as_result(i.shape, fold.leave((total,), types))
     rank = inputs[0].ndim
-    kept = [k for k in range(rank) if k not in axes]
-    sizes = tuple(inputs[0].shape[k] for k in kept)
+    kept_dims = [k for k in range(rank) if k not in axes]
+    sizes = tuple(inputs[0].shape[k] for k in kept_dims)
     steps, width = prod(inputs[0].shape[k] for k in axes), prod(sizes)
-    order = [*axes, *kept]
+    order = [*axes, *kept_dims]
     rows = tuple(np.transpose(x, order).reshape(steps, width) for x in inputs)
     start = tuple(np.broadcast_to(v, (width,)) for v in fold.enter(initial))
     if width:

@@ -210,6 +210,6 @@ def _fold_axis(partial: _Partial, axis: int, d: WindowDimension) -> _Partial:
         first = (positions - 1) * d.stride
         # Places were counted from the other end, so the last position comes first.
         begin = needed - 1 - first
-        found = cut(total, begin, positions, d.stride)
-        return found.part((slice(None),) * axis + (slice(None, None, -1),))
+        folded = cut(total, begin, positions, d.stride)
+        return folded.part((slice(None),) * axis + (slice(None, None, -1),))
     return cut(total, 0, positions, d.stride)

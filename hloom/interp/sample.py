@@ -59,7 +59,7 @@ def random_arguments(
     limit = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
     check_memory_of(module.entry.parameters, limit)
     try:
-        wanted = wanted_values(module)
+        ranges = wanted_values(module)
     except HloError:
         raise
     except Exception as error:
@@ -67,7 +67,7 @@ def random_arguments(
     fraction = rng.uniform(0.3, 1.0)
     with nesting_limit():
         return [
-            _literal(p, p.shape, (), wanted, fraction, rng, empty) for p in module.entry.parameters
+            _literal(p, p.shape, (), ranges, fraction, rng, empty) for p in module.entry.parameters
         ]
 
 
@@ -90,14 +90,14 @@ def _literal(
     parameter: Instruction,
     shape: Shape,
     path: tuple[int, ...],
-    wanted: dict[Leaf, Wanted],
+    ranges: dict[Leaf, Wanted],
     fraction: float,
     rng: np.random.Generator,
     empty: Empty,
 ) -> Literal:
     if shape.is_tuple:
         parts = [
-            _literal(parameter, part, (*path, k), wanted, fraction, rng, empty)
+            _literal(parameter, part, (*path, k), ranges, fraction, rng, empty)
             for k, part in enumerate(shape.elements)
         ]
         return Literal(shape, None, tuple(parts))
@@ -112,7 +112,7 @@ def _literal(
         for d, size in enumerate(shape.dims)
     )
     try:
-        about = wanted.get((parameter, path), ANYTHING)
+        about = ranges.get((parameter, path), ANYTHING)
         array = random_array(shape.dtype, sizes, rng, about, empty(shape, sizes))
     except (ValueError, MemoryError) as error:
         raise EvalError(
@@ -130,7 +130,7 @@ def random_array(
     dtype: DType,
     sizes: tuple[int, ...],
     rng: np.random.Generator,
-    wanted: Wanted = ANYTHING,
+    range_: Wanted = ANYTHING,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """An array of this type and these sizes that holds what is wanted; `out`, if it is given.
@@ -142,15 +142,15 @@ def random_array(
         out = np.empty(sizes, dtype.numpy)
     if dtype.is_pred:
         _fill(out, lambda n: rng.integers(0, 2, n))
-    elif wanted.matrix and len(sizes) >= 2 and sizes[-1] == sizes[-2]:
-        out[...] = _matrix(dtype, sizes, rng, wanted.matrix)
+    elif range_.matrix and len(sizes) >= 2 and sizes[-1] == sizes[-2]:
+        out[...] = _matrix(dtype, sizes, rng, range_.matrix)
     elif dtype.is_integral:
-        _fill_integers(out, dtype, rng, wanted)
+        _fill_integers(out, dtype, rng, range_)
     elif dtype.is_complex:
         _fill(np.real(out), rng.standard_normal)
         _fill(np.imag(out), rng.standard_normal)
     else:
-        _fill_floats(out, dtype, rng, wanted)
+        _fill_floats(out, dtype, rng, range_)
     return out
 
 
@@ -168,36 +168,36 @@ def _fill(out: np.ndarray, draw: Callable[[int], np.ndarray], via: Any = None) -
         flat[start : start + PIECE] = piece if via is None else piece.astype(via).astype(out.dtype)
 
 
-def _fill_floats(out: np.ndarray, dtype: DType, rng: np.random.Generator, wanted: Wanted) -> None:
+def _fill_floats(out: np.ndarray, dtype: DType, rng: np.random.Generator, range_: Wanted) -> None:
     via = np.float32 if dtype.bits < 32 else np.float64
-    if wanted.low is not None or wanted.high is not None:
-        low = wanted.low if wanted.low is not None else min(-1.0, wanted.high or 0.0)
-        high = wanted.high if wanted.high is not None else max(1.0, low + 1.0)
+    if range_.low is not None or range_.high is not None:
+        low = range_.low if range_.low is not None else min(-1.0, range_.high or 0.0)
+        high = range_.high if range_.high is not None else max(1.0, low + 1.0)
         _fill(out, lambda n: rng.uniform(low, max(low, high), n), via)
     elif not dtype.is_signed:
         _fill(out, lambda n: np.exp2(rng.integers(-3, 4, n).astype(np.float64)), via)
     else:
         _fill(out, rng.standard_normal, via)
-    if wanted.ordered and out.ndim:
+    if range_.ordered and out.ndim:
         out[...] = np.sort(out.astype(via), axis=0).astype(out.dtype)
 
 
-def _fill_integers(out: np.ndarray, dtype: DType, rng: np.random.Generator, wanted: Wanted) -> None:
+def _fill_integers(out: np.ndarray, dtype: DType, rng: np.random.Generator, range_: Wanted) -> None:
     least = -(1 << (dtype.bits - 1)) if dtype.is_signed_int else 0
     most = (1 << (dtype.bits - dtype.is_signed_int)) - 1
     via = _carrier(dtype)
-    if wanted.bits:
+    if range_.bits:
         _fill(out, lambda n: rng.integers(least, most, n, endpoint=True, dtype=via), via)
         return
-    low = int(max(least, -8 if wanted.low is None else wanted.low))
-    high = int(min(most, max(low, 8) if wanted.high is None else wanted.high))
+    low = int(max(least, -8 if range_.low is None else range_.low))
+    high = int(min(most, max(low, 8) if range_.high is None else range_.high))
     high = max(low, high)
-    if wanted.distinct and out.size <= high - low + 1:
+    if range_.distinct and out.size <= high - low + 1:
         values = (rng.permutation(high - low + 1)[: out.size] + low).reshape(out.shape)
         out[...] = values.astype(via).astype(out.dtype)
     else:
         _fill(out, lambda n: rng.integers(low, high, n, endpoint=True), via)
-    if wanted.ordered and out.ndim:
+    if range_.ordered and out.ndim:
         out[...] = np.sort(out.astype(via), axis=0).astype(out.dtype)
 
 

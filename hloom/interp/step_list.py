@@ -56,26 +56,26 @@ class StepList:
 
 def needed(computation: Computation, order: list[Instruction]) -> set[Instruction]:
     """What must run: all that the root depends on, and whatever has a side effect."""
-    wanted = {computation.root}
+    needed_ = {computation.root}
     for i in reversed(order):
-        if i in wanted or i.has_side_effect:
-            wanted.add(i)
-            wanted.update(i.operands)
-    return wanted
+        if i in needed_ or i.has_side_effect:
+            needed_.add(i)
+            needed_.update(i.operands)
+    return needed_
 
 
 def step_list(computation: Computation, memory_limit_bytes: int) -> StepList:
     """The steps of a computation; `EvalError` when it has a cycle or no root."""
     try:
         order = computation.in_order()
-        wanted = needed(computation, order)
+        needed_ = needed(computation, order)
     except ValueError as error:
         raise EvalError(str(error)) from error
     slots: dict[Instruction, int] = {}
     template: list[EvalValue] = []
     running: list[Instruction] = []
     for i in order:
-        if i not in wanted:
+        if i not in needed_:
             continue
         slots[i] = len(template)
         if i.opcode == "constant":

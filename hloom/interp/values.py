@@ -165,16 +165,16 @@ def normalised(value: EvalValue, i: Instruction) -> EvalValue:
     return value
 
 
-def described(given: Any) -> str:
+def described(value: Any) -> str:
     """The shape of a value in HLO's terms where it has one, for messages."""
-    if isinstance(given, tuple | list):
-        return f"a {type(given).__name__} of {len(given)}"
-    if given is TOKEN:
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    if value is TOKEN:
         return "a token"
-    if isinstance(given, np.ndarray):
-        sizes = ",".join(map(str, given.shape))
+    if isinstance(value, np.ndarray):
+        sizes = ",".join(map(str, value.shape))
         try:
-            return f"{from_numpy(given.dtype).name}[{sizes}]"
+            return f"{from_numpy(value.dtype).name}[{sizes}]"
         except UsageError:
-            return f"an array of numpy type {given.dtype}"
-    return f"a {type(given).__name__}"
+            return f"an array of numpy type {value.dtype}"
+    return f"a {type(value).__name__}"

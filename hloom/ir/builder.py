@@ -99,11 +99,11 @@ class Builder:
                 f"%{root.name} is not in computation %{self._computation.name}",
                 hint="the root must be made by the builder that is finished",
             )
-        made = self._computation
-        made.root = root
-        made.name = self._module.unique_computation_name(made.name)
-        made.id = self._module.new_id()
-        self._module.computations[made] = None
+        computation = self._computation
+        computation.root = root
+        computation.name = self._module.unique_computation_name(computation.name)
+        computation.id = self._module.new_id()
+        self._module.computations[computation] = None
         self._built = True
 
     # -- instructions ----------------------------------------------------------------------
@@ -122,8 +122,8 @@ class Builder:
         """A constant from a number, nested lists, an array or a `Literal`."""
         if not isinstance(value, Literal):
             value = Literal.of(value, None if shape is None else as_shape(shape))
-        made = as_shape(value.shape if shape is None else shape)
-        return self.emit("constant", literal=value, shape=made, name=name)
+        constant_shape = as_shape(value.shape if shape is None else shape)
+        return self.emit("constant", literal=value, shape=constant_shape, name=name)
 
     def emit(
         self,
@@ -141,7 +141,7 @@ class Builder:
         called = self._called(op, attributes)
         self._check(op, operands, attributes)
         try:
-            made = self._computation.add(
+            instruction = self._computation.add(
                 opcode,
                 *operands,
                 name=name,
@@ -151,11 +151,11 @@ class Builder:
             )
         except ShapeError as error:
             raise UsageError(str(error), instruction=name or opcode, rule="shape") from None
-        made.shape = made.shape.with_default_layouts()
-        return made
+        instruction.shape = instruction.shape.with_default_layouts()
+        return instruction
 
     def _called(self, op: OpDef, attributes: dict[str, Any]) -> tuple[Computation, ...]:
-        found: list[Computation] = []
+        called: list[Computation] = []
         for name in op.called:
             value = attributes.pop(name, ())
             several: Sequence[Any] = (value,) if isinstance(value, Computation) else value
@@ -167,8 +167,8 @@ class Builder:
                         f"{op.name}: computation %{c.name} is in another module",
                         hint="copy it first: b.copy_of(computation)",
                     )
-                found.append(c)
-        return tuple(found)
+                called.append(c)
+        return tuple(called)
 
     def _check(
         self, op: OpDef, operands: tuple[Instruction, ...], attributes: dict[str, Any]
@@ -193,4 +193,4 @@ class Builder:
         opcode = name.rstrip("_").replace("_", "-")
         if name.startswith("_") or opcode not in OPS:
             raise AttributeError(f"no operation named {opcode!r}")
-        return lambda *operands, **given: self.emit(opcode, *operands, **given)
+        return lambda *operands, **attributes: self.emit(opcode, *operands, **attributes)

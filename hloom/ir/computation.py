@@ -151,12 +151,12 @@ class Computation:
 
     # -- editing ---------------------------------------------------------------------------
 
-    def unique_name(self, wanted: str) -> str:
+    def unique_name(self, base: str) -> str:
         """`wanted`, or it with the first free `.N` behind it."""
         names = self.names
-        if wanted not in names:
-            return wanted
-        stem = _SUFFIX.sub("", wanted)
+        if base not in names:
+            return base
+        stem = _SUFFIX.sub("", base)
         n = self._next_suffix.get(stem, 0)
         while True:
             n += 1
@@ -211,24 +211,24 @@ class Computation:
         if id is None:
             id = self.module.new_id() if self.module is not None else len(self.instructions)
         name = self.unique_name(opcode if name is None else name)
-        made = Instruction(id, name, opcode, attrs, operands, shape, self, called)
-        self.names[name] = made
-        self.instructions[made] = None
+        instruction = Instruction(id, name, opcode, attrs, operands, shape, self, called)
+        self.names[name] = instruction
+        self.instructions[instruction] = None
         for x in operands:
-            x.users[made] = None
+            x.users[instruction] = None
         for c in called:
-            c.callers[made] = c.callers.get(made, 0) + 1
+            c.callers[instruction] = c.callers.get(instruction, 0) + 1
         if opcode == "parameter":
-            self._place_parameter(made)
-        return made
+            self._place_parameter(instruction)
+        return instruction
 
-    def _place_parameter(self, made: Instruction) -> None:
-        insort(self.parameters, made, key=lambda p: p.attrs.number)
+    def _place_parameter(self, parameter: Instruction) -> None:
+        insort(self.parameters, parameter, key=lambda p: p.attrs.number)
 
-    def rename(self, i: Instruction, wanted: str) -> None:
+    def rename(self, i: Instruction, base: str) -> None:
         """Give an instruction a name, made unique."""
         del self.names[i.name]
-        i.name = self.unique_name(wanted)
+        i.name = self.unique_name(base)
         self.names[i.name] = i
 
     def replace(self, old: Instruction, new: Instruction) -> list[Instruction]:
@@ -276,7 +276,7 @@ class Computation:
 
     def reorder(self, order: Iterable[Instruction]) -> None:
         """Make this the program order; it must hold exactly the present instructions."""
-        made = dict.fromkeys(order)
-        if made.keys() != self.instructions.keys():
+        reordered = dict.fromkeys(order)
+        if reordered.keys() != self.instructions.keys():
             raise GraphError(f"the new order of %{self.name} has other instructions")
-        self.instructions, self.is_sorted = made, False
+        self.instructions, self.is_sorted = reordered, False

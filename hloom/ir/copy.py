@@ -29,13 +29,13 @@ def copy_instructions(
         called = tuple([callees.get(c, c) for c in i.called]) if callees else i.called
         if i.opcode == "fusion" and called == i.called and module is not None:
             called = tuple([copy_computation(c, module)[0] for c in called])
-        made = into.append(i.opcode, i.attrs, operands, i.shape, i.name, called)
-        made.copy_annotations(i)
-        new_for_old[i] = made
-    for i, made in list(new_for_old.items()):
+        copied = into.append(i.opcode, i.attrs, operands, i.shape, i.name, called)
+        copied.copy_annotations(i)
+        new_for_old[i] = copied
+    for i, copied in list(new_for_old.items()):
         for before in i.control_predecessors:
-            if before in new_for_old and made.parent is into:
-                made.add_control_predecessor(new_for_old[before])
+            if before in new_for_old and copied.parent is into:
+                copied.add_control_predecessor(new_for_old[before])
 
 
 def copy_computation(
@@ -45,13 +45,13 @@ def copy_computation(
     callees: dict[Computation, Computation] | None = None,
 ) -> tuple[Computation, Replacement]:
     """A copy of a computation, in a module, and which instruction became which."""
-    made = into.add_computation(name or c.name, thread=c.execution_thread)
-    made.backend_config = c.backend_config
+    copied = into.add_computation(name or c.name, thread=c.execution_thread)
+    copied.backend_config = c.backend_config
     new_for_old: Replacement = {}
-    copy_instructions(c.in_order(), made, new_for_old, callees)
-    made.reorder(new_for_old[i] for i in c.instructions)
-    made.root = new_for_old[c.root]
-    return made, new_for_old
+    copy_instructions(c.in_order(), copied, new_for_old, callees)
+    copied.reorder(new_for_old[i] for i in c.instructions)
+    copied.root = new_for_old[c.root]
+    return copied, new_for_old
 
 
 def separate_callers(
@@ -81,28 +81,36 @@ def copy_module(
 ) -> Module:
     """A module of its own, equal to this one, sharing only immutable parts; with another
     schedule, of this module's instructions, where one is given."""
-    made = Module(module.name)
-    kept = {"computations", "entry_or_none", "schedule", "_next_id", "_names", "carried", "name"}
+    copied = Module(module.name)
+    kept_fields = {
+        "computations",
+        "entry_or_none",
+        "schedule",
+        "_next_id",
+        "_names",
+        "carried",
+        "name",
+    }
     for key, value in vars(module).items():
-        if key not in kept:
-            setattr(made, key, value)
-    made.carried = dict(module.carried)
+        if key not in kept_fields:
+            setattr(copied, key, value)
+    copied.carried = dict(module.carried)
     callees: dict[Computation, Computation] = {}
     instructions: Replacement = {}
     for c in module.computations_in_order():
-        callees[c], new_for_old = copy_computation(c, made, c.name, callees)
+        callees[c], new_for_old = copy_computation(c, copied, c.name, callees)
         instructions.update(new_for_old)
-    made.computations = dict.fromkeys(callees[c] for c in module.computations)
+    copied.computations = dict.fromkeys(callees[c] for c in module.computations)
     for old, new in callees.items():
         new.name = old.name
     if module.entry_or_none is not None:
-        made.entry = callees[module.entry]
+        copied.entry = callees[module.entry]
     schedule = schedule or module.schedule
     if schedule is not None:
-        made.schedule = {
+        copied.schedule = {
             callees[c]: [instructions[i] for i in order] for c, order in schedule.items()
         }
-    return made
+    return copied
 
 
 def difference(a: Module, b: Module) -> str | None:
@@ -131,8 +139,8 @@ def difference(a: Module, b: Module) -> str | None:
     for c in a.computations:
         if c in hidden:
             continue
-        if found := _computation_difference(c, by_name[c.name], hidden):
-            return f"%{c.name}: {found}"
+        if difference_ := _computation_difference(c, by_name[c.name], hidden):
+            return f"%{c.name}: {difference_}"
     return _schedule_difference(a, b, hidden)
 
 
@@ -158,8 +166,8 @@ def _computation_difference(a: Computation, b: Computation, hidden: set[Computat
     if a.names.keys() != b.names.keys():
         return f"instructions {sorted(a.names.keys() ^ b.names.keys())[:4]}"
     for i in a.instructions:
-        if found := _instruction_difference(i, b.names[i.name], hidden):
-            return f"%{i.name}: {found}"
+        if difference_ := _instruction_difference(i, b.names[i.name], hidden):
+            return f"%{i.name}: {difference_}"
     return None
 
 

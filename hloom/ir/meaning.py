@@ -32,13 +32,13 @@ def without_meaning(i: Instruction) -> HloError | None:
 
 def _bitcast(i: Instruction) -> str | None:
     """It must not read more than is there. Padding of tiles is not counted."""
-    x, given = i.operands[0].shape, i.shape
-    if not (x.is_array and given.is_array) or _is_tiled(x) or _is_tiled(given):
+    x, declared = i.operands[0].shape, i.shape
+    if not (x.is_array and declared.is_array) or _is_tiled(x) or _is_tiled(declared):
         return None
-    there, needed = (s.size * _stored_bits(s) for s in (x, given))
+    there, needed = (s.size * _stored_bits(s) for s in (x, declared))
     if needed <= there:
         return None
-    return f"a bitcast to {given.text} reads {needed} bits, but {x.text} has {there}"
+    return f"a bitcast to {declared.text} reads {needed} bits, but {x.text} has {there}"
 
 
 def _is_tiled(x: Shape) -> bool:

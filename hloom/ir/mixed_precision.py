@@ -55,10 +55,10 @@ def uniform(i: Instruction) -> Uniform | None:
     rule = _RULES.get(i.opcode)
     if rule is None:
         rule = next((r for opcodes_, r in _BY_TRAIT if i.opcode in opcodes_), _in_its_own_type)
-    made = rule(i)
-    if made.result is i.shape and not any(made.called) and made.operands == _shapes(i.operands):
+    types = rule(i)
+    if types.result is i.shape and not any(types.called) and types.operands == _shapes(i.operands):
         return None
-    return made
+    return types
 
 
 def is_mixed(module: Module) -> bool:
@@ -73,17 +73,17 @@ def _has_one_float(i: Instruction) -> bool:
     """Whether there is one float type in an instruction at most: the usual case, told quickly."""
     if i.shape.is_array and not i.called and all(x.shape is i.shape for x in i.operands):
         return True
-    found: DType | None = None
+    dtype: DType | None = None
     shapes = [i.shape, *(x.shape for x in i.operands)]
     for c in i.called:
         shapes += [*(p.shape for p in c.parameters), c.root.shape]
     for s in shapes:
         for leaf in (s,) if s.is_array else s.leaves():
             t = leaf.dtype.component if leaf.dtype.is_complex else leaf.dtype
-            if t.is_floating and t is not found:
-                if found is not None:
+            if t.is_floating and t is not dtype:
+                if dtype is not None:
                     return False
-                found = t
+                dtype = t
     return True
 
 
@@ -165,11 +165,11 @@ def _all_reduce(i: Instruction) -> Uniform:
 
 def _all_reduce_start(i: Instruction) -> Uniform:
     """In the operands' type: what the start gives is for its done alone."""
-    made = _in_its_own_type(i)
-    types = {x.shape.dtype for x in i.operands}
-    if made.result.bare is not i.shape.bare or len(types) > 1:
+    types = _in_its_own_type(i)
+    dtypes = {x.shape.dtype for x in i.operands}
+    if types.result.bare is not i.shape.bare or len(dtypes) > 1:
         raise _no_meaning(i)
-    return made._replace(called=(_reducer(i.called[0], tuple(types)),))
+    return types._replace(called=(_reducer(i.called[0], tuple(dtypes)),))
 
 
 def _scatter(i: Instruction) -> Uniform:
@@ -318,15 +318,15 @@ def unify(module: Module, threads: frozenset[str] = frozenset()) -> int:
     for c in list(module.computations):
         if threads and c.execution_thread not in threads:
             continue
-        mixed = [(i, made) for i in c.instructions if (made := uniform(i)) is not None]
+        mixed = [(i, types) for i in c.instructions if (types := uniform(i)) is not None]
         if not mixed:
             continue
         count += len(mixed)
         if any(caller.opcode == "async-start" for caller in c.callers):
             _move_into_call(c)
-            mixed = [(i, made) for i in _called_body(c) if (made := uniform(i)) is not None]
-        for i, made in mixed:
-            _unify(i, made)
+            mixed = [(i, types) for i in _called_body(c) if (types := uniform(i)) is not None]
+        for i, types in mixed:
+            _unify(i, types)
         for x in dict.fromkeys(i.parent for i, _ in mixed):
             x.reorder(x.in_order())
     if count:
@@ -348,17 +348,17 @@ def _move_into_call(c: Computation) -> None:
     c.erase(old)
 
 
-def _unify(i: Instruction, made: Uniform) -> None:
+def _unify(i: Instruction, types: Uniform) -> None:
     c = i.parent
-    operands = [_converted(c, x, of) for x, of in zip(i.operands, made.operands, strict=True)]
+    operands = [_converted(c, x, of) for x, of in zip(i.operands, types.operands, strict=True)]
     i.set_operands(tuple(operands))
-    if any(made.called):
-        pairs = zip(i.called, made.called, strict=True)
+    if any(types.called):
+        pairs = zip(i.called, types.called, strict=True)
         i.set_called(tuple([_adapter(c, of) if of else c for c, of in pairs]))
-    if made.result is not i.shape:
-        wanted, readers, was_root = i.shape, list(i.users), i.is_root
-        i.shape = made.result
-        out = _converted(c, i, wanted)
+    if types.result is not i.shape:
+        declared, readers, was_root = i.shape, list(i.users), i.is_root
+        i.shape = types.result
+        out = _converted(c, i, declared)
         out.sharding, out.metadata = i.sharding, i.metadata
         for reader in readers:
             reader.replace_operand(i, out)
@@ -386,14 +386,14 @@ def _converted(c: Computation, x: Instruction, of: Shape) -> Instruction:
 def _adapter(body: Computation, of: Signature) -> Computation:
     """The body as a computation on other types: converts around a copy of it."""
     assert body.module is not None
-    made = body.module.add_computation(f"{body.name}.converted", thread=body.execution_thread)
-    given = [
-        made.append("parameter", OPS["parameter"].attrs(number=k), (), shape(t), p.name)
+    adapter = body.module.add_computation(f"{body.name}.converted", thread=body.execution_thread)
+    arguments = [
+        adapter.append("parameter", OPS["parameter"].attrs(number=k), (), shape(t), p.name)
         for k, (p, t) in enumerate(zip(body.parameters, of.parameters, strict=True))
     ]
-    pairs = zip(body.parameters, given, strict=True)
-    new_for_old = {p: _converted(made, x, p.shape) for p, x in pairs}
-    copy_instructions([x for x in body.in_order() if x.opcode != "parameter"], made, new_for_old)
+    pairs = zip(body.parameters, arguments, strict=True)
+    new_for_old = {p: _converted(adapter, x, p.shape) for p, x in pairs}
+    copy_instructions([x for x in body.in_order() if x.opcode != "parameter"], adapter, new_for_old)
     root = new_for_old[body.root]
-    made.root = _converted(made, root, _results(root.shape, of.returned))
-    return made
+    adapter.root = _converted(adapter, root, _results(root.shape, of.returned))
+    return adapter

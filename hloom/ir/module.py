@@ -90,37 +90,37 @@ class Module:
 
     def __getitem__(self, name: str) -> Computation:
         """The computation of this name, with or without `%`."""
-        wanted = name.removeprefix("%")
+        bare_name = name.removeprefix("%")
         for c in self.computations:
-            if c.name == wanted:
+            if c.name == bare_name:
                 return c
         raise KeyError(name)
 
-    def unique_computation_name(self, wanted: str) -> str:
+    def unique_computation_name(self, base: str) -> str:
         """`wanted`, or it with the first free `.N` behind it; a name is given out once only."""
-        taken = self._names
-        if wanted not in taken:
-            taken[wanted] = 0
-            return wanted
+        used_names = self._names
+        if base not in used_names:
+            used_names[base] = 0
+            return base
         while True:
-            taken[wanted] += 1
-            name = f"{wanted}.{taken[wanted]}"
-            if name not in taken:
-                taken[name] = 0
+            used_names[base] += 1
+            name = f"{base}.{used_names[base]}"
+            if name not in used_names:
+                used_names[name] = 0
                 return name
 
     def add_computation(
         self, name: str, *, entry: bool = False, thread: str | None = None
     ) -> Computation:
         """Add an empty computation; its name is made unique."""
-        made = Computation(self.unique_computation_name(name), self)
-        made.id = self.new_id()
+        computation = Computation(self.unique_computation_name(name), self)
+        computation.id = self.new_id()
         if thread is not None:
-            made.execution_thread = thread
-        self.computations[made] = None
+            computation.execution_thread = thread
+        self.computations[computation] = None
         if entry:
-            self.entry_or_none = made
-        return made
+            self.entry_or_none = computation
+        return computation
 
     def remove_computation(self, dead: Computation) -> None:
         """Remove a computation nobody calls, and its calls with it."""

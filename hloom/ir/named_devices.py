@@ -60,8 +60,8 @@ def run_alone(module: Module) -> int:
         if getattr(i.attrs, "replica_groups", None) is not None:
             new["replica_groups"] = ReplicaGroups(((0,),))
         if getattr(i.attrs, "source_target_pairs", None) is not None:
-            kept = tuple(p for p in i.attrs.source_target_pairs if max(p) < 1)
-            new["source_target_pairs"] = kept
+            local_pairs = tuple(p for p in i.attrs.source_target_pairs if max(p) < 1)
+            new["source_target_pairs"] = local_pairs
         i.attrs = replace(i.attrs, **new)
         changed += 1
     return changed

@@ -130,7 +130,7 @@ class OpDef:
         return attrs.shape(*operands)
 
     def check(
-        self, attrs: Any, given: Shape, operands: tuple[Shape, ...], called: tuple = ()
+        self, attrs: Any, declared: Shape, operands: tuple[Shape, ...], called: tuple = ()
     ) -> None:
         """Raise `ShapeError` when a written shape cannot be that of this operation.
 
@@ -138,9 +138,9 @@ class OpDef:
         """
         self.check_operand_count(len(operands))
         if self.called:
-            attrs.check(given, *operands, called=called)
+            attrs.check(declared, *operands, called=called)
         else:
-            attrs.check(given, *operands)
+            attrs.check(declared, *operands)
 
     def __str__(self) -> str:
         return self.name
@@ -197,11 +197,13 @@ def opcodes(
 
     An exception is for what is meant otherwise in one place only, and says why there.
     """
-    asked = frozenset(traits)
+    asked_traits = frozenset(traits)
 
     def belongs(declared: OpDef) -> bool:
         name = declared.name
-        return name in also or (name not in without and not asked.isdisjoint(declared.traits))
+        return name in also or (
+            name not in without and not asked_traits.isdisjoint(declared.traits)
+        )
 
     return opcodes_where(belongs)
 
@@ -216,16 +218,16 @@ def _record(fields: tuple[Field, ...]) -> type:
     to import hloom.
     """
     key = tuple((f.name, type(f.default), f.default) for f in fields)
-    made = _RECORDS.get(key)
-    if made is None:
+    record = _RECORDS.get(key)
+    if record is None:
         specs: list[Any] = [
             (f.name, Any) if f.required else (f.name, Any, dataclasses.field(default=f.default))
             for f in fields
         ]
         specs.sort(key=len)
-        made = dataclasses.make_dataclass("Attributes", specs, frozen=True, slots=True)
-        _RECORDS[key] = made
-    return made
+        record = dataclasses.make_dataclass("Attributes", specs, frozen=True, slots=True)
+        _RECORDS[key] = record
+    return record
 
 
 _RECORDS: dict[tuple[Any, ...], type] = {}

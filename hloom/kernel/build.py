@@ -88,17 +88,17 @@ class KernelBuilder:
     ) -> Value:
         """A pure op, shared with an equal one and put as far out as its operands allow."""
         # By its text, since 0.0 == -0.0 and nan != nan.
-        given = repr(attrs) if attrs and opcode == "constant" else None
-        key = (opcode, operands, type, given or (tuple(attrs.items()) if attrs else ()))
+        constant_key = repr(attrs) if attrs and opcode == "constant" else None
+        key = (opcode, operands, type, constant_key or (tuple(attrs.items()) if attrs else ()))
         levels = self._level
         level = 0
         for x in operands:
             if levels[x] > level:
                 level = levels[x]
         scope = self.scopes[level]
-        found = scope.known.get(key)
-        if found is not None:
-            return found
+        known_value = scope.known.get(key)
+        if known_value is not None:
+            return known_value
         op = Op(opcode, operands, (type,), attrs or {})
         scope.block.ops.append(op)
         result = op.results[0]

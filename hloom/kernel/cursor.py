@@ -53,16 +53,16 @@ class Cursor:
             raise self.error(f"expected {token!r}")
 
     def match(self, pattern: re.Pattern[str], what: str) -> str:
-        found = pattern.match(self.text, self.skip())
-        if found is None:
+        hit = pattern.match(self.text, self.skip())
+        if hit is None:
             raise self.error(f"expected {what}")
-        self.position = found.end()
-        return found.group()
+        self.position = hit.end()
+        return hit.group()
 
     def peek_word(self) -> str:
         """The word that comes next, without reading it; empty if none does."""
-        found = WORD.match(self.text, self.skip())
-        return found.group() if found else ""
+        match = WORD.match(self.text, self.skip())
+        return match.group() if match else ""
 
     def take_word(self, word: str) -> bool:
         if self.peek_word() == word:
@@ -74,22 +74,22 @@ class Cursor:
         return int(self.match(INTEGER, "an integer"))
 
     def name(self, pattern: re.Pattern[str], what: str) -> str:
-        found = self.match(pattern, what)
-        if found[1] != '"':
-            return found[1:]
+        text = self.match(pattern, what)
+        if text[1] != '"':
+            return text[1:]
         try:
-            return json.loads(found[1:])
+            return json.loads(text[1:])
         except ValueError:
-            raise self.error(f"{found} is not a quoted name") from None
+            raise self.error(f"{text} is not a quoted name") from None
 
     # -- types and numbers
 
     def dtype(self) -> DType:
         start = self.skip()
-        found = BY_NAME.get(self.match(WORD, "an element type, such as f32"))
-        if found is None or not found.is_array_element:
+        dtype_ = BY_NAME.get(self.match(WORD, "an element type, such as f32"))
+        if dtype_ is None or not dtype_.is_array_element:
             raise self.error("this is not an element type", start)
-        return found
+        return dtype_
 
     def type(self) -> Type:
         """`f32[8,4]` or `buffer<f32>`."""
@@ -107,10 +107,10 @@ class Cursor:
                 sizes.append(self.integer())
             self.expect("]")
         key = (dtype.name, tuple(sizes))
-        made = self.types.get(key)
-        if made is None:
-            made = self.types[key] = TileType(dtype, key[1])
-        return made
+        type_ = self.types.get(key)
+        if type_ is None:
+            type_ = self.types[key] = TileType(dtype, key[1])
+        return type_
 
     def result_types(self) -> tuple[Type, ...]:
         """What stands behind a colon; nothing if there is none."""

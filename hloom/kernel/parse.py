@@ -65,10 +65,10 @@ class _Reader(Cursor):
         """Names with commas between them; none at all is fine."""
         if self.text[self.skip() : self.position + 1] != "%":
             return []
-        found = [self.use()]
+        uses_ = [self.use()]
         while self.take(","):
-            found.append(self.use())
-        return found
+            uses_.append(self.use())
+        return uses_
 
     def new_name(self) -> tuple[str, int]:
         """A name that is defined here, and where it stands."""
@@ -140,8 +140,8 @@ class _Reader(Cursor):
             names.append(self.new_name())
             self.expect(":")
             extents.append(self.integer())
-        made = Kernel("", tuple(extents))
-        kernel.grid, kernel.body = made.grid, made.body
+        header = Kernel("", tuple(extents))
+        kernel.grid, kernel.body = header.grid, header.body
         for (name, start), value in zip(names, kernel.body.arguments):
             self.define(name, start, value, scope)
 
@@ -225,21 +225,21 @@ class _Reader(Cursor):
     def attributes(self, opcode: str, attrs: dict[str, Any]) -> None:
         """`axis(0) kind(add)` in any order; those with a default may be missing."""
         table = ATTRIBUTES.get(opcode, ())
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         # What follows is an attribute only if a parenthesis does: the next line begins with a
         # name, or with an opcode, behind which none stands but that of a while.
         while table and (word := self.peek_word()):
-            found = next((a for a in table if a.name == word), None)
-            if found is None:
+            attribute = next((a for a in table if a.name == word), None)
+            if attribute is None:
                 break
-            if word in given:
+            if word in values:
                 raise self.error(f"{word} is given twice")
             self.position += len(word)
             self.expect("(")
-            given[word] = self.attribute(found)
+            values[word] = self.attribute(attribute)
             self.expect(")")
         for a in table:
-            value = given.get(a.name, a.default)
+            value = values.get(a.name, a.default)
             if value is None:
                 raise self.error(f"{opcode} needs {a.name}(...)")
             attrs[a.name] = value

@@ -169,8 +169,8 @@ class _Printer:
 
     def carried(self, arguments: Iterable[Value], inits: Iterable[Value]) -> str:
         """` (%5 = %1, %6 = %2)`, or nothing."""
-        given = [self.names.get(x, "%?") for x in inits]
-        pairs = [f"{self.new(a)} = {x}" for a, x in zip(arguments, given)]
+        init_names = [self.names.get(x, "%?") for x in inits]
+        pairs = [f"{self.new(a)} = {x}" for a, x in zip(arguments, init_names)]
         return f" ({', '.join(pairs)})" if pairs else ""
 
 

@@ -127,9 +127,9 @@ class _Verifier:
     def yield_(self, op: Op, is_last: bool, yields: tuple[Any, ...]) -> None:
         if not is_last:
             raise BrokenRule("a yield ends its block, but more ops follow", "kernel-yield")
-        given = tuple([x.type for x in op.operands])
-        if given != yields:
-            raise BrokenRule(f"yields {_listed(given)}, not {_listed(yields)}", "kernel-yield")
+        types = tuple([x.type for x in op.operands])
+        if types != yields:
+            raise BrokenRule(f"yields {_listed(types)}, not {_listed(yields)}", "kernel-yield")
 
     def operands(self, op: Op) -> None:
         """Opcode, counts, attributes, and where operands come from."""
@@ -157,9 +157,9 @@ class _Verifier:
         table = ATTRIBUTES.get(op.opcode)
         attrs = op.attrs
         if table is None:
-            wanted = _OWN.get(op.opcode, _NONE)
-            if attrs.keys() != wanted:
-                raise BrokenRule(f"attributes {sorted(attrs)}, not {sorted(wanted)}", _ATTRIBUTE)
+            declared = _OWN.get(op.opcode, _NONE)
+            if attrs.keys() != declared:
+                raise BrokenRule(f"attributes {sorted(attrs)}, not {sorted(declared)}", _ATTRIBUTE)
             return
         for a in table:
             value = attrs.get(a.name)
@@ -185,10 +185,10 @@ class _Verifier:
                 raise BrokenRule(f"{op.results[0].type} has an empty axis", "kernel-shape")
         elif op.operands[0] in self.read_only:
             raise BrokenRule("an 'in' parameter cannot be written", "kernel-role")
-        wanted = rule(op)
-        if has_result and op.results[0].type != wanted:
+        expected = rule(op)
+        if has_result and op.results[0].type != expected:
             raise BrokenRule(
-                f"the result is {op.results[0].type}, not {wanted}", "kernel-result-type"
+                f"the result is {op.results[0].type}, not {expected}", "kernel-result-type"
             )
 
     # -- ops with blocks
@@ -196,20 +196,20 @@ class _Verifier:
     def inner(self, op: Op, k: int, arguments: tuple[Any, ...], yields: tuple[Any, ...]) -> None:
         """Block k of an op, whose arguments must have these types."""
         block = op.blocks[k]
-        given = tuple([x.type for x in block.arguments])
-        if given != arguments:
+        own_types = tuple([x.type for x in block.arguments])
+        if own_types != arguments:
             raise BrokenRule(
-                f"block {k} takes {_listed(given)}, not {_listed(arguments)}", "kernel-carried"
+                f"block {k} takes {_listed(own_types)}, not {_listed(arguments)}", "kernel-carried"
             )
         self.visible.update(block.arguments)
         self.block(block, yields)
         self.visible.difference_update(block.arguments)
 
     def results(self, op: Op, types: tuple[Any, ...]) -> None:
-        given = tuple([x.type for x in op.results])
-        if given != types:
+        result_types = tuple([x.type for x in op.results])
+        if result_types != types:
             raise BrokenRule(
-                f"the results are {_listed(given)}, not {_listed(types)}", "kernel-carried"
+                f"the results are {_listed(result_types)}, not {_listed(types)}", "kernel-carried"
             )
 
     def for_(self, op: Op) -> None:

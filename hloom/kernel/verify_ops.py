@@ -89,10 +89,10 @@ def _elementwise(op: Op) -> Type:
     if opcode in _COMPONENT:
         return TileType(type.dtype.component, type.shape)
     if opcode == "complex":
-        made = {32: "c64", 64: "c128"}.get(type.dtype.bits)
-        if made is None:
+        complex_name = {32: "c64", 64: "c128"}.get(type.dtype.bits)
+        if complex_name is None:
             raise BrokenRule(f"there is no complex type of {type.dtype}", "kernel-element-type")
-        return TileType(BY_NAME[made], type.shape)
+        return TileType(BY_NAME[complex_name], type.shape)
     return type
 
 

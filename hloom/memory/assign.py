@@ -90,8 +90,8 @@ def share_operands(groups: Groups) -> int:
     for time, i in enumerate(flow.steps):
         if i is None or not i.operands:
             continue
-        made = flow.trees[i]
-        for index, y in leaves(made) if type(made) is tuple else (((), made),):
+        tree = flow.trees[i]
+        for index, y in leaves(tree) if type(tree) is tuple else (((), tree),):
             if y is None or y.kind != "computed" or y.instruction is not i:
                 continue
             for number, operand in enumerate(i.operands):
@@ -149,9 +149,9 @@ class _Assignment:
         return BufferAssignment(self.allocations, trees, values, live)
 
     def _allocate(self, size: int, kind: str, **more: object) -> Allocation:
-        made = Allocation(len(self.allocations), size, kind, **more)  # pyright: ignore
-        self.allocations.append(made)
-        return made
+        allocation = Allocation(len(self.allocations), size, kind, **more)  # pyright: ignore
+        self.allocations.append(allocation)
+        return allocation
 
     def _fixed(self) -> None:
         """Parameters, then outputs, in the order of their parts."""
@@ -162,7 +162,7 @@ class _Assignment:
                 if v is None:
                     continue
                 part = (number, index)
-                made = self._allocate(
+                allocation = self._allocate(
                     v.bytes,
                     "parameter",
                     parameter_number=number,
@@ -171,19 +171,19 @@ class _Assignment:
                     is_donated=part in groups.donated,
                     space=v.space,
                 )
-                self.home[id(groups.group[v])] = made, 0
+                self.home[id(groups.group[v])] = allocation, 0
         for index, v in groups.outputs.items():
             g = groups.group[v]
             if id(g) not in self.home:
-                made = self._allocate(v.bytes, "output", shape_index=index, space=v.space)
-                self.home[id(g)] = made, 0
+                allocation = self._allocate(v.bytes, "output", shape_index=index, space=v.space)
+                self.home[id(g)] = allocation, 0
 
     def _constants(self) -> None:
         for v in self.flow.values:
             if v.kind == "constant":
                 data = literal_bytes(_part(v.instruction.attrs.literal, v.index), v.shape)
-                made = self._allocate(v.bytes, "constant", data=data)
-                self.home[id(self.groups.group[v])] = made, 0
+                allocation = self._allocate(v.bytes, "constant", data=data)
+                self.home[id(self.groups.group[v])] = allocation, 0
 
     def _temp(self) -> int:
         """Pack what is left, one block for each memory space; the most bytes alive at one time."""
@@ -202,9 +202,9 @@ class _Assignment:
         """Pack the groups of one memory space; the most bytes alive at one time."""
         memory = self._memory(space)
         own = {key: g for key, g in left.items() if g.space == space}
-        held = self.groups.beside.held if self.groups.beside else lambda _: {}
+        touched = self.groups.beside.held if self.groups.beside else lambda _: {}
         blocks = [
-            BufferInterval(g.bytes, _merged_intervals(g), held(g.touches)) for g in own.values()
+            BufferInterval(g.bytes, _merged_intervals(g), touched(g.touches)) for g in own.values()
         ]
         alignment = max(self.options.alignment, memory.alignment_bytes if memory else 1)
         packing = HEAPS[self.options.heap](blocks, alignment)
@@ -219,10 +219,10 @@ class _Assignment:
 
     def _check_sizes(self) -> None:
         """Raise where the allocations of a memory space are more than it holds."""
-        asked: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         for a in self.allocations:
-            asked[a.space] = asked.get(a.space, 0) + a.size_bytes
-        for space, size in sorted(asked.items()):
+            sizes[a.space] = sizes.get(a.space, 0) + a.size_bytes
+        for space, size in sorted(sizes.items()):
             memory = self._memory(space)
             if memory is None or not memory.size_bytes or size <= memory.size_bytes:
                 continue
@@ -238,11 +238,11 @@ class _Assignment:
 
     def _alive(self) -> dict[LogicalBuffer, list[tuple[int, int]]]:
         """When values of groups are alive, cut off where something was written over them."""
-        found: dict[LogicalBuffer, list[tuple[int, int]]] = {}
+        spans: dict[LogicalBuffer, list[tuple[int, int]]] = {}
         for g in {id(g): g for g in self.groups.group.values()}.values():
             for start, end, v in g.intervals:
-                found.setdefault(v, []).append((start, end))
-        return found
+                spans.setdefault(v, []).append((start, end))
+        return spans
 
     def _notes(self) -> dict[LogicalBuffer, str]:
         """Why a value shares its buffer, in the order of birth."""

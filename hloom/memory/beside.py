@@ -59,22 +59,22 @@ class Beside:
 
     def touches(self, v: LogicalBuffer) -> Touches:
         """Who touches a value. What the caller hands over is written by none of them."""
-        found: Touches = {}
+        touches_: Touches = {}
         if v.kind not in ("parameter", "constant"):
             for time, _ in v.births:
                 for name, bit in self._at.get(time, ()):
-                    uses, writes = found.get(name, (0, 0))
-                    found[name] = Touch(uses | bit, writes | bit)
-        return merged(found, self.reads(v))
+                    uses, writes = touches_.get(name, (0, 0))
+                    touches_[name] = Touch(uses | bit, writes | bit)
+        return merged(touches_, self.reads(v))
 
     def reads(self, v: LogicalBuffer) -> Touches:
         """Who reads a value."""
-        found: Touches = {}
+        reads_: Touches = {}
         for time in v.uses:
             for name, bit in self._at.get(time, ()):
-                uses, writes = found.get(name, (0, 0))
-                found[name] = Touch(uses | bit, writes)
-        return found
+                uses, writes = reads_.get(name, (0, 0))
+                reads_[name] = Touch(uses | bit, writes)
+        return reads_
 
     def in_the_way(self, a: Touches, b: Touches) -> bool:
         """Whether a branch would wait for another one if these were one place."""
@@ -100,8 +100,8 @@ def merged(a: Touches, b: Touches) -> Touches:
     """The touches of both."""
     if not a or not b:
         return a or b
-    found = dict(a)
+    touches_ = dict(a)
     for name, touch in b.items():
-        uses, writes = found.get(name, (0, 0))
-        found[name] = Touch(uses | touch.uses, writes | touch.writes)
-    return found
+        uses, writes = touches_.get(name, (0, 0))
+        touches_[name] = Touch(uses | touch.uses, writes | touch.writes)
+    return touches_

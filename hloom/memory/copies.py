@@ -80,10 +80,10 @@ def insert_copies(module: Module, order: Order, options: CopyOptions | None = No
     share = options.can_share or DefaultShare()
     before = {i for c in laid_out(module) for i in c.instructions if i.opcode == "copy"}
     demanded = _demanded_copies(module, order, options.demand) if options.demand else set()
-    kept = demanded if options.remove_existing else demanded | before
+    kept_copies = demanded if options.remove_existing else demanded | before
     for _ in range(REMOVALS):
         groups = _converged(module, order, options, share)
-        if not _remove_copies(groups.flow, groups, kept):
+        if not _remove_copies(groups.flow, groups, kept_copies):
             break
     else:
         _converged(module, order, options, share)
@@ -141,9 +141,9 @@ class _Inserter:
                 x = x.operands[k]
                 continue
             shape = x.shape.subshape(index[depth : depth + 1])
-            got = self.put("get-tuple-element", x, index=k)
-            got.shape = shape
-            x = got
+            part = self.put("get-tuple-element", x, index=k)
+            part.shape = shape
+            x = part
         return x
 
     def rebuilt(self, x: Instruction, index: Index, new: dict[Index, Instruction]) -> Instruction:
@@ -311,11 +311,11 @@ def _in_order(groups: Groups, edges: list[Edge]) -> Iterable[tuple[Edge, bool]]:
 # -- taking copies out -----------------------------------------------------------------------
 
 
-def _remove_copies(flow: Dataflow, groups: Groups, kept: set[Instruction]) -> int:
+def _remove_copies(flow: Dataflow, groups: Groups, kept_copies: set[Instruction]) -> int:
     """Take out each copy that can share the buffer of what it copies."""
     removed: list[Instruction] = []
     for i in flow.steps:
-        if i is None or i in kept or i.has_control_edges:
+        if i is None or i in kept_copies or i.has_control_edges:
             continue
         if i.opcode != "copy" and not _moves_nothing(flow, i):
             continue

@@ -54,10 +54,10 @@ def take_spaces(module: Module, device: Device) -> EntrySpaces:
 
     Raises `HloError` for a space that the device does not have.
     """
-    said = _said(module)
-    if not said and not _asks(module):
+    by_space = _said(module)
+    if not by_space and not _asks(module):
         return NO_SPACES
-    for space, i in said.items():
+    for space, i in by_space.items():
         _check_space(device, space, i)
     entry = _entry_spaces(module)
     for space in {*entry.parameters.values(), *entry.results.values()}:
@@ -94,19 +94,19 @@ def tell_spaces(module: Module, assignment: BufferAssignment) -> None:
 
 def _said(module: Module) -> dict[int, Instruction]:
     """Each space that a shape speaks of, and who does first."""
-    found: dict[int, Instruction] = {}
+    by_space: dict[int, Instruction] = {}
     known: set[Shape] = set()
     for i in module.instructions():
         if i.shape in known:
             continue
         known.add(i.shape)
         for space in _spaces(i.shape):
-            found.setdefault(space, i)
+            by_space.setdefault(space, i)
     if module.entry_layout is not None:
         for s in (*module.entry_layout.parameters, module.entry_layout.result):
             for space in _spaces(s):
-                found.setdefault(space, module.entry.root)
-    return found
+                by_space.setdefault(space, module.entry.root)
+    return by_space
 
 
 def _spaces(s: Shape) -> Iterable[int]:
@@ -145,20 +145,22 @@ def _check_space(device: Device, space: int, i: Instruction) -> None:
 
 def _entry_spaces(module: Module) -> EntrySpaces:
     """Where the caller's arrays are: what the layout of the entry says, else the shapes."""
-    made = EntrySpaces()
-    given = module.entry_layout
+    spaces_ = EntrySpaces()
+    layout = module.entry_layout
     for p in module.entry.parameters:
-        shapes = [p.shape] if given is None else [given.parameters[p.attrs.number], p.shape]
+        shapes = [p.shape] if layout is None else [layout.parameters[p.attrs.number], p.shape]
         for s in shapes:
             for index, space in _leaf_spaces(s):
-                made.parameters.setdefault((p.attrs.number, index), space)
-    shapes = [module.entry.root.shape] if given is None else [given.result, module.entry.root.shape]
+                spaces_.parameters.setdefault((p.attrs.number, index), space)
+    shapes = (
+        [module.entry.root.shape] if layout is None else [layout.result, module.entry.root.shape]
+    )
     for s in shapes:
         for index, space in _leaf_spaces(s):
-            made.results.setdefault(index, space)
+            spaces_.results.setdefault(index, space)
     for e in module.input_output_alias.entries if module.input_output_alias else ():
-        one = made.parameters.get((e.parameter_number, e.parameter_shape_index), 0)
-        other = made.results.get(e.output_shape_index, 0)
+        one = spaces_.parameters.get((e.parameter_number, e.parameter_shape_index), 0)
+        other = spaces_.results.get(e.output_shape_index, 0)
         if one != other:
             raise HloError(
                 f"parameter {e.parameter_number} is in S({one}), and is to be returned as output "
@@ -166,7 +168,7 @@ def _entry_spaces(module: Module) -> EntrySpaces:
                 rule="memory-space",
                 hint="an array that is returned in place stays in its memory space",
             )
-    return made
+    return spaces_
 
 
 def _leaf_spaces(s: Shape) -> list[tuple[tuple[int, ...], int]]:
@@ -205,20 +207,20 @@ def _take(c: Computation, i: Instruction, device: Device) -> None:
     if spaces:
         users = list(i.users)
         is_root = c.root is i
-        made = _with_moves(c, i, i.shape, (), spaces)
+        moved = _with_moves(c, i, i.shape, (), spaces)
         for u in users:
-            u.replace_operand(i, made)
+            u.replace_operand(i, moved)
         if is_root:
-            c.root = made
+            c.root = moved
 
 
 def _replace(c: Computation, i: Instruction, x: Instruction, space: int) -> None:
     """Let a move of x stand for an instruction, with its name."""
     name = i.name
-    made = _moved(c, x, space, i)
-    c.replace(i, made)
+    moved = _moved(c, x, space, i)
+    c.replace(i, moved)
     c.erase(i)
-    c.rename(made, name)
+    c.rename(moved, name)
 
 
 def _with_moves(
@@ -237,9 +239,9 @@ def _with_moves(
             element = c.add("get-tuple-element", x, index=k)
             element.shape = part
             parts.append(_with_moves(c, element, part, (*index, k), spaces))
-        made = c.add("tuple", *parts)
-        made.shape = s
-        return made
+        tuple_ = c.add("tuple", *parts)
+        tuple_.shape = s
+        return tuple_
     return _moved(c, x, spaces[index], x) if index in spaces else x
 
 
@@ -252,16 +254,16 @@ def _moved(c: Computation, x: Instruction, space: int, site: Instruction) -> Ins
             rule="memory-space",
             hint="arrays of run-time size are in the default memory space: leave it out",
         )
-    made = c.add(
+    copy = c.add(
         "custom-call",
         x,
         custom_call_target=MOVE,
         shape=_with_space(x.shape.bare.with_default_layouts(), space),
         name=f"{site.name}.S{space}",
     )
-    made.backend_config = BackendConfig(str(space))
-    made.metadata = site.metadata
-    return made
+    copy.backend_config = BackendConfig(str(space))
+    copy.metadata = site.metadata
+    return copy
 
 
 # -- shapes

@@ -112,9 +112,9 @@ class Order:
         for lost in claims.breaks:
             self.held.pop(lost, None)
             self.broken[lost] = name
-        for given in claims.gives:
-            self.held[given] = name
-            self.broken.pop(given, None)
+        for fact in claims.gives:
+            self.held[fact] = name
+            self.broken.pop(fact, None)
 
     def refused(self, name: str, need: Fact, why: str) -> ValueError:
         return ValueError(f"{self.title}: {name} needs {need}, but {why}: {need.law}")

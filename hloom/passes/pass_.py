@@ -56,9 +56,9 @@ class Pass(ABC):
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            given = getattr(self, option.name)
-            if given is not option.default and option.default is not MISSING:
-                checked = checked_option(option.name, given, option.default)
+            value = getattr(self, option.name)
+            if value is not option.default and option.default is not MISSING:
+                checked = checked_option(option.name, value, option.default)
                 object.__setattr__(self, option.name, checked)
 
     def claims(self) -> Claims:
@@ -77,25 +77,25 @@ class Pass(ABC):
         return (type(self).__doc__ or "").strip().split("\n")[0]
 
 
-def checked_option(name: str, given: Any, default: Any) -> Any:
+def checked_option(name: str, value: Any, default: Any) -> Any:
     """The value of an option whose default is of its type; None stands for no function."""
     if isinstance(default, bool | int):
-        if isinstance(given, bool | np.bool_) == isinstance(default, bool):
-            if isinstance(given, bool | np.bool_ | int | np.integer):
-                return type(default)(given)
-        wanted = "True or False" if isinstance(default, bool) else "a whole number"
+        if isinstance(value, bool | np.bool_) == isinstance(default, bool):
+            if isinstance(value, bool | np.bool_ | int | np.integer):
+                return type(default)(value)
+        expected = "True or False" if isinstance(default, bool) else "a whole number"
     elif isinstance(default, frozenset):
-        names = [given] if isinstance(given, str) else given
+        names = [value] if isinstance(value, str) else value
         if isinstance(names, Collection) and all(isinstance(x, str) for x in names):
             return frozenset(names)
-        wanted = "names"
+        expected = "names"
     elif default is None:
-        if given is None or callable(given):
-            return given
-        wanted = "a function"
+        if value is None or callable(value):
+            return value
+        expected = "a function"
     else:
-        return given
-    raise UsageError(f"{name} is {wanted}, not {given!r}", rule="pass-option")
+        return value
+    raise UsageError(f"{name} is {expected}, not {value!r}", rule="pass-option")
 
 
 def on_threads(module: Module, threads: frozenset[str]) -> Iterator[Computation]:

@@ -320,10 +320,10 @@ class PipelineRun:
             total.changed = False
         return total
 
-    def check_truth(self, name: str, said: bool, truth: bool) -> None:
-        if said and not truth and self.options.crash_on_noop_change:
+    def check_truth(self, name: str, reported: bool, truth: bool) -> None:
+        if reported and not truth and self.options.crash_on_noop_change:
             raise PassError(f"{name} says it changed the module but did not", rule="pass-truth")
-        if truth and not said and self.options.crash_on_silent_change:
+        if truth and not reported and self.options.crash_on_silent_change:
             raise PassError(f"{name} changed the module but says it did not", rule="pass-truth")
 
     def check_invariants(self, module: Module, when: str) -> None:
@@ -341,9 +341,10 @@ class PipelineRun:
         self.known.step(name, p.claims())
         for claim, giver in self.known.held.items():
             if not claim.holds(module):
-                said = "says it gives" if giver == name else "does not say it breaks"
+                claimed = "says it gives" if giver == name else "does not say it breaks"
                 raise PassError(
-                    f"{name} {said} {claim} ({claim.law}), but it does not hold", rule="pass-facts"
+                    f"{name} {claimed} {claim} ({claim.law}), but it does not hold",
+                    rule="pass-facts",
                 )
 
     def matches(self, name: str) -> bool:

@@ -21,13 +21,13 @@ class Branches:
 
     def with_any(self, touched: int) -> int:
         """The bits of the branches that may be under way with any of these."""
-        found, k = 0, 0
+        bits, k = 0, 0
         while touched:
             if touched & 1:
-                found |= self.beside[k]
+                bits |= self.beside[k]
             touched >>= 1
             k += 1
-        return found
+        return bits
 
 
 BranchPlan = Mapping[str, Branches]

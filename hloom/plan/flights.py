@@ -16,14 +16,14 @@ from hloom.plan.order import Order
 
 def flights(order: Order) -> BranchPlan:
     """The branches of each computation that starts another one, which calls a program."""
-    found = {}
+    plans = {}
     for c, steps in order.steps.items():
         starts = [
             i for i in steps if i.opcode == "async-start" and i.called[0].root.opcode == "call"
         ]
         if starts:
-            found[c.name] = _branches(steps, starts)
-    return found
+            plans[c.name] = _branches(steps, starts)
+    return plans
 
 
 def _branches(steps: Sequence[Instruction], starts: Sequence[Instruction]) -> Branches:
@@ -52,25 +52,25 @@ def _branches(steps: Sequence[Instruction], starts: Sequence[Instruction]) -> Br
 
 def _behind(steps: Sequence[Instruction], number: dict[Instruction, int]) -> dict[Instruction, int]:
     """For each step the bits of the starts whose done is it or comes before it."""
-    found: dict[Instruction, int] = {}
+    bits_of: dict[Instruction, int] = {}
     for i in steps:
         bits = 0
         for x in (*i.operands, *i.control_predecessors):
-            bits |= found.get(x, 0)
+            bits |= bits_of.get(x, 0)
         if i.opcode == "async-done" and (start := async_start_of(i)) in number:
             bits |= 1 << number[start]
-        found[i] = bits
-    return found
+        bits_of[i] = bits
+    return bits_of
 
 
 def _leading(
     steps: Sequence[Instruction], number: dict[Instruction, int]
 ) -> dict[Instruction, int]:
     """For each step the bits of the starts that need it; a start needs itself."""
-    found: dict[Instruction, int] = {}
+    bits_of: dict[Instruction, int] = {}
     for i in reversed(steps):
-        bits = found.get(i, 0) | (1 << number[i] if i in number else 0)
-        found[i] = bits
+        bits = bits_of.get(i, 0) | (1 << number[i] if i in number else 0)
+        bits_of[i] = bits
         for x in (*i.operands, *i.control_predecessors):
-            found[x] = found.get(x, 0) | bits
-    return found
+            bits_of[x] = bits_of.get(x, 0) | bits
+    return bits_of

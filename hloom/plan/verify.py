@@ -25,8 +25,8 @@ def violations(module: Module, assignment: BufferAssignment) -> Iterator[VerifyE
                 v, f"allocation {assigned.allocation.index} is not of this assignment", "bounds"
             )
         if assigned.allocation.space != v.space:
-            wanted, space = f"S({v.space})", f"S({assigned.allocation.space})"
-            yield _error(v, f"has to be in {wanted}, and is in {space}", "memory-space")
+            expected, space = f"S({v.space})", f"S({assigned.allocation.space})"
+            yield _error(v, f"has to be in {expected}, and is in {space}", "memory-space")
     yield from _outputs(module, assignment)
     yield from _conflicts(assignment)
 

@@ -40,10 +40,10 @@ def _call(call: HandlerCall) -> None:
     address = call.user_data(USER_DATA_TYPE)
     if not address:
         raise HandlerError("no Python functions were given to this execution", code="INTERNAL")
-    given = _Functions.from_address(address)
-    if not 0 <= index < given.count:
+    functions = _Functions.from_address(address)
+    if not 0 <= index < functions.count:
         raise HandlerError(f"there is no Python function {index}", code="INTERNAL")
-    function = given.functions[index]
+    function = functions.functions[index]
     arguments = [
         None if is_token else _kept(array)
         for array, is_token in zip(call.arguments, call.argument_tokens)
@@ -54,17 +54,17 @@ def _call(call: HandlerCall) -> None:
     except HandlerError:
         raise
     except BaseException as error:
-        told = traceback.format_exception_only(error)[-1].strip()
+        message = traceback.format_exception_only(error)[-1].strip()
         lines = "".join(traceback.format_exception(error)).strip()
         raise HandlerError(
-            f"CpuCallback error calling callback: {told}\n{lines[-900:]}", code="INTERNAL"
+            f"CpuCallback error calling callback: {message}\n{lines[-900:]}", code="INTERNAL"
         ) from None
 
 
 def _kept(array: np.ndarray) -> np.ndarray:
-    made = array.copy()
-    made.flags.writeable = False
-    return made
+    own = array.copy()
+    own.flags.writeable = False
+    return own
 
 
 def _fill(call: HandlerCall, returned: Any) -> None:

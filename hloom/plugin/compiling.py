@@ -67,7 +67,7 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     arguments: tuple[ShardSpec, ...] = ()
     results: tuple[ShardSpec, ...] = ()
     manual_computations: tuple[Compiled, ...] = ()
-    found: list[ManualComputation] = []
+    manual: list[ManualComputation] = []
     machine = machine_of(topology)
     patience = Patience.of(request.options)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
@@ -77,21 +77,21 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         module.replica_count, module.num_partitions = request.replicas, request.partitions
     else:
         if form == "mlir":
-            code, found = without_manual_computations(
+            code, manual = without_manual_computations(
                 propagated(code), request.partitions, patience
             )
         module = read_program(code, form)
         tell_shardings(module)
-        found += with_partitions(module, request.partitions, len(found), patience)
+        manual += with_partitions(module, request.partitions, len(manual), patience)
         arguments, results = shard_specs(module, request.partitions)
         try:
-            module = per_device(module, found, arguments, results, request.partitions)
+            module = per_device(module, manual, arguments, results, request.partitions)
             arguments, results = _shards(arguments), _shards(results)
             is_local = True
         except NeedsWhole as reason:
             LOG.debug("%s is run on whole arrays: %s", module.name, reason)
             manual_computations = tuple(
-                [_compiled_manual(each, request, machine) for each in found]
+                [_compiled_manual(each, request, machine) for each in manual]
             )
             as_one(module)
     refuse_tiles(module)
@@ -175,14 +175,14 @@ def read_program(code: bytes, form: str) -> Module:
 # -- answers to questions
 
 
-def _tell_program(asked: Compiled, reply: Reply) -> None:
-    module = asked.executable.stages.scheduled
-    if asked.manual_computations:
+def _tell_program(program: Compiled, reply: Reply) -> None:
+    module = program.executable.stages.scheduled
+    if program.manual_computations:
         module = with_manual_computations(
-            module, [computation.module() for computation in asked.manual_computations]
+            module, [computation.module() for computation in program.manual_computations]
         )
-    module = in_memories(module, asked.launch_spec)
-    reply.bytes(with_config(file_bytes(module, "proto"), asked.launch_spec))
+    module = in_memories(module, program.launch_spec)
+    reply.bytes(with_config(file_bytes(module, "proto"), program.launch_spec))
 
 
 def with_config(module: bytes, launch_spec: LaunchSpec) -> bytes:
@@ -197,29 +197,29 @@ def with_config(module: bytes, launch_spec: LaunchSpec) -> bytes:
     return bytes_field(1, module) + bytes_field(2, config)
 
 
-def _tell_cost(asked: Compiled, reply: Reply) -> None:
+def _tell_cost(program: Compiled, reply: Reply) -> None:
     costs = [
-        asked.executable.cost,
-        *[module_cost(r.module()).total for r in asked.manual_computations],
+        program.executable.cost,
+        *[module_cost(r.module()).total for r in program.manual_computations],
     ]
     reply.number("flops", sum(cost.flops for cost in costs))
     reply.number("transcendentals", sum(cost.transcendentals for cost in costs))
     reply.number("bytes accessed", sum(cost.bytes for cost in costs))
 
 
-def _tell_saved(asked: Compiled, reply: Reply) -> None:
+def _tell_saved(program: Compiled, reply: Reply) -> None:
     from hloom.plugin.saved import saved
 
-    reply.bytes(saved(asked))
+    reply.bytes(saved(program))
 
 
-def _tell_options(asked: Compiled, reply: Reply) -> None:
-    reply.bytes(asked.options)
+def _tell_options(program: Compiled, reply: Reply) -> None:
+    reply.bytes(program.options)
 
 
-def _tell_steps(asked: Compiled, reply: Reply) -> None:
+def _tell_steps(program: Compiled, reply: Reply) -> None:
     """Addresses of kernels, for profiles, by the names of the instructions that run them."""
-    for each in (asked, *asked.manual_computations):
+    for each in (program, *program.manual_computations):
         if isinstance(each.executable, ForeignExecutable):
             continue  # it cannot run here
         for address, names in each.executable._executor.kernels().items():

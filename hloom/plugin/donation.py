@@ -19,23 +19,23 @@ def donated_parameters(
 ) -> frozenset[int]:
     """Numbers of the parameters that the caller gives up."""
     aliases = module.input_output_alias.entries if module.input_output_alias is not None else ()
-    found = {e.parameter_number for e in aliases}
+    donors = {e.parameter_number for e in aliases}
     if module.buffer_donors is None:
-        return frozenset(found)
-    taken = {e.output_shape_index for e in aliases}
+        return frozenset(donors)
+    aliased_outputs = {e.output_shape_index for e in aliases}
     free = Counter(
         _bytes(leaf, results, k)
         for k, (index, leaf) in enumerate(_leaves(module.entry.root.shape))
-        if index not in taken and leaf.is_array
+        if index not in aliased_outputs and leaf.is_array
     )
     for number, _ in sorted(module.buffer_donors.entries):
         shape = module.entry.parameters[number].shape
         size = _bytes(shape, arguments, number) if shape.is_array else -1
-        if number in found or (size >= 0 and not free[size]):
+        if number in donors or (size >= 0 and not free[size]):
             continue
         free[size] -= 1
-        found.add(number)
-    return frozenset(found)
+        donors.add(number)
+    return frozenset(donors)
 
 
 def pair_donors(module: Module) -> None:
@@ -44,8 +44,12 @@ def pair_donors(module: Module) -> None:
     if not donors:
         return
     entries = list(alias.entries) if alias else []
-    taken = {e.output_shape_index for e in entries}
-    free = [(k, s) for k, s in _leaves(module.entry.root.shape) if k not in taken and s.is_array]
+    aliased_outputs = {e.output_shape_index for e in entries}
+    free = [
+        (k, s)
+        for k, s in _leaves(module.entry.root.shape)
+        if k not in aliased_outputs and s.is_array
+    ]
     left = []
     for number, index in sorted(donors.entries):
         part = module.entry.parameters[number].shape.subshape(index)

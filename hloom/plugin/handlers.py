@@ -33,13 +33,15 @@ def listen() -> None:
     """
     from jaxlib import _jax, xla_client
 
-    told = xla_client._custom_callback_handler.pop(_PLATFORM, _jax.register_custom_call_target)
+    registered = xla_client._custom_callback_handler.pop(
+        _PLATFORM, _jax.register_custom_call_target
+    )
     told_type = xla_client._custom_type_id_handler.pop(_PLATFORM, _jax.register_custom_type)
 
     def on_handler(
         name: str, function: Any, platform: str, api_version: int = 0, traits: Any = 0
     ) -> None:
-        told(name, function, platform, api_version, traits)
+        registered(name, function, platform, api_version, traits)
         _REGISTERED[name] = (function, api_version)
 
     def on_type(name: str, registration: Any) -> None:
@@ -59,8 +61,8 @@ def _be_shown_errors() -> None:
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
     listener = ctypes.cast(ctypes.CDLL(library_path()).hl_xla_ffi_listener, c_void_p)
-    made = capsule(listener, _CAPSULE_NAME, None)
-    _jax.register_custom_call_target("hloom_listener", made, _PLATFORM, 1)
+    listener_capsule = capsule(listener, _CAPSULE_NAME, None)
+    _jax.register_custom_call_target("hloom_listener", listener_capsule, _PLATFORM, 1)
 
 
 def have_handlers(module: Module) -> None:
@@ -75,9 +77,9 @@ def have_handlers(module: Module) -> None:
     )
 
 
-def have_handlers_for(wanted: set[str]) -> None:
+def have_handlers_for(targets: set[str]) -> None:
     """The same for the targets of custom calls."""
-    missing = [target for target in wanted if not is_handled(target)]
+    missing = [target for target in targets if not is_handled(target)]
     if not missing:
         return
     if any(target in CALLBACKS for target in missing):
@@ -92,6 +94,6 @@ def have_handlers_for(wanted: set[str]) -> None:
     _be_shown_errors()
     there = {name: (c, 1) for name, c in xla_client.custom_call_targets(_PLATFORM).items()}
     for target in missing:
-        found = _REGISTERED.get(target) or there.get(target)
-        if target not in CALLBACKS and found is not None:
-            register_capsule(target, *found)
+        registered = _REGISTERED.get(target) or there.get(target)
+        if target not in CALLBACKS and registered is not None:
+            register_capsule(target, *registered)

@@ -36,15 +36,15 @@ def _inline_into(name: str, functions: dict[str, Any], done: set[str]) -> None:
 
 
 def _calls(op: Any) -> list[Any]:
-    found = []
+    calls = []
     for region in op.regions:
         for block in region.blocks:
             for inside in block.operations:
                 if inside.operation.name == "func.call":
-                    found.append(inside.operation)
+                    calls.append(inside.operation)
                 elif inside.operation.regions:
-                    found.extend(_calls(inside.operation))
-    return found
+                    calls.extend(_calls(inside.operation))
+    return calls
 
 
 def _callee(call: Any) -> str:
@@ -56,8 +56,8 @@ def _put(call: Any, function: Any) -> None:
     copy = function.clone()
     try:
         block = copy.regions[0].blocks[0]
-        given = _constrained(call, list(call.operands), copy, "arg_attrs")
-        for argument, value in zip(block.arguments, given, strict=True):
+        operands = _constrained(call, list(call.operands), copy, "arg_attrs")
+        for argument, value in zip(block.arguments, operands, strict=True):
             argument.replace_all_uses_with(value)
         *body, end = list(block.operations)
         for op in body:
@@ -76,7 +76,7 @@ def _constrained(call: Any, values: list[Any], function: Any, name: str) -> list
 
     if name not in function.attributes:
         return values
-    made = []
+    constrained = []
     for value, attributes in zip(values, function.attributes[name], strict=True):
         if SHARDING in attributes:
             constraint = ir.Operation.create(
@@ -88,5 +88,5 @@ def _constrained(call: Any, values: list[Any], function: Any, name: str) -> list
                 ip=ir.InsertionPoint(call),
             )
             value = constraint.result
-        made.append(value)
-    return made
+        constrained.append(value)
+    return constrained

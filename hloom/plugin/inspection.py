@@ -61,12 +61,12 @@ def _tell(config: bytes, sharding: bytes) -> None:
             rule="inspect-sharding",
         )
     function, argument = (int.from_bytes(config[k : k + 8], "little") for k in (0, 8))
-    told = _InspectionArguments(sharding, len(sharding), None, 0, None, None)
-    _FUNCTION(function)(argument, ctypes.byref(told))
-    if not told.error:
+    arguments_ = _InspectionArguments(sharding, len(sharding), None, 0, None, None)
+    _FUNCTION(function)(argument, ctypes.byref(arguments_))
+    if not arguments_.error:
         return
-    words = ctypes.string_at(told.error, told.error_size).decode(errors="replace")
-    if told.free_error:
-        free = ctypes.CFUNCTYPE(None, ctypes.POINTER(_InspectionArguments))(told.free_error)
-        free(ctypes.byref(told))
+    words = ctypes.string_at(arguments_.error, arguments_.error_size).decode(errors="replace")
+    if arguments_.free_error:
+        free = ctypes.CFUNCTYPE(None, ctypes.POINTER(_InspectionArguments))(arguments_.free_error)
+        free(ctypes.byref(arguments_))
     raise HloError(f"inspecting a sharding failed: {words}", rule="inspect-sharding")

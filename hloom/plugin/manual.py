@@ -100,8 +100,10 @@ def without_manual_computations(
     with parsed(code) as module:
         meshes = meshes_of(module)
         outlined = []
-        while (found := _innermost(module.operation)) is not None:
-            outlined.append(_outline(module, found, len(outlined), meshes, (partitions, patience)))
+        while (innermost := _innermost(module.operation)) is not None:
+            outlined.append(
+                _outline(module, innermost, len(outlined), meshes, (partitions, patience))
+            )
         if not outlined:
             return code, []
         bodies = [BODY.format(k) for k in range(len(outlined))]
@@ -119,11 +121,11 @@ def without_manual_computations(
 
 def _innermost(root: Any) -> Any:
     """A manual computation without another one inside; None: there is none at all."""
-    found = None
+    innermost = None
     for op in walked(root):
-        if op.name == MANUAL and (found is None or _is_inside(op, found)):
-            found = op
-    return found
+        if op.name == MANUAL and (innermost is None or _is_inside(op, innermost)):
+            innermost = op
+    return innermost
 
 
 def _is_inside(op: Any, other: Any) -> bool:
@@ -153,16 +155,16 @@ def _outline(
     body = op.regions[0].blocks[0]
     ends = [o.operation for o in body.operations][-1]
     into, out = _shardings(op)
-    taken = [(a, s) for a, s in zip(body.arguments, into) if not _is_token(a)]
+    inputs = [(a, s) for a, s in zip(body.arguments, into) if not _is_token(a)]
     returned = [(v, s) for v, s in zip(ends.operands, out) if not _is_token(v)]
     shard_specs = [
         tuple([_shard_spec(v.type, s, positions) for v, s in values])
-        for values in (taken, returned)
+        for values in (inputs, returned)
     ]
-    kinds = [v.type for v, _ in taken], [v.type for v, _ in returned]
+    kinds = [v.type for v, _ in inputs], [v.type for v, _ in returned]
     with ir.InsertionPoint(module.body):
-        made = func.FuncOp(BODY.format(number), kinds, visibility="private")
-    block = made.add_entry_block()
+        function = func.FuncOp(BODY.format(number), kinds, visibility="private")
+    block = function.add_entry_block()
     with ir.InsertionPoint(block):
         # Tokens order what surrounds the call; each position begins with its own.
         tokens = [stablehlo.AfterAllOp([]).result for a in body.arguments if _is_token(a)]
@@ -203,8 +205,8 @@ def _shardings(op: Any) -> list[list[Any]]:
     from jaxlib.mlir.dialects import sdy
 
     return [
-        list(map(sdy.TensorShardingAttr, sdy.TensorShardingPerValueAttr(given).shardings))
-        for given in (op.attributes["in_shardings"], op.attributes["out_shardings"])
+        list(map(sdy.TensorShardingAttr, sdy.TensorShardingPerValueAttr(per_value).shardings))
+        for per_value in (op.attributes["in_shardings"], op.attributes["out_shardings"])
     ]
 
 
@@ -214,12 +216,14 @@ def _positions_of(op: Any, meshes: Any, partitions: int) -> MeshPositions:
 
     named = sdy.ManualAxesAttr(op.attributes["manual_axes"])
     manual = {named[k] for k in range(len(named))}
-    found = {str(s.mesh_or_ref): s.mesh_or_ref for each in _shardings(op) for s in each}
-    if not found:
+    mesh_refs = {str(s.mesh_or_ref): s.mesh_or_ref for each in _shardings(op) for s in each}
+    if not mesh_refs:
         raise refused("a shard_map without arguments and results")
-    given = [sdy.MeshAttr(meshes.get(k.lstrip("@").strip('"'), m)) for k, m in found.items()]
+    meshes_used = [
+        sdy.MeshAttr(meshes.get(k.lstrip("@").strip('"'), m)) for k, m in mesh_refs.items()
+    ]
     # A mesh of one device without axes says where a callback runs.
-    mesh = max(given, key=lambda m: len(list(m.axes)))
+    mesh = max(meshes_used, key=lambda m: len(list(m.axes)))
     sizes = {a.name: a.size for a in map(sdy.MeshAxisAttr, mesh.axes)}
     if prod(sizes.values()) != partitions:
         raise refused("a shard_map over some of the devices")

@@ -29,7 +29,7 @@ def memory_kinds(code: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
         kind = main.type if hasattr(main, "type") else main.function_type.value
         counts = {"arg_attrs": len(kind.inputs), "res_attrs": len(kind.results)}
         arguments, results = (
-            tuple([_number(given) for given in main.attributes[name]])
+            tuple([_number(attribute) for attribute in main.attributes[name]])
             if name in main.attributes
             else (0,) * count
             for name, count in counts.items()
@@ -73,6 +73,6 @@ def in_memories(module: Module, launch_spec: LaunchSpec) -> Module:
         s.memory_kind for s in (*launch_spec.arguments, *launch_spec.results)
     ):
         return module
-    said = copy(module)
-    said.entry_layout = launch_spec.placed(old)
-    return said
+    placed = copy(module)
+    placed.entry_layout = launch_spec.placed(old)
+    return placed

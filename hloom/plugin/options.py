@@ -31,16 +31,16 @@ def request_of(options: bytes) -> CompileRequest:
     """The request in serialized compile options; `HloError` for an option that there is not."""
     from jaxlib.xla_client import CompileOptions
 
-    given = CompileOptions.ParseFromString(options) if options else CompileOptions()
-    build = given.executable_build_options
+    options_ = CompileOptions.ParseFromString(options) if options else CompileOptions()
+    build = options_.executable_build_options
     assignment = build.device_assignment
     return CompileRequest(
         max(build.num_replicas, 1),
         max(build.num_partitions, 1),
         () if assignment is None else devices_of(assignment.serialize()),
-        bool(given.compile_portable_executable),
+        bool(options_.compile_portable_executable),
         bool(build.use_spmd_partitioning or build.use_shardy_partitioner),
-        Options.parsed([*flag_words(), *option_words(given.env_option_overrides)]),
+        Options.parsed([*flag_words(), *option_words(options_.env_option_overrides)]),
     )
 
 

@@ -64,17 +64,19 @@ def _asked(i: Instruction, partitions: int) -> ManualComputation:
             rule="custom-partitioning",
             hint="compile in the process that lowered the function",
         )
-    given = [_hlo_sharding(x.sharding) for x in i.operands]
+    operand_shardings = [_hlo_sharding(x.sharding) for x in i.operands]
     shapes = [_shape(x.shape) for x in i.operands]
     results = _arrays(i.shape)
-    wanted = [None] * len(results) if i.sharding is None else i.sharding.elements or [i.sharding]
-    made = [_hlo_sharding(s) for s in wanted]
+    stated = [None] * len(results) if i.sharding is None else i.sharding.elements or [i.sharding]
+    result_shardings = [_hlo_sharding(s) for s in stated]
     shape = _shape(results[0])
-    sharding = made[0]
+    sharding = result_shardings[0]
     if i.shape.is_tuple:
         shape = xc.Shape.tuple_shape([_shape(s) for s in results])
-        sharding = xc.HloSharding.tuple_sharding(shape, made)
-    code, into, out = registered._custom_partitioning_partition(shapes, given, shape, sharding, key)
+        sharding = xc.HloSharding.tuple_sharding(shape, result_shardings)
+    code, into, out = registered._custom_partitioning_partition(
+        shapes, operand_shardings, shape, sharding, key
+    )
     outs = out.tuple_elements() if i.shape.is_tuple else [out]
     return ManualComputation(
         code,

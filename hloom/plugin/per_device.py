@@ -66,10 +66,10 @@ def per_device(
     translation = _Translation(
         manual_computations, bodies, [Cut.of(s, everywhere) for s in arguments]
     )
-    found = translation.module(module, [Cut.of(s, everywhere) for s in results])
-    found.num_partitions = partitions
-    _copy_config(module, found)
-    return found
+    local = translation.module(module, [Cut.of(s, everywhere) for s in results])
+    local.num_partitions = partitions
+    _copy_config(module, local)
+    return local
 
 
 class _Translation:
@@ -163,10 +163,10 @@ class _Translation:
 
     def append(self, i: Instruction, operands: Sequence[Instruction], cut: Cut) -> None:
         shape = _local_shape(i.shape, cut)
-        made = self.entry.append(i.opcode, i.attrs, tuple(operands), shape, i.name, ())
-        made.copy_annotations(i)
-        self.local[i], self.cuts[i] = made, cut
-        self.forget_places(made)
+        local = self.entry.append(i.opcode, i.attrs, tuple(operands), shape, i.name, ())
+        local.copy_annotations(i)
+        self.local[i], self.cuts[i] = local, cut
+        self.forget_places(local)
 
     def call(self, i: Instruction, number: int) -> None:
         computation = self.manual_computations[number]
@@ -179,12 +179,12 @@ class _Translation:
             self.callees[number] = self.copied(number)
         callee = self.callees[number]
         shape = callee.root.shape
-        made = self.entry.add("call", *operands, shape=shape, called=(callee,))
+        result = self.entry.add("call", *operands, shape=shape, called=(callee,))
         if not callee.root.shape.is_tuple:
-            self.local[i], self.cuts[i] = made, out[0]
+            self.local[i], self.cuts[i] = result, out[0]
             return
         self.elements[i] = [
-            (self.entry.add("get-tuple-element", made, index=k), cut) for k, cut in enumerate(out)
+            (self.entry.add("get-tuple-element", result, index=k), cut) for k, cut in enumerate(out)
         ]
 
     def copied(self, number: int) -> Computation:
@@ -210,9 +210,9 @@ def _region_number(i: Instruction) -> int | None:
     if i.opcode != "custom-call" or i.attrs.custom_call_target != MANUAL_TARGET:
         return None
     assert i.backend_config is not None
-    found = _NUMBER.search(i.backend_config.raw)
-    assert found is not None
-    return int(found[1])
+    match = _NUMBER.search(i.backend_config.raw)
+    assert match is not None
+    return int(match[1])
 
 
 def _is_even(i: Instruction) -> bool:
@@ -233,25 +233,27 @@ def _copy_config(whole: Module, local: Module) -> None:
         local.entry_layout = _local_layout(whole, local)
     alias = whole.input_output_alias
     if alias is not None:
-        kept = [e for e in alias.entries if _is_same_size(local, e)]
-        local.input_output_alias = replace(alias, entries=tuple(kept))
+        kept_entries = [e for e in alias.entries if _is_same_size(local, e)]
+        local.input_output_alias = replace(alias, entries=tuple(kept_entries))
     local.buffer_donors = whole.buffer_donors
     pair_donors(local)
 
 
 def _local_layout(whole: Module, local: Module) -> Any:
     """The shapes that callers see: local ones, in the layouts of the whole."""
-    given, own = whole.entry_layout, local.entry.program_shape
-    assert given is not None
-    parameters = [_laid_out(a, b) for a, b in zip(own.parameters, given.parameters, strict=True)]
-    return replace(given, parameters=tuple(parameters), result=_laid_out(own.result, given.result))
+    layout, own = whole.entry_layout, local.entry.program_shape
+    assert layout is not None
+    parameters = [_laid_out(a, b) for a, b in zip(own.parameters, layout.parameters, strict=True)]
+    return replace(
+        layout, parameters=tuple(parameters), result=_laid_out(own.result, layout.result)
+    )
 
 
-def _laid_out(own: Shape, given: Shape) -> Shape:
+def _laid_out(own: Shape, stated: Shape) -> Shape:
     if own.is_tuple:
-        pairs = zip(own.elements, given.elements, strict=True)
+        pairs = zip(own.elements, stated.elements, strict=True)
         return tuple_shape([_laid_out(a, b) for a, b in pairs])
-    return own.with_layout(given.layout) if own.is_array else own
+    return own.with_layout(stated.layout) if own.is_array else own
 
 
 def _is_same_size(local: Module, entry: Any) -> bool:

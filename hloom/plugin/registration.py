@@ -34,8 +34,8 @@ def register() -> None:
     from jaxlib import xla_client
     from jaxlib.version import __version__ as jaxlib_version
 
-    asked = asked_for()
-    if (asked and NAME not in asked) or xla_client.pjrt_plugin_loaded(NAME):
+    platforms = asked_for()
+    if (platforms and NAME not in platforms) or xla_client.pjrt_plugin_loaded(NAME):
         return
     if (why := unsupported({"jax": jax_version, "jaxlib": jaxlib_version})) is not None:
         LOG.warning(why)
@@ -43,7 +43,7 @@ def register() -> None:
     try:
         path = library_path()
     except HloError as error:
-        if NAME in asked:
+        if NAME in platforms:
             raise
         LOG.warning("the JAX backend hloom is not available: %s", error)
         return
@@ -67,7 +67,7 @@ def made_client() -> Any:
 
     start()
     client = xla_bridge.make_pjrt_c_api_client(NAME, client_options())
-    if (asked := asked_for()) and "cpu" not in asked:
+    if (platforms := asked_for()) and "cpu" not in platforms:
         xla_bridge._backends["cpu"] = xla_bridge._init_backend("cpu")
     return client
 
@@ -82,20 +82,20 @@ def asked_for() -> list[str]:
 def client_options() -> dict[str, Any]:
     """How a client is made: see the table of options in the README of this room."""
     options: dict[str, Any] = {"cpu_device_count": device_count()}
-    if (given := os.environ.get("HLOOM_ASYNCHRONOUS")) is not None:
-        options["asynchronous"] = given.strip().lower() not in ("0", "false", "no", "off")
+    if (word := os.environ.get("HLOOM_ASYNCHRONOUS")) is not None:
+        options["asynchronous"] = word.strip().lower() not in ("0", "false", "no", "off")
     return options
 
 
 def device_count() -> int:
     """What the environment asks for, else JAX's own settings, else 1."""
-    if given := os.environ.get(DEVICES):
-        return int(given)
+    if word := os.environ.get(DEVICES):
+        return int(word)
     configured = _configured("jax_num_cpu_devices")
     if isinstance(configured, int) and configured > 0:
         return configured
-    found = _XLA_DEVICES.findall(os.environ.get("XLA_FLAGS", ""))
-    return int(found[-1]) if found else 1
+    counts = _XLA_DEVICES.findall(os.environ.get("XLA_FLAGS", ""))
+    return int(counts[-1]) if counts else 1
 
 
 def _configured(name: str) -> Any:

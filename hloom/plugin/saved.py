@@ -37,21 +37,21 @@ def saved(compiled: Compiled) -> bytes:
 
 def loaded(data: bytes | memoryview, options: bytes) -> Compiled:
     """The program in these bytes; `options`, where given, say anew where it runs."""
-    found = executable_from_bytes(data)
-    options = options or found.options
+    saved_ = executable_from_bytes(data)
+    options = options or saved_.options
     request = request_of(options)
     launch_spec = replace(
-        found.launch_spec,
+        saved_.launch_spec,
         replicas=request.replicas,
         devices=request.devices,
         is_portable=request.is_portable,
     )
-    have_handlers_for({site.target for site in found.program.call_sites})
+    have_handlers_for({site.target for site in saved_.program.call_sites})
 
     def module() -> Module:
-        return load_bytes(bytes(found.module)).module
+        return load_bytes(bytes(saved_.module)).module
 
     target = partial(cpu_target, request.options)
-    executable = Executable(LaterStages(found.program, module, target), target=target)
-    manual_computations = [loaded(computation, b"") for computation in found.manual_computations]
+    executable = Executable(LaterStages(saved_.program, module, target), target=target)
+    manual_computations = [loaded(computation, b"") for computation in saved_.manual_computations]
     return Compiled(executable, launch_spec, options, module, tuple(manual_computations))

@@ -69,13 +69,13 @@ def _on_release(handle: int) -> None:
     _HELD.pop(handle, None)
 
 
-def _give(reply: Reply, made: Compiled) -> None:
+def _give(reply: Reply, program: Compiled) -> None:
     handle = next(_handles)
-    _HELD[handle] = made
+    _HELD[handle] = program
     manual_computations = [
-        (r.executable._executor, r.launch_spec) for r in made.manual_computations
+        (r.executable._executor, r.launch_spec) for r in program.manual_computations
     ]
-    reply.program(made.executable._executor, handle, made.launch_spec, manual_computations)
+    reply.program(program.executable._executor, handle, program.launch_spec, manual_computations)
 
 
 def _answering(reply: Reply, answer: Callable[[], None]) -> None:

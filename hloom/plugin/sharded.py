@@ -74,17 +74,17 @@ def _without_composite(op: Any) -> None:
     """Put what Shardy knows in place of a composite: its own top_k, or a call of the function."""
     from jaxlib.mlir import ir
 
-    given, attributes = op.attributes, {}
-    if ir.StringAttr(given["name"]).value == "chlo.top_k":
+    fields, attributes = op.attributes, {}
+    if ir.StringAttr(fields["name"]).value == "chlo.top_k":
         name = "stablehlo.custom_call"
         attributes["call_target_name"] = ir.StringAttr.get("mhlo.topk")
         attributes["mhlo.attributes"] = ir.DictAttr.get(
-            {"largest": ir.BoolAttr.get(True), "k": given["composite_attributes"]["k"]}
+            {"largest": ir.BoolAttr.get(True), "k": fields["composite_attributes"]["k"]}
         )
     else:
         name = "func.call"
-        attributes["callee"] = given["decomposition"]
-    made = ir.Operation.create(
+        attributes["callee"] = fields["decomposition"]
+    replacement = ir.Operation.create(
         name,
         results=[r.type for r in op.results],
         operands=list(op.operands),
@@ -92,7 +92,7 @@ def _without_composite(op: Any) -> None:
         loc=op.location,
         ip=ir.InsertionPoint(op),
     )
-    for old, new in zip(op.results, made.results):
+    for old, new in zip(op.results, replacement.results):
         old.replace_all_uses_with(new)
     op.erase()
 
@@ -123,10 +123,16 @@ def shard_specs(
                 )
     entry = module.entry
     arguments = tuple([_shard_spec(p.shape, p.sharding, partitions) for p in entry.parameters])
-    shape, given = entry.root.shape, module.spmd_output_sharding or entry.root.sharding
+    shape, sharding = entry.root.shape, module.spmd_output_sharding or entry.root.sharding
     leaves = [leaf for _, leaf in shape.subshapes() if not leaf.is_tuple]
-    given = [None] * len(leaves) if given is None else given.elements if given.is_tuple else [given]
-    results = tuple([_shard_spec(s, g, partitions) for s, g in zip(leaves, given, strict=True)])
+    sharding = (
+        [None] * len(leaves)
+        if sharding is None
+        else sharding.elements
+        if sharding.is_tuple
+        else [sharding]
+    )
+    results = tuple([_shard_spec(s, g, partitions) for s, g in zip(leaves, sharding, strict=True)])
     return arguments, results
 
 

@@ -17,15 +17,15 @@ _REGION = re.compile(r"\{.*\bregion = (\d+) : i64\}")
 
 def with_manual_computations(module: Module, programs: Sequence[Module]) -> Module:
     """A copy of the module in which each call of a manual computation names its computation."""
-    made = copy_module(module)
-    entries = [_added(made, program, k) for k, program in enumerate(programs)]
-    for i in [i for c in made.computations for i in c.instructions]:
+    whole = copy_module(module)
+    entries = [_added(whole, program, k) for k, program in enumerate(programs)]
+    for i in [i for c in whole.computations for i in c.instructions]:
         if i.opcode != "custom-call" or i.backend_config is None or i.called:
             continue
-        found = _REGION.fullmatch(i.backend_config.raw)
-        if found is not None and int(found[1]) < len(entries):
-            i.set_called((entries[int(found[1])],))
-    return made
+        match = _REGION.fullmatch(i.backend_config.raw)
+        if match is not None and int(match[1]) < len(entries):
+            i.set_called((entries[int(match[1])],))
+    return whole
 
 
 def _added(into: Module, program: Module, number: int) -> Computation:

@@ -26,5 +26,5 @@ def unsupported(versions: dict[str, str]) -> str | None:
 
 def minor(version: str) -> tuple[int, int]:
     """The first two numbers of a version; (0, 0) if it has none."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

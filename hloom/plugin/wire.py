@@ -5,26 +5,26 @@ from __future__ import annotations
 
 def fields(message: bytes) -> list[tuple[int, int | bytes]]:
     """Numbers and values of the fields of a message of varints and bytes."""
-    found: list[tuple[int, int | bytes]] = []
+    fields_: list[tuple[int, int | bytes]] = []
     at = 0
     while at < len(message):
         tag, at = varint(message, at)
         value, at = varint(message, at)
         if tag & 7 == 2:
-            found.append((tag >> 3, message[at : at + value]))
+            fields_.append((tag >> 3, message[at : at + value]))
             at += value
         else:
-            found.append((tag >> 3, value))
-    return found
+            fields_.append((tag >> 3, value))
+    return fields_
 
 
 def varints(data: bytes) -> list[int]:
     """Packed numbers."""
-    found, at = [], 0
+    numbers, at = [], 0
     while at < len(data):
         value, at = varint(data, at)
-        found.append(value)
-    return found
+        numbers.append(value)
+    return numbers
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -50,8 +50,8 @@ def number_field(number: int, value: int) -> bytes:
 
 
 def written_varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])

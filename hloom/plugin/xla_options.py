@@ -36,20 +36,20 @@ _INTEGER, _FLOAT = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(
 @cache
 def types() -> dict[str, str]:
     """The type of every option of XLA, by name."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     kind = ""
     for line in (Path(__file__).parent / "xla_options.txt").read_text().splitlines():
         if line.startswith("["):
             kind = line[1:-1]
         elif not line.startswith("#"):
-            found |= dict.fromkeys(line.split(), kind)
-    return found
+            kinds |= dict.fromkeys(line.split(), kind)
+    return kinds
 
 
-def option_words(given: list[tuple[str, object]]) -> list[str]:
+def option_words(overrides: list[tuple[str, object]]) -> list[str]:
     """Those of the options that hloom acts on, as words of a command line."""
     words = []
-    for name, value in given:
+    for name, value in overrides:
         kind = types().get(name)
         own = FIELDS.get(name, name.removeprefix(PREFIX))
         is_ours = name.startswith(PREFIX) and own in OPTIONS

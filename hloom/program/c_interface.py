@@ -240,8 +240,8 @@ def _check_row(t: Sort | TopK) -> None:
 
 def scratch_bytes(thunks: Sequence[Thunk]) -> int:
     """Bytes that the routines of a program need at once: one runs at a time."""
-    found = [_scratch(t) for t in walk(thunks) if isinstance(t, (Sort, TopK))]
-    return max(found, default=0)
+    sizes = [_scratch(t) for t in walk(thunks) if isinstance(t, (Sort, TopK))]
+    return max(sizes, default=0)
 
 
 def _scratch(t: Sort | TopK) -> int:

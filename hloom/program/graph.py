@@ -54,20 +54,20 @@ class _Pieces:
         """Whom a use by thunk `number` waits for; the use is recorded."""
         first = self._cut(use.slice.offset)
         last = self._cut(use.slice.end)
-        found: set[int] = set()
+        neighbours: set[int] = set()
         for k in range(first, last):
-            found.add(self.writers[k])
+            neighbours.add(self.writers[k])
             if not use.writes:
                 self.readers[k].append(number)
                 continue
-            found.update(self.readers[k])
+            neighbours.update(self.readers[k])
         if use.writes:
             # One writer for all of it: the pieces become one.
             self.starts[first:last] = [use.slice.offset]
             self.writers[first:last] = [number]
             self.readers[first:last] = [[]]
-        found -= {-1, number}
-        return found
+        neighbours -= {-1, number}
+        return neighbours
 
 
 def execution_graph(thunks: Sequence[Thunk]) -> ExecutionGraph:
@@ -112,7 +112,7 @@ def races(t: Concurrent) -> list[Race]:
     """The pairs of runs that have to wait for each other and do not; by their uses alone."""
     whole = [_whole(run.thunks) for run in t.runs]
     before: list[int] = []
-    found: list[Race] = []
+    races_: list[Race] = []
     for b, run in enumerate(t.runs):
         seen = 0
         for w in run.waits:
@@ -120,8 +120,8 @@ def races(t: Concurrent) -> list[Race]:
         before.append(seen)
         for a in range(b):
             if not seen >> a & 1 and (over := _conflict(whole[a], whole[b])):
-                found.append(Race(a, b, over))
-    return found
+                races_.append(Race(a, b, over))
+    return races_
 
 
 def _whole(thunks: Sequence[Thunk]) -> tuple[list[Use], set[str]]:

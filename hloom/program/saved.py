@@ -263,10 +263,10 @@ class _Tables(NamedTuple):
         if row.allocation == -1:
             return None
         allocation = self.allocations[_natural(row.allocation)]
-        found = BufferSlice(allocation, row.offset, row.size_bytes)
-        if not 0 <= found.offset <= found.end <= allocation.size_bytes:
-            raise ValueError(f"the slice {found} leaves its allocation")
-        return found
+        slice_ = BufferSlice(allocation, row.offset, row.size_bytes)
+        if not 0 <= slice_.offset <= slice_.end <= allocation.size_bytes:
+            raise ValueError(f"the slice {slice_} leaves its allocation")
+        return slice_
 
 
 def _read_program(sections: Mapping[int, memoryview]) -> Program:
@@ -314,14 +314,14 @@ def _read_processor(reader: SectionReader, row: Any) -> Processor | None:
 def _read_allocations(
     reader: SectionReader, place: Range, constants: memoryview
 ) -> list[Allocation]:
-    found: list[Allocation] = []
+    allocations: list[Allocation] = []
     for index, a in enumerate(reader.records(ALLOCATION, place)):
         data = None
         if a.constant_at >= 0:
             data = constants[a.constant_at : a.constant_at + _natural(a.constant_bytes)]
             if len(data) != a.constant_bytes or len(data) != a.size_bytes:
                 raise ValueError(f"the constant {index} is not all there")
-        found.append(
+        allocations.append(
             Allocation(
                 index,
                 _natural(a.size_bytes),
@@ -334,7 +334,7 @@ def _read_allocations(
                 _natural(a.space),
             )
         )
-    return found
+    return allocations
 
 
 def _read_parameter(tables: _Tables, p: Any) -> Parameter:
@@ -347,12 +347,12 @@ def _read_parameter(tables: _Tables, p: Any) -> Parameter:
 
 
 def _read_objects(reader: SectionReader, place: Range, code: memoryview) -> list[bytes]:
-    found: list[bytes] = []
+    objects: list[bytes] = []
     for at, size in reader.records(OBJECT, place):
-        found.append(bytes(code[_natural(at) : at + _natural(size)]))
-        if len(found[-1]) != size:
+        objects.append(bytes(code[_natural(at) : at + _natural(size)]))
+        if len(objects[-1]) != size:
             raise ValueError("the objects are not all there")
-    return found
+    return objects
 
 
 def _read_call_site(tables: _Tables, c: Any) -> CallSite:

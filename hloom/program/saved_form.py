@@ -84,11 +84,11 @@ class RecordKind:
 
     def offsets(self) -> dict[str, int]:
         """Of each field, in bytes."""
-        found, at = {}, 0
+        offsets_, at = {}, 0
         for name, kind in self.fields.items():
-            found[name] = at
+            offsets_[name] = at
             at += kind.size
-        return found
+        return offsets_
 
     @cached_property
     def _in_order(self) -> Callable[[Mapping[str, Any]], Sequence[Any]]:

@@ -77,8 +77,8 @@ def _sequence(thunks: tuple[Thunk, ...], depth: int) -> Iterator[str]:
 def _uses(t: Thunk) -> str:
     uses = t.uses()
     words = []
-    for title, wanted in (("reads", False), ("writes", True)):
-        places = dict.fromkeys([str(u.slice) for u in uses if u.writes is wanted])
+    for title, is_write in (("reads", False), ("writes", True)):
+        places = dict.fromkeys([str(u.slice) for u in uses if u.writes is is_write])
         if places:
             words.append(f"{title} {' '.join(places)}")
     return "  ".join(words)

@@ -20,11 +20,11 @@ class RuleBuilder:
         self.computation = computation
         self.made: list[Instruction] = []
 
-    def emit(self, opcode: str, *operands: Instruction, **given: Any) -> Instruction:
+    def emit(self, opcode: str, *operands: Instruction, **attributes: Any) -> Instruction:
         """Append an instruction; its shape is inferred where `shape=` is not given."""
-        made = self.computation.add(opcode, *operands, **given)
-        self.made.append(made)
-        return made
+        instruction = self.computation.add(opcode, *operands, **attributes)
+        self.made.append(instruction)
+        return instruction
 
     def like(
         self, i: Instruction, *operands: Instruction, shape: Shape | None = None
@@ -32,10 +32,10 @@ class RuleBuilder:
         """The operation of `i`, attributes and all, on other operands."""
         if shape is None:
             shape = i.shape
-        made = self.computation.append(i.opcode, i.attrs, operands, shape, i.opcode, i.called)
-        made.copy_annotations(i)
-        self.made.append(made)
-        return made
+        copied = self.computation.append(i.opcode, i.attrs, operands, shape, i.opcode, i.called)
+        copied.copy_annotations(i)
+        self.made.append(copied)
+        return copied
 
     def constant(self, literal: Literal) -> Instruction:
         return self.emit("constant", literal=literal, shape=literal.shape)

@@ -114,10 +114,10 @@ class _Run:
         if candidates is None:
             return
         for r, match, build, wants in candidates:
-            found: dict[str, Instruction] = {}
-            if not match(i, found):
+            bindings: dict[str, Instruction] = {}
+            if not match(i, bindings):
                 continue
-            new = self.accepted(i, build(self.builder, *[found[n] for n in wants]))
+            new = self.accepted(i, build(self.builder, *[bindings[n] for n in wants]))
             if self.trace is not None and new is not None:
                 self.trace.record(r, i, new)
             if isinstance(new, Instruction):
@@ -152,11 +152,11 @@ class _Run:
 
     def replace(self, i: Instruction, new: Instruction, r: Rule) -> None:
         computation, builder = self.computation, self.builder
-        for made in builder.made:
-            if made.metadata is None:
-                made.metadata = i.metadata
-            if made.frontend_attributes is None:
-                made.frontend_attributes = i.frontend_attributes
+        for new_instruction in builder.made:
+            if new_instruction.metadata is None:
+                new_instruction.metadata = i.metadata
+            if new_instruction.frontend_attributes is None:
+                new_instruction.frontend_attributes = i.frontend_attributes
         if new.sharding is None and new in builder.made:
             new.sharding = i.sharding
         readers = computation.replace(i, new)
@@ -180,9 +180,9 @@ class _Run:
 
     def undo(self) -> None:
         """Erase what a rule made before it declined."""
-        for made in reversed(self.builder.made):
-            if not made.users:
-                self.computation.erase(made)
+        for new_instruction in reversed(self.builder.made):
+            if not new_instruction.users:
+                self.computation.erase(new_instruction)
         self.builder.made.clear()
 
 

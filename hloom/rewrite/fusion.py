@@ -20,13 +20,13 @@ def drop_unread_operands(body: Computation) -> bool:
     fusion: Instruction = next(iter(body.callers))
     if fusion.opcode != "fusion" or fusion.attrs.output_to_operand_aliasing:
         return False
-    kept = [p for p in body.parameters if p.attrs.number not in unread]
-    if len(kept) != len(fusion.operands) - len(unread):
+    read_parameters = [p for p in body.parameters if p.attrs.number not in unread]
+    if len(read_parameters) != len(fusion.operands) - len(unread):
         return False
     operands = tuple(x for k, x in enumerate(fusion.operands) if k not in unread)
     for p in [p for p in body.parameters if p.attrs.number in unread]:
         body.erase(p)
-    for number, p in enumerate(kept):
+    for number, p in enumerate(read_parameters):
         if p.attrs.number != number:
             p.attrs = replace(p.attrs, number=number)
     fusion.set_operands(operands)

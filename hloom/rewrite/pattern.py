@@ -49,8 +49,8 @@ class Pattern:
 
     def match(self, i: Instruction) -> Found | None:
         """What each name means if the pattern matches `i`."""
-        found: Found = {}
-        return found if compiled(self)(i, found) else None
+        bindings: Found = {}
+        return bindings if compiled(self)(i, bindings) else None
 
     def __str__(self) -> str:
         if self.opcodes is None:
@@ -71,7 +71,7 @@ def compiled(pattern: Pattern) -> Match:
     inner = _operands(operands, opcodes)
     where, one_user = pattern.where, pattern.one_user
 
-    def match(i: Instruction, found: Found) -> bool:
+    def match(i: Instruction, bindings: Found) -> bool:
         if only is not None:
             if i.opcode != only:
                 return False
@@ -81,17 +81,17 @@ def compiled(pattern: Pattern) -> Match:
             return False
         if where is not None and not where(i):
             return False
-        if inner is not None and not inner(i, found):
+        if inner is not None and not inner(i, bindings):
             return False
-        return name is None or found.setdefault(name, i) is i
+        return name is None or bindings.setdefault(name, i) is i
 
     return match
 
 
 def _any_value(name: str | None) -> Match:
     if name is None:
-        return lambda i, found: True
-    return lambda i, found: found.setdefault(name, i) is i
+        return lambda i, bindings: True
+    return lambda i, bindings: bindings.setdefault(name, i) is i
 
 
 def _operands(operands: tuple[Match, ...] | None, opcodes: frozenset[str] | None) -> Match | None:
@@ -101,32 +101,32 @@ def _operands(operands: tuple[Match, ...] | None, opcodes: frozenset[str] | None
     count = len(operands)
     if count == 1:
         first = operands[0]
-        return lambda i, found: len(i.operands) == 1 and first(i.operands[0], found)
+        return lambda i, bindings: len(i.operands) == 1 and first(i.operands[0], bindings)
     if count == 2:
         one, two = operands
         swaps = opcodes is not None and opcodes <= SWAPS
 
-        def match_two(i: Instruction, found: Found) -> bool:
+        def match_two(i: Instruction, bindings: Found) -> bool:
             both = i.operands
             if len(both) != 2:
                 return False
             a, b = both
             if not swaps:
-                return one(a, found) and two(b, found)
-            before = dict(found)
-            if one(a, found) and two(b, found):
+                return one(a, bindings) and two(b, bindings)
+            before = dict(bindings)
+            if one(a, bindings) and two(b, bindings):
                 return True
-            found.clear()
-            found.update(before)
-            return one(b, found) and two(a, found)
+            bindings.clear()
+            bindings.update(before)
+            return one(b, bindings) and two(a, bindings)
 
         return match_two
 
-    def match_all(i: Instruction, found: Found) -> bool:
+    def match_all(i: Instruction, bindings: Found) -> bool:
         if len(i.operands) != count:
             return False
         for matches, operand in zip(operands, i.operands, strict=True):
-            if not matches(operand, found):
+            if not matches(operand, bindings):
                 return False
         return True
 
@@ -186,13 +186,13 @@ def constant(name: str | None = None, value: int | float | None = None) -> Patte
     (any known constant when `value` is None)."""
     if value is None:
         return Pattern(frozenset(["constant"]), (), name, False, _is_constant)
-    wanted = value
+    constant_value = value
 
     def is_all(i: Instruction) -> bool:
         if i.opcode == "broadcast":
             i = i.operands[0]
         if i.opcode != "constant" or i.attrs.literal.is_elided or not i.shape.is_array:
             return False
-        return i.attrs.literal.is_all(wanted)
+        return i.attrs.literal.is_all(constant_value)
 
     return Pattern(frozenset(["constant", "broadcast"]), None, name, False, is_all, value)

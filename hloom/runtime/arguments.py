@@ -24,12 +24,12 @@ def ordered_back(array: np.ndarray[Any, Any], shape: Any) -> np.ndarray[Any, Any
     return array
 
 
-def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
+def checked_array(p: Parameter, argument: Any) -> np.ndarray[Any, Any]:
     """The argument as an array of the parameter's type and sizes; raises `UsageError`."""
-    if isinstance(given, int | float | complex):
-        array = _number(p, given)
+    if isinstance(argument, int | float | complex):
+        array = _number(p, argument)
     else:
-        array = _as_array(p, given)
+        array = _as_array(p, argument)
     if array.dtype != p.shape.dtype.numpy:
         order = "" if array.dtype.isnative else " in the byte order of another machine"
         raise wrong_argument(p, f"has elements of type {array.dtype.name}{order}")
@@ -45,34 +45,34 @@ def checked_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _number(p: Parameter, given: complex) -> np.ndarray[Any, Any]:
+def _number(p: Parameter, argument: complex) -> np.ndarray[Any, Any]:
     """A number of Python's in the parameter's type, which must be able to hold it."""
     t = p.shape.dtype
     if t.is_pred:
-        fits = isinstance(given, bool)
+        fits = isinstance(argument, bool)
     elif t.is_floating or t.is_complex:
-        fits = t.is_complex or not isinstance(given, complex)
+        fits = t.is_complex or not isinstance(argument, complex)
     else:
-        fits = isinstance(given, int)
+        fits = isinstance(argument, int)
     if fits:
         try:
-            made = np.asarray(given, t.numpy)
-            if t.is_floating or t.is_complex or int(made) == given:
-                return made
+            scalar = np.asarray(argument, t.numpy)
+            if t.is_floating or t.is_complex or int(scalar) == argument:
+                return scalar
         except OverflowError:
             pass
-    raise wrong_argument(p, f"is the {type(given).__name__} {given!r}")
+    raise wrong_argument(p, f"is the {type(argument).__name__} {argument!r}")
 
 
-def _as_array(p: Parameter, given: Any) -> np.ndarray[Any, Any]:
-    if isinstance(given, Literal):
-        return given.array
+def _as_array(p: Parameter, argument: Any) -> np.ndarray[Any, Any]:
+    if isinstance(argument, Literal):
+        return argument.array
     try:
-        if hasattr(given, "__array__") or not hasattr(given, "__dlpack__"):
-            return np.asarray(given)
-        return np.from_dlpack(given)
+        if hasattr(argument, "__array__") or not hasattr(argument, "__dlpack__"):
+            return np.asarray(argument)
+        return np.from_dlpack(argument)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        what = f"is a {type(given).__module__}.{type(given).__name__} that numpy cannot read"
+        what = f"is a {type(argument).__module__}.{type(argument).__name__} that numpy cannot read"
         raise wrong_argument(
             p, f"{what} ({(str(error) or type(error).__name__).splitlines()[0]})"
         ) from None

@@ -99,14 +99,14 @@ class Buffer:
         if not shape.is_dynamic:
             return shape.dims
         raw = np.asarray(self._alive())[self._offset :]
-        found = []
+        sizes_ = []
         for d, bound in enumerate(shape.dims):
             if shape.is_dynamic_dim(d):
                 at = dynamic_size_offset(shape, d)
-                found.append(int(raw[at : at + 4].view(np.int32)[0]))
+                sizes_.append(int(raw[at : at + 4].view(np.int32)[0]))
             else:
-                found.append(bound)
-        return tuple(found)
+                sizes_.append(bound)
+        return tuple(sizes_)
 
     @property
     def nbytes(self) -> int:

@@ -113,11 +113,11 @@ def baseline(command: list[str]) -> list[str]:
 
 def compiler() -> list[str]:
     """The command of the C++ compiler: $CXX, or c++, g++, clang++, whichever is there."""
-    if asked := os.environ.get("CXX"):
-        return shlex.split(asked)
+    if words := os.environ.get("CXX"):
+        return shlex.split(words)
     for name in ("c++", "g++", "clang++"):
-        if found := shutil.which(name):
-            return [found]
+        if path := shutil.which(name):
+            return [path]
     raise BuildError(
         "hloom's native runtime must be compiled, and no C++ compiler was found",
         rule="native-build",

@@ -198,10 +198,10 @@ class ProgramCache:
 
     def _remove_names(self) -> None:
         """Names of programs that are not here."""
-        kept = {path.name.removesuffix(SUFFIX) for path, _ in self.files.all()}
+        digests = {path.name.removesuffix(SUFFIX) for path, _ in self.files.all()}
         for path in self.folder.glob("*" + NAME_SUFFIX):
             with contextlib.suppress(OSError):
-                if path.read_text("ascii", "replace") not in kept:
+                if path.read_text("ascii", "replace") not in digests:
                     path.unlink()
 
     # -- files
@@ -231,8 +231,8 @@ def _distance(differs: Mapping[str, object]) -> tuple[bool, int]:
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where programs are kept: `HLOOM_CACHE_DIR`, else the system's place for caches."""
-    if given := environment.get("HLOOM_CACHE_DIR"):
-        return Path(given)
+    if folder := environment.get("HLOOM_CACHE_DIR"):
+        return Path(folder)
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("hloom", appauthor=False)) / "programs"

@@ -38,8 +38,8 @@ class CacheFiles:
     def all(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Each file, and what the system knows of it."""
         try:
-            with os.scandir(self.folder) as found:
-                for entry in found:
+            with os.scandir(self.folder) as entries:
+                for entry in entries:
                     if entry.name.endswith(self.suffixes):
                         with contextlib.suppress(FileNotFoundError):
                             yield Path(entry.path), entry.stat()
@@ -109,8 +109,8 @@ class CacheFiles:
 
     def _remove_remains(self) -> None:
         """Files that a process was writing when it was killed."""
-        with contextlib.suppress(OSError), os.scandir(self.folder) as found:
-            for entry in found:
+        with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
+            for entry in entries:
                 if entry.name.startswith(BESIDE):
                     with contextlib.suppress(OSError):
                         if wall() - entry.stat().st_mtime > _ABANDONED_S:

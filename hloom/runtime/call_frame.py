@@ -64,10 +64,10 @@ class RawCallFrame(ctypes.Structure):
 def typed(value: Any, dtype: str) -> Typed:
     """A number (or a list of them) as an attribute of the named element type."""
     kind = BY_NAME[dtype]
-    made = np.asarray(value, kind.numpy)
-    if made.ndim > 1:
-        raise UsageError(f"an attribute is a number or a list of numbers, not rank {made.ndim}")
-    return Typed(kind, made if made.ndim else made[()])
+    array = np.asarray(value, kind.numpy)
+    if array.ndim > 1:
+        raise UsageError(f"an attribute is a number or a list of numbers, not rank {array.ndim}")
+    return Typed(kind, array if array.ndim else array[()])
 
 
 def view(buffer: Buffer, writable: bool) -> np.ndarray:
@@ -87,22 +87,22 @@ def view(buffer: Buffer, writable: bool) -> np.ndarray:
 
 def decoded(count: int, raw: Any) -> dict[str, Attribute]:
     """The attributes of a frame (or of a dictionary in it) by name; values are copies."""
-    found: dict[str, Attribute] = {}
+    attributes_: dict[str, Attribute] = {}
     for k in range(count):
         a = raw[k]
         name = ctypes.string_at(a.name, a.name_size).decode()
         if a.kind == STRING:
-            found[name] = ctypes.string_at(a.data, a.count).decode(errors="surrogateescape")
+            attributes_[name] = ctypes.string_at(a.data, a.count).decode(errors="surrogateescape")
         elif a.kind == DICTIONARY:
             entries = ctypes.cast(a.data, ctypes.POINTER(RawAttribute))
-            found[name] = decoded(a.count, entries)
+            attributes_[name] = decoded(a.count, entries)
         else:
             dtype = BY_NUMBER[a.dtype]
             many = 1 if a.kind == SCALAR else a.count
             data = ctypes.string_at(a.data, many * dtype.size_bytes) if many else b""
             values = np.frombuffer(data, dtype.numpy)
-            found[name] = Typed(dtype, values[0] if a.kind == SCALAR else values)
-    return found
+            attributes_[name] = Typed(dtype, values[0] if a.kind == SCALAR else values)
+    return attributes_
 
 
 class CallFrame:
@@ -135,24 +135,24 @@ class CallFrame:
             None,
         )
 
-    def _kept(self, thing: Any) -> Any:
-        self._alive.append(thing)
-        return thing
+    def _kept(self, object_: Any) -> Any:
+        self._alive.append(object_)
+        return object_
 
     def _buffers(self, arrays: Sequence[np.ndarray]) -> Any:
-        made = self._kept((Buffer * len(arrays))())
-        for buffer, array in zip(made, arrays):
+        buffers = self._kept((Buffer * len(arrays))())
+        for buffer, array in zip(buffers, arrays):
             if not array.flags.c_contiguous:
                 raise UsageError("the buffers of a custom call are row-major arrays")
             dims = self._kept((ctypes.c_int64 * array.ndim)(*array.shape))
             buffer.dtype, buffer.rank = number_of(array.dtype), array.ndim
             buffer.dims = ctypes.cast(dims, ctypes.POINTER(ctypes.c_int64))
             buffer.data = array.ctypes.data
-        return ctypes.cast(made, ctypes.POINTER(Buffer))
+        return ctypes.cast(buffers, ctypes.POINTER(Buffer))
 
     def _attributes(self, attributes: Mapping[str, Attribute]) -> Any:
-        made = self._kept((RawAttribute * len(attributes))())
-        for raw, (name, value) in zip(made, attributes.items()):
+        raw_attributes = self._kept((RawAttribute * len(attributes))())
+        for raw, (name, value) in zip(raw_attributes, attributes.items()):
             letters = self._kept(ctypes.create_string_buffer(name.encode()))
             raw.name, raw.name_size = ctypes.addressof(letters), len(letters) - 1
             if isinstance(value, str):
@@ -169,7 +169,7 @@ class CallFrame:
             else:
                 raw.kind, raw.count = DICTIONARY, len(value)
                 raw.data = ctypes.cast(self._attributes(value), ctypes.c_void_p).value
-        return ctypes.cast(made, ctypes.POINTER(RawAttribute))
+        return ctypes.cast(raw_attributes, ctypes.POINTER(RawAttribute))
 
 
 _NUMBERS = {dtype.numpy: dtype.number for dtype in BY_NUMBER.values() if dtype.is_array_element}

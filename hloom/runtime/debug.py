@@ -67,8 +67,8 @@ class Finding:
     """What the step read, as it was before."""
 
     def __str__(self) -> str:
-        found = [f"{n:,} {what}" for n, what in ((self.nan, "NaN"), (self.inf, "infinite")) if n]
-        return f"%{self.thunk.name} is the first that makes {' and '.join(found)} elements"
+        counts = [f"{n:,} {what}" for n, what in ((self.nan, "NaN"), (self.inf, "infinite")) if n]
+        return f"%{self.thunk.name} is the first that makes {' and '.join(counts)} elements"
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,8 @@ class DebugExecutor:
             nan, inf = not_finite(self.bytes_of(use.slice), self.watch.type_of(t, use.slice))
             if not nan and not inf:
                 continue
-            given = [not_finite(before[s], self.watch.type_of(t, s)) for s in reads]
-            if not any(n or i for n, i in given):
+            read_counts = [not_finite(before[s], self.watch.type_of(t, s)) for s in reads]
+            if not any(n or i for n, i in read_counts):
                 self.finding = Finding(t, use.slice, nan, inf, before)
                 return
 

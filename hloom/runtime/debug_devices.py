@@ -16,12 +16,12 @@ from hloom.runtime.library import library
 
 def device_number(context: int, count: int) -> int:
     """Which of the devices of a run a native call is for."""
-    found = ctypes.c_uint32(0)
+    number = ctypes.c_uint32(0)
     if count > 1:
         one, all_ = ctypes.c_int64(1), ctypes.c_int64(count)
         at = ctypes.c_void_p(context)
-        library().hl_device_number(at, b"", one, all_, ctypes.byref(found))
-    return found.value
+        library().hl_device_number(at, b"", one, all_, ctypes.byref(number))
+    return number.value
 
 
 class DebugDevices:

@@ -94,14 +94,14 @@ def _kernel_call(debug: DebugExecutor, t: Kernel, addresses: list[int]) -> Calla
 def routine(debug: DebugExecutor, t: Routine | AmongDevices) -> int:
     def prepare(address_of: AddressOf) -> Callable[[], int]:
         function = getattr(library(), t.symbol)
-        held: list[Any] = []
-        values = [_argument(debug, x, address_of, held) for x in t.arguments]
+        alive: list[Any] = []
+        values = [_argument(debug, x, address_of, alive) for x in t.arguments]
         function.restype = ctypes.c_int32
         function.argtypes = [ctypes.c_void_p, *map(type, values)]
 
         def call() -> int:
             status = function(debug.context, *values)
-            held.clear()
+            alive.clear()
             return status
 
         return call
@@ -109,7 +109,7 @@ def routine(debug: DebugExecutor, t: Routine | AmongDevices) -> int:
     return debug.watched(t, prepare)
 
 
-def _argument(debug: DebugExecutor, x: Argument, address_of: AddressOf, held: list[Any]) -> Any:
+def _argument(debug: DebugExecutor, x: Argument, address_of: AddressOf, pointer: list[Any]) -> Any:
     """An argument of a routine as ctypes hands it over; `held` keeps what it points to."""
     if x is None or (isinstance(x, Numbers) and not x.values):
         return ctypes.c_void_p(None)
@@ -122,21 +122,21 @@ def _argument(debug: DebugExecutor, x: Argument, address_of: AddressOf, held: li
     if isinstance(x, Numbers):
         # One for all devices, whose threads may come here at the same time.
         new = (ctypes.c_int64 * len(x.values))(*x.values)
-        made: Any = debug.numbers.setdefault(x.values, new)
+        alive: Any = debug.numbers.setdefault(x.values, new)
     elif isinstance(x, Pointers):
         pointers = [None if s is None else address_of(s) for s in x.slices]
-        made = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+        alive = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
     elif isinstance(x, Addresses):
         symbol = debug.executor.loaded.symbol
         pointers = [
             symbol(p.symbol) if isinstance(p, Function) else address_of(p) for p in x.places
         ]
-        made = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+        alive = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
     else:
         assert isinstance(x, Text)
-        made = ctypes.create_string_buffer(x.data)
-    held.append(made)
-    return ctypes.cast(made, ctypes.c_void_p)
+        alive = ctypes.create_string_buffer(x.data)
+    pointer.append(alive)
+    return ctypes.cast(alive, ctypes.c_void_p)
 
 
 # -- sequences
@@ -162,9 +162,9 @@ def while_(debug: DebugExecutor, t: While) -> int:
 @STEPS.of(Concurrent)
 def concurrent(debug: DebugExecutor, t: Concurrent) -> int:
     """One after another, which is a valid order; whether others are, too, is looked at."""
-    if debug.watch.guards and (found := races(t)):
+    if debug.watch.guards and (races_ := races(t)):
         raise HloError(
-            str(found[0]),
+            str(races_[0]),
             instruction=f"%{t.name}",
             rule="race",
             hint="this is a bug of hloom: please report the program",

@@ -102,9 +102,9 @@ class Executor:
         """
         self._check_count(leaves)
         arguments, results = self._arguments_type(), self._results_type()
-        held, donated = self._placed(leaves, arguments)
+        alive, donated = self._placed(leaves, arguments)
         if donated:
-            self._call_with_donated(donated, held, arguments, results, entry)
+            self._call_with_donated(donated, alive, arguments, results, entry)
         else:
             self._call(arguments, results, entry)
         return self._buffers(results)
@@ -120,13 +120,13 @@ class Executor:
             self._check_count(each)
         arguments = [self._arguments_type() for _ in leaves]
         results = [self._results_type() for _ in leaves]
-        held: list[Any] = []
+        alive: list[Any] = []
         for each, raw in zip(leaves, arguments):
-            kept, donated = self._placed(each, raw)
-            held += kept
+            placed, donated = self._placed(each, raw)
+            alive += placed
             for k, buffer in donated:
                 memory = buffer._alive()
-                held.append(memory)
+                alive.append(memory)
                 raw[RAW_WORDS * k] = memory.address
         try:
             handle, can_end = self.loaded.handle, self.interruptible
@@ -150,39 +150,39 @@ class Executor:
     ) -> tuple[list[Any], list[tuple[int, Buffer]]]:
         """Fill the native array of arguments; what must live while it is used, and the buffers
         that the program is to have for good, with their numbers."""
-        held: list[Any] = []
+        alive: list[Any] = []
         donated: list[tuple[int, Buffer]] = []
         at = 0
-        for k, (plain, given) in enumerate(zip(self._plain, leaves)):
+        for k, (plain, leaf) in enumerate(zip(self._plain, leaves)):
             # What needs no second look, first: all this is time that small programs have not.
             if plain is not None:
                 dtype, dims, shape = plain
-                if type(given) is Buffer:
-                    memory = given._memory
-                    if given.shape is shape and memory is not None:
-                        arguments[at] = memory.address + given._offset
-                        held.append(memory)
+                if type(leaf) is Buffer:
+                    memory = leaf._memory
+                    if leaf.shape is shape and memory is not None:
+                        arguments[at] = memory.address + leaf._offset
+                        alive.append(memory)
                         at += RAW_WORDS
                         continue
-                elif type(given) is ndarray and given.dtype == dtype and given.shape == dims:
-                    if given.flags.c_contiguous:
-                        arguments[at] = given.ctypes.data
+                elif type(leaf) is ndarray and leaf.dtype == dtype and leaf.shape == dims:
+                    if leaf.flags.c_contiguous:
+                        arguments[at] = leaf.ctypes.data
                         at += RAW_WORDS
                         continue
-            self._place(k, given, arguments, held, donated)
+            self._place(k, leaf, arguments, alive, donated)
             at += RAW_WORDS
-        return held, donated
+        return alive, donated
 
     def _call_with_donated(
         self,
         donated: Sequence[tuple[int, Buffer]],
-        held: Sequence[Any],
+        alive: Sequence[Any],
         arguments: Any,
         results: Any,
         entry: int | None,
     ) -> None:
         """Run it on buffers that are deleted, unless there is no memory to begin with."""
-        memories = _taken([buffer for _, buffer in donated], held)
+        memories = _taken([buffer for _, buffer in donated], alive)
         # Memory that somebody else can still see, an array that shows it or a program that runs, is
         # only lent, and what they see does not change.
         alone = [count == _ALONE for count in _references(memories)]
@@ -203,29 +203,31 @@ class Executor:
 
     def _buffers(self, results: Any) -> list[Buffer | None]:
         """What the program returned, which has its memory from here on."""
-        found: list[Buffer | None] = []
+        buffers: list[Buffer | None] = []
         at = 0
         for known in self._results:
             if known is None:
-                found.append(None)
+                buffers.append(None)
             else:
                 shape, size = known
                 address = results[at + 1]
-                found.append(Buffer(shape, ArenaMemory.owned(address, size), results[at] - address))
+                buffers.append(
+                    Buffer(shape, ArenaMemory.owned(address, size), results[at] - address)
+                )
             at += RAW_WORDS
-        return found
+        return buffers
 
     def run_at(self, arguments: Sequence[int], results: Sequence[int]) -> None:
         """Run on memory at these addresses: of each parameter's leaf, of each result's leaf."""
         program = self.program
-        for what, given, wanted in (
+        for what, addresses, declared in (
             ("arguments", arguments, program.parameters),
             ("results", results, program.results),
         ):
-            if len(given) != len(wanted):
+            if len(addresses) != len(declared):
                 raise UsageError(
-                    f"{program.name} has {len(wanted)} arrays as {what}, "
-                    f"{len(given)} addresses were given",
+                    f"{program.name} has {len(declared)} arrays as {what}, "
+                    f"{len(addresses)} addresses were given",
                     rule="argument-count",
                 )
         raw_arguments, raw_results = self._arguments_type(), self._results_type()
@@ -244,38 +246,38 @@ class Executor:
         self._call(raw_arguments, raw_results, None)
 
     def _place(
-        self, k: int, given: Any, arguments: Any, held: list[Any], donated: list[tuple[int, Buffer]]
+        self, k: int, leaf: Any, arguments: Any, alive: list[Any], donated: list[tuple[int, Buffer]]
     ) -> None:
         """Say where an argument stands, and hold it; or that it is donated."""
         p = self.program.parameters[k]
         shape = p.shape
-        if isinstance(given, Buffer) and given.shape is not shape:
-            if given.shape.is_dynamic or shape.is_dynamic:
-                given = given.numpy()  # its bounds, and so the place of its sizes, may differ
-        if isinstance(given, Buffer):
-            if not given.shape.compatible(shape):
-                raise wrong_argument(p, f"has shape {given.shape.text}")
-            memory = given._alive()
+        if isinstance(leaf, Buffer) and leaf.shape is not shape:
+            if leaf.shape.is_dynamic or shape.is_dynamic:
+                leaf = leaf.numpy()  # its bounds, and so the place of its sizes, may differ
+        if isinstance(leaf, Buffer):
+            if not leaf.shape.compatible(shape):
+                raise wrong_argument(p, f"has shape {leaf.shape.text}")
+            memory = leaf._alive()
             if p.allocation is None:
                 return
-            if given.shape.layout is shape.layout or shape.rank < 2:
-                if self._is_written[k] and given._offset == 0:
-                    donated.append((k, given))
+            if leaf.shape.layout is shape.layout or shape.rank < 2:
+                if self._is_written[k] and leaf._offset == 0:
+                    donated.append((k, leaf))
                     return
-                held.append(memory)
-                arguments[RAW_WORDS * k] = memory.address + given._offset
+                alive.append(memory)
+                arguments[RAW_WORDS * k] = memory.address + leaf._offset
                 return
-            given = given.numpy()
-        array = checked_array(p, given)
+            leaf = leaf.numpy()
+        array = checked_array(p, leaf)
         if p.allocation is None:
             return
         ordered = in_layout(array, shape)
         if shape.is_dynamic:
             memory = copied(ordered_back(ordered, shape), shape)
-            held.append(memory)
+            alive.append(memory)
             arguments[RAW_WORDS * k] = memory.address
             return
-        held.append(ordered)
+        alive.append(ordered)
         arguments[RAW_WORDS * k] = ordered.ctypes.data
 
     # -- the native call
@@ -290,11 +292,11 @@ class Executor:
 
     def kernels(self) -> dict[int, list[str]]:
         """By a kernel's address, the names of the instructions that run it."""
-        found: dict[str, list[str]] = {}
+        names_of: dict[str, list[str]] = {}
         for thunk in walk(self.program.thunks):
             if isinstance(thunk, Kernel):
-                found.setdefault(thunk.symbol, []).append(thunk.name)
-        return {self.loaded.symbol(symbol): names for symbol, names in found.items()}
+                names_of.setdefault(thunk.symbol, []).append(thunk.name)
+        return {self.loaded.symbol(symbol): names for symbol, names in names_of.items()}
 
 
 def _as_plain(p: Parameter) -> tuple[Any, tuple[int, ...], Shape] | None:
@@ -337,16 +339,16 @@ def _free_results(results: Any) -> None:
             library().hl_arena_free(None, memory)
 
 
-def _taken(donated: Sequence[Buffer], held: Sequence[Any]) -> list[ArenaMemory]:
+def _taken(donated: Sequence[Buffer], alive: Sequence[Any]) -> list[ArenaMemory]:
     """The memory of buffers, which are deleted; raises if the program reads one elsewhere."""
     with _HANDOVER:
-        _check_donated(donated, held)
+        _check_donated(donated, alive)
         return [buffer.take() for buffer in donated]
 
 
-def _check_donated(donated: Sequence[Buffer], held: Sequence[Any]) -> None:
+def _check_donated(donated: Sequence[Buffer], alive: Sequence[Any]) -> None:
     """Raise if a buffer is gone already, or is given twice."""
-    seen = {id(x) for x in held if isinstance(x, ArenaMemory)}
+    seen = {id(x) for x in alive if isinstance(x, ArenaMemory)}
     for buffer in donated:
         memory = buffer._alive()
         if id(memory) in seen:
@@ -359,9 +361,9 @@ def _check_donated(donated: Sequence[Buffer], held: Sequence[Any]) -> None:
         seen.add(id(memory))
 
 
-def _references(things: Sequence[object]) -> list[int]:
+def _references(objects: Sequence[object]) -> list[int]:
     """How many hold each of these things, this list and this function counted."""
-    return [sys.getrefcount(thing) for thing in things]
+    return [sys.getrefcount(object_) for object_ in objects]
 
 
 _ALONE = _references([object()])[0]

@@ -28,8 +28,8 @@ look whether you may share that. `HLOOM_STRICT=1 hloom run THIS_FILE` shows the 
 
 def report_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where reports are written: `HLOOM_REPORT_DIR`, else the system's place for caches."""
-    if given := environment.get("HLOOM_REPORT_DIR"):
-        return Path(given)
+    if folder := environment.get("HLOOM_REPORT_DIR"):
+        return Path(folder)
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("hloom", appauthor=False)) / "reports"
@@ -74,10 +74,10 @@ def write_report(
 
 def _trim(folder: Path) -> None:
     """Remove the oldest reports beyond the bound."""
-    found = []
+    reports = []
     for path in folder.glob("*" + SUFFIX):
         with contextlib.suppress(OSError):
-            found.append((path.stat().st_mtime_ns, path))
-    for _, path in sorted(found)[:-MOST_REPORTS]:
+            reports.append((path.stat().st_mtime_ns, path))
+    for _, path in sorted(reports)[:-MOST_REPORTS]:
         with contextlib.suppress(OSError):
             path.unlink()

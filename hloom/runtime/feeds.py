@@ -37,8 +37,8 @@ class Feeds:
                 hint="they are numbered replica by replica, from 0 on",
             )
         native = library()
-        found = native.hl_program_outfeed if is_out else native.hl_program_infeed
-        return Queue.of_program(allocated(found(self._program, device), "a queue"))
+        open_queue = native.hl_program_outfeed if is_out else native.hl_program_infeed
+        return Queue.of_program(allocated(open_queue(self._program, device), "a queue"))
 
     def put(self, value: Any, timeout_s: float | None = None, device: int = 0) -> None:
         """Give the next infeed its data: an array, or nested tuples of them as its shape says."""

@@ -65,9 +65,9 @@ class Call:
 
     def user_data(self, type_id: int) -> int:
         """The address of what this execution was given under a type's number; 0: nothing."""
-        found = library().hl_context_user_data
-        found.restype = ctypes.c_void_p
-        return found(ctypes.c_void_p(self.context), ctypes.c_int64(type_id)) or 0
+        user_data_of = library().hl_context_user_data
+        user_data_of.restype = ctypes.c_void_p
+        return user_data_of(ctypes.c_void_p(self.context), ctypes.c_int64(type_id)) or 0
 
     def attribute(self, name: str, dtype: str, many: bool = False) -> Any:
         """A number attribute (a list of them if `many`) of exactly that element type."""
@@ -215,10 +215,10 @@ def _add(name: str, address: Any, user: Any, stages: int) -> None:
         raise UsageError(f"the handler {name!r} could not be registered ({CODES[status]})")
 
 
-def _immortal(thing: Any) -> Any:
+def _immortal(value: Any) -> Any:
     """The native registry keeps bare pointers and forgets none, so what they lead to stays."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    return thing
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+    return value
 
 
 def register(
@@ -234,8 +234,8 @@ def register(
     They are called with the GIL held. A HandlerError's code is the status of the execution; any
     other exception is an INTERNAL error, and its cause; Ctrl-C comes out of the execution.
     """
-    given = dict(zip(STAGES, (instantiate, prepare, initialize, execute)))
-    stages = {stage: function for stage, function in given.items() if function is not None}
+    by_stage = dict(zip(STAGES, (instantiate, prepare, initialize, execute)))
+    stages = {stage: function for stage, function in by_stage.items() if function is not None}
     callback = _immortal(_CALLBACK(_PythonHandler(name, stages)))
     bits = PYTHON | sum(1 << STAGES.index(stage) for stage in stages)
     _add(name, ctypes.cast(callback, ctypes.c_void_p), None, bits)

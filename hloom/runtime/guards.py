@@ -28,8 +28,8 @@ class GuardedCopy:
         end = max(s.end for s, _ in uses)
         self.allocation, self.start, self.size = uses[0][0].allocation.index, first, end - first
         self.original = address
-        made = library().hl_guard_alloc(self.size, ALIGNMENT, GUARD_BYTES)
-        self._address = allocated(made, "a guarded copy of a buffer")
+        block = library().hl_guard_alloc(self.size, ALIGNMENT, GUARD_BYTES)
+        self._address = allocated(block, "a guarded copy of a buffer")
         self.bytes = _bytes(self._address, self.size)
         self._original = _bytes(address, self.size)
         self.bytes[:] = self._original

@@ -44,8 +44,8 @@ def candidates() -> Iterator[str]:
     for folder in ("scipy.libs", "numpy.libs", "scipy/.dylibs", "numpy/.dylibs"):
         yield from map(str, sorted((packages / folder).glob("*openblas*")))
     for name in ("openblas", "lapack"):
-        if found := ctypes.util.find_library(name):
-            yield found
+        if path := ctypes.util.find_library(name):
+            yield path
 
 
 def register(runtime: ctypes.CDLL) -> str | None:

@@ -63,10 +63,10 @@ class LaunchSpec:
 
 
 def _placed(shapes: Sequence[Shape], shard_specs: Sequence[ShardSpec]) -> tuple[Shape, ...]:
-    made = list(shapes)
-    for k, shard_spec in enumerate(shard_specs[: len(made)]):
-        layout = made[k].layout if made[k].is_array else None
+    placed = list(shapes)
+    for k, shard_spec in enumerate(shard_specs[: len(placed)]):
+        layout = placed[k].layout if placed[k].is_array else None
         if shard_spec.memory_kind and layout is not None:
             space = layout.replace(memory_space=MEMORY_SPACES[shard_spec.memory_kind])
-            made[k] = made[k].with_layout(space)
-    return tuple(made)
+            placed[k] = placed[k].with_layout(space)
+    return tuple(placed)

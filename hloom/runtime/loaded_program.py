@@ -158,10 +158,10 @@ def block_names(program: Program) -> list[str]:
         for use in thunk.uses():
             if use.writes:
                 writers.setdefault(use.slice.allocation.index, f"%{thunk.name}")
-    found = []
+    names = []
     for a in program.allocations:
         what = {"parameter": f"argument {a.parameter_number}", "temp": "value"}.get(a.kind, a.kind)
         where = f" {list(a.shape_index)}" if a.shape_index else ""
         writer = f" (written by {writers[a.index]})" if a.index in writers else ""
-        found.append(f"{what}{where}{writer} of {program.name}")
-    return found
+        names.append(f"{what}{where}{writer} of {program.name}")
+    return names

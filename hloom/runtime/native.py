@@ -113,8 +113,8 @@ class Queue(Owner):
     def push(self, buffers: Sequence[bytes], timeout_s: float | None = None) -> None:
         """Copies an item in, waiting for room; ExecutionError if that takes too long."""
         sizes = (c_int64 * len(buffers))(*map(len, buffers))
-        held = [c_char_p(buffer) for buffer in buffers]
-        places = (c_void_p * len(buffers))(*(ctypes.cast(h, c_void_p).value for h in held))
+        c_buffers = [c_char_p(buffer) for buffer in buffers]
+        places = (c_void_p * len(buffers))(*(ctypes.cast(h, c_void_p).value for h in c_buffers))
         native = library()
         self._wait(
             lambda ns: native.hl_queue_push(self.handle, places, sizes, len(buffers), ns),

@@ -68,17 +68,17 @@ def _groups(root: Path) -> list[tuple[Path, tuple[str, ...]]]:
         lines = (root / "proc" / "self" / "cgroup").read_text().splitlines()
     except OSError:
         lines = []
-    found = []
+    groups = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            found.append((mounted / path.lstrip("/"), ("cpu.max",)))
+            groups.append((mounted / path.lstrip("/"), ("cpu.max",)))
         elif "cpu" in controllers.split(","):
             for name in (controllers, "cpu"):
-                found.append((mounted / name / path.lstrip("/"), ("cpu.cfs_quota_us",)))
+                groups.append((mounted / name / path.lstrip("/"), ("cpu.cfs_quota_us",)))
                 # Inside a container the path is that of the host, and only the top is mounted.
-                found.append((mounted / name, ("cpu.cfs_quota_us",)))
-    return found or [(mounted, ("cpu.max",))]
+                groups.append((mounted / name, ("cpu.cfs_quota_us",)))
+    return groups or [(mounted, ("cpu.max",))]
 
 
 def _quota(file: Path) -> float | None:

@@ -51,8 +51,8 @@ def executable_from_bytes(data: Piece) -> SavedExecutable:
 
     Regions are checked when they are read.
     """
-    found = opened(data, crc32)
-    sections = dict(found)
+    sections_ = opened(data, crc32)
+    sections = dict(sections_)
     for kind in (SectionKind.LAUNCH, SectionKind.OPTIONS, SectionKind.MODULE):
         if kind not in sections:
             raise malformed(f"a saved program has no {kind.name.lower()}, so is no executable")
@@ -61,5 +61,5 @@ def executable_from_bytes(data: Piece) -> SavedExecutable:
         launch_spec_of_section(sections[SectionKind.LAUNCH]),
         bytes(sections[SectionKind.OPTIONS]),
         sections[SectionKind.MODULE],
-        [section for kind, section in found if kind == SectionKind.MANUAL],
+        [section for kind, section in sections_ if kind == SectionKind.MANUAL],
     )

@@ -50,11 +50,11 @@ def least_memory_steps(
 
 def _sequential(module: Module) -> list[Computation]:
     """The entry and what control flow calls from it, callees first."""
-    wanted = {module.entry}
+    reachable = {module.entry}
     for c in reversed(module.computations_in_order()):
-        if c in wanted:
-            wanted.update(x for i in c.instructions if i.opcode in RUNS_CALLED for x in i.called)
-    return [c for c in module.computations_in_order() if c in wanted]
+        if c in reachable:
+            reachable.update(x for i in c.instructions if i.opcode in RUNS_CALLED for x in i.called)
+    return [c for c in module.computations_in_order() if c in reachable]
 
 
 def depth_first(f: Footprint) -> list[int]:

@@ -182,14 +182,14 @@ def _outside_bytes(stages: Stages, most: float) -> dict[int, float]:
     """Bytes of arguments and results by memory space, each counted once; `most`: what all steps
     move, where they read less than the whole of an argument."""
     program = stages.program
-    found: dict[int, float] = {}
+    bytes_of: dict[int, float] = {}
     indices = {p.allocation for p in program.parameters if p.allocation is not None}
     for index in indices:
         a = program.allocations[index]
-        found[a.space] = found.get(a.space, 0.0) + a.size_bytes
+        bytes_of[a.space] = bytes_of.get(a.space, 0.0) + a.size_bytes
     for r in program.results:
         if r.slice is not None and r.slice.allocation.index not in indices:
             space = r.slice.allocation.space
-            found[space] = found.get(space, 0.0) + r.slice.size_bytes
-    part = min(1.0, most / max(sum(found.values()), 1))
-    return {space: size * part for space, size in found.items()}
+            bytes_of[space] = bytes_of.get(space, 0.0) + r.slice.size_bytes
+    part = min(1.0, most / max(sum(bytes_of.values()), 1))
+    return {space: size * part for space, size in bytes_of.items()}

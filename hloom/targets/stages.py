@@ -57,9 +57,9 @@ class LaterStages(Stages):
     def __getattr__(self, name: str) -> Any:
         if name not in _MADE_LATER:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        made = self._target_of().written(self._module_of())
+        stages = self._target_of().written(self._module_of())
         for each in _MADE_LATER:
-            setattr(self, each, getattr(made, each))
+            setattr(self, each, getattr(stages, each))
         return getattr(self, name)
 
 

@@ -117,9 +117,9 @@ def _inside(i: Instruction) -> list[Instruction]:
     """The instructions that one kernel computes: of a fusion, or of a loop that is a kernel."""
     if i.opcode not in ("fusion", "while"):
         return [i]
-    found: list[Instruction] = []
+    inner: list[Instruction] = []
     left: list[Computation] = list(i.called)
     for c in left:
         for x in c.instructions:
-            found += _inside(x)
-    return found
+            inner += _inside(x)
+    return inner

@@ -24,11 +24,11 @@ PIECE = 1 << 20
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file; `UsageError` when it is none."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
             raise api.UsageError(f"{path} is one array", hint="np.savez makes a file of names")
-        with found:
-            return {name: found[name] for name in found.files}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         # What numpy says of a file that is none of its own is advice about pickles.
         why = getattr(error, "strerror", None) or "it holds no arrays that can be read"
@@ -110,16 +110,16 @@ def _literal(array: np.ndarray, shape: api.Shape, name: str, file: str) -> api.L
     shape = shape.elements[0] if shape.is_buffer else shape
     if not shape.is_array:
         raise api.UsageError(f"{name} is {shape}: no array can be given for it")
-    wanted = np.dtype(shape.dtype.numpy)
-    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
-        array = array.view(wanted)
+    expected = np.dtype(shape.dtype.numpy)
+    if array.dtype.kind == "V" and array.dtype.itemsize == expected.itemsize:
+        array = array.view(expected)
     fits = len(array.shape) == len(shape.dims) and all(
         n == d or (shape.is_dynamic_dim(k) and (n <= d or d < 0))
         for k, (n, d) in enumerate(zip(array.shape, shape.dims))
     )
-    if array.dtype != wanted or not fits:
+    if array.dtype != expected or not fits:
         sizes = ",".join(map(str, array.shape))
-        hint = f"convert it: {name}.astype({wanted.name!r})" if fits else None
+        hint = f"convert it: {name}.astype({expected.name!r})" if fits else None
         raise api.UsageError(
             f"{file}: {name} is {array.dtype.name}[{sizes}], but the parameter is "
             f"{shape.text_without_layout}",

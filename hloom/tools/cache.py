@@ -22,10 +22,10 @@ cache = typer.Typer(
 
 
 def _cache() -> api.ProgramCache:
-    found = api.program_cache()
-    if found is None:
+    cache = api.program_cache()
+    if cache is None:
         raise api.UsageError("the compile cache is turned off", rule="cache", hint=OFF_HINT)
-    return found
+    return cache
 
 
 @cache.command("info")
@@ -35,19 +35,19 @@ def info(as_json: AsJson = False) -> None:
 
     HLOOM_CACHE_DIR names another folder, HLOOM_CACHE_BYTES its bound, HLOOM_CACHE=0 turns it off.
     """
-    found = _cache().info()
+    information = _cache().info()
     if as_json:
-        write_json({"ok": True, **asdict(found)})
+        write_json({"ok": True, **asdict(information)})
         return
-    share = found.size_bytes / found.limit_bytes if found.limit_bytes else 0.0
-    asked = found.hits + found.misses
-    helped = f", {found.hits / asked:.0%}" if asked else ""
-    typer.echo(f"folder   {found.path}")
-    typer.echo(f"entries  {found.entries:,}")
-    typer.echo(f"objects  {found.objects:,} of kernels, for programs that share them")
-    size, limit = bytes_text(found.size_bytes), bytes_text(found.limit_bytes)
+    share = information.size_bytes / information.limit_bytes if information.limit_bytes else 0.0
+    requests = information.hits + information.misses
+    helped = f", {information.hits / requests:.0%}" if requests else ""
+    typer.echo(f"folder   {information.path}")
+    typer.echo(f"entries  {information.entries:,}")
+    typer.echo(f"objects  {information.objects:,} of kernels, for programs that share them")
+    size, limit = bytes_text(information.size_bytes), bytes_text(information.limit_bytes)
     typer.echo(f"size     {size} of {limit} ({share:.0%})")
-    typer.echo(f"used     {found.hits:,} of {asked:,} times asked{helped}")
+    typer.echo(f"used     {information.hits:,} of {requests:,} times asked{helped}")
 
 
 @cache.command("why", cls=OptionsCommand)
@@ -68,18 +68,20 @@ def why(ctx: typer.Context, file: InputFile, as_json: AsJson = False) -> None:
     options = api.Options.parsed(words, api.Options.from_environment())
     for name in api.options_without_effect(options):
         warn(f"--{name} does nothing when compiling for a CPU")
-    found = api.why_cached(_cache(), module, options)
+    cached = api.why_cached(_cache(), module, options)
     if as_json:
-        write_json({"ok": True, **asdict(found.answer), "reasons": found.reasons})
+        write_json({"ok": True, **asdict(cached.answer), "reasons": cached.reasons})
         return
-    if found.answer.is_hit:
+    if cached.answer.is_hit:
         typer.echo(f"{module.name} is in the cache: it would not be compiled")
-    elif found.answer.nearest is None:
+    elif cached.answer.nearest is None:
         typer.echo(f"{module.name} is not in the cache, which is empty")
     else:
-        typer.echo(f"{module.name} is not in the cache; the nearest entry, {found.answer.nearest},")
+        typer.echo(
+            f"{module.name} is not in the cache; the nearest entry, {cached.answer.nearest},"
+        )
         typer.echo("differs in")
-        for line in found.reasons:
+        for line in cached.reasons:
             typer.echo(f"  {line}")
 
 

@@ -216,26 +216,26 @@ def _rounded(seconds: float) -> float:
 
 
 def _show_rates(known: api.Device, measured: api.Device) -> None:
-    made = table("rates", "what", ">before", ">measured", "unit")
+    rich_table = table("rates", "what", ">before", ">measured", "unit")
     clocks = [d.compute.clock_hz / 1e9 for d in (known, measured)]
-    made.add_row("clock", *[f"{c:.3g}" for c in clocks], "GHz")
+    rich_table.add_row("clock", *[f"{c:.3g}" for c in clocks], "GHz")
     for a, b in zip(known.caches, measured.caches):
         pair = [f"{c.bandwidth_bytes_per_s / 1e9:.3g}" for c in (a, b)]
-        made.add_row(f"cache {a.level}, one core", *pair, "GB/s")
+        rich_table.add_row(f"cache {a.level}, one core", *pair, "GB/s")
     memory = [d.memory_spaces[0].bandwidth_bytes_per_s / 1e9 for d in (known, measured)]
-    made.add_row("memory, all cores", *[f"{m:.3g}" for m in memory], "GB/s")
-    print_table(made, console())
+    rich_table.add_row("memory, all cores", *[f"{m:.3g}" for m in memory], "GB/s")
+    print_table(rich_table, console())
 
 
 def _show(known: api.Costs, measured: api.Costs) -> None:
-    made = table("costs of one core", "what", ">before", ">measured", "unit")
+    rich_table = table("costs of one core", "what", ">before", ">measured", "unit")
     for name in ("operation_ns", "element_ns", "byte_ns", "copy_byte_ns"):
-        made.add_row(
+        rich_table.add_row(
             name.removesuffix("_ns"),
             f"{getattr(known, name):.3g}",
             f"{getattr(measured, name):.3g}",
             "ns",
         )
     for name, weight in measured.weights:
-        made.add_row(name, f"{known.weight(name):.3g}", f"{weight:.3g}", "operations")
-    print_table(made, console())
+        rich_table.add_row(name, f"{known.weight(name):.3g}", f"{weight:.3g}", "operations")
+    print_table(rich_table, console())

@@ -54,11 +54,13 @@ class Difference:
         }
 
 
-def differences(found: api.Literal, expected: api.Literal) -> list[Difference]:
+def differences(results: api.Literal, expected: api.Literal) -> list[Difference]:
     """One for each array of the result."""
     return [
         _difference(name, shape.text_without_layout, x, y)
-        for (name, shape, x), (_, _, y) in zip(leaves(found, "result"), leaves(expected, "result"))
+        for (name, shape, x), (_, _, y) in zip(
+            leaves(results, "result"), leaves(expected, "result")
+        )
     ]
 
 

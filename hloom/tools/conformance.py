@@ -75,16 +75,16 @@ def conformance(
       hloom conformance --jax ~/jax --files lax_test.py --json
     """
     results, about, left_out = ran(jax, sample, seed, files, timeout, jobs, folder, exclude, again)
-    told = conformance_page.as_data(results, about, left_out)
+    data = conformance_page.as_data(results, about, left_out)
     text = conformance_page.page(results, about, left_out)
     if output is not None:
         output.write_text(text, encoding="utf-8")
         typer.echo(f"wrote {output}", err=True)
     if as_json:
-        write_json(told)
+        write_json(data)
     elif output is None:
         write_text(text)
-    if told["failed_here"]:
+    if data["failed_here"]:
         raise typer.Exit(WRONG_INPUT)
 
 
@@ -108,8 +108,8 @@ def ran(
     chosen, left_out = chosen_files(checkout, files, Choice(sample, seed, exclusions))
     check_tools(checkout, chosen)
     root = folder or Path(".cache/conformance") / f"jax-{version}-hloom-{__version__}"
-    told = settings_of_tests()
-    digest = f"-{sha256(repr(told).encode()).hexdigest()[:8]}" if told else ""
+    test_settings = settings_of_tests()
+    digest = f"-{sha256(repr(test_settings).encode()).hexdigest()[:8]}" if test_settings else ""
     place = root.resolve() / f"sample-{sample:g}-seed-{seed}{digest}"
     settings = Settings(checkout.resolve(), place, sample, seed, timeout, exclusions)
     typer.echo(f"results are kept in {place}", err=True)
@@ -123,7 +123,11 @@ def ran(
         "sample": f"{100 * sample:g} % of the tests, seed {seed}",
         "files": f"{len(chosen)} run, {len(left_out)} left out",
         "devices": DEVICES,
-        **({"settings": ", ".join(f"{k}={v}" for k, v in told.items())} if told else {}),
+        **(
+            {"settings": ", ".join(f"{k}={v}" for k, v in test_settings.items())}
+            if test_settings
+            else {}
+        ),
     }
     return results, about, left_out
 
@@ -132,10 +136,10 @@ def checked_version(checkout: Path) -> str:
     """The version of JAX in the checkout, which must be the installed one."""
     try:
         text = (checkout / "jax" / "version.py").read_text(encoding="utf-8")
-        found = re.search(r'^_version\s*=\s*"([^"]+)"', text, re.M)
+        match = re.search(r'^_version\s*=\s*"([^"]+)"', text, re.M)
     except OSError:
-        found = None
-    if found is None or not (checkout / "tests").is_dir():
+        match = None
+    if match is None or not (checkout / "tests").is_dir():
         raise api.UsageError(
             f"{checkout} is no checkout of JAX with its tests",
             rule="conformance",
@@ -148,28 +152,28 @@ def checked_version(checkout: Path) -> str:
         raise api.UsageError(
             "JAX is not installed", rule="conformance", hint="pip install 'hloom[jax]'"
         ) from None
-    if found[1] != installed:
+    if match[1] != installed:
         raise api.UsageError(
-            f"{checkout} holds the tests of JAX {found[1]}, and JAX {installed} is installed",
+            f"{checkout} holds the tests of JAX {match[1]}, and JAX {installed} is installed",
             rule="conformance",
             hint=f"check out the tag jax-v{installed}",
         )
     return installed
 
 
-def chosen_files(checkout: Path, wanted: str, choice: Choice) -> tuple[list[str], dict[str, str]]:
+def chosen_files(checkout: Path, globs: str, choice: Choice) -> tuple[list[str], dict[str, str]]:
     """The files to run, and those left out whole with the reason."""
-    patterns = [p.strip() for p in wanted.split(",") if p.strip()]
-    found = sorted(p.relative_to(checkout).as_posix() for p in checkout.glob("tests/**/*_test.py"))
+    patterns = [p.strip() for p in globs.split(",") if p.strip()]
+    files = sorted(p.relative_to(checkout).as_posix() for p in checkout.glob("tests/**/*_test.py"))
     if patterns:
-        found = [f for f in found if any(is_like(f, p) for p in patterns)]
-    if not found:
+        files = [f for f in files if any(is_like(f, p) for p in patterns)]
+    if not files:
         raise api.UsageError(
-            f"{checkout} has no test files" + (f" like {wanted}" if wanted else ""),
+            f"{checkout} has no test files" + (f" like {globs}" if globs else ""),
             rule="conformance",
         )
-    left_out = {f: why for f in found if (why := choice.why_excluded(f)) is not None}
-    return [f for f in found if f not in left_out], left_out
+    left_out = {f: why for f in files if (why := choice.why_excluded(f)) is not None}
+    return [f for f in files if f not in left_out], left_out
 
 
 def is_like(file: str, pattern: str) -> bool:

@@ -27,8 +27,8 @@ class Recorder:
         self._worst: tuple[str, str] = ("passed", "")
         self._began = 0.0
 
-    def _write(self, **told: Any) -> None:
-        self._file.write(json.dumps(told) + "\n")
+    def _write(self, **fields: Any) -> None:
+        self._file.write(json.dumps(fields) + "\n")
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -37,16 +37,16 @@ class Recorder:
             self._write(id=report.nodeid, outcome="skipped", why=why_of(report), seconds=0)
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
-        kept = []
+        chosen = []
         for item in items:
             if item.nodeid in self._done or not self._choice.takes(item.nodeid):
                 continue
             if (reason := self._choice.why_excluded(item.nodeid)) is not None:
                 self._write(id=item.nodeid, outcome="excluded", why=reason, seconds=0)
                 continue
-            kept.append(item)
-        items[:] = kept
-        self._write(collected=len(kept))
+            chosen.append(item)
+        items[:] = chosen
+        self._write(collected=len(chosen))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._worst, self._began = ("passed", ""), monotonic()
@@ -69,15 +69,15 @@ class Recorder:
 
 def why_of(report: Any) -> str:
     """One line about a test that failed or was skipped."""
-    told = report.longrepr
-    crash = getattr(told, "reprcrash", None)
+    failure = report.longrepr
+    crash = getattr(failure, "reprcrash", None)
     if crash is not None:
         text = crash.message
-    elif isinstance(told, tuple):
-        text = told[2]
+    elif isinstance(failure, tuple):
+        text = failure[2]
     else:
-        lines = [line for line in str(told).splitlines() if line.startswith("E ")]
-        text = lines[-1][1:] if lines else str(told)
+        lines = [line for line in str(failure).splitlines() if line.startswith("E ")]
+        text = lines[-1][1:] if lines else str(failure)
     return (text.strip().splitlines() or [""])[0][:WHY_LENGTH]
 
 

@@ -30,12 +30,12 @@ class Choice:
 
 def read_exclusions(path: Path = EXCLUSIONS) -> list[tuple[str, str]]:
     """Lines of a pattern of node ids and, behind two blanks and a #, the reason."""
-    made = []
+    exclusions = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         pattern, mark, reason = line.partition("  # ")
         if not mark or not reason.strip():
             raise ValueError(f"{path}: no reason behind {pattern!r}")
-        made.append((pattern.strip(), reason.strip()))
-    return made
+        exclusions.append((pattern.strip(), reason.strip()))
+    return exclusions

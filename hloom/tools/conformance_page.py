@@ -30,30 +30,30 @@ class Score:
 
 def score(results: Results) -> Score:
     ours, theirs = results["hloom"], results["builtin"]
-    wanted = [
+    comparable = [
         (file, test)
         for file, tests in theirs.items()
         for test, ended in tests.items()
         if ended.outcome == "passed"
     ]
-    passed = sum(_outcome(ours, file, test) == "passed" for file, test in wanted)
+    passed = sum(_outcome(ours, file, test) == "passed" for file, test in comparable)
     crashed = sum(e.outcome == "crashed" for tests in ours.values() for e in tests.values())
-    return Score(passed, len(wanted), crashed)
+    return Score(passed, len(comparable), crashed)
 
 
 def failed_here(results: Results) -> list[tuple[str, Ended]]:
     """Tests that the built-in backend passes and hloom does not, and processes that crashed."""
     ours, theirs = results["hloom"], results["builtin"]
-    found = []
+    failures = []
     for file, tests in sorted(theirs.items()):
         for test, ended in tests.items():
             if ended.outcome == "passed" and _outcome(ours, file, test) != "passed":
                 why = ours.get(file, {}).get(test, Ended("missing", "it was not collected", 0))
-                found.append((test, why))
+                failures.append((test, why))
         for test, ended in ours.get(file, {}).items():
             if test not in tests and ended.outcome in ("crashed", "timeout", "failed"):
-                found.append((test, ended))
-    return found
+                failures.append((test, ended))
+    return failures
 
 
 def _outcome(tests: Mapping[str, Mapping[str, Ended]], file: str, test: str) -> str:
@@ -75,13 +75,13 @@ def as_data(
     results: Results, about: Mapping[str, Any], left_out: Mapping[str, str]
 ) -> dict[str, Any]:
     """Everything, for programs; `left_out` are whole files with the reason."""
-    found = score(results)
+    total = score(results)
     return {
         **about,
-        "score": found.share,
-        "passed": found.passed,
-        "of": found.of,
-        "crashed": found.crashed,
+        "score": total.share,
+        "passed": total.passed,
+        "of": total.of,
+        "crashed": total.crashed,
         "failed_here": [
             {"test": test, "outcome": e.outcome, "why": e.why} for test, e in failed_here(results)
         ],
@@ -99,13 +99,13 @@ def as_data(
 
 def page(results: Results, about: Mapping[str, Any], left_out: Mapping[str, str]) -> str:
     """The same as a page of Markdown."""
-    found = score(results)
-    share = "nothing to compare" if found.share is None else f"{100 * found.share:.2f} %"
+    total = score(results)
+    share = "nothing to compare" if total.share is None else f"{100 * total.share:.2f} %"
     lines = ["# JAX's own tests on hloom", ""]
     lines += [f"- {name}: {value}" for name, value in about.items()]
     lines += [
-        f"- **{share}** of the {found.of} tests that the built-in backend passes pass on hloom "
-        f"({found.passed}); {found.crashed} crashed their process",
+        f"- **{share}** of the {total.of} tests that the built-in backend passes pass on hloom "
+        f"({total.passed}); {total.crashed} crashed their process",
         "",
         "## Passed by the built-in backend, and not by hloom",
         "",

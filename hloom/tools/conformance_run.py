@@ -60,16 +60,16 @@ def environment(backend: str) -> dict[str, str]:
 
     What the tests start themselves does not import the checkout's jax/ either, which has no jaxlib.
     """
-    made = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    made.update(PYTHONSAFEPATH="1", PYTHONHASHSEED=made.get("PYTHONHASHSEED", "0"))
-    flags = re.sub(rf"{_XLA_DEVICES}=\d+", "", made.get("XLA_FLAGS", "")).strip()
+    variables = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    variables.update(PYTHONSAFEPATH="1", PYTHONHASHSEED=variables.get("PYTHONHASHSEED", "0"))
+    flags = re.sub(rf"{_XLA_DEVICES}=\d+", "", variables.get("XLA_FLAGS", "")).strip()
     if backend == "hloom":
-        made.update(JAX_PLATFORMS="hloom", HLOOM_NUM_CPU_DEVICES=str(DEVICES))
+        variables.update(JAX_PLATFORMS="hloom", HLOOM_NUM_CPU_DEVICES=str(DEVICES))
     else:
-        made.update(JAX_PLATFORMS="cpu")
+        variables.update(JAX_PLATFORMS="cpu")
         flags = f"{flags} {_XLA_DEVICES}={DEVICES}".strip()
-    made["XLA_FLAGS"] = flags
-    return made
+    variables["XLA_FLAGS"] = flags
+    return variables
 
 
 def settings_of_tests() -> dict[str, str]:
@@ -92,16 +92,18 @@ class State:
         """Whether the last process came to its end."""
         self.is_through = False
         """Whether the file needs no further process."""
-        for told in _lines(path):
-            if "process" in told:
+        for record in _lines(path):
+            if "process" in record:
                 self.running, self.is_whole = None, False
-            elif "start" in told:
-                self.running = told["start"]
-            elif "id" in told:
-                self.ended[told["id"]] = Ended(told["outcome"], told["why"], told["seconds"])
+            elif "start" in record:
+                self.running = record["start"]
+            elif "id" in record:
+                self.ended[record["id"]] = Ended(
+                    record["outcome"], record["why"], record["seconds"]
+                )
                 self.running = None
-            self.is_whole = self.is_whole or "end" in told
-            self.is_through = self.is_through or "through" in told
+            self.is_whole = self.is_whole or "end" in record
+            self.is_through = self.is_through or "through" in record
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -139,20 +141,20 @@ def run_file(settings: Settings, backend: str, file: str) -> dict[str, Ended]:
 def forget_failures(settings: Settings, backend: str, file: str) -> None:
     """Leave of a file's lines only the tests that need not run again: passed, skipped, excluded."""
     path = settings.results(backend, file)
-    kept = {
+    remembered = {
         test: ended
         for test, ended in State(path).ended.items()
         if ended.outcome in ("passed", "skipped", "excluded")
     }
-    if len(kept) == len(State(path).ended):
+    if len(remembered) == len(State(path).ended):
         return
-    lines = [json.dumps({"id": test, **asdict(ended)}) for test, ended in kept.items()]
+    lines = [json.dumps({"id": test, **asdict(ended)}) for test, ended in remembered.items()]
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-def _add(path: Path, **told: Any) -> None:
+def _add(path: Path, **fields: Any) -> None:
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(told) + "\n")
+        file.write(json.dumps(fields) + "\n")
 
 
 def _code_text(code: int) -> str:
@@ -166,7 +168,7 @@ def _run_once(
     settings: Settings, backend: str, file: str, path: Path, done: list[str]
 ) -> tuple[int, bool]:
     """The exit code of one process, and whether it was killed as nothing ended any more."""
-    told = {
+    told_child = {
         "results": str(path),
         "done": done,
         "sample": settings.sample,
@@ -177,7 +179,7 @@ def _run_once(
     command += ["-p", "hloom.tools.conformance_child", "-p", "no:cacheprovider", "-q", "--tb=short"]
     command += ["--import-mode=append", "--continue-on-collection-errors", "-p", "no:xdist"]
     command += ["--override-ini=addopts="]  # such as -n auto; filters of warnings stay
-    env: Mapping[str, str] = {**environment(backend), "HLOOM_CONFORMANCE": json.dumps(told)}
+    env: Mapping[str, str] = {**environment(backend), "HLOOM_CONFORMANCE": json.dumps(told_child)}
     with path.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(
             command,

@@ -77,15 +77,15 @@ def convert(
     """
     loaded = read(file, replicas, partitions, shapes)
     module = loaded.module
-    given, result = loaded.partitions, loaded.result
+    given_partitions, result = loaded.partitions, loaded.result
     if inputs is not None:
         if to not in SNAPSHOTS:
             raise api.UsageError("--inputs is for snapshots", hint=f"--to {' or '.join(SNAPSHOTS)}")
         count = 1 if to == "snapshot" else module.num_partitions
-        given = arguments_per_device(module, read_arrays(inputs), count, str(inputs))
+        given_partitions = arguments_per_device(module, read_arrays(inputs), count, str(inputs))
         result = None
-    snapshot = api.Snapshot(module, given, result, loaded.execution_platform)
-    _check_form(to, len(given))
+    snapshot = api.Snapshot(module, given_partitions, result, loaded.execution_platform)
+    _check_form(to, len(given_partitions))
     if not is_text(out, to):
         warn_of_elided(module)
     if out == "-":

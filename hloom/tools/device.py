@@ -76,14 +76,14 @@ def _show_simulated(name: str, as_json: bool) -> None:
 
 
 def _show(devices: list[api.Device]) -> None:
-    made = table(
+    rich_table = table(
         "devices", "name", "kind", ">units", ">clock", ">f32", ">bf16 matrices", ">memory", ">rate"
     )
     for k, d in enumerate(devices):
         rate = d.compute.operations_per_s("f32")
         matrix = d.compute.operations_per_s("bf16", matrix=True)
         space = d.memory_spaces[0]
-        made.add_row(
+        rich_table.add_row(
             f"{d.name} (host)" if k == 0 else d.name,
             d.kind,
             str(d.compute.units),
@@ -93,4 +93,4 @@ def _show(devices: list[api.Device]) -> None:
             bytes_text(space.size_bytes),
             f"{space.bandwidth_bytes_per_s / 1e9:.0f} GB/s",
         )
-    print_table(made, console())
+    print_table(rich_table, console())

@@ -57,7 +57,7 @@ def doctor(as_json: AsJson = False) -> None:
 
       hloom doctor --json | jq '.found[] | select(.state != "ok")'
     """
-    found = [
+    checks = [
         *_python(),
         *_machine(),
         *_native(),
@@ -66,25 +66,25 @@ def doctor(as_json: AsJson = False) -> None:
         *_plugin(),
         *_environment(),
     ]
-    broken = [f for f in found if f.state == "broken"]
+    broken = [f for f in checks if f.state == "broken"]
     if as_json:
-        write_json({"ok": not broken, "hloom": __version__, "found": [asdict(f) for f in found]})
+        write_json({"ok": not broken, "hloom": __version__, "found": [asdict(f) for f in checks]})
     else:
-        _show(found)
+        _show(checks)
     if broken:
         raise typer.Exit(WRONG_INPUT)
 
 
-def _show(found: list[Found]) -> None:
-    made = table(f"hloom {__version__}", "", "", "")
-    made.show_header = False
-    for f in found:
-        made.add_row(f.name, f.value, "" if f.state == "ok" else f.state)
-    print_table(made, console())
-    for f in found:
+def _show(checks: list[Found]) -> None:
+    rich_table = table(f"hloom {__version__}", "", "", "")
+    rich_table.show_header = False
+    for f in checks:
+        rich_table.add_row(f.name, f.value, "" if f.state == "ok" else f.state)
+    print_table(rich_table, console())
+    for f in checks:
         if f.hint:
             typer.echo(f"{f.state}: {f.name}: {f.hint}")
-    broken = sum([f.state == "broken" for f in found])
+    broken = sum([f.state == "broken" for f in checks])
     typer.echo(f"{broken} broken" if broken else "all is well")
 
 
@@ -186,27 +186,27 @@ def _permissions(folder: Path) -> str:
 
 
 def _packages() -> list[Found]:
-    found = []
+    checks = []
     bounds = _requirements()
     needed = [name for name, (_, extra) in bounds.items() if extra is None]
     for name in (*needed, *FRAMEWORKS):
-        wanted, extra = bounds.get(name, ("", name))
+        bounds_text, extra = bounds.get(name, ("", name))
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
             if extra is None:
-                found.append(
-                    Found(name, "not installed", "broken", f"pip install '{name}{wanted}'")
+                checks.append(
+                    Found(name, "not installed", "broken", f"pip install '{name}{bounds_text}'")
                 )
             else:
-                found.append(Found(name, "not installed"))
+                checks.append(Found(name, "not installed"))
             continue
-        if fits(version, wanted):
-            found.append(Found(name, version))
+        if fits(version, bounds_text):
+            checks.append(Found(name, version))
             continue
-        hint = f"hloom {__version__} is for {name}{wanted}: pip install '{name}{wanted}'"
-        found.append(Found(name, version, "broken" if extra is None else "note", hint))
-    return found
+        hint = f"hloom {__version__} is for {name}{bounds_text}: pip install '{name}{bounds_text}'"
+        checks.append(Found(name, version, "broken" if extra is None else "note", hint))
+    return checks
 
 
 def _requirements() -> dict[str, tuple[str, str | None]]:
@@ -220,29 +220,29 @@ def _requirements() -> dict[str, tuple[str, str | None]]:
         project = tomllib.loads(text)["project"]
         extras = project["optional-dependencies"]
         lines = [*project["dependencies"], *(f"{x}; extra == 'jax'" for x in extras["jax"])]
-    found: dict[str, tuple[str, str | None]] = {}
+    requirements: dict[str, tuple[str, str | None]] = {}
     for line in lines:
         package, _, marker = line.partition(";")
         match = re.match(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*(.*)", package)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         if match is None or (extra is not None and extra[1] != "jax"):
             continue
-        found.setdefault(match[1], (match[2].strip(), extra[1] if extra else None))
-    return found
+        requirements.setdefault(match[1], (match[2].strip(), extra[1] if extra else None))
+    return requirements
 
 
-def fits(version: str, wanted: str) -> bool:
+def fits(version: str, bounds: str) -> bool:
     """Whether a version is within bounds such as `>=2.0,<3`; what is behind numbers is left out."""
     here = _numbers(version)
-    for bound in filter(None, wanted.split(",")):
+    for bound in filter(None, bounds.split(",")):
         match = re.match(r"\s*(>=|<=|<|>|==|!=)\s*([\d.]+)", bound)
         if match is None:
             continue
         limit = _numbers(match[2])
         size = max(len(here), len(limit))
         a, b = (x + (0,) * (size - len(x)) for x in (here, limit))
-        held = {">=": a >= b, "<=": a <= b, "<": a < b, ">": a > b, "==": a == b, "!=": a != b}
-        if not held[match[1]]:
+        holds = {">=": a >= b, "<=": a <= b, "<": a < b, ">": a > b, "==": a == b, "!=": a != b}
+        if not holds[match[1]]:
             return False
     return True
 
@@ -271,7 +271,7 @@ def _plugin() -> list[Found]:
 
 def _environment() -> list[Found]:
     """The variables that change what hloom does."""
-    found = []
+    checks = []
     for name in sorted(filter(VARIABLES.match, os.environ)):
         state, hint = "ok", ""
         if name == "XLA_FLAGS":
@@ -281,5 +281,5 @@ def _environment() -> list[Found]:
                     state, hint = "note", f"does nothing on a CPU: {', '.join(idle)}"
             except api.HloError as error:
                 state, hint = "broken", error.message
-        found.append(Found(name, os.environ[name], state, hint))
-    return found
+        checks.append(Found(name, os.environ[name], state, hint))
+    return checks

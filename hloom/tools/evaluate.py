@@ -143,13 +143,14 @@ def chosen_arguments(
         arrays = read_arrays(inputs)
         return arguments_per_device(module, arrays, count, str(inputs)), str(inputs)
     if seed is None and loaded.partitions:
-        given = loaded.partitions
-        if len(given) not in (1, count):
+        partitions = loaded.partitions
+        if len(partitions) not in (1, count):
             raise api.EvalError(
-                f"the snapshot has arguments for {len(given)} devices, the program runs on {count}",
+                f"the snapshot has arguments for {len(partitions)} devices, "
+                f"the program runs on {count}",
                 hint="--partitions, or --random SEED",
             )
-        return given if len(given) == count else given * count, "snapshot"
+        return partitions if len(partitions) == count else partitions * count, "snapshot"
     need = api.module_statistics(module, 0).parameter_bytes
     have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     most = int(MOST_MEMORY * have)
@@ -225,11 +226,11 @@ def progress(what: str, state: object = "") -> Iterator[Callable[[str], None]]:
 
 def named_results(results: list[api.Literal]) -> dict[str, np.ndarray]:
     """The arrays of all results: `result`, `result.0`; with `@D` for several devices."""
-    found = {}
+    arrays = {}
     for device, result in enumerate(results):
         for name, _, array in leaves(result, "result"):
-            found[f"{name}@{device}" if len(results) > 1 else name] = array
-    return found
+            arrays[f"{name}@{device}" if len(results) > 1 else name] = array
+    return arrays
 
 
 def equal(a: api.Literal, b: api.Literal) -> bool:
@@ -242,7 +243,7 @@ def show(name: str, results: list[api.Literal], origin: str, values: bool, top: 
     same = len(results) > 1 and all(equal(results[0], r) for r in results[1:])
     shown = results[:1] if same else results[:MOST_DEVICES]
     where = f", the same on all {len(results)} devices" if same else ""
-    made = table(
+    rich_table = table(
         f"{name} ({origin}{where})",
         "result",
         "shape",
@@ -259,10 +260,10 @@ def show(name: str, results: list[api.Literal], origin: str, values: bool, top: 
     for row, shape, array in rows[: top or None]:
         s = summary(array)
         numbers = [s["smallest"], s["largest"], s["mean"]]
-        made.add_row(row, shape_short(shape), *map(number, numbers), note(s, array))
+        rich_table.add_row(row, shape_short(shape), *map(number, numbers), note(s, array))
     if len(rows) > top > 0:
-        made.add_row("", f"{len(rows) - top:,} more", "", "", "", "--top 0 shows all")
-    print_table(made, console())
+        rich_table.add_row("", f"{len(rows) - top:,} more", "", "", "", "--top 0 shows all")
+    print_table(rich_table, console())
     if len(shown) < len(results) and not same:
         typer.echo(f"... and {len(results) - len(shown)} more devices")
     if values:

@@ -70,39 +70,41 @@ def explain(
 
       hloom explain step.hlo fallback --json
     """
-    found = api.explained(read(file).module, topic.value)
+    explained = api.explained(read(file).module, topic.value)
     if only is not None:
-        found = found.about(only)
-        if not found.rows:
+        explained = explained.about(only)
+        if not explained.rows:
             raise api.UsageError(
                 f"nothing about {only} here",
                 hint="names are those of the optimised program: hloom run --json, or leave out "
                 "--only",
             )
     if as_json:
-        counts = [{"verdict": v, "why": w, "count": n} for v, w, n in found.counts]
-        rows = [asdict(r) for r in found.rows]
-        write_json({"ok": True, "topic": found.topic, "rows": rows, "counts": counts})
+        counts = [{"verdict": v, "why": w, "count": n} for v, w, n in explained.counts]
+        rows = [asdict(r) for r in explained.rows]
+        write_json({"ok": True, "topic": explained.topic, "rows": rows, "counts": counts})
         return
-    show(found, top)
+    show(explained, top)
 
 
-def show(found: api.Explained, top: int) -> None:
+def show(explained: api.Explained, top: int) -> None:
     """The rows, and where they are many how often each reason stands there."""
-    topic = found.topic
-    if not found.rows:
+    topic = explained.topic
+    if not explained.rows:
         typer.echo(f"{topic}: nothing to say ({ABOUT[topic]})")
         return
-    made = table(f"{topic}: {ABOUT[topic]}", "value", "opcode", ">bytes", "what", "with", "why")
-    shown = found.rows[: top or None]
+    rich_table = table(
+        f"{topic}: {ABOUT[topic]}", "value", "opcode", ">bytes", "what", "with", "why"
+    )
+    shown = explained.rows[: top or None]
     for r in shown:
         size = "" if r.size_bytes is None else bytes_text(r.size_bytes)
-        made.add_row(r.value, r.opcode, size, r.verdict, r.other or "", r.why)
-    if rest := len(found.rows) - len(shown):
-        made.add_row(f"{rest:,} more", "", "", "", "", "--top 0 shows all")
-    print_table(made, console())
-    if topic in ("fusion", "fallback") and len(found.rows) > 5:
+        rich_table.add_row(r.value, r.opcode, size, r.verdict, r.other or "", r.why)
+    if rest := len(explained.rows) - len(shown):
+        rich_table.add_row(f"{rest:,} more", "", "", "", "", "--top 0 shows all")
+    print_table(rich_table, console())
+    if topic in ("fusion", "fallback") and len(explained.rows) > 5:
         counts = table("reasons", ">count", "what", "why")
-        for verdict, why, count in found.counts:
+        for verdict, why, count in explained.counts:
             counts.add_row(f"{count:,}", verdict, why)
         print_table(counts, console())

@@ -38,8 +38,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_asked: bool) -> None:
+    if is_asked:
         typer.echo(f"hloom {__version__}")
         raise typer.Exit
 

@@ -85,7 +85,7 @@ def _alive(memory: api.MemoryUse, end: int) -> list[str]:
 
 
 def _arena(memory: api.MemoryUse, end: int) -> list[str]:
-    most, found = memory.temp, []
+    most, lines = memory.temp, []
     shown = [v for v in memory.largest(MOST_RECTANGLES) if v.slice.allocation.kind == "temp"]
     for k, v in enumerate(shown):
         place, colour = v.slice, COLOURS[k % len(COLOURS)]
@@ -95,11 +95,11 @@ def _arena(memory: api.MemoryUse, end: int) -> list[str]:
             x, y = _x(start, end), _y(place.end, most)
             width = max(_x(stop, end) - x, 0.5)
             height = max(_y(place.offset, most) - y, 0.5)
-            found.append(
+            lines.append(
                 f'<rect x="{x}" y="{y}" width="{width:.2f}" height="{height:.2f}" fill="{colour}">'
                 f"<title>{about}</title></rect>"
             )
-    return found
+    return lines
 
 
 def _png(memory: api.MemoryUse, name: str, path: Path) -> None:

@@ -51,11 +51,13 @@ def list_options(read: frozenset[str], as_json: bool) -> None:
         ]
         write_json({"ok": True, "options": rows})
         return
-    made = table("options, also with xla_ in front and in XLA_FLAGS", "option", "acts", "meaning")
+    rich_table = table(
+        "options, also with xla_ in front and in XLA_FLAGS", "option", "acts", "meaning"
+    )
     for option in api.OPTIONS.values():
         acts = "yes" if option.name in read else "not yet"
-        made.add_row(option.written(), acts, option.meaning)
-    print_table(made, console())
+        rich_table.add_row(option.written(), acts, option.meaning)
+    print_table(rich_table, console())
 
 
 def _shown(value: Any) -> str:
@@ -66,9 +68,9 @@ def _shown(value: Any) -> str:
 
 def show_records(records: list[api.PassRecord]) -> None:
     """One line per pass: instructions before and after, rewrites, time."""
-    made = table("passes", "pass", ">before", ">after", ">rewrites", ">time", "what")
+    rich_table = table("passes", "pass", ">before", ">after", ">rewrites", ">time", "what")
     for r in records:
-        made.add_row(
+        rich_table.add_row(
             r.name,
             f"{r.instructions_before:,}",
             f"{r.instructions_after:,}",
@@ -76,7 +78,7 @@ def show_records(records: list[api.PassRecord]) -> None:
             time_text(r.end_s - r.start_s),
             r.stopped or ", ".join(f"{name} {n}" for name, n in r.fired.most_common(4)),
         )
-    print_table(made, console(), err=True)
+    print_table(rich_table, console(), err=True)
 
 
 def show_trace(trace: api.Trace, explain: bool) -> None:

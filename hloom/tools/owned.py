@@ -32,17 +32,17 @@ class OwnedMemory:
     def handed_over(self, exe: api.Executable, arguments: Sequence[api.Literal]) -> tuple[Any, ...]:
         """The arguments, those in a buffer as that buffer: a program that returns one in place
         deletes it."""
-        wanted = iter([p.shape for p in exe.program.parameters])
-        return tuple([self._given(a, wanted) for a in arguments])
+        shapes = iter([p.shape for p in exe.program.parameters])
+        return tuple([self._given(a, shapes) for a in arguments])
 
-    def _given(self, given: api.Literal, wanted: Iterator[api.Shape]) -> Any:
-        if given.is_tuple:
-            return tuple([self._given(part, wanted) for part in given.elements])
-        if not given.shape.is_array:
-            return given
-        shape = next(wanted)
-        buffer = self._buffers.pop(given.array.ctypes.data, None) if _is_plain(shape) else None
-        return given if buffer is None else api.Buffer(shape, buffer.take())
+    def _given(self, literal: api.Literal, shapes: Iterator[api.Shape]) -> Any:
+        if literal.is_tuple:
+            return tuple([self._given(part, shapes) for part in literal.elements])
+        if not literal.shape.is_array:
+            return literal
+        shape = next(shapes)
+        buffer = self._buffers.pop(literal.array.ctypes.data, None) if _is_plain(shape) else None
+        return literal if buffer is None else api.Buffer(shape, buffer.take())
 
 
 def _is_plain(shape: api.Shape) -> bool:

@@ -13,7 +13,7 @@ _ONE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")
 
 def passes_named(text: str) -> tuple[api.Pass, ...]:
     """The passes of a list; unknown names, options and values are a `UsageError`."""
-    found, at = [], 0
+    passes, at = [], 0
     text = text.strip().rstrip(",")
     while at < len(text):
         match = _ONE.match(text, at)
@@ -23,9 +23,9 @@ def passes_named(text: str) -> tuple[api.Pass, ...]:
                 rule="pass-name",
                 hint="passes are written a,b{option=value},c",
             )
-        found.append(_pass(match[1], match[2]))
+        passes.append(_pass(match[1], match[2]))
         at = match.end()
-    return tuple(found)
+    return tuple(passes)
 
 
 def _pass(name: str, written: str | None) -> api.Pass:

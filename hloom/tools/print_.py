@@ -89,18 +89,18 @@ def print_(
 
       hloom convert step.pb - | hloom print - --no-metadata
     """
-    given = {name: value for name, value in switches.items() if value is not None}
+    chosen = {name: value for name, value in switches.items() if value is not None}
     if preset is not None and preset not in api.PRESETS:
         raise api.UsageError(f"no preset {preset!r}", hint=api.did_you_mean(preset, api.PRESETS))
     if subcomputations is not None:
         if subcomputations not in ("off", "names", "full"):
             raise api.UsageError("--subcomputations is off, names or full")
-        given["subcomputation_mode"] = subcomputations  # type: ignore[assignment]
+        chosen["subcomputation_mode"] = subcomputations  # type: ignore[assignment]
     module = read(file).module
-    if preset is None and not given:
+    if preset is None and not chosen:
         text = readable(module, computation, instruction, radius)
     else:
-        options = replace(api.PRESETS[preset or "default"](), **given)
+        options = replace(api.PRESETS[preset or "default"](), **chosen)
         text = hlo_text(module, options, computation, instruction, radius)
     if as_json:
         write_json({"ok": True, "module": module.name, "text": text})

@@ -13,12 +13,12 @@ from hloom.tools.terminal import bytes_text, console, print_table, table, time_t
 COLUMNS = "kind name >runs >bytes >operations >floor bound >predicted >measured >distance".split()
 
 
-def show_roofline(found: api.Roofline, top: int) -> None:
+def show_roofline(roofline: api.Roofline, top: int) -> None:
     """A table of the steps, those first in which most is lost, and a line for the program."""
-    made = table("distance from the floor, most lost first", *COLUMNS)
-    for s in found.steps[: top or None]:
+    rich_table = table("distance from the floor, most lost first", *COLUMNS)
+    for s in roofline.steps[: top or None]:
         kind, _, _ = show_thunk(s.thunk).partition(" ")
-        made.add_row(
+        rich_table.add_row(
             kind,
             s.thunk.name,
             f"{s.runs:,}",
@@ -30,32 +30,33 @@ def show_roofline(found: api.Roofline, top: int) -> None:
             time_text(s.measured_s),
             f"{s.distance:.3g}",
         )
-    if len(found.steps) > top > 0:
-        rest = found.steps[top:]
+    if len(roofline.steps) > top > 0:
+        rest = roofline.steps[top:]
         floors, measured = sum(s.floor_s for s in rest), sum(s.measured_s for s in rest)
         predicted = time_text(sum(s.predicted_s for s in rest))
-        made.add_row("", f"{len(rest)} more", "", "", "", time_text(floors), "", predicted,
+        rich_table.add_row("", f"{len(rest)} more", "", "", "", time_text(floors), "", predicted,
                      time_text(measured), f"{measured / max(floors, 1e-12):.3g}")  # fmt: skip
-    print_table(made, console())
+    print_table(rich_table, console())
     typer.echo(
-        f"steps: floors {time_text(found.steps_floor_s)}, predicted {time_text(found.predicted_s)},"
-        f" measured {time_text(found.steps_s)} one by one"
+        f"steps: floors {time_text(roofline.steps_floor_s)}, "
+        f"predicted {time_text(roofline.predicted_s)}, "
+        f"measured {time_text(roofline.steps_s)} one by one"
     )
     typer.echo(
-        f"program: floor {time_text(found.floor_s)} ({found.bound}), "
-        f"measured {time_text(found.measured_s)}, {found.distance:.3g} times its floor"
+        f"program: floor {time_text(roofline.floor_s)} ({roofline.bound}), "
+        f"measured {time_text(roofline.measured_s)}, {roofline.distance:.3g} times its floor"
     )
 
 
-def roofline_data(found: api.Roofline) -> dict[str, Any]:
+def roofline_data(roofline: api.Roofline) -> dict[str, Any]:
     """The same as plain data; seconds and bytes."""
     return {
-        "device": api.device_table(found.device),
-        "floor_seconds": found.floor_s,
-        "bound": found.bound,
-        "predicted_seconds": found.predicted_s,
-        "measured_seconds": found.measured_s,
-        "distance": found.distance,
+        "device": api.device_table(roofline.device),
+        "floor_seconds": roofline.floor_s,
+        "bound": roofline.bound,
+        "predicted_seconds": roofline.predicted_s,
+        "measured_seconds": roofline.measured_s,
+        "distance": roofline.distance,
         "steps": [
             {
                 "kind": s.thunk.kind,
@@ -70,7 +71,7 @@ def roofline_data(found: api.Roofline) -> dict[str, Any]:
                 "measured_seconds": s.measured_s,
                 "distance": s.distance,
             }
-            for s in found.steps
+            for s in roofline.steps
         ],
     }
 

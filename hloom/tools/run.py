@@ -160,20 +160,20 @@ def run(
     first_s, times, results = timed(exe, arguments, repeats, simulator or _called)
     seen = simulator and simulator.written(timeline)
     _write(exe, results, output, memory_plot)
-    found = _checked(loaded.module, arguments, results) if check else None
+    differing = _checked(loaded.module, arguments, results) if check else None
     steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
     limits = limits_of(exe, arguments, repeats) if roofline else None
-    ran = run_report.Ran(exe, origin, first_s, times, results, found, steps, seen, limits)
+    ran = run_report.Ran(exe, origin, first_s, times, results, differing, steps, seen, limits)
     if as_json:
         write_json(run_report.as_data(ran, values))
     else:
         run_report.show_run(ran, values, time_passes, top, [memory_plot, timeline])
-    _end(found)
+    _end(differing)
 
 
-def _end(found: list[Difference] | None) -> None:
+def _end(differing: list[Difference] | None) -> None:
     """Exit with the code for wrong results, where some are."""
-    if found is not None and not all(d.is_within for d in found):
+    if differing is not None and not all(d.is_within for d in differing):
         raise typer.Exit(WRONG_INPUT)
 
 
@@ -200,7 +200,7 @@ def _program(
     """A file compiled, or loaded where it is compiled already, which leaves nothing to choose."""
     words, target, is_afresh, replicas, partitions, shapes = chosen
     if is_saved(file):
-        asked = {
+        switches = {
             "--check": check,
             "--memory-plot": memory_plot,
             "--roofline": roofline,
@@ -211,7 +211,7 @@ def _program(
             "--partitions": partitions,
             "--shapes": shapes,
         }
-        return opened(file, threads, asked)
+        return opened(file, threads, switches)
     loaded = read(file, replicas, partitions, shapes)
     warn_of_elided(loaded.module)
     return loaded, compiled(loaded.module, threads, words, target, is_afresh)
@@ -302,9 +302,9 @@ def timed(
     exe.interruptible = True
     with progress(f"running {exe.program.name}"):
         start = time.perf_counter()
-        found = call(exe, arguments)
+        outcome = call(exe, arguments)
         first_s = time.perf_counter() - start
-        results = [as_literal(each, exe.program.result_shape) for each in found]
+        results = [as_literal(each, exe.program.result_shape) for each in outcome]
         exe.interruptible = first_s > LONG_S
         times = []
         for _ in range(repeats):
@@ -351,8 +351,8 @@ def _checked(
         expected = api.evaluate_lockstep(module, arguments, options=options)
     return [
         replace(d, name=f"{d.name}@{device}")
-        for device, (found, wanted) in enumerate(zip(results, expected))
-        for d in differences(found, wanted)
+        for device, (result, reference) in enumerate(zip(results, expected))
+        for d in differences(result, reference)
     ]
 
 

@@ -47,8 +47,8 @@ def show_run(
 ) -> None:
     """Results, times, memory, whatever else was asked for, and which files were written."""
     exe = ran.exe
-    made = "loaded" if is_saved(exe) else "compiled"
-    about = f"{ran.origin}, {made} in {time_text(sum(exe.seconds.values()))}"
+    verb = "loaded" if is_saved(exe) else "compiled"
+    about = f"{ran.origin}, {verb} in {time_text(sum(exe.seconds.values()))}"
     about += f", first run {time_text(ran.first_s)}"
     show(exe.program.name, ran.results, about, values, top)
     if ran.times:
@@ -110,15 +110,15 @@ def pass_times(exe: api.Executable) -> list[tuple[str, int, float, int]]:
 def show_passes(exe: api.Executable, top: int) -> None:
     """Tables of stages and of the slowest passes."""
     total = sum(exe.seconds.values())
-    made = table(f"compilation, {time_text(total)}", "stage", ">time", ">share")
+    rich_table = table(f"compilation, {time_text(total)}", "stage", ">time", ">share")
     for name, seconds in exe.seconds.items():
-        made.add_row(name, time_text(seconds), f"{seconds / total:.0%}")
-    print_table(made, console())
+        rich_table.add_row(name, time_text(seconds), f"{seconds / total:.0%}")
+    print_table(rich_table, console())
     rows = sorted(pass_times(exe), key=lambda row: -row[2])
-    made = table("slowest passes", "pass", ">runs", ">time", ">rewrites")
+    rich_table = table("slowest passes", "pass", ">runs", ">time", ">rewrites")
     for name, runs, seconds, fired in rows[: top or None]:
-        made.add_row(name, f"{runs}", time_text(seconds), f"{fired:,}" if fired else "-")
-    print_table(made, console())
+        rich_table.add_row(name, f"{runs}", time_text(seconds), f"{fired:,}" if fired else "-")
+    print_table(rich_table, console())
 
 
 # -- running
@@ -133,12 +133,12 @@ def show_steps(steps: list[Any], repeats: int, top: int) -> None:
     """A table of the slowest steps."""
     total = sum([s.seconds for s in steps]) or 1e-9
     title = f"steps, {time_text(total / repeats)} a run when called one by one"
-    made = table(title, "kind", "name", ">runs", ">time", ">share", ">each", ">GB/s", "of")
+    rich_table = table(title, "kind", "name", ">runs", ">time", ">share", ">each", ">GB/s", "of")
     rows = sorted(steps, key=lambda s: -s.seconds)
     for s in rows[: top or None]:
         each = s.seconds / s.runs
         kind, _, rest = show_thunk(s.thunk).partition(" ")
-        made.add_row(
+        rich_table.add_row(
             kind,
             s.thunk.name,
             f"{s.runs // repeats:,}",
@@ -150,18 +150,24 @@ def show_steps(steps: list[Any], repeats: int, top: int) -> None:
         )
     if len(rows) > top > 0:
         left = sum([s.seconds for s in rows[top:]])
-        made.add_row("", f"{len(rows) - top} more", "", time_text(left / repeats), "", "", "", "")
-    print_table(made, console())
+        rich_table.add_row(
+            "", f"{len(rows) - top} more", "", time_text(left / repeats), "", "", "", ""
+        )
+    print_table(rich_table, console())
 
 
 def show_devices(steps: list[list[Any]], repeats: int) -> None:
     """A table of the devices: how long each worked, and waited for others."""
-    made = table("devices, their steps called one by one", ">device", ">time", ">work", ">waits")
+    rich_table = table(
+        "devices, their steps called one by one", ">device", ">time", ">work", ">waits"
+    )
     for device, own in enumerate(steps):
         total = sum([s.seconds for s in own]) / repeats
         waits = sum([s.waited_s for s in own]) / repeats
-        made.add_row(f"{device}", time_text(total), time_text(total - waits), time_text(waits))
-    print_table(made, console())
+        rich_table.add_row(
+            f"{device}", time_text(total), time_text(total - waits), time_text(waits)
+        )
+    print_table(rich_table, console())
 
 
 def show_steps_of_devices(steps: list[list[Any]], repeats: int, top: int) -> None:
@@ -177,19 +183,19 @@ def show_steps_of_devices(steps: list[list[Any]], repeats: int, top: int) -> Non
         rows.append((sum(work) / len(steps), max(work), waits, len(own), thunk))
     rows.sort(key=lambda row: -row[0] - row[2])
     columns = ("kind", "name", ">devices", ">work", ">most", ">waits", "of")
-    made = table("steps, on an average device and on the slowest", *columns)
+    rich_table = table("steps, on an average device and on the slowest", *columns)
     for mean, most, waits, count, thunk in rows[: top or None]:
         kind, _, rest = show_thunk(thunk).partition(" ")
         times = [time_text(mean), time_text(most), time_text(waits) if waits else "-"]
-        made.add_row(kind, thunk.name, f"{count}", *times, rest.strip().partition("@")[2])
+        rich_table.add_row(kind, thunk.name, f"{count}", *times, rest.strip().partition("@")[2])
     if len(rows) > top > 0:
-        made.add_row("", f"{len(rows) - top} more", "", "", "", "", "")
-    print_table(made, console())
+        rich_table.add_row("", f"{len(rows) - top} more", "", "", "", "", "")
+    print_table(rich_table, console())
 
 
-def show_differences(found: list[Difference], top: int) -> None:
+def show_differences(differing: list[Difference], top: int) -> None:
     """How far each result is from the interpreter's; where there are many, of the worst."""
-    made = table(
+    rich_table = table(
         "against the interpreter",
         "result",
         "shape",
@@ -199,12 +205,12 @@ def show_differences(found: list[Difference], top: int) -> None:
         "found",
         "expected",
     )
-    rows = found
-    if len(found) > top > 0:
-        rows = sorted(found, key=lambda d: (d.is_within, -d.error))[:top]
+    rows = differing
+    if len(differing) > top > 0:
+        rows = sorted(differing, key=lambda d: (d.is_within, -d.error))[:top]
     for d in rows:
         mark = "" if d.is_within else "  <- too far"
-        made.add_row(
+        rich_table.add_row(
             d.name,
             d.shape,
             f"{d.error:.3g}",
@@ -213,12 +219,14 @@ def show_differences(found: list[Difference], top: int) -> None:
             str(d.found) if d.error else "",
             (str(d.expected) if d.error else "") + mark,
         )
-    if len(rows) < len(found):
-        made.add_row("", f"{len(found) - len(rows):,} more", "", "", "--top 0 shows all", "", "")
-    print_table(made, console())
-    wrong = sum([not d.is_within for d in found])
+    if len(rows) < len(differing):
+        rich_table.add_row(
+            "", f"{len(differing) - len(rows):,} more", "", "", "--top 0 shows all", "", ""
+        )
+    print_table(rich_table, console())
+    wrong = sum([not d.is_within for d in differing])
     good = typer.style("the same as the interpreter within tolerances", fg="green")
-    bad = typer.style(f"{wrong} of {len(found)} results differ from the interpreter", fg="red")
+    bad = typer.style(f"{wrong} of {len(differing)} results differ from the interpreter", fg="red")
     typer.echo(bad if wrong else good)
 
 
@@ -229,7 +237,7 @@ def is_saved(exe: api.Executable) -> bool:
 
 def as_data(ran: Ran, values: bool) -> dict[str, Any]:
     """All of it as plain data; seconds and bytes."""
-    exe, found, steps = ran.exe, ran.found, ran.steps
+    exe, differing, steps = ran.exe, ran.found, ran.steps
     rows = []
     for device, result in enumerate(ran.results):
         for name, shape, array in leaves(result, "result"):
@@ -240,7 +248,7 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
             rows.append(row)
     cost = None if is_saved(exe) else exe.cost
     data: dict[str, Any] = {
-        "ok": found is None or all(d.is_within for d in found),
+        "ok": differing is None or all(d.is_within for d in differing),
         "module": exe.program.name,
         "arguments": ran.origin,
         "compile": {
@@ -261,8 +269,8 @@ def as_data(ran: Ran, values: bool) -> dict[str, Any]:
         },
         "results": rows,
     }
-    if found is not None:
-        data["check"] = [d.as_dict() for d in found]
+    if differing is not None:
+        data["check"] = [d.as_dict() for d in differing]
     if ran.timeline is not None:
         data["timeline"] = timeline_data(ran.timeline)
     if ran.roofline is not None:

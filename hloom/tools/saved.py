@@ -15,11 +15,11 @@ def is_saved(file: str) -> bool:
 
 
 def opened(
-    file: str, threads: int | None, asked: Mapping[str, Any]
+    file: str, threads: int | None, switches: Mapping[str, Any]
 ) -> tuple[api.Loaded, api.Executable]:
     """A saved program, and a module that has its parameters, for whoever makes arguments.
     `asked`: what else is wanted of it; `UsageError` if that is anything."""
-    if refused := [name for name, value in asked.items() if value]:
+    if refused := [name for name, value in switches.items() if value]:
         raise api.UsageError(
             f"{file} is a compiled program, for which {' and '.join(refused)} cannot be chosen",
             rule="saved-program",

@@ -42,116 +42,120 @@ def stats(
     """
     module = read(file).module
     api.verify(module)
-    found = api.module_statistics(module, top or module.instruction_count)
+    statistics = api.module_statistics(module, top or module.instruction_count)
     if as_json:
-        write_json(as_data(found))
+        write_json(as_data(statistics))
     else:
-        show(found, top)
+        show(statistics, top)
 
 
-def show(found: api.Statistics, top: int) -> None:
+def show(statistics: api.Statistics, top: int) -> None:
     out = console()
     for part in (summary, opcodes, collectives, loops, computations, biggest, custom_calls):
-        made = part(found, top)
-        if made is not None:
-            print_table(made, out)
+        rich_table = part(statistics, top)
+        if rich_table is not None:
+            print_table(rich_table, out)
 
 
-def summary(found: api.Statistics, top: int) -> Any:
-    m, total = found.module, found.cost.total
-    made = table(Readable(m).title(), "", "")
-    made.show_header = False
+def summary(statistics: api.Statistics, top: int) -> Any:
+    m, total = statistics.module, statistics.cost.total
+    rich_table = table(Readable(m).title(), "", "")
+    rich_table.show_header = False
     rows = [
-        ("parameters", f"{len(m.entry.parameters)}, {bytes_text(found.parameter_bytes)}"),
-        ("result", f"{shape_short(m.entry.root.shape)}, {bytes_text(found.output_bytes)}"),
-        ("constants", bytes_text(found.constant_bytes)),
+        ("parameters", f"{len(m.entry.parameters)}, {bytes_text(statistics.parameter_bytes)}"),
+        ("result", f"{shape_short(m.entry.root.shape)}, {bytes_text(statistics.output_bytes)}"),
+        ("constants", bytes_text(statistics.constant_bytes)),
         ("FLOPs", count_text(total.flops)),
         ("transcendentals", count_text(total.transcendentals)),
         ("bytes moved", bytes_text(total.bytes)),
-        ("intensity", f"{found.intensity:.3g} FLOPs a byte"),
+        ("intensity", f"{statistics.intensity:.3g} FLOPs a byte"),
     ]
-    if unknown := found.unknown_loops:
+    if unknown := statistics.unknown_loops:
         rows.append(("unknown loops", f"{len(unknown)}, counted once each (see loops)"))
     for row in rows:
-        made.add_row(*row)
-    return made
+        rich_table.add_row(*row)
+    return rich_table
 
 
 def shortened(rows: list[Any], top: int) -> list[Any]:
     return rows[:top] if top else rows
 
 
-def opcodes(found: api.Statistics, top: int) -> Any:
-    made = table("opcodes", "opcode", ">count", ">runs", ">FLOPs", ">bytes")
-    shown = shortened(found.opcodes, top)
+def opcodes(statistics: api.Statistics, top: int) -> Any:
+    rich_table = table("opcodes", "opcode", ">count", ">runs", ">FLOPs", ">bytes")
+    shown = shortened(statistics.opcodes, top)
     for o in shown:
-        made.add_row(
+        rich_table.add_row(
             o.opcode,
             f"{o.count:,}",
             count_text(o.runs),
             count_text(o.cost.flops + o.cost.transcendentals),
             bytes_text(o.cost.bytes),
         )
-    if rest := found.opcodes[len(shown) :]:
-        made.add_row(f"{len(rest)} more", f"{sum(o.count for o in rest):,}", "", "", "")
-    return made
+    if rest := statistics.opcodes[len(shown) :]:
+        rich_table.add_row(f"{len(rest)} more", f"{sum(o.count for o in rest):,}", "", "", "")
+    return rich_table
 
 
-def collectives(found: api.Statistics, top: int) -> Any:
-    if not found.collectives:
+def collectives(statistics: api.Statistics, top: int) -> Any:
+    if not statistics.collectives:
         return None
-    made = table("collectives", "opcode", "groups", ">count", ">runs", ">bytes")
-    for c in shortened(found.collectives, top):
-        made.add_row(c.opcode, c.groups, f"{c.count:,}", count_text(c.runs), bytes_text(c.bytes))
-    return made
+    rich_table = table("collectives", "opcode", "groups", ">count", ">runs", ">bytes")
+    for c in shortened(statistics.collectives, top):
+        rich_table.add_row(
+            c.opcode, c.groups, f"{c.count:,}", count_text(c.runs), bytes_text(c.bytes)
+        )
+    return rich_table
 
 
-def loops(found: api.Statistics, top: int) -> Any:
-    if not found.loops:
+def loops(statistics: api.Statistics, top: int) -> Any:
+    if not statistics.loops:
         return None
-    made = table("loops", "while", ">iterations", ">started", "why")
-    for loop in shortened(found.loops, top):
+    rich_table = table("loops", "while", ">iterations", ">started", "why")
+    for loop in shortened(statistics.loops, top):
         count = "unknown" if loop.count is None else f"{loop.count:,}"
-        made.add_row(loop.instruction.name, count, count_text(loop.runs), loop.why)
-    return made
+        rich_table.add_row(loop.instruction.name, count, count_text(loop.runs), loop.why)
+    return rich_table
 
 
-def computations(found: api.Statistics, top: int) -> Any:
-    if len(found.computations) < 2:
+def computations(statistics: api.Statistics, top: int) -> Any:
+    if len(statistics.computations) < 2:
         return None
-    made = table("computations", "computation", ">runs", ">instructions", ">FLOPs a run", ">bytes")
-    for c, runs, cost in shortened(found.computations, top):
-        made.add_row(
+    rich_table = table(
+        "computations", "computation", ">runs", ">instructions", ">FLOPs a run", ">bytes"
+    )
+    for c, runs, cost in shortened(statistics.computations, top):
+        rich_table.add_row(
             c.name,
             count_text(runs),
             f"{len(c.instructions):,}",
             count_text(cost.flops),
             bytes_text(cost.bytes),
         )
-    return made
+    return rich_table
 
 
-def biggest(found: api.Statistics, top: int) -> Any:
-    places = Readable(found.module)
-    made = table("biggest values", "value", "shape", "opcode", ">bytes", "from")
-    for i in found.biggest:
+def biggest(statistics: api.Statistics, top: int) -> Any:
+    places = Readable(statistics.module)
+    rich_table = table("biggest values", "value", "shape", "opcode", ">bytes", "from")
+    for i in statistics.biggest:
         size = bytes_text(i.shape.size_bytes)
-        made.add_row(i.name, shape_short(i.shape), i.opcode, size, places.place(i))
-    return made
+        rich_table.add_row(i.name, shape_short(i.shape), i.opcode, size, places.place(i))
+    return rich_table
 
 
-def custom_calls(found: api.Statistics, top: int) -> Any:
-    if not found.custom_calls:
+def custom_calls(statistics: api.Statistics, top: int) -> Any:
+    if not statistics.custom_calls:
         return None
-    made = table("custom calls", "target", ">count")
-    for target, count in shortened(found.custom_calls.most_common(), top):
-        made.add_row(target, f"{count:,}")
-    return made
+    rich_table = table("custom calls", "target", ">count")
+    for target, count in shortened(statistics.custom_calls.most_common(), top):
+        rich_table.add_row(target, f"{count:,}")
+    return rich_table
 
 
-def as_data(found: api.Statistics) -> dict[str, Any]:
+def as_data(statistics: api.Statistics) -> dict[str, Any]:
     """All of it as plain data; sizes in bytes."""
-    m, total = found.module, found.cost.total
+    m, total = statistics.module, statistics.cost.total
     places = Readable(m)
     return {
         "ok": True,
@@ -161,13 +165,13 @@ def as_data(found: api.Statistics) -> dict[str, Any]:
         "replicas": m.replica_count,
         "partitions": m.num_partitions,
         "parameters": len(m.entry.parameters),
-        "parameter_bytes": found.parameter_bytes,
-        "output_bytes": found.output_bytes,
-        "constant_bytes": found.constant_bytes,
+        "parameter_bytes": statistics.parameter_bytes,
+        "output_bytes": statistics.output_bytes,
+        "constant_bytes": statistics.constant_bytes,
         "flops": total.flops,
         "transcendentals": total.transcendentals,
         "bytes": total.bytes,
-        "intensity": found.intensity,
+        "intensity": statistics.intensity,
         "opcodes": [
             {
                 "opcode": o.opcode,
@@ -177,12 +181,12 @@ def as_data(found: api.Statistics) -> dict[str, Any]:
                 "transcendentals": o.cost.transcendentals,
                 "bytes": o.cost.bytes,
             }
-            for o in found.opcodes
+            for o in statistics.opcodes
         ],
-        "collectives": [vars(c) for c in found.collectives],
+        "collectives": [vars(c) for c in statistics.collectives],
         "loops": [
             {"name": x.instruction.name, "iterations": x.count, "why": x.why, "started": x.runs}
-            for x in found.loops
+            for x in statistics.loops
         ],
         "biggest": [
             {
@@ -193,7 +197,7 @@ def as_data(found: api.Statistics) -> dict[str, Any]:
                 "bytes": i.shape.size_bytes,
                 "place": places.place(i),
             }
-            for i in found.biggest
+            for i in statistics.biggest
         ],
-        "custom_calls": dict(found.custom_calls),
+        "custom_calls": dict(statistics.custom_calls),
     }

@@ -195,11 +195,11 @@ def console() -> Console:
     )
 
 
-def print_table(made: Table, out: Console, *, err: bool = False) -> None:
+def print_table(shown: Table, out: Console, *, err: bool = False) -> None:
     """A table without the blanks that rich leaves at the end of lines."""
-    title, made.caption = str(made.caption or ""), None
+    title, shown.caption = str(shown.caption or ""), None
     with out.capture() as captured:
-        out.print(made)
+        out.print(shown)
     text = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
     if title:
         text = f"{typer.style(title, bold=True) if has_colour() else title}\n{text}"
@@ -211,7 +211,7 @@ def table(title: str, *columns: str) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(
+    rich_table = Table(
         header_style="dim",
         box=box.SIMPLE_HEAD if is_terminal() else None,
         pad_edge=False,
@@ -220,10 +220,10 @@ def table(title: str, *columns: str) -> Table:
     )
     for name in columns:
         right = name.startswith(">")
-        made.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=right)
+        rich_table.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=right)
     # Printed above by `print_table`: rich would break it at the width of the table.
-    made.caption = title
-    return made
+    rich_table.caption = title
+    return rich_table
 
 
 def read(

@@ -18,18 +18,18 @@ def show_timeline(timeline: api.Timeline, top: int) -> None:
     """A row for each stream, then the spans that took longest."""
     total = timeline.total_ns or 1.0
     title = f"{timeline.topology.name}: {time_text(total / 1e9)} simulated, {timeline.waits} waits"
-    made = table(title, ">device", "stream", ">thunks", ">busy", "when")
+    rich_table = table(title, ">device", "stream", ">thunks", ">busy", "when")
     for (device, stream), spans in _by_stream(timeline).items():
         busy = sum([s.end_ns - s.start_ns for s in spans])
         row = (str(device), stream, f"{len(spans):,}", f"{busy / total:.0%}", chart(spans, total))
-        made.add_row(*row)
-    print_table(made, console())
-    made = table("longest", "kind", "name", ">device", "stream", ">start", ">time")
+        rich_table.add_row(*row)
+    print_table(rich_table, console())
+    rich_table = table("longest", "kind", "name", ">device", "stream", ">start", ">time")
     spans = sorted(own_spans(timeline), key=lambda s: s.start_ns - s.end_ns)
     for s in spans[: top or None]:
         start, time = time_text(s.start_ns / 1e9), time_text((s.end_ns - s.start_ns) / 1e9)
-        made.add_row(s.kind, s.name, str(s.device), s.stream, start, time)
-    print_table(made, console())
+        rich_table.add_row(s.kind, s.name, str(s.device), s.stream, start, time)
+    print_table(rich_table, console())
 
 
 def own_spans(timeline: api.Timeline) -> list[Any]:
@@ -38,10 +38,10 @@ def own_spans(timeline: api.Timeline) -> list[Any]:
 
 
 def _by_stream(timeline: api.Timeline) -> dict[tuple[int, str], list[Any]]:
-    found: dict[tuple[int, str], list[Any]] = {}
+    spans: dict[tuple[int, str], list[Any]] = {}
     for s in own_spans(timeline):
-        found.setdefault((s.device, s.stream), []).append(s)
-    return dict(sorted(found.items()))
+        spans.setdefault((s.device, s.stream), []).append(s)
+    return dict(sorted(spans.items()))
 
 
 def chart(spans: list[Any], total_ns: float) -> str:

@@ -73,12 +73,12 @@ def _errors(
         module = read(file).module
     except api.HloError as error:
         return [error], None
-    found: list[api.HloError] = []
+    errors: list[api.HloError] = []
     for error in api.violations(module, options):
-        found.append(error)
+        errors.append(error)
         if not every:
             break
-    return found, module.instruction_count
+    return errors, module.instruction_count
 
 
 def _show(file: str, errors: list[Any], count: int | None) -> None:

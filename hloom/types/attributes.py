@@ -46,9 +46,9 @@ def parsed_attributes(text: str) -> dict[str, Attribute]:
     if not text.strip():
         return {}
     reader = _Reader(text)
-    found = reader.dictionary()
+    attributes = reader.dictionary()
     reader.end()
-    return found
+    return attributes
 
 
 def attributes_of_config(config: str, is_typed: bool) -> dict[str, Attribute]:
@@ -123,15 +123,15 @@ class _Reader:
 
     def dictionary(self) -> dict[str, Attribute]:
         self.expect("{")
-        found: dict[str, Attribute] = {}
+        attributes: dict[str, Attribute] = {}
         while not self.take("}"):
-            if found:
+            if attributes:
                 self.expect(",")
             name = self.string() if self.kind == 1 else self.word()
-            if name in found:
+            if name in attributes:
                 raise self.wrong(f"attribute {name} is given twice, again")
-            found[name] = self.attribute() if self.take("=") else {}
-        return found
+            attributes[name] = self.attribute() if self.take("=") else {}
+        return attributes
 
     def attribute(self) -> Attribute:
         if self.kind == 1:
@@ -175,12 +175,12 @@ class _Reader:
             self.expect("<")
             part = self.type()
             self.expect(">")
-            found = {"f32": BY_NAME["c64"], "f64": BY_NAME["c128"]}.get(part.name)
+            dtype = {"f32": BY_NAME["c64"], "f64": BY_NAME["c128"]}.get(part.name)
         else:
-            found = element_type(word)
-        if found is None or not found.is_array_element:
+            dtype = element_type(word)
+        if dtype is None or not dtype.is_array_element:
             raise self.wrong(f"no element type is called {word!r}")
-        return found
+        return dtype
 
     def number(self) -> Typed:
         digits = self.digits()
@@ -251,12 +251,12 @@ class _Reader:
             raise self.wrong(f"{array.size} elements where {count} are wanted")
         return Typed(dtype, array)
 
-    def nested(self, found: list[Any]) -> None:
+    def nested(self, items: list[Any]) -> None:
         if not self.take("["):
-            found.append(self.pair() if self.token == "(" else self.digits())
+            items.append(self.pair() if self.token == "(" else self.digits())
             return
         while not self.take("]"):
-            self.nested(found)
+            self.nested(items)
             self.take(",")
 
     def pair(self) -> tuple[str, str]:

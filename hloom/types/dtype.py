@@ -115,13 +115,13 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The numpy type of one unpacked element; `UsageError` for tuple, token and the like."""
-        found = self._numpy
-        if found is None:
+        numpy_type = self._numpy
+        if numpy_type is None:
             if not self.is_array_element:
                 raise UsageError(f"type {self.name} has no elements, so no numpy type")
-            found = _numpy_dtype(self._numpy_name)
-            object.__setattr__(self, "_numpy", found)
-        return found
+            numpy_type = _numpy_dtype(self._numpy_name)
+            object.__setattr__(self, "_numpy", numpy_type)
+        return numpy_type
 
     def __str__(self) -> str:
         return self.name
@@ -280,14 +280,14 @@ def dtype(which: str | int | DType | np.dtype[Any] | type) -> DType:
     if type(which) is DType:
         return which
     if isinstance(which, str):
-        found = BY_NAME.get(which) or _BY_ENUM_NAME.get(which)
+        dtype_ = BY_NAME.get(which) or _BY_ENUM_NAME.get(which)
     elif isinstance(which, int) and not isinstance(which, bool):
-        found = BY_NUMBER.get(which)
+        dtype_ = BY_NUMBER.get(which)
     else:
         return from_numpy(which)
-    if found is None:
+    if dtype_ is None:
         raise UsageError(f"no element type {which!r}", hint=f"known types: {', '.join(BY_NAME)}")
-    return found
+    return dtype_
 
 
 def from_numpy(numpy_dtype: Any) -> DType:

@@ -158,10 +158,10 @@ def layout(
         physical_shape,
         dynamic_shape_metadata_prefix_bytes,
     )
-    found = _INTERNED.get(key)
-    if found is None:
-        found = _INTERNED.setdefault(key, Layout(key))
-    return found
+    layout_ = _INTERNED.get(key)
+    if layout_ is None:
+        layout_ = _INTERNED.setdefault(key, Layout(key))
+    return layout_
 
 
 def checked_layout(fields: Layout, rank: int) -> Layout:

@@ -73,24 +73,24 @@ class Literal:
         """
         if isinstance(value, Literal):
             return value if shape_or_dtype is None else Literal.of(_plain(value), shape_or_dtype)
-        wanted = _wanted(shape_or_dtype)
-        if isinstance(wanted, Shape):
-            if wanted.is_tuple:
-                return _tuple_of(value, wanted)
-            if wanted.is_token:
+        target = _wanted(shape_or_dtype)
+        if isinstance(target, Shape):
+            if target.is_tuple:
+                return _tuple_of(value, target)
+            if target.is_token:
                 return TOKEN_LITERAL
-        elif isinstance(value, tuple) and wanted is None and _holds_parts(value):
+        elif isinstance(value, tuple) and target is None and _holds_parts(value):
             return Literal.tuple([Literal.of(part) for part in value])
-        array, found, natural = _as_array(value)
-        if wanted is None:
-            wanted = natural
-        to_dtype = wanted.dtype if isinstance(wanted, Shape) else wanted
-        array = _fitted(array, found, to_dtype)
-        if isinstance(wanted, DType):
+        array, dtype_, natural = _as_array(value)
+        if target is None:
+            target = natural
+        to_dtype = target.dtype if isinstance(target, Shape) else target
+        array = _fitted(array, dtype_, to_dtype)
+        if isinstance(target, DType):
             return Literal.owning(np.array(array), shape(to_dtype, array.shape))
-        if array.ndim == 0 and wanted.dims:
-            array = np.broadcast_to(array, wanted.dims)
-        return Literal.owning(np.array(array), wanted)
+        if array.ndim == 0 and target.dims:
+            array = np.broadcast_to(array, target.dims)
+        return Literal.owning(np.array(array), target)
 
     @staticmethod
     def owning(array: Array, shape_: Shape | None = None) -> Literal:
@@ -126,14 +126,14 @@ class Literal:
     @property
     def array(self) -> Array:
         """The elements, read-only, of numpy type `dtype.numpy` and shape `sizes`."""
-        found = self._array
-        if found is None:
+        known = self._array
+        if known is None:
             if not self.shape.is_array:
                 raise UsageError(f"a literal of {self.shape.text} is not an array")
-            found = made_up(self.shape)
-            found.flags.writeable = False
-            object.__setattr__(self, "_array", found)
-        return found
+            known = made_up(self.shape)
+            known.flags.writeable = False
+            object.__setattr__(self, "_array", known)
+        return known
 
     @property
     def dtype(self) -> DType:
@@ -251,17 +251,17 @@ class Literal:
         return packing.same_bits(self.array, other.array)
 
     def __hash__(self) -> int:
-        found = self._hash
-        if found is None:
+        hash_ = self._hash
+        if hash_ is None:
             parts: list[object] = [self.shape.bare]
             for leaf in self.leaves():
                 parts.append(leaf.is_elided)
                 if leaf.shape.is_array and not leaf.is_elided:
                     flat = leaf.array.reshape(-1)
                     parts.append(flat[:8].tobytes() + flat[-8:].tobytes())
-            found = hash(tuple(parts))
-            object.__setattr__(self, "_hash", found)
-        return found
+            hash_ = hash(tuple(parts))
+            object.__setattr__(self, "_hash", hash_)
+        return hash_
 
     def __repr__(self) -> str:
         from hloom.types.literal_text import show_literal
@@ -349,39 +349,39 @@ def _holds_parts(value: tuple[Any, ...]) -> bool:
     return any(isinstance(part, Literal | np.ndarray) for part in value)
 
 
-def _tuple_of(value: Any, wanted: Shape) -> Literal:
-    if not isinstance(value, Sequence) or len(value) != len(wanted.elements):
-        raise UsageError(f"{wanted.text} takes a sequence of {len(wanted.elements)} values")
-    parts = [Literal.of(part, s) for part, s in zip(value, wanted.elements, strict=True)]
-    return Literal(wanted, None, tuple(parts))
+def _tuple_of(value: Any, target: Shape) -> Literal:
+    if not isinstance(value, Sequence) or len(value) != len(target.elements):
+        raise UsageError(f"{target.text} takes a sequence of {len(target.elements)} values")
+    parts = [Literal.of(part, s) for part, s in zip(value, target.elements, strict=True)]
+    return Literal(target, None, tuple(parts))
 
 
 def _as_array(value: Any) -> tuple[Array, DType, DType]:
     """The value as an array, its type, and the type it gets when none is asked for."""
     try:
         array = np.asarray(value)
-        found = from_numpy(array.dtype)
+        dtype_ = from_numpy(array.dtype)
     except (TypeError, ValueError, OverflowError, UsageError) as error:
         raise UsageError(f"{value!r} is not an array of numbers: {error}") from None
-    array = array.astype(found.numpy, copy=False)
+    array = array.astype(dtype_.numpy, copy=False)
     if hasattr(value, "dtype"):
-        return array, found, found
+        return array, dtype_, dtype_
     # Python floats stay in double precision until the wanted type rounds them, once.
-    natural = {F64: F32, C128: C64}.get(found, found)
-    if found is S64 and (array.size == 0 or -(2**31) <= array.min() <= array.max() < 2**31):
+    natural = {F64: F32, C128: C64}.get(dtype_, dtype_)
+    if dtype_ is S64 and (array.size == 0 or -(2**31) <= array.min() <= array.max() < 2**31):
         natural = S32
-    return array, found, natural
+    return array, dtype_, natural
 
 
-def _fitted(array: Array, found: DType, to_dtype: DType) -> Array:
-    if found is to_dtype:
+def _fitted(array: Array, from_dtype: DType, to_dtype: DType) -> Array:
+    if from_dtype is to_dtype:
         return array
-    if found.is_integral and to_dtype.is_integral and array.size:
+    if from_dtype.is_integral and to_dtype.is_integral and array.size:
         low, high = convert.integer_range(to_dtype)
-        wide = array.astype(np.int8) if found.is_sub_byte else array
+        wide = array.astype(np.int8) if from_dtype.is_sub_byte else array
         if int(wide.min()) < low or int(wide.max()) > high:
             raise UsageError(f"a value is not in {low}..{high}, the range of {to_dtype.name}")
-    return convert.converted(array, found, to_dtype)
+    return convert.converted(array, from_dtype, to_dtype)
 
 
 def _sizes_fit(sizes: tuple[int, ...], shape_: Shape) -> bool:

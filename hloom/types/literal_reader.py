@@ -39,13 +39,13 @@ def rounded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any] 
         if values.size and (int(values.min()) < low or int(values.max()) > high):
             return None
         return converted(values, U64 if values.dtype == np.uint64 else S64, dtype)
-    found = converted(values, F64, dtype)
+    narrow = converted(values, F64, dtype)
     if dtype.has_nan:
         with np.errstate(all="ignore"):
-            shown = found.astype(np.float64)
+            shown = narrow.astype(np.float64)
             if (np.isfinite(values) & ~np.isfinite(shown)).any():
                 return None
-    return found
+    return narrow
 
 
 class LiteralReader:
@@ -71,8 +71,8 @@ class LiteralReader:
     def expect(self, token: str) -> None:
         if not self.take(token):
             seen = self.text[self.position : self.position + 1]
-            found = repr(seen) if seen else "the end of the text"
-            raise self.error(f"expected {token!r}, found {found}")
+            token_text = repr(seen) if seen else "the end of the text"
+            raise self.error(f"expected {token!r}, found {token_text}")
 
     def error(self, message: str) -> LiteralSyntaxError:
         return LiteralSyntaxError(message, self.position)
@@ -100,10 +100,10 @@ class LiteralReader:
         if shape.size > len(self.text) - self.position:
             # Checked before the memory is taken: a wrong size must not cost terabytes.
             raise self.error(f"{shape.size} elements are expected, more than the text can hold")
-        found = np.empty(shape.size, shape.dtype.numpy)
+        elements = np.empty(shape.size, shape.dtype.numpy)
         if not shape.dims:
-            found[0] = self.element(shape.dtype)
-            return found.reshape(())
+            elements[0] = self.element(shape.dtype)
+            return elements.reshape(())
         rank, count = len(shape.dims), 0
         filled = [0] * rank  # how many blocks or elements each open level holds so far
         depth = 0
@@ -126,12 +126,12 @@ class LiteralReader:
                         f"but {filled[depth]} are given"
                     )
                 if depth == 0:
-                    return found.reshape(shape.dims)
+                    return elements.reshape(shape.dims)
             elif not self.take(","):
                 if depth != rank:
                     raise self.error(f"expected '{{' for dimension {depth}")
                 self.count_one(filled, depth - 1, shape)
-                found[count] = self.element(shape.dtype)
+                elements[count] = self.element(shape.dtype)
                 count += 1
 
     def splat(self, shape: Shape) -> np.ndarray[Any, Any]:
@@ -191,10 +191,10 @@ class LiteralReader:
         number = float(token)
         if np.isinf(number) and "inf" not in token:
             raise self.error(f"{token[:40]} is out of the range of {dtype.name}")
-        found = rounded(np.array([number]), dtype)
-        if found is None:
+        scalar = rounded(np.array([number]), dtype)
+        if scalar is None:
             raise self.error(f"{token[:40]} is out of the range of {dtype.name}")
-        return found[0]
+        return scalar[0]
 
 
 def nan_with_payload(dtype: DType, payload: int, sign: str = "") -> Any:

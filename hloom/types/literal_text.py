@@ -165,9 +165,9 @@ def _parse_leaf(reader: LiteralReader, shape: Shape) -> Literal:
     if shape.dims and reader.take_elided():
         return Literal.elided(shape)
     if shape.size > _SMALL and reader.text.startswith("{", reader.skipped()):
-        found = _read_at_once(reader.text, reader.position, shape)
-        if found is not None:
-            array, reader.position = found
+        read_all = _read_at_once(reader.text, reader.position, shape)
+        if read_all is not None:
+            array, reader.position = read_all
             return Literal(shape, array)
     return Literal(shape, reader.array(shape))
 
@@ -290,7 +290,7 @@ def _read_floats(numbers: str, count: int, shape: Shape) -> Array | None:
                 values[where] = -np.nan
     if np.isinf(values).any() and numbers.count("inf") != int(np.isinf(values).sum()):
         return None
-    found = rounded(values, shape.dtype.component)
-    if found is None or not shape.dtype.is_complex:
-        return found
-    return found.view(shape.dtype.numpy)
+    components = rounded(values, shape.dtype.component)
+    if components is None or not shape.dtype.is_complex:
+        return components
+    return components.view(shape.dtype.numpy)

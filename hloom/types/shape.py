@@ -328,10 +328,10 @@ def _interned(
     elements: tuple[Shape, ...],
 ) -> Shape:
     key = (element_type, dims, dynamic, layout, elements)
-    found = _INTERNED.get(key)
-    if found is None:
-        found = _INTERNED.setdefault(key, Shape(*key))
-    return found
+    shape_ = _INTERNED.get(key)
+    if shape_ is None:
+        shape_ = _INTERNED.setdefault(key, Shape(*key))
+    return shape_
 
 
 def shape(

@@ -189,9 +189,9 @@ class _ShapeReader:
                 done = tuple_shape(open_tuples.pop())
             else:
                 match = _ARRAY.match(self.text, self.position)
-                found = known.get(match[0]) if match else None
-                if match is not None and found is not None:
-                    done, self.position = found, match.end()
+                known_shape = known.get(match[0]) if match else None
+                if match is not None and known_shape is not None:
+                    done, self.position = known_shape, match.end()
                 else:
                     done = self.leaf()
             while open_tuples:
@@ -287,7 +287,7 @@ class _ShapeReader:
         index_type, pointer_type = self.type_in("#("), self.type_in("*(")
         bits = self.number("E(", 0)
         space = self.number("S(", 0, lowest=-128, highest=127)
-        found = layout(
+        layout_ = layout(
             order,
             tiles=tiles,
             tail_padding_alignment=padding,
@@ -302,7 +302,7 @@ class _ShapeReader:
             if self.take("P("):
                 raise self.error("a physical shape is only for sparse arrays, which are gone")
             raise self.error("expected '}' at the end of a layout")
-        return found
+        return layout_
 
     def opens(self, key: str) -> bool:
         """Move past `T(` if it comes next, with blanks between allowed."""
@@ -326,12 +326,12 @@ class _ShapeReader:
             self.position, first = match.end(), False
 
     def tiles(self) -> list[Tile]:
-        found: list[Tile] = []
+        listed: list[Tile] = []
         if self.opens("T("):
-            found.append(self.tile())
+            listed.append(self.tile())
             while self.take("("):
-                found.append(self.tile())
-        return found
+                listed.append(self.tile())
+        return listed
 
     def tile(self) -> Tile:
         """What follows `(` of one tile."""
@@ -362,17 +362,17 @@ class _ShapeReader:
             return None
         at = self.skipped()
         match = _NAME.match(self.text, at)
-        found = BY_NAME.get(match[0]) if match else None
-        if match is None or found is None or not found.is_integral:
+        dtype_ = BY_NAME.get(match[0]) if match else None
+        if match is None or dtype_ is None or not dtype_.is_integral:
             raise self.error("an integer type must stand here", at)
         self.position = match.end()
         self.expect(")")
-        return found
+        return dtype_
 
     def split_configs(self) -> list[SplitConfig]:
-        found: list[SplitConfig] = []
+        configs: list[SplitConfig] = []
         if not self.opens("SC("):
-            return found
+            return configs
         while True:
             dimension = self.integer()
             self.expect(":")
@@ -381,6 +381,6 @@ class _ShapeReader:
                 if indices:
                     self.expect(",")
                 indices.append(self.integer())
-            found.append((dimension, tuple(indices)))
+            configs.append((dimension, tuple(indices)))
             if not self.take("("):
-                return found
+                return configs

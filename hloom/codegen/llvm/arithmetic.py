@@ -77,8 +77,8 @@ class Arithmetic(Lines):
         return self.pure(f"{word} {a.type} {a.name}, {b.name}", a.kind, a.lanes, depth, a.type)
 
     def _cast(self, word: str, a: V, kind: str) -> V:
-        made = type_text(kind, a.lanes)
-        return self.pure(f"{word} {a.type} {a.name} to {made}", kind, a.lanes, a.depth, made)
+        result = type_text(kind, a.lanes)
+        return self.pure(f"{word} {a.type} {a.name} to {result}", kind, a.lanes, a.depth, result)
 
     def intrinsic(self, name: str, *args: V, flags: str = "") -> V:
         """A pure LLVM intrinsic whose result has the type of its first operand."""
@@ -359,10 +359,10 @@ class Arithmetic(Lines):
     def bitcast(self, a: V, kind: str, lanes: int | None = None) -> V:
         """The same bits as another kind, or as another number of lanes of another width."""
         lanes = a.lanes * BITS[a.kind] // BITS[kind] if lanes is None else lanes
-        made = type_text(kind, lanes)
-        if made == a.type:
+        result = type_text(kind, lanes)
+        if result == a.type:
             return a
-        return self.pure(f"bitcast {a.type} {a.name} to {made}", kind, lanes, a.depth, made)
+        return self.pure(f"bitcast {a.type} {a.name} to {result}", kind, lanes, a.depth, result)
 
     def bits(self, a: V) -> V:
         """The bits of floats as integers of their width."""

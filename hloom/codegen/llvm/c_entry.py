@@ -88,11 +88,11 @@ def _renamed(text: str, name: str) -> str:
     assert not unknown, f"a C library calls {unknown}"
     others = defined | (declared & ROUTINES)
 
-    def new(found: re.Match[str]) -> str:
-        old = found[1]
+    def new(match: re.Match[str]) -> str:
+        old = match[1]
         if old == _ENTRY:
             return f"@{name}"
-        return f"@{name}_{old}" if old in others else found[0]
+        return f"@{name}_{old}" if old in others else match[0]
 
     return _NAME.sub(new, text)
 
@@ -191,11 +191,11 @@ def _entry(main: str, interface: CInterface) -> str:
 
 def _loaded(f: _Lines, table: str, count: int) -> list[str]:
     """The pointers of a table."""
-    found = []
+    pointers = []
     for k in range(count):
         slot = f.value(f"getelementptr ptr, ptr {table}, i64 {k}")
-        found.append(f.value(f"load ptr, ptr {slot}"))
-    return found
+        pointers.append(f.value(f"load ptr, ptr {slot}"))
+    return pointers
 
 
 def _check(f: _Lines, interface: CInterface, inputs: list[str], outputs: list[str]) -> None:

@@ -114,13 +114,13 @@ class Objects(Protocol):
 def neutral(names: Sequence[str], texts: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
     """Texts in which functions are called `f0`, `f1`, ..., and what these names stand for; None
     where a text calls a function of others whose name begins as its own does."""
-    found = []
+    neutral_texts = []
     for number, (name, text) in enumerate(zip(names, texts)):
         used = f"@{name}"
         if any(line.startswith("declare ") and used in line for line in text.split("\n")):
             return None
-        found.append(text.replace(used, f"@f{number}"))
-    return found, {f"f{number}": name for number, name in enumerate(names)}
+        neutral_texts.append(text.replace(used, f"@f{number}"))
+    return neutral_texts, {f"f{number}": name for number, name in enumerate(names)}
 
 
 class Batch:
@@ -239,15 +239,15 @@ class CodeCompiler:
                 batch.compile()
             if batch.error is not None and self.is_strict:
                 break
-        found: list[bytes] = []
+        compiled: list[bytes] = []
         for batch in self.batches:
             if batch.error is None:
-                found.append(self._named(batch))
+                compiled.append(self._named(batch))
             elif self.is_strict:
                 raise batch.error
             else:
-                found += self._apart(batch, batch.error)
-        return found
+                compiled += self._apart(batch, batch.error)
+        return compiled
 
     def _named(self, batch: Batch) -> bytes:
         """The object of a batch, which is kept, with the names of its functions."""
@@ -266,7 +266,7 @@ class CodeCompiler:
 
     def _apart(self, batch: Batch, error: Exception) -> list[bytes]:
         """The objects of a batch that failed, one for each function."""
-        found: list[bytes] = []
+        objects: list[bytes] = []
         guilty: list[str] = []
         for name, text in zip(batch.names, batch.texts):
             piece = Batch(self, [name], [text], batch.opt_level)
@@ -278,11 +278,11 @@ class CodeCompiler:
                 self._alone(piece, batch.is_suspect)
             if piece.error is not None:
                 raise FailedFunctionError(name, piece.error) from piece.error
-            found.append(piece.object)
+            objects.append(piece.object)
         culprit = Culprit("llvm", "code generation", ", ".join(guilty) or batch.what)
         remedy = "compiled without optimisation" if guilty else "compiled one by one"
         self.faults.append(Fault.of(error, culprit, remedy))
-        return found
+        return objects
 
     def _alone(self, batch: Batch, is_suspect: bool) -> None:
         """Compile a batch now; in a worker, if it may crash."""

@@ -45,27 +45,27 @@ def widened(e: Emit, bits: V, dtype: DType) -> V:
     smallest = 2.0 ** (1 - dtype.exponent_bias)
     low = e.bits(e.fsub(raised, e.like(raised, smallest)))
     is_low = e.icmp("ult", magnitude, _word(e, code, 1 << dtype.mantissa_bits))
-    made = e.select(is_low, low, normal)
+    result = e.select(is_low, low, normal)
     if dtype.has_infinity:
         infinity = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
         endless = _word(e, code, _INFINITY)
-        made = e.select(e.icmp("eq", magnitude, _word(e, code, infinity)), endless, made)
+        result = e.select(e.icmp("eq", magnitude, _word(e, code, infinity)), endless, result)
         is_nan = e.icmp("ugt", magnitude, _word(e, code, infinity))
     elif not dtype.has_nan:
-        return e.bitcast(e.or_(made, sign), "f32")
+        return e.bitcast(e.or_(result, sign), "f32")
     else:
         nan = top - 1 if dtype.has_negative_zero else top
         is_nan = e.icmp("eq", magnitude if dtype.has_negative_zero else code, _word(e, code, nan))
-    made = e.select(is_nan, _word(e, code, _QUIET), made)
-    return e.bitcast(e.or_(made, sign), "f32")
+    result = e.select(is_nan, _word(e, code, _QUIET), result)
+    return e.bitcast(e.or_(result, sign), "f32")
 
 
 def _widened_power(e: Emit, code: V) -> V:
     """f8e8m0fnu: the exponent alone; 0 is 2**-127, which f32 has only without its hidden bit."""
-    made = e.shl(code, _word(e, code, 23))
-    made = e.select(e.icmp("eq", code, _word(e, code, 0)), _word(e, code, 1 << 22), made)
+    result = e.shl(code, _word(e, code, 23))
+    result = e.select(e.icmp("eq", code, _word(e, code, 0)), _word(e, code, 1 << 22), result)
     nan = _word(e, code, _QUIET)
-    return e.bitcast(e.select(e.icmp("eq", code, _word(e, code, 255)), nan, made), "f32")
+    return e.bitcast(e.select(e.icmp("eq", code, _word(e, code, 255)), nan, result), "f32")
 
 
 def narrowed(e: Emit, x: V, dtype: DType) -> V:
@@ -96,25 +96,25 @@ def narrowed(e: Emit, x: V, dtype: DType) -> V:
         infinity = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
         nan = infinity | 1 << (dtype.mantissa_bits - 1)
         code = _at_most(e, code, infinity, infinity)
-        made = e.or_(e.select(is_nan, _word(e, bits, nan), code), sign)
+        result = e.or_(e.select(is_nan, _word(e, bits, nan), code), sign)
     elif not dtype.has_nan:
         largest = (1 << (dtype.bits - 1)) - 1
-        made = e.or_(_at_most(e, code, largest, largest), sign)
+        result = e.or_(_at_most(e, code, largest, largest), sign)
         # ml_dtypes turns NaN into a zero of the other sign.
         zero = e.xor(sign, _word(e, bits, 1 << (dtype.bits - 1)))
-        made = e.select(is_nan, zero, made)
+        result = e.select(is_nan, zero, result)
     elif dtype.has_negative_zero:
         nan = (1 << (dtype.bits - 1)) - 1
         code = _at_most(e, code, nan - 1, nan)
-        made = e.or_(e.select(is_nan, _word(e, bits, nan), code), sign)
+        result = e.or_(e.select(is_nan, _word(e, bits, nan), code), sign)
     else:
         nan = 1 << (dtype.bits - 1)
         signed = e.or_(code, sign)
         zero = _word(e, bits, 0)
         signed = e.select(e.icmp("eq", code, zero), zero, signed)
         over = e.icmp("ugt", code, _word(e, bits, nan - 1))
-        made = e.select(e.or_(over, is_nan), _word(e, bits, nan), signed)
-    return e.trunc(made, kind)
+        result = e.select(e.or_(over, is_nan), _word(e, bits, nan), signed)
+    return e.trunc(result, kind)
 
 
 def _rounded_code(e: Emit, size: V, dtype: DType) -> V:
@@ -140,9 +140,9 @@ def _at_most(e: Emit, code: V, largest: int, beyond: int) -> V:
 def _narrowed_half(e: Emit, x: V, bits: V) -> V:
     """bf16: the high half, rounded. (The instruction for it would make denormals zero.)"""
     odd = e.and_(e.lshr(bits, _word(e, bits, 16)), _word(e, bits, 1))
-    made = e.lshr(e.add(e.add(bits, odd), _word(e, bits, 0x7FFF)), _word(e, bits, 16))
+    result = e.lshr(e.add(e.add(bits, odd), _word(e, bits, 0x7FFF)), _word(e, bits, 16))
     sign = e.and_(e.lshr(bits, _word(e, bits, 16)), _word(e, bits, 0x8000))
-    return e.select(e.fcmp("uno", x, x), e.or_(sign, _word(e, bits, 0x7FC0)), made)
+    return e.select(e.fcmp("uno", x, x), e.or_(sign, _word(e, bits, 0x7FC0)), result)
 
 
 def _narrowed_power(e: Emit, x: V) -> V:

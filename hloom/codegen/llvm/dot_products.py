@@ -57,11 +57,11 @@ def dot_products(machine: Machine) -> tuple[DotProduct, ...]:
 
 
 def _found(machine: Machine, *known: tuple[str, DotProduct]) -> tuple[DotProduct, ...]:
-    found: dict[tuple[str, str], DotProduct] = {}
+    products: dict[tuple[str, str], DotProduct] = {}
     for feature, d in known:
         if machine.has(feature):
-            found.setdefault((d.a, d.b), d)
-    return tuple(found.values())
+            products.setdefault((d.a, d.b), d)
+    return tuple(products.values())
 
 
 def added(e: Emit, d: DotProduct, sums: V, a: V, b: V) -> V:
@@ -77,5 +77,5 @@ def added(e: Emit, d: DotProduct, sums: V, a: V, b: V) -> V:
     left, right = e.bitcast(a, kind, lanes), e.bitcast(b, kind, lanes)
     depth = max(sums.depth, a.depth, b.depth)
     operands = ", ".join([x.typed for x in ((sums, left, right) if d.adds else (left, right))])
-    made = e.pure(f"call {sums.type} @llvm.{d.intrinsic}({operands})", sums.kind, d.lanes, depth)
-    return made if d.adds else e.add(sums, made)
+    result = e.pure(f"call {sums.type} @llvm.{d.intrinsic}({operands})", sums.kind, d.lanes, depth)
+    return result if d.adds else e.add(sums, result)

@@ -159,10 +159,10 @@ class Emit(Arithmetic):
         `, !nontemporal !0`.
         """
         align = align or max(1, BITS[kind] // 8)
-        made = type_text(kind, lanes)
-        text = f"load {made}, {pointer.typed}, align {align}{flags}"
+        result = type_text(kind, lanes)
+        text = f"load {result}, {pointer.typed}, align {align}{flags}"
         if invariant:
-            return self.pure(text, kind, lanes, pointer.depth, made)
+            return self.pure(text, kind, lanes, pointer.depth, result)
         return self.effect(text, kind, lanes)
 
     def store(self, value: V, pointer: V, align: int | None = None, flags: str = "") -> None:
@@ -221,9 +221,9 @@ class Emit(Arithmetic):
     def call(self, name: str, ret: str, args: Sequence[V]) -> V | None:
         """Calls an external function with C's conventions; `ret` is a kind or void."""
         types = ", ".join(a.type for a in args)
-        made = ret if ret == "void" else type_text(ret, 1)
-        self.declared[name] = f"declare {made} @{name}({types})"
-        text = f"call {made} @{name}({', '.join(a.typed for a in args)})"
+        result = ret if ret == "void" else type_text(ret, 1)
+        self.declared[name] = f"declare {result} @{name}({types})"
+        text = f"call {result} @{name}({', '.join(a.typed for a in args)})"
         if ret != "void":
             return self.effect(text, ret)
         self.line(text)

@@ -51,10 +51,10 @@ def interruptibly(call: Callable[[], bytes]) -> bytes:
             _left.add(is_done)
             _watch_end()
         raise
-    [found] = answer
-    if isinstance(found, BaseException):
-        raise found
-    return found
+    [outcome] = answer
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
 
 @cache

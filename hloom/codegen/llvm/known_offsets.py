@@ -19,10 +19,10 @@ def known_distances(offsets: Value) -> tuple[int, ...] | None:
     lie so far apart that most of the memory between them is not read."""
     if len(offsets.shape) != 1 or offsets.shape[0] < 2:
         return None
-    found = _distances(offsets)
-    if found is None or not 0 < max(found) - min(found) < MOST_READ * len(found):
+    distances = _distances(offsets)
+    if distances is None or not 0 < max(distances) - min(distances) < MOST_READ * len(distances):
         return None
-    return found
+    return distances
 
 
 def _distances(x: Value) -> tuple[int, ...] | None:
@@ -49,23 +49,23 @@ def _numbers(x: Value) -> list[int] | None:
     op, size = x.op, x.shape[0]
     if op is None or not x.dtype.is_signed_int:
         return None
-    found: list[int] | None = None
+    numbers: list[int] | None = None
     if op.opcode == "iota":
-        found = list(range(size))
+        numbers = list(range(size))
     elif op.opcode == "constant":
-        found = [int(op.attrs["value"])] * size
+        numbers = [int(op.attrs["value"])] * size
     elif op.opcode == "broadcast" and not op.operands[0].shape:
         number = _scalar(op.operands[0])
-        found = None if number is None else [number] * size
+        numbers = None if number is None else [number] * size
     elif op.opcode == "convert" and len(op.operands[0].shape) == 1:
-        found = _numbers(op.operands[0])
+        numbers = _numbers(op.operands[0])
     elif op.opcode in ("add", "multiply", "divide", "remainder"):
         first, second = (_numbers(y) for y in op.operands)
         if first is not None and second is not None:
-            found = _computed(op.opcode, first, second)
-    if found is None or max(found) >= LARGEST or min(found) < 0:
+            numbers = _computed(op.opcode, first, second)
+    if numbers is None or max(numbers) >= LARGEST or min(numbers) < 0:
         return None
-    return found
+    return numbers
 
 
 def _scalar(x: Value) -> int | None:

@@ -49,8 +49,10 @@ class Loop:
     def next(self, values: Sequence[V]) -> None:
         """Says what the carried values are in the next step, and after the last one."""
         if [v.type for v in values] != [v.type for v in self.carried]:
-            wanted, given = [v.type for v in self.carried], [v.type for v in values]
-            raise UsageError(f"a loop carries {wanted}, given {given}", rule="llvm-loop")
+            carried_types, value_types = [v.type for v in self.carried], [v.type for v in values]
+            raise UsageError(
+                f"a loop carries {carried_types}, given {value_types}", rule="llvm-loop"
+            )
         self.given = list(values)
 
 
@@ -99,9 +101,9 @@ class Lines:
 
         `depth` is the largest depth of its operands; loops deeper than that are left.
         """
-        found = self._numbers.get(text)
-        if found is not None:
-            return found
+        known_value = self._numbers.get(text)
+        if known_value is not None:
+            return known_value
         self._count += 1
         name = f"%v{self._count}"
         scopes = self._scopes
@@ -111,27 +113,27 @@ class Lines:
             lines = hoisted
             at -= 1
         lines.append(f"  {name} = {text}")
-        made = V(name, kind, lanes, at, None, type)
-        self._numbers[text] = made
+        value = V(name, kind, lanes, at, None, type)
+        self._numbers[text] = value
         scopes[at].keys.append(text)
-        return made
+        return value
 
     def numbered(self, text: str, kind: str, lanes: int) -> V:
         """As `pure`, but it stays where it is: for what may fault, a division or a load."""
-        found = self._numbers.get(text)
-        if found is None:
-            found = self._numbers[text] = self.effect(text, kind, lanes)
+        value = self._numbers.get(text)
+        if value is None:
+            value = self._numbers[text] = self.effect(text, kind, lanes)
             self._scopes[-1].keys.append(text)
-        return found
+        return value
 
     def shared(self, key: str, make: Callable[[], Any]) -> Any:
         """What `make` emitted for this key in a dominating place, or emits now: for values that
         take blocks or several results, which no text of an instruction stands for."""
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = make()
+        value = self._numbers.get(key)
+        if value is None:
+            value = self._numbers[key] = make()
             self._scopes[-1].keys.append(key)
-        return found
+        return value
 
     # Blocks
 

@@ -67,9 +67,9 @@ def lower_block(low: Lowering, block: Block) -> tuple[Value, ...]:
             raise HloError(
                 f"unknown op {op.opcode!r}", instruction=low.kernel.name, rule="llvm-lower"
             )
-        made = handler(low, op)
-        if made:
-            rows[op.results[0]] = made
+        results = handler(low, op)
+        if results:
+            rows[op.results[0]] = results
     return ()
 
 

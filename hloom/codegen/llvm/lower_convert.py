@@ -20,8 +20,8 @@ def convert_rows(low: Lowering, rows: Rows, source: DType, target: DType) -> Row
             return [e.or_(a, b) for a, b in zip(masks[:half], masks[half:])]
         return convert_rows(low, rows[:half], source.component, target)
     if target.is_complex:
-        made = [convert_row(low, row, source.component, target.component) for row in rows]
-        return made if source.is_complex else made + [e.like(row, 0.0) for row in made]
+        result = [convert_row(low, row, source.component, target.component) for row in rows]
+        return result if source.is_complex else result + [e.like(row, 0.0) for row in result]
     return [convert_row(low, row, source, target) for row in rows]
 
 
@@ -45,10 +45,10 @@ def _converted(low: Lowering, x: V, source: DType, target: DType) -> V:
     if target.is_floating:
         return _from_integer(low, x, source, target)
     if BITS[kind] > BITS[x.kind]:
-        made = e.sext(x, kind) if source.is_signed_int else e.zext(x, kind)
+        result = e.sext(x, kind) if source.is_signed_int else e.zext(x, kind)
     else:
-        made = e.trunc(x, kind)
-    return wrapped(e, made, target)
+        result = e.trunc(x, kind)
+    return wrapped(e, result, target)
 
 
 def _between_floats(low: Lowering, x: V, target: DType) -> V:
@@ -66,10 +66,10 @@ def _from_integer(low: Lowering, x: V, source: DType, target: DType) -> V:
         signed = True
     exact = BITS[x.kind] == 32 and source.bits < 32
     kind = "f32" if exact or target.bits == 32 else "f64"
-    made = e.sitofp(x, kind) if signed else e.uitofp(x, kind)
+    result = e.sitofp(x, kind) if signed else e.uitofp(x, kind)
     if target.bits < 32:
-        return rounded_through(e, made, target)
-    return e.fpext(made, "f64") if target.bits == 64 else made
+        return rounded_through(e, result, target)
+    return e.fpext(result, "f64") if target.bits == 64 else result
 
 
 def bitcast_row(low: Lowering, x: V, source: DType, target: DType) -> V:

@@ -28,7 +28,7 @@ WRITERS = frozenset("store scatter for while if".split())
 def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
     """The loads of a block that may be emitted in the dot that alone uses them: nothing is
     written to memory in between."""
-    found: dict[Value, Op] = {}
+    deferred: dict[Value, Op] = {}
     pending: dict[Value, Op] = {}
     for op in block.ops:
         if op.opcode == "load":
@@ -40,10 +40,10 @@ def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
         elif op.opcode == "dot":
             for x in op.operands[1:]:
                 if x in pending and not x.dtype.is_complex:
-                    found[x] = found[pending[x].result] = pending[x]
+                    deferred[x] = deferred[pending[x].result] = pending[x]
         elif op.opcode in WRITERS:
             pending.clear()
-    return found
+    return deferred
 
 
 def dot(low: Lowering, op: Op) -> Rows:
@@ -177,8 +177,8 @@ def operand_rows(low: Lowering, x: Value) -> Rows:
     load = low.deferred.get(x)
     if load is None:
         return low.of(x)
-    rows, held = load_tile(low, load), load.result.dtype
-    return [low.each(lambda v: bitcast_row(low, v, held, x.dtype), row) for row in rows]
+    rows, held_dtype = load_tile(low, load), load.result.dtype
+    return [low.each(lambda v: bitcast_row(low, v, held_dtype, x.dtype), row) for row in rows]
 
 
 def _dot_column(low: Lowering, op: Op) -> Rows:

@@ -30,10 +30,10 @@ def row_function(low: Lowering, opcode: str, dtype: DType) -> Callable[..., V]:
         table = INTEGER
     else:
         table = PRED_FUNCTIONS
-    found = table.get(opcode)
-    if found is None:
+    function = table.get(opcode)
+    if function is None:
         raise undefined(low, opcode, dtype)
-    return found
+    return function
 
 
 def undefined(low: Lowering, opcode: str, dtype: DType) -> HloError:
@@ -76,11 +76,11 @@ def elementwise(low: Lowering, op: Op) -> Rows:
     return [apply(low, dtype, *row) for row in zip(*columns)]
 
 
-def _is_rounded(low: Lowering, made: Value) -> bool:
+def _is_rounded(low: Lowering, value: Value) -> bool:
     """Whether a result is rounded although the kernel allows excess precision."""
-    dtype = made.dtype
+    dtype = value.dtype
     narrow = dtype.is_floating and dtype.bits <= 8
-    return narrow and low.kernel.excess_precision and made not in low.yielded
+    return narrow and low.kernel.excess_precision and value not in low.yielded
 
 
 def _rounding(apply: Callable[..., V]) -> Callable[..., V]:
@@ -105,8 +105,8 @@ def _elementwise_complex(low: Lowering, op: Op) -> Rows:
     function = COMPLEX.get(opcode)
     if function is None:
         raise undefined(low, opcode, op.operands[0].dtype)
-    made = [[function(low, part, *p) for p in _pair_parts(low, row)] for row in zip(*columns)]
-    return [low.joined([pair[plane] for pair in row]) for plane in range(2) for row in made]
+    pairs = [[function(low, part, *p) for p in _pair_parts(low, row)] for row in zip(*columns)]
+    return [low.joined([pair[plane] for pair in row]) for plane in range(2) for row in pairs]
 
 
 def _pair_parts(low: Lowering, operands: tuple[Item, ...]) -> list[tuple[Item, ...]]:
@@ -170,10 +170,10 @@ def clamp(low: Lowering, op: Op) -> Rows:
         raise undefined(low, "clamp", dtype)
     bounds = []
     for limit in (least, most):
-        given = low.of(limit)
+        limit_rows = low.of(limit)
         if limit.shape != x.shape:
-            given = [splatted(low, given[0], rows[0].lanes)] * len(rows)
-        bounds.append(given)
+            limit_rows = [splatted(low, limit_rows[0], rows[0].lanes)] * len(rows)
+        bounds.append(limit_rows)
     larger, smaller = (row_function(low, name, dtype) for name in ("maximum", "minimum"))
 
     def apply(a: V, v: V, b: V) -> V:

@@ -46,11 +46,11 @@ def reduce(low: Lowering, op: Op) -> Rows:
         return _reduced_last(low, items, combine, op)
     inner = count_of(shape[axis + 1 :])
     extent = shape[axis]
-    made: list[Item] = []
+    folded: list[Item] = []
     for start in range(0, len(items), inner * extent):
         for at in range(start, start + inner):
-            made.append(_tree([items[at + k * inner] for k in range(extent)], combine))
-    return rows_of(made)
+            folded.append(_tree([items[at + k * inner] for k in range(extent)], combine))
+    return rows_of(folded)
 
 
 def _tree(items: list[Item], combine: Combine) -> Item:
@@ -81,7 +81,7 @@ def lanes_of_item(e: Emit, item: Item) -> list[Item]:
 
 def _packed(low: Lowering, numbers: list[Item], lanes: int) -> list[Item]:
     """Items of any widths that divide `lanes` or are 1, regrouped into rows of `lanes`."""
-    made: list[Item] = []
+    glued: list[Item] = []
     group: list[Item] = []
     have = 0
     for item in numbers:
@@ -93,15 +93,15 @@ def _packed(low: Lowering, numbers: list[Item], lanes: int) -> list[Item]:
                 group.append(single)
                 have += 1
                 if have == lanes:
-                    made.append(_glued(low, group))
+                    glued.append(_glued(low, group))
                     group, have = [], 0
             continue
         group.append(item)
         have += width
         if have == lanes:
-            made.append(_glued(low, group))
+            glued.append(_glued(low, group))
             group, have = [], 0
-    return made
+    return glued
 
 
 def _glued(low: Lowering, group: list[Item]) -> Item:
@@ -116,18 +116,18 @@ def folded_rows(low: Lowering, items: list[Item], combine: Combine) -> list[Item
     width = min(most, 1 << (lanes.bit_length() - 1))
     if lanes == 1:
         return items
-    made: list[Item] = []
+    folded: list[Item] = []
     at = 0
     while at < len(items):
         many = len(items) - at
         group = min(width, 1 << (many.bit_length() - 1)) if lanes % width == 0 else 1
         if group == 1:
-            made.append(_folded_row(low, items[at], width, combine))
+            folded.append(_folded_row(low, items[at], width, combine))
         else:
             level = [_narrowed(low, item, width, combine) for item in items[at : at + group]]
-            made.append(_folded_together(e, level, width, combine))
+            folded.append(_folded_together(e, level, width, combine))
         at += group
-    return made
+    return folded
 
 
 def _cut(low: Lowering, item: Item, start: int, width: int) -> Item:
@@ -223,15 +223,15 @@ def scan(low: Lowering, op: Op) -> Rows:
             [_scanned(low, item, combine, dtype, attrs["kind"], reverse) for item in items]
         )
     inner, extent = count_of(shape[axis + 1 :]), shape[axis]
-    made = list(items)
+    scanned = list(items)
     for start in range(0, len(items), inner * extent):
         for column in range(start, start + inner):
             places = [column + k * inner for k in range(extent)]
             if reverse:
                 places.reverse()
             for before, at in pairwise(places):
-                made[at] = combine(made[before], made[at])
-    return rows_of(made)
+                scanned[at] = combine(scanned[before], scanned[at])
+    return rows_of(scanned)
 
 
 def _scanned(

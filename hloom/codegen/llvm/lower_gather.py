@@ -31,13 +31,13 @@ def gather(low: Lowering, op: Op) -> Rows:
     for plane in range(planes):
         start = e.gep(base, plane * size // planes)
         apart = None if dtype.is_complex else known_distances(offsets)
-        held = elements_held(low, buffer) if masked else 0
-        if masked and not (held and has_masks(low, size)):
+        held_elements = elements_held(low, buffer) if masked else 0
+        if masked and not (held_elements and has_masks(low, size)):
             apart = None
         for i, at in enumerate(low.of(offsets)):
             if apart is not None:
-                found = _picked(low, start, at, apart, dtype, held)
-                rows.append(e.select(masks[i], found, others[i]) if masked else found)
+                picked = _picked(low, start, at, apart, dtype, held_elements)
+                rows.append(e.select(masks[i], picked, others[i]) if masked else picked)
             elif masked:
                 other = others[plane * len(masks) + i]
                 rows.append(_gathered_masked(low, buffer, start, at, masks[i], other, dtype))
@@ -58,12 +58,12 @@ def _gathered(low: Lowering, base: V, at: V, dtype: DType) -> V:
     if at.lanes == 1:
         return from_storage(e, e.load(e.gep(base, _bytes_of(e, at, dtype.size_bytes)), kind), dtype)
     places = [_bytes_of(e, lane(low, at, i), dtype.size_bytes) for i in range(at.lanes)]
-    found = e.concat([e.load(e.gep(base, place), kind) for place in places])
-    return from_storage(e, found, dtype)
+    loaded = e.concat([e.load(e.gep(base, place), kind) for place in places])
+    return from_storage(e, loaded, dtype)
 
 
 def _picked(
-    low: Lowering, base: V, at: V, apart: tuple[int, ...], dtype: DType, held: int = 0
+    low: Lowering, base: V, at: V, apart: tuple[int, ...], dtype: DType, held_elements: int = 0
 ) -> V:
     """Elements at known distances in a short piece of memory: one load and one shuffle.
 
@@ -74,10 +74,10 @@ def _picked(
     places = _bytes_of(e, lane(low, at, 0), dtype.size_bytes)
     first = e.gep(e.gep(base, places), least * dtype.size_bytes)
     kind, lanes = storage_of(dtype), max(apart) - least + 1
-    if held:
+    if held_elements:
         start = e.add(e.sext(lane(low, at, 0), "i64"), e.const("i64", least))
         numbers = e.add(e.splat(start, lanes), e.vector("i64", list(range(lanes))))
-        inside = e.icmp("ult", numbers, e.const("i64", held, lanes))
+        inside = e.icmp("ult", numbers, e.const("i64", held_elements, lanes))
         piece = e.masked_load(first, inside, e.const(kind, 0, lanes))
     else:
         piece = e.load(first, kind, lanes)
@@ -92,15 +92,15 @@ def _gathered_masked(
     """
     e = low.e
     if first_is_there(low, buffer):
-        found = _gathered(low, base, e.select(mask, at, e.like(at, 0)), dtype)
-        return e.select(mask, found, other)
+        gathered = _gathered(low, base, e.select(mask, at, e.like(at, 0)), dtype)
+        return e.select(mask, gathered, other)
     place = e.gep(base, _bytes_of(e, at, dtype.size_bytes))
     blank = e.const(storage_of(dtype), 0, at.lanes)
     if at.lanes == 1:
-        found = masked_scalar(low, place, mask, blank)
+        gathered = masked_scalar(low, place, mask, blank)
     else:
-        found = e.gather(place, mask, blank)
-    return e.select(mask, from_storage(e, found, dtype), other)
+        gathered = e.gather(place, mask, blank)
+    return e.select(mask, from_storage(e, gathered, dtype), other)
 
 
 def scatter(low: Lowering, op: Op) -> Rows:

@@ -58,8 +58,8 @@ def sign(low: Lowering, dtype: DType, x: V) -> V:
     above = e.zext(e.icmp("ne", x, e.like(x, 0)), x.kind)
     if not dtype.is_signed_int:
         return above
-    made = e.or_(e.ashr(x, e.like(x, BITS[x.kind] - 1)), above)
-    return wrapped(e, made, dtype)
+    result = e.or_(e.ashr(x, e.like(x, BITS[x.kind] - 1)), above)
+    return wrapped(e, result, dtype)
 
 
 def count_leading_zeros(low: Lowering, dtype: DType, x: V) -> V:
@@ -194,25 +194,25 @@ def power(low: Lowering, dtype: DType, x: V, y: V) -> V:
         odd = e.icmp("ne", e.and_(rest, one), zero)
         result = e.select(odd, e.mul(result, base), result)
         loop.next([result, e.mul(base, base), e.lshr(rest, one)])
-    made = wrapped(e, loop.results[0], dtype)
+    power_ = wrapped(e, loop.results[0], dtype)
     if not dtype.is_signed_int:
-        return made
+        return power_
     minus = wrapped(e, e.like(x, -1), dtype)
     odd = e.icmp("ne", e.and_(y, one), zero)
     turned = e.select(e.icmp("eq", x, minus), e.select(odd, minus, wrapped(e, one, dtype)), zero)
     inverse = e.select(e.icmp("eq", x, one), one, turned)
-    return e.select(e.icmp("slt", y, zero), inverse, made)
+    return e.select(e.icmp("slt", y, zero), inverse, power_)
 
 
 def _known_power(e: Emit, x: V, exponent: int) -> V:
-    made: V | None = None
+    product: V | None = None
     while exponent:
         if exponent & 1:
-            made = x if made is None else e.mul(made, x)
+            product = x if product is None else e.mul(product, x)
         exponent >>= 1
         if exponent:
             x = e.mul(x, x)
-    return e.like(x, 1) if made is None else made
+    return e.like(x, 1) if product is None else product
 
 
 def fused(low: Lowering, dtype: DType, a: V, b: V, c: V) -> V:

@@ -86,20 +86,20 @@ def _masked_row(
     blank = e.const(storage_of(dtype), 0, lanes)
     if lanes == 1:
         # A vector of one lane is what the masked intrinsics take; two are never split worse.
-        found = masked_scalar(low, e.gep(base, at * size), mask, blank)
+        loaded = masked_scalar(low, e.gep(base, at * size), mask, blank)
     elif stride == 1 and not dtype.is_complex and (home is None or has_masks(low, size)):
-        found = e.masked_load(e.gep(base, at * size), mask, blank)
+        loaded = e.masked_load(e.gep(base, at * size), mask, blank)
     elif 2 <= stride <= WIDEST_STRIDE and not dtype.is_complex and has_masks(low, size):
-        found = _masked_apart(low, base, at, stride, mask, blank, size)
+        loaded = _masked_apart(low, base, at, stride, mask, blank, size)
     elif home is not None:
         # Excluded lanes read the first element, as those of gathers do.
         apart = e.vector("i64", [(at + i * stride) * size for i in range(lanes)])
         apart = e.select(mask, apart, e.splat(home, lanes))
         places = [e.gep(base, lane(low, apart, i)) for i in range(lanes)]
-        found = e.concat([e.load(place, storage_of(dtype)) for place in places])
+        loaded = e.concat([e.load(place, storage_of(dtype)) for place in places])
     else:
-        found = e.gather(places_of(low, base, at, lanes, stride, size), mask, blank)
-    return e.select(mask, from_storage(e, found, dtype), other)
+        loaded = e.gather(places_of(low, base, at, lanes, stride, size), mask, blank)
+    return e.select(mask, from_storage(e, loaded, dtype), other)
 
 
 def first_is_there(low: Lowering, buffer: Value) -> bool:
@@ -127,17 +127,17 @@ def _masked_apart(low: Lowering, base: V, at: int, stride: int, mask: V, blank: 
     only elements of the row, and shuffles."""
     e, lanes = low.e, mask.lanes
     nothing = e.const("i1", 0, lanes)
-    made = blank
+    joined = blank
     for number in range(stride):
         start = number * lanes
         places = [divmod(start + k, stride) for k in range(lanes)]
         allowed = e.shuffle(mask, nothing, [q if r == 0 else lanes for q, r in places])
         part = e.masked_load(e.gep(base, (at + start) * size), allowed, blank)
         order = [i * stride - start for i in range(lanes)]
-        made = e.shuffle(
-            made, part, [lanes + k if 0 <= k < lanes else i for i, k in enumerate(order)]
+        joined = e.shuffle(
+            joined, part, [lanes + k if 0 <= k < lanes else i for i, k in enumerate(order)]
         )
-    return made
+    return joined
 
 
 def masked_scalar(low: Lowering, place: V, mask: V, blank: V) -> V:

@@ -98,22 +98,22 @@ def _strided(low: Lowering, base: V, at: int, lanes: int, stride: int, kind: str
         return e.concat([e.load(place, kind) for place in places])
     first = at if stride > 0 else at + (lanes - 1) * stride
     span = (lanes - 1) * step + 1
-    made, have = None, 0
+    gathered, have = None, 0
     for number in range(step):
         start = min(number * lanes, span - lanes)
         part = e.load(e.gep(base, (first + start) * size), kind, lanes)
         # The lanes of the row that lie in this vector; those before are in `made`.
         last = min((start + lanes - 1) // step, lanes - 1)
-        if made is None:
+        if gathered is None:
             mask = [i * step if i <= last else -1 for i in range(lanes)]
-            made, have = e.shuffle(part, None, mask), last + 1
+            gathered, have = e.shuffle(part, None, mask), last + 1
             continue
         mask = [i if i < have else -1 for i in range(lanes)]
         for i in range(have, last + 1):
             mask[i] = lanes + i * step - start
-        made, have = e.shuffle(made, part, mask), last + 1
-    assert made is not None
-    return made if stride > 0 else e.shuffle(made, None, range(lanes - 1, -1, -1))
+        gathered, have = e.shuffle(gathered, part, mask), last + 1
+    assert gathered is not None
+    return gathered if stride > 0 else e.shuffle(gathered, None, range(lanes - 1, -1, -1))
 
 
 def _complex_row(

@@ -33,9 +33,9 @@ def _flagged(method: str) -> Function:
     def apply(low: Lowering, dtype: DType, *x: V) -> V:
         e = low.e
         e.flags = low.freedom.flags
-        made = getattr(e, method)(*x)
+        result = getattr(e, method)(*x)
         e.flags = ""
-        return low.rounded(made, dtype)
+        return low.rounded(result, dtype)
 
     return apply
 
@@ -72,9 +72,9 @@ def function(opcode: str) -> Function:
         if low.written_out > MOST_WRITTEN_OUT:
             return low.rounded(e.call_inner(opcode, compute, x), dtype)
         before = e.written
-        made = compute(e, *x)
+        result = compute(e, *x)
         low.written_out += e.written - before
-        return low.rounded(made, dtype)
+        return low.rounded(result, dtype)
 
     return apply
 
@@ -140,27 +140,27 @@ def reduce_precision(low: Lowering, dtype: DType, exponents: int, mantissas: int
     infinity = like(bits, ((1 << own) - 1) << digits)
     sign = like(bits, 1 << (width - 1))
     magnitude = e.and_(bits, e.not_(sign))
-    dropped, made = digits - mantissas, magnitude
+    dropped, rounded = digits - mantissas, magnitude
     if dropped > 0:
         odd = e.and_(e.lshr(magnitude, like(bits, dropped)), like(bits, 1))
-        made = e.add(e.add(magnitude, like(bits, (1 << (dropped - 1)) - 1)), odd)
-        made = e.and_(made, like(bits, ~((1 << dropped) - 1)))
+        rounded = e.add(e.add(magnitude, like(bits, (1 << (dropped - 1)) - 1)), odd)
+        rounded = e.and_(rounded, like(bits, ~((1 << dropped) - 1)))
     if exponents < own:
         bias, other = (1 << (own - 1)) - 1, (1 << (exponents - 1)) - 1
-        exponent = e.lshr(made, like(bits, digits))
-        made = e.select(e.icmp("ugt", exponent, like(bits, bias + other)), infinity, made)
+        exponent = e.lshr(rounded, like(bits, digits))
+        rounded = e.select(e.icmp("ugt", exponent, like(bits, bias + other)), infinity, rounded)
         small = e.icmp("ule", exponent, like(bits, bias - other))
-        made = e.select(small, like(bits, 0), made)
-    kept = e.or_(made, e.and_(bits, sign))
-    made = e.select(e.icmp("ugt", magnitude, infinity), bits, kept)
-    made = widened(e, made, dtype) if narrowly else e.bitcast(made, x.kind)
-    return made if narrowly else low.rounded(made, dtype)
+        rounded = e.select(small, like(bits, 0), rounded)
+    kept_bits = e.or_(rounded, e.and_(bits, sign))
+    rounded = e.select(e.icmp("ugt", magnitude, infinity), bits, kept_bits)
+    rounded = widened(e, rounded, dtype) if narrowly else e.bitcast(rounded, x.kind)
+    return rounded if narrowly else low.rounded(rounded, dtype)
 
 
 def negate(low: Lowering, dtype: DType, x: V) -> V:
     """The other sign, of NaN and zero too; rounded where a type has no such number."""
-    made = low.e.fneg(x)
-    return made if dtype.has_negative_zero else low.rounded(made, dtype)
+    result = low.e.fneg(x)
+    return result if dtype.has_negative_zero else low.rounded(result, dtype)
 
 
 _EXACT: dict[str, Function] = {

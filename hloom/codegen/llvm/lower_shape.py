@@ -60,13 +60,13 @@ def iota(low: Lowering, op: Op) -> Rows:
     numbers = range(shape[axis]) if dtype.is_complex else _counted(shape[axis], dtype)
     kind, lanes, e = kind_of(dtype), lanes_of(shape), low.e
     if axis == len(shape) - 1:
-        made = [_numbers(low, kind, list(numbers))] * count_of(shape)
+        rows_ = [_numbers(low, kind, list(numbers))] * count_of(shape)
     else:
         strides = [0] * len(shape)
         strides[axis] = 1
         one = [e.const(kind, n, lanes) for n in numbers]
-        made = [one[at] for at in row_offsets(shape, tuple(strides))]
-    return made + [e.const(kind, 0, lanes)] * len(made) if dtype.is_complex else made
+        rows_ = [one[at] for at in row_offsets(shape, tuple(strides))]
+    return rows_ + [e.const(kind, 0, lanes)] * len(rows_) if dtype.is_complex else rows_
 
 
 def _numbers(low: Lowering, kind: str, numbers: list[Any]) -> V:
@@ -87,10 +87,10 @@ def _counted(extent: int, dtype: DType) -> list[Any]:
 
     if dtype.bits >= 32:
         return list(range(extent))
-    made = converted(np.arange(extent), S64, dtype)
+    numbers = converted(np.arange(extent), S64, dtype)
     if dtype.is_floating:
-        return made.astype(np.float32).tolist()
-    return converted(made, dtype, S32).tolist()
+        return numbers.astype(np.float32).tolist()
+    return converted(numbers, dtype, S32).tolist()
 
 
 def broadcast(low: Lowering, op: Op) -> Rows:
@@ -162,11 +162,11 @@ def concatenate(low: Lowering, op: Op) -> Rows:
     if axis == len(op.result.shape) - 1:
         return [low.joined(row) for row in zip(*parts)]
     blocks = [count_of(x.shape[axis:]) for x in op.operands]
-    made: Rows = []
+    joined: Rows = []
     for i in range(len(parts[0]) // blocks[0]):
         for rows, block in zip(parts, blocks):
-            made += rows[i * block : (i + 1) * block]
-    return made
+            joined += rows[i * block : (i + 1) * block]
+    return joined
 
 
 def transpose(low: Lowering, op: Op) -> Rows:
@@ -174,10 +174,10 @@ def transpose(low: Lowering, op: Op) -> Rows:
     x, order, shape = op.operands[0], op.attrs["permutation"], op.operands[0].shape
     rows, planes = low.of(x), planes_of(x.dtype)
     count = len(rows) // planes
-    made: Rows = []
+    turned: Rows = []
     for plane in range(planes):
-        made += _transposed(low, rows[plane * count : (plane + 1) * count], shape, order)
-    return made
+        turned += _transposed(low, rows[plane * count : (plane + 1) * count], shape, order)
+    return turned
 
 
 def _transposed(low: Lowering, rows: Rows, shape: tuple[int, ...], order: tuple[int, ...]) -> Rows:
@@ -195,15 +195,15 @@ def _transposed(low: Lowering, rows: Rows, shape: tuple[int, ...], order: tuple[
     # Rows of the result whose index along the old last axis is 0 name the squares to turn.
     where = row_offsets(result, tuple([strides[a] for a in order]))
     lane = row_offsets(result, tuple([1 if a == rank - 1 else 0 for a in order]))
-    made: Rows = []
+    turned_all: Rows = []
     for at, i in zip(where, lane):
-        found = turned.get(at)
-        if found is None:
+        turned_rows = turned.get(at)
+        if turned_rows is None:
             step = strides[across]
             square = [rows[at + j * step] for j in range(shape[across])]
-            found = turned[at] = turned_matrix(low, square)
-        made.append(found[i])
-    return made
+            turned_rows = turned[at] = turned_matrix(low, square)
+        turned_all.append(turned_rows[i])
+    return turned_all
 
 
 # -- the transpose of a matrix of registers
@@ -218,7 +218,7 @@ def turned_matrix(low: Lowering, rows: Rows) -> Rows:
     size = BITS[kind] // 8
     most = min(16, low.machine.vector_bytes // size)
     across, down = _chunks(rows[0].lanes, most), _chunks(len(rows), most)
-    made: Rows = []
+    turned_rows: Rows = []
     column = 0
     for width in across:
         parts = [low.cut(row, column, width) for row in rows]
@@ -228,18 +228,18 @@ def turned_matrix(low: Lowering, rows: Rows) -> Rows:
         for height in down:
             bands.append(_turned_block(low, parts[start : start + height], width, size))
             start += height
-        made += [low.joined(pieces) for pieces in zip(*bands)]
-    return made
+        turned_rows += [low.joined(pieces) for pieces in zip(*bands)]
+    return turned_rows
 
 
 def _chunks(extent: int, most: int) -> list[int]:
     """Powers of two, none above `most`, whose sum is the extent, the larger first."""
-    made = []
+    sizes = []
     while extent:
         size = min(most, 1 << (extent.bit_length() - 1))
-        made.append(size)
+        sizes.append(size)
         extent -= size
-    return made
+    return sizes
 
 
 def _turned_block(low: Lowering, rows: Rows, width: int, size: int) -> Rows:
@@ -250,10 +250,10 @@ def _turned_block(low: Lowering, rows: Rows, width: int, size: int) -> Rows:
     if height == 1:
         return low.split(rows[0], 1)
     if height < width:
-        made: Rows = []
+        turned: Rows = []
         for at in range(0, width, height):
-            made += _turned_square(low, [low.cut(row, at, height) for row in rows], size)
-        return made
+            turned += _turned_square(low, [low.cut(row, at, height) for row in rows], size)
+        return turned
     bands = [_turned_square(low, rows[at : at + width], size) for at in range(0, height, width)]
     return [low.joined(pieces) for pieces in zip(*bands)]
 
@@ -281,13 +281,13 @@ def _turned_square(low: Lowering, rows: Rows, size: int) -> Rows:
         a, b = bands
         pairs = list(zip(a, b))
         return [e.shuffle(x, y, even) for x, y in pairs] + [e.shuffle(x, y, odd) for x, y in pairs]
-    made: list[Rows] = [[], [], [], []]
+    quarters: list[Rows] = [[], [], [], []]
     for a, b, c, d in zip(*bands):
         for mask, k in ((even, 0), (odd, 1)):
             left, right = e.shuffle(a, b, mask), e.shuffle(c, d, mask)
-            made[k].append(e.shuffle(left, right, even))
-            made[k + 2].append(e.shuffle(left, right, odd))
-    return [row for group in made for row in group]
+            quarters[k].append(e.shuffle(left, right, even))
+            quarters[k + 2].append(e.shuffle(left, right, odd))
+    return [row for group in quarters for row in group]
 
 
 def _interleavings(n: int, part: int) -> tuple[list[int], list[int]]:

@@ -121,10 +121,10 @@ class Lowering:
         LLVM computes vectors of 48 lanes as 64, and keeps them in memory. So rows that are wider
         than a register and no power of two are powers of two of registers, and what is left.
         """
-        found = self.known_widths.get(lanes)
-        if found is None:
-            found = self.known_widths[lanes] = _widths(lanes, self.machine.lanes(32))
-        return found
+        known = self.known_widths.get(lanes)
+        if known is None:
+            known = self.known_widths[lanes] = _widths(lanes, self.machine.lanes(32))
+        return known
 
     def parts(self, row: V) -> Rows:
         """The row in the parts that `widths` says."""
@@ -133,11 +133,11 @@ class Lowering:
             return [row]
         if isinstance(row, Joined) and tuple([part.lanes for part in row.parts]) == widths:
             return row.parts
-        made, at = [], 0
+        pieces, at = [], 0
         for width in widths:
-            made.append(self.cut(row, at, width))
+            pieces.append(self.cut(row, at, width))
             at += width
-        return made
+        return pieces
 
     def each(self, function: Callable[..., V], *rows: V) -> V:
         """A function of lanes, applied to the parts of rows."""
@@ -163,13 +163,13 @@ def _widths(lanes: int, register: int) -> tuple[int, ...]:
     """Powers of two of registers, the largest first, and the lanes that fill none."""
     if lanes <= register or lanes & (lanes - 1) == 0:
         return ()
-    made = []
+    widths = []
     whole, rest = divmod(lanes, register)
     while whole:
         size = 1 << (whole.bit_length() - 1)
-        made.append(size * register)
+        widths.append(size * register)
         whole -= size
-    return tuple([*made, rest] if rest else made)
+    return tuple([*widths, rest] if rest else widths)
 
 
 def kind_of(dtype: DType) -> str:

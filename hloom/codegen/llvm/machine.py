@@ -193,14 +193,14 @@ class Machine:
         The processor's name changes only if a feature went. Not an x86: the machine itself.
         """
         names = [name for name, _, _ in _ISAS]
-        wanted = max_isa.upper().replace(".", "_").replace("-", "_")
-        if wanted not in names:
+        isa = max_isa.upper().replace(".", "_").replace("-", "_")
+        if isa not in names:
             raise _error(
                 f"cpu_max_isa {max_isa!r} is no instruction set", f"one of {', '.join(names)}"
             )
         if not self.is_x86:
             return self
-        at = names.index(wanted)
+        at = names.index(isa)
         newer = {word for _, _, words in _ISAS[at + 1 :] for word in words.split()}
         gone = [f for f in self.enabled if f in newer]
         if not gone:
@@ -217,15 +217,15 @@ class Machine:
 
 def _parsed(features: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Enabled and disabled features of a text such as `+a,-b`, each sorted and once."""
-    found: dict[str, set[str]] = {"+": set(), "-": set()}
+    signs: dict[str, set[str]] = {"+": set(), "-": set()}
     for word in filter(None, (w.strip() for w in features.split(","))):
         if word[0] not in "+-" or len(word) == 1:
             raise _error(
                 f"{word!r} in {features!r} is no feature: a sign and a name are needed", "+avx2"
             )
-        found[word[0]].add(word[1:])
-        found["-" if word[0] == "+" else "+"].discard(word[1:])
-    return tuple(sorted(found["+"])), tuple(sorted(found["-"]))
+        signs[word[0]].add(word[1:])
+        signs["-" if word[0] == "+" else "+"].discard(word[1:])
+    return tuple(sorted(signs["+"])), tuple(sorted(signs["-"]))
 
 
 def _completed(
@@ -258,8 +258,8 @@ def _host() -> tuple[str, str, str]:
 def _host_machine(max_isa: str) -> Machine:
     triple, cpu, features = _host()
     unknown = [f"-{f}" for f in _parsed(features)[0] if not is_known(f)]
-    found = Machine.of(triple, cpu, ",".join([features, *unknown]))
-    return found.capped(max_isa) if max_isa else found
+    machine = Machine.of(triple, cpu, ",".join([features, *unknown]))
+    return machine.capped(max_isa) if max_isa else machine
 
 
 @lru_cache(maxsize=64)

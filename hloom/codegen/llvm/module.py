@@ -109,9 +109,9 @@ def kernel_function(
 
 def _portable(machine: Machine) -> Machine:
     """The machine without what rounds differently from others."""
-    made = copy(machine)
-    object.__setattr__(made, "has_fma", False)
-    return made
+    portable = copy(machine)
+    object.__setattr__(portable, "has_fma", False)
+    return portable
 
 
 _NO_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]")
@@ -119,17 +119,17 @@ _NO_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]")
 
 def symbol_names(names: Iterable[str], prefix: str = "") -> list[str]:
     """A valid, unique C identifier for each name; `prefix` is the name of their module."""
-    taken: set[str] = set()
-    made: list[str] = []
+    used_symbols: set[str] = set()
+    symbols: list[str] = []
     head = _NO_IDENTIFIER.sub("_", prefix) + "_" if prefix else ""
     for name in names:
         word = head + _NO_IDENTIFIER.sub("_", name)
         if not word or word[0].isdigit():
             word = "_" + word
         symbol, count = word, 1
-        while symbol in taken:
+        while symbol in used_symbols:
             symbol = f"{word}_{count}"
             count += 1
-        taken.add(symbol)
-        made.append(symbol)
-    return made
+        used_symbols.add(symbol)
+        symbols.append(symbol)
+    return symbols

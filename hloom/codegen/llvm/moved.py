@@ -111,14 +111,14 @@ class _Copy:
 
     def kernel(self, old: Kernel) -> Kernel:
         """The whole of it."""
-        made = Kernel(old.name, old.grid)
-        made.cost_ns, made.excess_precision = old.cost_ns, old.excess_precision
+        new = Kernel(old.name, old.grid)
+        new.cost_ns, new.excess_precision = old.cost_ns, old.excess_precision
         for p in old.params:
             self.new[p.value] = Value(self.type(p.value))
-            made.params.append(Param(p.name, self.new[p.value], p.size, p.role))
-        self.new.update(zip(old.body.arguments, made.body.arguments))
-        self.fill(old.body, made.body)
-        return made
+            new.params.append(Param(p.name, self.new[p.value], p.size, p.role))
+        self.new.update(zip(old.body.arguments, new.body.arguments))
+        self.fill(old.body, new.body)
+        return new
 
     def type(self, x: Value) -> Any:
         """The type that a value has in the copy."""
@@ -127,33 +127,33 @@ class _Copy:
         bits = _bits(x.dtype)
         return BufferType(bits) if isinstance(x.type, BufferType) else TileType(bits, x.shape)
 
-    def fill(self, old: Block, made: Block) -> None:
+    def fill(self, old: Block, new: Block) -> None:
         """Copy the ops of a block."""
         for op in old.ops:
             blocks = tuple([self.block(b) for b in op.blocks])
             operands = tuple([self.new[x] for x in op.operands])
             if op.opcode == "dot":
-                operands = tuple([self.as_floats(x, made) for x in op.operands])
+                operands = tuple([self.as_floats(x, new) for x in op.operands])
             types = tuple([self.type(x) for x in op.results])
             copied = Op(op.opcode, operands, types, self.attributes(op), blocks)
             self.new.update(zip(op.results, copied.results))
-            made.ops.append(copied)
+            new.ops.append(copied)
 
-    def as_floats(self, x: Value, made: Block) -> Value:
+    def as_floats(self, x: Value, block: Block) -> Value:
         """An operand of a dot, as the type that it has."""
         new = self.new[x]
         if x not in self.moved:
             return new
         cast = Op("bitcast-convert", (new,), (x.type,), {}, ())
-        made.ops.append(cast)
+        block.ops.append(cast)
         return cast.result
 
     def block(self, old: Block) -> Block:
         """A copy of a block and of its arguments."""
-        made = Block(tuple([x.type for x in old.arguments]))
-        self.new.update(zip(old.arguments, made.arguments))
-        self.fill(old, made)
-        return made
+        new = Block(tuple([x.type for x in old.arguments]))
+        self.new.update(zip(old.arguments, new.arguments))
+        self.fill(old, new)
+        return new
 
     def attributes(self, op: Op) -> dict[str, Any]:
         """Those of the op; a constant becomes the integer of its bits."""

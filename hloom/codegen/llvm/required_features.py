@@ -82,9 +82,9 @@ def is_known(feature: str) -> bool:
 
 
 def _implied(cpu: str) -> set[str]:
-    found: set[str] = set()
+    features_: set[str] = set()
     for names, features in _STEPS:
-        found.update(features.split())
+        features_.update(features.split())
         if not cpu or cpu in names.split():
-            return found
+            return features_
     return {f"cpu {cpu}"}

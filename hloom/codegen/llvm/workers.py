@@ -222,9 +222,9 @@ def _started() -> subprocess.Popen[bytes]:
         env={**os.environ, "PYTHONPATH": path},
     )
     try:
-        said = read_exactly(_pipe(process.stdout), len(HELLO))
-        if said != HELLO:
-            raise ValueError(f"a worker said {said!r}")
+        greeting = read_exactly(_pipe(process.stdout), len(HELLO))
+        if greeting != HELLO:
+            raise ValueError(f"a worker said {greeting!r}")
     except BaseException:
         process.kill()
         process.wait()

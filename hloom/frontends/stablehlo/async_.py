@@ -55,5 +55,5 @@ def async_done(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         raise scope.error(
             "what is waited for must be an async_start of the same function", rule="mlir"
         )
-    made = scope.emit("async-done", (start,), start.shape.elements[1])
-    return scope.elements(made, len(op.results))
+    instruction = scope.emit("async-done", (start,), start.shape.elements[1])
+    return scope.elements(instruction, len(op.results))

@@ -22,9 +22,9 @@ def ints(op: Any, name: str) -> tuple[int, ...]:
     return plain_ints(op.attributes[name])
 
 
-def plain_ints(given: Any) -> tuple[int, ...]:
+def plain_ints(attribute_: Any) -> tuple[int, ...]:
     """The integers of an array, of a dense constant or of a list of attributes."""
-    attribute: Any = given
+    attribute: Any = attribute_
     if isinstance(attribute, ir.DenseElementsAttr):
         return tuple(np.array(attribute).reshape(-1).tolist())
     if isinstance(attribute, ir.ArrayAttr):
@@ -80,8 +80,8 @@ def precisions(op: Any) -> tuple[str, ...]:
     """`("highest", "default")`; `()` when all are default, which HLO does not write."""
     if "precision_config" not in op.attributes:
         return ()
-    given = [viewed(x, "PrecisionAttr") for x in op.attributes["precision_config"]]
-    words = tuple([x.value.lower() for x in given])
+    attributes = [viewed(x, "PrecisionAttr") for x in op.attributes["precision_config"]]
+    words = tuple([x.value.lower() for x in attributes])
     return () if all(w == "default" for w in words) else words
 
 
@@ -89,10 +89,10 @@ def accuracy(op: Any) -> ResultAccuracy | None:
     """What `result_accuracy` asks for; None for the usual."""
     if "result_accuracy" not in op.attributes:
         return None
-    given = stablehlo.ResultAccuracyAttr(op.attributes["result_accuracy"])
-    mode = given.mode.lower()
+    accuracy_ = stablehlo.ResultAccuracyAttr(op.attributes["result_accuracy"])
+    mode = accuracy_.mode.lower()
     if mode == "default":
         return None
     if mode == "tolerance":
-        return ResultAccuracy(None, given.atol, given.rtol, given.ulps)
+        return ResultAccuracy(None, accuracy_.atol, accuracy_.rtol, accuracy_.ulps)
     return ResultAccuracy(mode)

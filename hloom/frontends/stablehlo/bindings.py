@@ -56,10 +56,10 @@ def viewed(attribute: Any, kind: str) -> Any:
     raise UsageError(f"{attribute} is no {kind}", rule="mlir-attribute")
 
 
-def is_stablehlo(thing: Any, kind: str) -> bool:
+def is_stablehlo(value: Any, kind: str) -> bool:
     """Whether an attribute or type is of a class of StableHLO, which older jaxlibs may lack."""
     known = getattr(stablehlo, kind, None)
-    return known is not None and known.isinstance(thing)
+    return known is not None and known.isinstance(value)
 
 
 def _location_test(class_name: str, method: str) -> Callable[[Any], bool]:

@@ -61,7 +61,7 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         if "called_computations" in op.attributes
         else ()
     )
-    made = scope.emit(
+    instruction = scope.emit(
         "custom-call",
         operands,
         shape,
@@ -75,13 +75,13 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     )
     config = _config(op)
     if config:
-        made.backend_config = BackendConfig(config)
+        instruction.backend_config = BackendConfig(config)
     if len(op.results) == 0:
         return []
-    found = scope.elements(made, len(op.results))
-    if isinstance(found, Instruction):
-        return _laid_out(scope, found, op.results[0])
-    return [_laid_out(scope, x, r) for x, r in zip(found, op.results, strict=True)]
+    results = scope.elements(instruction, len(op.results))
+    if isinstance(results, Instruction):
+        return _laid_out(scope, results, op.results[0])
+    return [_laid_out(scope, x, r) for x, r in zip(results, op.results, strict=True)]
 
 
 def _laid_out(scope: Scope, x: Instruction, result: Any) -> Instruction:
@@ -89,9 +89,9 @@ def _laid_out(scope: Scope, x: Instruction, result: Any) -> Instruction:
     layout = x.shape.layout if x.shape.is_array else None
     if layout is None or layout.is_default:
         return x
-    made = scope.emit("copy", (x,), scope.shape(result))
-    scope.taken.append(made)
-    return made
+    copy = scope.emit("copy", (x,), scope.shape(result))
+    scope.taken.append(copy)
+    return copy
 
 
 def opaque(scope: Scope, op: Any, opcode: str) -> Instruction:
@@ -99,16 +99,16 @@ def opaque(scope: Scope, op: Any, opcode: str) -> Instruction:
     if opcode not in OPS:
         raise scope.error(f"HLO has no operation {opcode}", rule="opcode")
     declared = OPS[opcode]
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for x in op.attributes.get("mhlo.attributes", ()):
         field = declared.field_by_name.get(x.name)
         if field is None:
             raise scope.error(f"{opcode} has no attribute {x.name}", rule="mlir-attribute")
-        given[x.name] = field.kind.parse(Cursor(x.attr.value))
+        fields[x.name] = field.kind.parse(Cursor(x.attr.value))
     called = tuple(
         scope.program.function(c.value, scope) for c in op.attributes.get("called_computations", ())
     )
-    return scope.emit(opcode, scope.operands(op), scope.result_shape(op), called, **given)
+    return scope.emit(opcode, scope.operands(op), scope.result_shape(op), called, **fields)
 
 
 def _api_version(op: Any) -> str:
@@ -122,8 +122,8 @@ def _config(op: Any) -> str:
     """The backend config: text, or a dictionary in MLIR's own text."""
     for name in ("mhlo.backend_config", "backend_config"):
         if name in op.attributes:
-            given = op.attributes[name]
-            return given.value if isinstance(given, ir.StringAttr) else str(given)
+            attribute = op.attributes[name]
+            return attribute.value if isinstance(attribute, ir.StringAttr) else str(attribute)
     return ""
 
 
@@ -134,14 +134,14 @@ def _layouts(
     results = [scope.shape(r) for r in op.results]
     constraints = None
     if "result_layouts" in op.attributes:
-        given = op.attributes["result_layouts"]
+        layouts = op.attributes["result_layouts"]
         if len(results) == 1 and results[0].is_tuple:
-            results = [tuple_shape(map(_placed, results[0].elements, given))]
+            results = [tuple_shape(map(_placed, results[0].elements, layouts))]
         else:
-            results = [_placed(s, order) for s, order in zip(results, given, strict=True)]
+            results = [_placed(s, order) for s, order in zip(results, layouts, strict=True)]
     if "operand_layouts" in op.attributes:
-        given = op.attributes["operand_layouts"]
-        constraints = tuple(_placed(s, order) for s, order in zip(operands, given, strict=True))
+        layouts = op.attributes["operand_layouts"]
+        constraints = tuple(_placed(s, order) for s, order in zip(operands, layouts, strict=True))
     return (results[0] if len(results) == 1 else tuple_shape(results)), constraints
 
 
@@ -196,16 +196,16 @@ class _Attributes:
 
 def topk(scope: Scope, op: Any) -> list[Instruction]:
     """`mhlo.topk`: its attributes stand in a dictionary."""
-    given = op.attributes.get("mhlo.attributes", {})
-    largest = bool(given["largest"].value) if "largest" in given else True
-    made = scope.emit(
+    attributes = op.attributes.get("mhlo.attributes", {})
+    largest = bool(attributes["largest"].value) if "largest" in attributes else True
+    instruction = scope.emit(
         "topk",
         scope.operands(op),
         scope.tuple_or_one(op),
-        k=int(given["k"].value) if "k" in given else scope.shape(op.results[0]).dims[-1],
+        k=int(attributes["k"].value) if "k" in attributes else scope.shape(op.results[0]).dims[-1],
         largest=largest,
     )
-    return [scope.element(made, k) for k in range(2)]
+    return [scope.element(instruction, k) for k in range(2)]
 
 
 def shape_assertion(scope: Scope, op: Any) -> list[Instruction]:
@@ -219,11 +219,11 @@ def shape_assertion(scope: Scope, op: Any) -> list[Instruction]:
     return []
 
 
-def needed(scope: Scope, given: Any, name: str) -> int:
+def needed(scope: Scope, attributes: Any, name: str) -> int:
     """An integer that must be in a dictionary of attributes."""
-    if isinstance(given, ir.StringAttr) or name not in given:
+    if isinstance(attributes, ir.StringAttr) or name not in attributes:
         raise scope.error(f"the attribute {name} is missing", rule="mlir-attribute")
-    return int(given[name].value)
+    return int(attributes[name].value)
 
 
 def approx_top_k(scope: Scope, op: Any) -> list[Instruction]:
@@ -234,13 +234,13 @@ def approx_top_k(scope: Scope, op: Any) -> list[Instruction]:
     along = needed(scope, config, "reduction_dim") % x.shape.rank
     both = tuple_shape([x.shape, places.shape])
     ordered = scope.emit("sort", (x, places), both, (order,), dimensions=(along,))
-    made = []
+    slices = []
     for k, result in enumerate(op.results):
         shape = scope.shape(result)
         ranges = [(0, size) for size in shape.dims]
         part = scope.element(ordered, k)
-        made.append(scope.emit("slice", (part,), shape, slice=Slices.of(*ranges)))
-    return made
+        slices.append(scope.emit("slice", (part,), shape, slice=Slices.of(*ranges)))
+    return slices
 
 
 SPECIAL: dict[str, Any] = {
@@ -269,30 +269,32 @@ def composite(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     if name in IMPORT and name.startswith("chlo.") and not len(_given(op)):
         return IMPORT[name](scope, op)  # type: ignore[return-value]
     callee = scope.program.function(op.attributes["decomposition"].value, scope)
-    made = scope.emit("call", scope.operands(op), callee.root.shape, (callee,), is_composite=True)
+    instruction = scope.emit(
+        "call", scope.operands(op), callee.root.shape, (callee,), is_composite=True
+    )
     pairs = {"composite.name": name, "composite.version": str(integer(op, "version"))}
     pairs["composite.attributes"] = (
         str(op.attributes["composite_attributes"]) if _given(op) else "{}"
     )
-    made.frontend_attributes = FrontendAttributes.of(pairs)
-    return scope.elements(made, len(op.results))
+    instruction.frontend_attributes = FrontendAttributes.of(pairs)
+    return scope.elements(instruction, len(op.results))
 
 
 def _given(op: Any) -> Any:
     return op.attributes.get("composite_attributes", ())
 
 
-def composite_top_k(scope: Scope, op: Any, given: Any) -> list[Instruction]:
+def composite_top_k(scope: Scope, op: Any, attributes: Any) -> list[Instruction]:
     """`chlo.top_k` with its attributes beside it."""
     (x,) = scope.operands(op)
-    made = scope.emit(
+    instruction = scope.emit(
         "topk",
         (x,),
         scope.tuple_or_one(op),
-        k=needed(scope, given, "k"),
-        largest=bool(given["largest"].value) if "largest" in given else True,
+        k=needed(scope, attributes, "k"),
+        largest=bool(attributes["largest"].value) if "largest" in attributes else True,
     )
-    return [scope.element(made, k) for k in range(2)]
+    return [scope.element(instruction, k) for k in range(2)]
 
 
 COMPOSITES: dict[str, Any] = {"chlo.top_k": composite_top_k}

@@ -25,7 +25,7 @@ _EFFECTS = frozenset(
 def captured_values(region: Any) -> list[Any]:
     """The values of MLIR that a region reads and neither makes nor can make again, in order."""
     inside: set[Any] = set()
-    found: dict[Any, None] = {}
+    captured: dict[Any, None] = {}
     for block in region.blocks:
         inside.update(block.arguments)
     for op in operations(region):
@@ -35,9 +35,9 @@ def captured_values(region: Any) -> list[Any]:
                 inside.update(block.arguments)
     for op in operations(region):
         for value in op.operands:
-            if value not in inside and value not in found and not is_remade(value):
-                found[value] = None
-    return list(found)
+            if value not in inside and value not in captured and not is_remade(value):
+                captured[value] = None
+    return list(captured)
 
 
 def operations(region: Any) -> Iterator[Any]:
@@ -55,15 +55,15 @@ def of_outside(block: Any) -> tuple[list[Any], set[Any]]:
     make."""
     inside = set(block.arguments)
     outer: list[Any] = []
-    made: set[Any] = set()
+    inner_values: set[Any] = set()
     for op in list(block.operations)[:-1]:
         read = [*op.operands, *(v for region in op.regions for v in captured_values(region))]
         if op.operation.name in _EFFECTS or not inside.isdisjoint(read):
             inside.update(op.results)
         else:
             outer.append(op)
-            made.update(op.results)
-    return outer, made
+            inner_values.update(op.results)
+    return outer, inner_values
 
 
 class Elementwise:
@@ -89,7 +89,7 @@ class Elementwise:
     def _hoist(self) -> None:
         """Compute outside what does not ask for elements, and capture what the rest reads of it."""
         block = self.region.blocks[0]
-        outer, made = of_outside(block)
+        outer, inner_values = of_outside(block)
         op = self.scope.op
         self.scope.read(outer)
         self.scope.op = op
@@ -100,7 +100,7 @@ class Elementwise:
                 inner = [v for region in op.regions for v in captured_values(region)]
                 read |= dict.fromkeys([*op.operands, *inner])
         around = set(self.values)
-        self.values = [v for v in read if (v in made or v in around) and not is_remade(v)]
+        self.values = [v for v in read if (v in inner_values or v in around) and not is_remade(v)]
 
     def spread(self, like: Shape) -> list[Instruction]:
         """An array of the sizes of `like` for each captured scalar."""
@@ -148,12 +148,12 @@ class Elementwise:
         inner.finish()
         return program.shared(inner.computation)
 
-    def results(self, made: Instruction, count: int) -> Instruction | list[Instruction]:
+    def results(self, instruction: Instruction, count: int) -> Instruction | list[Instruction]:
         """The operation's own results of an instruction that also returns what was handed on."""
         if not self.values:
-            return self.scope.elements(made, count)
-        found = [self.scope.element(made, k) for k in range(count)]
-        return found[0] if count == 1 else found
+            return self.scope.elements(instruction, count)
+        parts = [self.scope.element(instruction, k) for k in range(count)]
+        return parts[0] if count == 1 else parts
 
     def shape(self, own: Shape) -> Shape:
         """The shape of all results where those of captured scalars stand behind the own ones."""

@@ -29,18 +29,18 @@ def spread(scope: Scope, op: Any) -> list[Instruction]:
     operand of lower rank go instead.
     """
     operands, result = scope.operands(op), scope.result_shape(op)
-    given = ints(op, "broadcast_dimensions")
-    made = []
+    dimensions = ints(op, "broadcast_dimensions")
+    spread_operands = []
     for x in operands:
         if x.shape.dims == result.dims and x.shape.dynamic == result.dynamic:
-            made.append(x)
+            spread_operands.append(x)
             continue
         rank = x.shape.rank
         dims = tuple(range(result.rank - rank, result.rank))
-        if given and rank == len(given) and rank < result.rank:
-            dims = given
-        made.append(broadcast_to(scope, x, _retyped(result, x.shape), dims))
-    return made
+        if dimensions and rank == len(dimensions) and rank < result.rank:
+            dims = dimensions
+        spread_operands.append(broadcast_to(scope, x, _retyped(result, x.shape), dims))
+    return spread_operands
 
 
 def _retyped(result: Shape, x: Shape) -> Shape:

@@ -55,10 +55,10 @@ def conj(scope: Scope, op: Any) -> Instruction:
 def constant_like(scope: Scope, op: Any) -> Instruction:
     """One number in every element of the operand's shape."""
     (x,) = scope.operands(op)
-    given = op.attributes["value"]
+    attribute = op.attributes["value"]
     if x.shape.is_dynamic:
         raise scope.error("the operand has no fixed shape", rule="dynamic")
-    return scope.full(_number(given), x.shape)
+    return scope.full(_number(attribute), x.shape)
 
 
 def _number(attribute: Any) -> complex:
@@ -66,10 +66,10 @@ def _number(attribute: Any) -> complex:
     value = getattr(attribute, "value", None)
     if value is not None:
         return value
-    found = _PAIR.search(str(attribute))
-    if found is None:
+    match = _PAIR.search(str(attribute))
+    if match is None:
         raise ValueError(f"not a number: {attribute}")
-    return complex(float(found[1]), float(found[2]))
+    return complex(float(match[1]), float(match[2]))
 
 
 @IMPORT.of("chlo.is_inf", "chlo.is_pos_inf", "chlo.is_neg_inf")
@@ -78,6 +78,6 @@ def is_inf(scope: Scope, op: Any) -> Instruction:
     name = op.operation.name
     if name == "chlo.is_inf":
         x = scope.emit("abs", (x,), x.shape)
-    wanted = -np.inf if name == "chlo.is_neg_inf" else np.inf
-    infinity = scope.full(wanted, x.shape)
+    infinite = -np.inf if name == "chlo.is_neg_inf" else np.inf
+    infinity = scope.full(infinite, x.shape)
     return scope.emit("compare", (x, infinity), predicates(x.shape), direction="EQ")

@@ -18,9 +18,9 @@ def erfc(x: Term) -> Term:
     far = size.maximum(0.5)
     t = (far - 3.5) / (far + 2.5)
     scaled = chebyshev(SCALED_ERFC, select(far.equals(float("inf")), 1, t)) / (1 + 2 * far)
-    found = scaled * _exp_minus_square(far)
-    found = select(x < 0, 2 - found, found)
-    return select(size < 0.5, 1 - x.apply("erf"), found)
+    complement = scaled * _exp_minus_square(far)
+    complement = select(x < 0, 2 - complement, complement)
+    return select(size < 0.5, 1 - x.apply("erf"), complement)
 
 
 def _exp_minus_square(x: Term) -> Term:
@@ -48,5 +48,5 @@ def erf_inv(x: Term) -> Term:
     tail = chebyshev(ERF_INV_TAIL, ((root - 5.125) / 1.125).maximum(-1).minimum(1))
     factor = select(w < 6.25, centre, select(w < 16, side, tail))
     size = x.apply("abs")
-    found = select(size.equals(1), x * float("inf"), x * factor)
-    return select(size <= 1, found, float("nan"))
+    inverse = select(size.equals(1), x * float("inf"), x * factor)
+    return select(size <= 1, inverse, float("nan"))

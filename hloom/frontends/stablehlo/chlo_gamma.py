@@ -42,8 +42,8 @@ def log_gamma(x: Term) -> Term:
     part = select(part > 0.5, 1 - part, part)
     reflected = log(pi) - ((part * pi).apply("sine") * size).apply("log") - positive
     reflected = select(whole.equals(size), float("inf"), reflected)
-    found = select(x < 0, reflected, positive)
-    return select(size.equals(float("inf")), size, found)
+    log_value = select(x < 0, reflected, positive)
+    return select(size.equals(float("inf")), size, log_value)
 
 
 def _log_gamma_above_0(x: Term) -> Term:

@@ -60,7 +60,7 @@ def neighbour(scope: Scope, x: Instruction, y: Instruction) -> Instruction:
     moved = (here + step).bits(dtype)
     # From zero the first step is the smallest number with the sign of the goal.
     smallest = ((there & sign) | 1).bits(dtype)
-    found = select((here & size).equals(0), smallest, moved)
-    found = select(a.equals(b), b, found)
+    next_bits = select((here & size).equals(0), smallest, moved)
+    next_bits = select(a.equals(b), b, next_bits)
     is_number = a.equals(a) & b.equals(b)
-    return select(is_number, found, float("nan")).made
+    return select(is_number, next_bits, float("nan")).made

@@ -54,17 +54,17 @@ def zeta(x: Term, q: Term) -> Term:
     return _special(x, q, total)
 
 
-def _special(x: Term, q: Term, found: Term) -> Term:
+def _special(x: Term, q: Term, value: Term) -> Term:
     """What is not a sum."""
     inf, nan = float("inf"), float("nan")
     is_whole_q = q.equals(q.apply("floor"))
     is_even = x.remainder(2).equals(0)
     is_whole_x = x.equals(x.apply("floor"))
-    pole = select(is_even, found.constant(inf), found.constant(nan))
-    found = select((q <= 0) & is_whole_q, pole, found)
-    found = select((q <= 0) & ~is_whole_q & ~is_whole_x, nan, found)
-    found = select(x < 1, nan, found)
-    return select(x.equals(1), inf, found)
+    pole = select(is_even, value.constant(inf), value.constant(nan))
+    value = select((q <= 0) & is_whole_q, pole, value)
+    value = select((q <= 0) & ~is_whole_q & ~is_whole_x, nan, value)
+    value = select(x < 1, nan, value)
+    return select(x.equals(1), inf, value)
 
 
 def factorial_of(n: Term) -> Term:
@@ -86,7 +86,7 @@ def log_gamma_at(n: int) -> float:
 def polygamma(n: Term, x: Term) -> Term:
     """The n-th derivative of digamma; NaN where n is not 0, 1, 2, ..."""
     sign = select(n.remainder(2).equals(0), n.constant(-1), n.constant(1))
-    found = sign * factorial_of(n) * zeta(n + 1, x)
-    found = select(n.equals(0), digamma(x), found)
+    value = sign * factorial_of(n) * zeta(n + 1, x)
+    value = select(n.equals(0), digamma(x), value)
     is_valid = n.equals(n.apply("floor")) & (n >= 0)
-    return select(is_valid, found, float("nan"))
+    return select(is_valid, value, float("nan"))

@@ -31,12 +31,12 @@ def groups(scope: Scope, op: Any) -> AnyGroups:
     """The groups, written as a table in which -1 fills short rows, or by axes of a mesh."""
     if not has(op, "replica_groups"):
         return NO_GROUPS
-    given = op.attributes["replica_groups"]
-    if isinstance(given, ir.DenseElementsAttr):
-        rows = np.array(given).tolist()
+    attribute = op.attributes["replica_groups"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        rows = np.array(attribute).tolist()
         lists = tuple(tuple(n for n in row if n >= 0) for row in rows)
         return ReplicaGroups(tuple(row for row in lists if row)) if any(lists) else NO_GROUPS
-    axes: Any = stablehlo.ReplicaGroupMeshAxesAttr(given)
+    axes: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
     mesh = scope.program.shardings.mesh(axes.mesh)
     return MeshReplicaGroups(mesh, tuple(axis_of(a, mesh) for a in axes.axes))
 
@@ -57,8 +57,8 @@ def _exchanged(
     **fields: Any,
 ) -> Instruction | list[Instruction]:
     """A collective of all operands at once: a result for each."""
-    made = scope.emit(opcode, scope.operands(op), scope.tuple_or_one(op), called, **fields)
-    return scope.elements(made, len(op.results))
+    instruction = scope.emit(opcode, scope.operands(op), scope.tuple_or_one(op), called, **fields)
+    return scope.elements(instruction, len(op.results))
 
 
 @IMPORT.of("stablehlo.all_gather")
@@ -141,10 +141,10 @@ def collective_permute(scope: Scope, op: Any) -> Instruction | list[Instruction]
 
 @IMPORT.of("stablehlo.collective_broadcast")
 def collective_broadcast(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    given = common(scope, op, has_global=False)
+    fields = common(scope, op, has_global=False)
     if "has_dynamic_root" in op.attributes:
-        given["has_dynamic_root"] = bool(op.attributes["has_dynamic_root"].value)
-    return _exchanged(scope, op, "collective-broadcast", **given)
+        fields["has_dynamic_root"] = bool(op.attributes["has_dynamic_root"].value)
+    return _exchanged(scope, op, "collective-broadcast", **fields)
 
 
 @IMPORT.of("stablehlo.collective_reduce")

@@ -38,10 +38,10 @@ def literal_of(attribute: Any, shape_: Shape) -> Literal:
 
 def literal_of_text(text: str, shape_: Shape) -> Literal:
     """The literal of `dense<...> : type` as it stands in text."""
-    found = _VALUE.search(text)
-    if found is None:
+    match = _VALUE.search(text)
+    if match is None:
         raise ValueError(f"not a dense constant: {text[:80]}")
-    body = found[1].strip()
+    body = match[1].strip()
     if body.startswith('"0x'):
         return Literal(shape_, from_raw(bytes.fromhex(body[3:-1]), shape_))
     words = _NUMBER.findall(body)
@@ -64,8 +64,8 @@ def literal_of_blob(digits: str, shape_: Shape) -> Literal:
 
 def blob_name(text: str) -> str | None:
     """The name in `dense_resource<name>`."""
-    found = _BLOB.search(text)
-    return found[1] if found else None
+    match = _BLOB.search(text)
+    return match[1] if match else None
 
 
 def from_raw(data: bytes, shape_: Shape) -> np.ndarray:

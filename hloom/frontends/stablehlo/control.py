@@ -50,13 +50,13 @@ def while_(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         part.parameter.shape = whole
         part.op = None
     condition.end(condition.returned[0])
-    kept = [_captured(body, captures, k) for k in range(len(captures.instructions))]
+    kept_captures = [_captured(body, captures, k) for k in range(len(captures.instructions))]
     body.op = None
-    returned = body.returned + kept
+    returned = body.returned + kept_captures
     body.end(_whole(body, returned))
     start = _whole(scope, state)
-    made = scope.emit("while", (start,), whole, (condition.computation, body.computation))
-    return [scope.element(made, k) for k in range(len(operands))]
+    instruction = scope.emit("while", (start,), whole, (condition.computation, body.computation))
+    return [scope.element(instruction, k) for k in range(len(operands))]
 
 
 def _state_shapes(scope: Scope, op: Any) -> list[Shape]:
@@ -69,9 +69,9 @@ def _state_shapes(scope: Scope, op: Any) -> list[Shape]:
 
 def _whole(scope: Scope, parts: list[Instruction]) -> Instruction:
     """The tuple of the parts, even of none."""
-    found = taken_apart(parts)
-    if found is not None:
-        return found
+    tuple_source = taken_apart(parts)
+    if tuple_source is not None:
+        return tuple_source
     return scope.emit("tuple", tuple(parts), tuple_shape([x.shape for x in parts]))
 
 
@@ -84,9 +84,9 @@ def _stateful(
     inner.parameter = inner.computation.append("parameter", attrs, (), tuple_shape(shapes), "state")
     block = region.blocks[0]
     for k, argument in enumerate(block.arguments):
-        made = inner.emit("get-tuple-element", (inner.parameter,), shapes[k], index=k)
-        inner.values[argument] = made
-        inner.taken.append(made)
+        part = inner.emit("get-tuple-element", (inner.parameter,), shapes[k], index=k)
+        inner.values[argument] = part
+        inner.taken.append(part)
     inner.run(block)
     return inner
 
@@ -94,12 +94,12 @@ def _stateful(
 def _captured(inner: Scope, captures: Captures, k: int) -> Instruction:
     """The k-th captured value inside of a region, whether or not it is read there."""
     value = next(v for v, place in captures.places.items() if place == k)
-    found = inner.values.get(value)
-    if found is None:
+    part = inner.values.get(value)
+    if part is None:
         assert inner.parameter is not None
         place, outside = captures.place(value)
-        found = inner.emit("get-tuple-element", (inner.parameter,), outside.shape, index=place)
-    return found
+        part = inner.emit("get-tuple-element", (inner.parameter,), outside.shape, index=place)
+    return part
 
 
 def _untupled(inner: Scope) -> None:
@@ -133,15 +133,17 @@ def case(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         inputs.append(scope.tuple_of(captures.instructions))
     if selector.shape.dtype not in (PRED, S32):
         selector = scope.emit("convert", (selector,), shape(S32))
-    made = scope.emit("conditional", (selector, *inputs), scope.tuple_or_one(op), tuple(called))
-    return scope.elements(made, len(op.results))
+    instruction = scope.emit(
+        "conditional", (selector, *inputs), scope.tuple_or_one(op), tuple(called)
+    )
+    return scope.elements(instruction, len(op.results))
 
 
 @IMPORT.of("stablehlo.optimization_barrier")
 def optimization_barrier(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     x = scope.tuple_of(scope.operands(op))
-    made = scope.emit("opt-barrier", (x,), x.shape)
-    return scope.elements(made, len(op.results))
+    instruction = scope.emit("opt-barrier", (x,), x.shape)
+    return scope.elements(instruction, len(op.results))
 
 
 @IMPORT.of("stablehlo.after_all", "stablehlo.create_token")
@@ -152,5 +154,5 @@ def after_all(scope: Scope, op: Any) -> Instruction:
 @IMPORT.of("func.call")
 def call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     callee = scope.program.function(op.attributes["callee"].value, scope)
-    made = scope.emit("call", scope.operands(op), callee.root.shape, (callee,))
-    return scope.elements(made, len(op.results))
+    instruction = scope.emit("call", scope.operands(op), callee.root.shape, (callee,))
+    return scope.elements(instruction, len(op.results))

@@ -42,17 +42,17 @@ def convolved(
 
 
 def dimensions_of(op: Any) -> ConvolutionDimensions:
-    given = viewed(op.attributes["dimension_numbers"], "ConvDimensionNumbers")
+    labels = viewed(op.attributes["dimension_numbers"], "ConvDimensionNumbers")
     return ConvolutionDimensions(
-        given.input_batch_dimension,
-        given.input_feature_dimension,
-        tuple(given.input_spatial_dimensions),
-        given.kernel_input_feature_dimension,
-        given.kernel_output_feature_dimension,
-        tuple(given.kernel_spatial_dimensions),
-        given.output_batch_dimension,
-        given.output_feature_dimension,
-        tuple(given.output_spatial_dimensions),
+        labels.input_batch_dimension,
+        labels.input_feature_dimension,
+        tuple(labels.input_spatial_dimensions),
+        labels.kernel_input_feature_dimension,
+        labels.kernel_output_feature_dimension,
+        tuple(labels.kernel_spatial_dimensions),
+        labels.output_batch_dimension,
+        labels.output_feature_dimension,
+        tuple(labels.output_spatial_dimensions),
     )
 
 

@@ -68,16 +68,16 @@ def broadcast_to(
 ) -> Instruction:
     """x along some dimensions of the result; a dimension of size 1 is dropped where it repeats."""
     source = x.shape
-    kept = [k for k, d in enumerate(dimensions) if source.dims[k] == result.dims[d]]
-    if len(kept) < source.rank:
+    kept_dims = [k for k, d in enumerate(dimensions) if source.dims[k] == result.dims[d]]
+    if len(kept_dims) < source.rank:
         dropped = shape(
             source.dtype,
-            [source.dims[k] for k in kept],
+            [source.dims[k] for k in kept_dims],
             None,
-            [source.is_dynamic_dim(k) for k in kept],
+            [source.is_dynamic_dim(k) for k in kept_dims],
         ).with_default_layouts()
         x = scope.emit("reshape", (x,), dropped)
-        dimensions = tuple(dimensions[k] for k in kept)
+        dimensions = tuple(dimensions[k] for k in kept_dims)
     return scope.emit("broadcast", (x,), result, dimensions=dimensions)
 
 

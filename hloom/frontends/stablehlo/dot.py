@@ -34,22 +34,22 @@ def algorithm(scope: Scope, op: Any) -> str | None:
     """The name in HLO of the algorithm that is asked for."""
     if "algorithm" not in op.attributes:
         return None
-    given = stablehlo.DotAlgorithm(op.attributes["algorithm"])
-    left, right = str(given.lhs_precision_type), str(given.rhs_precision_type)
+    attribute = stablehlo.DotAlgorithm(op.attributes["algorithm"])
+    left, right = str(attribute.lhs_precision_type), str(attribute.rhs_precision_type)
     key = (
         left,
         right,
-        str(given.accumulation_type),
-        given.lhs_component_count,
-        given.rhs_component_count,
-        given.num_primitive_operations,
+        str(attribute.accumulation_type),
+        attribute.lhs_component_count,
+        attribute.rhs_component_count,
+        attribute.num_primitive_operations,
     )
     if left.startswith("f8") and right.startswith("f8") and key[2:] == ("f32", 1, 1, 1):
-        return _ANY_F8 + ("_fast_accum" if given.allow_imprecise_accumulation else "")
-    if key in ALGORITHMS and not given.allow_imprecise_accumulation:
+        return _ANY_F8 + ("_fast_accum" if attribute.allow_imprecise_accumulation else "")
+    if key in ALGORITHMS and not attribute.allow_imprecise_accumulation:
         return ALGORITHMS[key]
     raise scope.error(
-        f"HLO has no name for the dot algorithm {given}",
+        f"HLO has no name for the dot algorithm {attribute}",
         rule="dot-algorithm",
         hint=f"it has {', '.join(ALGORITHMS.values())}, {_ANY_F8}",
     )
@@ -110,13 +110,13 @@ def ragged_dot(scope: Scope, op: Any) -> Instruction:
 def einsum(scope: Scope, op: Any) -> Instruction:
     """Subscripts as in `ab,bc->ac`; those of one operand sum and transpose it."""
     operands = scope.operands(op)
-    made = einsum_of(scope, operands, text(op, "einsum_config"))
-    if made.shape.bare is not scope.result_shape(op).bare:
+    instruction = einsum_of(scope, operands, text(op, "einsum_config"))
+    if instruction.shape.bare is not scope.result_shape(op).bare:
         raise scope.error(
-            f"the subscripts give {made.shape.bare}, not {scope.result_shape(op).bare}",
+            f"the subscripts give {instruction.shape.bare}, not {scope.result_shape(op).bare}",
             rule="einsum",
         )
-    return made
+    return instruction
 
 
 @IMPORT.of("stablehlo.torch_index_select")

@@ -65,14 +65,14 @@ def dynamic_reshape(scope: Scope, op: Any) -> Instruction:
 
 def split(scope: Scope, vector: Instruction) -> list[Instruction]:
     """The elements of a vector as s32 scalars."""
-    made = []
+    scalars = []
     for k in range(vector.shape.dims[0]):
         part = scope.add("slice", vector, slice=Slices.of((k, k + 1)))
         scalar = scope.emit("reshape", (part,), shape(vector.shape.dtype))
         if scalar.shape.dtype is not S32:
             scalar = scope.emit("convert", (scalar,), shape(S32))
-        made.append(scalar)
-    return made
+        scalars.append(scalar)
+    return scalars
 
 
 @IMPORT.of("stablehlo.dynamic_broadcast_in_dim")
@@ -152,20 +152,20 @@ def dynamic_reduce_window(scope: Scope, op: Any) -> Instruction | list[Instructi
         raise scope.error("the window is not known", rule="dynamic")
     fold = scope.program.function(op.attributes["called_computations"][0].value, scope)
     operands = tuple([scope.value(x) for x in list(op.operands)[:-5]])
-    made = scope.emit(
+    instruction = scope.emit(
         "reduce-window", operands, scope.tuple_or_one(op), (fold,), window=Window(window)
     )
-    return scope.elements(made, len(op.results))
+    return scope.elements(instruction, len(op.results))
 
 
 def dynamic_rng_bit_generator(scope: Scope, op: Any) -> list[Instruction]:
     """The custom call that JAX makes of random bits of an open size."""
     word = viewed(op.attributes["rng_algorithm"], "RngAlgorithmAttr").value
     state = scope.value(op.operands[0])
-    made = scope.emit(
+    instruction = scope.emit(
         "rng-bit-generator", (state,), scope.tuple_or_one(op), algorithm=ALGORITHMS[word]
     )
-    return [scope.element(made, k) for k in range(2)]
+    return [scope.element(instruction, k) for k in range(2)]
 
 
 def is_constant(value: Any) -> bool:

@@ -30,9 +30,9 @@ def same(opcode: str) -> Callable[[Scope, Any], Instruction]:
 
     def read(scope: Scope, op: Any) -> Instruction:
         shape = scope.program.types.shape(op.results[0].type)
-        made = scope.computation.append(opcode, attrs, scope.operands(op), shape)
-        made.metadata = scope.metadata()
-        return made
+        instruction = scope.computation.append(opcode, attrs, scope.operands(op), shape)
+        instruction.metadata = scope.metadata()
+        return instruction
 
     return read
 
@@ -42,10 +42,12 @@ def accurate(opcode: str) -> Importer:
     plain = same(opcode)
 
     def read(scope: Scope, op: Any) -> Instruction:
-        asked = accuracy(op)
-        if asked is None:
+        stated = accuracy(op)
+        if stated is None:
             return plain(scope, op)
-        return scope.emit(opcode, scope.operands(op), scope.result_shape(op), result_accuracy=asked)
+        return scope.emit(
+            opcode, scope.operands(op), scope.result_shape(op), result_accuracy=stated
+        )
 
     return read
 

@@ -30,15 +30,17 @@ class Maker:
     def constant(self, value: Number, dtype: DType) -> Term:
         """The number in every element."""
         key = (str(value), dtype)
-        found = self._constants.get(key)
-        if found is None:
+        term = self._constants.get(key)
+        if term is None:
             scalar = shape(dtype)
             literal = Literal.of(value, scalar)
-            made = self.scope.emit("constant", (), scalar, literal=literal)
+            instruction = self.scope.emit("constant", (), scalar, literal=literal)
             if self.shape.dims:
-                made = self.scope.emit("broadcast", (made,), self.shape.with_dtype(dtype))
-            found = self._constants[key] = Term(self, made)
-        return found
+                instruction = self.scope.emit(
+                    "broadcast", (instruction,), self.shape.with_dtype(dtype)
+                )
+            term = self._constants[key] = Term(self, instruction)
+        return term
 
     def emit(self, opcode: str, dtype: DType, *operands: Term, **attributes: Any) -> Term:
         values = tuple([t.made for t in operands])
@@ -51,9 +53,9 @@ class Term:
 
     __slots__ = ("made", "maker")
 
-    def __init__(self, maker: Maker, made: Instruction) -> None:
+    def __init__(self, maker: Maker, instruction: Instruction) -> None:
         self.maker = maker
-        self.made = made
+        self.made = instruction
 
     @property
     def dtype(self) -> DType:

@@ -45,7 +45,7 @@ def scatter(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     half = len(operands) // 2
     inputs, indices, updates = operands[:half], operands[half], operands[half + 1 :]
     more = update.spread(inputs[0].shape), update.spread(updates[0].shape)
-    made = scope.emit(
+    instruction = scope.emit(
         "scatter",
         (*inputs, *more[0], indices, *updates, *more[1]),
         update.shape(scope.tuple_or_one(op)),
@@ -59,4 +59,4 @@ def scatter(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         indices_are_sorted=boolean(op, "indices_are_sorted"),
         unique_indices=boolean(op, "unique_indices"),
     )
-    return update.results(made, len(op.results))
+    return update.results(instruction, len(op.results))

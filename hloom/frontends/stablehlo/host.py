@@ -25,14 +25,14 @@ def infeed(scope: Scope, op: Any) -> list[Instruction]:
         orders = [tuple(n.value for n in order) for order in op.attributes["layout"]]
         pieces = [s.with_layout(layout(o)) for s, o in zip(pieces, orders, strict=True)]
     data = tuple_shape(pieces)
-    made = scope.emit(
+    infeed_ = scope.emit(
         "infeed",
         scope.operands(op),
         tuple_shape([data, TOKEN_SHAPE]),
         infeed_config=text(op, "infeed_config"),
     )
-    whole = scope.element(made, 0)
-    return [*(scope.element(whole, k) for k in range(len(pieces))), scope.element(made, 1)]
+    whole = scope.element(infeed_, 0)
+    return [*(scope.element(whole, k) for k in range(len(pieces))), scope.element(infeed_, 1)]
 
 
 @IMPORT.of("stablehlo.outfeed")

@@ -33,15 +33,15 @@ def layout_modes(module: Module, function: Any) -> None:
     old = module.entry_layout
     assert old is not None
     modes = _modes(function, "arg_attrs", len(old.parameters))
-    wanted = _modes(function, "res_attrs", len(_leaves(old.result)))
-    if not any(modes) and not any(wanted):
+    result_modes = _modes(function, "res_attrs", len(_leaves(old.result)))
+    if not any(modes) and not any(result_modes):
         return
     parameters = tuple([_laid_out(s, m) for s, m in zip(old.parameters, modes, strict=True)])
-    open_ = [k for k, mode in enumerate(wanted) if mode == "auto"]
+    open_ = [k for k, mode in enumerate(result_modes) if mode == "auto"]
     chosen = _chosen(module.entry, parameters, open_) if open_ else {}
     leaves = [
         s.with_layout(layout(chosen[k])) if k in chosen else _laid_out(s, mode)
-        for k, (s, mode) in enumerate(zip(_leaves(old.result), wanted, strict=True))
+        for k, (s, mode) in enumerate(zip(_leaves(old.result), result_modes, strict=True))
     ]
     result = tuple_shape(leaves) if old.result.is_tuple else leaves[0]
     module.entry_layout = ProgramShape(parameters, (), result)
@@ -53,9 +53,9 @@ def _leaves(result: Shape) -> tuple[Shape, ...]:
 
 def _modes(function: Any, name: str, count: int) -> list[str]:
     """The mode of each; nothing where none is said."""
-    given = function.attributes.get(name, ())
-    found = [word(x[MODE]) if MODE in x else "" for x in given]
-    return found if len(found) == count else [""] * count
+    attributes = function.attributes.get(name, ())
+    modes = [word(x[MODE]) if MODE in x else "" for x in attributes]
+    return modes if len(modes) == count else [""] * count
 
 
 def _laid_out(s: Shape, mode: str) -> Shape:
@@ -65,14 +65,14 @@ def _laid_out(s: Shape, mode: str) -> Shape:
     if mode == "default":
         return s.with_layout(default_layout(s.rank))
     try:
-        given = layout_from_text(mode)
+        layout = layout_from_text(mode)
     except HloError as error:
         raise ParseError(f"{MODE} {mode!r} of {s}: {error.message}", rule="layout") from None
-    if sorted(given.minor_to_major) != list(range(s.rank)):
+    if sorted(layout.minor_to_major) != list(range(s.rank)):
         raise ParseError(
             f"{MODE} {mode!r} is no permutation of the dimensions of {s}", rule="layout"
         )
-    return s.with_layout(given)
+    return s.with_layout(layout)
 
 
 # -- results whose layout is open
@@ -85,10 +85,10 @@ def _chosen(
     orders = _orders(entry, [_order_of(s) for s in parameters])
     root = entry.root
     if root.opcode == "tuple":
-        made = {k: orders[root.operands[k]] for k in open_}
+        chosen = {k: orders[root.operands[k]] for k in open_}
     else:
-        made = {k: orders[root] for k in open_ if root.shape.is_array}
-    return {k: order for k, order in made.items() if order}
+        chosen = {k: orders[root] for k in open_ if root.shape.is_array}
+    return {k: order for k, order in chosen.items() if order}
 
 
 def _orders(c: Computation, parameters: list[Order]) -> dict[Instruction, Order]:
@@ -116,8 +116,8 @@ def _made(i: Instruction, orders: dict[Instruction, Order]) -> Order:
         return tuple([to[d] for d in orders[i.operands[0]]])
     if i.op.family == "elementwise":
         same = [x for x in i.operands if x.shape.rank == len(usual) and x.opcode not in ALL_BUT]
-        found = {orders[x] for x in same}
-        return found.pop() if len(found) == 1 else usual
+        known_orders = {orders[x] for x in same}
+        return known_orders.pop() if len(known_orders) == 1 else usual
     return usual
 
 

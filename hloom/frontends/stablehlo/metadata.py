@@ -46,8 +46,8 @@ class Locations:
         try:
             return self._known[key]
         except KeyError:
-            found = self._known[key] = self._made(location)
-            return found
+            metadata_ = self._known[key] = self._made(location)
+            return metadata_
 
     @property
     def index(self) -> StackFrameIndex | None:
@@ -109,8 +109,8 @@ class Locations:
                 chain += inner
             elif is_fused(place):
                 stack += place.locations[:1]
-            elif is_file_place(place) and (made := self._place(place)):
-                chain.append(made)
+            elif is_file_place(place) and (source := self._place(place)):
+                chain.append(source)
         return chain
 
     def _place(self, place: Any) -> Source | None:
@@ -146,5 +146,5 @@ class Locations:
 
 def place_in(text: str) -> tuple[str, int, int] | None:
     """File, line and column that the text of a location starts with."""
-    found = _PLACE.search(text)
-    return (found[1], int(found[2]), int(found[3])) if found else None
+    match = _PLACE.search(text)
+    return (match[1], int(match[2]), int(match[3])) if match else None

@@ -37,14 +37,14 @@ refuse(
 @IMPORT.of("mhlo.fusion")
 def fusion(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     body = scope.computation_of(op.regions[0], "fused")
-    made = scope.emit(
+    instruction = scope.emit(
         "fusion",
         scope.operands(op),
         body.root.shape,
         (body,),
         kind=enumerated(op, "fusion_kind", "FusionKindAttr", "kLoop"),
     )
-    return scope.elements(made, len(op.results))
+    return scope.elements(instruction, len(op.results))
 
 
 @IMPORT.of("mhlo.xla.rng_get_and_update_state")

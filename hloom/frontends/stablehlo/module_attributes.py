@@ -45,15 +45,15 @@ def _layouts(program: Program, attributes: Any) -> None:
     """The layouts in which callers give arguments and get results."""
     shape = program.module.entry_layout
     assert shape is not None
-    given = attributes["mhlo.xla_entry_computation_parameter_layouts"]
-    parameters = tuple(map(_placed, shape.parameters, given))
+    orders = attributes["mhlo.xla_entry_computation_parameter_layouts"]
+    parameters = tuple(map(_placed, shape.parameters, orders))
     result = shape.result
     if "mhlo.xla_entry_computation_result_layout" in attributes:
-        wanted = attributes["mhlo.xla_entry_computation_result_layout"]
+        order = attributes["mhlo.xla_entry_computation_result_layout"]
         if result.is_tuple:
-            result = tuple_shape(map(_placed, result.elements, wanted))
+            result = tuple_shape(map(_placed, result.elements, order))
         else:
-            result = _placed(result, wanted[0] if isinstance(wanted, ir.ArrayAttr) else wanted)
+            result = _placed(result, order[0] if isinstance(order, ir.ArrayAttr) else order)
     program.module.entry_layout = ProgramShape(parameters, (), result)
 
 
@@ -69,9 +69,9 @@ def argument_attributes(program: Program, function: Any) -> None:
     is_tuple = module.entry.root.shape.is_tuple
     aliases: list[AliasEntry] = []
     donors: list[tuple[int, tuple[int, ...]]] = []
-    for number, given in enumerate(function.attributes["arg_attrs"]):
-        if "tf.aliasing_output" in given:
-            output = int(given["tf.aliasing_output"].value)
+    for number, fields in enumerate(function.attributes["arg_attrs"]):
+        if "tf.aliasing_output" in fields:
+            output = int(fields["tf.aliasing_output"].value)
             if not is_tuple and output != 0:
                 raise ParseError(
                     f"tf.aliasing_output: argument {number} is for result {output} of one",
@@ -80,10 +80,10 @@ def argument_attributes(program: Program, function: Any) -> None:
                 )
             index = (output,) if is_tuple else ()
             aliases.append(AliasEntry(index, number, (), "may-alias"))
-        if "jax.buffer_donor" in given and given["jax.buffer_donor"].value:
+        if "jax.buffer_donor" in fields and fields["jax.buffer_donor"].value:
             donors.append((number, ()))
-        if "mhlo.frontend_attributes" in given:
-            pairs = {x.name: word(x.attr) for x in given["mhlo.frontend_attributes"]}
+        if "mhlo.frontend_attributes" in fields:
+            pairs = {x.name: word(x.attr) for x in fields["mhlo.frontend_attributes"]}
             parameter = module.entry.parameters[number]
             parameter.frontend_attributes = FrontendAttributes.of(pairs)
     if aliases:

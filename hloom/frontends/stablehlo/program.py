@@ -144,9 +144,9 @@ class Program:
 
     def function(self, name: str, caller: Scope) -> Computation:
         """The computation of a function; the same one for every call."""
-        found = self.computations.get(name)
-        if found is not None:
-            return found
+        known_computation = self.computations.get(name)
+        if known_computation is not None:
+            return known_computation
         if name not in self.functions:
             raise caller.error(f"there is no function @{name}", rule="mlir")
         if name in self.opened:
@@ -171,11 +171,11 @@ class Program:
         shapes = self._argument_shapes(op)
         try:
             for k, argument in enumerate(block.arguments):
-                made = scope.parameter_of(argument, k)
-                made.shape = shapes.get(k, made.shape)
-                made.sharding = shardings.get(k)
+                parameter = scope.parameter_of(argument, k)
+                parameter.shape = shapes.get(k, parameter.shape)
+                parameter.sharding = shardings.get(k)
                 if is_entry:
-                    made.metadata = self.locations.metadata(argument.location)
+                    parameter.metadata = self.locations.metadata(argument.location)
         except UnknownType as error:
             raise self.error(op, str(error), rule="mlir-type") from None
         scope.run(block)
@@ -189,29 +189,35 @@ class Program:
 
     def _argument_shapes(self, op: Any) -> dict[int, Shape]:
         """The shapes of the arguments whose layout is not the usual one."""
-        given = op.attributes.get("arg_attrs", ())
-        texts = {k: word(x["mhlo.xla_shape"]) for k, x in enumerate(given) if "mhlo.xla_shape" in x}
+        attributes_of = op.attributes.get("arg_attrs", ())
+        texts = {
+            k: word(x["mhlo.xla_shape"])
+            for k, x in enumerate(attributes_of)
+            if "mhlo.xla_shape" in x
+        }
         return {k: self.shape_of_text(text) for k, text in texts.items()}
 
     def new_computation(self, name: str) -> Computation:
         return self.module.add_computation(plain_name(name))
 
-    def shared(self, made: Computation) -> Computation:
+    def shared(self, computation: Computation) -> Computation:
         """The computation of a region, or an equal one that was there before.
 
         Programs have hundreds of reductions with the same few combiners.
         """
-        if len(made.instructions) > LARGEST_SHARED or any(i.called for i in made.instructions):
-            return made
-        places = {i: k for k, i in enumerate(made.instructions)}
+        if len(computation.instructions) > LARGEST_SHARED or any(
+            i.called for i in computation.instructions
+        ):
+            return computation
+        places = {i: k for k, i in enumerate(computation.instructions)}
         key = tuple(
             (i.opcode, i.attrs, i.shape, i.sharding, tuple(places[x] for x in i.operands))
-            for i in made.instructions
+            for i in computation.instructions
         )
-        found = self.combiners.setdefault((key, places[made.root]), made)
-        if found is not made:
-            del self.module.computations[made]
-        return found
+        same = self.combiners.setdefault((key, places[computation.root]), computation)
+        if same is not computation:
+            del self.module.computations[computation]
+        return same
 
     def argument_name(self, argument: Any, number: int) -> str:
         """The name in its location where that is one, else `Arg_0`."""
@@ -225,26 +231,28 @@ class Program:
     def handler(self, op: Any) -> Importer:
         """The function that reads an operation; an error when there is none."""
         name = op.operation.name
-        found = IMPORT.get(name)
-        if found is None and name.startswith("mhlo.") and name not in REFUSED:
+        importer = IMPORT.get(name)
+        if importer is None and name.startswith("mhlo.") and name not in REFUSED:
             # What StableHLO was made of: the same operations, attributes under the same names.
-            found = IMPORT.get(f"stablehlo.{name.removeprefix('mhlo.')}")
-        if found is None:
+            importer = IMPORT.get(f"stablehlo.{name.removeprefix('mhlo.')}")
+        if importer is None:
             reason = REFUSED.get(name)
             if reason is None:
                 raise self.error(op, f"{name} is not an operation of StableHLO", rule="mlir-op")
             raise self.error(op, f"{name} cannot be read: {reason}", rule="mlir-op")
         if type(op).__name__ != "OpView" and hasattr(type(op), "OPERATION_NAME"):
-            self.handlers[type(op)] = found
-        return found
+            self.handlers[type(op)] = importer
+        return importer
 
     def read_operation(self, scope: Scope, op: Any) -> Any:
         """The instructions of an operation, some of whose values may be quantised."""
         return reader(self.handler(op), scope, op)(scope, op)
 
-    def annotate(self, scope: Scope, op: Any, name: str, made: Any) -> None:
+    def annotate(self, scope: Scope, op: Any, name: str, results_read: Any) -> None:
         """Take over what a front end attached to an operation: sharding, attributes."""
-        results: Sequence[Instruction] = (made,) if isinstance(made, Instruction) else made
+        results: Sequence[Instruction] = (
+            (results_read,) if isinstance(results_read, Instruction) else results_read
+        )
         if not results:
             return
         producer = results[0]
@@ -280,9 +288,9 @@ class Program:
         name = None
         if op is not None:
             name = op.operation.name
-            found = place_in(str(op.location))
-            if found:
-                place = self._place(*found)
+            place_ = place_in(str(op.location))
+            if place_:
+                place = self._place(*place_)
         return ParseError(message, location=place, instruction=name, rule=rule, hint=hint)
 
     def _place(self, file: str, line: int, column: int) -> SourceLocation:
@@ -307,10 +315,10 @@ def for_all(sharding: Sharding, producer: Instruction, own: int) -> Sharding:
     if not producer.shape.is_tuple or producer.opcode not in EXTENDED or count <= own:
         return sharding
     parts = list(sharding.elements) if sharding.is_tuple else [sharding] * own
-    given = producer.operands[0].operands if producer.opcode == "while" else ()
+    init_operands = producer.operands[0].operands if producer.opcode == "while" else ()
     for k in range(len(parts), count):
-        said = given[k].sharding if len(given) == count else None
-        parts.append(said if said is not None and not said.is_tuple else REPLICATED)
+        stated = init_operands[k].sharding if len(init_operands) == count else None
+        parts.append(stated if stated is not None and not stated.is_tuple else REPLICATED)
     return Sharding.tuple_of(*parts)
 
 
@@ -318,8 +326,8 @@ def plain_name(name: str) -> str:
     """A symbol as a name of HLO."""
     if _PLAIN.fullmatch(name):
         return name
-    made = re.sub(r"[^\w.\-]", "_", name, flags=re.ASCII)
-    return made if _PLAIN.fullmatch(made) else f"_{made}"
+    plain = re.sub(r"[^\w.\-]", "_", name, flags=re.ASCII)
+    return plain if _PLAIN.fullmatch(plain) else f"_{plain}"
 
 
 def is_private(op: Any) -> bool:

@@ -52,17 +52,17 @@ def reader(handler: Importer, scope: Scope, op: Any) -> Importer:
     if op.regions:
         return handler
     if name in CONTRACTIONS and all(kinds):
-        found = _contraction(op, handler, kinds)
-        if found is not None:
-            return found
+        contraction = _contraction(op, handler, kinds)
+        if contraction is not None:
+            return contraction
     return lambda scope, op: computed(scope, op, handler)
 
 
 def computed(scope: Scope, op: Any, handler: Importer) -> Made:
     """Dequantise the operands, compute with floats, quantise the results."""
     with scope.program.types.quantised_as(lambda q: q.expressed):
-        made = _on(scope, op, handler, dequantised)
-    return _quantised_results(scope, op, made, quantised)
+        results = _on(scope, op, handler, dequantised)
+    return _quantised_results(scope, op, results, quantised)
 
 
 def _on(scope: Scope, op: Any, handler: Importer, change: Callable[..., Instruction]) -> Made:
@@ -73,20 +73,22 @@ def _on(scope: Scope, op: Any, handler: Importer, change: Callable[..., Instruct
         if kind is not None and value not in before:
             before[value] = scope.value(value)
             scope.values[value] = change(scope, before[value], kind)
-    made = handler(scope, op)
+    results = handler(scope, op)
     scope.values.update(before)
-    return made
+    return results
 
 
 def _quantised_results(
-    scope: Scope, op: Any, made: Made, change: Callable[..., Instruction]
+    scope: Scope, op: Any, results: Made, change: Callable[..., Instruction]
 ) -> Made:
-    if made is None:
+    if results is None:
         return None
-    found = [made] if isinstance(made, Instruction) else made
+    instructions = [results] if isinstance(results, Instruction) else results
     kinds = [scope.program.types.quantised(r.type) for r in op.results]
-    done = [x if q is None else change(scope, x, q) for x, q in zip(found, kinds, strict=True)]
-    return done[0] if isinstance(made, Instruction) else done
+    done = [
+        x if q is None else change(scope, x, q) for x, q in zip(instructions, kinds, strict=True)
+    ]
+    return done[0] if isinstance(results, Instruction) else done
 
 
 def _spread(scope: Scope, values: Any, dtype: DType, like: Instruction, axis: int | None):
@@ -94,11 +96,13 @@ def _spread(scope: Scope, values: Any, dtype: DType, like: Instruction, axis: in
     array = converted(np.array(values, np.float64), F64, dtype)
     of = shape(dtype, like.shape.dims).with_default_layouts()
     if axis is None or len(values) == 1:
-        made = shape(dtype)
-        value = scope.emit("constant", (), made, literal=Literal(made, array.reshape(())))
+        constant_shape = shape(dtype)
+        value = scope.emit(
+            "constant", (), constant_shape, literal=Literal(constant_shape, array.reshape(()))
+        )
         return scope.emit("broadcast", (value,), of) if of.dims else value
-    made = shape(dtype, array.shape).with_default_layouts()
-    value = scope.emit("constant", (), made, literal=Literal(made, array))
+    constant_shape = shape(dtype, array.shape).with_default_layouts()
+    value = scope.emit("constant", (), constant_shape, literal=Literal(constant_shape, array))
     return scope.emit("broadcast", (value,), of, dimensions=(axis,))
 
 
@@ -117,19 +121,19 @@ def _differences(scope: Scope, x: Instruction, q: Quantised, wide: DType) -> Ins
 def dequantised(scope: Scope, x: Instruction, q: Quantised) -> Instruction:
     """(integer - zero point) * scale."""
     wide = S32 if q.storage.bits < 32 else S64
-    found = _as(scope, _differences(scope, x, q, wide), F32)
-    found = scope.add("multiply", found, _spread(scope, q.scales, F32, found, q.axis))
-    return _as(scope, found, q.expressed)
+    real = _as(scope, _differences(scope, x, q, wide), F32)
+    real = scope.add("multiply", real, _spread(scope, q.scales, F32, real, q.axis))
+    return _as(scope, real, q.expressed)
 
 
 def quantised(scope: Scope, x: Instruction, q: Quantised) -> Instruction:
     """The nearest integer that the type can store, half to even."""
     x = _as(scope, x, F32)
-    found = scope.add("divide", x, _spread(scope, q.scales, F32, x, q.axis))
+    scaled = scope.add("divide", x, _spread(scope, q.scales, F32, x, q.axis))
     if any(q.zero_points):
-        found = scope.add("add", found, _spread(scope, q.zero_points, F32, x, q.axis))
+        scaled = scope.add("add", scaled, _spread(scope, q.zero_points, F32, x, q.axis))
     low, high = (scope.scalar(edge, F32) for edge in (q.low, q.high))
-    rounded = scope.add("round-nearest-even", scope.add("clamp", low, found, high))
+    rounded = scope.add("round-nearest-even", scope.add("clamp", low, scaled, high))
     return _as(scope, rounded, q.storage)
 
 

@@ -87,18 +87,20 @@ def _exact_scales(element: Any, axis: int | None, count: int) -> tuple[float, ..
     dims = [] if axis is None else [1] * axis + [count]
     context = element.context
     with context, ir.Location.unknown():
-        taken = ir.RankedTensorType.get(dims, element)
-        given = ir.RankedTensorType.get(dims, ir.F32Type.get())
+        argument_type = ir.RankedTensorType.get(dims, element)
+        real_type = ir.RankedTensorType.get(dims, ir.F32Type.get())
         module = ir.Module.parse(
-            f"func.func @main(%x: {taken}) -> {given} {{\n"
-            f"%y = stablehlo.uniform_dequantize %x : ({taken}) -> {given}\n"
-            f"return %y : {given}\n}}"
+            f"func.func @main(%x: {argument_type}) -> {real_type} {{\n"
+            f"%y = stablehlo.uniform_dequantize %x : ({argument_type}) -> {real_type}\n"
+            f"return %y : {real_type}\n}}"
         )
-        made = module.body.operations[0]
+        function = module.body.operations[0]
         # The text has lost digits; the type itself has not.
-        block = made.regions[0].blocks[0]
-        block.arguments[0].set_type(taken)
-        made.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([taken], [given]))
+        block = function.regions[0].blocks[0]
+        block.arguments[0].set_type(argument_type)
+        function.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get([argument_type], [real_type])
+        )
         PassManager.parse(_TO_MATH, context).run(module.operation)
         for op in module.body.operations[0].regions[0].blocks[0].operations:
             if op.operation.name == "stablehlo.constant":

@@ -31,10 +31,10 @@ def rng(scope: Scope, op: Any) -> Instruction:
 @IMPORT.of("stablehlo.rng_bit_generator")
 def rng_bit_generator(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     word = enumerated(op, "rng_algorithm", "RngAlgorithmAttr")
-    made = scope.emit(
+    instruction = scope.emit(
         "rng-bit-generator",
         scope.operands(op),
         scope.tuple_or_one(op),
         algorithm=ALGORITHMS[word],
     )
-    return scope.elements(made, 2)
+    return scope.elements(instruction, 2)

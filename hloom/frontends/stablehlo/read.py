@@ -82,17 +82,17 @@ def module_of_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape
 
 def _deserialized(context: Any, data: bytes) -> Any:
     """The module of a portable artifact; what MLIR says of a broken one is in the error."""
-    said: list[str] = []
+    messages: list[str] = []
 
     def hear(diagnostic: Any) -> bool:
-        said.append(diagnostic.message)
+        messages.append(diagnostic.message)
         return True
 
     handler = context.attach_diagnostic_handler(hear)
     try:
         return stablehlo.deserialize_portable_artifact(context, data)
     except (ValueError, RuntimeError, ir.MLIRError) as error:
-        raise ValueError("; ".join(said) or str(error)) from None
+        raise ValueError("; ".join(messages) or str(error)) from None
     finally:
         handler.detach()
 
@@ -123,10 +123,10 @@ def imported(
 
 def _refused(error: Any, text: str, file: str | None) -> ParseError:
     """What MLIR's parser or verifier says is wrong, with the place."""
-    found = list(error.error_diagnostics)
-    if not found:
+    diagnostics = list(error.error_diagnostics)
+    if not diagnostics:
         return ParseError(str(error.message), location=SourceLocation(file), rule="mlir")
-    first = found[0]
+    first = diagnostics[0]
     message, hint = first.message.strip(), None
     place = _place(str(first.location), text, file)
     notes = [n.message.strip() for n in first.notes]
@@ -139,10 +139,10 @@ def _refused(error: Any, text: str, file: str | None) -> ParseError:
 
 
 def _place(location: str, text: str, file: str | None) -> SourceLocation:
-    found = place_in(location)
-    if found is None:
+    place = place_in(location)
+    if place is None:
         return SourceLocation(file)
-    name, line, column = found
+    name, line, column = place
     if name != "-":
         return SourceLocation(name, line, column)
     lines = text.splitlines()

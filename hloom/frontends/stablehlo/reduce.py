@@ -18,14 +18,14 @@ from hloom.types.shape import tuple_shape
 @IMPORT.of("stablehlo.reduce")
 def reduce(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     fold = Elementwise(scope, op.regions[0])
-    made = scope.emit(
+    instruction = scope.emit(
         "reduce",
         _folded(fold, scope.operands(op)),
         fold.shape(scope.tuple_or_one(op)),
         (fold.folding("region"),),
         dimensions=ints(op, "dimensions"),
     )
-    return fold.results(made, len(op.results))
+    return fold.results(instruction, len(op.results))
 
 
 def _folded(fold: Elementwise, operands: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
@@ -48,14 +48,14 @@ def reduce_window(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         for k, size in enumerate(sizes)
     ]
     fold = Elementwise(scope, op.regions[0])
-    made = scope.emit(
+    instruction = scope.emit(
         "reduce-window",
         _folded(fold, scope.operands(op)),
         fold.shape(scope.tuple_or_one(op)),
         (fold.folding("region"),),
         window=Window(tuple(dims)),
     )
-    return fold.results(made, len(op.results))
+    return fold.results(instruction, len(op.results))
 
 
 @IMPORT.of("stablehlo.select_and_scatter")
@@ -98,7 +98,7 @@ def scan(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     segments = tuple(op.attributes["operandSegmentSizes"])
     results = tuple(op.attributes["resultSegmentSizes"])
     shapes = tuple_shape([scope.shape(r) for r in op.results])
-    made = scope.emit(
+    instruction = scope.emit(
         "scan",
         operands,
         scope.tuple_or_one(op) if len(op.results) == 1 else shapes,
@@ -108,7 +108,7 @@ def scan(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         is_reverse=boolean(op, "is_reverse"),
         is_associative=boolean(op, "is_associative"),
     )
-    return scope.elements(made, len(op.results))
+    return scope.elements(instruction, len(op.results))
 
 
 @IMPORT.of("stablehlo.batch_norm_inference")
@@ -120,16 +120,18 @@ def batch_norm_inference(scope: Scope, op: Any) -> Instruction:
 
 @IMPORT.of("stablehlo.batch_norm_training")
 def batch_norm_training(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    made = scope.emit(
+    instruction = scope.emit(
         "batch-norm-training", scope.operands(op), scope.tuple_or_one(op), **_norm(op)
     )
-    return scope.elements(made, 3)
+    return scope.elements(instruction, 3)
 
 
 @IMPORT.of("stablehlo.batch_norm_grad")
 def batch_norm_grad(scope: Scope, op: Any) -> Instruction | list[Instruction]:
-    made = scope.emit("batch-norm-grad", scope.operands(op), scope.tuple_or_one(op), **_norm(op))
-    return scope.elements(made, 3)
+    instruction = scope.emit(
+        "batch-norm-grad", scope.operands(op), scope.tuple_or_one(op), **_norm(op)
+    )
+    return scope.elements(instruction, 3)
 
 
 def _norm(op: Any) -> dict[str, Any]:

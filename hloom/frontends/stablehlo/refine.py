@@ -29,9 +29,9 @@ def refined(mlir_module: Any, shapes: Sequence[Shape]) -> Any:
             raise UsageError(
                 f"{len(shapes)} shapes are given for {len(types)} arguments", rule="dynamic"
             )
-        wanted = [_checked(k, t, s) for k, (t, s) in enumerate(zip(types, shapes))]
+        argument_types = [_checked(k, t, s) for k, (t, s) in enumerate(zip(types, shapes))]
         inline_calls(copy)
-        _run(copy, f"stablehlo-refine-arguments{{types={','.join(wanted)}}}", *PASSES)
+        _run(copy, f"stablehlo-refine-arguments{{types={','.join(argument_types)}}}", *PASSES)
     else:
         _run(copy, *PASSES)
     while settle_calls(copy):
@@ -44,8 +44,8 @@ def _run(mlir_module: Any, *passes: str) -> None:
     try:
         PassManager.parse(pipeline, mlir_module.context).run(mlir_module.operation)
     except ir.MLIRError as error:
-        said = "; ".join(d.message for d in error.error_diagnostics) or str(error)
-        raise UsageError(f"the shapes do not fit the program: {said}", rule="dynamic") from None
+        messages = "; ".join(d.message for d in error.error_diagnostics) or str(error)
+        raise UsageError(f"the shapes do not fit the program: {messages}", rule="dynamic") from None
 
 
 def _entry(mlir_module: Any) -> Any:
@@ -55,16 +55,16 @@ def _entry(mlir_module: Any) -> Any:
     raise UsageError("there is no function main to refine", rule="entry")
 
 
-def _checked(number: int, type_: Any, given: Shape) -> str:
+def _checked(number: int, type_: Any, shape_: Shape) -> str:
     """The given shape in MLIR's words, where it can be that of the argument."""
-    text = tensor_text(given)
+    text = tensor_text(shape_)
     if isinstance(type_, ir.RankedTensorType):
-        same = len(type_.shape) == given.rank and all(
-            d in (DYNAMIC, size) for d, size in zip(type_.shape, given.dims)
+        same = len(type_.shape) == shape_.rank and all(
+            d in (DYNAMIC, size) for d, size in zip(type_.shape, shape_.dims)
         )
-        if not same or str(type_.element_type) != MLIR_NAMES[given.dtype]:
+        if not same or str(type_.element_type) != MLIR_NAMES[shape_.dtype]:
             raise UsageError(
-                f"argument {number} is {type_} and cannot be {given.bare}", rule="dynamic"
+                f"argument {number} is {type_} and cannot be {shape_.bare}", rule="dynamic"
             )
     return text
 

@@ -120,7 +120,7 @@ def window_of(call: Any) -> tuple[WindowDimension, ...] | None:
 
 
 def _window_dims(call: Any) -> list[int] | None:
-    window, given = window_of(call), call.operands[0].type.shape
-    if window is None or DYNAMIC in given:
+    window, dims = window_of(call), call.operands[0].type.shape
+    if window is None or DYNAMIC in dims:
         return None
-    return [d.output_size(size) for d, size in zip(window, given, strict=True)]
+    return [d.output_size(size) for d, size in zip(window, dims, strict=True)]

@@ -92,18 +92,18 @@ class Scope:
             handler = program.read_operation if quantised else handlers.get(type(op))
             handler = handler or program.handler(op)
             try:
-                made = handler(self, op)
+                results = handler(self, op)
             except UnknownType as error:
                 raise self.error(str(error), rule="mlir-type") from None
-            if made is None:
+            if results is None:
                 continue
-            if isinstance(made, Instruction):
-                values[op.results[0]] = made
+            if isinstance(results, Instruction):
+                values[op.results[0]] = results
             else:
-                values.update(zip(op.results, made, strict=True))
+                values.update(zip(op.results, results, strict=True))
             for name in op.attributes:
                 if "." in name or name == "xla_shape":
-                    annotate(self, op, name, made)
+                    annotate(self, op, name, results)
 
     def inside(self, op: Any, block: Any) -> None:
         """Read a block as part of this computation, then come back to `op`."""
@@ -112,10 +112,10 @@ class Scope:
 
     def value(self, value: Any) -> Instruction:
         """The instruction that a value of MLIR is."""
-        found = self.values.get(value)
-        if found is None:
-            found = self.values[value] = self._from_outside(value)
-        return found
+        instruction = self.values.get(value)
+        if instruction is None:
+            instruction = self.values[value] = self._from_outside(value)
+        return instruction
 
     def operands(self, op: Any) -> tuple[Instruction, ...]:
         """What an operation reads."""
@@ -144,10 +144,10 @@ class Scope:
         if is_remade(value):
             owner = value.owner
             before, self.op = self.op, owner
-            made = self.program.read_operation(self, owner)
+            result = self.program.read_operation(self, owner)
             self.op = before
-            assert isinstance(made, Instruction)
-            return made
+            assert isinstance(result, Instruction)
+            return result
         if self.captures is None or self.parameter is None:
             raise self.error(
                 "the region reads a value from outside, which HLO has no way to say here",
@@ -170,15 +170,15 @@ class Scope:
         """An instruction of a known shape, with the metadata of the operation being read."""
         op = OPS[opcode]
         attrs = op.attrs(**attributes) if attributes or op.empty is None else op.empty
-        made = self.computation.append(opcode, attrs, operands, shape, None, called)
-        made.metadata = self.metadata()
-        return made
+        instruction = self.computation.append(opcode, attrs, operands, shape, None, called)
+        instruction.metadata = self.metadata()
+        return instruction
 
-    def add(self, opcode: str, *operands: Instruction, **given: Any) -> Instruction:
+    def add(self, opcode: str, *operands: Instruction, **fields: Any) -> Instruction:
         """An instruction whose shape follows from its operands."""
-        made = self.computation.add(opcode, *operands, **given)
-        made.metadata = self.metadata()
-        return made
+        instruction = self.computation.add(opcode, *operands, **fields)
+        instruction.metadata = self.metadata()
+        return instruction
 
     def metadata(self) -> Any:
         """The metadata of the operation being read, worked out when first asked for."""
@@ -196,57 +196,57 @@ class Scope:
             return whole
         return self.emit("tuple", tuple(parts), tuple_shape([p.shape for p in parts]))
 
-    def elements(self, made: Instruction, count: int) -> Instruction | list[Instruction]:
+    def elements(self, instruction: Instruction, count: int) -> Instruction | list[Instruction]:
         """The results of an operation whose instruction is a tuple where there are several."""
         if count == 1:
-            return made
-        return [self.element(made, k) for k in range(count)]
+            return instruction
+        return [self.element(instruction, k) for k in range(count)]
 
-    def element(self, made: Instruction, k: int) -> Instruction:
+    def element(self, whole: Instruction, k: int) -> Instruction:
         """The k-th element of a tuple, which goes again when nothing comes to read it."""
-        found = self.emit("get-tuple-element", (made,), made.shape.elements[k], index=k)
-        self.taken.append(found)
-        return found
+        element_ = self.emit("get-tuple-element", (whole,), whole.shape.elements[k], index=k)
+        self.taken.append(element_)
+        return element_
 
     def scalar(self, value: complex, dtype: DType) -> Instruction:
         """A constant."""
-        made = shape_of(dtype)
-        return self.emit("constant", (), made, literal=Literal.of(value, made))
+        scalar_shape = shape_of(dtype)
+        return self.emit("constant", (), scalar_shape, literal=Literal.of(value, scalar_shape))
 
     def full(self, value: complex, shape: Shape) -> Instruction:
         """A constant in every element of a shape."""
-        made = self.scalar(value, shape.dtype)
-        return self.emit("broadcast", (made,), shape) if shape.dims else made
+        scalar = self.scalar(value, shape.dtype)
+        return self.emit("broadcast", (scalar,), shape) if shape.dims else scalar
 
     def combiner(self, opcode: str, dtype: DType) -> Computation:
         """The computation of one operation on two scalars; one for each program."""
         known = self.program.combiners
-        found = known.get((opcode, dtype))
-        if found is None:
+        combiner_ = known.get((opcode, dtype))
+        if combiner_ is None:
             inner = Scope(self.program, self.program.new_computation(opcode), self)
             a, b = (inner.emit("parameter", (), shape_of(dtype), number=k) for k in (0, 1))
             inner.computation.root = inner.add(opcode, a, b)
-            found = known[opcode, dtype] = inner.computation
-        return found
+            combiner_ = known[opcode, dtype] = inner.computation
+        return combiner_
 
     def computation_of(self, region: Any, name: str = "region") -> Computation:
         """The computation of a region that reads only its own arguments and constants."""
-        made = Scope(self.program, self.program.new_computation(name), self)
+        inner = Scope(self.program, self.program.new_computation(name), self)
         block = region.blocks[0]
         for k, argument in enumerate(block.arguments):
-            made.parameter_of(argument, k)
-        made.run(block)
-        made.finish()
-        return self.program.shared(made.computation)
+            inner.parameter_of(argument, k)
+        inner.run(block)
+        inner.finish()
+        return self.program.shared(inner.computation)
 
     def parameter_of(self, argument: Any, number: int) -> Instruction:
         """The parameter that is an argument of a block."""
         shape = self.shape(argument)
         name = self.program.argument_name(argument, number)
         attrs = OPS["parameter"].attrs(number=number)
-        made = self.computation.append("parameter", attrs, (), shape, name)
-        self.values[argument] = made
-        return made
+        parameter = self.computation.append("parameter", attrs, (), shape, name)
+        self.values[argument] = parameter
+        return parameter
 
     def finish(self) -> None:
         """Make what the block returned the root."""

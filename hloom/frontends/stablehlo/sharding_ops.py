@@ -29,9 +29,9 @@ def constrained(
     shape: Shape | None = None,
 ) -> Instruction:
     """x, placed as the sharding says."""
-    made = scope.emit("custom-call", (x,), shape or x.shape, custom_call_target=target)
-    made.sharding = sharding
-    return made
+    annotated = scope.emit("custom-call", (x,), shape or x.shape, custom_call_target=target)
+    annotated.sharding = sharding
+    return annotated
 
 
 @IMPORT.of("sdy.sharding_constraint", "sdy.reshard")
@@ -67,14 +67,14 @@ def sharding_group(scope: Scope, op: Any) -> None:
     """Values of one group are spread in the same way."""
     (x,) = scope.operands(op)
     group = integer(op, "group_id")
-    made = scope.emit(
+    grouped = scope.emit(
         "custom-call",
         (x,),
         x.shape,
         custom_call_target="Sharding",
         custom_call_has_side_effect=True,
     )
-    made.sharding = Sharding("unknown", shard_group=("as", group))
+    grouped.sharding = Sharding("unknown", shard_group=("as", group))
 
 
 @IMPORT.of("sdy.named_computation")
@@ -99,20 +99,20 @@ def manual_computation(scope: Scope, op: Any) -> list[Instruction]:
     block = op.regions[0].blocks[0]
     manual = named_axes(op)
     into, out = (shardings.each(op.attributes[n]) for n in ("in_shardings", "out_shardings"))
-    for argument, x, given in zip(block.arguments, scope.operands(op), into, strict=True):
-        sharding, named = given
+    for argument, x, input_sharding in zip(block.arguments, scope.operands(op), into, strict=True):
+        sharding, named = input_sharding
         placed = constrained(scope, x, sharding)
         scope.values[argument] = constrained(
             scope, placed, _inside(named, manual), "SPMDFullToShardShape", scope.shape(argument)
         )
     scope.inside(op, block)
-    made = []
+    parts = []
     for x, (sharding, named), result in zip(scope.returned, out, op.results, strict=True):
         local = constrained(scope, x, _inside(named, manual))
-        made.append(
+        parts.append(
             constrained(scope, local, sharding, "SPMDShardToFullShape", scope.shape(result))
         )
-    return made
+    return parts
 
 
 def _inside(named: NamedSharding, manual: tuple[str, ...]) -> Sharding:

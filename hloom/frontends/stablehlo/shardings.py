@@ -52,40 +52,40 @@ class Shardings:
 
     def of_text(self, text: str, scope: Scope | None = None) -> Sharding:
         """The sharding that HLO text says."""
-        found = self._of_text.get(text)
-        if found is None:
+        sharding = self._of_text.get(text)
+        if sharding is None:
             cursor = Cursor(_COMMENT.sub("", text))
             try:
-                found = parse_sharding(cursor)
+                sharding = parse_sharding(cursor)
             except ParseError as error:
                 if scope is None:
                     raise
                 raise scope.error(f"sharding {text!r}: {error.message}", rule="sharding") from None
-            self._of_text[text] = found
-        return found
+            self._of_text[text] = sharding
+        return sharding
 
     def of_tensor(self, attribute: Any) -> Sharding:
         """The sharding of one value, `#sdy.sharding<@mesh, [{"x"}, {?}]>`."""
-        found = self._of_attribute.get(attribute)
-        if found is None:
-            found = self._of_attribute[attribute] = self._made(sdy.TensorShardingAttr(attribute))
-        return found
+        sharding = self._of_attribute.get(attribute)
+        if sharding is None:
+            sharding = self._of_attribute[attribute] = self._made(sdy.TensorShardingAttr(attribute))
+        return sharding
 
     def of_values(self, attribute: Any, count: int) -> Sharding:
         """The sharding of an operation's results: of the only one, or of a tuple."""
         if not sdy.TensorShardingPerValueAttr.isinstance(attribute):
             return self.of_tensor(attribute)
         parts = sdy.TensorShardingPerValueAttr(attribute).shardings
-        made = [self.of_tensor(part) for part in parts]
-        return made[0] if count == 1 and len(made) == 1 else Sharding.tuple_of(*made)
+        shardings = [self.of_tensor(part) for part in parts]
+        return shardings[0] if count == 1 and len(shardings) == 1 else Sharding.tuple_of(*shardings)
 
     def each(self, attribute: Any) -> list[tuple[Sharding, NamedSharding]]:
         """One sharding for each value, and the same with its mesh when it is replicated too."""
         parts = sdy.TensorShardingPerValueAttr(attribute).shardings
         return [(self.of_tensor(p), self.named(sdy.TensorShardingAttr(p))) for p in parts]
 
-    def _made(self, given: Any) -> Sharding:
-        named = self.named(given)
+    def _made(self, attribute: Any) -> Sharding:
+        named = self.named(attribute)
         mesh = named.mesh
         if mesh.is_maximal:
             return Sharding.maximal(mesh.array().reshape(-1).tolist()[0])
@@ -94,16 +94,16 @@ class Shardings:
             return REPLICATED
         return Sharding("named", named=named)
 
-    def named(self, given: Any) -> NamedSharding:
+    def named(self, attribute: Any) -> NamedSharding:
         """What a sharding of Shardy says, mesh and all."""
-        mesh = self.mesh(given.mesh_or_ref)
+        mesh = self.mesh(attribute.mesh_or_ref)
         dims = tuple(
             DimensionSharding(tuple(axis_of(a, mesh) for a in d.axes), d.is_closed)
-            for d in map(sdy.DimensionShardingAttr, given.dimension_shardings)
+            for d in map(sdy.DimensionShardingAttr, attribute.dimension_shardings)
         )
         replicated, unreduced = (
             tuple(axis_of(a, mesh) for a in axes)
-            for axes in (given.replicated_axes, given.unreduced_axes)
+            for axes in (attribute.replicated_axes, attribute.unreduced_axes)
         )
         return NamedSharding(mesh, dims, replicated, unreduced)
 
@@ -119,12 +119,12 @@ class Shardings:
         """Give the root the shardings of the results."""
         if "res_attrs" not in op.attributes:
             return
-        found = self._of_each(op.attributes["res_attrs"])
-        if not found:
+        stated = self._of_each(op.attributes["res_attrs"])
+        if not stated:
             return
         root = computation.root
         leaves = len(root.shape.elements) if root.shape.is_tuple else 1
-        parts = [found.get(k, REPLICATED) for k in range(leaves)]
+        parts = [stated.get(k, REPLICATED) for k in range(leaves)]
         self.program.module.spmd_output_sharding = (
             Sharding.tuple_of(*parts) if root.shape.is_tuple else parts[0]
         )
@@ -134,30 +134,30 @@ class Shardings:
             root.sharding = parts[0]
 
     def _of_each(self, attributes: Any) -> dict[int, Sharding]:
-        found: dict[int, Sharding] = {}
-        for k, given in enumerate(attributes):
-            if "mhlo.sharding" in given:
-                found[k] = self.of_text(word(given["mhlo.sharding"]))
-            elif "sdy.sharding" in given:
-                found[k] = self.of_tensor(given["sdy.sharding"])
-        return found
+        shardings: dict[int, Sharding] = {}
+        for k, fields in enumerate(attributes):
+            if "mhlo.sharding" in fields:
+                shardings[k] = self.of_text(word(fields["mhlo.sharding"]))
+            elif "sdy.sharding" in fields:
+                shardings[k] = self.of_tensor(fields["sdy.sharding"])
+        return shardings
 
 
 def mesh_of(attribute: Any) -> Mesh:
     """`#sdy.mesh<["x"=2, "y"=4], device_ids=[...]>`."""
     dialect: Any = stablehlo if is_stablehlo(attribute, "MeshAttr") else sdy
-    given = dialect.MeshAttr(attribute)
-    axes = tuple((a.name, a.size) for a in map(dialect.MeshAxisAttr, given.axes))
-    ids = plain_ints(given.device_ids) if given.device_ids is not None else ()
+    attribute_ = dialect.MeshAttr(attribute)
+    axes = tuple((a.name, a.size) for a in map(dialect.MeshAxisAttr, attribute_.axes))
+    ids = plain_ints(attribute_.device_ids) if attribute_.device_ids is not None else ()
     return Mesh(axes, ids or None)
 
 
 def axis_of(attribute: Any, mesh: Mesh) -> AxisRef:
     """`"x"`, or the part `"x":(1)2` of it."""
     dialect: Any = stablehlo if is_stablehlo(attribute, "AxisRefAttr") else sdy
-    given = dialect.AxisRefAttr(attribute)
-    index = next(k for k, (name, _) in enumerate(mesh.axes) if name == given.name)
-    if given.sub_axis_info is None:
+    attribute_ = dialect.AxisRefAttr(attribute)
+    index = next(k for k, (name, _) in enumerate(mesh.axes) if name == attribute_.name)
+    if attribute_.sub_axis_info is None:
         return AxisRef(index)
-    part = dialect.SubAxisInfoAttr(given.sub_axis_info)
+    part = dialect.SubAxisInfoAttr(attribute_.sub_axis_info)
     return AxisRef(index, part.pre_size, part.size)

@@ -17,7 +17,7 @@ def sort(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     operands = scope.operands(op)
     along = integer(op, "dimension", -1)
     order = Elementwise(scope, op.regions[0])
-    made = scope.emit(
+    instruction = scope.emit(
         "sort",
         (*operands, *order.spread(operands[0].shape)),
         order.shape(scope.tuple_or_one(op)),
@@ -25,13 +25,13 @@ def sort(scope: Scope, op: Any) -> Instruction | list[Instruction]:
         dimensions=(along % max(operands[0].shape.rank, 1),),
         is_stable=boolean(op, "is_stable"),
     )
-    return order.results(made, len(op.results))
+    return order.results(instruction, len(op.results))
 
 
 @IMPORT.of("chlo.top_k", "mhlo.topk")
 def top_k(scope: Scope, op: Any) -> list[Instruction]:
     """The largest (or smallest) elements of the last dimension, and where they were."""
-    made = scope.emit(
+    instruction = scope.emit(
         "topk",
         scope.operands(op),
         scope.tuple_or_one(op),
@@ -39,4 +39,4 @@ def top_k(scope: Scope, op: Any) -> list[Instruction]:
         largest=boolean(op, "largest", True),
         is_stable=boolean(op, "is_stable"),
     )
-    return [scope.element(made, k) for k in range(2)]
+    return [scope.element(instruction, k) for k in range(2)]

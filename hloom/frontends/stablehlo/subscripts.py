@@ -13,15 +13,15 @@ _CONFIG = re.compile(r"\s*([A-Za-z]*)\s*(?:,\s*([A-Za-z]*)\s*)?->\s*([A-Za-z]*)\
 
 def einsum_of(scope: Scope, operands: Sequence[Instruction], config: str) -> Instruction:
     """The value that `ab,bc->ac` or `ab->b` describes."""
-    found = _CONFIG.fullmatch(config)
-    words = [w for w in found.groups()[:2] if w is not None] if found else []
-    if found is None or len(words) != len(operands):
+    match = _CONFIG.fullmatch(config)
+    words = [w for w in match.groups()[:2] if w is not None] if match else []
+    if match is None or len(words) != len(operands):
         raise scope.error(
             f"subscripts {config!r} are not understood",
             rule="einsum",
             hint="write letters for dimensions, as in ab,bc->ac; ellipses are not read",
         )
-    out = found[3]
+    out = match[3]
     for word, x in zip(words, operands, strict=True):
         if len(word) != x.shape.rank or len(set(word)) != len(word):
             raise scope.error(
@@ -36,7 +36,7 @@ def einsum_of(scope: Scope, operands: Sequence[Instruction], config: str) -> Ins
     rhs, right = _summed(scope, operands[1], right, set(left) | set(out))
     batch = [c for c in left if c in right and c in out]
     contracted = [c for c in left if c in right and c not in out]
-    made = scope.add(
+    instruction = scope.add(
         "dot",
         lhs,
         rhs,
@@ -47,18 +47,20 @@ def einsum_of(scope: Scope, operands: Sequence[Instruction], config: str) -> Ins
     )
     word = "".join(batch)
     word += "".join(c for c in left if c not in right) + "".join(c for c in right if c not in left)
-    return _transposed(scope, made, word, out)
+    return _transposed(scope, instruction, word, out)
 
 
-def _summed(scope: Scope, x: Instruction, word: str, kept: set[str]) -> tuple[Instruction, str]:
+def _summed(
+    scope: Scope, x: Instruction, word: str, kept_letters: set[str]
+) -> tuple[Instruction, str]:
     """x without the dimensions that nobody else names, summed over."""
-    dims = tuple(k for k, c in enumerate(word) if c not in kept)
+    dims = tuple(k for k, c in enumerate(word) if c not in kept_letters)
     if not dims:
         return x, word
     zero = scope.scalar(0, x.shape.dtype)
     fold = scope.combiner("add", x.shape.dtype)
-    made = scope.add("reduce", x, zero, dimensions=dims, called=(fold,))
-    return made, "".join(c for c in word if c in kept)
+    sums = scope.add("reduce", x, zero, dimensions=dims, called=(fold,))
+    return sums, "".join(c for c in word if c in kept_letters)
 
 
 def _transposed(scope: Scope, x: Instruction, word: str, out: str) -> Instruction:

@@ -62,23 +62,23 @@ class Types:
 
     def shape(self, type_: Any) -> Shape:
         """The shape of a value of this type, arrays row-major."""
-        found = self._shapes.get(type_)
-        if found is None:
-            found = self._shapes[type_] = self._made(type_)
-        return found
+        shape_ = self._shapes.get(type_)
+        if shape_ is None:
+            shape_ = self._shapes[type_] = self._made(type_)
+        return shape_
 
     def element(self, type_: Any) -> DType:
         """The element type of this name."""
-        found = self._elements.get(type_)
-        if found is None:
+        dtype = self._elements.get(type_)
+        if dtype is None:
             name = str(type_)
-            found = ELEMENTS.get(name)
-            if found is None and is_quantised(name):
+            dtype = ELEMENTS.get(name)
+            if dtype is None and is_quantised(name):
                 return self._stored_as(self._quantised_element(type_))
-            if found is None:
+            if dtype is None:
                 raise UnknownType(_why(name))
-            self._elements[type_] = found
-        return found
+            self._elements[type_] = dtype
+        return dtype
 
     # -- quantised types
 
@@ -94,13 +94,13 @@ class Types:
     def _quantised_element(self, element: Any) -> Quantised:
         if not self.allow_quantised:
             raise QuantisedType(str(element))
-        found = self._quantised.get(element)
-        if found is None:
-            found = quantised_of(element)
-            if isinstance(found, str):
-                raise UnknownType(found)
-            self._quantised[element] = found
-        return found
+        quantised_ = self._quantised.get(element)
+        if quantised_ is None:
+            quantised_ = quantised_of(element)
+            if isinstance(quantised_, str):
+                raise UnknownType(quantised_)
+            self._quantised[element] = quantised_
+        return quantised_
 
     @contextmanager
     def quantised_as(self, dtype: Callable[[Quantised], DType]) -> Iterator[None]:

@@ -32,16 +32,16 @@ def text_of_module(module: Module) -> str:
 
 def bytes_of_module(module: Module, format: str) -> bytes:
     """The module in one of the formats of StableHLO."""
-    made = mlir_of_module(module)
+    mlir = mlir_of_module(module)
     if format == "stablehlo":
-        return made.operation.get_asm(enable_debug_info=True).encode()
+        return mlir.operation.get_asm(enable_debug_info=True).encode()
     if format == "stablehlo-bytecode":
         buffer = BytesIO()
-        made.operation.write_bytecode(buffer)
+        mlir.operation.write_bytecode(buffer)
         return buffer.getvalue()
     version = stablehlo.get_current_version()
     try:
-        return stablehlo.serialize_portable_artifact(made, version, True)
+        return stablehlo.serialize_portable_artifact(mlir, version, True)
     except ValueError as error:
         raise UsageError(f"no artifact can hold it: {error}", rule="mlir-artifact") from None
 
@@ -53,5 +53,5 @@ def mlir_of_module(module: Module, context: Any = None) -> Any:
     try:
         return ir.Module.parse(text, context or new_context())
     except ir.MLIRError as error:
-        said = "; ".join(d.message for d in error.error_diagnostics) or str(error)
-        raise HloError(f"StableHLO cannot hold {module.name}: {said}", rule="mlir") from None
+        messages = "; ".join(d.message for d in error.error_diagnostics) or str(error)
+        raise HloError(f"StableHLO cannot hold {module.name}: {messages}", rule="mlir") from None

@@ -64,16 +64,18 @@ def _group_size(groups: Any) -> int:
     return groups.group_size
 
 
-def _parts(given: Shape, count: int, what: str) -> tuple[Shape, ...]:
+def _parts(declared: Shape, count: int, what: str) -> tuple[Shape, ...]:
     """The results of a collective of so many operands."""
     if count == 1:
-        expect_array(given, f"the result of {what}")
-        return (given,)
-    if not given.is_tuple or len(given.elements) != count:
-        raise ShapeError(f"{what} of {count} operands must give as many results, not {given.bare}")
-    for part in given.elements:
+        expect_array(declared, f"the result of {what}")
+        return (declared,)
+    if not declared.is_tuple or len(declared.elements) != count:
+        raise ShapeError(
+            f"{what} of {count} operands must give as many results, not {declared.bare}"
+        )
+    for part in declared.elements:
         expect_array(part, f"a result of {what}")
-    return given.elements
+    return declared.elements
 
 
 def all_gather(inputs: Sequence[Shape], dimensions: Sequence[int], groups: Any) -> Shape:
@@ -91,12 +93,12 @@ def _gathered(inputs: Sequence[Shape], dimensions: Sequence[int], shards: int) -
     return bundle(results)
 
 
-def check_all_gather(given: Shape, inputs: Sequence[Shape], dimensions: Sequence[int]) -> None:
+def check_all_gather(declared: Shape, inputs: Sequence[Shape], dimensions: Sequence[int]) -> None:
     """The gathered dimension is a multiple of the operand's, the same for all operands."""
     _arrays(inputs, "all-gather")
-    parts = _parts(given, len(inputs), "all-gather")
+    parts = _parts(declared, len(inputs), "all-gather")
     shards = shard_count(inputs[0], parts[0], dimensions) or 1
-    must_match(given, _gathered(inputs, dimensions, shards))
+    must_match(declared, _gathered(inputs, dimensions, shards))
 
 
 def shard_count(small: Shape, large: Shape, dimensions: Sequence[int]) -> int | None:
@@ -119,13 +121,13 @@ def all_gather_start(inputs: Sequence[Shape], dimensions: Sequence[int], groups:
 
 
 def check_all_gather_start(
-    given: Shape, inputs: Sequence[Shape], dimensions: Sequence[int]
+    declared: Shape, inputs: Sequence[Shape], dimensions: Sequence[int]
 ) -> None:
     _arrays(inputs, "all-gather-start")
-    if not given.is_tuple or len(given.elements) != 2:
-        raise ShapeError(f"the shape must be (operands, results), not {given.bare}")
-    must_match(given.elements[0], bundle(inputs))
-    check_all_gather(given.elements[1], inputs, dimensions)
+    if not declared.is_tuple or len(declared.elements) != 2:
+        raise ShapeError(f"the shape must be (operands, results), not {declared.bare}")
+    must_match(declared.elements[0], bundle(inputs))
+    check_all_gather(declared.elements[1], inputs, dimensions)
 
 
 def done(x: Shape, start: str) -> Shape:
@@ -150,11 +152,13 @@ def _scattered(inputs: Sequence[Shape], dimensions: Sequence[int], shards: int) 
     return bundle(results)
 
 
-def check_reduce_scatter(given: Shape, inputs: Sequence[Shape], dimensions: Sequence[int]) -> None:
+def check_reduce_scatter(
+    declared: Shape, inputs: Sequence[Shape], dimensions: Sequence[int]
+) -> None:
     _arrays(inputs, "reduce-scatter")
-    parts = _parts(given, len(inputs), "reduce-scatter")
+    parts = _parts(declared, len(inputs), "reduce-scatter")
     shards = shard_count(parts[0], inputs[0], dimensions) or 1
-    must_match(given, _scattered(inputs, dimensions, shards))
+    must_match(declared, _scattered(inputs, dimensions, shards))
 
 
 def all_to_all(inputs: Sequence[Shape], dimensions: Sequence[int] | None, groups: Any) -> Shape:
@@ -211,6 +215,6 @@ def permute_start(inputs: Sequence[Shape], in_place: bool, contexts: Sequence[Sh
     return tuple_shape((*pair, *contexts))
 
 
-def check_permute_start(given: Shape, inputs: Sequence[Shape], in_place: bool) -> None:
-    contexts = given.elements[2:] if given.is_tuple else ()
-    must_match(given, permute_start(inputs, in_place, contexts))
+def check_permute_start(declared: Shape, inputs: Sequence[Shape], in_place: bool) -> None:
+    contexts = declared.elements[2:] if declared.is_tuple else ()
+    must_match(declared, permute_start(inputs, in_place, contexts))

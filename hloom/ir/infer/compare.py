@@ -138,7 +138,7 @@ def listed(shapes: Sequence[Shape]) -> str:
     return ", ".join(str(s.bare) for s in shapes)
 
 
-def must_match(given: Shape, inferred: Shape) -> None:
+def must_match(declared: Shape, inferred: Shape) -> None:
     """Raise unless a written shape is compatible with the inferred one, but for precision."""
-    if not compatible_ignoring_precision(given, inferred):
-        raise ShapeError(f"the shape is {given.bare} but must be {inferred.bare}")
+    if not compatible_ignoring_precision(declared, inferred):
+        raise ShapeError(f"the shape is {declared.bare} but must be {inferred.bare}")

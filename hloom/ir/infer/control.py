@@ -80,21 +80,21 @@ def add_dependency(x: Shape, token: Shape) -> Shape:
 
 
 def check_async_start(
-    given: Shape, inputs: Sequence[Shape], called: Sequence[ProgramShape]
+    declared: Shape, inputs: Sequence[Shape], called: Sequence[ProgramShape]
 ) -> None:
     """The shape is ((operands), result, contexts...) of the wrapped computation, or the first few
     of its operands and results."""
-    expect_tuple(given, "the shape of async-start", 2)
-    operands = given.elements[0]
+    expect_tuple(declared, "the shape of async-start", 2)
+    operands = declared.elements[0]
     parameters = tuple_shape(p.bare for p in called[0].parameters)
     if not operands.is_tuple or not begins(operands, parameters):
         raise ShapeError(
             f"the wrapped computation takes {parameters}, but the shape begins with {operands.bare}"
         )
-    if not begins(given.elements[1], called[0].result):
+    if not begins(declared.elements[1], called[0].result):
         raise ShapeError(
             f"the wrapped computation returns {called[0].result.bare}, but the second element "
-            f"is {given.elements[1].bare}"
+            f"is {declared.elements[1].bare}"
         )
     _check_bound(operands.elements, inputs)
 
@@ -124,24 +124,24 @@ def async_update(x: Shape, inputs: Sequence[Shape]) -> Shape:
     return tuple_shape((tuple_shape(bound), *(p.bare for p in x.elements[1:])))
 
 
-def check_async_update(given: Shape, x: Shape, inputs: Sequence[Shape]) -> None:
+def check_async_update(declared: Shape, x: Shape, inputs: Sequence[Shape]) -> None:
     """What was bound and computed before stays; new operands follow."""
     expect_tuple(x, "the operand of async-update", 2)
-    expect_tuple(given, "the shape of async-update", 2)
-    before, bound = x.elements[0], given.elements[0]
+    expect_tuple(declared, "the shape of async-update", 2)
+    before, bound = x.elements[0], declared.elements[0]
     if not bound.is_tuple or not begins(before, bound):
         raise ShapeError(f"the shape begins with {bound.bare}, but before it was {before.bare}")
     _check_bound(bound.elements[len(before.elements) :], inputs)
-    if not begins(x.elements[1], given.elements[1]):
-        raise ShapeError(f"the result is {given.elements[1].bare} after {x.elements[1].bare}")
-    if not compatible(tuple_shape(given.elements[2:]), tuple_shape(x.elements[2:])):
-        raise ShapeError(f"the contexts of {given.bare} are not those of {x.bare}")
+    if not begins(x.elements[1], declared.elements[1]):
+        raise ShapeError(f"the result is {declared.elements[1].bare} after {x.elements[1].bare}")
+    if not compatible(tuple_shape(declared.elements[2:]), tuple_shape(x.elements[2:])):
+        raise ShapeError(f"the contexts of {declared.bare} are not those of {x.bare}")
 
 
-def check_async_done(given: Shape, x: Shape) -> None:
+def check_async_done(declared: Shape, x: Shape) -> None:
     expect_tuple(x, "the operand of async-done", 2)
-    if not begins(x.elements[1], given):
-        raise ShapeError(f"the shape is {given.bare} but must be {x.elements[1].bare}")
+    if not begins(x.elements[1], declared):
+        raise ShapeError(f"the shape is {declared.bare} but must be {x.elements[1].bare}")
 
 
 def async_start(inputs: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape:
@@ -166,10 +166,10 @@ def copy_done(x: Shape) -> Shape:
     return destination.bare
 
 
-def check_infeed(given: Shape, token: Shape) -> None:
+def check_infeed(declared: Shape, token: Shape) -> None:
     expect_token(token, "the operand of infeed")
-    expect_tuple(given, "the result of infeed", 1)
-    must_match(given, tuple_shape((given.elements[0].bare, TOKEN_SHAPE)))
+    expect_tuple(declared, "the result of infeed", 1)
+    must_match(declared, tuple_shape((declared.elements[0].bare, TOKEN_SHAPE)))
 
 
 def outfeed(x: Shape, token: Shape, declared: Shape | None) -> Shape:
@@ -183,9 +183,9 @@ def send(x: Shape) -> Shape:
     return tuple_shape((x.bare, CONTEXT, TOKEN_SHAPE))
 
 
-def check_recv(given: Shape) -> None:
-    expect_tuple(given, "the result of recv", 1)
-    must_match(given, tuple_shape((given.elements[0].bare, CONTEXT, TOKEN_SHAPE)))
+def check_recv(declared: Shape) -> None:
+    expect_tuple(declared, "the result of recv", 1)
+    must_match(declared, tuple_shape((declared.elements[0].bare, CONTEXT, TOKEN_SHAPE)))
 
 
 def recv_done(x: Shape) -> Shape:
@@ -193,15 +193,15 @@ def recv_done(x: Shape) -> Shape:
     return tuple_shape((x.elements[0].bare, TOKEN_SHAPE))
 
 
-def check_rng(given: Shape, inputs: Sequence[Shape], distribution: str) -> None:
+def check_rng(declared: Shape, inputs: Sequence[Shape], distribution: str) -> None:
     if len(inputs) != 2 or not all(x.is_scalar for x in inputs):
         raise ShapeError("rng takes two scalars")
-    expect_array(given, "the result of rng")
+    expect_array(declared, "the result of rng")
     a, b = inputs
     if a.dtype is not b.dtype:
         raise ShapeError(f"the parameters of rng differ in type: {a.bare} and {b.bare}")
-    if not same_kind(given.dtype, a.dtype):
-        raise ShapeError(f"the parameters of rng are {a.dtype} but the result is {given.bare}")
+    if not same_kind(declared.dtype, a.dtype):
+        raise ShapeError(f"the parameters of rng are {a.dtype} but the result is {declared.bare}")
     t = a.dtype
     if distribution == "rng_uniform":
         if not (t.is_floating or t.is_integral or t is PRED):
@@ -213,14 +213,14 @@ def check_rng(given: Shape, inputs: Sequence[Shape], distribution: str) -> None:
         raise ShapeError(f"{distribution} is no distribution")
 
 
-def check_rng_bits(given: Shape, state: Shape) -> None:
+def check_rng_bits(declared: Shape, state: Shape) -> None:
     """The result is (state, bits); the bits alone are accepted as well."""
-    if not given.is_tuple:
+    if not declared.is_tuple:
         return
-    if len(given.elements) != 2:
-        raise ShapeError(f"rng-bit-generator gives (state, bits), not {given.bare}")
-    if not compatible(given.elements[0], state):
-        raise ShapeError(f"the state is {state.bare} but the new one {given.elements[0].bare}")
+    if len(declared.elements) != 2:
+        raise ShapeError(f"rng-bit-generator gives (state, bits), not {declared.bare}")
+    if not compatible(declared.elements[0], state):
+        raise ShapeError(f"the state is {state.bare} but the new one {declared.elements[0].bare}")
 
 
 def check_sort_comparator(inputs: Sequence[Shape], comparator: ProgramShape) -> None:

@@ -25,16 +25,18 @@ Size = tuple[int, int | None]
 """What is known of a dimension's size: the size, and its bound if it is dynamic."""
 
 
-def check_broadcast(given: Shape, x: Shape, dimensions: Sequence[int]) -> None:
+def check_broadcast(declared: Shape, x: Shape, dimensions: Sequence[int]) -> None:
     expect_array(x, "the operand of broadcast")
-    expect_array(given, "the result of broadcast")
-    if not same_kind(given.dtype, x.dtype):
-        raise ShapeError(f"broadcast keeps the element type, but {x.bare} becomes {given.bare}")
+    expect_array(declared, "the result of broadcast")
+    if not same_kind(declared.dtype, x.dtype):
+        raise ShapeError(f"broadcast keeps the element type, but {x.bare} becomes {declared.bare}")
     if len(dimensions) != x.rank:
         raise ShapeError(f"dimensions={braced(dimensions)} must name {x.rank}, as in {x.bare}")
     for k, d in enumerate(dimensions):
-        if not 0 <= d < given.rank or given.dims[d] != x.dims[k]:
-            raise ShapeError(f"dimension {k} of {x.bare} cannot be dimension {d} of {given.bare}")
+        if not 0 <= d < declared.rank or declared.dims[d] != x.dims[k]:
+            raise ShapeError(
+                f"dimension {k} of {x.bare} cannot be dimension {d} of {declared.bare}"
+            )
     if len(set(dimensions)) != len(dimensions):
         raise ShapeError(f"dimensions={braced(dimensions)} names a dimension twice")
 
@@ -138,10 +140,10 @@ def dynamic_slice(x: Shape, starts: Sequence[Shape], sizes: Sequence[int]) -> Sh
     if len(sizes) != x.rank:
         raise ShapeError(f"dynamic_slice_sizes={braced(sizes)} must have {x.rank} sizes")
     dynamic = []
-    for d, (size, wanted) in enumerate(zip(x.dims, sizes, strict=True)):
-        if wanted < 0 or (size != UNBOUNDED and wanted > size):
+    for d, (size, slice_size) in enumerate(zip(x.dims, sizes, strict=True)):
+        if slice_size < 0 or (size != UNBOUNDED and slice_size > size):
             raise ShapeError(f"dynamic_slice_sizes={braced(sizes)} do not fit in {x.bare}")
-        dynamic.append(x.is_dynamic_dim(d) and wanted > 1 and wanted == size)
+        dynamic.append(x.is_dynamic_dim(d) and slice_size > 1 and slice_size == size)
     return shape(x.dtype, sizes, None, dynamic)
 
 
@@ -162,24 +164,24 @@ def dynamic_update_slice(x: Shape, update: Shape, starts: Sequence[Shape]) -> Sh
     return shape(x.dtype, x.dims, None, dynamic)
 
 
-def check_reshape(given: Shape, x: Shape) -> None:
+def check_reshape(declared: Shape, x: Shape) -> None:
     expect_array(x, "the operand of reshape")
-    expect_array(given, "the result of reshape")
-    if not same_kind(given.dtype, x.dtype):
-        raise ShapeError(f"reshape keeps the element type, but {x.bare} becomes {given.bare}")
-    if x.dims == given.dims or UNBOUNDED in x.dims or UNBOUNDED in given.dims:
+    expect_array(declared, "the result of reshape")
+    if not same_kind(declared.dtype, x.dtype):
+        raise ShapeError(f"reshape keeps the element type, but {x.bare} becomes {declared.bare}")
+    if x.dims == declared.dims or UNBOUNDED in x.dims or UNBOUNDED in declared.dims:
         return
-    if prod(given.dims) != prod(x.dims):
+    if prod(declared.dims) != prod(x.dims):
         raise ShapeError(
             f"reshape keeps the element count, but {x.bare} has {prod(x.dims)} elements "
-            f"and {given.bare} {prod(given.dims)}"
+            f"and {declared.bare} {prod(declared.dims)}"
         )
 
 
-def check_dynamic_reshape(given: Shape, x: Shape, sizes: Sequence[Shape]) -> None:
-    check_reshape(given, x)
-    if len(sizes) != given.rank:
-        raise ShapeError(f"{given.bare} needs {given.rank} sizes, not {len(sizes)}")
+def check_dynamic_reshape(declared: Shape, x: Shape, sizes: Sequence[Shape]) -> None:
+    check_reshape(declared, x)
+    if len(sizes) != declared.rank:
+        raise ShapeError(f"{declared.bare} needs {declared.rank} sizes, not {len(sizes)}")
     for s in sizes:
         if s.dtype is not S32:
             raise ShapeError(f"a run-time size must be s32, not {s.bare}")
@@ -215,13 +217,13 @@ def transpose(x: Shape, dimensions: Sequence[int]) -> Shape:
     return shape(x.dtype, [x.dims[d] for d in dimensions], None, dynamic)
 
 
-def check_iota(given: Shape, dimension: int) -> None:
-    expect_array(given, "the result of iota")
-    if not 0 <= dimension < given.rank:
-        raise ShapeError(f"{given.bare} has no dimension {dimension} to count along")
-    t = given.dtype
+def check_iota(declared: Shape, dimension: int) -> None:
+    expect_array(declared, "the result of iota")
+    if not 0 <= dimension < declared.rank:
+        raise ShapeError(f"{declared.bare} has no dimension {dimension} to count along")
+    t = declared.dtype
     if not (t.is_integral or t.is_floating or t.is_complex):
-        raise ShapeError(f"iota counts in numbers, not in {given.bare}")
+        raise ShapeError(f"iota counts in numbers, not in {declared.bare}")
 
 
 def dimension_size(x: Shape, dimensions: Sequence[int], size: Shape | None = None) -> int:
@@ -250,7 +252,7 @@ def tuple_element(x: Shape, index: int) -> Shape:
     return x.elements[index].bare
 
 
-def check_sort(given: Shape | None, inputs: Sequence[Shape], dimensions: Sequence[int]) -> Shape:
+def check_sort(declared: Shape | None, inputs: Sequence[Shape], dimensions: Sequence[int]) -> Shape:
     """The result of sort, whose operands must all have the same sizes."""
     if not inputs:
         raise ShapeError("sort needs at least one operand")
@@ -261,8 +263,8 @@ def check_sort(given: Shape | None, inputs: Sequence[Shape], dimensions: Sequenc
     if len(dimensions) != 1 or not 0 <= dimensions[0] < inputs[0].rank:
         raise ShapeError(f"dimensions={braced(dimensions)} must name one of {inputs[0].bare}")
     result = inputs[0].bare if len(inputs) == 1 else tuple_shape(x.bare for x in inputs)
-    if given is not None and not compatible(given, result):
-        raise ShapeError(f"the shape is {given.bare} but must be {result}")
+    if declared is not None and not compatible(declared, result):
+        raise ShapeError(f"the shape is {declared.bare} but must be {result}")
     return result
 
 

@@ -39,12 +39,14 @@ def dot(dims: Any, lhs: Shape, rhs: Shape, rhs_group_dims: Sequence[int] = ()) -
                 raise ShapeError(
                     f"{what} dimensions differ: {a} of {lhs.bare} and {b} of {rhs.bare}"
                 )
-    kept = [(lhs, d) for d in dims.lhs_batch_dims]
-    kept += [(lhs, d) for d in range(lhs.rank) if d not in lhs_named]
-    kept += [(rhs, d) for d in range(rhs.rank) if d not in rhs_named and d not in rhs_group_dims]
-    dynamic = [x.is_dynamic_dim(d) for x, d in kept]
+    kept_dims = [(lhs, d) for d in dims.lhs_batch_dims]
+    kept_dims += [(lhs, d) for d in range(lhs.rank) if d not in lhs_named]
+    kept_dims += [
+        (rhs, d) for d in range(rhs.rank) if d not in rhs_named and d not in rhs_group_dims
+    ]
+    dynamic = [x.is_dynamic_dim(d) for x, d in kept_dims]
     return shape(
-        higher_precision(lhs.dtype, rhs.dtype), [x.dims[d] for x, d in kept], None, dynamic
+        higher_precision(lhs.dtype, rhs.dtype), [x.dims[d] for x, d in kept_dims], None, dynamic
     )
 
 
@@ -100,11 +102,11 @@ def _check_group_sizes(dims: Any, lhs: Shape, group_sizes: Shape) -> None:
     """Raise unless the sizes are one list of groups, or one for each place of the prefix."""
     if group_sizes.rank == 1:
         return
-    wanted = tuple(lhs.dims[d] for d in group_prefix(dims, lhs.rank))
-    if not same_sizes(group_sizes.dims[:-1], wanted):
+    prefix_sizes = tuple(lhs.dims[d] for d in group_prefix(dims, lhs.rank))
+    if not same_sizes(group_sizes.dims[:-1], prefix_sizes):
         raise ShapeError(
             f"group_sizes {group_sizes.bare} must have one dimension, or before it those of lhs "
-            f"that stand before the ragged one: {list(wanted)}"
+            f"that stand before the ragged one: {list(prefix_sizes)}"
         )
 
 
@@ -138,7 +140,7 @@ def _check_scale(x: Shape, scale: Shape, contracting: int, side: str) -> None:
             )
 
 
-def check_dimensions(given: Shape, result: Shape) -> None:
+def check_dimensions(declared: Shape, result: Shape) -> None:
     """A contraction may be declared with any element type; its dimensions follow."""
-    if given.bare is not result and not compatible_ignoring_type(given, result):
-        raise ShapeError(f"the shape is {given.bare} but must have the dimensions of {result}")
+    if declared.bare is not result and not compatible_ignoring_type(declared, result):
+        raise ShapeError(f"the shape is {declared.bare} but must have the dimensions of {result}")

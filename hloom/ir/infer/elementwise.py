@@ -49,18 +49,18 @@ def is_anything(t: DType) -> bool:
     return True
 
 
-def unary(x: Shape, admits: Callable[[DType], bool], wanted: str) -> Shape:
+def unary(x: Shape, admits: Callable[[DType], bool], type_words: str) -> Shape:
     """The result of a function of one array whose element type `admits` lets pass."""
     if not x.dtype.is_array_element:
         expect_array(x, "the operand")
     if not admits(x.dtype):
-        raise ShapeError(f"the operand must have {wanted} elements, not {x.bare}")
+        raise ShapeError(f"the operand must have {type_words} elements, not {x.bare}")
     return x.bare
 
 
-def component(x: Shape, admits: Callable[[DType], bool], wanted: str) -> Shape:
+def component(x: Shape, admits: Callable[[DType], bool], type_words: str) -> Shape:
     """As `unary`; the result of a complex operand has its component type."""
-    unary(x, admits, wanted)
+    unary(x, admits, type_words)
     return retyped(x, x.dtype.component) if x.dtype.is_complex else x.bare
 
 
@@ -68,14 +68,14 @@ def binary(
     x: Shape,
     y: Shape,
     admits: Callable[[DType], bool] = is_anything,
-    wanted: str = "",
+    type_words: str = "",
 ) -> Shape:
     """The result of a function of two arrays of one shape; there is no implicit broadcast."""
     if not x.dtype.is_array_element or not y.dtype.is_array_element:
         expect_array(x, "the first operand")
         expect_array(y, "the second operand")
     if not admits(x.dtype) or not admits(y.dtype):
-        raise ShapeError(f"operands must have {wanted} elements, not {x.bare} and {y.bare}")
+        raise ShapeError(f"operands must have {type_words} elements, not {x.bare} and {y.bare}")
     if x.bare is y.bare:
         return x.bare
     if not same_kind(x.dtype, y.dtype):
@@ -167,17 +167,17 @@ def select(predicate: Shape, on_true: Shape, on_false: Shape) -> Shape:
     return retyped(result, higher_precision(on_true.dtype, on_false.dtype))
 
 
-def check_convert(given: Shape, x: Shape) -> None:
+def check_convert(declared: Shape, x: Shape) -> None:
     expect_array(x, "the operand of convert")
-    expect_array(given, "the result of convert")
-    if not compatible_ignoring_type(given, x):
-        raise ShapeError(f"convert keeps the dimensions, but {x.bare} becomes {given.bare}")
+    expect_array(declared, "the result of convert")
+    if not compatible_ignoring_type(declared, x):
+        raise ShapeError(f"convert keeps the dimensions, but {x.bare} becomes {declared.bare}")
 
 
-def check_stochastic_convert(given: Shape, x: Shape, random: Shape) -> None:
+def check_stochastic_convert(declared: Shape, x: Shape, random: Shape) -> None:
     expect_array(x, "the operand of stochastic-convert")
     expect_array(random, "the random bits of stochastic-convert")
-    expect_array(given, "the result of stochastic-convert")
+    expect_array(declared, "the result of stochastic-convert")
     if not random.dtype.is_unsigned_int:
         raise ShapeError(f"the random bits must be unsigned integers, not {random.bare}")
     if not x.dtype.is_floating:
@@ -188,14 +188,14 @@ def check_stochastic_convert(given: Shape, x: Shape, random: Shape) -> None:
         )
     if x.dims != random.dims or x.dynamic != random.dynamic:
         raise ShapeError(f"operand and random bits differ: {x.bare} and {random.bare}")
-    if not compatible_ignoring_type(given, x):
-        raise ShapeError(f"the shape is {given.bare} but must have the sizes of {x.bare}")
+    if not compatible_ignoring_type(declared, x):
+        raise ShapeError(f"the shape is {declared.bare} but must have the sizes of {x.bare}")
 
 
-def check_bitcast_convert(given: Shape, x: Shape) -> None:
+def check_bitcast_convert(declared: Shape, x: Shape) -> None:
     expect_array(x, "the operand of bitcast-convert")
-    expect_array(given, "the result of bitcast-convert")
-    old, new = x.dtype, given.dtype
+    expect_array(declared, "the result of bitcast-convert")
+    old, new = x.dtype, declared.dtype
     if old.is_complex != new.is_complex:
         raise ShapeError(f"bits of complex numbers stay complex, but {x.bare} becomes {new}")
     if max(old.bits, new.bits) % min(old.bits, new.bits):
@@ -212,7 +212,7 @@ def check_bitcast_convert(given: Shape, x: Shape) -> None:
             )
         dims.pop()
         dynamic.pop()
-    must_match(given, shape(new, dims, None, dynamic))
+    must_match(declared, shape(new, dims, None, dynamic))
 
 
 def reduce_precision(x: Shape, exponent_bits: int, mantissa_bits: int) -> Shape:

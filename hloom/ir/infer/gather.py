@@ -62,13 +62,13 @@ def gather(a: Any, x: Shape, indices: Shape) -> Shape:
     )
     dropped = (*a.collapsed_slice_dims, *a.operand_batching_dims)
     _check_slice_sizes(a, x, dropped)
-    kept = iter([d for d in range(x.rank) if d not in dropped])
+    kept_dims = iter([d for d in range(x.rank) if d not in dropped])
     looked_up = iter([d for d in range(len(index_dims)) if d != a.index_vector_dim])
     dims: list[int] = []
     dynamic: list[bool] = []
     for position in range(rank):
         if position in a.offset_dims:
-            d = next(kept)
+            d = next(kept_dims)
             dims.append(a.slice_sizes[d])
             dynamic.append(a.slice_sizes[d] == x.dims[d] and x.is_dynamic_dim(d))
         else:
@@ -86,10 +86,10 @@ def _check_slice_sizes(a: Any, x: Shape, dropped: Sequence[int]) -> None:
         raise ShapeError(
             f"each dimension of {x.bare} must be an offset, a collapsed or a batching dimension"
         )
-    for d, (size, wanted) in enumerate(zip(x.dims, sizes)):
-        if size != UNBOUNDED and not 0 <= wanted <= size:
+    for d, (size, slice_size) in enumerate(zip(x.dims, sizes)):
+        if size != UNBOUNDED and not 0 <= slice_size <= size:
             raise ShapeError(f"slice_sizes={braced(sizes)} do not fit in {x.bare}")
-        if d in dropped and wanted > 1:
+        if d in dropped and slice_size > 1:
             raise ShapeError(f"dimension {d} is left out, so its slice size must be 1 or 0")
 
 

@@ -92,9 +92,9 @@ def reduce(inputs: Sequence[Shape], dimensions: Sequence[int], called: Sequence)
     expect_dimensions(dimensions, x.rank, f"dimensions of {x.bare}", order=False)
     reducer = called[0]
     check_reducer(reducer, inits, [a.dtype for a in arrays])
-    kept = [d for d in range(x.rank) if d not in dimensions]
-    dims = [x.dims[d] for d in kept]
-    dynamic = [x.dynamic[d] for d in kept] if x.dynamic else ()
+    kept_dims = [d for d in range(x.rank) if d not in dimensions]
+    dims = [x.dims[d] for d in kept_dims]
+    dynamic = [x.dynamic[d] for d in kept_dims] if x.dynamic else ()
     if not reducer.result.is_tuple:
         return shape(reducer.result.dtype, dims, None, dynamic)
     return tuple_shape(shape(e.dtype, dims, None, dynamic) for e in reducer.result.elements)
@@ -158,7 +158,11 @@ def map_(inputs: Sequence[Shape], called: Sequence) -> Shape:
 
 
 def check_scan(
-    given: Shape, inputs: Sequence[Shape], dimensions: Sequence[int], carries: int, called: Sequence
+    declared: Shape,
+    inputs: Sequence[Shape],
+    dimensions: Sequence[int],
+    carries: int,
+    called: Sequence,
 ) -> None:
     """to_apply takes slices of the arrays and the carries, returns output slices and carries."""
     function = called[0]
@@ -195,9 +199,9 @@ def check_scan(
             raise ShapeError(f"a carry enters as {p.bare} and leaves as {r.bare}")
     parts = [_with(r, along, arrays[0].dims[along]) for r in results[:outputs]]
     parts += [x.bare for x in inits]
-    inferred = parts[0] if len(parts) == 1 and not given.is_tuple else tuple_shape(parts)
-    if not compatible(given, inferred):
-        raise ShapeError(f"the shape is {given.bare} but must be {inferred}")
+    inferred = parts[0] if len(parts) == 1 and not declared.is_tuple else tuple_shape(parts)
+    if not compatible(declared, inferred):
+        raise ShapeError(f"the shape is {declared.bare} but must be {inferred}")
 
 
 def _without(x: Shape, d: int) -> Shape:

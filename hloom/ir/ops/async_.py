@@ -46,8 +46,8 @@ class AsyncStart:
         """((operands), result of the body, contexts...), the body taking the operands."""
         return infer.async_start(inputs, called)
 
-    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
-        infer.check_async_start(given, inputs, called)
+    def check(self, declared: Shape, *inputs: Shape, called: tuple) -> None:
+        infer.check_async_start(declared, inputs, called)
 
 
 @op(
@@ -70,8 +70,8 @@ class AsyncUpdate:
         """The shape of x, its first element followed by the inputs."""
         return infer.async_update(x, inputs)
 
-    def check(self, given: Shape, x: Shape, *inputs: Shape) -> None:
-        infer.check_async_update(given, x, inputs)
+    def check(self, declared: Shape, x: Shape, *inputs: Shape) -> None:
+        infer.check_async_update(declared, x, inputs)
 
 
 @op(
@@ -95,8 +95,8 @@ class AsyncDone:
         """The second element of the start's shape."""
         return infer.async_done(x)
 
-    def check(self, given: Shape, x: Shape) -> None:
-        infer.check_async_done(given, x)
+    def check(self, declared: Shape, x: Shape) -> None:
+        infer.check_async_done(declared, x)
 
 
 @op(

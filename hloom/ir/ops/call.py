@@ -50,7 +50,7 @@ class CustomCall:
     operand_precision: Precisions = ()
     called_computations: CalledMany
 
-    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
+    def check(self, declared: Shape, *inputs: Shape, called: tuple) -> None:
         """Any shapes will do; only the written operand layouts must be those of the operands."""
         expected = self.operand_layout_constraints
         if expected is None or self.custom_call_target == "LayoutConstraint":

@@ -48,8 +48,8 @@ class AllGather:
         """
         return infer.all_gather(inputs, self.dimensions, self.replica_groups)
 
-    def check(self, given: Shape, *inputs: Shape) -> None:
-        infer.check_all_gather(given, inputs, self.dimensions)
+    def check(self, declared: Shape, *inputs: Shape) -> None:
+        infer.check_all_gather(declared, inputs, self.dimensions)
 
 
 @op("all-reduce", COLLECTIVE, SHAPE_IN_TEXT, MIXES_FLOATS)
@@ -111,8 +111,8 @@ class AllGatherStart:
         """(inputs, results), each a tuple when there are several."""
         return infer.all_gather_start(inputs, self.dimensions, self.replica_groups)
 
-    def check(self, given: Shape, *inputs: Shape) -> None:
-        infer.check_all_gather_start(given, inputs, self.dimensions)
+    def check(self, declared: Shape, *inputs: Shape) -> None:
+        infer.check_all_gather_start(declared, inputs, self.dimensions)
 
 
 @op(
@@ -166,8 +166,8 @@ class CollectivePermuteStart:
         """(inputs, results, contexts...)."""
         return infer.permute_start(inputs, bool(self.slice_sizes))
 
-    def check(self, given: Shape, *inputs: Shape) -> None:
-        infer.check_permute_start(given, inputs, bool(self.slice_sizes))
+    def check(self, declared: Shape, *inputs: Shape) -> None:
+        infer.check_permute_start(declared, inputs, bool(self.slice_sizes))
 
 
 @op(
@@ -330,8 +330,8 @@ class ReduceScatter:
         """Each input with dimensions[0] divided by the group size; a tuple of several."""
         return infer.reduce_scatter(inputs, self.dimensions, self.replica_groups)
 
-    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
-        infer.check_reduce_scatter(given, inputs, self.dimensions)
+    def check(self, declared: Shape, *inputs: Shape, called: tuple) -> None:
+        infer.check_reduce_scatter(declared, inputs, self.dimensions)
 
 
 @op("partition-id", FREE, DEVICE_ID, CHANGES_LAYOUT, ANY_PRECISION)

@@ -41,5 +41,5 @@ class Convolution:
             self.batch_group_count,
         )
 
-    def check(self, given: Shape, lhs: Shape, rhs: Shape) -> None:
-        check_dimensions(given, self.shape(lhs, rhs))
+    def check(self, declared: Shape, lhs: Shape, rhs: Shape) -> None:
+        check_dimensions(declared, self.shape(lhs, rhs))

@@ -35,7 +35,7 @@ class Bitcast:
 
     x: Operand
 
-    def check(self, given: Shape, x: Shape) -> None:
+    def check(self, declared: Shape, x: Shape) -> None:
         """Any shape will do; sizes are compared by the verifier where layouts count."""
 
 
@@ -46,11 +46,11 @@ class Broadcast:
     x: Operand
     dimensions: Dims = ()
 
-    def check(self, given: Shape, x: Shape) -> None:
+    def check(self, declared: Shape, x: Shape) -> None:
         """As written: dimension dimensions[k] is as large as dimension k of x, the others as you
         like.
         """
-        infer.check_broadcast(given, x, self.dimensions)
+        infer.check_broadcast(declared, x, self.dimensions)
 
 
 @op("concatenate", CHOOSES, JOINS)
@@ -85,9 +85,9 @@ class DynamicReshape:
     x: Operand
     sizes: Operands
 
-    def check(self, given: Shape, x: Shape, *sizes: Shape) -> None:
+    def check(self, declared: Shape, x: Shape, *sizes: Shape) -> None:
         """As written: as many elements as x, and one of the sizes for each dimension."""
-        infer.check_dynamic_reshape(given, x, sizes)
+        infer.check_dynamic_reshape(declared, x, sizes)
 
 
 @op("dynamic-slice", READS_PART, STRIDED, MOVES, SHAPE_IN_TEXT)
@@ -140,9 +140,9 @@ class Reshape:
     x: Operand
     inferred_dimension: Int = None
 
-    def check(self, given: Shape, x: Shape) -> None:
+    def check(self, declared: Shape, x: Shape) -> None:
         """As written: as many elements as x, of the same type."""
-        infer.check_reshape(given, x)
+        infer.check_reshape(declared, x)
 
 
 @op("reverse", STRIDED, MOVES, LAYOUT_OF_OPERAND)
@@ -214,9 +214,9 @@ class Iota:
 
     iota_dimension: Int
 
-    def check(self, given: Shape) -> None:
+    def check(self, declared: Shape) -> None:
         """As written, of a number type; iota_dimension is one of its dimensions."""
-        infer.check_iota(given, self.iota_dimension)
+        infer.check_iota(declared, self.iota_dimension)
 
 
 @op("parameter", PLUMBING, FREE, CHANGES_LAYOUT, MIXES_FLOATS, SAME_TYPE, ANY_PRECISION)
@@ -225,7 +225,7 @@ class Parameter:
 
     number: Int
 
-    def check(self, given: Shape) -> None:
+    def check(self, declared: Shape) -> None:
         """As written."""
         if self.number < 0:
             raise ShapeError(f"parameter numbers start at 0, not at {self.number}")

@@ -29,8 +29,8 @@ class Dot:
         """
         return infer.dot(self, lhs, rhs)
 
-    def check(self, given: Shape, lhs: Shape, rhs: Shape) -> None:
-        infer.check_dimensions(given, infer.dot(self, lhs, rhs))
+    def check(self, declared: Shape, lhs: Shape, rhs: Shape) -> None:
+        infer.check_dimensions(declared, infer.dot(self, lhs, rhs))
 
 
 @op("ragged-dot", CONTRACTS, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
@@ -56,8 +56,8 @@ class RaggedDot:
         """
         return infer.ragged_dot(self, lhs, rhs, group_sizes)
 
-    def check(self, given: Shape, lhs: Shape, rhs: Shape, group_sizes: Shape) -> None:
-        infer.check_dimensions(given, infer.ragged_dot(self, lhs, rhs, group_sizes))
+    def check(self, declared: Shape, lhs: Shape, rhs: Shape, group_sizes: Shape) -> None:
+        infer.check_dimensions(declared, infer.ragged_dot(self, lhs, rhs, group_sizes))
 
 
 @op("scaled-dot", CONTRACTS, SHAPE_IN_TEXT, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
@@ -80,6 +80,6 @@ class ScaledDot:
         return infer.scaled_dot(self, lhs, rhs, lhs_scale, rhs_scale)
 
     def check(
-        self, given: Shape, lhs: Shape, rhs: Shape, lhs_scale: Shape, rhs_scale: Shape
+        self, declared: Shape, lhs: Shape, rhs: Shape, lhs_scale: Shape, rhs_scale: Shape
     ) -> None:
-        infer.check_dimensions(given, infer.scaled_dot(self, lhs, rhs, lhs_scale, rhs_scale))
+        infer.check_dimensions(declared, infer.scaled_dot(self, lhs, rhs, lhs_scale, rhs_scale))

@@ -201,9 +201,9 @@ class Convert:
 
     x: Operand
 
-    def check(self, given: Shape, x: Shape) -> None:
+    def check(self, declared: Shape, x: Shape) -> None:
         """The dimensions of x, with any element type."""
-        infer.check_convert(given, x)
+        infer.check_convert(declared, x)
 
 
 @op("bitcast-convert", RETYPES, ELEMENTWISE, CHANGES_LAYOUT, ANY_PRECISION)
@@ -214,11 +214,11 @@ class BitcastConvert:
 
     x: Operand
 
-    def check(self, given: Shape, x: Shape) -> None:
+    def check(self, declared: Shape, x: Shape) -> None:
         """The dimensions of x; a last dimension of (wide bits / narrow bits) comes when the type
         becomes narrower, and goes when it becomes wider.
         """
-        infer.check_bitcast_convert(given, x)
+        infer.check_bitcast_convert(declared, x)
 
 
 @op("stochastic-convert", ELEMENTWISE, ANY_PRECISION)
@@ -230,6 +230,6 @@ class StochasticConvert:
     x: Operand
     random: Operand
 
-    def check(self, given: Shape, x: Shape, random: Shape) -> None:
+    def check(self, declared: Shape, x: Shape, random: Shape) -> None:
         """The dimensions of x; random has them too, unsigned and as wide as x's floats."""
-        infer.check_stochastic_convert(given, x, random)
+        infer.check_stochastic_convert(declared, x, random)

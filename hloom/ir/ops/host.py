@@ -26,9 +26,9 @@ class Infeed:
     token: Operand
     infeed_config: String = ""
 
-    def check(self, given: Shape, token: Shape) -> None:
+    def check(self, declared: Shape, token: Shape) -> None:
         """As written: (data, token[])."""
-        infer.check_infeed(given, token)
+        infer.check_infeed(declared, token)
 
 
 @op(
@@ -125,9 +125,9 @@ class Recv:
     channel_id: Int = None
     is_host_transfer: Bool = False
 
-    def check(self, given: Shape, token: Shape) -> None:
+    def check(self, declared: Shape, token: Shape) -> None:
         """As written: (data, u32[], token[])."""
-        infer.check_recv(given)
+        infer.check_recv(declared)
 
 
 @op(

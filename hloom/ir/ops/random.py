@@ -26,9 +26,9 @@ class Rng:
     inputs: Operands
     distribution: Distribution
 
-    def check(self, given: Shape, *inputs: Shape) -> None:
+    def check(self, declared: Shape, *inputs: Shape) -> None:
         """As written; the two inputs are scalars of its element type."""
-        infer.check_rng(given, inputs, self.distribution)
+        infer.check_rng(declared, inputs, self.distribution)
 
 
 @op("rng-bit-generator", RANDOM, CHANGES_LAYOUT, MIXES_FLOATS, ANY_PRECISION)
@@ -38,9 +38,9 @@ class RngBitGenerator:
     state: Operand
     algorithm: Algorithm
 
-    def check(self, given: Shape, state: Shape) -> None:
+    def check(self, declared: Shape, state: Shape) -> None:
         """As written: (shape of state, bits), or bits."""
-        infer.check_rng_bits(given, state)
+        infer.check_rng_bits(declared, state)
 
 
 @op(

@@ -68,9 +68,9 @@ class Scan:
     is_associative: Bool = False
     to_apply: Called
 
-    def check(self, given: Shape, *inputs: Shape, called: tuple) -> None:
+    def check(self, declared: Shape, *inputs: Shape, called: tuple) -> None:
         """As written: the outputs, then the carries, as to_apply returns them."""
-        infer.check_scan(given, inputs, self.dimensions, self.num_carries, called)
+        infer.check_scan(declared, inputs, self.dimensions, self.num_carries, called)
 
 
 @op("select-and-scatter", LAYOUT_OF_OPERAND)

@@ -65,10 +65,10 @@ class AnnotationReader:
         if not key:
             return None
         known = self._known.setdefault(read, {})
-        found = known.get(key)
-        if found is None:
-            found = known[key] = read(message)
-        return found
+        value = known.get(key)
+        if value is None:
+            value = known[key] = read(message)
+        return value
 
     def extra(self, into: Instruction, name: str, value: Any) -> None:
         if value is not None:
@@ -87,10 +87,10 @@ class AnnotationReader:
 
     def backend_config(self, config: bytes) -> BackendConfig:
         known = self._known.setdefault(BackendConfig, {})
-        found = known.get(config)
-        if found is None:
-            found = known[config] = BackendConfig(config.decode("utf-8", "surrogateescape"))
-        return found
+        config_ = known.get(config)
+        if config_ is None:
+            config_ = known[config] = BackendConfig(config.decode("utf-8", "surrogateescape"))
+        return config_
 
 
 class AnnotationWriter:
@@ -123,13 +123,13 @@ class AnnotationWriter:
 
     def once(self, value: Any, message: Any, write: Callable[[Any, Any], None]) -> None:
         """Fill a message by `write`, or from the bytes that it gave for the same object."""
-        found = self._known.get(id(value))
-        if found is None:
+        known_message = self._known.get(id(value))
+        if known_message is None:
             write(value, message)
             self._known[id(value)] = message.SerializeToString(deterministic=True)
         else:
             message.SetInParent()
-            message.MergeFromString(found)
+            message.MergeFromString(known_message)
 
 
 def read_config(message: Any) -> BackendConfig | None:

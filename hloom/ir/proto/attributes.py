@@ -85,8 +85,8 @@ def _write_constraints(value: tuple | None, message: Any, context: Context) -> N
 
 
 def _read_outfeed_shape(message: Any, context: Context) -> Any:
-    given = message.HasField("outfeed_shape")
-    return context.shapes.shape(message.outfeed_shape) if given else None
+    has_shape = message.HasField("outfeed_shape")
+    return context.shapes.shape(message.outfeed_shape) if has_shape else None
 
 
 def _write_outfeed_shape(value: Any, message: Any, context: Context) -> None:

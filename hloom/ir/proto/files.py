@@ -88,13 +88,13 @@ def load(
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot read {path}: {why}") from None
-    found = _loaded(data, form, str(path))
+    loaded = _loaded(data, form, str(path))
     for name, value in (("replica_count", replica_count), ("num_partitions", num_partitions)):
         if value is not None:
             if value < 1:
                 raise UsageError(f"{name} must be at least 1, not {value}")
-            setattr(found.module, name, value)
-    return found
+            setattr(loaded.module, name, value)
+    return loaded
 
 
 def form_of(path: Path) -> str:

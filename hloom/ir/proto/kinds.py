@@ -34,8 +34,8 @@ def load_binary(data: bytes) -> Loaded:
             message = parse_message(name, data)
         except ProtoError:
             continue
-        if (found := _from_message(message)) is not None:
-            return found
+        if (loaded := _from_message(message)) is not None:
+            return loaded
     try:
         head, _ = split_custom(memoryview(data))
     except ProtoError:
@@ -59,12 +59,12 @@ def _from_message(message: Any) -> Loaded | None:
         snapshot = parse_message("HloUnoptimizedSnapshot", message.SerializeToString())
         if snapshot.partitions:
             return _from_message(snapshot)
-        made = module_from_proto(module)
+        module_ = module_from_proto(module)
         if message.HasField(BUFFERS):
-            made.carried[BUFFERS] = message.buffer_assignment.SerializeToString()
-        return Loaded(made, "hlo-proto")
+            module_.carried[BUFFERS] = message.buffer_assignment.SerializeToString()
+        return Loaded(module_, "hlo-proto")
     snapshot = snapshot_from_message(message)
-    kind = next(kind for kind, wanted in MESSAGES.items() if wanted == name)
+    kind = next(kind for kind, expected_name in MESSAGES.items() if expected_name == name)
     return Loaded(
         snapshot.module, kind, snapshot.partitions, snapshot.result, snapshot.execution_platform
     )
@@ -83,12 +83,12 @@ def load_text_proto(text: str, file: str | None = None) -> Loaded:
                 first = error
             continue
         if name == "HloModuleProto":
-            found = Loaded(module_from_proto(message), "proto")
+            loaded = Loaded(module_from_proto(message), "proto")
         else:
-            found = _from_message(message)
-        if found is None:
+            loaded = _from_message(message)
+        if loaded is None:
             raise ProtoError("the module has no computations")
-        return found
+        return loaded
     assert first is not None
     raise first
 

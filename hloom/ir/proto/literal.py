@@ -59,9 +59,9 @@ def _read_elements(message: Any, shape: Shape) -> "np.ndarray":
             return packing.from_dense_bytes(field, dtype, (count,), packed)
         except UsageError as error:
             raise ProtoError(f"literal: {error.message}") from None
-    found = len(field) // 2 if dtype.is_complex else len(field)
-    if found != count or (dtype.is_complex and len(field) % 2):
-        raise ProtoError(f"a literal of {shape} has {found} elements, not {count}")
+    element_count = len(field) // 2 if dtype.is_complex else len(field)
+    if element_count != count or (dtype.is_complex and len(field) % 2):
+        raise ProtoError(f"a literal of {shape} has {element_count} elements, not {count}")
     if dtype.name in _BLOCK:
         flat = np.frombuffer(_block(field, dtype.name), _wire_type(dtype.name))
         return flat.astype(bool) if dtype.name == "pred" else flat.copy().view(dtype.numpy)

@@ -43,8 +43,8 @@ def write_metadata(value: OpMetadata, message: Any) -> None:
     """Fill an `OpMetadata` message."""
     message.SetInParent()
     for name in _PLAIN:
-        if given := getattr(value, name):
-            setattr(message, name, given)
+        if field_value := getattr(value, name):
+            setattr(message, name, field_value)
     message.profile_type.extend(value.profile_type)
     if value.profile_info:
         message.profile_info.MergeFromString(value.profile_info)

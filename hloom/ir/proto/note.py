@@ -35,11 +35,11 @@ def note_of(module: "Module") -> dict[str, Any]:
         if getattr(module, name) != 1:
             note[name] = getattr(module, name)
     for name in (*_FLAGS, *_TEXTS):
-        if given := getattr(module, name, None):
-            note[name] = given
+        if field_value := getattr(module, name, None):
+            note[name] = field_value
     for name in _FLAG_LISTS:
-        if given := getattr(module, name):
-            note[name] = list(given)
+        if field_value := getattr(module, name):
+            note[name] = list(field_value)
     return note
 
 
@@ -60,11 +60,11 @@ def read_note(message: Any) -> dict[str, Any]:
     """The note in an `HloModuleProto`, checked; empty when there is none."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
-    found: dict[str, Any] = {}
+    note: dict[str, Any] = {}
     for field in UnknownFieldSet(message):
         if field.field_number == FIELD and isinstance(field.data, bytes):
-            found = parse_note(field.data)
-    return found
+            note = parse_note(field.data)
+    return note
 
 
 def parse_note(data: bytes | str) -> dict[str, Any]:

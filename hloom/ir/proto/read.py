@@ -88,12 +88,12 @@ class ModuleReader:
             raise ProtoError(f"computation {written.id} has no name")
         if written.id in self.computations:
             raise ProtoError(f"computation %{written.name}: id {written.id} is taken")
-        made = Computation(written.name, self.module)
-        made.id = written.id
-        made.execution_thread = written.execution_thread or MAIN_THREAD
-        made.backend_config = read_config(written)
-        self.computations[written.id] = made
-        self.module.computations[made] = None
+        computation = Computation(written.name, self.module)
+        computation.id = written.id
+        computation.execution_thread = written.execution_thread or MAIN_THREAD
+        computation.backend_config = read_config(written)
+        self.computations[written.id] = computation
+        self.module.computations[computation] = None
 
     def read_computation(self, number: int, written: Any, into: Computation) -> None:
         """Fill a computation; `number` is its place in the message, for errors."""
@@ -132,9 +132,9 @@ class ModuleReader:
     def read_instruction(self, m: Any, into: Computation, by_id: dict[int, Instruction]) -> None:
         """One instruction, appended to its computation."""
         opcode = m.opcode
-        found = self.plans.get(opcode)
-        if found is None:
-            found = self.plans[opcode] = op_codec(opcode)
+        plan = self.plans.get(opcode)
+        if plan is None:
+            plan = self.plans[opcode] = op_codec(opcode)
         id, name = m.id, m.name
         if not name:
             raise ProtoError(f"instruction {id} has no name")
@@ -148,30 +148,30 @@ class ModuleReader:
             operands = tuple([by_id[k] for k in m.operand_ids])
         except KeyError as error:
             raise self.dangling(error.args[0]) from None
-        op, context = found.op, self.context
+        op, context = plan.op, self.context
         op.check_operand_count(len(operands))
-        for needed in found.needed:
+        for needed in plan.needed:
             if not m.HasField(needed):
                 raise ProtoError(f"{opcode} without {needed}")
         shape = context.shapes.shape(m.shape)
-        if found.codecs:
+        if plan.codecs:
             context.operands = operands
-            values = {field: codec.read(m, context) for field, codec in found.codecs}
+            values = {field: codec.read(m, context) for field, codec in plan.codecs}
             if opcode == "constant":
                 values["literal"] = _fitted(values["literal"], shape)
             attrs = op.attrs(**values)
         else:
             attrs = op.empty
-        called = self.callees(m, found) if m.called_computation_ids or op.called else ()
-        made = into.append(opcode, attrs, operands, shape, name, called, id)
-        by_id[id] = made
+        called = self.callees(m, plan) if m.called_computation_ids or op.called else ()
+        instruction = into.append(opcode, attrs, operands, shape, name, called, id)
+        by_id[id] = instruction
         if self.ids_are_unique:
             self.ids_are_unique = id not in self.taken
             self.taken.add(id)
-        self.annotations.read(m, made)
+        self.annotations.read(m, instruction)
         if self.carries_unknown:
-            if carried.keep_unknown_of_instruction(m, made):
-                self.newer.append(made)
+            if carried.keep_unknown_of_instruction(m, instruction):
+                self.newer.append(instruction)
 
     def dangling(self, id: int) -> ProtoError:
         """What to say of an operand id that names nothing read so far."""
@@ -185,9 +185,9 @@ class ModuleReader:
                     )
         return ProtoError(f"operand {id} does not exist", rule="operand-defined")
 
-    def callees(self, m: Any, found: OpCodec) -> tuple[Computation, ...]:
+    def callees(self, m: Any, codec: OpCodec) -> tuple[Computation, ...]:
         """The computations that an instruction calls, in the order of its declaration."""
-        op = found.op
+        op = codec.op
         if op.name in ("async-update", "async-done"):
             return ()  # old files repeat what the start calls
         called = []
@@ -246,33 +246,33 @@ class ModuleReader:
 
     def noted(self, what: str) -> Iterator[tuple[Instruction, str]]:
         """Each instruction that a part of the note speaks of, and what it says."""
-        wanted = {
+        named_fields = {
             int(id): text
             for id, text in self.note.get(what, {}).items()
             if text and id.removeprefix("-").isdecimal()
         }
-        if not wanted:
+        if not named_fields:
             return
         for by_id in self.instructions.values():
             for id, i in by_id.items():
-                if id in wanted:
-                    yield i, wanted[id]
+                if id in named_fields:
+                    yield i, named_fields[id]
 
     def read_entry_layout(self, entry: Computation) -> None:
         """The program shape with the layouts that the file gives, never the default."""
         if not self.message.HasField("host_program_shape"):
             return
-        given = self.context.shapes.program_shape(self.message.host_program_shape)
+        layout = self.context.shapes.program_shape(self.message.host_program_shape)
         own = entry.program_shape
-        if len(given.parameters) != len(own.parameters) or not all(
+        if len(layout.parameters) != len(own.parameters) or not all(
             compatible(a, b)
-            for a, b in zip((*given.parameters, given.result), (*own.parameters, own.result))
+            for a, b in zip((*layout.parameters, layout.result), (*own.parameters, own.result))
         ):
-            raise ProtoError(f"the program shape {given} is not that of the entry, {own}")
+            raise ProtoError(f"the program shape {layout} is not that of the entry, {own}")
         self.module.entry_layout = ProgramShape(
-            tuple([p.with_default_layouts() for p in given.parameters]),
+            tuple([p.with_default_layouts() for p in layout.parameters]),
             (),
-            given.result.with_default_layouts(),
+            layout.result.with_default_layouts(),
         )
 
     def read_schedule(self) -> None:

@@ -28,13 +28,13 @@ class ShapeReader:
     def shape(self, message: Any) -> Shape:
         """The shape of a `ShapeProto`; `ProtoError` for one that is impossible."""
         key = message.SerializeToString()
-        found = self._known.get(key)
-        if found is None:
+        shape_ = self._known.get(key)
+        if shape_ is None:
             try:
-                found = self._known[key] = _read(message)
+                shape_ = self._known[key] = _read(message)
             except UsageError as error:
                 raise ProtoError(f"shape: {error.message}") from None
-        return found
+        return shape_
 
     def program_shape(self, message: Any) -> ProgramShape:
         """The program shape of a `ProgramShapeProto`, layouts kept as they are."""
@@ -90,8 +90,10 @@ def _read_layout(message: Any) -> Layout:
 
 def _is_plain(message: Any, order: tuple[int, ...]) -> bool:
     """Whether a layout is row-major and says nothing else, which is the usual case."""
-    said = [field.name for field, _ in message.ListFields()]
-    if any(name not in ("minor_to_major", "tail_padding_alignment_in_elements") for name in said):
+    field_names = [field.name for field, _ in message.ListFields()]
+    if any(
+        name not in ("minor_to_major", "tail_padding_alignment_in_elements") for name in field_names
+    ):
         return False
     rank = len(order)
     return message.tail_padding_alignment_in_elements <= 1 and order == tuple(
@@ -102,10 +104,10 @@ def _is_plain(message: Any, order: tuple[int, ...]) -> bool:
 def _read_index_type(number: int) -> DType | None:
     if number == 0:
         return None
-    found = BY_NUMBER.get(number)
-    if found is None:
+    dtype = BY_NUMBER.get(number)
+    if dtype is None:
         raise ProtoError(f"unknown index type {number} in a layout")
-    return found
+    return dtype
 
 
 class ShapeWriter:
@@ -116,12 +118,12 @@ class ShapeWriter:
 
     def message(self, shape_: Shape) -> Any:
         """The message of a shape, shared: copy it, never change it."""
-        found = self._known.get(shape_)
-        if found is None:
-            found = schema.ShapeProto()
-            write_shape(shape_, found)
-            self._known[shape_] = found
-        return found
+        known = self._known.get(shape_)
+        if known is None:
+            known = schema.ShapeProto()
+            write_shape(shape_, known)
+            self._known[shape_] = known
+        return known
 
     def program_shape(self, program: ProgramShape, message: Any) -> None:
         """Fill a `ProgramShapeProto`."""

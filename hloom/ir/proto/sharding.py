@@ -26,13 +26,13 @@ class ShardingReader:
     def sharding(self, message: Any) -> Sharding:
         """The sharding of an `OpSharding`; `ProtoError` for an impossible one."""
         key = message.SerializeToString()
-        found = self._known.get(key)
-        if found is None:
+        sharding_ = self._known.get(key)
+        if sharding_ is None:
             try:
-                found = self._known[key] = _read(message)
+                sharding_ = self._known[key] = _read(message)
             except ValueError as error:
                 raise ProtoError(f"sharding: {error}") from None
-        return found
+        return sharding_
 
 
 def _read(message: Any) -> Sharding:

@@ -18,13 +18,13 @@ def parse_message(name: str, data: bytes | memoryview) -> Any:
     """The message of this name that the bytes hold; `ProtoError` where they hold none."""
     from google.protobuf.message import DecodeError
 
-    made = schema.message(name)()
+    message = schema.message(name)()
     try:
-        made.ParseFromString(bytes(data))
+        message.ParseFromString(bytes(data))
     except (DecodeError, ValueError, TypeError, RecursionError, OverflowError) as error:
         deep = "nests too deep" if "epth" in str(error) else "is cut off or damaged"
         raise ProtoError(f"not an {name}: the message {deep}", rule="wire") from None
-    return made
+    return message
 
 
 def message_bytes(message: Any) -> bytes:
@@ -43,9 +43,9 @@ def parse_text_message(name: str, text: str, file: str | None = None) -> Any:
     """The message that a text proto describes; `ProtoError` with its line and column."""
     from google.protobuf import text_format
 
-    made = schema.message(name)()
+    message = schema.message(name)()
     try:
-        text_format.Parse(text, made, descriptor_pool=schema.pool())
+        text_format.Parse(text, message, descriptor_pool=schema.pool())
     except text_format.ParseError as error:
         line, column = error.GetLine(), error.GetColumn()
         source = text.split("\n")[line - 1] if line else None
@@ -58,9 +58,9 @@ def parse_text_message(name: str, text: str, file: str | None = None) -> Any:
     except (ValueError, TypeError, RecursionError, OverflowError, KeyError) as error:
         why = "it nests too deep" if isinstance(error, RecursionError) else str(error)
         raise ProtoError(f"not a text proto of {name}: {why}", rule="text-proto") from None
-    if found := _COMMENT.search(text[:100_000]):
-        write_note(parse_note(found[1]), inner_module(made))
-    return made
+    if match := _COMMENT.search(text[:100_000]):
+        write_note(parse_note(match[1]), inner_module(message))
+    return message
 
 
 def message_text(message: Any) -> str:

@@ -116,9 +116,9 @@ class ModuleWriter:
 
     def write_instruction(self, i: Instruction, m: Any) -> None:
         """Fill one `HloInstructionProto`."""
-        found = self.plans.get(i.opcode)
-        if found is None:
-            found = self.plans[i.opcode] = op_codec(i.opcode)
+        plan = self.plans.get(i.opcode)
+        if plan is None:
+            plan = self.plans[i.opcode] = op_codec(i.opcode)
         ids, context = self.ids, self.context
         m.name, m.opcode, m.id = self.unique_name(i), i.opcode, ids[i]
         m.shape.CopyFrom(context.shape_messages.message(i.shape))
@@ -129,10 +129,10 @@ class ModuleWriter:
         if i.called:
             called = i.called[::-1] if i.opcode == "while" else i.called
             m.called_computation_ids.extend([self.computation_ids[c] for c in called])
-        if found.codecs:
+        if plan.codecs:
             context.operands = i.operands
             attrs = i.attrs
-            for field, codec in found.codecs:
+            for field, codec in plan.codecs:
                 codec.write(getattr(attrs, field), m, context)
             if getattr(attrs, "mode", None) is not None and "mode" in i.op.field_by_name:
                 self.note.setdefault("modes", {})[str(ids[i])] = attrs.mode

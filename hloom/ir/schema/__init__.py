@@ -23,10 +23,10 @@ def pool() -> "DescriptorPool":
 
     files = descriptor_pb2.FileDescriptorSet()
     files.ParseFromString(Path(__file__).with_name("hlo.binpb").read_bytes())
-    made = descriptor_pool.DescriptorPool()
+    pool_ = descriptor_pool.DescriptorPool()
     for file in files.file:
-        made.Add(file)  # imports come before the files that need them
-    return made
+        pool_.Add(file)  # imports come before the files that need them
+    return pool_
 
 
 @cache

@@ -33,17 +33,17 @@ class Annotation:
 
 def _control_predecessors(cursor: Cursor, into: Computation) -> tuple[Instruction, ...]:
     cursor.expect("{")
-    found: list[Instruction] = []
-    while not found or not cursor.eat("}"):
-        if found:
+    predecessors: list[Instruction] = []
+    while not predecessors or not cursor.eat("}"):
+        if predecessors:
             cursor.expect(",", "between instructions")
         cursor.eat("%")
         start = cursor.skip()
         name = cursor.name("the name of an instruction")
         if name not in into.names:
             cursor.fail(f"instruction {name!r} does not exist", start, length=len(name))
-        found.append(into.names[name])
-    return tuple(found)
+        predecessors.append(into.names[name])
+    return tuple(predecessors)
 
 
 def _attach_control(i: Instruction, before: tuple[Instruction, ...]) -> None:
@@ -143,7 +143,7 @@ HEADER: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
 
 def read_header_attributes(cursor: Cursor) -> dict[str, Any]:
     """The `, key=value` list behind `HloModule name`."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     while cursor.eat(","):
         start = cursor.skip()
         key = cursor.key("a header attribute `name=`")
@@ -156,7 +156,7 @@ def read_header_attributes(cursor: Cursor) -> dict[str, Any]:
                 hint=f"allowed: {', '.join(sorted(HEADER))}",
             )
         name, parse = HEADER[key]
-        if name in found:
+        if name in attributes:
             cursor.fail(f"header attribute {key} is given twice", start)
-        found[name] = parse(cursor)
-    return found
+        attributes[name] = parse(cursor)
+    return attributes

@@ -123,11 +123,11 @@ def _is_annotated(p: Instruction) -> bool:
 
 
 def _metadata_of_chain(start: Instruction) -> list[Any]:
-    found, i = [start.metadata], start
+    metadata, i = [start.metadata], start
     while i.users and i.opcode != "async-done":
         i = next(iter(i.users))
-        found.append(i.metadata)
-    return found
+        metadata.append(i.metadata)
+    return metadata
 
 
 def same_wrapper(a: Computation, b: Computation) -> bool:

@@ -201,12 +201,12 @@ class AttributeReader:
     def read_callees(self) -> tuple[Computation, ...]:
         """`{%f, %g}`"""
         self.cursor.expect("{")
-        found: list[Computation] = []
+        callees: list[Computation] = []
         while not self.cursor.eat("}"):
-            if found:
+            if callees:
                 self.cursor.expect(",", "between computations")
-            found.append(self.read_callee())
-        return tuple(found)
+            callees.append(self.read_callee())
+        return tuple(callees)
 
     def read_callee(self) -> Computation:
         """The name of a computation read before, or a nested `{...}` one."""
@@ -216,8 +216,8 @@ class AttributeReader:
         match = cursor.match(CALLEE)
         if match is None:
             cursor.fail(f"expected the name of a computation, found {cursor.found()}")
-        found = self.reader.computations.get(match[1])
-        if found is None or found._root is None:
+        callee = self.reader.computations.get(match[1])
+        if callee is None or callee._root is None:
             cursor.fail(
                 f"computation {match[1]!r} does not exist",
                 match.start(1),
@@ -225,4 +225,4 @@ class AttributeReader:
                 rule="callee-defined",
                 hint="a computation must stand before the first instruction that calls it",
             )
-        return found
+        return callee

@@ -41,10 +41,10 @@ def blank_comments(text: str) -> str:
         return text
 
     def blank(match: re.Match[str]) -> str:
-        found = match[0]
-        if found[0] == '"':
-            return found
-        return re.sub(r"[^\n]", " ", found)
+        token = match[0]
+        if token[0] == '"':
+            return token
+        return re.sub(r"[^\n]", " ", token)
 
     return _COMMENT.sub(blank, text)
 
@@ -121,44 +121,44 @@ class Cursor:
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Read what a compiled pattern matches here."""
-        found = pattern.match(self.text, self.skip())
-        if found:
-            self.position = found.end()
-        return found
+        hit = pattern.match(self.text, self.skip())
+        if hit:
+            self.position = hit.end()
+        return hit
 
     def name(self, what: str = "a name") -> str:
-        found = self.match(_NAME)
-        return found[0] if found else self.fail(f"expected {what}, found {self.found()}")
+        match = self.match(_NAME)
+        return match[0] if match else self.fail(f"expected {what}, found {self.found()}")
 
     def key(self, what: str = "an attribute `name=`") -> str:
         """`name=`, without a space between the two; the name."""
-        found = self.match(_KEY)
-        return found[1] if found else self.fail(f"expected {what}, found {self.found()}")
+        match = self.match(_KEY)
+        return match[1] if match else self.fail(f"expected {what}, found {self.found()}")
 
     def integer(self, what: str = "an integer") -> int:
-        found = self.match(_INTEGER)
-        if not found:
+        match = self.match(_INTEGER)
+        if not match:
             self.fail(f"expected {what}, found {self.found()}")
-        if len(found[0]) > 20 or not -(2**63) <= int(found[0]) < 2**64:
-            self.position = found.start()
-            self.fail(f"integer {found[0][:24]} does not fit 64 bits")
-        return int(found[0])
+        if len(match[0]) > 20 or not -(2**63) <= int(match[0]) < 2**64:
+            self.position = match.start()
+            self.fail(f"integer {match[0][:24]} does not fit 64 bits")
+        return int(match[0])
 
     def number(self, what: str = "a number") -> float:
-        found = self.match(_NUMBER)
-        return float(found[0]) if found else self.fail(f"expected {what}, found {self.found()}")
+        match = self.match(_NUMBER)
+        return float(match[0]) if match else self.fail(f"expected {what}, found {self.found()}")
 
     def boolean(self) -> bool:
-        found = self.match(_BOOLEAN)
+        match = self.match(_BOOLEAN)
         return (
-            found[1] == "true"
-            if found
+            match[1] == "true"
+            if match
             else self.fail(f"expected true or false, found {self.found()}")
         )
 
     def string(self, what: str = "a quoted string") -> str:
-        found = self.match(_STRING)
-        return unescape(found[1]) if found else self.fail(f"expected {what}, found {self.found()}")
+        match = self.match(_STRING)
+        return unescape(match[1]) if match else self.fail(f"expected {what}, found {self.found()}")
 
     def integers(self, opening: str = "{", closing: str = "}") -> tuple[int, ...]:
         """A list of integers in braces."""
@@ -173,14 +173,14 @@ class Cursor:
     def balanced(self) -> str:
         """The raw text from the bracket here to the one that closes it, brackets included."""
         start, depth = self.skip(), 0
-        for found in _BALANCED.finditer(self.text, start):
-            token = found[0]
+        for match in _BALANCED.finditer(self.text, start):
+            token = match[0]
             if token in "{([":
                 depth += 1
             elif token in "})]":
                 depth -= 1
                 if depth == 0:
-                    self.position = found.end()
+                    self.position = match.end()
                     return self.text[start : self.position]
         return self.fail("this bracket is never closed")
 

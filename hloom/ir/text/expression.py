@@ -91,12 +91,12 @@ class Expressions:
         special = SPECIAL.get(i.opcode)
         if special is not None:
             try:
-                found = special(self, i)
+                text = special(self, i)
             except (IndexError, ValueError, KeyError):
                 # The program breaks a rule: it is shown as it stands.
-                found = None
-            if found is not None:
-                return found
+                text = None
+            if text is not None:
+                return text
         infix = INFIX.get(i.opcode)
         if infix is not None and len(i.operands) == 2:
             sign, binds = infix

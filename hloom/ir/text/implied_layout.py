@@ -75,8 +75,10 @@ def _of_operands(shape: Shape, attrs: Any, operands: Operands, called: Any) -> S
 
 def _of_first_part(shape: Shape, attrs: Any, operands: Operands, called: Any) -> Shape:
     """The first element of the result as the first operand, or as its first element."""
-    given = operands[0].shape
-    first = _like(shape.elements[0], given.elements[0] if given.is_tuple else given)
+    operand_shape = operands[0].shape
+    first = _like(
+        shape.elements[0], operand_shape.elements[0] if operand_shape.is_tuple else operand_shape
+    )
     return tuple_shape((first, *shape.elements[1:]))
 
 

@@ -84,12 +84,12 @@ class InstructionReader:
             root, percent, name, shape, opcode, opcode_at = self.read_other_head()
         if name in RESERVED or name in into.names:
             self.check_name(into, name, percent, opcode_at)
-        made = self.read_right_side(into, name, shape, opcode, opcode_at)
+        instruction = self.read_right_side(into, name, shape, opcode, opcode_at)
         if root:
             if into._root is not None:
                 cursor.fail(f"computation %{into.name} has more than one ROOT", opcode_at)
-            into._root = made
-        return made
+            into._root = instruction
+        return instruction
 
     def check_name(self, into: Computation, name: str, percent: str, before: int) -> None:
         """Refuse a name that is a word of the language, or that is taken."""
@@ -131,15 +131,15 @@ class InstructionReader:
         root, percent, name, plain, colon = match.groups()
         name, percent = name or plain, percent or colon
         cursor.position = match.end()
-        found = TUPLE_SHAPE.match(text, cursor.position)
-        shape = self.shapes.get(found[0]) if found else None
-        if found and shape is not None:
-            cursor.position = found.end()
+        tuple_match = TUPLE_SHAPE.match(text, cursor.position)
+        shape = self.shapes.get(tuple_match[0]) if tuple_match else None
+        if tuple_match and shape is not None:
+            cursor.position = tuple_match.end()
         elif BUFFER.match(text, cursor.position) or not OPCODE.match(text, cursor.position):
             at = cursor.position
             shape, cursor.position = parse_shape(text, at, default_layouts=True)
-            if found and found.end() == cursor.position:
-                self.shapes[found[0]] = shape
+            if tuple_match and tuple_match.end() == cursor.position:
+                self.shapes[tuple_match[0]] = shape
         opcode = cursor.match(OPCODE)
         if opcode is None:
             cursor.fail(f"expected an opcode and '(', found {cursor.found()}")
@@ -195,22 +195,22 @@ class InstructionReader:
         if attributes:
             self.attributes.read(draft)
         if draft.wrapped is None:
-            made = self.add(draft)
+            instruction = self.add(draft)
         elif draft.op.name == "async-start":
-            made = add_async_start(self, draft)
+            instruction = add_async_start(self, draft)
         else:
             check_follower(self, draft)
             draft.values.clear()
             draft.key = None
-            made = self.add(draft)
+            instruction = self.add(draft)
         if draft.annotations:
-            self.annotate(made, draft)
-        return made
+            self.annotate(instruction, draft)
+        return instruction
 
-    def annotate(self, made: Instruction, draft: Draft) -> None:
+    def annotate(self, instruction: Instruction, draft: Draft) -> None:
         try:
             for annotation, value in draft.annotations.items():
-                ANNOTATIONS[annotation].attach(made, value)
+                ANNOTATIONS[annotation].attach(instruction, value)
         except ShapeError as error:
             self.fail_at(draft, error, "annotation")
 
@@ -303,14 +303,14 @@ class InstructionReader:
                 error = ShapeError("true_computation needs a false_computation")
                 self.fail_at(draft, error, "attribute")
             return called["true_computation"] + called["false_computation"]
-        found: tuple[Computation, ...] = ()
-        for wanted in op.called:
-            if wanted in called:
-                found += called[wanted]
-            elif wanted != "called_computations":
-                error = ShapeError(f"{op.name} needs the attribute {wanted}=%computation")
+        callees_: tuple[Computation, ...] = ()
+        for role in op.called:
+            if role in called:
+                callees_ += called[role]
+            elif role != "called_computations":
+                error = ShapeError(f"{op.name} needs the attribute {role}=%computation")
                 self.fail_at(draft, error, "attribute")
-        return found
+        return callees_
 
     def inferred(self, draft: Draft, attrs: Any, callees: tuple[Computation, ...]) -> Shape:
         """The shape where none was written; also reports a wrong number of operands."""
@@ -323,8 +323,8 @@ class InstructionReader:
                 raise ShapeError(f"the shape of {op.name} must be written before the opcode")
             shapes = tuple(x.shape for x in draft.operands)
             signatures = tuple(c.program_shape for c in callees)
-            found = op.infer(attrs, shapes, signatures)
-            return with_implied_layouts(op.name, attrs, found, draft.operands, callees)
+            shape_ = op.infer(attrs, shapes, signatures)
+            return with_implied_layouts(op.name, attrs, shape_, draft.operands, callees)
         except ShapeError as error:
             if draft.shape is not None and len(draft.operands) == len(op.operands):
                 return draft.shape

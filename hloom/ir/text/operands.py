@@ -57,14 +57,14 @@ class OperandReader:
             body = match[1]
             names = into.names
             try:
-                found = tuple([names[x.strip().removeprefix("%")] for x in body.split(",")])
+                operands = tuple([names[x.strip().removeprefix("%")] for x in body.split(",")])
             except KeyError:
                 if not body.strip():
                     cursor.position = match.end()
                     return ()
             else:
                 cursor.position = match.end()
-                return found
+                return operands
         return self.read_typed(into) or self.read_slowly(into)
 
     def read_typed(self, into: Computation) -> tuple[Instruction, ...] | None:
@@ -73,31 +73,31 @@ class OperandReader:
         reader = self.reader
         text, names, shapes = reader.text, into.names, reader.shapes
         position = reader.cursor.position
-        found: list[Instruction] = []
+        operands: list[Instruction] = []
         while match := TYPED.match(text, position):
             raw, name, end = match.groups()
             operand = names.get(name)
             written = shapes.get(raw)
             if operand is None or written is not operand.shape:
                 return None
-            found.append(operand)
+            operands.append(operand)
             position = match.end()
             if end == ")":
                 reader.cursor.position = position
-                return tuple(found)
+                return tuple(operands)
         return None
 
     def read_slowly(self, into: Computation) -> tuple[Instruction, ...]:
         cursor = self.reader.cursor
-        found: list[Instruction] = []
+        operands: list[Instruction] = []
         while not cursor.eat(")"):
             # XLA reads over operands that are empty; only their number is checked.
             if not cursor.eat(","):
                 if operand := self.read_one(into):
-                    found.append(operand)
+                    operands.append(operand)
                 if not cursor.at(")"):
                     cursor.expect(",", "or ')' between operands")
-        return tuple(found)
+        return tuple(operands)
 
     def read_one(self, into: Computation) -> Instruction | None:
         """One operand; None for a shape with neither name nor operation behind it, which XLA
@@ -128,20 +128,20 @@ class OperandReader:
         operand = into.names.get(match[2])
         if operand is None:
             operand = self.unknown(into, match, written)
-        found = operand
+        part = operand
         while text.startswith("#", cursor.position):
-            found = self.read_element(into, found)
+            part = self.read_element(into, part)
         # Before `%t#1` newer XLA writes the element's shape, older the tuple's.
         if written is not None and not (
-            fits(written, found.shape) or (found is not operand and fits(written, operand.shape))
+            fits(written, part.shape) or (part is not operand and fits(written, operand.shape))
         ):
             what = text[match.start(2) : cursor.position]
             cursor.fail(
-                f"operand %{what} is written {written} but its shape is {found.shape}",
+                f"operand %{what} is written {written} but its shape is {part.shape}",
                 start,
                 rule="operand-shape",
             )
-        return found
+        return part
 
     def unknown(
         self, into: Computation, match: re.Match[str], written: Shape | None
@@ -175,11 +175,11 @@ class OperandReader:
         self.depth += 1
         if self.depth > _MAX_NESTING:
             reader.cursor.fail(f"operands nested deeper than {_MAX_NESTING}", opcode.start(1))
-        made = reader.read_right_side(
+        instruction = reader.read_right_side(
             into, f"{opcode[1]}.anon", written, opcode[1], opcode.start(1), attributes=False
         )
         self.depth -= 1
-        return made
+        return instruction
 
     def known_elements(self, of: Instruction) -> dict[int, Instruction]:
         """The elements that are taken of a tuple so far; looks only at users that are new."""

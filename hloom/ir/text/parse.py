@@ -101,15 +101,15 @@ class ModuleReader:
         """
         cursor, module = self.cursor, self.module
         module.name = UNNAMED
-        made = module.add_computation(UNNAMED, entry=True)
-        self.instructions.operands.makes_parameters = made
+        computation = module.add_computation(UNNAMED, entry=True)
+        self.instructions.operands.makes_parameters = computation
         if cursor.skip() >= len(self.text):
             cursor.fail("expected HloModule, found the end of the text")
         if SHAPE_FIRST.match(self.text, cursor.position):
-            self.instructions.read_nameless(made)
+            self.instructions.read_nameless(computation)
         while cursor.skip() < len(self.text):
-            self.instructions.read(made)
-        self.finished(made, None)
+            self.instructions.read(computation)
+        self.finished(computation, None)
         self.finish_module(scheduled=True)
         return module
 
@@ -143,20 +143,20 @@ class ModuleReader:
             cursor.fail("there is more than one ENTRY computation", start, rule="one-entry")
         result_at = cursor.skip()
         result = self.read_signature() if cursor.at("(") else None
-        made = self.module.add_computation(name, entry=entry)
-        self.computations[name] = made
-        self.read_body(made, result, result_at)
+        computation = self.module.add_computation(name, entry=entry)
+        self.computations[name] = computation
+        self.read_body(computation, result, result_at)
         while cursor.eat(","):
             at = cursor.skip()
             match cursor.key():
                 case "execution_thread":
-                    made.execution_thread = cursor.string()
+                    computation.execution_thread = cursor.string()
                 case "backend_config":
-                    made.backend_config = parse_backend_config(cursor)
+                    computation.backend_config = parse_backend_config(cursor)
                 case _:
                     words = "execution_thread= or backend_config="
                     cursor.fail(f"expected {words} after a computation", at)
-        return made
+        return computation
 
     def read_signature(self) -> Shape:
         """`(name: shape, ...) -> shape`; the result. Parameters are described again inside."""
@@ -175,46 +175,48 @@ class ModuleReader:
         result, cursor.position = parse_shape(self.text, cursor.skip())
         return result
 
-    def read_body(self, made: Computation, result: Shape | None, result_at: int = 0) -> Computation:
+    def read_body(
+        self, computation: Computation, result: Shape | None, result_at: int = 0
+    ) -> Computation:
         """`{ instructions }` into a computation."""
         cursor = self.cursor
         cursor.expect("{", "to open a computation")
         if cursor.at("}"):
-            cursor.fail(f"computation {made.name!r} has no instructions")
+            cursor.fail(f"computation {computation.name!r} has no instructions")
         while not cursor.eat("}"):
-            self.instructions.read(made)
-        self.finished(made, cursor.position)
-        if result is not None and not result.compatible(made.root.shape):
+            self.instructions.read(computation)
+        self.finished(computation, cursor.position)
+        if result is not None and not result.compatible(computation.root.shape):
             cursor.fail(
-                f"computation %{made.name} is declared to return {result} "
-                f"but its root %{made.root.name} is {made.root.shape}",
+                f"computation %{computation.name} is declared to return {result} "
+                f"but its root %{computation.root.name} is {computation.root.shape}",
                 result_at,
                 rule="root-shape",
             )
-        return made
+        return computation
 
-    def finished(self, made: Computation, at: int | None) -> Computation:
-        if made._root is None:
-            made._root = next(reversed(made.instructions))
-        for number, p in enumerate(made.parameters):
+    def finished(self, computation: Computation, at: int | None) -> Computation:
+        if computation._root is None:
+            computation._root = next(reversed(computation.instructions))
+        for number, p in enumerate(computation.parameters):
             if p.attrs.number != number:
                 self.cursor.fail(
-                    f"computation %{made.name} has no parameter({number}): parameters must be "
-                    f"numbered 0 to {len(made.parameters) - 1}, each once",
+                    f"computation %{computation.name} has no parameter({number}): parameters must "
+                    f"be numbered 0 to {len(computation.parameters) - 1}, each once",
                     at,
                     instruction=f"%{p.name}",
                     rule="parameter-numbers",
                 )
-        return made
+        return computation
 
     def read_nested_computation(self) -> Computation:
         """A computation that stands where its name could stand: `to_apply={ ... }`."""
         self.depth += 1
         if self.depth > DEEPEST_NESTING:
             self.cursor.fail(f"computations nested deeper than {DEEPEST_NESTING}")
-        made = self.read_body(self.module.add_computation("_"), None)
+        computation = self.read_body(self.module.add_computation("_"), None)
         self.depth -= 1
-        return made
+        return computation
 
 
 def parse_module(text: str, file: str | None = None) -> Module:

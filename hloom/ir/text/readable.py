@@ -256,18 +256,18 @@ class Readable:
         metadata = i.metadata
         if metadata is None:
             return ""
-        found = self.places.get(id(metadata))
-        if found is None:
+        place_ = self.places.get(id(metadata))
+        if place_ is None:
             frames = self.module.stack_frames
             shown = metadata.with_inlined_frames(frames) if frames else metadata
-            found = ""
+            place_ = ""
             if shown.source_file:
                 parts = shown.source_file.replace("\\", "/").split("/")
                 file = "/".join(parts[-2:]) if parts[-1] == "__init__.py" else parts[-1]
-                found = f"{file}:{shown.source_line}" if shown.source_line else file
-            self.places[id(metadata)] = found
+                place_ = f"{file}:{shown.source_line}" if shown.source_line else file
+            self.places[id(metadata)] = place_
             self.kept.append(metadata)
-        return found
+        return place_
 
 
 def show_readable(

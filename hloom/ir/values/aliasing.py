@@ -107,15 +107,15 @@ class InputOutputAlias:
 
     def for_parameter(self, number: int, index: Index = ()) -> AliasEntry | None:
         """The first entry that gives away this parameter part."""
-        wanted = (number, index)
+        place = (number, index)
         return next(
-            (e for e in self.entries if (e.parameter_number, e.parameter_shape_index) == wanted),
+            (e for e in self.entries if (e.parameter_number, e.parameter_shape_index) == place),
             None,
         )
 
     def check(self, parameters: tuple[Shape, ...], result: Shape) -> str | None:
         """What is wrong with it on a program of these shapes, or None."""
-        taken: set[tuple[int, Index]] = set()
+        aliased: set[tuple[int, Index]] = set()
         for e in self.entries:
             out = subshape(result, e.output_shape_index)
             if out is None:
@@ -124,9 +124,9 @@ class InputOutputAlias:
             if wrong:
                 return wrong
             part = (e.parameter_number, e.parameter_shape_index)
-            if part in taken:
+            if part in aliased:
                 return f"parameter {part[0]} {show_index(part[1])} is aliased with two outputs"
-            taken.add(part)
+            aliased.add(part)
         return None
 
 
@@ -198,10 +198,10 @@ def parse_input_output_alias(cursor: Cursor) -> InputOutputAlias:
         number, index = _parse_part(cursor)
         kind = "may-alias"
         if cursor.eat(","):
-            found = cursor.match(_KIND)
-            if not found:
+            match = cursor.match(_KIND)
+            if not match:
                 cursor.fail(f"expected may-alias or must-alias, found {cursor.found()}")
-            kind = found[0]
+            kind = match[0]
         cursor.expect(")", "to end an alias (parameter, {index}, kind)")
         entries.setdefault(output, AliasEntry(output, number, index, kind))
         if not cursor.eat(","):

@@ -320,10 +320,11 @@ def _read_fields(schema: type, value: Any, path: str) -> Any:
         if part is not None:
             fields[name] = _read(kinds[name], part, f"{path}.{name}")
     for group in ONE_OF.get(schema, ()):
-        given = [name for name in group if name in fields]
-        if len(given) > 1:
+        set_fields = [name for name in group if name in fields]
+        if len(set_fields) > 1:
             raise UsageError(
-                f"{path} sets {' and '.join(given)}, at most one may be set", rule="backend-config"
+                f"{path} sets {' and '.join(set_fields)}, at most one may be set",
+                rule="backend-config",
             )
     return schema(**fields)
 
@@ -354,5 +355,5 @@ def _read_scalar(kind: Any, value: Any, path: str) -> Any:
     return float(number)
 
 
-def _wrong(path: str, wanted: str, value: Any) -> Any:
-    raise UsageError(f"{path} is {wanted}, not {json.dumps(value)[:60]}", rule="backend-config")
+def _wrong(path: str, expected: str, value: Any) -> Any:
+    raise UsageError(f"{path} is {expected}, not {json.dumps(value)[:60]}", rule="backend-config")

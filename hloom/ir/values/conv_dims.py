@@ -70,19 +70,19 @@ def _word(letters: str, named: tuple[int, int], spatial: tuple[int, ...]) -> str
 def parse_conv_dims(cursor: Cursor) -> ConvolutionDimensions:
     """Read `lhs_rhs->out` dimension labels."""
     start = cursor.skip()
-    found = cursor.match(_LABELS)
-    if not found:
+    match = cursor.match(_LABELS)
+    if not match:
         cursor.fail(f"expected dimension labels such as b01f_01io->b01f, found {cursor.found()}")
-    spatial_rank = sum(c.isdigit() for c in found[1])
+    spatial_rank = sum(c.isdigit() for c in match[1])
     numbers: list[tuple[int, int, tuple[int, ...]]] = []
-    for word, letters, what in zip(found.groups(), ("bf", "io", "bf"), ("lhs", "rhs", "output")):
+    for word, letters, what in zip(match.groups(), ("bf", "io", "bf"), ("lhs", "rhs", "output")):
         named = [c for c in word if c != "?"]
-        wanted = set(letters) | {str(i) for i in range(spatial_rank)}
-        at = start if what == "lhs" else found.start(2 if what == "rhs" else 3)
+        expected = set(letters) | {str(i) for i in range(spatial_rank)}
+        at = start if what == "lhs" else match.start(2 if what == "rhs" else 3)
         if len(set(named)) != len(named):
             cursor.fail(f"{what} dimension labels {word} repeat a label", at, length=len(word))
-        if set(named) != wanted:
-            missing = ", ".join(sorted(wanted - set(named)) + sorted(set(named) - wanted))
+        if set(named) != expected:
+            missing = ", ".join(sorted(expected - set(named)) + sorted(set(named) - expected))
             cursor.fail(
                 f"{what} dimension labels {word} do not match the lhs in: {missing}",
                 at,

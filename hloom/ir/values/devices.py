@@ -35,10 +35,10 @@ class IotaDevices:
     ) -> IotaDevices:
         """The shortest way to write this order."""
         permutation = transpose_permutation or tuple(range(len(reshape_dims)))
-        kept = [p for p in permutation if reshape_dims[p] != 1]
+        kept_dims = [p for p in permutation if reshape_dims[p] != 1]
         runs: list[list[int]] = []
-        names = {old: new for new, old in enumerate(sorted(kept))}
-        for p in kept:
+        names = {old: new for new, old in enumerate(sorted(kept_dims))}
+        for p in kept_dims:
             if runs and names[p] == names[runs[-1][-1]] + 1:
                 runs[-1].append(p)
             else:
@@ -72,8 +72,8 @@ class IotaDevices:
         permutation = tuple([by_step.index(k) for k in range(len(loops))]) or (0,)
         if prod(dims) != len(numbers):
             return None
-        found = cls.of(dims, permutation)
-        return found if found.array().reshape(-1).tolist() == list(numbers) else None
+        iota = cls.of(dims, permutation)
+        return iota if iota.array().reshape(-1).tolist() == list(numbers) else None
 
     @property
     def count(self) -> int:

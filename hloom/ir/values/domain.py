@@ -42,7 +42,7 @@ def parse_domain(cursor: Cursor) -> Domain:
             sides[name] = parse_sharding(cursor)
         else:
             cursor.fail(f"unknown part {name!r} of a domain", at, length=len(name))
-    for name, given in (("kind", kind), ("entry", sides.get("entry")), ("exit", sides.get("exit"))):
-        if given is None:
+    for name, side in (("kind", kind), ("entry", sides.get("entry")), ("exit", sides.get("exit"))):
+        if side is None:
             cursor.fail(f"this domain has no {name}=", start)
     return Domain(sides["entry"], sides["exit"], kind or "sharding")

@@ -22,14 +22,14 @@ def raw_end(text: str, start: int) -> int | None:
     if not text.startswith("{", start):
         return None
     depth = 0
-    for found in _RAW.finditer(text, start):
-        token = found[0]
+    for token_match in _RAW.finditer(text, start):
+        token = token_match[0]
         if token == "{":
             depth += 1
         elif token == "}":
             depth -= 1
             if depth == 0:
-                return found.end()
+                return token_match.end()
     return None
 
 
@@ -113,15 +113,15 @@ def parse_frontend_attributes(cursor: Cursor) -> FrontendAttributes:
     while not cursor.eat("}"):
         if values:
             cursor.expect(",", "between frontend attributes")
-        found = cursor.match(_KEY)
-        if not found:
+        match = cursor.match(_KEY)
+        if not match:
             cursor.fail(f"expected the key of a frontend attribute, found {cursor.found()}")
         string = _STRING.match(cursor.text, cursor.position)
         if string:
-            values[found[1]] = unescape(string[1])
+            values[match[1]] = unescape(string[1])
             cursor.position = string.end()
         else:
-            values[found[1]] = read_value(cursor, f"the value of {found[1]}")
+            values[match[1]] = read_value(cursor, f"the value of {match[1]}")
     return FrontendAttributes(tuple(sorted(values.items()))) if values else NO_ATTRIBUTES
 
 
@@ -151,8 +151,8 @@ def parse_statistics(cursor: Cursor) -> Statistics:
     values: list[tuple[str, float]] = []
     while not cursor.eat("}"):
         cursor.expect(",", "between statistics")
-        found = cursor.match(_KEY)
-        if not found:
+        match = cursor.match(_KEY)
+        if not match:
             cursor.fail(f"expected the name of a statistic, found {cursor.found()}")
-        values.append((found[1], cursor.number()))
+        values.append((match[1], cursor.number()))
     return Statistics(index, tuple(values))

@@ -18,10 +18,10 @@ def read_shape(cursor: Cursor) -> Shape:
 def _read(cursor: Cursor, read: Callable[..., tuple[T, int]]) -> T:
     """Call a reader of `hloom.types.text` and give its errors a place."""
     try:
-        made, cursor.position = read(cursor.text, cursor.skip(), default_layouts=True)
+        value, cursor.position = read(cursor.text, cursor.skip(), default_layouts=True)
     except ShapeSyntaxError as error:
         cursor.fail(error.message, error.position)
-    return made
+    return value
 
 
 def parse_shapes(cursor: Cursor) -> tuple[Shape, ...]:

@@ -105,17 +105,17 @@ class OpMetadata:
         """The same with the innermost stack frame's place instead of its number."""
         if not self.stack_frame_id:
             return self
-        found = frames.frames(self.stack_frame_id)
-        if not found:
+        chain = frames.frames(self.stack_frame_id)
+        if not chain:
             return replace(self, stack_frame_id=0)
         return replace(
             self,
             stack_frame_id=0,
-            source_file=found[0].file,
-            source_line=found[0].line,
-            source_end_line=found[0].end_line,
-            source_column=found[0].column,
-            source_end_column=found[0].end_column,
+            source_file=chain[0].file,
+            source_line=chain[0].line,
+            source_end_line=chain[0].end_line,
+            source_column=chain[0].column,
+            source_end_column=chain[0].end_column,
         )
 
     def called_from(self, caller: OpMetadata) -> OpMetadata:
@@ -158,13 +158,13 @@ def parse_metadata(cursor: Cursor) -> OpMetadata:
     values: dict[str, object] = {}
     text = cursor.text
     while True:
-        found = _PAIR.match(text, cursor.position)
-        if found is None:
+        match = _PAIR.match(text, cursor.position)
+        if match is None:
             if cursor.eat("}"):
                 break
             _fail_here(cursor)
-        name, string, integer, _ = found.groups()
-        at = found.start(1)
+        name, string, integer, _ = match.groups()
+        at = match.start(1)
         if name in values:
             cursor.fail(f"{name} is given twice in this metadata", at, length=len(name))
         if string is not None and name in _STRINGS:
@@ -172,15 +172,15 @@ def parse_metadata(cursor: Cursor) -> OpMetadata:
         elif integer is not None and name in _INTEGERS:
             value = int(integer) if len(integer) < 12 else 2**40
             if not -(2**31) <= value < 2**31:
-                cursor.fail(f"{name} does not fit 32 bits", found.start(3), length=len(integer))
+                cursor.fail(f"{name} does not fit 32 bits", match.start(3), length=len(integer))
             values[name] = value
-        elif name == "profile_type" and found[4]:
-            cursor.position = found.start(4)
+        elif name == "profile_type" and match[4]:
+            cursor.position = match.start(4)
             values[name] = _profile_types(cursor)
             continue
         else:
-            _wrong_value(cursor, name, at, found.end(1) + 1)
-        cursor.position = found.end()
+            _wrong_value(cursor, name, at, match.end(1) + 1)
+        cursor.position = match.end()
     return OpMetadata(**values)  # type: ignore[arg-type]
 
 

@@ -77,13 +77,15 @@ class OriginalValue:
             else:
                 yield index, node
 
-    def elements(self, kept: Iterable[int]) -> OriginalValue | None:
+    def elements(self, kept_elements: Iterable[int]) -> OriginalValue | None:
         """That of a tuple of only these elements; None where this is not one of a tuple."""
         if self.is_synthetic_call:
             return self
         if not isinstance(self.tree, OriginalTuple):
             return None
-        return replace(self, tree=OriginalTuple(tuple(self.tree.elements[k] for k in kept)))
+        return replace(
+            self, tree=OriginalTuple(tuple(self.tree.elements[k] for k in kept_elements))
+        )
 
     def element(self, k: int) -> OriginalValue | None:
         """That of element `k` of a tuple; None where nothing is known of it."""

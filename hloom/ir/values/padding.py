@@ -54,8 +54,8 @@ class Padding:
 
 def parse_padding(cursor: Cursor) -> Padding:
     """Read `low_high[_interior]` joined by `x`; nothing at all is the padding of a scalar."""
-    found = cursor.match(_PADDING)
-    if not found:
+    match = cursor.match(_PADDING)
+    if not match:
         if _NEXT.match(cursor.text, cursor.position):
             return Padding()
         cursor.fail(f"expected padding such as 0_0_0x3_3_1, found {cursor.found()}")
@@ -63,9 +63,9 @@ def parse_padding(cursor: Cursor) -> Padding:
     if after and after in "_x":
         cursor.fail("expected low_high or low_high_interior for each dimension")
     dimensions = []
-    for part in found[0].split("x"):
+    for part in match[0].split("x"):
         numbers = [int(n) if len(n) <= 20 else 2**63 for n in part.split("_")]
         if any(not -(2**63) <= n < 2**63 for n in numbers):
-            cursor.fail("a padding does not fit 64 bits", found.start(), length=len(found[0]))
+            cursor.fail("a padding does not fit 64 bits", match.start(), length=len(match[0]))
         dimensions.append(PaddingDimension(*numbers))
     return Padding(tuple(dimensions))

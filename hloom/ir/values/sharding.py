@@ -156,13 +156,13 @@ class Sharding:
         if self.named is None:
             return self
         if self.device is not None:
-            made = Sharding.maximal(self.device)
+            tiled_ = Sharding.maximal(self.device)
         else:
             dims, types, devices = self.named.tiling()
-            made = Sharding.tile(dims, tuple(devices.tolist()), types)
-            if made.kind == "tiled" and prod(made.tile_dims) == 1:
-                made = Sharding("replicated")
-        return replace(made, metadata=self.metadata, shard_group=self.shard_group)
+            tiled_ = Sharding.tile(dims, tuple(devices.tolist()), types)
+            if tiled_.kind == "tiled" and prod(tiled_.tile_dims) == 1:
+                tiled_ = Sharding("replicated")
+        return replace(tiled_, metadata=self.metadata, shard_group=self.shard_group)
 
     def tile_assignment(self) -> numpy.ndarray:
         """The devices as an array of shape `tile_dims` (subgroups included).

@@ -72,10 +72,10 @@ def tile_shape(sharding: Sharding, shape: Shape) -> Shape:
         part, built = stack[-1]
         if len(built) == len(part.elements):
             stack.pop()
-            made = tuple_shape(built)
+            shape_ = tuple_shape(built)
             if not stack:
-                return made
-            stack[-1][1].append(made)
+                return shape_
+            stack[-1][1].append(shape_)
             continue
         element = part.elements[len(built)]
         if element.is_tuple:

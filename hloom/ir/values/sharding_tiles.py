@@ -34,18 +34,18 @@ def normal_tiles(dims: tuple[int, ...], devices: Devices, types: tuple[str, ...]
     rank = len(dims) - len(types)
     order = sorted(range(len(types)), key=lambda i: SUBGROUP_TYPES.index(types[i]))
     counts = {t: prod(dims[rank + i] for i in order if types[i] == t) for t in types}
-    kept = tuple(t for t in SUBGROUP_TYPES if counts.get(t, 1) > 1)
+    kept_types = tuple(t for t in SUBGROUP_TYPES if counts.get(t, 1) > 1)
     data = dims[:rank]
-    if prod(data) == 1 and (len(kept) == 1 or len(counts) == 1):
-        word = kept[0] if kept else types[0]
+    if prod(data) == 1 and (len(kept_types) == 1 or len(counts) == 1):
+        word = kept_types[0] if kept_types else types[0]
         if word != "maximal":
             return (), (), (), word
-    result = data + tuple(counts[t] for t in kept)
+    result = data + tuple(counts[t] for t in kept_types)
     permutation = tuple(range(rank)) + tuple(rank + i for i in order)
     devices = _permuted(dims, devices, permutation)
-    if kept[-1:] == ("replicated",):
+    if kept_types[-1:] == ("replicated",):
         devices = _sorted(devices, prod(dims), counts["replicated"])
-    return result, devices, kept, None
+    return result, devices, kept_types, None
 
 
 def _permuted(dims: tuple[int, ...], devices: Devices, permutation: tuple[int, ...]) -> Devices:

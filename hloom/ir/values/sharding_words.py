@@ -19,11 +19,11 @@ def parse_metadata_list(cursor: Cursor) -> tuple[OpMetadata, ...]:
     if not cursor.at("{"):
         cursor.position = start
         return (parse_metadata(cursor),)
-    found = [parse_metadata(cursor)]
+    entries = [parse_metadata(cursor)]
     while not cursor.eat("}"):
         cursor.expect(",", "between metadata")
-        found.append(parse_metadata(cursor))
-    return tuple(found)
+        entries.append(parse_metadata(cursor))
+    return tuple(entries)
 
 
 def read_words(cursor: Cursor) -> ShardingWords:

@@ -72,7 +72,7 @@ class StackFrameIndex:
 
         Unknown numbers end the list; a cycle of parents is followed once around.
         """
-        found: list[SourceFrame] = []
+        frames_: list[SourceFrame] = []
         seen: set[int] = set()
         while stack_frame_id not in seen:
             seen.add(stack_frame_id)
@@ -80,7 +80,7 @@ class StackFrameIndex:
             place = _at(self.file_locations, frame.file_location_id) if frame else None
             if frame is None or place is None:
                 break
-            found.append(
+            frames_.append(
                 SourceFrame(
                     _at(self.file_names, place.file_name_id) or "",
                     _at(self.function_names, place.function_name_id) or "",
@@ -91,7 +91,7 @@ class StackFrameIndex:
                 )
             )
             stack_frame_id = frame.parent_frame_id
-        return found
+        return frames_
 
     @property
     def text(self) -> str:
@@ -144,10 +144,10 @@ class FrameJoiner:
             return own
         if not self._is_known(own):
             return caller
-        made = self._joined.get((own, caller))
-        if made is None:
-            made = self._joined[own, caller] = self._join(own, caller)
-        return made
+        number = self._joined.get((own, caller))
+        if number is None:
+            number = self._joined[own, caller] = self._join(own, caller)
+        return number
 
     def _is_known(self, number: int) -> bool:
         return 1 <= number <= len(self._frames)
@@ -160,15 +160,15 @@ class FrameJoiner:
             number = self._frames[number - 1].parent_frame_id
         if caller in chain:
             return own
-        made = caller
+        parent = caller
         for number in reversed(chain):
-            frame = StackFrame(self._frames[number - 1].file_location_id, made)
+            frame = StackFrame(self._frames[number - 1].file_location_id, parent)
             known = self._known.get(frame)
             if known is None:
                 self._frames.append(frame)
                 known = self._known[frame] = len(self._frames)
-            made = known
-        return made
+            parent = known
+        return parent
 
 
 def _at(table: tuple[T, ...], number: int) -> T | None:
@@ -205,9 +205,9 @@ def parse_stack_frames(cursor: Cursor) -> StackFrameIndex:
 
 def _parse_table(cursor: Cursor, read: Callable[[Cursor], T]) -> tuple[T, ...]:
     rows: list[T] = []
-    while found := cursor.match(_ROW):
-        if int(found[1]) != len(rows) + 1:
-            cursor.fail(f"expected row {len(rows) + 1}, found {found[1]}", found.start())
+    while match := cursor.match(_ROW):
+        if int(match[1]) != len(rows) + 1:
+            cursor.fail(f"expected row {len(rows) + 1}, found {match[1]}", match.start())
         rows.append(read(cursor))
     return tuple(rows)
 

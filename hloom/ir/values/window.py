@@ -108,10 +108,10 @@ def parse_window(cursor: Cursor) -> Window:
     pads: list[tuple[int, int]] | None = None
     while not cursor.eat("}"):
         at = cursor.skip()
-        found = cursor.match(_WORD)
-        if not found:
+        match = cursor.match(_WORD)
+        if not match:
             cursor.fail(f"expected a word of a window such as size=, found {cursor.found()}")
-        word = found[1]
+        word = match[1]
         if word in words or (word == "pad" and pads is not None):
             cursor.fail(f"{word}= is given twice in this window", at, length=len(word))
         if word == "pad":
@@ -148,19 +148,19 @@ def parse_window(cursor: Cursor) -> Window:
 
 
 def _parse_numbers(cursor: Cursor, word: str) -> list[int]:
-    found = cursor.match(_NUMBERS)
-    if not found:
+    match = cursor.match(_NUMBERS)
+    if not match:
         cursor.fail(f"expected numbers such as 3x3 after {word}=, found {cursor.found()}")
-    return [_fits(cursor, n) for n in found[0].split("x")]
+    return [_fits(cursor, n) for n in match[0].split("x")]
 
 
 def _parse_pads(cursor: Cursor) -> list[tuple[int, int]]:
-    found = cursor.match(_PADDING)
-    if not found:
+    match = cursor.match(_PADDING)
+    if not match:
         cursor.fail(f"expected low_high pairs such as 0_0x3_3 after pad=, found {cursor.found()}")
     if cursor.text[cursor.position : cursor.position + 1] == "_":
         cursor.fail("a window's padding has two numbers per dimension: low_high")
-    pairs = [pair.split("_") for pair in found[0].split("x")]
+    pairs = [pair.split("_") for pair in match[0].split("x")]
     return [(_fits(cursor, low), _fits(cursor, high)) for low, high in pairs]
 
 

@@ -42,9 +42,9 @@ def check_buffers(module: Module, options: VerifyOptions) -> Iterator[VerifyErro
     for c in module.computations:
         wrapped = is_async_body(c)
         for i in c.instructions:
-            found = has_buffers.get(i.shape)
-            if found is None:
-                found = has_buffers[i.shape] = _holds_buffer(i.shape, has_buffers)
+            holds_one = has_buffers.get(i.shape)
+            if holds_one is None:
+                holds_one = has_buffers[i.shape] = _holds_buffer(i.shape, has_buffers)
             custom = i.opcode == "custom-call"
             if wrapped:
                 if custom and i.is_root:
@@ -54,12 +54,12 @@ def check_buffers(module: Module, options: VerifyOptions) -> Iterator[VerifyErro
             elif i.opcode in _ASYNC or _is_streamed_call(i):
                 continue
             elif i.opcode in ("while", "parameter"):
-                if found and i.opcode == "parameter" and c.is_entry:
+                if holds_one and i.opcode == "parameter" and c.is_entry:
                     yield broken("buffer-place", f"the entry cannot take {i.shape.bare}", i)
-                for index in buffers_in(i.shape) if found else ():
+                for index in buffers_in(i.shape) if holds_one else ():
                     yield from _check_writers(i, index)
             elif i.opcode not in ("get-tuple-element", "tuple"):
-                if found or any(has_buffers.get(x.shape) for x in i.operands):
+                if holds_one or any(has_buffers.get(x.shape) for x in i.operands):
                     yield broken("buffer-place", f"{i.opcode} cannot handle buffers", i)
 
 
@@ -101,11 +101,11 @@ def _check_updates(i: Instruction) -> Iterator[VerifyError]:
     """Buffers of any other custom call go in and come out once, each aliased with the other."""
     aliasing = i.attrs.output_to_operand_aliasing
     entries = aliasing.entries if aliasing else ()
-    taken = [(e.operand_index, e.operand_shape_index) for e in entries]
-    given = [e.output_shape_index for e in entries]
+    aliased_operands = [(e.operand_index, e.operand_shape_index) for e in entries]
+    aliased_outputs = [e.output_shape_index for e in entries]
     for number, x in enumerate(i.operands):
         for index in buffers_in(x.shape):
-            count = taken.count((number, index))
+            count = aliased_operands.count((number, index))
             if count != 1:
                 yield broken(
                     "buffer-aliasing",
@@ -114,7 +114,7 @@ def _check_updates(i: Instruction) -> Iterator[VerifyError]:
                     i,
                 )
     for index in buffers_in(i.shape):
-        count = given.count(index)
+        count = aliased_outputs.count(index)
         if count != 1:
             yield broken(
                 "buffer-aliasing",

@@ -32,9 +32,9 @@ def check_layouts(module: Module, options: VerifyOptions) -> Iterator[VerifyErro
         for i in c.instructions:
             check = _PASSED_ON.get(i.opcode)
             if check is not None:
-                for given, expected, how in check(i):
-                    if given is not expected and not _same(given, expected, how):
-                        yield broken("layout-same", f"{given} must be {expected}", i)
+                for declared, expected, how in check(i):
+                    if declared is not expected and not _same(declared, expected, how):
+                        yield broken("layout-same", f"{declared} must be {expected}", i)
                         break
             if i.opcode == "bitcast":
                 operand = i.operands[0].shape
@@ -109,9 +109,9 @@ def _of_async_update(i: Instruction) -> Iterator[Pair]:
 
 
 def _of_async_done(i: Instruction) -> Iterator[Pair]:
-    given = i.operands[0].shape.elements[1]
-    if compatible(given, i.shape):  # else the result was left open until here
-        yield i.shape, given, {}
+    declared = i.operands[0].shape.elements[1]
+    if compatible(declared, i.shape):  # else the result was left open until here
+        yield i.shape, declared, {}
 
 
 def _of_copy_start(i: Instruction) -> Iterator[Pair]:
@@ -164,38 +164,40 @@ _PASSED_ON = {
 
 
 def _check_host_copy(i: Instruction) -> Iterator[VerifyError]:
-    given, source = i.shape, i.operands[0].shape
-    if given.layout is None or source.layout is None:
+    declared, source = i.shape, i.operands[0].shape
+    if declared.layout is None or source.layout is None:
         return
-    spaces = given.layout.memory_space, source.layout.memory_space
+    spaces = declared.layout.memory_space, source.layout.memory_space
     if spaces[0] == spaces[1] or HOST_MEMORY not in spaces:
         return
     # Towards the host it may still be a copy within the host, whose space is not yet known.
     if spaces[0] == HOST_MEMORY:
-        good = given.dtype is source.dtype
+        good = declared.dtype is source.dtype
     else:
-        good = given.same(source, ignore_memory_space=True)
+        good = declared.same(source, ignore_memory_space=True)
     if not good:
-        yield broken("host-copy", f"a copy between memories cannot turn {source} into {given}", i)
+        yield broken(
+            "host-copy", f"a copy between memories cannot turn {source} into {declared}", i
+        )
 
 
 def _check_change(i: Instruction) -> Iterator[VerifyError]:
-    given = i.shape
-    if not given.is_array or given.layout is None or i.opcode not in OPS:
+    declared = i.shape
+    if not declared.is_array or declared.layout is None or i.opcode not in OPS:
         return
     for x in i.operands:
         s = x.shape
-        if not s.is_array or s.layout is None or s.rank != given.rank:
+        if not s.is_array or s.layout is None or s.rank != declared.rank:
             continue
         bits = i.opcode in CHANGES_ELEMENTS or (i.opcode == "select" and s.dtype is PRED)
-        if not given.layout.same(
+        if not declared.layout.same(
             s.layout, ignore_tiles=True, ignore_memory_space=True, ignore_element_size=bits
         ):
-            yield broken("layout-change", f"{i.opcode} turns {s} into {given}", i)
+            yield broken("layout-change", f"{i.opcode} turns {s} into {declared}", i)
             return
-        spaces = s.layout.memory_space, given.layout.memory_space
+        spaces = s.layout.memory_space, declared.layout.memory_space
         if i.opcode in MOVES_MEMORY and spaces == _FORBIDDEN_MOVE.get(i.opcode):
-            yield broken("layout-change", f"{i.opcode} moves {s} into {given}", i)
+            yield broken("layout-change", f"{i.opcode} moves {s} into {declared}", i)
             return
 
 

@@ -101,9 +101,9 @@ def _check_chain(start: Instruction) -> Iterator[VerifyError]:
             return
         bound = before.shape.elements[0]
         if i.opcode == "async-update":
-            made = i.shape
-            wrong = not made.is_tuple or len(made.elements) < 2
-            if wrong or not _fits(made, takes, signature.result):
+            chain = i.shape
+            wrong = not chain.is_tuple or len(chain.elements) < 2
+            if wrong or not _fits(chain, takes, signature.result):
                 yield broken(
                     "async-shape",
                     f"the computation takes {takes} and makes {signature.result.bare}, "
@@ -124,8 +124,8 @@ def _check_chain(start: Instruction) -> Iterator[VerifyError]:
         return
 
 
-def _fits(made: Shape, takes: Shape, result: Shape) -> bool:
-    return begins(made.elements[0], takes) and begins(made.elements[1], result)
+def _fits(chain: Shape, takes: Shape, result: Shape) -> bool:
+    return begins(chain.elements[0], takes) and begins(chain.elements[1], result)
 
 
 def _check_body(c: Computation) -> Iterator[VerifyError]:

@@ -77,19 +77,21 @@ def _check_aliases(module: Module, options: VerifyOptions) -> Iterator[VerifyErr
         return
     for e in aliases.entries:
         output = subshape(shape.result, e.output_shape_index)
-        given = subshape(shape.parameters[e.parameter_number], e.parameter_shape_index)
-        if output is None or given is None:
+        aliased = subshape(shape.parameters[e.parameter_number], e.parameter_shape_index)
+        if output is None or aliased is None:
             continue
         index = show_index(e.output_shape_index)
-        if not output.is_array or not given.is_array:
+        if not output.is_array or not aliased.is_array:
             yield broken("input-output-alias", f"output {index} and its alias must be arrays")
         elif e.kind == "must-alias":
-            if output.with_default_layouts() is not given.with_default_layouts():
+            if output.with_default_layouts() is not aliased.with_default_layouts():
                 yield broken(
-                    "input-output-alias", f"output {index} is {output} but must alias {given}"
+                    "input-output-alias", f"output {index} is {output} but must alias {aliased}"
                 )
-        elif options.layout_sensitive and output.size_bytes != given.size_bytes:
-            yield broken("input-output-alias", f"output {index} is {output} but may alias {given}")
+        elif options.layout_sensitive and output.size_bytes != aliased.size_bytes:
+            yield broken(
+                "input-output-alias", f"output {index} is {output} but may alias {aliased}"
+            )
 
 
 def _check_donors(module: Module) -> Iterator[VerifyError]:

@@ -31,23 +31,25 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
     for c in module.computations:
         for i in c.instructions:
             op, checks = rules[i.opcode]
-            given = i.shape
-            if given not in well_formed:
-                wrong = malformed(given, options)
+            declared = i.shape
+            if declared not in well_formed:
+                wrong = malformed(declared, options)
                 if wrong:
                     yield broken(*wrong, i)
                     continue
-                well_formed.add(given)
+                well_formed.add(declared)
             called = _signatures(i, signatures)
             shapes = tuple([x.shape for x in i.operands])
             try:
                 if checks:
-                    op.check(i.attrs, given, shapes, called)
+                    op.check(i.attrs, declared, shapes, called)
                 else:
                     inferred = op.infer(i.attrs, shapes, called)
-                    if inferred is not given.bare and not _fits(i.opcode, given, inferred, mixed):
+                    if inferred is not declared.bare and not _fits(
+                        i.opcode, declared, inferred, mixed
+                    ):
                         yield broken(
-                            "shape", f"the shape is {given.bare} but must be {inferred.bare}", i
+                            "shape", f"the shape is {declared.bare} but must be {inferred.bare}", i
                         )
                         continue
             except ShapeError as error:
@@ -56,9 +58,11 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
             if not mixed and len(shapes) > 1 and i.opcode not in _MIXES_FLOATS:
                 if _mixes(shapes):
                     yield _mixture(i)
-            if not mixed and i.opcode in _CHECKED_TYPE and not _keeps_type(given, shapes):
+            if not mixed and i.opcode in _CHECKED_TYPE and not _keeps_type(declared, shapes):
                 yield broken(
-                    "precision", f"{i.opcode} turns {i.operands[0].shape.bare} into {given.bare}", i
+                    "precision",
+                    f"{i.opcode} turns {i.operands[0].shape.bare} into {declared.bare}",
+                    i,
                 )
             if called and not mixed and i.opcode in TYPED_FUNCTION:
                 yield from _check_element_types(i, called[0])
@@ -67,26 +71,26 @@ def check_shapes(module: Module, options: VerifyOptions) -> Iterator[VerifyError
 def _signatures(i: Instruction, known: dict[Computation, ProgramShape]) -> tuple[ProgramShape, ...]:
     if not i.called:
         return ()
-    found = []
+    signatures = []
     for c in i.called:
         signature = known.get(c)
         if signature is None:
             signature = known[c] = c.program_shape
-        found.append(signature)
-    return tuple(found)
+        signatures.append(signature)
+    return tuple(signatures)
 
 
-def _fits(opcode: str, given: Shape, inferred: Shape, mixed: bool) -> bool:
-    if compatible(given, inferred):
+def _fits(opcode: str, declared: Shape, inferred: Shape, mixed: bool) -> bool:
+    if compatible(declared, inferred):
         return True
-    return mixed and opcode not in _SAME_TYPE and compatible_ignoring_precision(given, inferred)
+    return mixed and opcode not in _SAME_TYPE and compatible_ignoring_precision(declared, inferred)
 
 
-def malformed(given: Shape, options: VerifyOptions) -> tuple[str, str] | None:
+def malformed(declared: Shape, options: VerifyOptions) -> tuple[str, str] | None:
     """The rule that a shape by itself breaks, and how."""
-    if given.is_unbounded and not options.allow_unbounded:
-        return "unbounded", f"the size of {given.bare} has no bound"
-    for leaf in given.leaves():
+    if declared.is_unbounded and not options.allow_unbounded:
+        return "unbounded", f"the size of {declared.bare} has no bound"
+    for leaf in declared.leaves():
         array = leaf.elements[0] if leaf.is_buffer else leaf
         if not array.is_array:
             continue
@@ -119,10 +123,10 @@ def _mixes(shapes: tuple[Shape, ...]) -> bool:
     return False
 
 
-def _keeps_type(given: Shape, shapes: tuple[Shape, ...]) -> bool:
+def _keeps_type(declared: Shape, shapes: tuple[Shape, ...]) -> bool:
     """Whether every float type of the result is one of an operand."""
     known = {leaf.dtype for s in shapes for leaf in s.leaves()}
-    return all(leaf.dtype in known for leaf in given.leaves() if leaf.dtype.is_floating)
+    return all(leaf.dtype in known for leaf in declared.leaves() if leaf.dtype.is_floating)
 
 
 def _mixture(i: Instruction) -> VerifyError:

@@ -240,36 +240,36 @@ class Bounds:
             self.ranges.divisions, self.always = divisions, before
 
 
-def collect_steps(block: Block, asked: set[Op | None], found: dict[Block, list[Op]]) -> None:
+def collect_steps(block: Block, seen_ops: set[Op | None], steps: dict[Block, list[Op]]) -> None:
     """The ops of a block and of those in it that the walk looks at, in order: accesses, those with
     blocks, and those that are asked for, about a third of a kernel's.
 
     From the end, since what is asked for stands before who asks. Of what stands in memory or was
     carried by a loop, no more is known.
     """
-    kept = found[block] = []
+    own_steps = steps[block] = []
     for op in reversed(block.ops):
         opcode, operands = op.opcode, op.operands
         at = MASK_OPERAND.get(opcode)
         if at is not None:
-            asked.add(operands[1].op)
+            seen_ops.add(operands[1].op)
             if len(operands) > at:
-                asked.add(operands[at].op)
+                seen_ops.add(operands[at].op)
         elif op.blocks:
             for inner in reversed(op.blocks):
-                collect_steps(inner, asked, found)
+                collect_steps(inner, seen_ops, steps)
             if opcode == "for":
-                asked.add(operands[0].op)
-                asked.add(operands[1].op)
+                seen_ops.add(operands[0].op)
+                seen_ops.add(operands[1].op)
             elif opcode == "if":
-                asked.add(operands[0].op)
-        elif op in asked:
+                seen_ops.add(operands[0].op)
+        elif op in seen_ops:
             for x in operands:
-                asked.add(x.op)
+                seen_ops.add(x.op)
         elif opcode != "alloc":
             continue
-        kept.append(op)
-    kept.reverse()
+        own_steps.append(op)
+    own_steps.reverse()
 
 
 def unproved_bound(offset: Linear, size: int, scope: Sequence[Linear]) -> str:

@@ -69,18 +69,20 @@ class Form:
         in."""
         rest = self.settled(offset)
         while True:
-            found = self.choice(rest)
-            if found is not None:
-                return self.choices(found)
-            kept = self.divided_indices(rest) if self.demand.everywhere else set()
-            loop = next((s for s in rest.terms if self.is_open(s) and s not in kept), None)
+            choice = self.choice(rest)
+            if choice is not None:
+                return self.choices(choice)
+            divided_indices = self.divided_indices(rest) if self.demand.everywhere else set()
+            loop = next(
+                (s for s in rest.terms if self.is_open(s) and s not in divided_indices), None
+            )
             if loop is None:
                 break
             _, lower, upper, step = loop.origin
             lower, upper = self.settled(lower), self.settled(upper)
-            found = self.choice(lower) or self.choice(upper)
-            if found is not None:
-                return self.choices(found)
+            choice = self.choice(lower) or self.choice(upper)
+            if choice is not None:
+                return self.choices(choice)
             split = self.cut(loop, lower, upper, step)
             if isinstance(split, list):
                 return split
@@ -114,9 +116,9 @@ class Form:
         for loop in self.demand.loops - self.used:
             _, lower, upper, _ = loop.origin
             length = self.settled(upper).plus(self.settled(lower), -1)
-            found = self.choice(length)
-            if found is not None:
-                return self.choices(found)
+            split = self.choice(length)
+            if split is not None:
+                return self.choices(split)
             if length.bounds()[1] <= 0:
                 self.digits.append(Digit(1, 0))
             elif not at_least_zero(length.shifted(-1), self.facts):
@@ -315,10 +317,10 @@ class Form:
         count, step, axes = self.number(base, parts)
         # Digits that have one value here are not in the offset, and yet tell what they are.
         single = {s for fact in self.facts for s in fact.terms if s.low == s.high}
-        told = [(part_of(s), s, 0) for s in single if part_of(s).base == base]
-        parts = [*parts, *told]
+        known_parts = [(part_of(s), s, 0) for s in single if part_of(s).base == base]
+        parts = [*parts, *known_parts]
         if axes:
-            self.step |= {(p, s.low) for p, s, _ in told}
+            self.step |= {(p, s.low) for p, s, _ in known_parts}
         last, first = 1, True
         for part, s, c in sorted(parts, key=lambda p: p[0].by):
             by, of, scale = part.by, part.of, 1
@@ -351,13 +353,13 @@ class Form:
         """The digits of a sum that fills a window; False if it is none."""
         if isinstance(base, Symbol):
             return False
-        found = self.dividend(base, parts).window(parts)
-        if found is None:
+        windowed = self.dividend(base, parts).window(parts)
+        if windowed is None:
             return False
-        self.const += found.const
-        self.digits += found.digits
-        self.axes |= found.axes
-        self.step |= found.step
+        self.const += windowed.const
+        self.digits += windowed.digits
+        self.axes |= windowed.axes
+        self.step |= windowed.step
         return True
 
     def dividend(self, base: Any, parts: Parts) -> Dividend:

@@ -58,13 +58,13 @@ class Dividend:
         if any(part_of(s).base == self.base for s in self.told):
             return None  # what bounds a digit by itself is for `number`
         ordered = sorted([(part, c) for part, _, c in parts], key=lambda p: -p[0].by)
-        found, places = Window.of(self.places()), None
-        if found is not None:
-            found = found.within(self.whole, self.facts)
-            if found.low > found.high:
+        window_, places = Window.of(self.places()), None
+        if window_ is not None:
+            window_ = window_.within(self.whole, self.facts)
+            if window_.low > window_.high:
                 return Windowed(0, [Digit(1, 0)], self.grid, set())
-            if not self.grid or tells(found, [part for part, _ in ordered]):
-                places = window_places(found, ordered)
+            if not self.grid or tells(window_, [part for part, _ in ordered]):
+                places = window_places(window_, ordered)
         if places is None:
             if self.inner or any(len(f.terms) > 1 and is_bound(f, self.whole) for f in self.facts):
                 raise Unresolved(f"digits of {self.whole}, which are bounded")

@@ -22,19 +22,21 @@ def join(groups: Groups, facts: list[Linear]) -> dict[Any, Linear]:
 
     Not where a fact tells of any of it: what it bounds would no longer be seen.
     """
-    told = within(Linear(0, {s: 1 for fact in facts for s in fact.terms}))
-    made: dict[Any, Linear] = {}
-    while found := _below(groups, made):
-        base, below, whole, divisor = found
+    bound_together = within(Linear(0, {s: 1 for fact in facts for s in fact.terms}))
+    dividends: dict[Any, Linear] = {}
+    while pair := _below(groups, dividends):
+        base, below, whole, divisor = pair
         key = whole.key()
         symbols = {s for k in (base, below, key) for _, s, _ in groups.get(k, [])}
-        if told and told & (symbols | within(Linear(0, dict.fromkeys(symbols, 1)))):
+        if bound_together and bound_together & (
+            symbols | within(Linear(0, dict.fromkeys(symbols, 1)))
+        ):
             break
         upper = [(p._replace(by=p.by * divisor), s, c) for p, s, c in groups.pop(base)]
         moved = [*upper, *groups.pop(below), *groups.pop(key, [])]
         groups[key] = [(p._replace(base=key), s, c) for p, s, c in moved]
-        made[key] = whole
-    return made
+        dividends[key] = whole
+    return dividends
 
 
 def absorb(
@@ -50,10 +52,10 @@ def absorb(
     `8 * x + l` may be taken apart as `(2 * x + l) mod 3` and `2 * x + (2 * x + l) div 3`. Facts
     of the sum become those of the indices of the number (`inner`).
     """
-    told = {part_of(s).base for fact in facts for s in fact.terms}
-    made: dict[Any, Linear] = {}
+    bound_bases = {part_of(s).base for fact in facts for s in fact.terms}
+    absorbed: dict[Any, Linear] = {}
     for base, parts in list(groups.items()):
-        if isinstance(base, Symbol) or base in told:
+        if isinstance(base, Symbol) or base in bound_bases:
             continue
         before = dividend_of(base, parts, joined)
         x = settled(before)
@@ -72,8 +74,8 @@ def absorb(
             inner[key] = (
                 inner.get(key, []) + inner.pop(base, []) + [f for f in facts if is_bound(f, before)]
             )
-            made[key] = x
-    return made
+            absorbed[key] = x
+    return absorbed
 
 
 def dividend_of(base: Any, parts: Parts, joined: dict[Any, Linear]) -> Linear:
@@ -81,21 +83,21 @@ def dividend_of(base: Any, parts: Parts, joined: dict[Any, Linear]) -> Linear:
     return joined.get(base) or next(p for p in dividends(parts[0][1]) if p.key() == base)
 
 
-def _below(groups: Groups, made: dict[Any, Linear]) -> tuple[Any, Any, Linear, int] | None:
+def _below(groups: Groups, dividends: dict[Any, Linear]) -> tuple[Any, Any, Linear, int] | None:
     """A sum to be joined, what holds the digits below it, and the number with its divisor."""
-    found = []
+    pairs = []
     for base, parts in groups.items():
         if isinstance(base, Symbol):
             continue
-        x = dividend_of(base, parts, made)
+        x = dividend_of(base, parts, dividends)
         for y in undivided(x):
             below = _name(y.lower)
             if below in groups and below != base and _is_below(groups[below], y.by):
-                found.append((base, below, y.whole, y.divisor))
+                pairs.append((base, below, y.whole, y.divisor))
                 break
-    lower = {f[1] for f in found}
+    lower = {f[1] for f in pairs}
     # The uppermost first: what it is joined to has the others below it.
-    return next((f for f in found if f[0] not in lower), None)
+    return next((f for f in pairs if f[0] not in lower), None)
 
 
 def _name(x: Linear) -> Any:

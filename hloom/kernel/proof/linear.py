@@ -189,10 +189,10 @@ def undivided(x: Linear) -> Iterator[Undivided]:
     """
     divisor = 1
     while True:
-        found = [s for s, c in x.terms.items() if c == 1 and s.origin[:1] == ("div",)]
-        if len(found) != 1:
+        divisions = [s for s, c in x.terms.items() if c == 1 and s.origin[:1] == ("div",)]
+        if len(divisions) != 1:
             return
-        _, lower, by = found[0].origin
-        x = x.plus(Linear(0, {found[0]: 1}), -1).times(by).plus(lower)
+        _, lower, by = divisions[0].origin
+        x = x.plus(Linear(0, {divisions[0]: 1}), -1).times(by).plus(lower)
         divisor *= by
         yield Undivided(x, divisor, lower, by)

@@ -68,17 +68,17 @@ def dividends(s: Symbol) -> Iterable[Linear]:
 
 def within(x: Linear) -> set[Symbol]:
     """The symbols of a sum, and those that its loops, minima, selects and quotients are made of."""
-    found: set[Symbol] = set()
+    inside: set[Symbol] = set()
     todo = list(x.terms)
     while todo:
         s = todo.pop()
-        if s not in found:
-            found.add(s)
+        if s not in inside:
+            inside.add(s)
             origin = s.origin
             if origin[:1] == ("select",):  # what it is chosen by, too
                 origin = (*origin[1].when, *origin[1].unless, *origin)
             todo += [t for y in origin if isinstance(y, Linear) for t in y.terms]
-    return found
+    return inside
 
 
 def part_of(s: Symbol) -> Part:

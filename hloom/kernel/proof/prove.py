@@ -114,9 +114,9 @@ class _Masking:
             if len(access.operands) > 3
             else self.add("constant", (), buffer.dtype, value=0)
         )
-        made = Op("gather", (buffer, offsets, mask, other), (access.results[0].type,), {})
-        new[access.results[0]] = made.results[0]
-        return made
+        gather = Op("gather", (buffer, offsets, mask, other), (access.results[0].type,), {})
+        new[access.results[0]] = gather.results[0]
+        return gather
 
     def offsets(self) -> Value:
         """The offset of every lane."""

@@ -77,10 +77,10 @@ class Ranges:
             least, most = known.bounds()
             if low <= least and most <= high:
                 return known
-        if (made := self.wrapped.get(x)) is None:
+        if (unknown := self.wrapped.get(x)) is None:
             uniform = known.is_uniform if isinstance(known, Linear) else x in self.uniform
-            made = self.wrapped[x] = Linear(0, {Symbol(low, high, 1, (), uniform): 1})
-        return made
+            unknown = self.wrapped[x] = Linear(0, {Symbol(low, high, 1, (), uniform): 1})
+        return unknown
 
     def known(self, x: Value) -> Linear:
         """An integer, modulo the size of its type."""
@@ -100,8 +100,8 @@ class Ranges:
 
     def lane_symbol(self, axis: int, size: int) -> Symbol:
         """A new symbol for the places along an axis."""
-        found = self.lanes[axis, size] = Symbol(0, size - 1, 1, ("lane", axis, size))
-        return found
+        symbol = self.lanes[axis, size] = Symbol(0, size - 1, 1, ("lane", axis, size))
+        return symbol
 
     def tile(self, base: Linear, shape: tuple[int, ...], strides: tuple[int, ...]) -> Linear:
         """The offset of a lane of a tile with strides."""
@@ -187,11 +187,11 @@ class Ranges:
 
     def division(self, kind: str, x: Linear, by: int, low: int, high: int, step: int = 1) -> Symbol:
         key = (kind, by, x.const, frozenset(x.terms.items()))
-        found = self.divisions.get(key)
-        if found is None:
-            found = Symbol(low, high, step, (kind, x, by), x.is_uniform)
-            self.divisions[key] = found
-        return found
+        symbol = self.divisions.get(key)
+        if symbol is None:
+            symbol = Symbol(low, high, step, (kind, x, by), x.is_uniform)
+            self.divisions[key] = symbol
+        return symbol
 
     def extreme(self, x: Linear, y: Linear, sign: int) -> Linear:
         """The lesser (sign 1) or greater (sign -1) of two."""
@@ -207,11 +207,11 @@ class Ranges:
         a, b = span(x)
         c, d = span(y)
         low, high = (min(a, c), min(b, d)) if sign > 0 else (max(a, c), max(b, d))
-        made = Symbol(low, high, 1, ("extreme", sign, x, y), x.is_uniform and y.is_uniform)
-        itself = Linear(0, {made: 1})
+        extreme_ = Symbol(low, high, 1, ("extreme", sign, x, y), x.is_uniform and y.is_uniform)
+        itself = Linear(0, {extreme_: 1})
         # With a number for the other, an end of one is an end of the lesser and of the greater.
-        made.tight = (not y.terms and x.is_free) or (not x.terms and y.is_free)
-        made.facts += [x.plus(itself, -1).times(sign), y.plus(itself, -1).times(sign)]
+        extreme_.tight = (not y.terms and x.is_free) or (not x.terms and y.is_free)
+        extreme_.facts += [x.plus(itself, -1).times(sign), y.plus(itself, -1).times(sign)]
         return itself
 
 

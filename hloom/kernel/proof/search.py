@@ -29,19 +29,19 @@ def at_least_zero(x: Linear, scope: Iterable[Linear] = (), tried: int = MOST_TRI
     """Whether `x >= 0` follows from intervals, from the facts of its symbols and from `scope`."""
     if x.least() >= 0:
         return True
-    told = list(scope)
-    if not told and x.is_free:
+    symbols = list(scope)
+    if not symbols and x.is_free:
         return False
     for s in x.terms:
         for fact in s.facts:
             other = _without(x, fact)
             if other is not None and other.least() >= 0:
                 return True
-    if is_attained(x, told):
+    if is_attained(x, symbols):
         return False
-    if least(x, told, 0, tried=tried) >= 0:
+    if least(x, symbols, 0, tried=tried) >= 0:
         return True
-    return bool(told) and least(x, facts_of(told), 0, tried=tried) >= 0
+    return bool(symbols) and least(x, facts_of(symbols), 0, tried=tried) >= 0
 
 
 def greatest(x: Linear, scope: Iterable[Linear] = ()) -> int:
@@ -57,21 +57,21 @@ def lowest(x: Linear, scope: Iterable[Linear] = ()) -> int:
 def span(x: Linear, scope: Iterable[Linear] = ()) -> tuple[int, int]:
     """Bounds that `x` is never below or above; a search is made only where it may say more than
     the intervals do."""
-    told = list(scope)
-    if not told and x.is_free:
+    symbols = list(scope)
+    if not symbols and x.is_free:
         return x.bounds()
-    narrowed = Narrowed(told)
+    narrowed = Narrowed(symbols)
     if not narrowed.possible:
-        found = IMPOSSIBLE, -IMPOSSIBLE
-    elif x.is_free and all(f.is_free and len(f.terms) < 2 for f in told):
-        found = x.bounds()  # each interval by itself is all that is known
+        low_high = IMPOSSIBLE, -IMPOSSIBLE
+    elif x.is_free and all(f.is_free and len(f.terms) < 2 for f in symbols):
+        low_high = x.bounds()  # each interval by itself is all that is known
     else:
         low, high = [
-            y.least() if is_attained(y, told) else least(y, told) for y in (x, x.times(-1))
+            y.least() if is_attained(y, symbols) else least(y, symbols) for y in (x, x.times(-1))
         ]
-        found = low, -high
+        low_high = low, -high
     narrowed.undo()
-    return found
+    return low_high
 
 
 def is_attained(x: Linear, facts: list[Linear]) -> bool:
@@ -118,8 +118,8 @@ def least(
     looked at next. What that cannot show is tried once for each number that a minimum or maximum
     in it may be.
     """
-    given = list(scope)
-    if any(not fact.terms and fact.const < 0 for fact in given):
+    facts = list(scope)
+    if any(not fact.terms and fact.const < 0 for fact in facts):
         return IMPOSSIBLE
     best = x.least()
     for s, c in x.terms.items():
@@ -127,24 +127,24 @@ def least(
             rest = x.plus(Linear(0, {s: 1}), -c)
             if (low := min([rest.plus(y, c).least() for y in s.origin[2:]])) >= enough:
                 return low
-    inside = dict.fromkeys(s for fact in given for s in fact.terms)
+    inside = dict.fromkeys(s for fact in facts for s in fact.terms)
     open_ = [(best, x)]
     equal = [s.equal for s in inside if s.equal is not None]
-    while found := next(
+    while division := next(
         ((z, y) for z in equal if (y := _exchanged(open_[-1][1], z)) is not None), None
     ):
-        equal.remove(found[0])  # each division once
-        open_.append((found[1].least(), found[1]))
+        equal.remove(division[0])  # each division once
+        open_.append((division[1].least(), division[1]))
     seen = {y.key() for _, y in open_}
     best = max([low for low, _ in open_])
-    given += [fact for s in inside for fact in s.facts]
+    facts += [fact for s in inside for fact in s.facts]
     seeds = len(open_)
     for number in range(seeds + tried):
         if (enough is not None and best >= enough) or not open_:
             break
         at = 0 if number < seeds else max(range(len(open_)), key=lambda k: (open_[k][0], k))
         current = open_.pop(at)[1]
-        for fact in [*given, *[fact for s in current.terms for fact in s.facts]]:
+        for fact in [*facts, *[fact for s in current.terms for fact in s.facts]]:
             other = _without(current, fact)
             if other is not None and (key := other.key()) not in seen:
                 seen.add(key)
@@ -156,7 +156,7 @@ def least(
             if s.origin[:1] == ("extreme",) and (c > 0) == (s.origin[1] > 0):
                 rest = x.plus(Linear(0, {s: 1}), -c)
                 both = [rest.plus(y, c) for y in s.origin[2:]]
-                return max(best, min(least(y, given, enough, cases - 1, tried) for y in both))
+                return max(best, min(least(y, facts, enough, cases - 1, tried) for y in both))
     return best
 
 
@@ -164,17 +164,17 @@ MOST_FACTS = 60
 """Facts that one proof takes from the symbols of others."""
 
 
-def facts_of(given: Iterable[Linear]) -> list[Linear]:
+def facts_of(stated: Iterable[Linear]) -> list[Linear]:
     """Facts, those of their symbols, and so on."""
-    found = list(given)
-    known = {id(fact) for fact in found}
-    for fact in found:  # which grows
+    facts = list(stated)
+    known = {id(fact) for fact in facts}
+    for fact in facts:  # which grows
         for s in fact.terms:
             for other in s.facts:
-                if id(other) not in known and len(found) < MOST_FACTS:
+                if id(other) not in known and len(facts) < MOST_FACTS:
                     known.add(id(other))
-                    found.append(other)
-    return found
+                    facts.append(other)
+    return facts
 
 
 MOST_MULTIPLES = 3
@@ -185,8 +185,8 @@ def multiples(x: Linear) -> list[int]:
 
     Of whole numbers `x > -1` where `k * x > -k`: facts that tell of a dividend bound `x` so.
     """
-    found = dict.fromkeys([s.origin[2] for s in x.terms if s.origin[:1] == ("div",)])
-    return list(found)[:MOST_MULTIPLES]
+    divisors = dict.fromkeys([s.origin[2] for s in x.terms if s.origin[:1] == ("div",)])
+    return list(divisors)[:MOST_MULTIPLES]
 
 
 def _exchanged(x: Linear, zero: Linear) -> Linear | None:

@@ -35,16 +35,16 @@ class Box(NamedTuple):
     @staticmethod
     def of(start: int, digits: Iterable[Digit], step: frozenset[object] = frozenset()) -> Box:
         """A box whose digits may go down, or stand still."""
-        kept = []
+        kept_digits = []
         for stride, count, owner in digits:
             if count == 1:
                 continue
             if stride < 0:
                 start, stride = start + stride * (count - 1), -stride
-            kept.append(Digit(stride, count, owner))
-        kept.sort(key=lambda d: (-d.stride, d.count))
+            kept_digits.append(Digit(stride, count, owner))
+        kept_digits.sort(key=lambda d: (-d.stride, d.count))
         joined: list[Digit] = []
-        for d in kept:
+        for d in kept_digits:
             last = joined[-1] if joined else None
             if last and last.stride == d.stride * d.count and last.owner is d.owner is None:
                 joined[-1] = Digit(d.stride, last.count * d.count)  # one run

@@ -110,13 +110,13 @@ def tells(window: Window, parts: Sequence[Part]) -> bool:
 
 
 @contextmanager
-def as_made(x: Linear, told: set[Symbol]) -> Iterator[None]:
+def as_made(x: Linear, known_symbols: set[Symbol]) -> Iterator[None]:
     """Give the symbols of a number, and those that its loops begin and end with, the values that
     they had before its digits were bounded; but not those that facts tell of."""
     before: dict[Symbol, tuple[int, int]] = {}
     todo = list(x.terms)
     for s in todo:  # which grows
-        if s in before or s in told:
+        if s in before or s in known_symbols:
             continue
         before[s] = (s.low, s.high)
         low, count = s.all

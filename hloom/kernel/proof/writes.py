@@ -21,7 +21,7 @@ from hloom.kernel.proof.tiling import Box, Digit, covers
 def unproved_writes(kernel: Kernel, bounds: Bounds) -> list[str]:
     """A sentence for each parameter of which it is not proved that every element is written, or
     that no two steps write the same."""
-    found = []
+    unproved = []
     by_buffer: dict[Any, list[Access]] = {}
     for store in bounds.stores:
         by_buffer.setdefault(store.op.operands[0], []).append(store)
@@ -30,8 +30,8 @@ def unproved_writes(kernel: Kernel, bounds: Bounds) -> list[str]:
             continue
         why = unproved_of(param, by_buffer.get(param.value, []), bounds)
         if why:
-            found.append(f"{param.name}: {why}")
-    return found
+            unproved.append(f"{param.name}: {why}")
+    return unproved
 
 
 def unproved_of(param: Param, stores: list[Access], bounds: Bounds) -> str:
@@ -145,14 +145,14 @@ def axes_of(bounds: Bounds) -> set[Symbol]:
 
 def part_boxes(param: Param, bounds: Bounds) -> list[Box] | str:
     """What a kernel writes of a parameter that others write too; or why that is not known."""
-    found = Resolver(axes_of(bounds), True)
+    resolver = Resolver(axes_of(bounds), True)
     try:
         for store in bounds.stores:
             if store.op.operands[0] is param.value:
-                found.store(store)
+                resolver.store(store)
     except Unresolved as error:
         return str(error)
-    return found.boxes
+    return resolver.boxes
 
 
 MOST_CASES = 200

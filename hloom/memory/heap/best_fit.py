@@ -38,20 +38,20 @@ def placed(
     for k in order:
         block = blocks[k]
         size = aligned(block.size_bytes, alignment)
-        taken = [(offsets[j], ends[j]) for j in overlap.alive_with(block)]
-        offset = _gap(taken, size, tightest)
+        used_spans = [(offsets[j], ends[j]) for j in overlap.alive_with(block)]
+        offset = _gap(used_spans, size, tightest)
         offsets[k], ends[k] = offset, offset + size
         total = max(total, offset + size)
         overlap.add(k, block)
     return Packing(offsets, total)
 
 
-def _gap(taken: list[tuple[int, int]], size: int, tightest: bool) -> int:
+def _gap(used_spans: list[tuple[int, int]], size: int, tightest: bool) -> int:
     """Where `size` bytes fit between what is taken, or behind it."""
-    taken.sort()
+    used_spans.sort()
     free = 0
     best, best_size = -1, 0
-    for start, end in taken:
+    for start, end in used_spans:
         gap = start - free
         if gap >= size and (best < 0 or gap < best_size):
             best, best_size = free, gap

@@ -39,17 +39,17 @@ class Overlap:
 
     def alive_with(self, block: BufferInterval) -> set[int]:
         """Everything added that is alive at some time of a block, or may be."""
-        found: set[int] = set()
+        alive: set[int] = set()
         for name, (_, beside) in block.held.items():
-            found.update([key for key, users in self.users[name] if users & beside])
+            alive.update([key for key, users in self.users[name] if users & beside])
         for start, end in block.intervals:
             low, high = self._leaves(start, end)
             for node in self._paths(low, high):
-                found.update(self.covering[node])
+                alive.update(self.covering[node])
             for node in self._covered(low, high):
-                found.update(self.covering[node])
-                found.update(self.inside[node])
-        return found
+                alive.update(self.covering[node])
+                alive.update(self.inside[node])
+        return alive
 
     def _leaves(self, start: int, end: int) -> Interval:
         return self.rank[start] + self.leaves, self.rank[end] + self.leaves

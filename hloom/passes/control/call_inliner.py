@@ -43,9 +43,9 @@ def inline_call(call: Instruction, *, propagate_metadata: bool = True) -> Replac
     if call.opcode != "call":
         raise UsageError("it is no call", instruction=f"%{call.name}", rule="inline")
     inlining = _Inlining(call.parent, propagate_metadata)
-    made = inlining.inline(call)
+    new_for_old = inlining.inline(call)
     inlining.finish()
-    return made
+    return new_for_old
 
 
 class _Inlining:
@@ -67,10 +67,10 @@ class _Inlining:
         order = [i for i in body.in_order() if i.opcode != "parameter"]
         copy_instructions(order, computation, new_for_old)
         for i in order:
-            made = new_for_old[i]
+            new = new_for_old[i]
             for before in call.control_predecessors:
-                made.add_control_predecessor(before)
-            self.annotate(made, call)
+                new.add_control_predecessor(before)
+            self.annotate(new, call)
         root = self.result(call, new_for_old[body.root])
         for after in call.control_successors:
             after.add_control_predecessor(root)
@@ -91,9 +91,9 @@ class _Inlining:
         it says of run-time sizes, where the callee's root has others."""
         if root.shape is call.shape or not (call.is_root and call.parent.is_entry):
             return root
-        made = self.computation.add("copy", root, shape=call.shape)
-        self.annotate(made, call)
-        return made
+        copy = self.computation.add("copy", root, shape=call.shape)
+        self.annotate(copy, call)
+        return copy
 
     def finish(self) -> None:
         """Write the schedule and the stack frames."""
@@ -148,11 +148,11 @@ def _prefix_original_value(i: Instruction, call: Instruction) -> None:
 def clone_and_inline(module: Module, call: Instruction) -> Computation:
     """A copy of the call's computation in which this call is inlined; the original stays."""
     source = call.parent
-    made, new_for_old = copy_computation(source, module)
+    copied, new_for_old = copy_computation(source, module)
     if module.schedule is not None and source in module.schedule:
-        module.schedule[made] = [new_for_old[i] for i in module.schedule[source]]
+        module.schedule[copied] = [new_for_old[i] for i in module.schedule[source]]
     inline_call(new_for_old[call])
-    return made
+    return copied
 
 
 @register
@@ -186,7 +186,7 @@ class CallInliner(Pass):
         """Run, and tell which instruction of a callee became which: the last copy of one that was
         inlined several times. Parameters and calls that are gone are left out."""
         fired: Counter[str] = Counter()
-        made: Replacement = {}
+        all_inlined: Replacement = {}
         sparing = self.grows_too_much(module)
         for c in on_threads(module, threads):
             if any(i.opcode == "async-start" for i in c.callers):
@@ -201,11 +201,11 @@ class CallInliner(Pass):
                 inlined = inlining.inline(call)
                 if self.update_domain and call.sharding is not None:
                     self.share(call, inlined)
-                made |= inlined
+                all_inlined |= inlined
             fired["inlined"] += len(calls)
             inlining.finish()
             c.reorder(c.in_order())
-        left = {old: new for old, new in made.items() if old.opcode != "parameter"}
+        left = {old: new for old, new in all_inlined.items() if old.opcode != "parameter"}
         left = {old: new for old, new in left.items() if new in new.parent.instructions}
         return PassResult.of(fired), left
 
@@ -218,15 +218,15 @@ class CallInliner(Pass):
         """What `allow` says of a call; `UsageError` for what is no answer."""
         if self.allow is None:
             return "allow"
-        given = self.allow(call)
-        found = ANSWERS.get(given) if isinstance(given, bool | str) else None
-        if found is None:
+        answer_ = self.allow(call)
+        word = ANSWERS.get(answer_) if isinstance(answer_, bool | str) else None
+        if word is None:
             raise UsageError(
-                f"allow answers {given!r} for %{call.name}",
+                f"allow answers {answer_!r} for %{call.name}",
                 rule="pass-option",
                 hint="answer True, False, 'allow', 'prohibit' or 'allow ignoring attributes'",
             )
-        return found
+        return word
 
     def is_inlined(self, call: Instruction) -> bool:
         """Whether this call is to be inlined."""
@@ -236,8 +236,8 @@ class CallInliner(Pass):
             return False
         if answer == "allow ignoring attributes":
             return True
-        wanted = attributes.get("inlineable")
-        if wanted in ("false", "xla_late"):
+        stated = attributes.get("inlineable")
+        if stated in ("false", "xla_late"):
             return False
         if (
             call.attrs.is_composite
@@ -248,10 +248,10 @@ class CallInliner(Pass):
         if self.uses_shardy and "shmap_body" in callee.name:
             return False
         if self.single_call_site and sum(callee.callers.values()) > 1:
-            return wanted in ("true", "xla_early")
+            return stated in ("true", "xla_early")
         return True
 
-    def share(self, call: Instruction, made: Replacement) -> None:
-        for i in made.values():
+    def share(self, call: Instruction, new_for_old: Replacement) -> None:
+        for i in new_for_old.values():
             if i.sharding is None and not i.shape.is_tuple and not call.sharding.is_tuple:
                 i.sharding = call.sharding

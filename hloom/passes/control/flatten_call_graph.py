@@ -27,10 +27,10 @@ def not_called_by_loops(computation: Computation) -> bool:
 
 def clone(c: Computation, module: Module) -> Computation:
     """A copy of a computation that calls the same computations, with the same schedule."""
-    made, new_for_old = copy_computation(c, module, f"{c.name}.clone")
+    copied, new_for_old = copy_computation(c, module, f"{c.name}.clone")
     if module.schedule is not None and c in module.schedule:
-        module.schedule[made] = [new_for_old[i] for i in module.schedule[c]]
-    return made
+        module.schedule[copied] = [new_for_old[i] for i in module.schedule[c]]
+    return copied
 
 
 @register

@@ -36,9 +36,9 @@ class PropagateCallMetadata(Pass):
             for i in c.instructions:
                 if i.opcode == "parameter":
                     continue
-                made = metadata_from_call(i.metadata, callers[0].metadata, frames)
-                if made != i.metadata:
-                    i.metadata = made
+                metadata = metadata_from_call(i.metadata, callers[0].metadata, frames)
+                if metadata != i.metadata:
+                    i.metadata = metadata
                     fired["instructions"] += 1
         module.stack_frames = frames.index
         return PassResult.of(+fired)

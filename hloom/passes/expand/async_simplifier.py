@@ -74,16 +74,16 @@ class AsyncSimplifier(Expander):
         if end is None or (not end[0] and wrapped_collective(start) is not None):
             return None
         if start.opcode == "copy-start":
-            made = b.copy(start.operands[0])
+            replacement = b.copy(start.operands[0])
         elif self._is_long(b.module, start):
             return _in_two_halves(b, start, has_updates=bool(end[0]))
         else:
             body = _alone(b.module, start, b.computation.execution_thread)
-            made = b.emit("call", *bound_operands(start), called=(body,))
-        made.copy_annotations(start)
+            replacement = b.emit("call", *bound_operands(start), called=(body,))
+        replacement.copy_annotations(start)
         for before in start.control_predecessors:
-            made.add_control_predecessor(before)
-        return made
+            replacement.add_control_predecessor(before)
+        return replacement
 
     def _is_long(self, module: Module, start: Instruction) -> bool:
         """Whether the computation of a start takes so long that it is worth two halves."""
@@ -130,7 +130,7 @@ def _in_two_halves(b: Expansion, start: Instruction, has_updates: bool) -> Instr
     operands = bound_operands(start)
     parts = (tuple_shape([x.shape for x in operands]), body.root.shape, *start.shape.elements[2:])
     thread, aliasing = start.attrs.async_execution_thread, start.attrs.output_to_operand_aliasing
-    made = b.emit(
+    new_start = b.emit(
         "async-start",
         *operands,
         called=(body,),
@@ -138,10 +138,10 @@ def _in_two_halves(b: Expansion, start: Instruction, has_updates: bool) -> Instr
         async_execution_thread=thread,
         output_to_operand_aliasing=aliasing,
     )
-    made.copy_annotations(start)
+    new_start.copy_annotations(start)
     for before in start.control_predecessors:
-        made.add_control_predecessor(before)
-    return b.emit("async-done", made, shape=body.root.shape)
+        new_start.add_control_predecessor(before)
+    return b.emit("async-done", new_start, shape=body.root.shape)
 
 
 def drop_halves(c) -> None:

@@ -122,10 +122,10 @@ class BitcastExpander(Expander):
             self.check(i, s)
         flat = b.reshaped(b.transposed(x, _order(x.shape)), (prod(x.shape.dims),))
         bits = _stored(b, flat, _stored_bits(x.shape))
-        made = _loaded(b, _recut(b, bits, _stored_bits(after), prod(after.dims)), after.dtype)
+        elements = _loaded(b, _recut(b, bits, _stored_bits(after), prod(after.dims)), after.dtype)
         order = _order(after)
-        made = b.reshaped(made, [after.dims[d] for d in order])
-        return b.transposed(made, [order.index(d) for d in range(len(order))])
+        elements = b.reshaped(elements, [after.dims[d] for d in order])
+        return b.transposed(elements, [order.index(d) for d in range(len(order))])
 
     def check(self, i: Instruction, s: Shape) -> None:
         """Refuse forms whose bits in memory are not known."""

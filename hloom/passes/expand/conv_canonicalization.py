@@ -71,25 +71,27 @@ def brought_to(
     return b.transposed(x, lhs), b.transposed(y, rhs)
 
 
-def brought_back(b: Expansion, made: Instruction, made_labels, wanted) -> Instruction:
+def brought_back(b: Expansion, y: Instruction, made_labels, labels) -> Instruction:
     """A result with the dimensions of `made_labels` as `wanted` says."""
     order = _order(
         (made_labels.output_batch_dimension, made_labels.output_feature_dimension),
         made_labels.output_spatial_dimensions,
-        (wanted.output_batch_dimension, wanted.output_feature_dimension),
-        wanted.output_spatial_dimensions,
+        (labels.output_batch_dimension, labels.output_feature_dimension),
+        labels.output_spatial_dimensions,
     )
-    return b.transposed(made, order)
+    return b.transposed(y, order)
 
 
 def convolved(
     b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType, **attributes
 ) -> Instruction:
     """A convolution with the annotations of `i`, of these operands and attributes."""
-    made = b.emit("convolution", x, y, operand_precision=i.attrs.operand_precision, **attributes)
-    made.shape = shape(dtype, made.shape.dims).with_default_layouts()
-    made.backend_config = i.backend_config
-    return made
+    convolution = b.emit(
+        "convolution", x, y, operand_precision=i.attrs.operand_precision, **attributes
+    )
+    convolution.shape = shape(dtype, convolution.shape.dims).with_default_layouts()
+    convolution.backend_config = i.backend_config
+    return convolution
 
 
 def as_dot(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
@@ -101,31 +103,31 @@ def as_dot(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: 
             ranges[axis] = (-d.padding_low, x.shape.dims[axis] + d.padding_high, d.stride)
         x = b.cut(x, ranges)
         y = b.reshaped(y, y.shape.dims[rank:])
-        taken, given = (rank + 1,), (0,)
+        lhs_dims, rhs_dims = (rank + 1,), (0,)
     else:
-        taken, given = tuple(range(1, rank + 2)), tuple(range(rank + 1))
+        lhs_dims, rhs_dims = tuple(range(1, rank + 2)), tuple(range(rank + 1))
     # No dimensions are merged here: orders can still be chosen, and the dot-decomposer merges.
-    free = tuple(d for d in range(rank + 2) if d not in taken)
+    free = tuple(d for d in range(rank + 2) if d not in lhs_dims)
     features = y.shape.dims[-1]
-    made = b.emit(
+    dot = b.emit(
         "dot",
         x,
         y,
         shape=shape(dtype, (*(x.shape.dims[d] for d in free), features)),
-        lhs_contracting_dims=taken,
-        rhs_contracting_dims=given,
+        lhs_contracting_dims=lhs_dims,
+        rhs_contracting_dims=rhs_dims,
         operand_precision=i.attrs.operand_precision,
     )
     if len(free) == rank + 1:
-        return made
-    return b.reshaped(made, (x.shape.dims[0], *(1 for _ in rows), features))
+        return dot
+    return b.reshaped(dot, (x.shape.dims[0], *(1 for _ in rows), features))
 
 
 def as_gradient(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
     """The result, under the labels of `i`, as a gradient of weights."""
     labels = gradient_labels(i.attrs.window.rank)
     x, y = brought_to(b, x, y, i.attrs.dim_labels, labels)
-    made = convolved(
+    gradient = convolved(
         b,
         i,
         x,
@@ -136,18 +138,18 @@ def as_gradient(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dt
         batch_group_count=i.attrs.batch_group_count,
         convolution_kind=WGRAD,
     )
-    return brought_back(b, made, labels, i.attrs.dim_labels)
+    return brought_back(b, gradient, labels, i.attrs.dim_labels)
 
 
-def in_its_form(b: Expansion, made: Instruction) -> Instruction:
+def in_its_form(b: Expansion, convolution: Instruction) -> Instruction:
     """A forward form that was made, as a dot or gradient where it is one now: parts of a kernel
     are smaller, and reversed windows have gone."""
-    x, y = made.operands
-    if is_point_like(made):
-        return as_dot(b, made, x, y, made.shape.dtype)
-    if is_weight_gradient(made):
-        return as_gradient(b, made, x, y, made.shape.dtype)
-    return made
+    x, y = convolution.operands
+    if is_point_like(convolution):
+        return as_dot(b, convolution, x, y, convolution.shape.dtype)
+    if is_weight_gradient(convolution):
+        return as_gradient(b, convolution, x, y, convolution.shape.dtype)
+    return convolution
 
 
 def with_feature_groups(b: Expansion, x: Instruction, batches: int, features: int) -> Instruction:
@@ -217,16 +219,18 @@ def in_features(b: Expansion, i: Instruction, x: Instruction, y: Instruction, dt
     y = b.transposed(y, taps_first)
     y = b.reshaped(y, (*split[::2], channels, prod(steps) * features))
     labels = forward_labels(rank)
-    made = convolved(b, i, x, y, dtype, window=Window(tuple(window)), dim_labels=labels)
-    made = in_its_form(b, made)
-    batch = made.shape.dims[0]
-    made = b.reshaped(made, (batch, *each, *steps, features))
+    convolution = convolved(b, i, x, y, dtype, window=Window(tuple(window)), dim_labels=labels)
+    convolution = in_its_form(b, convolution)
+    batch = convolution.shape.dims[0]
+    convolution = b.reshaped(convolution, (batch, *each, *steps, features))
     between = [d for k in range(rank) for d in (1 + k, 1 + rank + k)]
-    made = b.transposed(made, (0, *between, 2 * rank + 1))
-    made = b.reshaped(made, (batch, *(n * s for n, s in zip(each, steps, strict=True)), features))
+    convolution = b.transposed(convolution, (0, *between, 2 * rank + 1))
+    convolution = b.reshaped(
+        convolution, (batch, *(n * s for n, s in zip(each, steps, strict=True)), features)
+    )
     for axis, (size, t) in enumerate(zip(sizes, before, strict=True), start=1):
-        made = b.sliced(made, axis, t, t + size)
-    return made
+        convolution = b.sliced(convolution, axis, t, t + size)
+    return convolution
 
 
 def _one_phase(
@@ -253,7 +257,7 @@ def _one_phase(
         window.append(WindowDimension(taps, 1, low, n + taps - 1 - base - low))
     if any(d.size == 0 for d in window):
         return b.full(0, dtype, (x.shape.dims[0], *each, y.shape.dims[-1]))
-    made = convolved(
+    convolution = convolved(
         b,
         i,
         x,
@@ -263,7 +267,7 @@ def _one_phase(
         dim_labels=forward_labels(len(window)),
         feature_group_count=groups,
     )
-    return in_its_form(b, made)
+    return in_its_form(b, convolution)
 
 
 @register
@@ -303,8 +307,8 @@ class ConvolutionCanonicalization(Expander):
             y = b.reverse(y, dimensions=tuple(sorted(turned)))
         new = forward_labels(rank)
         x, y = brought_to(b, x, y, old, new)
-        made = self.forward(b, i, x, y, dtype)
-        return b.converted(brought_back(b, made, new, old), of.dtype)
+        convolution = self.forward(b, i, x, y, dtype)
+        return b.converted(brought_back(b, convolution, new, old), of.dtype)
 
     def forward(self, b: Expansion, i: Instruction, x: Instruction, y: Instruction, dtype: DType):
         """The result [b, spatial..., f] for operands in NHWC and HWIO."""
@@ -319,7 +323,7 @@ class ConvolutionCanonicalization(Expander):
         if splits_into_phases(i, self.most_phases):
             return in_phases(b, i, x, y, dtype, groups)
         rows = tuple(replace(d, window_reversal=False) for d in a.window.dimensions)
-        made = convolved(
+        convolution = convolved(
             b,
             i,
             x,
@@ -329,4 +333,4 @@ class ConvolutionCanonicalization(Expander):
             dim_labels=forward_labels(a.window.rank),
             feature_group_count=groups,
         )
-        return in_its_form(b, made)
+        return in_its_form(b, convolution)

@@ -61,8 +61,8 @@ class CustomCallExpander(Expander):
             return None  # complex numbers have no order
         values, indices = parts
         k = values.dims[-1] if values.is_array and values.rank else x.dims[-1] + 1
-        wanted = (*x.dims[:-1], k)
-        fits = (values.dtype, values.dims) == (x.dtype, wanted) and k <= x.dims[-1]
-        if not fits or indices.dtype is not S32 or indices.dims != wanted:
+        result_dims = (*x.dims[:-1], k)
+        fits = (values.dtype, values.dims) == (x.dtype, result_dims) and k <= x.dims[-1]
+        if not fits or indices.dtype is not S32 or indices.dims != result_dims:
             return None
         return b.topk(i.operands[0], k=k, largest=largest)

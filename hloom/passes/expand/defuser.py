@@ -42,7 +42,7 @@ class Defuser(Expander):
         for x in body.instructions:
             if x.metadata is None and x.opcode != "parameter":
                 x.metadata = i.metadata
-        made = b.emit("call", *i.operands, called=(body,))
-        made.shape = i.shape
-        made.metadata = NO_METADATA  # names of the body are whole; the inliner need not complete
-        return made
+        call = b.emit("call", *i.operands, called=(body,))
+        call.shape = i.shape
+        call.metadata = NO_METADATA  # names of the body are whole; the inliner need not complete
+        return call

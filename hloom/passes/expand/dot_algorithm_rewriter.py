@@ -92,12 +92,12 @@ def _parts(b: Expansion, x: Instruction, scheme: Scheme) -> list[Instruction]:
     if scheme.parts == 1:
         return [_rounded(b, rest, part)]
     near = _rounded_below_infinity(b, rest, part)
-    made = [b.converted(near, part) if isinstance(part, DType) else near]
+    parts = [b.converted(near, part) if isinstance(part, DType) else near]
     for _ in range(1, scheme.parts):
         rest = b.subtract(rest, near)  # too small to overflow when it is rounded
-        made.append(_rounded(b, rest, part))
-        near = b.converted(made[-1], F32)
-    return made
+        parts.append(_rounded(b, rest, part))
+        near = b.converted(parts[-1], F32)
+    return parts
 
 
 def _is_plain(i: Instruction, scheme: Scheme) -> bool:
@@ -134,23 +134,25 @@ class DotAlgorithmRewriter(Expander):
             )
         attrs = replace(i.attrs, algorithm=None)
         if _is_plain(i, scheme):
-            made = b.like(i, *i.operands)
-            made.attrs = attrs
-            return made
+            low_dot = b.like(i, *i.operands)
+            low_dot.attrs = attrs
+            return low_dot
         of = shape(F64 if scheme.sum is F64 else F32, i.shape.dims)
 
         def dot(x: Instruction, y: Instruction) -> Instruction:
-            made = b.like(i, x, y, shape=of.with_default_layouts())
-            made.attrs = attrs
-            return made
+            product = b.like(i, x, y, shape=of.with_default_layouts())
+            product.attrs = attrs
+            return product
 
         sides = [_parts(b, x, scheme) for x in i.operands]
         places = product(*(range(len(parts)) for parts in sides))
-        kept = [(k, m) for k, m in places if 0 < k + m <= scheme.highest]
-        kept.sort(key=lambda place: -sum(place))  # small ones first: they are not lost one by one
+        kept_places = [(k, m) for k, m in places if 0 < k + m <= scheme.highest]
+        kept_places.sort(
+            key=lambda place: -sum(place)
+        )  # small ones first: they are not lost one by one
         total = dot(sides[0][0], sides[1][0])
-        if kept:
-            rest = reduce(b.add, [dot(sides[0][k], sides[1][m]) for k, m in kept])
+        if kept_places:
+            rest = reduce(b.add, [dot(sides[0][k], sides[1][m]) for k, m in kept_places])
             # The rest of an infinity is inf - inf; the leading dot alone is right then.
             broken = b.compared(rest, rest, "NE")
             total = b.add(total, b.select(broken, b.full(0, F32, of.dims), rest))

@@ -114,8 +114,8 @@ class _Side:
         x = self.x
         if not self.is_in_order(order):
             x = b.transposed(x, order)
-        made = b.reshaped(x, (*batch, free, k) if last else (*batch, k, free))
-        return made, len(batch) + 1 if last else len(batch)
+        reshaped = b.reshaped(x, (*batch, free, k) if last else (*batch, k, free))
+        return reshaped, len(batch) + 1 if last else len(batch)
 
 
 def canonical_dot(
@@ -133,7 +133,7 @@ def canonical_dot(
     rhs, rhs_k = right.matrix(b, y_order, False)
     leading = tuple(range(len(left.batch)))
     m, n = prod(left.sizes(left.free)), prod(right.sizes(right.free))
-    made = b.emit(
+    product = b.emit(
         "dot",
         lhs,
         rhs,
@@ -145,8 +145,8 @@ def canonical_dot(
         operand_precision=attrs.operand_precision,
         algorithm=attrs.algorithm,
     )
-    made.backend_config = dot.backend_config
-    return b.converted(b.reshaped(made, of.dims), of.dtype)
+    product.backend_config = dot.backend_config
+    return b.converted(b.reshaped(product, of.dims), of.dtype)
 
 
 def sums_of_products(b: Expansion, dot: Instruction) -> Instruction | None:
@@ -163,18 +163,18 @@ def sums_of_products(b: Expansion, dot: Instruction) -> Instruction | None:
     _, wide = product_types(x.shape.dtype, y.shape.dtype, of.dtype)
     if wide.is_floating and wide.bits < 32:
         wide = F32
-    kept = [d for d in range(x.shape.rank) if d not in left.free]
+    kept_dims = [d for d in range(x.shape.rank) if d not in left.free]
     pairs = dict(zip(left.batch, right.batch, strict=True))
     pairs.update(zip(left.contracting, right.contracting, strict=True))
     there = [d for d in range(y.shape.rank) if d not in right.free]
-    order = [there.index(pairs[d]) for d in kept]
-    x = b.converted(b.reshaped(x, left.sizes(tuple(kept))), wide)
+    order = [there.index(pairs[d]) for d in kept_dims]
+    x = b.converted(b.reshaped(x, left.sizes(tuple(kept_dims))), wide)
     y = b.converted(b.transposed(b.reshaped(y, right.sizes(tuple(there))), order), wide)
     product = b.emit("multiply", x, y)
-    made = b.total(product, [k for k, d in enumerate(kept) if d in left.contracting])
+    sums = b.total(product, [k for k, d in enumerate(kept_dims) if d in left.contracting])
     batch = sorted(left.batch)
-    made = b.transposed(made, [batch.index(d) for d in left.batch])
-    return b.converted(b.reshaped(made, of.dims), of.dtype)
+    sums = b.transposed(sums, [batch.index(d) for d in left.batch])
+    return b.converted(b.reshaped(sums, of.dims), of.dtype)
 
 
 def _contracting_orders(left: _Side, right: _Side) -> tuple[Dims, Dims]:

@@ -29,17 +29,17 @@ def _scalar(m: Masks, packed: Instruction, k: int) -> Instruction:
 
 def _unpacked(m: Masks, packed: Instruction, operands: list[Sized]) -> list[Sizes]:
     """The sizes of each operand, of all of them in one array."""
-    found, k = [], 0
+    unpacked, k = [], 0
     for x in operands:
-        found.append({d: _scalar(m, packed, k + n) for n, d in enumerate(x.sizes)})
+        unpacked.append({d: _scalar(m, packed, k + n) for n, d in enumerate(x.sizes)})
         k += len(x.sizes)
-    return found
+    return unpacked
 
 
 def _groups(i: Instruction) -> dict[str, Any]:
     """Who takes part, as attributes of another collective of the same kind of groups."""
-    found = {name: getattr(i.attrs, name, None) for name in _GROUPS}
-    return {name: value for name, value in found.items() if value is not None}
+    fields = {name: getattr(i.attrs, name, None) for name in _GROUPS}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _least(m: Masks, i: Instruction, operands: list[Sized]) -> list[Sizes]:
@@ -52,11 +52,11 @@ def _least(m: Masks, i: Instruction, operands: list[Sized]) -> list[Sizes]:
     return _unpacked(m, packed, operands)
 
 
-def _sized(m: Masks, i: Instruction, made: Instruction, sizes: list[Sizes]) -> Sized:
+def _sized(m: Masks, i: Instruction, new: Instruction, sizes: list[Sizes]) -> Sized:
     """The results of a collective with their sizes."""
     if not i.shape.is_tuple:
-        return Sized(made, sizes[0])
-    return Sized(made, {}, [Sized(m.b.element(made, k), s) for k, s in enumerate(sizes)])
+        return Sized(new, sizes[0])
+    return Sized(new, {}, [Sized(m.b.element(new, k), s) for k, s in enumerate(sizes)])
 
 
 @RULES.of("all-reduce", "collective-reduce", "reduce-scatter")
@@ -81,12 +81,12 @@ def gathered(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     axis = i.attrs.dimensions[0]
     across = [Sized(x.value, {d: s for d, s in x.sizes.items() if d != axis}) for x in operands]
     sizes = _least(m, i, across)
-    made = again(m, i, *values(operands))
+    gathered_ = again(m, i, *values(operands))
     if not any(axis in x.sizes for x in operands):
-        return _sized(m, i, made, sizes)
+        return _sized(m, i, gathered_, sizes)
     results = []
     for k, x in enumerate(operands):
-        whole = m.b.element(made, k) if i.shape.is_tuple else made
+        whole = m.b.element(gathered_, k) if i.shape.is_tuple else gathered_
         results.append(_close_up(m, i, x, whole, sizes[k]))
     if not i.shape.is_tuple:
         return results[0]
@@ -114,8 +114,8 @@ def _close_up(m: Masks, i: Instruction, x: Sized, whole: Instruction, across: Si
     for k in range(count):
         piece = m.b.sliced(whole, axis, k * bound, (k + 1) * bound)
         pieces.append(Sized(piece, {axis: _scalar(m, ends, k)}))
-    made, end = concatenate_into(m, whole.shape, axis, pieces)
-    return Sized(made, {**across, axis: end})
+    closed, end = concatenate_into(m, whole.shape, axis, pieces)
+    return Sized(closed, {**across, axis: end})
 
 
 @RULES.of("collective-permute", "collective-broadcast")
@@ -128,29 +128,29 @@ def moved(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
             "dynamic-shape",
             "move whole arrays, between devices that are known",
         )
-    b, made = m.b, again(m, i, *values(operands))
+    b, moved_ = m.b, again(m, i, *values(operands))
     bounds = [m.number(x.value.shape.dims[d]) for x in operands for d in x.sizes]
     if not bounds:
-        return _sized(m, i, made, [{} for _ in operands])
+        return _sized(m, i, moved_, [{} for _ in operands])
     sizes = [size for x in operands for size in x.sizes.values()]
     lacking = b.subtract(_packed(m, bounds), _packed(m, sizes))
     sent = b.computation.append(i.opcode, i.attrs, (lacking,), lacking.shape, i.opcode, ())
     b.made.append(sent)
     packed = b.subtract(_packed(m, bounds), sent)
-    return _sized(m, i, made, _unpacked(m, packed, operands))
+    return _sized(m, i, moved_, _unpacked(m, packed, operands))
 
 
 @RULES.of("all-to-all")
 def exchanged(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     """In the form of a tuple: each operand goes to a member, and so do its sizes."""
-    made = again(m, i, *values(operands))
+    exchanged_ = again(m, i, *values(operands))
     dims = [d for d in range(operands[0].value.shape.rank) if any(d in x.sizes for x in operands)]
     if not i.shape.is_tuple or not dims:
-        return Sized(made)
+        return Sized(exchanged_)
     sizes = [_packed(m, [m.size(x, d) for d in dims]) for x in operands]
     sent = m.b.emit("all-to-all", *sizes, **_groups(i))
-    found = []
+    all_sizes = []
     for k in range(len(operands)):
         packed = m.b.element(sent, k)
-        found.append({d: _scalar(m, packed, n) for n, d in enumerate(dims)})
-    return _sized(m, i, made, found)
+        all_sizes.append({d: _scalar(m, packed, n) for n, d in enumerate(dims)})
+    return _sized(m, i, exchanged_, all_sizes)

@@ -22,7 +22,7 @@ def sort(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     valid = m.valid(Sized(arrays[0], sizes), [axis])
     assert valid is not None
     missing = b.emit("not", valid)
-    made = b.emit(
+    sorted_ = b.emit(
         "sort",
         *arrays,
         missing,
@@ -30,7 +30,7 @@ def sort(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
         dimensions=i.attrs.dimensions,
         is_stable=i.attrs.is_stable,
     )
-    parts = [Sized(b.element(made, k), sizes) for k in range(len(arrays))]
+    parts = [Sized(b.element(sorted_, k), sizes) for k in range(len(arrays))]
     return Sized(b.tuple(*(p.value for p in parts)), {}, parts) if i.shape.is_tuple else parts[0]
 
 
@@ -92,8 +92,8 @@ def gather(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
         if d in indices.sizes:
             sizes[place] = indices.sizes[d]
     gone = {*a.collapsed_slice_dims, *a.operand_batching_dims}
-    kept = [d for d in range(x.value.shape.rank) if d not in gone]
-    for place, d in zip(a.offset_dims, kept, strict=True):
+    kept_dims = [d for d in range(x.value.shape.rank) if d not in gone]
+    for place, d in zip(a.offset_dims, kept_dims, strict=True):
         if d in x.sizes and a.slice_sizes[d] == x.value.shape.dims[d]:
             sizes[place] = x.sizes[d]
     return Sized(again(m, i, x.value, at), sizes)
@@ -129,5 +129,5 @@ def scatter(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
         if d not in index_map and wide[d] > 0:  # its windows start at 0
             fits = b.compared(x.sizes[d], m.number(wide[d]), "GE")
             at = b.select(b.spread(fits, at.shape.dims), at, outside)
-    made = again(m, i, *values(inputs), at, *values(updates))
-    return several(m, made, dict(x.sizes))
+    scattered = again(m, i, *values(inputs), at, *values(updates))
+    return several(m, scattered, dict(x.sizes))

@@ -79,17 +79,17 @@ class _Padding:
 
     def known(self, i: Instruction) -> Sized:
         """What stands for an instruction; itself where nothing in it is dynamic."""
-        found = self.made.get(i)
-        if found is None:
-            found = self.made[i] = Sized(i)
-        return found
+        sized = self.made.get(i)
+        if sized is None:
+            sized = self.made[i] = Sized(i)
+        return sized
 
     def fitted(self, x: Sized, of: Shape) -> Sized:
         """The value with sizes for exactly the dynamic dimensions of a shape."""
         if of.is_tuple:
             parts = self.parts(x, len(of.elements))
-            made = [self.fitted(p, s) for p, s in zip(parts, of.elements, strict=True)]
-            return Sized(x.value, {}, made)
+            fitted_parts = [self.fitted(p, s) for p, s in zip(parts, of.elements, strict=True)]
+            return Sized(x.value, {}, fitted_parts)
         if not of.is_array:
             return x
         dynamic = [d for d in range(of.rank) if of.is_dynamic_dim(d)]
@@ -97,10 +97,10 @@ class _Padding:
 
     def parts(self, x: Sized, count: int) -> list[Sized]:
         if x.parts is None:
-            made = [self.b.element(x.value, k) for k in range(count)]
+            parts_ = [self.b.element(x.value, k) for k in range(count)]
             x.parts = [
                 self.boundary(e) if e.shape.is_array and e.shape.is_dynamic else Sized(e)
-                for e in made
+                for e in parts_
             ]
         return x.parts
 
@@ -154,11 +154,11 @@ class _Padding:
             return self.known(i.operands[0])
         operands = [self.known(o) for o in i.operands]
         if i.opcode in BY_ELEMENT:
-            made = pointwise(self.masks, i, operands)
+            sized = pointwise(self.masks, i, operands)
         elif i.opcode in RULES:
-            made = RULES[i.opcode](self.masks, i, operands)
+            sized = RULES[i.opcode](self.masks, i, operands)
         elif not self.is_sized(i) and i.opcode != "custom-call" and not i.has_side_effect:
-            made = Sized(again(self.masks, i, *(x.value for x in operands)))
+            sized = Sized(again(self.masks, i, *(x.value for x in operands)))
         else:
             raise refuse(
                 i,
@@ -167,18 +167,18 @@ class _Padding:
                 "dynamic-shape",
                 "keep it static, or pad before and set the size after it",
             )
-        return self.fitted(made, self.said(i, operands, made))
+        return self.fitted(sized, self.said(i, operands, sized))
 
-    def said(self, i: Instruction, operands: list[Sized], made: Sized) -> Shape:
+    def said(self, i: Instruction, operands: list[Sized], sized: Sized) -> Shape:
         """The shape of a result: what is written, and each run-time size that values bring.
 
         A shape may call static what has a run-time size, as programs are valid whose shapes differ
         in that alone. Then the values decide, as in the interpreter.
         """
-        if all(not leaf.sizes for leaf in leaves(made)):
+        if all(not leaf.sizes for leaf in leaves(sized)):
             return i.shape
         if i.opcode in ("broadcast", "set-dimension-size", "clamp") or i.opcode in COLLECTIVES:
-            return joined(i.shape, actual(made))
+            return joined(i.shape, actual(sized))
         if hasattr(i.op.attrs, "check"):
             return i.shape
         shapes = tuple([actual(x) for x in operands])
@@ -213,10 +213,10 @@ class _Padding:
             return self.loop(i)
         packed, inner = [self.known(i.operands[0]).value], []
         for o, c in zip(operands, i.called, strict=True):
-            given = joined(c.parameters[0].shape, actual(self.known(o)))
-            packed.append(self.packed(self.known(o), given))
+            parameter_shape = joined(c.parameters[0].shape, actual(self.known(o)))
+            packed.append(self.packed(self.known(o), parameter_shape))
             inner.append(_Padding(c, self.b.combiners))
-            inner[-1].run_called(given, self.flat_shape(i, given))
+            inner[-1].run_called(parameter_shape, self.flat_shape(i, parameter_shape))
         of = joined(i.shape, *(p.result_shape for p in inner))
         for p in inner:
             p.finish(of)
@@ -226,8 +226,8 @@ class _Padding:
         """A loop whose state has run-time sizes: those of its start, and those that it says."""
         x = self.known(i.operands[0])
         condition, body = i.called
-        said = [i, *body.parameters, body.root, *condition.parameters]
-        of = joined(*(j.shape for j in said), actual(x))
+        shaped_alike = [i, *body.parameters, body.root, *condition.parameters]
+        of = joined(*(j.shape for j in shaped_alike), actual(x))
         packed = self.flat_shape(i, of)
         for c in i.called:
             inner = _Padding(c, self.b.combiners)
@@ -248,9 +248,9 @@ class _Padding:
         return self.b.tuple(*self.flat(self.fitted(x, of)))
 
     def replaced(self, i: Instruction, operands: list[Instruction], of: Shape) -> Sized:
-        made = self.b.like(i, *operands, shape=self.flat_shape(i, of))
-        made.sharding = None
-        return self.unflat(made, of)
+        replacement = self.b.like(i, *operands, shape=self.flat_shape(i, of))
+        replacement.sharding = None
+        return self.unflat(replacement, of)
 
     # -- a computation
 
@@ -283,22 +283,22 @@ class _Padding:
         known = [self.made[o] for o in i.operands if o in self.made]
         return any(leaf.sizes for x in known for leaf in leaves(x))
 
-    def keep_order(self, old: Instruction, new: Sized, made: list[Instruction]) -> None:
+    def keep_order(self, old: Instruction, new: Sized, new_instructions: list[Instruction]) -> None:
         """Let what was made wait for what the old instruction waited for, and the other way."""
         ends = [leaf.value for leaf in leaves(new) if leaf.value is not old]
         before, after = old.control_predecessors, old.control_successors
-        move_control_edges(old, ends, made)
-        if not made:
+        move_control_edges(old, ends, new_instructions)
+        if not new_instructions:
             for s in (*after, *old.users):
                 for p in before:
                     s.add_control_predecessor(p)
 
-    def run_called(self, given: Shape, packed: Shape) -> None:
+    def run_called(self, parameter_shape: Shape, packed: Shape) -> None:
         """Make a body or branch take a packed state; `finish` says what it returns."""
         (parameter,) = self.computation.parameters
         parameter.shape = packed
         parameter.sharding, parameter.extra = None, None
-        self.made[parameter] = self.unflat(parameter, given)
+        self.made[parameter] = self.unflat(parameter, parameter_shape)
         self.run()
 
     @property
@@ -330,11 +330,11 @@ class _Padding:
         """A value in the form that callers know."""
         if of.is_tuple:
             parts = self.parts(x, len(of.elements))
-            made = self.b.tuple(
+            whole = self.b.tuple(
                 *(self.result(p, s) for p, s in zip(parts, of.elements, strict=True))
             )
-            made.shape = of
-            return made
+            whole.shape = of
+            return whole
         if of.is_static:
             if x.value.shape is of:
                 return x.value
@@ -342,15 +342,15 @@ class _Padding:
             copied.shape = of
             return copied
         sizes = [self.masks.size(x, d) for d in range(of.rank)]
-        value, given = x.value, {}
+        value, fields = x.value, {}
         if of.layout is not None and not of.layout.is_default:
             if value.shape.layout is not of.layout:
                 value = self.b.copy(value)
                 value.shape = static_shape(of)
             constraints = (value.shape, *(size.shape for size in sizes))
-            given = {"operand_layout_constraints": constraints}
+            fields = {"operand_layout_constraints": constraints}
         call = self.b.emit(
-            "custom-call", value, *sizes, custom_call_target="SliceToDynamic", shape=of, **given
+            "custom-call", value, *sizes, custom_call_target="SliceToDynamic", shape=of, **fields
         )
         call.shape = of
         return call

@@ -20,15 +20,15 @@ def _matched(before: Shape, after: Shape, dynamic: list[int]) -> dict[int, int] 
     """For each dynamic dimension the equal one behind equally many elements; None when one has
     none."""
     left, right = _prefixes(before.dims), _prefixes(after.dims)
-    found: dict[int, int] = {}
+    matched: dict[int, int] = {}
     for d in dynamic:
         for e, prefix in enumerate(right):
-            if prefix == left[d] and after.dims[e] == before.dims[d] and e not in found.values():
-                found[d] = e
+            if prefix == left[d] and after.dims[e] == before.dims[d] and e not in matched.values():
+                matched[d] = e
                 break
         else:
             return None
-    return found
+    return matched
 
 
 @RULES.of("reshape")
@@ -65,8 +65,8 @@ def reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
 def dynamic_reshape(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     x, *sizes = operands
     flags = [d for d in range(i.shape.rank) if i.shape.is_dynamic_dim(d)]
-    made = {d: m.b.reshaped(sizes[d].value, ()) for d in flags}
-    return Sized(compacted(m, x, i.shape, made), made)
+    flag_sizes = {d: m.b.reshaped(sizes[d].value, ()) for d in flags}
+    return Sized(compacted(m, x, i.shape, flag_sizes), flag_sizes)
 
 
 def compacted(m: Masks, x: Sized, of: Shape, sizes: Sizes) -> Instruction:

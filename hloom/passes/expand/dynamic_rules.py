@@ -32,7 +32,7 @@ def values(operands: list[Sized]) -> list[Instruction]:
 def pointwise(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     """Elementwise: in each dimension the least run-time size that is not 1; where there is one
     element and others have more, it is repeated. (`interp/dynamic_sizes.py` has all rules.)"""
-    b, made, sizes = m.b, values(operands), {}
+    b, operand_values, sizes = m.b, values(operands), {}
     for d in dict.fromkeys(d for o in operands for d in o.sizes):
         known = list(dict.fromkeys(o.sizes[d] for o in operands if d in o.sizes))
         size = known[0]
@@ -41,10 +41,10 @@ def pointwise(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
             size = b.select(_is_one(m, size), other, least)
         sizes[d] = size
         for k, o in enumerate(operands):
-            if len(known) > 1 and d in o.sizes and made[k].shape.dims[d] > 1:
+            if len(known) > 1 and d in o.sizes and operand_values[k].shape.dims[d] > 1:
                 repeat = b.and_(_is_one(m, o.sizes[d]), b.compared(size, m.number(1), "GT"))
-                made[k] = _repeated(m, made[k], d, repeat)
-    return Sized(again(m, i, *made), sizes)
+                operand_values[k] = _repeated(m, operand_values[k], d, repeat)
+    return Sized(again(m, i, *operand_values), sizes)
 
 
 def least(m: Masks, operands: list[Sized], dims: list[int]) -> Instruction | None:
@@ -58,8 +58,8 @@ def least(m: Masks, operands: list[Sized], dims: list[int]) -> Instruction | Non
 def least_sizes(m: Masks, operands: list[Sized], but: int | None = None) -> Sizes:
     """The run-time sizes of arrays that are walked together, `but` in one dimension."""
     dims = dict.fromkeys(d for o in operands for d in o.sizes if d != but)
-    found = {d: least(m, operands, [d] * len(operands)) for d in dims}
-    return {d: size for d, size in found.items() if size is not None}
+    least_sizes_ = {d: least(m, operands, [d] * len(operands)) for d in dims}
+    return {d: size for d, size in least_sizes_.items() if size is not None}
 
 
 def _is_one(m: Masks, size: Instruction) -> Instruction:
@@ -119,8 +119,8 @@ def slice_(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
 @RULES.of("dynamic-slice")
 def dynamic_slice(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     x, *starts = operands
-    wanted = i.attrs.dynamic_slice_sizes
-    sizes = {d: s for d, s in x.sizes.items() if wanted[d] == x.value.shape.dims[d]}
+    slice_sizes = i.attrs.dynamic_slice_sizes
+    sizes = {d: s for d, s in x.sizes.items() if slice_sizes[d] == x.value.shape.dims[d]}
     return Sized(again(m, i, x.value, *values(starts)), sizes)
 
 
@@ -146,9 +146,9 @@ def dynamic_update_slice(m: Masks, i: Instruction, operands: list[Sized]) -> Siz
     inside = m.valid(update)
     assert inside is not None
     part = b.select(inside, update.value, old)
-    made = b.emit("dynamic-update-slice", wide, part, *at)
-    made = b.cut(made, [(0, n, 1) for n in whole])
-    return Sized(made, dict(x.sizes))
+    updated = b.emit("dynamic-update-slice", wide, part, *at)
+    updated = b.cut(updated, [(0, n, 1) for n in whole])
+    return Sized(updated, dict(x.sizes))
 
 
 @RULES.of("concatenate")
@@ -158,8 +158,8 @@ def concatenate(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     sizes = least_sizes(m, operands, but=axis)
     if not any(axis in o.sizes for o in operands):
         return Sized(again(m, i, *values(operands)), sizes)
-    made, end = concatenate_into(m, i.shape, axis, operands)
-    return Sized(made, {**sizes, axis: end})
+    joined_, end = concatenate_into(m, i.shape, axis, operands)
+    return Sized(joined_, {**sizes, axis: end})
 
 
 def concatenate_into(
@@ -167,13 +167,13 @@ def concatenate_into(
 ) -> tuple[Instruction, Instruction]:
     """The elements of all parts behind one another, in an array of this shape; and their end."""
     b = m.b
-    made = b.full(0, of.dtype, of.dims)
+    joined_ = b.full(0, of.dtype, of.dims)
     end = zero = m.number(0)
     for x in parts:
         at = [end if d == axis else zero for d in range(of.rank)]
-        made = b.emit("dynamic-update-slice", made, x.value, *at)
+        joined_ = b.emit("dynamic-update-slice", joined_, x.value, *at)
         end = b.add(end, m.size(x, axis))
-    return made, end
+    return joined_, end
 
 
 @RULES.of("pad")
@@ -200,12 +200,12 @@ def pad(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
 def reverse(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     """Reversed within bounds, then moved so that the elements come first."""
     b, (x,) = m.b, operands
-    made = again(m, i, x.value)
+    reversed_ = again(m, i, x.value)
     for d, size in x.sizes.items():
         if d in i.attrs.dimensions:
-            start = b.subtract(m.number(made.shape.dims[d]), size)
-            made = m.shifted(made, d, start)
-    return Sized(made, dict(x.sizes))
+            start = b.subtract(m.number(reversed_.shape.dims[d]), size)
+            reversed_ = m.shifted(reversed_, d, start)
+    return Sized(reversed_, dict(x.sizes))
 
 
 @RULES.of("reduce")
@@ -217,17 +217,19 @@ def reduce(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
         m.masked(Sized(x.value, sizes), start, gone)
         for x, start in zip(inputs, starts, strict=True)
     ]
-    kept = [d for d in range(inputs[0].value.shape.rank) if d not in gone]
-    left = {k: sizes[d] for k, d in enumerate(kept) if d in sizes}
+    kept_dims = [d for d in range(inputs[0].value.shape.rank) if d not in gone]
+    left = {k: sizes[d] for k, d in enumerate(kept_dims) if d in sizes}
     return several(m, again(m, i, *masked, *starts), left)
 
 
-def several(m: Masks, made: Instruction, sizes: Sizes) -> Sized:
+def several(m: Masks, instruction: Instruction, sizes: Sizes) -> Sized:
     """A result of which every element, if it is a tuple, has these sizes."""
-    if not made.shape.is_tuple:
-        return Sized(made, sizes)
-    parts = [Sized(m.b.element(made, k), sizes) for k in range(len(made.shape.elements))]
-    return Sized(made, {}, parts)
+    if not instruction.shape.is_tuple:
+        return Sized(instruction, sizes)
+    parts = [
+        Sized(m.b.element(instruction, k), sizes) for k in range(len(instruction.shape.elements))
+    ]
+    return Sized(instruction, {}, parts)
 
 
 def window_size(m: Masks, d: WindowDimension, size: Instruction) -> Instruction:
@@ -247,11 +249,15 @@ def reduce_window(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     count, rows = len(operands) // 2, i.attrs.window.dimensions
     inputs, starts = operands[:count], values(operands[count:])
     moving = [d for d, row in enumerate(rows) if not row.is_trivial]
-    given = least_sizes(m, inputs)
+    sizes_before = least_sizes(m, inputs)
     masked = [
-        m.masked(Sized(x.value, given), s, moving) for x, s in zip(inputs, starts, strict=True)
+        m.masked(Sized(x.value, sizes_before), s, moving)
+        for x, s in zip(inputs, starts, strict=True)
     ]
-    sizes = {d: window_size(m, rows[d], size) if d in moving else size for d, size in given.items()}
+    sizes = {
+        d: window_size(m, rows[d], size) if d in moving else size
+        for d, size in sizes_before.items()
+    }
     return several(m, again(m, i, *masked, *starts), sizes)
 
 

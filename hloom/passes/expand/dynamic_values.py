@@ -82,28 +82,28 @@ class Masks:
 
     def size(self, x: Sized, d: int) -> Instruction:
         """The run-time size of a dimension, a constant where it is static."""
-        found = x.sizes.get(d)
-        return self.number(x.value.shape.dims[d]) if found is None else found
+        size_ = x.sizes.get(d)
+        return self.number(x.value.shape.dims[d]) if size_ is None else size_
 
     def number(self, value: int) -> Instruction:
         return self.b.scalar(value, S32)
 
     def product(self, factors: Iterable[Instruction]) -> Instruction:
-        made: Instruction | None = None
+        product_: Instruction | None = None
         for f in factors:
-            made = f if made is None else self.b.multiply(made, f)
-        return self.number(1) if made is None else made
+            product_ = f if product_ is None else self.b.multiply(product_, f)
+        return self.number(1) if product_ is None else product_
 
     def valid(self, x: Sized, dims: Sequence[int] | None = None) -> Instruction | None:
         """pred of the array's sizes: which elements exist; None when all do."""
-        b, made = self.b, None
+        b, mask = self.b, None
         full = x.value.shape.dims
         for d, size in x.sizes.items():
             if dims is not None and d not in dims:
                 continue
             inside = b.compared(b.iota(S32, full, d), b.spread(size, full), "LT")
-            made = inside if made is None else b.and_(made, inside)
-        return made
+            mask = inside if mask is None else b.and_(mask, inside)
+        return mask
 
     def masked(
         self, x: Sized, fill: Instruction | None = None, dims: Sequence[int] | None = None

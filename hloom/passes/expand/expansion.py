@@ -57,11 +57,11 @@ class Expansion(RuleBuilder):
         assert module is not None, "a computation that passes run on is in a module"
         return module
 
-    def emit(self, opcode: str, *operands: Instruction, **given: Any) -> Instruction:
-        of = given.get("shape")
+    def emit(self, opcode: str, *operands: Instruction, **attributes: Any) -> Instruction:
+        of = attributes.get("shape")
         if of is not None:
-            given["shape"] = of.with_default_layouts()
-        return super().emit(opcode, *operands, **given)
+            attributes["shape"] = of.with_default_layouts()
+        return super().emit(opcode, *operands, **attributes)
 
     def scalar(self, value: int | float | complex, dtype: DType) -> Instruction:
         """A constant without dimensions."""
@@ -129,15 +129,15 @@ class Expansion(RuleBuilder):
 
     def combiner(self, opcode: str, dtype: DType) -> Computation:
         """The computation `opcode(a, b)` of two scalars; one for each module and run."""
-        found = self.combiners.get((opcode, dtype))
-        if found is None:
-            found = self.module.add_computation(f"{opcode}_{dtype.name}")
+        computation = self.combiners.get((opcode, dtype))
+        if computation is None:
+            computation = self.module.add_computation(f"{opcode}_{dtype.name}")
             scalar = shape(dtype)
-            a = found.add("parameter", shape=scalar, number=0, name="a")
-            b = found.add("parameter", shape=scalar, number=1, name="b")
-            found.root = found.add(opcode, a, b, name=opcode)
-            self.combiners[opcode, dtype] = found
-        return found
+            a = computation.add("parameter", shape=scalar, number=0, name="a")
+            b = computation.add("parameter", shape=scalar, number=1, name="b")
+            computation.root = computation.add(opcode, a, b, name=opcode)
+            self.combiners[opcode, dtype] = computation
+        return computation
 
     def total(self, x: Instruction, dimensions: Sequence[int]) -> Instruction:
         """The sum over some dimensions."""
@@ -186,16 +186,16 @@ def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> Instructio
 
     What stands there afterwards is returned: `new`, or a copy where layouts differ.
     """
-    made = dict.fromkeys(b.made)
-    new = _with_shape(b, old, new, made)
+    new_instructions = dict.fromkeys(b.made)
+    new = _with_shape(b, old, new, new_instructions)
     for x in b.made:
         if x.metadata is None:
             x.metadata = old.metadata
         if x.frontend_attributes is None:
             x.frontend_attributes = old.frontend_attributes
-    if new.sharding is None and new in made:
+    if new.sharding is None and new in new_instructions:
         new.sharding = old.sharding
-    if new in made and old.extra:
+    if new in new_instructions and old.extra:
         new.extra = {**old.extra, **(new.extra or {})}
     if old.control_predecessors or old.control_successors:
         move_control_edges(old, [new], b.made)
@@ -210,7 +210,9 @@ def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> Instructio
     return new
 
 
-def _with_shape(b: Expansion, old: Instruction, new: Instruction, made: dict) -> Instruction:
+def _with_shape(
+    b: Expansion, old: Instruction, new: Instruction, new_instructions: dict
+) -> Instruction:
     """`new` with the very shape (layouts included) that its readers know."""
     if new.shape is old.shape:
         return new
@@ -221,37 +223,37 @@ def _with_shape(b: Expansion, old: Instruction, new: Instruction, made: dict) ->
             "expanded-shape",
             "make its groups and sizes fit replica_count and num_partitions",
         )
-    if new not in made:
+    if new not in new_instructions:
         copied = b.emit("copy", new)
-        made[copied] = None
+        new_instructions[copied] = None
         new = copied
     elif new.opcode == "tuple":
         parts = zip(new.operands, old.shape.elements, strict=True)
-        new.set_operands(tuple(_laid_out(b, x, of, made) for x, of in parts))
+        new.set_operands(tuple(_laid_out(b, x, of, new_instructions) for x, of in parts))
     new.shape = old.shape
     return new
 
 
-def _laid_out(b: Expansion, x: Instruction, of: Shape, made: dict) -> Instruction:
+def _laid_out(b: Expansion, x: Instruction, of: Shape, new_instructions: dict) -> Instruction:
     if x.shape is of:
         return x
-    if x in made and x.opcode != "tuple" and len(x.users) <= 1:
+    if x in new_instructions and x.opcode != "tuple" and len(x.users) <= 1:
         x.shape = of
         return x
     copied = b.emit("copy", x)
     copied.shape = of
-    made[copied] = None
+    new_instructions[copied] = None
     return copied
 
 
 def move_control_edges(
-    old: Instruction, ends: Sequence[Instruction], made: list[Instruction]
+    old: Instruction, ends: Sequence[Instruction], new_instructions: list[Instruction]
 ) -> None:
     """Let what begins what was made wait for the predecessors, and successors for its ends."""
     before, after = old.control_predecessors, old.control_successors
     old.drop_control_edges()
-    inside = set(made)
-    for x in made:
+    inside = set(new_instructions)
+    for x in new_instructions:
         if x.opcode != "constant" and inside.isdisjoint(x.operands):
             for p in before:
                 x.add_control_predecessor(p)

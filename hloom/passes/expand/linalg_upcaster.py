@@ -24,5 +24,5 @@ class LinalgUpcaster(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         wide = [b.converted(x, F32) for x in i.operands]
-        made = b.like(i, *wide, shape=shape(F32, i.shape.dims).with_default_layouts())
-        return b.converted(made, i.shape.dtype)
+        wide_result = b.like(i, *wide, shape=shape(F32, i.shape.dims).with_default_layouts())
+        return b.converted(wide_result, i.shape.dtype)

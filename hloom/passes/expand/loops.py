@@ -17,9 +17,9 @@ Step = Callable[[Expansion, Instruction, State, State], State]
 def _computation(
     b: Expansion, name: str, state: Shape
 ) -> tuple[Expansion, Computation, Instruction]:
-    made = b.module.add_computation(name, thread=b.computation.execution_thread)
-    parameter = made.add("parameter", shape=state, number=0, name="state")
-    return Expansion(made, b.combiners), made, parameter
+    computation = b.module.add_computation(name, thread=b.computation.execution_thread)
+    parameter = computation.add("parameter", shape=state, number=0, name="state")
+    return Expansion(computation, b.combiners), computation, parameter
 
 
 def counted_loop(

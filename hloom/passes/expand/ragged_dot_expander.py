@@ -29,7 +29,7 @@ Dims = tuple[int, ...]
 def plain_dot(b: Expansion, i: Instruction, x, y, numbers: tuple[Dims, Dims, Dims, Dims], dtype):
     """A dot with (lhs batch, lhs contracting, rhs batch, rhs contracting) dimensions."""
     lhs_batch, lhs_contracting, rhs_batch, rhs_contracting = numbers
-    made = b.emit(
+    dot = b.emit(
         "dot",
         x,
         y,
@@ -39,8 +39,8 @@ def plain_dot(b: Expansion, i: Instruction, x, y, numbers: tuple[Dims, Dims, Dim
         rhs_contracting_dims=rhs_contracting,
         operand_precision=i.attrs.operand_precision,
     )
-    made.shape = shape(dtype, made.shape.dims).with_default_layouts()
-    return made
+    dot.shape = shape(dtype, dot.shape.dims).with_default_layouts()
+    return dot
 
 
 class _Runs:
@@ -231,12 +231,12 @@ class RaggedDotExpander(Expander):
         axis = order.index(i.attrs.lhs_ragged_dims[0])
         prefix = tuple(order.index(d) for d in group_prefix(i.attrs, x.shape.rank))
         sizes = [n for d, n in enumerate(y.shape.dims) if d != group_axis]
-        made = b.full(0, dtype, i.shape.dims)
+        rows = b.full(0, dtype, i.shape.dims)
         for g in range(runs.count):
             matrix = b.reshaped(b.sliced(y, group_axis, g, g + 1), sizes)
             part = plain_dot(b, i, x, matrix, numbers, dtype)
-            made = b.select(runs.mask(g, i.shape.dims, axis, prefix), part, made)
-        return made
+            rows = b.select(runs.mask(g, i.shape.dims, axis, prefix), part, rows)
+        return rows
 
     def masked_terms(self, b: Expansion, i: Instruction, x, y, runs: _Runs, numbers, dtype):
         """As `tiled_terms`, for any dimensions."""

@@ -51,14 +51,14 @@ class ReduceWindowRewriter(Expander):
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         x, initial = i.operands
-        found = _cumulative(i)
+        cumulative = _cumulative(i)
         of = x.shape.dtype
-        if found is None or not of.is_floating or initial.opcode != "constant":
+        if cumulative is None or not of.is_floating or initial.opcode != "constant":
             return None
         combiner = i.called[0]
         if not _is_plain(combiner, of) or not _is_monoid(combiner, initial):
             return None
-        return _in_blocks(b, i, x, *found)
+        return _in_blocks(b, i, x, *cumulative)
 
 
 def _cumulative(i: Instruction) -> tuple[int, bool] | None:
@@ -145,8 +145,8 @@ def _in_blocks(b: Expansion, i: Instruction, x: Instruction, d: int, reverse: bo
     edge = 0 if reverse else BLOCK - 1
     ends = b.reshaped(b.sliced(within, d + 1, edge, edge + 1), [*dims[:d], count, *dims[d + 1 :]])
     before = _in_blocks(b, i, ends, d, reverse) if count > LEAST_LENGTH else folded(ends, d, count)
-    kept = b.sliced(before, d, 1, count) if reverse else b.sliced(before, d, 0, count - 1)
-    shifted = filled(kept, d, 1, not reverse)
+    carried_blocks = b.sliced(before, d, 1, count) if reverse else b.sliced(before, d, 0, count - 1)
+    shifted = filled(carried_blocks, d, 1, not reverse)
     places = [k for k in range(len(dims) + 1) if k != d + 1]
     spread = b.spread(shifted, within.shape.dims, places)
     pair = (within, spread) if reverse else (spread, within)

@@ -43,10 +43,10 @@ def state_words(b: Expansion, i: Instruction, state: Instruction) -> list[Instru
 
 def new_state(b: Expansion, words: list[Instruction], of: Shape) -> Instruction:
     """The words as a state of this shape."""
-    made = b.joined([b.reshaped(w, (1,)) for w in words], 0)
+    state = b.joined([b.reshaped(w, (1,)) for w in words], 0)
     if of.dtype is not U64:
-        made = b.emit("bitcast-convert", made, shape=shape(of.dtype, (len(words), 2)))
-    return b.reshaped(made, of.dims)
+        state = b.emit("bitcast-convert", state, shape=shape(of.dtype, (len(words), 2)))
+    return b.reshaped(state, of.dims)
 
 
 def philox_bits(
@@ -116,7 +116,7 @@ class RngBitGeneratorExpander(Expander):
             if len(words) > 2:
                 carry = b.converted(b.compared(low, step, "LT"), U64)
                 after += [b.add(high, carry), *words[3:]]
-        made = as_bits_of(b, bits, dtype)
+        numbers = as_bits_of(b, bits, dtype)
         if not i.shape.is_tuple:
-            return made
-        return b.tuple(new_state(b, after, i.operands[0].shape), made)
+            return numbers
+        return b.tuple(new_state(b, after, i.operands[0].shape), numbers)

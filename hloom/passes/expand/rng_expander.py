@@ -64,10 +64,10 @@ def uniform(b: Expansion, i: Instruction, key: int) -> Instruction:
         words = random_words(b, key, prod(dims), wide.bits)
         unit = b.reshaped(unit_floats(b, words, wide), dims)
         low, high = (b.spread(b.converted(o, wide), dims) for o in i.operands)
-        made = b.converted(b.add(low, b.multiply(unit, b.subtract(high, low))), dtype)
+        number = b.converted(b.add(low, b.multiply(unit, b.subtract(high, low))), dtype)
         ends = [b.spread(o, dims) for o in i.operands]
-        reached = b.and_(b.compared(made, ends[1], "GE"), b.compared(ends[0], ends[1], "LT"))
-        return b.select(reached, _below(b, ends[1]), made)
+        reached = b.and_(b.compared(number, ends[1], "GE"), b.compared(ends[0], ends[1], "LT"))
+        return b.select(reached, _below(b, ends[1]), number)
     words = random_words(b, key, prod(dims), 64 if not dtype.is_pred else 32)
     words = b.reshaped(words, dims)
     if dtype.is_pred:
@@ -113,8 +113,8 @@ def normal(b: Expansion, i: Instruction, key: int) -> Instruction:
     parts = [b.multiply(radius, b.cosine(angle)), b.multiply(radius, b.sine(angle))]
     flat = b.sliced(b.joined(parts, 0), 0, 0, count)
     mean, deviation = (b.spread(b.converted(o, wide), dims) for o in i.operands)
-    made = b.add(mean, b.multiply(deviation, b.reshaped(flat, dims)))
-    return b.converted(made, dtype)
+    number = b.add(mean, b.multiply(deviation, b.reshaped(flat, dims)))
+    return b.converted(number, dtype)
 
 
 def expanded(b: Expansion, i: Instruction, key: int) -> Instruction:
@@ -147,9 +147,11 @@ class RngExpander(Pass):
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
-        found = [i for c in on_threads(module, threads) for i in c.in_order() if i.opcode == "rng"]
-        for number, i in enumerate(found):
+        generators = [
+            i for c in on_threads(module, threads) for i in c.in_order() if i.opcode == "rng"
+        ]
+        for number, i in enumerate(generators):
             b = Expansion(i.parent, {})
             put_in_place(b, i, expanded(b, i, key_of(number)))
-        settle(module, dict.fromkeys(i.parent for i in found))
-        return PassResult.of(+Counter(rng=len(found)))
+        settle(module, dict.fromkeys(i.parent for i in generators))
+        return PassResult.of(+Counter(rng=len(generators)))

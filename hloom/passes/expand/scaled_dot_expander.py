@@ -53,7 +53,7 @@ class ScaledDotExpander(Expander):
         ):
             wide = BF16
         a = i.attrs
-        made = b.emit(
+        dot = b.emit(
             "dot",
             scaled(b, x, x_scale, wide),
             scaled(b, y, y_scale, wide),
@@ -65,5 +65,5 @@ class ScaledDotExpander(Expander):
             operand_precision=a.operand_precision,
             algorithm=a.algorithm,
         )
-        made.backend_config = i.backend_config
-        return made
+        dot.backend_config = i.backend_config
+        return dot

@@ -81,10 +81,10 @@ class ScanExpander(Expander):
         called = (b.combiner(opcode, of.dtype),)
         folded = b.emit("reduce-window", x, start, window=Window(tuple(rows)), called=called)
         rest = [d for d in range(of.rank) if d != axis]
-        made = b.emit(opcode, b.spread(carry, of.dims, rest), folded)
+        sums = b.emit(opcode, b.spread(carry, of.dims, rest), folded)
         at = 0 if back else n - 1
-        last = b.reshaped(b.sliced(made, axis, at, at + 1), carry.shape.dims)
-        return b.tuple(made, last)
+        last = b.reshaped(b.sliced(sums, axis, at, at + 1), carry.shape.dims)
+        return b.tuple(sums, last)
 
     def stepped(self, b: Expansion, i: Instruction) -> Instruction:
         count = len(i.operands) - i.attrs.num_carries
@@ -107,17 +107,17 @@ class ScanExpander(Expander):
                 slices.append(b.reshaped(rows_from(b, x, axis, k, 1), dims))
             result = b.emit("call", *slices, *carried, called=(body,))
             several = result.shape.is_tuple
-            made = (
+            new = (
                 [b.element(result, n) for n in range(len(result.shape.elements))]
                 if several
                 else [result]
             )
             written = []
-            for out, row in zip(old, made, strict=False):
+            for out, row in zip(old, new, strict=False):
                 dims = [1 if d == axis else n for d, n in enumerate(out.shape.dims)]
                 written.append(with_rows(b, out, b.reshaped(row, dims), axis, k))
-            return [*written, *made[len(outputs) :]]
+            return [*written, *new[len(outputs) :]]
 
         trips = b.scalar(steps, S32)
-        made = counted_loop(b, "scan", trips, [*empty, *carries], inputs, step)
-        return b.tuple(*made) if i.shape.is_tuple else made[0]
+        results = counted_loop(b, "scan", trips, [*empty, *carries], inputs, step)
+        return b.tuple(*results) if i.shape.is_tuple else results[0]

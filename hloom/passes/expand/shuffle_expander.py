@@ -17,15 +17,16 @@ class ShuffleExpander(Expander):
     opcodes = frozenset(["shuffle"])
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
-        made = i.operands[0]
-        if any(made.shape.dynamic[d] for d in i.attrs.dimensions if made.shape.dynamic):
+        shuffled = i.operands[0]
+        if any(shuffled.shape.dynamic[d] for d in i.attrs.dimensions if shuffled.shape.dynamic):
             rule = "what rotating a dimension of run-time size gives is not known"
             raise refuse(i, rule, "dynamic-shape")
         for axis, shift in zip(i.attrs.dimensions, i.attrs.shifts, strict=True):
-            size = made.shape.dims[axis]
+            size = shuffled.shape.dims[axis]
             start = shift % size if size > 0 else 0
             if start:
-                made = b.joined(
-                    [b.sliced(made, axis, start, size), b.sliced(made, axis, 0, start)], axis
+                shuffled = b.joined(
+                    [b.sliced(shuffled, axis, start, size), b.sliced(shuffled, axis, 0, start)],
+                    axis,
                 )
-        return made
+        return shuffled

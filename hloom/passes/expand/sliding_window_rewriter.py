@@ -54,10 +54,10 @@ def _is_neutral(initial: Instruction, kind: str, of: DType) -> bool:
     if kind in ("add", "multiply") and of.is_floating and of.bits < 32:
         return False
     value = initial.attrs.literal.array
-    wanted = {"add": 0, "multiply": 1}.get(kind)
-    if wanted is None:
-        wanted = min_value(of) if kind == "maximum" else max_value(of)
-    return bool(value == wanted)
+    neutral = {"add": 0, "multiply": 1}.get(kind)
+    if neutral is None:
+        neutral = min_value(of) if kind == "maximum" else max_value(of)
+    return bool(value == neutral)
 
 
 def _is_cumulative(i: Instruction) -> bool:

@@ -63,15 +63,15 @@ class SplitKRewriter(Expander):
         if parts is None or parts * rows * columns * 4 > x.shape.size + y.shape.size:
             return None
         cut = _cut(b, x, left, parts), _cut(b, y, right, parts)
-        made = b.like(i, *cut, shape=shape(of, (parts, *i.shape.dims)).with_default_layouts())
-        made.attrs = replace(
+        partial = b.like(i, *cut, shape=shape(of, (parts, *i.shape.dims)).with_default_layouts())
+        partial.attrs = replace(
             a,
             lhs_contracting_dims=(left + 1,),
             rhs_contracting_dims=(right + 1,),
             lhs_batch_dims=(left, *_moved(a.lhs_batch_dims, left)),
             rhs_batch_dims=(right, *_moved(a.rhs_batch_dims, right)),
         )
-        return b.total(made, (0,))
+        return b.total(partial, (0,))
 
 
 def _is_plain(i: Instruction) -> bool:

@@ -91,14 +91,14 @@ class TreeReductionRewriter(Expander):
     def _is_narrow(self, dims: Sequence[int], folded: Sequence[int], element: int) -> bool:
         """Whether a reduction has too few results for several threads."""
         solid = [d for d in range(len(dims)) if dims[d] != 1]
-        kept = prod([n for d, n in enumerate(dims) if d not in folded])
-        if not solid or not kept or solid[-1] in folded:
-            return 0 < kept < self.enough_steps and prod(dims) >= kept * LEAST_ROW
+        kept_size = prod([n for d, n in enumerate(dims) if d not in folded])
+        if not solid or not kept_size or solid[-1] in folded:
+            return 0 < kept_size < self.enough_steps and prod(dims) >= kept_size * LEAST_ROW
         columns = prod(dims[folded[-1] + 1 :])
         if columns * element < LEAST_COLUMNS_BYTES:
             return False
         blocks = -(-columns * element // self.block_bytes)
-        return kept // columns * blocks < self.enough_steps
+        return kept_size // columns * blocks < self.enough_steps
 
 
 def fold_opcode(combiner: Computation) -> str | None:

@@ -58,13 +58,13 @@ class WeightGradientSplitter(Expander):
         left, right = labels.input_feature_dimension, labels.kernel_input_feature_dimension
         cut = _cut(b, x, left, parts), _cut(b, y, right, parts)
         of = shape(i.shape.dtype, (parts, *i.shape.dims)).with_default_layouts()
-        made = b.like(i, *cut, shape=of)
-        made.attrs = replace(
+        partial = b.like(i, *cut, shape=of)
+        partial.attrs = replace(
             i.attrs,
             window=Window((shared_window(parts), *dims)),
             dim_labels=_labels(labels),
         )
-        return b.total(made, (0,))
+        return b.total(partial, (0,))
 
 
 def _is_plain(i: Instruction) -> bool:

@@ -48,7 +48,7 @@ class AttentionFusion(Pass):
         for c in module.computations_in_order():
             if not is_sequential(c) or (threads and c.execution_thread not in threads):
                 continue
-            made = 0
+            fusions = 0
             for i in [i for i in c.instructions if i.opcode == "dot"]:
                 if i not in c.instructions:
                     continue
@@ -57,25 +57,25 @@ class AttentionFusion(Pass):
                     members = dict.fromkeys(form.of.members)
                     end = _with_neighbours(form, members)
                     fuse_members(c, module, members, end, "kCustom", CONFIG)
-                    made += 1
+                    fusions += 1
                 elif trace is not None:
                     trace.declined[self.name, form] += 1
-            if made:
-                fired["attention"] += made
+            if fusions:
+                fired["attention"] += fusions
                 c.reorder(c.in_order())
         return PassResult.of(fired)
 
     def _form(self, i: Instruction) -> AttentionForm | str:
         """The attention that ends with a dot, if it is worth a kernel of its own."""
-        found = attention_pattern(i)
-        if isinstance(found, str):
-            return found
-        for x in found.dependent:
+        attention = attention_pattern(i)
+        if isinstance(attention, str):
+            return attention
+        for x in attention.dependent:
             if not x.shape.dtype.is_floating or x.shape.dtype.bits > 32:
                 return f"%{x.name} is {x.shape.dtype}: scores are summed in f32"
             if x.opcode == "reduce-precision":
                 return f"%{x.name}: digits are cut between the dots"
-        form = attention_form(found)
+        form = attention_form(attention)
         if isinstance(form, str):
             return form
         if form.rows < self.min_rows:

@@ -28,7 +28,7 @@ CONFIGS: dict[str, BackendConfig] = {
 def apply_plan(plan: FusionPlan, module: Module) -> int:
     """Replace the members of every group by a fusion; how many fusions were made."""
     c = plan.computation
-    made: list[tuple[list[Instruction], Instruction]] = []
+    fusions: list[tuple[list[Instruction], Instruction]] = []
     gone: dict[Instruction, None] = {}
     for g in plan.groups:
         if g.dead:
@@ -39,15 +39,15 @@ def apply_plan(plan: FusionPlan, module: Module) -> int:
             continue
         roots = list(g.roots)
         with blamed("fusion", kind):
-            made.append((roots, _fusion(c, module, g, roots)))
+            fusions.append((roots, _fusion(c, module, g, roots)))
         gone.update(g.members)
-    if not made:
+    if not fusions:
         return 0
-    for roots, fusion in made:
+    for roots, fusion in fusions:
         _substitute(c, roots, fusion)
     _erase(c, gone)
     c.reorder(c.in_order())
-    return len(made)
+    return len(fusions)
 
 
 def group_kind(g: Group) -> str:

@@ -63,14 +63,14 @@ def read_bytes(i: Instruction) -> int:
 def large_operands(i: Instruction) -> list[Instruction]:
     """The different operands that hold about as much as `i` itself, seen through what renames and
     repeats."""
-    found: dict[Instruction, None] = {}
+    large: dict[Instruction, None] = {}
     for x in i.operands:
         inner = x
         while inner.opcode in INDEX_MAPS and len(inner.operands) == 1:
             inner = inner.operands[0]
         if inner.opcode not in ("constant", "iota") and inner.shape.size * 2 > i.shape.size:
-            found[x] = None
-    return list(found)
+            large[x] = None
+    return list(large)
 
 
 def ends_within(

@@ -109,10 +109,10 @@ def _readers(plan: FusionPlan, p: Instruction) -> tuple[list[Group], bool]:
     outside = p is plan.computation._root
     groups: dict[Group, None] = {}
     for u in p.users:
-        found = where.get(u)
-        if found is None or u in plan.standing:
+        holders = where.get(u)
+        if holders is None or u in plan.standing:
             outside = True
-        for g in found or ():
+        for g in holders or ():
             if p in g.form.accesses:
                 groups[g] = None
             else:  # written in place

@@ -54,9 +54,9 @@ class Merger:
                 for reader in self.readers(r):
                     if reader.dead or g.dead or r in reader.members:
                         continue
-                    made = self.merge(g, reader, r)
-                    if isinstance(made, Group):
-                        g = made
+                    merged = self.merge(g, reader, r)
+                    if isinstance(merged, Group):
+                        g = merged
 
     def siblings(self) -> None:
         """Merge kernels that read the same large input."""
@@ -64,17 +64,17 @@ class Merger:
         for x in self.plan.position:
             if len(x.users) < 2 or not x.shape.is_array or top_bytes(x.shape) <= cached_bytes:
                 continue
-            kept: dict[object, list[Group]] = {}
+            by_space: dict[object, list[Group]] = {}
             for g in self.readers(x)[:MOST_READERS]:
                 if g.dead or x not in g.form.accesses or g.form.kind == OUTPUT:
                     continue
-                for other in kept.setdefault(_space(g), []):
-                    made = self.merge(other, g, x)
-                    if isinstance(made, Group):
-                        kept[_space(g)].remove(other)
-                        g = made
+                for other in by_space.setdefault(_space(g), []):
+                    merged = self.merge(other, g, x)
+                    if isinstance(merged, Group):
+                        by_space[_space(g)].remove(other)
+                        g = merged
                         break
-                kept.setdefault(_space(g), []).append(g)
+                by_space.setdefault(_space(g), []).append(g)
 
     def sequences(self) -> None:
         """Merge the small kernels of a loop's body."""
@@ -89,9 +89,9 @@ class Merger:
         for g in small:
             for k in range(len(done) - 1, max(-1, len(done) - 1 - MOST_OPEN), -1):
                 other = done[k]
-                made = self.merge(other, g, next(iter(other.roots)), sequence=True)
-                if isinstance(made, Group):
-                    done[k] = made
+                merged = self.merge(other, g, next(iter(other.roots)), sequence=True)
+                if isinstance(merged, Group):
+                    done[k] = merged
                     break
             else:
                 done.append(g)
@@ -101,25 +101,25 @@ class Merger:
     def readers(self, x: Instruction) -> list[Group]:
         """The kernels that read a value from memory, in their order."""
         where = self.plan.where
-        found = {
+        groups = {
             g: None for u in x.users for g in where.get(u, ()) if x not in g.members and not g.dead
         }
-        return sorted(found, key=self.order.number.__getitem__)
+        return sorted(groups, key=self.order.number.__getitem__)
 
     def merge(
         self, a: Group, b: Group, because: Instruction, sequence: bool = False
     ) -> Group | str:
         """Make two groups one; why not, when they cannot be."""
-        made: Group | str = "results of another shape"
+        merged: Group | str = "results of another shape"
         if sequence or _compatible(a, b):
-            made = self._unsafe(a, b) or self._combined(a, b, sequence)
-        why = made if isinstance(made, str) else None
+            merged = self._unsafe(a, b) or self._combined(a, b, sequence)
+        why = merged if isinstance(merged, str) else None
         edge = (because, next(iter(b.roots)), why)
         if not sequence or why is None:
             self.plan.edges.append(edge)
-        if isinstance(made, Group):
-            self._replace(a, b, made)
-        return made
+        if isinstance(merged, Group):
+            self._replace(a, b, merged)
+        return merged
 
     def _combined(self, a: Group, b: Group, sequence: bool) -> Group | str:
         limits = self.plan.limits
@@ -133,16 +133,16 @@ class Merger:
         if len(roots) > MOST_RESULTS:
             return "too many results"
         ordered = sorted(members, key=self.plan.position.__getitem__, reverse=True)
-        made: Form | str = "results of another shape"
+        form: Form | str = "results of another shape"
         if _compatible(a, b):
-            made = derived(roots, ordered, self.plan.roles)
-            if isinstance(made, Form):
-                made = self._refusal(made, a, b) or made
-        if isinstance(made, str):
-            return self._sequence(a, b, roots, ordered) if sequence else made
-        if len(made.inputs()) > limits.operands:
+            form = derived(roots, ordered, self.plan.roles)
+            if isinstance(form, Form):
+                form = self._refusal(form, a, b) or form
+        if isinstance(form, str):
+            return self._sequence(a, b, roots, ordered) if sequence else form
+        if len(form.inputs()) > limits.operands:
             return OPERANDS
-        group = Group(made, 0)
+        group = Group(form, 0)
         group.account = _joined(a, b)
         return group
 
@@ -191,12 +191,12 @@ class Merger:
     def _results(self, a: Group, b: Group) -> list[Instruction]:
         """The results of both that are still wanted outside, in program order."""
         plan = self.plan
-        wanted = [
+        results = [
             r
             for r in (*a.roots, *b.roots)
             if r is plan.computation._root or any(self._reads(u, r, a, b) for u in r.users)
         ]
-        return sorted(dict.fromkeys(wanted), key=plan.position.__getitem__)
+        return sorted(dict.fromkeys(results), key=plan.position.__getitem__)
 
     def _reads(self, u: Instruction, r: Instruction, a: Group, b: Group) -> bool:
         """Whether a reader of `r` reads it from memory once `a` and `b` are one."""
@@ -249,20 +249,20 @@ class Merger:
     def _nodes(self, u: Instruction) -> Iterable[Group | Instruction]:
         return self.plan.where.get(u, (u,))
 
-    def _replace(self, a: Group, b: Group, made: Group) -> None:
+    def _replace(self, a: Group, b: Group, merged: Group) -> None:
         plan = self.plan
-        self.order.merged(a, b, made)
+        self.order.merged(a, b, merged)
         a.dead = b.dead = True
-        plan.groups.append(made)
+        plan.groups.append(merged)
         for old in (a, b):
             for p in old.members:
-                kept = [g for g in plan.where.get(p, ()) if g is not a and g is not b]
-                if p in made.members:
-                    kept.append(made)
-                plan.where[p] = kept
+                other_groups = [g for g in plan.where.get(p, ()) if g is not a and g is not b]
+                if p in merged.members:
+                    other_groups.append(merged)
+                plan.where[p] = other_groups
             for r in old.roots:
-                if r in made.roots:
-                    plan.owner[r] = made
+                if r in merged.roots:
+                    plan.owner[r] = merged
                 else:
                     del plan.owner[r]
 
@@ -303,8 +303,8 @@ def _compatible(a: Group, b: Group) -> bool:
         if x.kind == y.kind:
             return x.pattern == y.pattern
         column, loop = (x, y) if x.kind == COLUMN else (y, x)
-        kept = column.space.sizes[: column.lead]
-        return loop.kind == LOOP and loop.space.sizes[: loop.outer] == kept
+        kept_sizes = column.space.sizes[: column.lead]
+        return loop.kind == LOOP and loop.space.sizes[: loop.outer] == kept_sizes
     if x.kind == y.kind == LOOP:
         return x.space.sizes[: x.outer] == y.space.sizes[: y.outer]
     if x.kind == y.kind == ROW:

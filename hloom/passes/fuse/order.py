@@ -64,8 +64,8 @@ class Order:
         """Why the two cannot be one kernel: the way from one to the other through a third."""
         number = self.number
         low, high = (a, b) if number[a] < number[b] else (b, a)
-        found = self._search(low, high, forward=True)
-        return found if isinstance(found, str) else None
+        path = self._search(low, high, forward=True)
+        return path if isinstance(path, str) else None
 
     def _search(
         self, start: Node, end: Node, forward: bool, budget: float = BUDGET
@@ -92,7 +92,7 @@ class Order:
         seen.discard(start)
         return seen
 
-    def merged(self, a: Group, b: Group, made: Group) -> None:
+    def merged(self, a: Group, b: Group, merged_group: Group) -> None:
         """Number `made`, which stands for both now; call before the plan's tables change."""
         number = self.number
         low, high = (a, b) if number[a] < number[b] else (b, a)
@@ -103,6 +103,6 @@ class Order:
         moved = sorted(sooner, key=number.__getitem__)
         rest = sorted(later - sooner, key=number.__getitem__)
         places = sorted([number[x] for x in (*moved, *rest, low, high)])
-        for x, at in zip((*moved, made, *rest), places):
+        for x, at in zip((*moved, merged_group, *rest), places):
             number[x] = at
         del number[low], number[high]

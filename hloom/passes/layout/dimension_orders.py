@@ -27,12 +27,12 @@ def mapped(order: Order, table: Table | None, rank: int) -> Order:
     """
     if table is None:
         return order
-    found = [table[d] for d in order if table[d] >= 0]
-    if len(found) < rank:
+    mapped_order = [table[d] for d in order if table[d] >= 0]
+    if len(mapped_order) < rank:
         for d in range(rank):
-            if d not in found:
-                found.insert(found.index(d - 1) + 1 if d else 0, d)
-    return tuple(found)
+            if d not in mapped_order:
+                mapped_order.insert(mapped_order.index(d - 1) + 1 if d else 0, d)
+    return tuple(mapped_order)
 
 
 def inverse(order: Sequence[int]) -> Order:
@@ -58,8 +58,8 @@ def differs(a: Order, b: Order, mask: int) -> bool:
 def without_ones(before: Sequence[int], after: Sequence[int]) -> Table | None:
     """Of a reshape that only puts in or takes out dimensions of size 1: which of the result is
     which of the operand; None for other reshapes."""
-    kept = [d for d, size in enumerate(after) if size != 1]
-    if [size for size in before if size != 1] != [after[d] for d in kept]:
+    kept_dims = [d for d, size in enumerate(after) if size != 1]
+    if [size for size in before if size != 1] != [after[d] for d in kept_dims]:
         return None
-    rest = iter(kept)
+    rest = iter(kept_dims)
     return tuple([next(rest) if size != 1 else -1 for size in before])

@@ -109,22 +109,22 @@ class _Normalizer:
     def run(self) -> None:
         c = self.c
         entry = c.is_entry
-        given = c.module.entry_layout if entry and c.module is not None else None
+        layout = c.module.entry_layout if entry and c.module is not None else None
         order = c.in_order()
         count = self.fired.total()
-        if given is not None:
-            for p, s in zip(c.parameters, given.parameters):
+        if layout is not None:
+            for p, s in zip(c.parameters, layout.parameters):
                 if s.has_layout and p.shape is not s:
                     p.shape = s
                     self.fired["parameter layouts"] += 1
-        wanted = c.root.shape if given is None else given.result
+        root_shape = c.root.shape if layout is None else layout.result
         self.was = {i: i.shape for i in order}
         for i in order:
             if not (entry and i is c._root and i.opcode == "tuple"):
                 self.normalize(i, entry)
         if entry:
             old = c.root
-            c.root = self.as_laid_out(old, wanted)
+            c.root = self.as_laid_out(old, root_shape)
             if old is not c.root and old.opcode == "tuple" and not old.users:
                 c.erase(old)
         if self.fired.total() > count:
@@ -136,8 +136,8 @@ class _Normalizer:
             self.bitcast(i)
             return
         if i.opcode == "custom-call" and i.attrs.operand_layout_constraints:
-            wanted = i.attrs.operand_layout_constraints
-            operands = tuple([self.as_laid_out(x, w) for x, w in zip(i.operands, wanted)])
+            layouts = i.attrs.operand_layout_constraints
+            operands = tuple([self.as_laid_out(x, w) for x, w in zip(i.operands, layouts)])
             if operands != i.operands:
                 i.set_operands(operands)
         if plain is i.shape:
@@ -158,12 +158,12 @@ class _Normalizer:
         readers = [u for u in i.users if u.opcode != "bitcast" or row_major(u.shape) is not u.shape]
         if not readers and self.c._root is not i:
             return
-        made = self.as_row_major(i)
-        self.was.setdefault(made, self.was[i])  # bitcasts among the readers still mean that
+        holder = self.as_row_major(i)
+        self.was.setdefault(holder, self.was[i])  # bitcasts among the readers still mean that
         for u in readers:
-            u.replace_operand(i, made)
+            u.replace_operand(i, holder)
         if self.c._root is i:
-            self.c.root = made
+            self.c.root = holder
 
     def bitcast(self, i: Instruction) -> None:
         """Say what a bitcast between layouts does by a transpose, a reshape and a transpose."""
@@ -204,10 +204,10 @@ class _Normalizer:
     def append(self, opcode: str, x: Instruction, s: Shape, **attributes: object) -> Instruction:
         op = OPS[opcode]
         attrs = op.attrs(**attributes) if attributes else op.empty
-        made = self.c.append(opcode, attrs, (x,), s)
-        made.metadata = x.metadata
+        instruction = self.c.append(opcode, attrs, (x,), s)
+        instruction.metadata = x.metadata
         self.fired[opcode] += 1
-        return made
+        return instruction
 
     def turned(self, x: Instruction, order: tuple[int, ...]) -> Instruction:
         """The row-major transpose of a row-major value."""
@@ -225,8 +225,8 @@ class _Normalizer:
 
     def joined(self, parts: list[Instruction]) -> Instruction:
         """The tuple of some values."""
-        made = tuple_shape([p.shape for p in parts])
-        return self.c.append("tuple", OPS["tuple"].empty, tuple(parts), made)
+        tuple_type = tuple_shape([p.shape for p in parts])
+        return self.c.append("tuple", OPS["tuple"].empty, tuple(parts), tuple_type)
 
     def as_row_major(self, x: Instruction) -> Instruction:
         """The value of `x`, row-major."""
@@ -241,28 +241,30 @@ class _Normalizer:
         flat = shape(s.dtype, [s.dims[d] for d in order]).with_default_layouts()
         return self.turned(self.append("bitcast", x, flat), _inverse(order))
 
-    def as_laid_out(self, x: Instruction, wanted: Shape) -> Instruction:
+    def as_laid_out(self, x: Instruction, result_shape: Shape) -> Instruction:
         """The value of `x` in the wanted layout."""
-        if wanted.is_tuple:
-            sources = self.elements(x) if x.opcode == "tuple" or x.shape is not wanted else []
-            parts = [self.as_laid_out(p, w) for p, w in zip(sources, wanted.elements)]
+        if result_shape.is_tuple:
+            sources = self.elements(x) if x.opcode == "tuple" or x.shape is not result_shape else []
+            parts = [self.as_laid_out(p, w) for p, w in zip(sources, result_shape.elements)]
             if x.opcode == "tuple" and tuple(parts) == x.operands:
-                made = tuple_shape([_claimed(e, p.shape) for e, p in zip(x.shape.elements, parts)])
-                if x.shape is not made:
-                    x.shape = made
+                tuple_type = tuple_shape(
+                    [_claimed(e, p.shape) for e, p in zip(x.shape.elements, parts)]
+                )
+                if x.shape is not tuple_type:
+                    x.shape = tuple_type
                     self.fired["layouts"] += 1
                 return x
             return self.joined(parts) if parts else x
-        if x.shape is wanted or row_major(wanted) is wanted or x.shape.is_dynamic:
+        if x.shape is result_shape or row_major(result_shape) is result_shape or x.shape.is_dynamic:
             return x
-        if _differs(wanted):
-            x = self.turned(x, physical_order(wanted))
-        return self.append("bitcast", x, wanted)
+        if _differs(result_shape):
+            x = self.turned(x, physical_order(result_shape))
+        return self.append("bitcast", x, result_shape)
 
 
-def _claimed(said: Shape, now: Shape) -> Shape:
+def _claimed(declared: Shape, now: Shape) -> Shape:
     """What a tuple says of an element: its new shape, unless the tuple says more of its sizes."""
-    return said if said.is_array and said.is_dynamic and not now.is_dynamic else now
+    return declared if declared.is_array and declared.is_dynamic and not now.is_dynamic else now
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

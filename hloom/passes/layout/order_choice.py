@@ -41,15 +41,15 @@ def _improve(g: OrderGraph, number: int) -> bool:
     cell = g.cells[number]
     if not (cell.links or cell.inner or cell.sides):
         return False
-    wanted = g.wanted(number)
-    now = _cost(cell, cell.order, wanted)
+    demands = g.wanted(number)
+    now = _cost(cell, cell.order, demands)
     if not now:
         return False
     best, least = cell.order, now
-    for order in _candidates(cell, wanted):
+    for order in _candidates(cell, demands):
         if order == cell.order or not _allowed(cell, order):
             continue
-        cost = _cost(cell, order, wanted)
+        cost = _cost(cell, order, demands)
         if cost < least:
             best, least = order, cost
     if best == cell.order:
@@ -58,10 +58,10 @@ def _improve(g: OrderGraph, number: int) -> bool:
     return True
 
 
-def _candidates(cell: Cell, wanted: dict[tuple[Order, int], int]) -> list[Order]:
+def _candidates(cell: Cell, demands: dict[tuple[Order, int], int]) -> list[Order]:
     """The orders to try, the one most bytes ask for first."""
     bytes_of: dict[Order, int] = {}
-    for (order, _), size in wanted.items():
+    for (order, _), size in demands.items():
         bytes_of[order] = bytes_of.get(order, 0) + size
     for side in cell.sides:
         if not side.fits(cell.order):
@@ -71,12 +71,12 @@ def _candidates(cell: Cell, wanted: dict[tuple[Order, int], int]) -> list[Order]
 
 
 def _allowed(cell: Cell, order: Order) -> bool:
-    return all([d for d in order if d in kept] == list(kept) for kept in cell.kept)
+    return all([d for d in order if d in kept_dims] == list(kept_dims) for kept_dims in cell.kept)
 
 
-def _cost(cell: Cell, order: Order, wanted: dict[tuple[Order, int], int]) -> int:
+def _cost(cell: Cell, order: Order, demands: dict[tuple[Order, int], int]) -> int:
     """The bytes of transposes at the links of a cell in some order."""
-    total = sum([n for (want, mask), n in wanted.items() if differs(order, want, mask)])
+    total = sum([n for (want, mask), n in demands.items() if differs(order, want, mask)])
     for link in cell.inner:
         if differs(order, mapped(order, link.table, len(order)), link.mask):
             total += link.bytes

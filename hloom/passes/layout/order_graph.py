@@ -41,17 +41,17 @@ TRIPS = 8
 
 def looked_at(module: Module) -> dict[Computation, int]:
     """The entry, and the bodies, conditions and branches that are run from it; how often."""
-    found = {module.entry: 1}
+    times = {module.entry: 1}
     todo = [module.entry]
     while todo:
         caller = todo.pop()
         for i in caller.instructions:
             if i.opcode in FLOW:
                 for c in i.called:
-                    if c not in found:
-                        found[c] = found[caller] * (TRIPS if i.opcode == "while" else 1)
+                    if c not in times:
+                        times[c] = times[caller] * (TRIPS if i.opcode == "while" else 1)
                         todo.append(c)
-    return found
+    return times
 
 
 def unchanged_elements(body: Computation) -> set[Instruction]:
@@ -166,9 +166,9 @@ class OrderGraph:
         self.sides: list[tuple[int, DotSide | RowSide]] = []
         self.keeps: list[tuple[int, tuple[int, ...]]] = []
         for c, times in self.computations.items():
-            kept = unchanged_elements(c)
+            unchanged = unchanged_elements(c)
             for i in c.instructions:
-                self._place(i, 1 if i in kept else times)
+                self._place(i, 1 if i in unchanged else times)
 
     def _place(self, i: Instruction, times: int) -> None:
         self.first[i] = len(self.dims)
@@ -323,39 +323,39 @@ class OrderGraph:
     def wanted(self, cell: int) -> dict[tuple[Order, int], int]:
         """How many bytes a cell saves by each order of its dimensions, those outside a mask
         apart, as the orders of other cells are now."""
-        found: defaultdict[tuple[Order, int], int] = defaultdict(int)
+        demands: defaultdict[tuple[Order, int], int] = defaultdict(int)
         of = self.cells[cell]
         rank = len(of.order)
         for link in of.links.values():
             order = link.order
             if link.source >= 0:
                 order = mapped(self.order_of(link.source), link.table, rank)
-            found[order, link.mask] += link.bytes
-        return found
+            demands[order, link.mask] += link.bytes
+        return demands
 
     def moved(self) -> int:
         """The bytes that all transposes move, as the orders are now."""
-        found: dict[object, int] = {}
+        bytes_of: dict[object, int] = {}
         for x, y in self.reads:
-            self._count(found, x, y, self.order_of(y))
+            self._count(bytes_of, x, y, self.order_of(y))
         for x, y, there, _ in self.edges:
             rank = len(self.dims[y])
             if differs(self.order_of(y), mapped(self.seen(x), there, rank), large(self.dims[y])):
-                found[x, y] = min(self.bytes[x], self.bytes[y])
+                bytes_of[x, y] = min(self.bytes[x], self.bytes[y])
         for x, y, there in self.spreads:
-            self._count(found, x, y, mapped(self.order_of(y), there, len(self.dims[x])))
+            self._count(bytes_of, x, y, mapped(self.order_of(y), there, len(self.dims[x])))
         for x, order in self.wants:
-            self._count(found, x, x, order)
+            self._count(bytes_of, x, x, order)
         for k, (x, side) in enumerate(self.sides):
             if not side.fits(self.order_of(x)):
-                found[-1, k] = side.bytes
-        return sum(found.values())
+                bytes_of[-1, k] = side.bytes
+        return sum(bytes_of.values())
 
     def seen(self, leaf: int) -> Order:
         """The order in which a leaf lies in memory."""
         return self.lies.get(leaf) or self.order_of(leaf)
 
-    def _count(self, found: dict[object, int], x: int, y: int, order: Order) -> None:
+    def _count(self, bytes_of: dict[object, int], x: int, y: int, order: Order) -> None:
         """Note a transpose of `x` where it is read in an order, once for each order."""
         if differs(self.seen(x), order, large(self.dims[x])):
-            found[x, order] = self.bytes[x]
+            bytes_of[x, order] = self.bytes[x]

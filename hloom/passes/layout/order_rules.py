@@ -37,11 +37,11 @@ def graph_of(module: Module) -> OrderGraph:
 def _boundary(g: OrderGraph, module: Module) -> None:
     """The entry keeps what is outside as it is."""
     entry = module.entry
-    given = module.entry_layout
+    layout = module.entry_layout
     for k, p in enumerate(entry.parameters):
         s = p.shape
-        if given is not None and given.parameters[k].has_layout:
-            s = given.parameters[k]
+        if layout is not None and layout.parameters[k].has_layout:
+            s = layout.parameters[k]
         if s.is_array and s.layout is not None and not s.layout.is_default:
             g.lies[g.first[p]] = physical_order(s)
     root = entry.root
@@ -152,8 +152,10 @@ def reduce(g: OrderGraph, i: Instruction) -> None:
         side = RowSide(g.bytes[first] // 2, values[0].shape.dims, over)
         if side.fits(identity(len(side.dims))):  # rows stay rows; others are no reason to move
             g.sides.append((first, side))
-    kept = [d for d in range(values[0].shape.rank) if d not in i.attrs.dimensions]
-    table: Table = tuple([kept.index(d) if d in kept else -1 for d in range(values[0].shape.rank)])
+    kept_dims = [d for d in range(values[0].shape.rank) if d not in i.attrs.dimensions]
+    table: Table = tuple(
+        [kept_dims.index(d) if d in kept_dims else -1 for d in range(values[0].shape.rank)]
+    )
     if i.shape.is_array:
         g.derive(g.first[i], (first, table))
 

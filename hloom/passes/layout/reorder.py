@@ -82,23 +82,23 @@ class _Reorderer:
         at = self.holder.get(x, x)
         if now == order:
             return at
-        made = self.made.get((x, order))
-        if made is None:
+        transposed = self.made.get((x, order))
+        if transposed is None:
             dims = self.g.dims[self.g.first[x]]
             of = shape(x.shape.dtype, [dims[d] for d in order]).with_default_layouts()
             places = inverse(now)
             attrs = OPS["transpose"].attrs(dimensions=tuple([places[d] for d in order]))
-            made = self.c.append("transpose", attrs, (at,), of)
-            made.metadata = x.metadata
-            self.made[x, order] = made
+            transposed = self.c.append("transpose", attrs, (at,), of)
+            transposed.metadata = x.metadata
+            self.made[x, order] = transposed
             self.fired["transposes put in"] += 1
-        return made
+        return transposed
 
     def read(self, i: Instruction, operands: list[Instruction]) -> None:
         """Make an instruction read these."""
-        made = tuple(operands)
-        if made != i.operands:
-            i.set_operands(made)
+        new_operands = tuple(operands)
+        if new_operands != i.operands:
+            i.set_operands(new_operands)
             self.fired["operands"] += 1
 
     def take(self, i: Instruction, order: Order) -> None:
@@ -138,9 +138,9 @@ class _Reorderer:
 
     def take_parts(self, i: Instruction) -> None:
         """Give the leaves of a tuple their orders."""
-        made = self.permuted(i.shape, iter(self.g.leaves(i)))
-        if made is not i.shape:
-            i.shape = made
+        new_shape = self.permuted(i.shape, iter(self.g.leaves(i)))
+        if new_shape is not i.shape:
+            i.shape = new_shape
             i.sharding = None
             self.fired["reordered"] += 1
 
@@ -179,8 +179,8 @@ class _Reorderer:
         if not moved:
             self.as_it_was(i)  # `x` may be a transpose that has gone
             return
-        wanted = tuple([at.index(d) for d in order if d in at])
-        self.read(i, [self.held(x, wanted)])
+        operand_order = tuple([at.index(d) for d in order if d in at])
+        self.read(i, [self.held(x, operand_order)])
         self.take(i, order)
         i.attrs = replace(i.attrs, dimensions=tuple(sorted([order.index(d) for d in at])))
 
@@ -191,12 +191,12 @@ class _Reorderer:
         (x,) = i.operands
         order = self.order_of(i)
         of = self.order_of(x)
-        wanted = tuple([i.attrs.dimensions[d] for d in order])
+        operand_order = tuple([i.attrs.dimensions[d] for d in order])
         plain = identity(len(order))
-        if order == plain and of == plain and wanted != plain:
+        if order == plain and of == plain and operand_order != plain:
             self.read(i, [self.holder.get(x, x)])
             return
-        self.holder[i] = self.held(x, wanted)
+        self.holder[i] = self.held(x, operand_order)
         self.fired["transposes taken out"] += 1
 
     def reshape(self, i: Instruction) -> None:
@@ -208,9 +208,11 @@ class _Reorderer:
             self.as_it_was(i)
             return
         order, now = self.order_of(i), self.order_of(x)
-        wanted = mapped(order, back, x.shape.rank)
+        operand_order = mapped(order, back, x.shape.rank)
         # Where dimensions of one element stand is all the same to a reshape.
-        self.read(i, [self.held(x, wanted if differs(now, wanted, large(was)) else now)])
+        self.read(
+            i, [self.held(x, operand_order if differs(now, operand_order, large(was)) else now)]
+        )
         self.take(i, order)
 
     def reduce(self, i: Instruction) -> None:
@@ -233,31 +235,31 @@ class _Reorderer:
             self.as_it_was(i)
             return
         result = self.g.order_of(self.g.first[i])
-        made, changed = [], {}
+        new_operands, changed = [], {}
         for x, side in zip(i.operands, ("lhs", "rhs"), strict=True):
             order = self.order_of(x)
-            made.append(self.holder.get(x, x))
+            new_operands.append(self.holder.get(x, x))
             if order != identity(len(order)):
                 for name in (f"{side}_batch_dims", f"{side}_contracting_dims"):
                     dims = getattr(i.attrs, name)
                     changed[name] = tuple([order.index(d) for d in dims])
-        self.read(i, made)
+        self.read(i, new_operands)
         if changed:
             i.attrs = replace(i.attrs, **changed)
         self.take(i, result)
 
     def make_tuple(self, i: Instruction) -> None:
         parts = iter(self.g.leaves(i))
-        made = []
+        elements = []
         for x in i.operands:
             if not x.shape.is_array:
                 for _ in self.g.leaves(x):
                     next(parts)
-                made.append(x)
+                elements.append(x)
                 continue
             part = next(parts)
-            made.append(self.held(x, self.g.order_of(part)) if self.is_leaf(x) else x)
-        self.read(i, made)
+            elements.append(self.held(x, self.g.order_of(part)) if self.is_leaf(x) else x)
+        self.read(i, elements)
         self.take_parts(i)
 
     def state(self, i: Instruction) -> None:
@@ -268,11 +270,11 @@ class _Reorderer:
         self.take_parts(i)
 
     def branches(self, i: Instruction) -> None:
-        made = [i.operands[0]]
+        operands_ = [i.operands[0]]
         for x, c in zip(i.operands[1:], i.called, strict=True):
             leaf = self.is_leaf(x)
-            made.append(self.held(x, self.order_of(c.parameters[0])) if leaf else x)
-        self.read(i, made)
+            operands_.append(self.held(x, self.order_of(c.parameters[0])) if leaf else x)
+        self.read(i, operands_)
         self.take_parts(i)
 
     def parameter(self, i: Instruction) -> None:

@@ -63,16 +63,16 @@ def apply_once(i: Instruction) -> None:
     c, (x, init) = i.parent, i.operands
     flat = c.append("bitcast", OPS["bitcast"].empty, (x,), i.shape)
     root = i.called[0].root
-    made = flat
+    replacement = flat
     neutral = _NEUTRAL.get(root.opcode)
     if neutral is None or init.opcode != "constant" or not init.attrs.literal.is_all(neutral):
         attrs = OPS["broadcast"].attrs(dimensions=())
         spread = c.append("broadcast", attrs, (init,), i.shape)
         first = root.operands[0] is i.called[0].parameters[0]
         operands = (spread, flat) if first else (flat, spread)
-        made = c.append(root.opcode, root.attrs, operands, i.shape, i.name)
-    made.metadata = i.metadata
-    c.replace(i, made)
+        replacement = c.append(root.opcode, root.attrs, operands, i.shape, i.name)
+    replacement.metadata = i.metadata
+    c.replace(i, replacement)
     c.erase(i)
 
 

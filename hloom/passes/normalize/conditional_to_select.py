@@ -23,18 +23,18 @@ _PLUMBING = opcodes(PLUMBING)
 
 def copied(b: Expansion, body: Computation, argument: Instruction) -> Instruction:
     """The result of a computation of one parameter, written into the place of its call."""
-    made: dict[Instruction, Instruction] = {}
+    new_for_old: dict[Instruction, Instruction] = {}
     for j in body.in_order():
         if j.opcode == "parameter":
-            made[j] = argument
+            new_for_old[j] = argument
         elif j.opcode == "get-tuple-element":
-            made[j] = b.element(made[j.operands[0]], j.attrs.index)
+            new_for_old[j] = b.element(new_for_old[j.operands[0]], j.attrs.index)
         else:
-            made[j] = b.like(j, *(made[o] for o in j.operands))
+            new_for_old[j] = b.like(j, *(new_for_old[o] for o in j.operands))
             if j.opcode == "fusion":  # whose body is its own
                 bodies = [copy_computation(c, b.module)[0] for c in j.called]
-                made[j].set_called(tuple(bodies))
-    return made[body.root]
+                new_for_old[j].set_called(tuple(bodies))
+    return new_for_old[body.root]
 
 
 @register
@@ -87,7 +87,7 @@ class ConditionalToSelect(Expander):
             for k in range(len(results[0].shape.elements)):
                 parts.append(self.chosen(b, tests, [b.element(r, k) for r in results]))
             return b.tuple(*parts)
-        made = results[-1]
+        selected = results[-1]
         for test, result in zip(reversed(tests), reversed(results[:-1]), strict=True):
-            made = b.select(b.spread(test, made.shape.dims), result, made)
-        return made
+            selected = b.select(b.spread(test, selected.shape.dims), result, selected)
+        return selected

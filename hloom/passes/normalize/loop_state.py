@@ -21,11 +21,11 @@ def can_be_taken_apart(loop: Instruction) -> bool:
 
 def elements_read(state: Instruction) -> dict[int, list[Instruction]]:
     """The get-tuple-elements of a value by index."""
-    found: dict[int, list[Instruction]] = {}
+    readers: dict[int, list[Instruction]] = {}
     for u in state.users:
         if u.opcode == "get-tuple-element":
-            found.setdefault(u.attrs.index, []).append(u)
-    return found
+            readers.setdefault(u.attrs.index, []).append(u)
+    return readers
 
 
 def unchanged_elements(loop: Instruction) -> list[int]:

@@ -41,12 +41,12 @@ class PadFolding(Expander):
         rows = [
             _widened(w, padding[d]) for w, d in zip(i.attrs.window.dimensions, walked, strict=True)
         ]
-        found = tuple([w for w in rows if w is not None])
-        if len(found) < len(rows):
+        padded = tuple([w for w in rows if w is not None])
+        if len(padded) < len(rows):
             return None
-        made = b.like(i, x.operands[0], *i.operands[1:])
-        made.attrs = replace(i.attrs, window=Window(found))
-        return made
+        replacement = b.like(i, x.operands[0], *i.operands[1:])
+        replacement.attrs = replace(i.attrs, window=Window(padded))
+        return replacement
 
 
 def _spatial(conv: Instruction) -> tuple[int, ...]:

@@ -64,12 +64,12 @@ def sources(i: Instruction) -> list[Instruction | None] | None:
     for first in movers:
         if first.opcode != "reshape":
             return None
-        wanted = first.operands[0].shape.dims
-        if wanted == dims:
+        source_dims = first.operands[0].shape.dims
+        if source_dims == dims:
             return None
-        found = [None if _is_fill(o) else _source(o, wanted) for o in i.operands]
-        if all(f is not None or _is_fill(o) for f, o in zip(found, i.operands, strict=True)):
-            return found
+        sources_ = [None if _is_fill(o) else _source(o, source_dims) for o in i.operands]
+        if all(f is not None or _is_fill(o) for f, o in zip(sources_, i.operands, strict=True)):
+            return sources_
     return None
 
 
@@ -79,19 +79,19 @@ def _fill_of(b: Expansion, x: Instruction, dims: Dims) -> Instruction:
     return b.full(x.attrs.literal.first(), x.shape.dtype, dims)
 
 
-def moved(b: Expansion, i: Instruction, found: list[Instruction | None]) -> Instruction:
+def moved(b: Expansion, i: Instruction, sources_: list[Instruction | None]) -> Instruction:
     """The operation on its sources, rearranged afterwards."""
-    mover = next(o for o, f in zip(i.operands, found, strict=True) if f is not None)
-    dims = next(f for f in found if f is not None).shape.dims
+    mover = next(o for o, f in zip(i.operands, sources_, strict=True) if f is not None)
+    dims = next(f for f in sources_ if f is not None).shape.dims
     operands = [
-        _fill_of(b, o, dims) if f is None else f for o, f in zip(i.operands, found, strict=True)
+        _fill_of(b, o, dims) if f is None else f for o, f in zip(i.operands, sources_, strict=True)
     ]
     of = shape(i.shape.dtype, dims).with_default_layouts()
-    made = b.like(i, *operands, shape=of)
-    made.sharding = None
+    result = b.like(i, *operands, shape=of)
+    result.sharding = None
     if mover.opcode == "transpose":
-        return b.transposed(made, mover.attrs.dimensions)
-    return b.reshaped(made, i.shape.dims)
+        return b.transposed(result, mover.attrs.dimensions)
+    return b.reshaped(result, i.shape.dims)
 
 
 @register
@@ -102,18 +102,18 @@ class ReshapeMover(ComputationPass):
     breaks = (no_dead_code,)
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
-        wanted = [
-            (i, found)
+        movable = [
+            (i, sources_)
             for i in c.instructions
             if i.opcode in BY_ELEMENT
             and i.shape.rank
             and i.opcode != "bitcast-convert"
-            and (found := sources(i)) is not None
+            and (sources_ := sources(i)) is not None
         ]
-        taken: dict[Instruction, Instruction] = {}  # a source may have been moved itself
-        for i, found in wanted:
+        moved_sources: dict[Instruction, Instruction] = {}  # a source may have been moved itself
+        for i, sources_ in movable:
             b = Expansion(c, {})
-            now = [None if f is None else taken.get(f, f) for f in found]
-            taken[i] = put_in_place(b, i, moved(b, i, now))
+            now = [None if f is None else moved_sources.get(f, f) for f in sources_]
+            moved_sources[i] = put_in_place(b, i, moved(b, i, now))
             fired["moved"] += 1
             yield c

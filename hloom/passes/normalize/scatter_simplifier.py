@@ -45,12 +45,12 @@ class ScatterSimplifier(Expander):
         inside = self.is_inside(b, at, a.scatter_dims_to_operand_dims, full, sizes)
         news = [b.reshaped(u, sizes) for u in updates]
         olds = [b.emit("dynamic-slice", x, *at, dynamic_slice_sizes=sizes) for x in inputs]
-        made = inlined(b, i, body, [*olds, *news])
-        parts = [b.element(made, k) for k in range(count)] if count > 1 else [made]
+        inlined_root = inlined(b, i, body, [*olds, *news])
+        parts = [b.element(inlined_root, k) for k in range(count)] if count > 1 else [inlined_root]
         results = []
         for x, old, part in zip(inputs, olds, parts, strict=True):
-            kept = b.select(b.spread(inside, sizes), part, old)
-            results.append(b.emit("dynamic-update-slice", x, kept, *at))
+            selected = b.select(b.spread(inside, sizes), part, old)
+            results.append(b.emit("dynamic-update-slice", x, selected, *at))
         return b.tuple(*results) if i.shape.is_tuple else results[0]
 
     def window_sizes(self, i: Instruction, update: Instruction) -> tuple[int, ...]:

@@ -20,6 +20,6 @@ def starts(
     """Where the one slice starts, a scalar of the indices' type for each operand dimension."""
     dtype = indices.shape.dtype
     flat = b.reshaped(indices, (len(index_map),))
-    made = {d: b.reshaped(b.sliced(flat, 0, k, k + 1), ()) for k, d in enumerate(index_map)}
+    start_of = {d: b.reshaped(b.sliced(flat, 0, k, k + 1), ()) for k, d in enumerate(index_map)}
     zero = b.scalar(0, dtype)
-    return [made.get(d, zero) for d in range(rank)]
+    return [start_of.get(d, zero) for d in range(rank)]

@@ -31,7 +31,7 @@ class SortSimplifier(Expander):
                 read.add(k)
         if len(read) == len(i.operands) or not read:
             return None
-        kept = sorted(read)
+        kept_operands = sorted(read)
         smaller, new_for_old = copy_computation(body, b.module, body.name)
         parameter = OPS["parameter"].attrs
         for p in body.parameters:
@@ -39,20 +39,22 @@ class SortSimplifier(Expander):
             if k not in read:
                 smaller.erase(new_for_old[p])
             else:
-                new_for_old[p].attrs = parameter(number=2 * kept.index(k) + side)
+                new_for_old[p].attrs = parameter(number=2 * kept_operands.index(k) + side)
         a = i.attrs
-        made = b.emit(
+        new_sort = b.emit(
             "sort",
-            *(i.operands[k] for k in kept),
+            *(i.operands[k] for k in kept_operands),
             called=(smaller,),
             dimensions=a.dimensions,
             is_stable=a.is_stable,
         )
-        one = len(kept) == 1
+        one = len(kept_operands) == 1
         # Elements that nobody reads stand in for themselves: they are gone with the tuple.
         return b.tuple(
             *(
-                (made if one else b.element(made, kept.index(k))) if k in read else x
+                (new_sort if one else b.element(new_sort, kept_operands.index(k)))
+                if k in read
+                else x
                 for k, x in enumerate(i.operands)
             )
         )

@@ -109,8 +109,8 @@ class TopkRewriter(ComputationPass):
 
     def edit(self, c: Computation, fired: Counter[str]) -> Iterable[Computation]:
         for i in [i for i in c.instructions if i.opcode == "sort"]:
-            found = qualifies(i)
-            if found is not None:
-                rewrite(i, *found)
+            match = qualifies(i)
+            if match is not None:
+                rewrite(i, *match)
                 fired["sort"] += 1
                 yield c

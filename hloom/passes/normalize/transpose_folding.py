@@ -48,9 +48,9 @@ class TransposeFolding(Expander):
                 attrs, operands[side] = folded, operands[side].operands[0]
         if attrs is i.attrs:
             return None
-        made = b.like(i, *operands)
-        made.attrs = attrs
-        return made
+        replacement = b.like(i, *operands)
+        replacement.attrs = attrs
+        return replacement
 
 
 def _folded_dot(attrs, prefix: str, order: Dims, rank: int):

@@ -28,9 +28,9 @@ def _is_constant(x: Instruction, scalars_only: bool, broadcasts: bool) -> bool:
 
 def _copy(x: Instruction, into: Computation) -> Instruction:
     operands = tuple(_copy(o, into) for o in x.operands)
-    made = into.append(x.opcode, x.attrs, operands, x.shape, x.name)
-    made.copy_annotations(x)
-    return made
+    copied = into.append(x.opcode, x.attrs, operands, x.shape, x.name)
+    copied.copy_annotations(x)
+    return copied
 
 
 @register
@@ -66,10 +66,10 @@ class WhileLoopConstantSinking(ComputationPass):
                     readers = [u for u in g.users if u is not body.root]
                     if g.has_control_edges or not readers:
                         continue
-                    made = _copy(x, g.parent)
-                    made.shape = g.shape
+                    copied = _copy(x, g.parent)
+                    copied.shape = g.shape
                     for u in readers:
-                        u.replace_operand(g, made)
+                        u.replace_operand(g, copied)
                     if not g.users and not g.is_root:
                         g.parent.erase(g)
                     count += 1

@@ -102,9 +102,9 @@ def hoist(loop: Instruction, known: dict, worth: list[Instruction]) -> None:
                 stack.extend(waiting)
                 continue
             operands = tuple(moved[o] for o in i.operands)
-            made = outer.append(i.opcode, i.attrs, operands, i.shape, i.name, i.called)
-            made.copy_annotations(i)
-            moved[i] = made
+            hoisted = outer.append(i.opcode, i.attrs, operands, i.shape, i.name, i.called)
+            hoisted.copy_annotations(i)
+            moved[i] = hoisted
     first = len(init.operands)
     grow(loop, [moved[i] for i in worth])
     attrs, state = OPS["get-tuple-element"].attrs, body.parameters[0]

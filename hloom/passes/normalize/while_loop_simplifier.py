@@ -41,8 +41,8 @@ def short_loop(b: Expansion, loop: Instruction) -> Instruction | None:
         return b.tuple(*x.operands) if x.opcode == "tuple" else x
     if count != 1 or any(i.has_control_edges for i in body.instructions):
         return None
-    made = copied(b, body, x)
-    return b.tuple(*made.operands) if made.opcode == "tuple" else made
+    new_root = copied(b, body, x)
+    return b.tuple(*new_root.operands) if new_root.opcode == "tuple" else new_root
 
 
 def read_unchanged_directly(loop: Instruction) -> int:
@@ -68,9 +68,9 @@ def merge_duplicates(loop: Instruction) -> int:
     twins: dict[int, int] = {}
     for k, x in enumerate(init.operands):
         after = None if k in same else root.operands[k]
-        kept = first.setdefault((x, after), k)
-        if kept != k:
-            twins[k] = kept
+        twin = first.setdefault((x, after), k)
+        if twin != k:
+            twins[k] = twin
     if not twins:
         return 0
     count = 0
@@ -81,8 +81,8 @@ def merge_duplicates(loop: Instruction) -> int:
             for g in read.get(k, ()):
                 if all(u is root for u in g.users) and k in same and g.users:
                     continue  # only handed on
-                kept = attrs(index=twins[k])
-                fresh = g.parent.append("get-tuple-element", kept, (state,), g.shape, g.name)
+                twin = attrs(index=twins[k])
+                fresh = g.parent.append("get-tuple-element", twin, (state,), g.shape, g.name)
                 for u in list(g.users):
                     if u is root and k in same:
                         continue

@@ -91,12 +91,12 @@ class _Folding:
             return
         same: dict[int, Instruction] = {}
         for number, p in enumerate(c.parameters):
-            given = [i.operands[number] for i in callers]
-            first = given[0]
+            arguments = [i.operands[number] for i in callers]
+            first = arguments[0]
             if first.opcode != "constant" or first.attrs.literal.is_elided or not p.users:
                 continue
             if all(
-                x.opcode == "constant" and x.attrs.literal == first.attrs.literal for x in given
+                x.opcode == "constant" and x.attrs.literal == first.attrs.literal for x in arguments
             ):
                 same[number] = first
         if not same or len(same) == len(c.parameters):
@@ -117,10 +117,10 @@ class _Folding:
             except EvalError:
                 continue
             attrs = OPS["constant"].attrs(literal=literal.with_shape(i.shape))
-            made = c.append("constant", attrs, (), i.shape, i.name)
-            made.metadata = i.metadata
+            constant = c.append("constant", attrs, (), i.shape, i.name)
+            constant.metadata = i.metadata
             operands = i.operands
-            c.replace(i, made)
+            c.replace(i, constant)
             c.erase(i)
             self.fired[i.opcode] += 1
             for x in operands:

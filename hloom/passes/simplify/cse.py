@@ -151,14 +151,14 @@ class CommonSubexpressionElimination(Pass):
             key = keys.of(i)
             if key is None:
                 continue
-            kept = first.setdefault(key, i)
-            if kept is i:
+            representative = first.setdefault(key, i)
+            if representative is i:
                 continue
-            if kept.shape is not i.shape and not self.is_layout_sensitive and i.is_root:
+            if representative.shape is not i.shape and not self.is_layout_sensitive and i.is_root:
                 continue
-            kept_for[i] = kept
+            kept_for[i] = representative
             if i.is_root:
-                c.root = kept
+                c.root = representative
         for i in kept_for:
             c.erase(i)
         return len(kept_for)

@@ -42,7 +42,7 @@ def remove_dead_computations(module: Module) -> int:
     return removed
 
 
-def narrow_annotations(i: Instruction, kept: list[int]) -> None:
+def narrow_annotations(i: Instruction, kept_elements: list[int]) -> None:
     """Fit what is said of a tuple to the elements that are kept: all of it, or what is left."""
     i.sharding = None
     if not i.extra:
@@ -51,7 +51,11 @@ def narrow_annotations(i: Instruction, kept: list[int]) -> None:
     extra.pop("parameter_replication", None)
     original = extra.pop("original_value", None)
     if original is not None:
-        original = original.elements(kept) if i.shape.is_tuple else original.element(kept[0])
+        original = (
+            original.elements(kept_elements)
+            if i.shape.is_tuple
+            else original.element(kept_elements[0])
+        )
     if original is not None:
         extra["original_value"] = original
     i.extra = extra or None
@@ -83,8 +87,8 @@ def narrow_fusion(fusion: Instruction) -> bool:
             fusion.parent.erase(user)
     else:
         shape = tuple_shape(tuple(fusion.shape.elements[k] for k in live))
-        kept = tuple(outputs[k] for k in live)
-        body.root = body.append("tuple", OPS["tuple"].empty, kept, shape, old_root.name)
+        live_outputs = tuple(outputs[k] for k in live)
+        body.root = body.append("tuple", OPS["tuple"].empty, live_outputs, shape, old_root.name)
         schedule = body.module.schedule if body.module is not None else None
         if schedule is not None and body in schedule:
             schedule[body] = [body.root if i is old_root else i for i in schedule[body]]

@@ -76,31 +76,31 @@ def _needed_from(
     return seen
 
 
-def _narrowed_tuple(t: Instruction, kept: list[int], name: str) -> Instruction:
-    operands = tuple(t.operands[k] for k in kept)
+def _narrowed_tuple(t: Instruction, kept_elements: list[int], name: str) -> Instruction:
+    operands = tuple(t.operands[k] for k in kept_elements)
     shape = tuple_shape(tuple(x.shape for x in operands))
     return t.parent.append("tuple", OPS["tuple"].empty, operands, shape, name)
 
 
 def narrow_loop(loop: Instruction, live: set[int]) -> None:
     """Rebuild the state of a loop from the live elements only."""
-    kept = sorted(live)
-    place = {old: new for new, old in enumerate(kept)}
+    kept_elements = sorted(live)
+    place = {old: new for new, old in enumerate(kept_elements)}
     condition, body = loop.called
-    shape = tuple_shape(tuple(loop.shape.elements[k] for k in kept))
-    init = _narrowed_tuple(loop.operands[0], kept, loop.operands[0].name)
-    root = _narrowed_tuple(body.root, kept, body.root.name)
+    shape = tuple_shape(tuple(loop.shape.elements[k] for k in kept_elements))
+    init = _narrowed_tuple(loop.operands[0], kept_elements, loop.operands[0].name)
+    root = _narrowed_tuple(body.root, kept_elements, body.root.name)
     old_root, body.root = body.root, root
     body.erase(old_root)
     for c in (condition, body):
         remove_dead_instructions(c)
         c.parameters[0].shape = shape
-        narrow_annotations(c.parameters[0], kept)
+        narrow_annotations(c.parameters[0], kept_elements)
         _renumber(c.parameters[0], place)
     old_init = loop.operands[0]
     loop.set_operands((init,))
     loop.shape = shape
-    narrow_annotations(loop, kept)
+    narrow_annotations(loop, kept_elements)
     if loop.backend_config is not None:
         loop.backend_config = renumbered_config(loop.backend_config, place)
     _renumber(loop, place)
@@ -115,15 +115,15 @@ def renumbered_config(config: BackendConfig, place: dict[int, int]) -> BackendCo
     """
     if config.json is None:
         return config
-    made: dict[str, Any] = {}
+    renumbered: dict[str, Any] = {}
     for key, value in config.json.items():
         if key in ("known_induction_variable", "knownInductionVariable"):
             value = _moved(value, place)
         elif key in ("dynamic_variables", "dynamicVariables") and isinstance(value, list):
             value = [new for x in value if (new := _moved(x, place)) is not None]
         if value is not None:
-            made[key] = value
-    return config if made == config.json else BackendConfig.from_json(made)
+            renumbered[key] = value
+    return config if renumbered == config.json else BackendConfig.from_json(renumbered)
 
 
 def _moved(record: Any, place: dict[int, int]) -> Any:

@@ -68,17 +68,17 @@ class Operation(NamedTuple):
 
     def words(self, operands: int, results: int) -> tuple[int, ...]:
         """As the runtime reads it; the symbols of folds stand with the pointers."""
-        found = [self.number, EXCHANGES.index(self.exchange), operands, results]
-        found.append(len(self.groups))
+        words_ = [self.number, EXCHANGES.index(self.exchange), operands, results]
+        words_.append(len(self.groups))
         for group in self.groups:
-            found += [len(group), *group]
-        found.append(len(self.arrays))
+            words_ += [len(group), *group]
+        words_.append(len(self.arrays))
         for rows in self.arrays:
-            found += rows
-        found.append(len(self.folds))
+            words_ += rows
+        words_.append(len(self.folds))
         for f in self.folds:
-            found += [f.array, f.members, f.steps, len(f.parameters), *f.parameters]
-        return (*found, len(self.numbers), *self.numbers)
+            words_ += [f.array, f.members, f.steps, len(f.parameters), *f.parameters]
+        return (*words_, len(self.numbers), *self.numbers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ class InProcess(Owner):
         Ctrl-C ends an interruptible run, which is in threads of its own then.
         """
         contexts, problem = (c_void_p * self.count)(), RawProblem()
-        given, made = (
+        argument_places, result_places = (
             (c_void_p * self.count)(*[ctypes.addressof(each) for each in arrays])
             for arrays in (arguments, results)
         )
@@ -63,7 +63,7 @@ class InProcess(Owner):
         def run() -> int:
             native = library()
             status = native.hl_program_run_devices(
-                program, self.handle, self.count, entry, given, made, contexts
+                program, self.handle, self.count, entry, argument_places, result_places, contexts
             )
             if status:
                 native.hl_last_problem(ctypes.byref(problem))

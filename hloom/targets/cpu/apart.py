@@ -46,13 +46,13 @@ def kept_apart(
     refused: dict[str, str] = {}
     for lanes in (2 * units, units):
         with clock.stage("runs"), blamed("step", "runs"):
-            asked = _asked(target, first, lanes)
-        if not asked:
+            proposals = _asked(target, first, lanes)
+        if not proposals:
             break
-        second, why = _attempt(target, first, asked, spaces, clock, whole)
+        second, why = _attempt(target, first, proposals, spaces, clock, whole)
         if second is not None:
             return second
-        refused = {p.where: refusal(p, why) for p in asked}
+        refused = {p.where: refusal(p, why) for p in proposals}
     decisions = [
         d if d.runs or not d.is_open else d.because(refused.get(d.where) or _needs(d))
         for d in first.decisions
@@ -74,7 +74,7 @@ def _asked(target: CpuTarget, first: Lowered, lanes: int) -> list[Proposal]:
 def _attempt(
     target: CpuTarget,
     first: Lowered,
-    asked: Sequence[Proposal],
+    proposals: Sequence[Proposal],
     spaces: EntrySpaces,
     clock: StageClock,
     whole: Module | None,
@@ -84,7 +84,7 @@ def _attempt(
         module = first.plan.order.scheduled(first.plan.module)
         order = Order(module.schedule or {})
         module.schedule = None
-    plan: BranchPlan = {p.computation: p.branches for p in asked}
+    plan: BranchPlan = {p.computation: p.branches for p in proposals}
     try:
         prepared = Prepared(module, order, spaces, first.plan.records)
         placed = target.placed(prepared, clock, plan)
@@ -101,7 +101,7 @@ def _attempt(
     saved = _elapsed(target, first) - _elapsed(target, second)
     if saved < device.costs.concurrency_gain_ns:
         return None, "but other places are shared then"
-    took = {p.where for p in asked}
+    took = {p.where for p in proposals}
     decisions = [
         d.because(f"{d.why}, in {now - before:,} bytes more") if d.where in took else d
         for d in second.decisions

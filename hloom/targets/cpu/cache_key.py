@@ -30,10 +30,10 @@ def other_parts(options: Options) -> dict[str, str]:
     }
 
 
-def device_text(given: Device | None) -> str:
+def device_text(device: Device | None) -> str:
     """What kernels are cut by: the device that was named, or the cores and caches at hand."""
-    if given is not None:
-        return repr(given)
+    if device is not None:
+        return repr(device)
     return _at_hand(granted_threads())
 
 

@@ -93,9 +93,9 @@ def debug_run(
         debugs, results = devices.devices, devices.run(together, leaves)
     runs = []
     for debug, result in zip(debugs, results, strict=True):
-        found = debug.finding
-        culprit = None if found is None else types.culprit(found)
-        runs.append(DebugRun(result, list(debug.steps.values()), found, culprit))
+        finding = debug.finding
+        culprit = None if finding is None else types.culprit(finding)
+        runs.append(DebugRun(result, list(debug.steps.values()), finding, culprit))
     return runs
 
 
@@ -113,28 +113,28 @@ class _Types:
 
     def shapes(self, t: Thunk) -> dict[BufferSlice, Shape]:
         """The shape in each buffer that a step uses, where it is known."""
-        found = self._known.get(t)
-        if found is None:
-            found = self._known[t] = {}
+        shapes_ = self._known.get(t)
+        if shapes_ is None:
+            shapes_ = self._known[t] = {}
             i = self.instructions.get(t.name)
             for x in (i, *i.operands) if i is not None else ():
                 for index, place in self.buffer_assignment.leaves(x):
-                    found.setdefault(place, x.shape.subshape(index))
-        return found
+                    shapes_.setdefault(place, x.shape.subshape(index))
+        return shapes_
 
-    def culprit(self, found: Finding) -> Instruction | None:
+    def culprit(self, finding: Finding) -> Instruction | None:
         """The instruction inside a fusion that makes the first number that is not finite.
 
         The body is evaluated by the interpreter on what the step read; where that cannot be done,
         or nothing is found (the machine code rounds otherwise), the step's own instruction.
         """
-        i = self.instructions.get(found.thunk.name)
+        i = self.instructions.get(finding.thunk.name)
         if i is None or i.opcode != "fusion":
             return i
         body = i.called[0]
         known: dict[Instruction, Any] = {}
         for p in body.parameters:
-            raw = found.inputs.get(self.buffer_assignment.slice(i.operands[p.attrs.number]))
+            raw = finding.inputs.get(self.buffer_assignment.slice(i.operands[p.attrs.number]))
             if raw is None or not p.shape.is_array:
                 return i
             known[p] = elements(raw, p.shape)

@@ -68,8 +68,8 @@ class Explained:
     @property
     def counts(self) -> list[tuple[str, str, int]]:
         """(verdict, why, how often), the most frequent first; names and numbers are left out."""
-        found = Counter((r.verdict, _without_names(r.why)) for r in self.rows)
-        return [(verdict, why, n) for (verdict, why), n in found.most_common()]
+        counts_ = Counter((r.verdict, _without_names(r.why)) for r in self.rows)
+        return [(verdict, why, n) for (verdict, why), n in counts_.most_common()]
 
 
 def explained(module: Module, topic: str, machine: Machine | None = None) -> Explained:
@@ -159,8 +159,8 @@ def why_copied(copy: Instruction, assignment: BufferAssignment, own: set[str]) -
     if copy.name in own:
         return f"the program copies %{x.name} itself, and both are needed"
     kind = "value"
-    if copy.shape.is_array and (found := assignment.trees.get(x)) is not None:
-        allocation = getattr(found, "allocation", None)
+    if copy.shape.is_array and (place := assignment.trees.get(x)) is not None:
+        allocation = getattr(place, "allocation", None)
         if allocation is not None and allocation.is_read_only:
             kind = "constant" if allocation.kind == "constant" else "argument"
     is_read_only = kind != "value"
@@ -185,7 +185,7 @@ def why_copied(copy: Instruction, assignment: BufferAssignment, own: set[str]) -
 
 def _readers(i: Instruction) -> list[Instruction]:
     """Who reads a value, seen through tuples and what only names memory."""
-    found, work, seen = [], list(i.users), set[Instruction]()
+    readers_, work, seen = [], list(i.users), set[Instruction]()
     while work:
         u = work.pop()
         if u in seen:
@@ -194,8 +194,8 @@ def _readers(i: Instruction) -> list[Instruction]:
         if u.opcode in ("tuple", "bitcast", "get-tuple-element"):
             work += u.users
         else:
-            found.append(u)
-    return found
+            readers_.append(u)
+    return readers_
 
 
 # -- layout

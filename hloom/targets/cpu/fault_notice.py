@@ -21,11 +21,11 @@ MOST_SHOWN = 3
 
 def notice(module: Module, options: Options, faults: Sequence[Fault]) -> str:
     """The text of the warning, when the report is written."""
-    said = "; ".join(_gathered(faults))
+    summary = "; ".join(_gathered(faults))
     report = _report(module, options, faults)
     where = f" Please report it with {report} (it holds the program)." if report else ""
     return (
-        f"hloom has a fault: {said}. {module.name} was compiled without that: its results "
+        f"hloom has a fault: {summary}. {module.name} was compiled without that: its results "
         f"are right, it may be slower.{where}"
     )
 
@@ -35,16 +35,16 @@ def _gathered(faults: Sequence[Fault]) -> list[str]:
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for f in faults:
         alike.setdefault((f.culprit.kind, f.culprit.name, f.error), []).append(f)
-    found = []
+    lines = []
     for (kind, name, error), same in list(alike.items())[:MOST_SHOWN]:
         more = f" and at {len(same) - 1} more" if len(same) > 1 else ""
         at = f" at {same[0].culprit.where}{more}" if same[0].culprit.where else ""
         remedies = list(dict.fromkeys(f.remedy for f in same))
         rest = f", and {len(remedies) - MOST_SHOWN} more" if len(remedies) > MOST_SHOWN else ""
-        found.append(f"{kind} {name}{at}: {error} ({', '.join(remedies[:MOST_SHOWN])}{rest})")
+        lines.append(f"{kind} {name}{at}: {error} ({', '.join(remedies[:MOST_SHOWN])}{rest})")
     if len(alike) > MOST_SHOWN:
-        found.append(f"and {len(alike) - MOST_SHOWN} more faults")
-    return found
+        lines.append(f"and {len(alike) - MOST_SHOWN} more faults")
+    return lines
 
 
 def _report(module: Module, options: Options, faults: Sequence[Fault]) -> Path | None:

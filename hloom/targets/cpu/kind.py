@@ -56,9 +56,9 @@ class CpuKind:
     def target(
         self, options: Options, threads: int | None = None, cache: ProgramCache | None = None
     ) -> CpuTarget:
-        kept = cache.objects if cache is not None else None
-        made = replace(cpu_target(options, threads), given=self.given, kept=kept)
-        return tuned(made, options, threads)
+        kept_objects = cache.objects if cache is not None else None
+        base = replace(cpu_target(options, threads), given=self.given, kept=kept_objects)
+        return tuned(base, options, threads)
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:
         return Executor(stages.program, threads)

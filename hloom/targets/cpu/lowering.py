@@ -179,8 +179,10 @@ class Lowering:
         key = (instruction_key(computed or i), options)
         known = self._by_key.get(key)
         if known is None:
-            family, found = self._written(i, body)
-            known = [(self._kept(i, emitted, family.name, options), emitted) for emitted in found]
+            family, all_emitted = self._written(i, body)
+            known = [
+                (self._kept(i, emitted, family.name, options), emitted) for emitted in all_emitted
+            ]
             self._by_key[key] = known
         return [self._thunk(i, symbol, emitted) for symbol, emitted in known]
 
@@ -240,9 +242,9 @@ class Lowering:
                     break
                 if chosen is not None and isinstance(form, Product):
                     form = replace(form, tiling=chosen.tiling)
-                found = family.write(body, form, self.device)
-                self.admit([emitted.kernel for emitted in found])
-                return family, found
+                all_emitted = family.write(body, form, self.device)
+                self.admit([emitted.kernel for emitted in all_emitted])
+                return family, all_emitted
             except Exception as error:
                 blame(error, Culprit("kernel", family.name, i.name))
                 is_last = family.is_alone or family is FAMILIES[-1]

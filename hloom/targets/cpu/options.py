@@ -62,9 +62,9 @@ ALWAYS: dict[str, Any] = {
 
 def options_without_effect(options: Options) -> list[str]:
     """Those that were given and that compilation does not act on."""
-    given = options.given
+    values = options.given
     unread = options.unread(COMPILE_OPTIONS)
-    return [name for name in unread if ALWAYS.get(name, ...) != given[name]]
+    return [name for name in unread if ALWAYS.get(name, ...) != values[name]]
 
 
 def is_strict(options: Options, environment: Mapping[str, str] = os.environ) -> bool:
@@ -84,14 +84,14 @@ SCHEDULERS = {
 
 def scheduler_of(options: Options) -> str:
     """Who runs side by side: a value of `CpuTarget.scheduler`."""
-    given = options["cpu_scheduler_type"]
-    name = given.lower().replace(" ", "_").replace("optimised", "optimized")
-    found = SCHEDULERS.get(name.removeprefix("cpu_scheduler_type_"))
-    if found is None:
+    text = options["cpu_scheduler_type"]
+    name = text.lower().replace(" ", "_").replace("optimised", "optimized")
+    scheduler = SCHEDULERS.get(name.removeprefix("cpu_scheduler_type_"))
+    if scheduler is None:
         raise UsageError(
-            f"cpu_scheduler_type is {given!r}; known are {', '.join(SCHEDULERS)}", rule="option"
+            f"cpu_scheduler_type is {text!r}; known are {', '.join(SCHEDULERS)}", rule="option"
         )
-    return found
+    return scheduler
 
 
 def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
@@ -135,17 +135,17 @@ def tuned(target: CpuTarget, options: Options, threads: int | None) -> CpuTarget
     """A target whose kernels are chosen as `autotune` says; `UsageError` for a mode that there is
     not, and for files that nothing would read or write."""
     mode = options["autotune"]
-    given, export, complete = [
+    load_path, export, complete = [
         options[f"autotune_{name}"] for name in ("load", "export", "complete")
     ]
     if mode == "off":
-        if asked := [n for n in TUNING_OPTIONS[1:] if options[n]]:
+        if tuning_options := [n for n in TUNING_OPTIONS[1:] if options[n]]:
             raise UsageError(
-                f"{asked[0]} does nothing with autotune=off",
+                f"{tuning_options[0]} does nothing with autotune=off",
                 rule="autotune",
                 hint="autotune=load takes results, autotune=quick measures",
             )
         return target
     from hloom.targets.cpu.tuning.start import tuner_of
 
-    return tuner_of(target, mode, given, export, complete, threads)
+    return tuner_of(target, mode, load_path, export, complete, threads)

@@ -103,10 +103,10 @@ def with_own_stack(call: Callable[[], Stages]) -> Stages:
     thread = threading.Thread(target=run, name="hloom-compiler", daemon=True)
     thread.start()
     thread.join()
-    [found] = answer
-    if isinstance(found, BaseException):
-        raise found
-    return found
+    [outcome] = answer
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
 
 def _attempt(module: Module, target: CpuTarget, clock: StageClock) -> Stages:
@@ -193,11 +193,11 @@ def _with_last(target: CpuTarget, last: Culprit) -> CpuTarget:
 
 def pass_names(pipeline: Pipeline | None = None) -> set[str]:
     """The passes that run for a CPU, those in pipelines and fixed points among them."""
-    found: set[str] = set()
+    names: set[str] = set()
     for p in (pipeline or cpu_pipeline()).passes:
         inner = p.inner if isinstance(p, FixedPoint) else p
-        found |= pass_names(inner) if isinstance(inner, Pipeline) else {title_of(inner)}
-    return found
+        names |= pass_names(inner) if isinstance(inner, Pipeline) else {title_of(inner)}
+    return names
 
 
 def needed_passes() -> set[str]:
@@ -206,8 +206,8 @@ def needed_passes() -> set[str]:
         p for p in cpu_pipeline().passes if isinstance(p, Pipeline) and p.title == "expansion"
     )
     cleaning = (TupleSimplifier, DeadCodeElimination)
-    found = {p.name for p in expansion.passes if type(p).__module__.startswith(EXPANDERS)}
-    return found | {p.name for p in (*FORMS, *cleaning)}
+    names = {p.name for p in expansion.passes if type(p).__module__.startswith(EXPANDERS)}
+    return names | {p.name for p in (*FORMS, *cleaning)}
 
 
 EXPANDERS = "hloom.passes.expand."
@@ -217,9 +217,9 @@ def _beyond_help(module: Module, error: Exception, faults: list[Fault]) -> Excep
     """What is raised when nothing is left that could be left out."""
     if isinstance(error, MemoryError) or not faults:
         return error
-    said = "; ".join(dict.fromkeys(f"{f.culprit}: {f.error}" for f in faults[:3]))
+    messages = "; ".join(dict.fromkeys(f"{f.culprit}: {f.error}" for f in faults[:3]))
     return CompilerFaultError(
-        f"hloom has a fault, and cannot compile {module.name}: {said}",
+        f"hloom has a fault, and cannot compile {module.name}: {messages}",
         rule="compiler-fault",
         hint="hloom eval runs it in the interpreter, if that knows all of its operations",
     )

@@ -113,13 +113,13 @@ def sequence_reads(i: Instruction) -> list[set[int]] | None:
 def _parameters(root: Instruction) -> set[int]:
     seen: set[Instruction] = set()
     work = [root]
-    found: set[int] = set()
+    numbers: set[int] = set()
     while work:
         x = work.pop()
         if x in seen:
             continue
         seen.add(x)
         if x.opcode == "parameter":
-            found.add(x.attrs.number)
+            numbers.add(x.attrs.number)
         work += x.operands
-    return found
+    return numbers

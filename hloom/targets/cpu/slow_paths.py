@@ -46,7 +46,7 @@ def slow_paths(
     except HloError as error:
         i = next((x for x in instructions.values() if f"%{x.name}" in str(error)), None)
         return [SlowPath(i or module.entry.root, "cannot run", error.message)]
-    found: list[SlowPath] = []
+    paths: list[SlowPath] = []
     unproved = {kernel.name: count for kernel, count in lowering.masked}
     for t in walk(thunks):
         i = instructions.get(t.name)
@@ -54,15 +54,15 @@ def slow_paths(
             continue
         if isinstance(t, Kernel) and t.symbol in unproved:
             why = f"{unproved[t.symbol]} accesses are not proved to stay inside their buffers"
-            found.append(SlowPath(i, "masked", why))
+            paths.append(SlowPath(i, "masked", why))
         if isinstance(t, Routine):
-            found += _routine(t, i)
+            paths += _routine(t, i)
         elif isinstance(t, Kernel):
-            found += _kernel(t, i, device)
+            paths += _kernel(t, i, device)
         elif i.opcode == "while" and trip_count(i).count is None:
             why = f"its condition is computed before every turn: {trip_count(i).why}"
-            found.append(SlowPath(i, "loop of unknown length", why))
-    return found
+            paths.append(SlowPath(i, "loop of unknown length", why))
+    return paths
 
 
 def _routine(t: Routine, i: Instruction) -> Iterator[SlowPath]:

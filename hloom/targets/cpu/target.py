@@ -163,15 +163,15 @@ class CpuTarget:
             crash_notes=CrashNotes(),
             kept=self.kept,
         ) as code:
-            made = self.written(module, clock, code, whole)
+            stages = self.written(module, clock, code, whole)
             with clock.stage("machine code"):
                 try:
-                    made.program.objects = code.objects()
+                    stages.program.objects = code.objects()
                 except FailedFunctionError as error:
-                    blame(error, made.lowering.families.get(error.symbol, CODE))
+                    blame(error, stages.lowering.families.get(error.symbol, CODE))
                     raise
-        made.faults += code.faults
-        return made
+        stages.faults += code.faults
+        return stages
 
     def written(
         self,
@@ -357,8 +357,8 @@ class CpuTarget:
         for symbol, kernel in lowering.kernels.items():
             kernel.excess_precision = self.excess_precision and symbol not in lowering.exact
             option = self.kernels
-            if asked := lowering.options.get(symbol):
-                option = option._replace(**asdict(asked))
+            if chosen := lowering.options.get(symbol):
+                option = option._replace(**asdict(chosen))
             family = lowering.families.get(symbol, CODE)
             option = option._replace(plain_addresses=family.name in PLAINLY_ADDRESSED)
             try:
@@ -378,23 +378,23 @@ def parameters_of(module: Module, assignment: BufferAssignment) -> list[Paramete
     allocations: dict[tuple[Any, ...], int] = {
         (a.parameter_number, a.shape_index): a.index for a in assignment.of_kind("parameter")
     }
-    found = []
+    listed = []
     parameters = [i for i in module.entry.instructions if i.opcode == "parameter"]
     for p in sorted(parameters, key=lambda i: i.attrs.number):
         for index, leaf in p.shape.subshapes():
             if leaf.is_array:
                 at = allocations.get((p.attrs.number, index))
-                found.append(Parameter(p.attrs.number, index, leaf, at))
-    return found
+                listed.append(Parameter(p.attrs.number, index, leaf, at))
+    return listed
 
 
 def results_of(module: Module, assignment: BufferAssignment) -> list[Result]:
     """The leaves of the entry's result, in order."""
     root = module.entry.root
-    found = []
+    results = []
     for index, leaf in root.shape.subshapes():
         if leaf.is_array:
-            found.append(Result(index, leaf, assignment.slice(root, index)))
+            results.append(Result(index, leaf, assignment.slice(root, index)))
         elif leaf.is_token:
-            found.append(Result(index, leaf, None))
-    return found
+            results.append(Result(index, leaf, None))
+    return results

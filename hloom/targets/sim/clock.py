@@ -132,19 +132,19 @@ class EventClock:
     def _go_on(self, process: Process) -> None:
         while True:
             try:
-                wanted = next(process)
+                request = next(process)
             except StopIteration:
                 self._alive -= 1
                 return
-            if isinstance(wanted, Event):
-                if not wanted.is_done:
-                    wanted.waiting.append(process)
+            if isinstance(request, Event):
+                if not request.is_done:
+                    request.waiting.append(process)
                     return
-            elif isinstance(wanted, Engine):
-                if wanted.holder is not None:
-                    wanted.queue.append(process)
+            elif isinstance(request, Engine):
+                if request.holder is not None:
+                    request.queue.append(process)
                     return
-                wanted.holder = process
+                request.holder = process
             else:
-                self._at(self.now + wanted, process)
+                self._at(self.now + request, process)
                 return

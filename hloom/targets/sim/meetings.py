@@ -125,12 +125,12 @@ class Meetings:
     def channels(self, devices: Sequence[int]) -> list[Channel]:
         """What each device of a ring sends to the next one over: the link, out of that device."""
         members = [self.ids[d] for d in devices]
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for one, other in zip(members, (*members[1:], members[0])):
             link = self.topology.link(one, other)
             number = "" if link is None else f"link {self.topology.links.index(link)} "
-            found[f"{number}out of device {one}"] = None
-        return [self._channels.setdefault(name, Channel(name)) for name in found]
+            names[f"{number}out of device {one}"] = None
+        return [self._channels.setdefault(name, Channel(name)) for name in names]
 
     def sent(self, channel: int, source: int) -> Event:
         """What the next send of a device through a channel fires."""

@@ -49,15 +49,15 @@ class RaceChecker:
     def _places(self, thunk: Thunk) -> Iterable[tuple[object, BufferSlice, bool]]:
         if (known := self._touched.get(thunk)) is not None:
             return known
-        found: list[tuple[object, BufferSlice, bool]] = [
+        places: list[tuple[object, BufferSlice, bool]] = [
             (u.slice.allocation.index, u.slice, u.writes)
             for u in dict.fromkeys(all_uses(thunk))
             if u.slice.size_bytes and not u.slice.allocation.is_read_only
         ]
         for state in all_states(thunk):
-            found.append((state, BufferSlice(Allocation(-1, 1, "temp"), 0, 1), True))
-        self._touched[thunk] = found
-        return found
+            places.append((state, BufferSlice(Allocation(-1, 1, "temp"), 0, 1), True))
+        self._touched[thunk] = places
+        return places
 
     def _touch(
         self,

@@ -281,9 +281,9 @@ class _Device:
             sent.clock = dict(clock)
             self.clock.fire(sent)
         elif isinstance(t, Recv):
-            found = meetings.awaited(t, self.number)
-            if found is not None:
-                source, sent = found
+            partner = meetings.awaited(t, self.number)
+            if partner is not None:
+                source, sent = partner
                 yield sent
                 merge(clock, sent.clock)
                 times = meetings.transfer_times(source, self.number, t.data.size_bytes)

@@ -147,17 +147,17 @@ class _StreamAssigner:
         has ended for certain when thunk j has; `last`: the last thunk of each stream so far."""
         stream = assigned.stream[k]
         known = dict(seen[last[stream]]) if stream in last else {}
-        found: list[Wait] = []
+        waits: list[Wait] = []
         for a in sorted(before, reverse=True):
             if known.get(assigned.stream[a], -1) >= a:
                 continue
-            found.append(Wait(len(self.waits), k, a))
+            waits.append(Wait(len(self.waits), k, a))
             self.waits.append((assigned.thunks[k], assigned.thunks[a]))
             for s, j in seen[a].items():
                 known[s] = max(known.get(s, -1), j)
         known[stream] = k
         seen.append(known)
-        return found
+        return waits
 
 
 def spaces(t: Copy) -> tuple[int, int]:

@@ -26,10 +26,10 @@ class ThunkTimes:
 
     def __call__(self, t: Thunk) -> float:
         """The time of a thunk, what is inside it included."""
-        found = self._known.get(t)
-        if found is None:
-            found = self._known[t] = self._of(t)
-        return found
+        time = self._known.get(t)
+        if time is None:
+            time = self._known[t] = self._of(t)
+        return time
 
     def _of(self, t: Thunk) -> float:
         if isinstance(t, Copy):

@@ -63,9 +63,9 @@ def exactly(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def emitted(e: Emit, *values: Any) -> Any:
         flags, e.flags = e.flags, ""
-        made = function(e, *values)
+        result = function(e, *values)
         e.flags = flags
-        return made
+        return result
 
     emitted.__doc__, emitted.__name__ = function.__doc__, function.__name__
     return emitted
@@ -117,10 +117,10 @@ def over_pairs(function: Callable[..., Any]) -> Callable[..., Any]:
     def emitted(e: Emit, *pairs: Any) -> Any:
         kind = pairs[0][0].kind
         wide = [(e.fpext(x, "f64"), e.fpext(y, "f64")) for x, y in pairs]
-        made = function(e, *wide)
-        if isinstance(made, tuple):
-            return e.fptrunc(made[0], kind), e.fptrunc(made[1], kind)
-        return e.fptrunc(made, kind)
+        result = function(e, *wide)
+        if isinstance(result, tuple):
+            return e.fptrunc(result[0], kind), e.fptrunc(result[1], kind)
+        return e.fptrunc(result, kind)
 
     emitted.__doc__, emitted.__name__ = function.__doc__, function.__name__
     return exactly(emitted)

@@ -52,8 +52,8 @@ def atan2(e: Emit, y: V, x: V) -> V:
     k, t = e.select(left, e.fsub(number(4.0), k), k), e.select(left, e.fneg(t), t)
     first, second = words("QUARTER_PI", x)
     angle = e.fma(k, number(first), e.fma(k, number(second), t))
-    made = e.copysign(angle, y)
-    return e.select(e.fcmp("uno", x, y), e.fadd(x, y), made)
+    result = e.copysign(angle, y)
+    return e.select(e.fcmp("uno", x, y), e.fadd(x, y), result)
 
 
 def atan(e: Emit, x: V) -> V:
@@ -72,8 +72,8 @@ def asin(e: Emit, x: V) -> V:
     large, s, small = _arc_parts(e, a)
     total, lost = fast_two_sum(e, e.like(x, half_pi), e.fmul(s, e.like(s, -2.0)))
     rest = e.fma(small, e.like(s, -2.0), e.fadd(lost, e.like(s, half_pi_rest)))
-    made = e.select(large, e.fadd(total, rest), e.fadd(a, small))
-    return _or_nan(e, e.copysign(made, x), x)
+    result = e.select(large, e.fadd(total, rest), e.fadd(a, small))
+    return _or_nan(e, e.copysign(result, x), x)
 
 
 def acos(e: Emit, x: V) -> V:
@@ -111,6 +111,6 @@ def _arc_parts(e: Emit, a: V) -> tuple[V, V, V]:
     return large, s, small
 
 
-def _or_nan(e: Emit, made: V, x: V) -> V:
+def _or_nan(e: Emit, angle: V, x: V) -> V:
     beyond = e.or_(e.fcmp("ogt", e.fabs(x), e.like(x, 1.0)), is_nan(e, x))
-    return e.select(beyond, e.like(x, math.nan), made)
+    return e.select(beyond, e.like(x, math.nan), angle)

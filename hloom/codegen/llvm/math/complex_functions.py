@@ -90,9 +90,9 @@ def log_of_size(e: Emit, z: Pair) -> V:
     excess = excess_of_square(e, z[0], z[1], shifted=False)
     usable = _near_circle(e, excess)
     close = e.fmul(half, logarithm.log_plus_one(e, e.select(usable, excess, number(e, far, 0.0))))
-    made = e.select(usable, close, far)
+    result = e.select(usable, close, far)
     infinite = e.or_(is_infinite(e, z[0]), is_infinite(e, z[1]))
-    return e.select(infinite, number(e, far, INFINITY), made)
+    return e.select(infinite, number(e, far, INFINITY), result)
 
 
 def _near_circle(e: Emit, excess: V) -> V:
@@ -205,11 +205,11 @@ def complex_tanh(e: Emit, z: Pair) -> Pair:
     far_imaginary = e.select(endless, e.copysign(number(e, x, 0.0), y), far_imaginary)
     lost = e.and_(wild, e.not_(endless))
     far_real = e.select(lost, number(e, x, math.nan), e.copysign(one, x))
-    made = choose(e, far, (far_real, far_imaginary), (real, imaginary))
+    result = choose(e, far, (far_real, far_imaginary), (real, imaginary))
     zero = number(e, x, 0.0)
     on_axis = e.fcmp("oeq", y, zero)
     flat = e.and_(wild, e.fcmp("oeq", x, zero))
-    return e.select(flat, x, made[0]), e.select(on_axis, y, made[1])
+    return e.select(flat, x, result[0]), e.select(on_axis, y, result[1])
 
 
 def complex_sine(e: Emit, z: Pair) -> Pair:
@@ -245,8 +245,8 @@ def complex_cbrt(e: Emit, z: Pair) -> Pair:
     """The principal cube root: the one whose angle is a third of z's."""
     third = e.fdiv(angle.atan2(e, z[1], z[0]), number(e, z[0], 3.0))
     length = root.cbrt(e, size(e, z))
-    made = e.fmul(length, cosine(e, third)), e.fmul(length, sine(e, third))
-    return choose(e, is_zero(e, z), z, made)
+    result = e.fmul(length, cosine(e, third)), e.fmul(length, sine(e, third))
+    return choose(e, is_zero(e, z), z, result)
 
 
 def complex_power(e: Emit, x: Pair, y: Pair) -> Pair:
@@ -260,17 +260,17 @@ def complex_power(e: Emit, x: Pair, y: Pair) -> Pair:
     grown = power.power(e, length, c)
     scale = e.fmul(grown, exponential.exponential(e, e.fneg(e.fmul(d, turned))))
     turn = e.fadd(e.fmul(c, turned), e.fmul(d, logarithm.log(e, length)))
-    made = e.fmul(scale, cosine(e, turn)), e.fmul(scale, sine(e, turn))
+    result = e.fmul(scale, cosine(e, turn)), e.fmul(scale, sine(e, turn))
     nothing = zero, zero
     by_real = e.and_(e.fcmp("oeq", d, zero), e.fcmp("oeq", x[1], zero))
     above, below = e.fcmp("ogt", c, zero), e.fcmp("olt", c, zero)
     empty = e.and_(by_real, e.and_(is_zero(e, x), above))
     endless = e.and_(by_real, e.fcmp("oeq", x[0], number(e, c, INFINITY)))
-    made = choose(e, empty, nothing, made)
-    made = choose(e, e.and_(endless, above), (number(e, c, INFINITY), zero), made)
-    made = choose(e, e.and_(endless, below), nothing, made)
+    result = choose(e, empty, nothing, result)
+    result = choose(e, e.and_(endless, above), (number(e, c, INFINITY), zero), result)
+    result = choose(e, e.and_(endless, below), nothing, result)
     unit = e.and_(e.fcmp("oeq", x[0], one), e.fcmp("oeq", x[1], zero))
-    return choose(e, e.or_(is_zero(e, y), unit), (one, zero), made)
+    return choose(e, e.or_(is_zero(e, y), unit), (one, zero), result)
 
 
 def complex_atan2(e: Emit, y: Pair, x: Pair) -> Pair:
@@ -278,10 +278,10 @@ def complex_atan2(e: Emit, y: Pair, x: Pair) -> Pair:
     top = e.fsub(x[0], y[1]), e.fadd(x[1], y[0])
     xx, yy = multiply(e, x, x), multiply(e, y, y)
     below = square_root(e, (e.fadd(xx[0], yy[0]), e.fadd(xx[1], yy[1])))
-    made = times_minus_i(e, complex_log(e, divide(e, top, below)))
+    result = times_minus_i(e, complex_log(e, divide(e, top, below)))
     zero = number(e, x[0], 0.0)
     real = e.and_(e.fcmp("oeq", x[1], zero), e.fcmp("oeq", y[1], zero))
-    return choose(e, real, (angle.atan2(e, y[0], x[0]), zero), made)
+    return choose(e, real, (angle.atan2(e, y[0], x[0]), zero), result)
 
 
 # Inverse functions

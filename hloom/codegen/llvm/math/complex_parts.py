@@ -66,8 +66,8 @@ def normalised(e: Emit, z: Pair) -> tuple[Pair, V]:
 def size(e: Emit, z: Pair) -> V:
     """|z|; NaN if a part is, even beside an infinity."""
     (x, y), k = normalised(e, z)
-    made = scaled(e, _plain_size(e, x, y), k)
-    return e.select(e.fcmp("uno", z[0], z[1]), e.like(x, math.nan), made)
+    result = scaled(e, _plain_size(e, x, y), k)
+    return e.select(e.fcmp("uno", z[0], z[1]), e.like(x, math.nan), result)
 
 
 def _plain_size(e: Emit, x: V, y: V) -> V:
@@ -101,14 +101,14 @@ def divide(e: Emit, x: Pair, y: Pair) -> Pair:
     by_zero = is_zero(e, y)
     lost = e.and_(e.fcmp("uno", real, real), e.fcmp("uno", imaginary, imaginary))
     endless = e.copysign(e.like(c, INFINITY), y[0])
-    made = choose(e, by_zero, (e.fmul(x[0], endless), e.fmul(x[1], endless)), (real, imaginary))
+    result = choose(e, by_zero, (e.fmul(x[0], endless), e.fmul(x[1], endless)), (real, imaginary))
     lost = e.and_(lost, e.not_(by_zero))
     x_infinite, x_finite = _kinds(e, x)
     y_infinite, y_finite = _kinds(e, y)
     turned = _turned(e, (_boxed(e, x[0]), _boxed(e, x[1])), y, INFINITY)
-    made = choose(e, e.and_(lost, e.and_(x_infinite, y_finite)), turned, made)
+    result = choose(e, e.and_(lost, e.and_(x_infinite, y_finite)), turned, result)
     turned = _turned(e, x, (_boxed(e, y[0]), _boxed(e, y[1])), 0.0)
-    return choose(e, e.and_(lost, e.and_(x_finite, y_infinite)), turned, made)
+    return choose(e, e.and_(lost, e.and_(x_finite, y_infinite)), turned, result)
 
 
 def _kinds(e: Emit, z: Pair) -> Pair:
@@ -146,21 +146,23 @@ def square_root(e: Emit, z: Pair) -> Pair:
     near, k = normalised(e, z)
     half = _half(e, k)
     (real, imaginary), _ = root_of_normalised(e, near)
-    made = scaled(e, real, half), scaled(e, imaginary, half)
+    result = scaled(e, real, half), scaled(e, imaginary, half)
     zero, endless = e.like(x, 0.0), e.like(x, INFINITY)
     # An infinite real part, beside a finite or NaN imaginary one.
     up = e.select(e.fcmp("uno", y, y), y, e.copysign(zero, y))
-    made = choose(e, e.fcmp("oeq", x, endless), (x, up), made)
+    result = choose(e, e.fcmp("oeq", x, endless), (x, up), result)
     side = e.select(e.fcmp("uno", y, y), y, zero)
-    made = choose(e, e.fcmp("oeq", x, e.like(x, -INFINITY)), (side, e.copysign(endless, y)), made)
-    return choose(e, is_infinite(e, y), (endless, y), made)
+    result = choose(
+        e, e.fcmp("oeq", x, e.like(x, -INFINITY)), (side, e.copysign(endless, y)), result
+    )
+    return choose(e, is_infinite(e, y), (endless, y), result)
 
 
 def _half(e: Emit, k: V) -> V:
     """k / 2 for an even k, by an unsigned shift."""
     lifted = e.add(k, e.const(k.kind, 4096, k.lanes))
-    made = e.lshr(lifted, e.const(k.kind, 1, k.lanes))
-    return e.sub(made, e.const(k.kind, 2048, k.lanes))
+    half = e.lshr(lifted, e.const(k.kind, 1, k.lanes))
+    return e.sub(half, e.const(k.kind, 2048, k.lanes))
 
 
 def reciprocal_root(e: Emit, z: Pair) -> Pair:
@@ -174,8 +176,8 @@ def reciprocal_root(e: Emit, z: Pair) -> Pair:
     zero = e.like(x, 0.0)
     infinite = e.or_(is_infinite(e, x), is_infinite(e, y))
     at_infinity = e.copysign(zero, x), e.copysign(zero, e.fneg(y))
-    made = choose(e, infinite, at_infinity, (real, imaginary))
-    return e.select(is_zero(e, z), e.like(x, INFINITY), made[0]), made[1]
+    result = choose(e, infinite, at_infinity, (real, imaginary))
+    return e.select(is_zero(e, z), e.like(x, INFINITY), result[0]), result[1]
 
 
 def excess_of_square(e: Emit, x: V, y: V, shifted: bool) -> V:

@@ -28,8 +28,8 @@ ROOT_HALF = math.sqrt(0.5)
 def log(e: Emit, x: V) -> V:
     """log x; -infinity at zeros, NaN below."""
     m, k = mantissa_and_exponent(e, x, ROOT_HALF)
-    made = _sum(e, e.fsub(m, e.like(x, 1.0)), integer_as_float(e, k, x.kind))
-    return _with_limits(e, made, x, 0.0)
+    result = _sum(e, e.fsub(m, e.like(x, 1.0)), integer_as_float(e, k, x.kind))
+    return _with_limits(e, result, x, 0.0)
 
 
 def log2(e: Emit, x: V) -> V:
@@ -62,8 +62,8 @@ def log_plus_one(e: Emit, x: V, rest: V | None = None) -> V:
     down = power_of_two(e, e.neg(bounded), x.kind)
     f, small = fast_two_sum(e, e.fsub(m, one), e.fmul(lost, down))
     small = e.fma(e.fneg(small), f, small)
-    made = _sum(e, f, integer_as_float(e, k, x.kind), small)
-    return _with_limits(e, e.copysign(made, x), x, -1.0)
+    result = _sum(e, f, integer_as_float(e, k, x.kind), small)
+    return _with_limits(e, e.copysign(result, x), x, -1.0)
 
 
 def _small_part(e: Emit, f: V) -> V:
@@ -96,11 +96,11 @@ def _sum(e: Emit, f: V, k: V, rest: V | None = None) -> V:
     return e.fadd(total, small)
 
 
-def _with_limits(e: Emit, made: V, x: V, pole: float) -> V:
+def _with_limits(e: Emit, result: V, x: V, pole: float) -> V:
     """The result where x is above the pole, -infinity at it, NaN below, infinity at infinity."""
     at_pole = e.select(e.fcmp("oeq", x, e.like(x, pole)), e.like(x, -math.inf), e.like(x, math.nan))
-    made = e.select(e.fcmp("ogt", x, e.like(x, pole)), made, at_pole)
-    return e.select(e.fcmp("oeq", x, e.like(x, math.inf)), x, made)
+    result = e.select(e.fcmp("ogt", x, e.like(x, pole)), result, at_pole)
+    return e.select(e.fcmp("oeq", x, e.like(x, math.inf)), x, result)
 
 
 def asinh(e: Emit, x: V) -> V:
@@ -121,8 +121,8 @@ def acosh(e: Emit, x: V) -> V:
     t = e.fsub(x, e.like(x, 1.0))
     b = e.select(far, e.like(x, 1.0), t)
     root = e.fsqrt(e.fma(b, b, e.fadd(b, b)))
-    made = _log_of_far(e, fast_two_sum(e, root, t), x, far)
-    return e.select(e.fcmp("olt", x, e.like(x, 1.0)), e.like(x, math.nan), made)
+    result = _log_of_far(e, fast_two_sum(e, root, t), x, far)
+    return e.select(e.fcmp("olt", x, e.like(x, 1.0)), e.like(x, math.nan), result)
 
 
 _FAR = {"f32": 2.0**28, "f64": 2.0**57}
@@ -132,8 +132,8 @@ _FAR = {"f32": 2.0**28, "f64": 2.0**57}
 def _log_of_far(e: Emit, argument: tuple[V, V], x: V, far: V) -> V:
     """log(1 + the sum of two words); where far log 2x, x being so large that 1 + x is x."""
     rest = e.select(far, e.like(x, 0.0), argument[1])
-    made = log_plus_one(e, e.select(far, x, argument[0]), rest)
-    return e.select(far, e.fadd(made, e.like(made, math.log(2))), made)
+    result = log_plus_one(e, e.select(far, x, argument[0]), rest)
+    return e.select(far, e.fadd(result, e.like(result, math.log(2))), result)
 
 
 def atanh(e: Emit, x: V) -> V:
@@ -142,6 +142,6 @@ def atanh(e: Emit, x: V) -> V:
     double = e.fadd(a, a)
     argument = two_sum(e, double, e.fdiv(e.fmul(double, a), e.fsub(e.like(x, 1.0), a)))
     usual = e.fcmp("olt", a, e.like(a, 0.5))
-    made = log_plus_one(e, argument[0], e.select(usual, argument[1], e.like(a, 0.0)))
-    made = e.select(e.fcmp("ogt", a, e.like(a, 1.0)), e.like(a, math.nan), made)
-    return e.copysign(e.fmul(e.like(x, 0.5), made), x)
+    result = log_plus_one(e, argument[0], e.select(usual, argument[1], e.like(a, 0.0)))
+    result = e.select(e.fcmp("ogt", a, e.like(a, 1.0)), e.like(a, math.nan), result)
+    return e.copysign(e.fmul(e.like(x, 0.5), result), x)

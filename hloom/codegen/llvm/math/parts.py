@@ -48,14 +48,14 @@ FORMATS = {"f32": Format("f32", "i32", 23, 127), "f64": Format("f64", "i64", 52,
 
 def format_of(x: V) -> Format:
     """The format of a value; other kinds than f32 and f64 are an error."""
-    found = FORMATS.get(x.kind)
-    if found is None:
+    format_ = FORMATS.get(x.kind)
+    if format_ is None:
         raise UsageError(
             f"functions are computed in f32 and f64, not {x.kind}",
             rule="llvm-math",
             hint="convert narrow floats to f32 first",
         )
-    return found
+    return format_
 
 
 def words(name: str, x: V) -> tuple[float, ...]:
@@ -75,10 +75,10 @@ def horner(e: Emit, coefficients: Sequence[float], x: V) -> V:
         square = e.fmul(x, x)
         even = horner(e, coefficients[::2], square)
         return e.fma(horner(e, coefficients[1::2], square), x, even)
-    made = e.like(x, coefficients[-1])
+    result = e.like(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        made = e.fma(made, x, e.like(x, c))
-    return made
+        result = e.fma(result, x, e.like(x, c))
+    return result
 
 
 # Sums of two words

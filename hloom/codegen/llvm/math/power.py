@@ -43,22 +43,22 @@ def power(e: Emit, x: V, y: V) -> V:
     rest = e.select(extreme, zero, rest)
     limit = _EXTREME[x.kind]
     p, n = exponential_parts(e, clamped(e, product, -limit, limit), rest)
-    made = scaled(e, p, n)
+    result = scaled(e, p, n)
     falls = e.fcmp("olt", y, zero)
     empty = e.fcmp("oeq", a, zero)
     endless = e.fcmp("oeq", a, e.like(x, math.inf))
     vanishes = e.xor(empty, falls)
     limit_value = e.select(vanishes, zero, e.like(x, math.inf))
-    made = e.select(e.or_(empty, endless), limit_value, made)
-    made = _signed(e, made, x, y)
-    made = e.select(e.fcmp("uno", x, y), e.fadd(x, y), made)
+    result = e.select(e.or_(empty, endless), limit_value, result)
+    result = _signed(e, result, x, y)
+    result = e.select(e.fcmp("uno", x, y), e.fadd(x, y), result)
     always = e.or_(e.fcmp("oeq", y, zero), e.fcmp("oeq", x, one))
     # (-1) ** infinity is 1 too.
     unit = e.and_(e.fcmp("oeq", a, one), e.fcmp("oeq", e.fabs(y), e.like(y, math.inf)))
-    return e.select(e.or_(always, unit), one, made)
+    return e.select(e.or_(always, unit), one, result)
 
 
-def _signed(e: Emit, made: V, x: V, y: V) -> V:
+def _signed(e: Emit, power_: V, x: V, y: V) -> V:
     """For x below 0: minus the result for odd y, NaN for y with a fraction (x = 0 has none)."""
     form = format_of(x)
     y_size = e.fabs(y)
@@ -69,11 +69,11 @@ def _signed(e: Emit, made: V, x: V, y: V) -> V:
     )
     odd = e.and_(whole, e.not_(even))
     sign = e.and_(e.bits(x), e.const(form.word, -(1 << (form.width - 1)), x.lanes))
-    turned = e.bitcast(e.xor(e.bits(made), sign), x.kind)
-    made = e.select(odd, turned, made)
+    turned = e.bitcast(e.xor(e.bits(power_), sign), x.kind)
+    power_ = e.select(odd, turned, power_)
     # -infinity and -0 to a fraction are as infinity and 0.
     below = e.and_(e.fcmp("olt", x, e.like(x, 0.0)), e.fcmp("ogt", x, e.like(x, -math.inf)))
-    return e.select(e.and_(below, e.not_(whole)), e.like(x, math.nan), made)
+    return e.select(e.and_(below, e.not_(whole)), e.like(x, math.nan), power_)
 
 
 def log_in_two_words(e: Emit, a: V) -> tuple[V, V]:

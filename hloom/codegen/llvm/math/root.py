@@ -37,11 +37,11 @@ def cbrt(e: Emit, x: V) -> V:
     # t + t (x/t**2 - t) / (2t + x/t**2)
     quotient = e.fdiv(lifted, e.fmul(t, t))
     step = e.fdiv(e.fsub(quotient, t), e.fadd(e.fadd(t, t), quotient))
-    made = e.fma(t, step, t)
-    made = e.select(tiny, e.fmul(made, e.like(a, 2.0 ** -_LIFT[x.kind])), made)
+    result = e.fma(t, step, t)
+    result = e.select(tiny, e.fmul(result, e.like(a, 2.0 ** -_LIFT[x.kind])), result)
     finite = e.fcmp("olt", a, e.like(a, math.inf))
     usual = e.and_(finite, e.fcmp("ogt", a, e.like(a, 0.0)))
-    return e.copysign(e.select(usual, made, e.fadd(a, a)), x)
+    return e.copysign(e.select(usual, result, e.fadd(a, a)), x)
 
 
 _LIFT = {"f32": 8, "f64": 18}

@@ -83,9 +83,9 @@ def remainder(e: Emit, x: V, y: V) -> V:
         step = e.smin(togo, e.const(form.word, digits, x.lanes))
         loop.next([_divided(e, rest, d, step), e.sub(togo, step)])
     rest = scaled(e, loop.results[0], d_exponent)
-    made = e.copysign(e.select(smaller, a, rest), x)
+    result = e.copysign(e.select(smaller, a, rest), x)
     wrong = e.or_(e.not_(is_finite(e, x)), e.fcmp("ueq", b, e.like(b, 0.0)))
-    return e.select(wrong, e.like(x, math.nan), made)
+    return e.select(wrong, e.like(x, math.nan), result)
 
 
 def _divided(e: Emit, rest: V, d: V, step: V) -> V:
@@ -93,10 +93,10 @@ def _divided(e: Emit, rest: V, d: V, step: V) -> V:
     lifted = e.fmul(rest, power_of_two(e, step, rest.kind))
     quotient = e.ftrunc(e.fdiv(lifted, d))
     if e.machine.has_fma:
-        made = e.fma(e.fneg(quotient), d, lifted)
+        result = e.fma(e.fneg(quotient), d, lifted)
     else:
         product, lost = two_product(e, quotient, d)
-        made = e.fsub(e.fsub(lifted, product), lost)
+        result = e.fsub(e.fsub(lifted, product), lost)
     # The quotient may have been rounded up to the next integer.
-    below = e.fcmp("olt", made, e.like(made, 0.0))
-    return e.select(below, e.fadd(made, d), made)
+    below = e.fcmp("olt", result, e.like(result, 0.0))
+    return e.select(below, e.fadd(result, d), result)

@@ -42,25 +42,25 @@ class Reduced(NamedTuple):
 
 def sine(e: Emit, x: V) -> V:
     """sin x; NaN at infinity."""
-    made = shared_reduction(e, x)
-    turned = _odd(e, made.q)
-    value = e.select(turned, _cosine(e, made), _sine(e, made))
-    return e.select(_zero(e, x), x, _negated(e, value, made.q))
+    reduction = shared_reduction(e, x)
+    turned = _odd(e, reduction.q)
+    value = e.select(turned, _cosine(e, reduction), _sine(e, reduction))
+    return e.select(_zero(e, x), x, _negated(e, value, reduction.q))
 
 
 def cosine(e: Emit, x: V) -> V:
     """cos x; NaN at infinity."""
-    made = shared_reduction(e, x)
-    turned = _odd(e, made.q)
-    value = e.select(turned, _sine(e, made), _cosine(e, made))
-    return _negated(e, value, e.add(made.q, e.const(made.q.kind, 1, made.q.lanes)))
+    reduction = shared_reduction(e, x)
+    turned = _odd(e, reduction.q)
+    value = e.select(turned, _sine(e, reduction), _cosine(e, reduction))
+    return _negated(e, value, e.add(reduction.q, e.const(reduction.q.kind, 1, reduction.q.lanes)))
 
 
 def tan(e: Emit, x: V) -> V:
     """tan x; NaN at infinity."""
-    made = shared_reduction(e, x)
-    s, c = _sine(e, made), _cosine(e, made)
-    turned = _odd(e, made.q)
+    reduction = shared_reduction(e, x)
+    s, c = _sine(e, reduction), _cosine(e, reduction)
+    turned = _odd(e, reduction.q)
     quotient = e.fdiv(e.select(turned, e.fneg(c), s), e.select(turned, s, c))
     return e.select(_zero(e, x), x, quotient)
 
@@ -139,8 +139,8 @@ def _usual(e: Emit, x: V) -> tuple[Reduced, float]:
         rest = e.fma(whole, third, e.fadd(rest, lost))
         return _renewed(e, r, rest, q), _USUAL_FMA[x.kind]
     if x.kind == "f32":
-        made, _ = _usual(e, e.fpext(x, "f64"))
-        return _narrowed(e, made), _USUAL["f32"]
+        reduced, _ = _usual(e, e.fpext(x, "f64"))
+        return _narrowed(e, reduced), _USUAL["f32"]
     whole, q = nearest_integer(e, x, TWO_OVER_PI_F)
     first, second, third, fourth = (e.like(x, w) for w in WORDS["HALF_PI_SHORT", x.kind])
     a = e.fsub(x, e.fmul(whole, first))  # exact, as are the products
@@ -242,5 +242,5 @@ def _from_fraction(e: Emit, x: V, wide: V, q: V, fraction: V) -> Reduced:
     infinite = e.fcmp("uge", e.fabs(wide), e.const("f64", float("inf")))
     r = e.select(infinite, e.const("f64", float("nan")), e.select(flip, e.fneg(r), r))
     rest = e.select(flip, e.fneg(rest), rest)
-    made = Reduced(r, rest, e.select(negative, e.neg(q), q))
-    return _narrowed(e, made) if x.kind == "f32" else made
+    reduced = Reduced(r, rest, e.select(negative, e.neg(q), q))
+    return _narrowed(e, reduced) if x.kind == "f32" else reduced

@@ -43,5 +43,5 @@ def plan_of(t: Concurrent) -> tuple[int, ...]:
 
 def sites_of(run: Run) -> list[int]:
     """The numbers of the custom calls that a run makes."""
-    found = [x.site for x in walk(run.thunks) if isinstance(x, CustomCall)]
-    return sorted(set(found))
+    sites = [x.site for x in walk(run.thunks) if isinstance(x, CustomCall)]
+    return sorted(set(sites))

@@ -35,11 +35,13 @@ def _argument(f: MainFunction, x: Argument) -> str:
     if isinstance(x, Numbers):
         return f"ptr {f.numbers(x.values)}" if x.values else "ptr null"
     if isinstance(x, Pointers):
-        found = ["null" if s is None else f.pointer(s) for s in x.slices]
-        return f"ptr {f.private_array(found)}"
+        pointers = ["null" if s is None else f.pointer(s) for s in x.slices]
+        return f"ptr {f.private_array(pointers)}"
     if isinstance(x, Addresses):
-        found = [f.pointer(p) if isinstance(p, BufferSlice) else _function(f, p) for p in x.places]
-        return f"ptr {f.private_array(found)}"
+        pointers = [
+            f.pointer(p) if isinstance(p, BufferSlice) else _function(f, p) for p in x.places
+        ]
+        return f"ptr {f.private_array(pointers)}"
     if isinstance(x, Text):
         return f"ptr {f.bytes_(x.data)}"
     return f"ptr {_function(f, x)}"

@@ -52,14 +52,16 @@ def custom_call(w: Writer, i: Instruction) -> None:
 
 def _layouts(i: Instruction, results: list[Shape]) -> dict[str, str]:
     """The layouts of operands and results, where the call demands them."""
-    given = i.attrs.operand_layout_constraints
+    constraints = i.attrs.operand_layout_constraints
     fields: dict[str, str] = {}
-    if given is None and all(s.layout is None or s.layout.is_default for s in i.shape.leaves()):
+    if constraints is None and all(
+        s.layout is None or s.layout.is_default for s in i.shape.leaves()
+    ):
         return fields
     if any(s.is_tuple for s in results) or any(x.shape.is_tuple for x in i.operands):
         raise Declined
-    wanted = given if given is not None else tuple(x.shape for x in i.operands)
-    for name, shapes in (("operand_layouts", wanted), ("result_layouts", results)):
+    operand_shapes = constraints if constraints is not None else tuple(x.shape for x in i.operands)
+    for name, shapes in (("operand_layouts", operand_shapes), ("result_layouts", results)):
         orders = [order(s.layout.minor_to_major if s.layout else ()) for s in shapes]
         fields[name] = f"[{', '.join(orders)}]"
     return fields

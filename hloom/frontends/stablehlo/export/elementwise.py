@@ -25,12 +25,12 @@ for _name in CHLO:
 
 def accurate(name: str):
     def write(w: Writer, i: Instruction) -> None:
-        given = i.attrs.result_accuracy
-        if given is None or given.is_default:
+        stated = i.attrs.result_accuracy
+        if stated is None or stated.is_default:
             w.simple(i, name)
             return
-        mode = (given.mode or "tolerance").upper()
-        numbers = f"atol = {given.atol:e}, rtol = {given.rtol:e}, ulps = {given.ulps}"
+        mode = (stated.mode or "tolerance").upper()
+        numbers = f"atol = {stated.atol:e}, rtol = {stated.rtol:e}, ulps = {stated.ulps}"
         mode = f"#stablehlo.result_accuracy_mode<{mode}>"
         text = f"#stablehlo.result_accuracy<{numbers}, mode = {mode}>"
         w.simple(i, name, {"result_accuracy": text})

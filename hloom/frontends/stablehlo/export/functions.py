@@ -51,9 +51,9 @@ def _function(w: Writer, c: Computation) -> None:
         "function_type": f"({takes}) -> ({gives})",
         "sym_visibility": quoted("public" if is_entry else "private"),
     }
-    given = [_argument(w.module, c, k, is_entry) for k in range(len(c.parameters))]
-    if any(given):
-        fields["arg_attrs"] = f"[{', '.join(attributes(g) for g in given)}]"
+    argument_attributes = [_argument(w.module, c, k, is_entry) for k in range(len(c.parameters))]
+    if any(argument_attributes):
+        fields["arg_attrs"] = f"[{', '.join(attributes(g) for g in argument_attributes)}]"
     if results := _results(c.root) if is_entry else []:
         fields["res_attrs"] = f"[{', '.join(results)}]"
     head = ", ".join(arguments)
@@ -65,15 +65,15 @@ def _function(w: Writer, c: Computation) -> None:
 def _argument(module: Module, c: Computation, number: int, is_entry: bool) -> dict[str, str]:
     """What is said of one argument."""
     p = c.parameters[number]
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     if p.sharding is not None:
-        found["mhlo.sharding"] = quoted(p.sharding.text)
+        fields["mhlo.sharding"] = quoted(p.sharding.text)
     if p.frontend_attributes:
-        found["mhlo.frontend_attributes"] = dictionary(p.frontend_attributes)
+        fields["mhlo.frontend_attributes"] = dictionary(p.frontend_attributes)
     if is_placed(p.shape):
-        found["mhlo.xla_shape"] = quoted(p.shape.text)
+        fields["mhlo.xla_shape"] = quoted(p.shape.text)
     if not is_entry:
-        return found
+        return fields
     for entry in module.input_output_alias.entries if module.input_output_alias else ():
         if entry.parameter_number == number:
             index = entry.output_shape_index
@@ -81,13 +81,13 @@ def _argument(module: Module, c: Computation, number: int, is_entry: bool) -> di
                 raise UsageError(
                     f"the alias {entry.text} is one that StableHLO cannot say", rule="aliasing"
                 )
-            found["tf.aliasing_output"] = f"{index[0] if index else 0} : i32"
+            fields["tf.aliasing_output"] = f"{index[0] if index else 0} : i32"
     for parameter, index in module.buffer_donors.entries if module.buffer_donors else ():
         if parameter == number:
             if index:
                 raise UsageError("StableHLO donates whole arguments only", rule="aliasing")
-            found["jax.buffer_donor"] = "true"
-    return found
+            fields["jax.buffer_donor"] = "true"
+    return fields
 
 
 def _results(root: Instruction) -> list[str]:
@@ -101,22 +101,22 @@ def _results(root: Instruction) -> list[str]:
 
 
 def _module_attributes(module: Module) -> dict[str, str]:
-    found = {
+    fields = {
         "mhlo.num_replicas": f"{module.replica_count} : i32",
         "mhlo.num_partitions": f"{module.num_partitions} : i32",
     }
     if module.use_auto_spmd_partitioning:
-        found["mhlo.use_auto_spmd_partitioning"] = "true"
+        fields["mhlo.use_auto_spmd_partitioning"] = "true"
     if module.is_dynamic:
-        found["mhlo.is_dynamic"] = "true"
+        fields["mhlo.is_dynamic"] = "true"
     if module.frontend_attributes:
-        found["mhlo.frontend_attributes"] = dictionary(module.frontend_attributes)
+        fields["mhlo.frontend_attributes"] = dictionary(module.frontend_attributes)
     if module.spmd_output_sharding is not None:
-        found["mhlo.spmd_output_sharding"] = quoted(module.spmd_output_sharding.text)
+        fields["mhlo.spmd_output_sharding"] = quoted(module.spmd_output_sharding.text)
     if module.spmd_parameters_shardings:
         words = ", ".join(quoted(s.text) for s in module.spmd_parameters_shardings)
-        found["mhlo.spmd_parameters_shardings"] = f"[{words}]"
-    return found | _layouts(module)
+        fields["mhlo.spmd_parameters_shardings"] = f"[{words}]"
+    return fields | _layouts(module)
 
 
 def _layouts(module: Module) -> dict[str, str]:
@@ -131,10 +131,12 @@ def _layouts(module: Module) -> dict[str, str]:
         raise UsageError("StableHLO has no layouts for arguments that are tuples", rule="layout")
     orders = [order(s.layout.minor_to_major if s.layout else ()) for s in shape.parameters]
     results = result_shapes(shape.result)
-    given = [order(s.layout.minor_to_major if s.layout else ()) for s in results if s.is_array]
+    order_texts = [
+        order(s.layout.minor_to_major if s.layout else ()) for s in results if s.is_array
+    ]
     return {
         "mhlo.xla_entry_computation_parameter_layouts": f"[{', '.join(orders)}]",
         "mhlo.xla_entry_computation_result_layout": (
-            f"[{', '.join(given)}]" if shape.result.is_tuple else given[0]
+            f"[{', '.join(order_texts)}]" if shape.result.is_tuple else order_texts[0]
         ),
     }

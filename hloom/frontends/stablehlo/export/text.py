@@ -41,13 +41,13 @@ def _sizes(shape: Shape) -> str:
 
 def quoted(text: str) -> str:
     """A string of MLIR: quotes, backslashes and what is not printable are escaped."""
-    made = []
+    characters = []
     for byte in text.encode("utf-8", "surrogateescape"):
         if byte in (0x22, 0x5C) or not 0x20 <= byte < 0x7F:
-            made.append(f"\\{byte:02X}")
+            characters.append(f"\\{byte:02X}")
         else:
-            made.append(chr(byte))
-    return '"' + "".join(made) + '"'
+            characters.append(chr(byte))
+    return '"' + "".join(characters) + '"'
 
 
 def ints(values: Iterable[int]) -> str:
@@ -143,14 +143,14 @@ def location(metadata: OpMetadata | None, frames: StackFrameIndex | None) -> str
 def _chain(metadata: OpMetadata, frames: StackFrameIndex | None) -> str:
     """The places of a frame and of its callers, else the one place of the metadata."""
     if metadata.stack_frame_id and frames is not None:
-        made = ""
+        chain = ""
         for frame in reversed(frames.frames(metadata.stack_frame_id)):
             here = _place(frame.file, frame.line, frame.column, frame.end_line, frame.end_column)
             if frame.function:
                 here = f"{quoted(frame.function)}({here})"
-            made = f"callsite({here} at {made})" if made else here
-        if made:
-            return made
+            chain = f"callsite({here} at {chain})" if chain else here
+        if chain:
+            return chain
     m = metadata
     if not m.source_file:
         return ""
@@ -171,5 +171,5 @@ def precision(words: Sequence[str], kind: str = "stablehlo") -> dict[str, str]:
     """The attribute of operand precisions; nothing when they are the usual."""
     if not words:
         return {}
-    made = ", ".join(f"#{kind}<precision {w.upper()}>" for w in words)
-    return {"precision_config": f"[{made}]"}
+    attributes_text = ", ".join(f"#{kind}<precision {w.upper()}>" for w in words)
+    return {"precision_config": f"[{attributes_text}]"}

@@ -47,41 +47,41 @@ class Writer:
 
     def function(self, computation: Computation) -> str:
         """The symbol of a computation, which becomes a function."""
-        found = self.functions.get(computation)
-        if found is None:
+        name_ = self.functions.get(computation)
+        if name_ is None:
             is_entry = computation is self.module.entry
             name = "main" if is_entry else computation.name
             if not is_entry and name == "main":
                 name = "main.inner"
-            found = self.functions[computation] = name
-        return "@" + quoted(found)
+            name_ = self.functions[computation] = name
+        return "@" + quoted(name_)
 
     def value(self, i: Instruction) -> str:
         """The value of an instruction as one, made a tuple where it is several."""
-        found = self.names.get(i)
-        if found is not None:
-            return found
+        name = self.names.get(i)
+        if name is not None:
+            return name
         parts = self.parts[i]
-        found = self.names[i] = self.fresh()
+        name = self.names[i] = self.fresh()
         types = ", ".join(type_text(s) for s in i.shape.elements)
         whole = type_text(i.shape)
-        self.line(f'{found} = "stablehlo.tuple"({", ".join(parts)}) : ({types}) -> {whole}')
-        return found
+        self.line(f'{name} = "stablehlo.tuple"({", ".join(parts)}) : ({types}) -> {whole}')
+        return name
 
     def elements(self, i: Instruction) -> list[str]:
         """The elements of a tuple as values."""
-        found = self.parts.get(i)
-        if found is not None:
-            return found
-        whole, made = self.value(i), []
+        known = self.parts.get(i)
+        if known is not None:
+            return known
+        whole, names = self.value(i), []
         for k, s in enumerate(i.shape.elements):
-            made.append(self.fresh())
+            names.append(self.fresh())
             self.line(
-                f'{made[-1]} = "stablehlo.get_tuple_element"({whole}) {{index = {k} : i32}} : '
+                f'{names[-1]} = "stablehlo.get_tuple_element"({whole}) {{index = {k} : i32}} : '
                 f"({type_text(i.shape)}) -> {type_text(s)}"
             )
-        self.parts[i] = made
-        return made
+        self.parts[i] = names
+        return names
 
     # -- operations
 
@@ -100,14 +100,14 @@ class Writer:
     ) -> None:
         """Write an operation whose results are those of an instruction."""
         shapes = results if results is not None else result_shapes(i.shape)
-        given = {**(fields or {}), **self.annotations(i)}
+        fields_ = {**(fields or {}), **self.annotations(i)}
         head = self._results(i, shapes)
         body = f" ({', '.join(regions)})" if regions else ""
-        words = f" {attributes(given)}" if given else ""
+        words = f" {attributes(fields_)}" if fields_ else ""
         types = ", ".join(map(type_text, operand_shapes))
-        made = ", ".join(map(type_text, shapes))
+        result_types = ", ".join(map(type_text, shapes))
         self.line(
-            f'{head}"{name}"({", ".join(operands)}){body}{words} : ({types}) -> ({made})'
+            f'{head}"{name}"({", ".join(operands)}){body}{words} : ({types}) -> ({result_types})'
             + location(i.metadata, self.module.stack_frames)
         )
 
@@ -131,22 +131,22 @@ class Writer:
 
     def annotations(self, i: Instruction) -> dict[str, str]:
         """What is attached to an instruction and is no attribute of its operation."""
-        found: dict[str, str] = {}
+        fields_: dict[str, str] = {}
         if i.sharding is not None:
-            found["mhlo.sharding"] = quoted(i.sharding.text)
+            fields_["mhlo.sharding"] = quoted(i.sharding.text)
         if i.frontend_attributes:
-            found["mhlo.frontend_attributes"] = dictionary(i.frontend_attributes)
+            fields_["mhlo.frontend_attributes"] = dictionary(i.frontend_attributes)
         if i.backend_config and i.opcode != "custom-call":
-            found["mhlo.backend_config"] = quoted(i.backend_config.raw)
+            fields_["mhlo.backend_config"] = quoted(i.backend_config.raw)
         if is_placed(i.shape) and i.opcode != "custom-call":
-            found["xla_shape"] = quoted(i.shape.text)
+            fields_["xla_shape"] = quoted(i.shape.text)
         if i.has_control_edges:
             raise UsageError(
                 f"%{i.name} waits for another instruction, which StableHLO cannot say",
                 rule="mlir-control",
                 hint="write the program before it was scheduled",
             )
-        return found
+        return fields_
 
     # -- bodies
 
@@ -213,13 +213,13 @@ class Writer:
     def _words(self, i: Instruction) -> dict[str, str]:
         """The attributes that are not the usual, as HLO writes them."""
         values = {f: getattr(i.attrs, f.name) for f in i.op.fields}
-        given = {f: v for f, v in values.items() if v != f.default}
-        if any(f.kind is LiteralKind for f in given):
+        set_values = {f: v for f, v in values.items() if v != f.default}
+        if any(f.kind is LiteralKind for f in set_values):
             raise UsageError(
                 f"%{i.name} has a literal among its attributes, which StableHLO cannot say",
                 rule="mlir-attribute",
             )
-        return {f.name: f.kind.show(v) for f, v in given.items()}
+        return {f.name: f.kind.show(v) for f, v in set_values.items()}
 
     def opaque(self, i: Instruction) -> None:
         """An instruction that StableHLO has no operation for, its attributes in HLO text."""

@@ -121,10 +121,10 @@ def _has_empty_input(i: Instruction) -> bool:
 @rule(any_of(["concatenate"], name="out", where=_has_empty_input))
 def concatenate_empty(b: RuleBuilder, out):
     """concatenate(x, empty, y)  =>  concatenate(x, y)"""
-    kept = [o for o in out.operands if o.shape.dims[out.attrs.dimensions[0]] != 0]
-    if len(kept) == len(out.operands) or out.shape.is_dynamic:
+    nonempty = [o for o in out.operands if o.shape.dims[out.attrs.dimensions[0]] != 0]
+    if len(nonempty) == len(out.operands) or out.shape.is_dynamic:
         return None
-    return b.like(out, *kept) if kept else out.operands[0]
+    return b.like(out, *nonempty) if nonempty else out.operands[0]
 
 
 @rule(m.pad(x, var("v"), name="out"))
@@ -153,9 +153,9 @@ def dynamic_slice_constant(b: RuleBuilder, out):
         return None
     dimensions = []
     triples = zip(out.operands[1:], x.shape.dims, out.attrs.dynamic_slice_sizes, strict=True)
-    for start, size, wanted in triples:
-        first = min(max(int(start.attrs.literal.first()), 0), size - wanted)
-        dimensions.append(SliceDimension(first, first + wanted, 1))
+    for start, size, slice_size in triples:
+        first = min(max(int(start.attrs.literal.first()), 0), size - slice_size)
+        dimensions.append(SliceDimension(first, first + slice_size, 1))
     return b.slice(x, slice=Slices(tuple(dimensions)))
 
 

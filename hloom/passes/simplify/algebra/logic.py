@@ -72,9 +72,9 @@ def not_compare(b: RuleBuilder, x, y, c):
     """not(x < y)  =>  x >= y    integers, any direction: NaN is in no order"""
     if not _exact(x) or len(c.users) > 1:
         return None
-    made = b.like(c, x, y)
-    made.attrs = replace(c.attrs, direction=OPPOSITE[c.attrs.direction])
-    return made
+    opposite = b.like(c, x, y)
+    opposite.attrs = replace(c.attrs, direction=OPPOSITE[c.attrs.direction])
+    return opposite
 
 
 @rule(m.compare(x, x, name="c"))

@@ -98,9 +98,9 @@ def in_order(structs: dict[str, Any]) -> list[str]:
 def header(facts: dict[str, Any]) -> Iterator[str]:
     """The lines of the header."""
     structs, functions, enums = facts["structs"], facts["function_types"], facts["enums"]
-    found = re.search(r"API version (\d+)\.(\d+)", facts["about"])
-    assert found, "the facts do not state their version"
-    major, minor = found.groups()
+    match = re.search(r"API version (\d+)\.(\d+)", facts["about"])
+    assert match, "the facts do not state their version"
+    major, minor = match.groups()
     FUNCTIONS.update(n for n, f in functions.items() if f.get("by_value"))
     yield HEAD.format(version=f"{major}.{minor}", major=major, minor=minor)
     yield "#ifdef __cplusplus"

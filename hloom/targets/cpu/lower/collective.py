@@ -95,10 +95,10 @@ def joined_by(pairs: Sequence[tuple[int, int]], count: int) -> Groups:
     for source, target in pairs:
         a, b = sorted((first(source), first(target)))
         group[b] = a
-    found: dict[int, list[int]] = {}
+    members: dict[int, list[int]] = {}
     for d in range(count):
-        found.setdefault(first(d), []).append(d)
-    return tuple([tuple(g) for g in found.values()])
+        members.setdefault(first(d), []).append(d)
+    return tuple([tuple(g) for g in members.values()])
 
 
 # -- what is folded
@@ -115,15 +115,15 @@ def fold_body(to_apply: Computation, dtype: DType, size: int, members: int, resu
     for row in rows[1:]:
         total = inlined(expansion, total, body, (total, row))
     module.entry.root = total
-    made = Body.of_computation(module.entry)
-    return replace(made, several=True, roots=[(total, ())] * results)
+    fold = Body.of_computation(module.entry)
+    return replace(fold, several=True, roots=[(total, ())] * results)
 
 
 def folds(
     cpu: Lowering, i: Instruction, exchange: str, groups: Groups, rows: Sequence[Shape]
 ) -> tuple[Fold, ...]:
     """The kernels that fold each array, of one row, in groups of each size."""
-    found: list[Fold] = []
+    folds_: list[Fold] = []
     sizes = sorted({len(g) for g in groups} - {1})
     for number, row in enumerate(rows):
         size = prod(row.dims)
@@ -132,8 +132,8 @@ def folds(
             symbol, emitted = _fold(cpu, i, row.dtype, size, members, results)
             which = [what if isinstance(what, int) else -1 - what[0] for what in emitted.arguments]
             k = emitted.kernel
-            found.append(Fold(number, members, k.steps, k.cost_ns, symbol, tuple(which)))
-    return tuple(found)
+            folds_.append(Fold(number, members, k.steps, k.cost_ns, symbol, tuple(which)))
+    return tuple(folds_)
 
 
 def _fold(
@@ -206,8 +206,8 @@ def operation_of(cpu: Lowering, i: Instruction) -> Operation:
         arrays = [_rows(s, _axis(i), _one_size(i, groups)) for s in data]
     elif exchange == "ragged-all-to-all":
         arrays, numbers = arrays[:1], _ragged(data)
-    made = folds(cpu, i, exchange, groups, rows) if exchange in FOLDING else ()
-    return Operation(cpu.operation_number(), exchange, groups, tuple(arrays), made, numbers)
+    folds_ = folds(cpu, i, exchange, groups, rows) if exchange in FOLDING else ()
+    return Operation(cpu.operation_number(), exchange, groups, tuple(arrays), folds_, numbers)
 
 
 def _ragged(data: Sequence[Shape]) -> tuple[int, ...]:
@@ -236,30 +236,30 @@ def _slices(i: Instruction) -> list[int]:
     source, output, taken_at, written_at = (x.shape for x in i.operands)
     inputs, outputs = list(source.leaves()), list(output.leaves())
     first = len(inputs) + len(outputs)
-    taken = _starts(taken_at, output.is_tuple, first)
+    starts = _starts(taken_at, output.is_tuple, first)
     written = _starts(written_at, output.is_tuple, first + len(list(taken_at.leaves())))
     if any(leaf.dtype is not S32 for x in i.operands[2:] for leaf in x.shape.leaves()):
         raise unsupported(i, "takes its starts from s32 scalars only")
     sizes = iter(i.attrs.slice_sizes)
-    found: list[int] = [sum(map(len, taken))]
+    words: list[int] = [sum(map(len, starts))]
     for k, (x, out) in enumerate(zip(inputs, outputs, strict=True)):
-        for of_input, of_output in zip(taken[k], written[k], strict=True):
+        for of_input, of_output in zip(starts[k], written[k], strict=True):
             item = max(out.dtype.size_bytes, 1)
-            found += [k, k, of_input, of_output, item, out.rank, *x.dims, *out.dims, *next(sizes)]
-    return found
+            words += [k, k, of_input, of_output, item, out.rank, *x.dims, *out.dims, *next(sizes)]
+    return words
 
 
 def _starts(of: Shape, several: bool, first: int) -> list[list[int]]:
     """For each array the number of the scalar that the start of each of its slices begins with;
     the first scalar has the number `first`."""
-    found: list[list[int]] = []
+    rows_: list[list[int]] = []
     for part in of.elements if several else (of,):
         row = []
         for start in part.elements if part.elements and part.elements[0].is_tuple else (part,):
             row.append(first)
             first += len(list(start.leaves()))
-        found.append(row)
-    return found
+        rows_.append(row)
+    return rows_
 
 
 # -- thunks

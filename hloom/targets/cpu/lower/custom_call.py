@@ -71,8 +71,8 @@ def same(cpu: Lowering, i: Instruction) -> list[Thunk]:
     targets = [cpu.slice(i, k) for k, s in leaves(i.shape) if s.is_array]
     if [s.size_bytes for s in sources] != [t.size_bytes for t in targets]:
         raise unsupported(i, f"to {i.attrs.custom_call_target} gives another shape than it takes")
-    found = zip(sources, targets, strict=True)
-    return [Copy(f"{i.name}.{k}", s, t) for k, (s, t) in enumerate(found) if s != t]
+    pairs = zip(sources, targets, strict=True)
+    return [Copy(f"{i.name}.{k}", s, t) for k, (s, t) in enumerate(pairs) if s != t]
 
 
 # -- arrays of run-time size

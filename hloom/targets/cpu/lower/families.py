@@ -59,10 +59,10 @@ class Family:
 
 def anchor_of(body: Body) -> Instruction | None:
     """The dot or convolution of a body that has exactly one, and one result."""
-    found = [x for x in body.instructions if x.opcode in ("dot", "convolution")]
-    if len(found) != 1 or len(body.roots) != 1:
+    anchors = [x for x in body.instructions if x.opcode in ("dot", "convolution")]
+    if len(anchors) != 1 or len(body.roots) != 1:
         return None
-    return found[0]
+    return anchors[0]
 
 
 def product_of(

@@ -17,9 +17,9 @@ from hloom.types.sizes import size_bytes
 def infeed(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """The next item, which has to have a buffer of the right size for each array."""
     data = i.shape.elements[0]
-    found = [(index, s) for index, s in data.subshapes() if s.is_array]
-    slices = tuple([cpu.slice(i, (0, *index)) for index, _ in found])
-    sizes = Numbers(tuple([size_bytes(s) for _, s in found]))
+    pieces = [(index, s) for index, s in data.subshapes() if s.is_array]
+    slices = tuple([cpu.slice(i, (0, *index)) for index, _ in pieces])
+    sizes = Numbers(tuple([size_bytes(s) for _, s in pieces]))
     cpu.infeeds.append(data)
     arguments = (Pointers(slices), sizes, len(slices))
     return [Infeed(i.name, "hl_infeed", arguments, (), slices)]
@@ -29,9 +29,9 @@ def infeed(cpu: Lowering, i: Instruction) -> list[Thunk]:
 def outfeed(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """An item that begins with the number of the outfeed, so that the host knows its shape."""
     x = i.operands[0]
-    found = [(index, s) for index, s in x.shape.subshapes() if s.is_array]
-    slices = tuple([cpu.slice(x, index) for index, _ in found])
-    sizes = Numbers(tuple([size_bytes(s) for _, s in found]))
+    pieces = [(index, s) for index, s in x.shape.subshapes() if s.is_array]
+    slices = tuple([cpu.slice(x, index) for index, _ in pieces])
+    sizes = Numbers(tuple([size_bytes(s) for _, s in pieces]))
     number = len(cpu.outfeeds)
     cpu.outfeeds.append(x.shape)
     arguments = (number, Pointers(slices), sizes, len(slices))

@@ -69,12 +69,12 @@ def alone(i: Instruction) -> Module:
     """A module that computes an instruction of its operands."""
     b = Builder(i.name)
     callees = {c: b.copy_of(c) for c in i.called}
-    made: dict[Instruction, Instruction] = {}
+    new_for_old: dict[Instruction, Instruction] = {}
     for k, x in enumerate(dict.fromkeys(i.operands)):
-        made[x] = b.parameter(x.shape, name=f"p{k}")
-    module = b.build(next(iter(made.values())) if made else b.constant(0))
-    copy_instructions([i], module.entry, made, callees)
-    module.entry.root = made[i]
+        new_for_old[x] = b.parameter(x.shape, name=f"p{k}")
+    module = b.build(next(iter(new_for_old.values())) if new_for_old else b.constant(0))
+    copy_instructions([i], module.entry, new_for_old, callees)
+    module.entry.root = new_for_old[i]
     shape = module.entry.program_shape
     module.entry_layout = ProgramShape(shape.parameters, (), shape.result)
     return module
@@ -120,20 +120,20 @@ def _instantiate(call: ffi.Call) -> Module:
 
 def _execute(call: ffi.Call) -> None:
     module: Module = call.kept
-    given = iter(call.arguments)
-    arguments = [_argument(p.shape, given) for p in module.entry.parameters]
-    made = evaluate(module, *arguments, options=EvalOptions(while_iteration_limit=1 << 62))
-    leaves = [leaf for leaf in made.leaves() if leaf.shape.is_array]
+    operands = iter(call.arguments)
+    arguments = [_argument(p.shape, operands) for p in module.entry.parameters]
+    result = evaluate(module, *arguments, options=EvalOptions(while_iteration_limit=1 << 62))
+    leaves = [leaf for leaf in result.leaves() if leaf.shape.is_array]
     shapes = [leaf for _, leaf in module.entry.root.shape.subshapes() if leaf.is_array]
     for shape, leaf, memory in zip(shapes, leaves, call.results, strict=True):
         _store(leaf.array, shape, memory)
 
 
-def _argument(shape: Shape, given: Iterator[np.ndarray]) -> Literal:
+def _argument(shape: Shape, arrays: Iterator[np.ndarray]) -> Literal:
     """The next argument, tuples put together."""
     if shape.is_tuple:
-        return Literal.tuple([_argument(s, given) for s in shape.elements])
-    raw = next(given)
+        return Literal.tuple([_argument(s, arrays) for s in shape.elements])
+    raw = next(arrays)
     dims = shape.dims
     if shape.is_dynamic:
         at = dynamic_size_offset(shape, 0)
@@ -165,15 +165,15 @@ def whole(module: Module) -> Module | None:
         return None
     b = Builder(module.name)
     parameters = sorted(module.entry.parameters, key=lambda p: p.attrs.number)
-    given = [b.parameter(p.shape, name=p.name) for p in parameters]
+    parameters_ = [b.parameter(p.shape, name=p.name) for p in parameters]
     root = b.emit(
         "custom-call",
-        *given,
+        *parameters_,
         shape=module.entry.root.shape,
         custom_call_target=INTERPRETER,
     )
-    made = b.build(root)
-    made.entry_layout = module.entry_layout
-    made.input_output_alias = module.input_output_alias
-    made.buffer_donors = module.buffer_donors
-    return made
+    module_ = b.build(root)
+    module_.entry_layout = module.entry_layout
+    module_.input_output_alias = module.input_output_alias
+    module_.buffer_donors = module.buffer_donors
+    return module_

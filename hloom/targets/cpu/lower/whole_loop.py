@@ -109,13 +109,13 @@ class _Writer:
     def buffer(self, place: BufferSlice, dtype: DType) -> Value:
         """The parameter for a place in memory."""
         key = (place, dtype)
-        found = self.params.get(key)
-        if found is None:
+        buffer_ = self.params.get(key)
+        if buffer_ is None:
             role = "in" if place.allocation.kind == "constant" else "inout"
             size = place.size_bytes // max(dtype.size_bytes, 1)
-            found = self.builder.param(f"p{len(self.params)}", dtype, size, role)
-            self.params[key] = found
-        return found
+            buffer_ = self.builder.param(f"p{len(self.params)}", dtype, size, role)
+            self.params[key] = buffer_
+        return buffer_
 
     def slot(self, i: Instruction, index: Index = ()) -> Slot:
         """Where a part of a value is."""
@@ -126,21 +126,21 @@ class _Writer:
                 i, index = i.operands[index[0]], index[1:]
             else:
                 i, index = i.operands[0], (i.attrs.index, *index)
-        found = self.slots.get((i, index))
-        if found is None:
+        slot_ = self.slots.get((i, index))
+        if slot_ is None:
             raise Decline(f"%{i.name} is not known")
-        return found
+        return slot_
 
     def _leaves(self, s: Shape) -> list[tuple[Index, Shape]]:
-        found = []
+        leaves_ = []
         for index, leaf in s.subshapes():
             if leaf.is_array:
                 if leaf.dynamic:
                     raise Decline("a dynamic size")
-                found.append((index, leaf))
+                leaves_.append((index, leaf))
             elif not leaf.is_tuple:
                 raise Decline("a token")
-        return found
+        return leaves_
 
     # -- control
 
@@ -149,19 +149,19 @@ class _Writer:
         `pred` whether it goes on after `steps` steps, where there is such a number."""
         i, e = self.loop, self.elements
         leaves = self._leaves(i.shape)
-        held = []
+        results = []
         for index, leaf in leaves:
             place = self.cpu.slice(i, index)
             if fits_register(leaf):
                 value = self.builder.load(self.buffer(place, leaf.dtype), self.builder.index(0))
-                held.append((index, leaf, place))
+                results.append((index, leaf, place))
                 self.slots[i.operands[0], index] = value
             else:
                 self.slots[i.operands[0], index] = place
         start = dict(self.slots)
         self._while(i, lambda index: start[i.operands[0], index])
         e.restart()
-        for index, leaf, place in held:
+        for index, leaf, place in results:
             value = self.slots[i, index]
             assert isinstance(value, Value)
             if index not in self.unchanged:  # whose memory may be an argument's
@@ -175,13 +175,13 @@ class _Writer:
     def _while(self, i: Instruction, initial: Callable[[Index], Slot]) -> None:
         condition, body = i.called
         leaves = self._leaves(i.shape)
-        kept = [(index, leaf) for index, leaf in leaves if fits_register(leaf)]
+        register_leaves = [(index, leaf) for index, leaf in leaves if fits_register(leaf)]
         places = {x: self.cpu.slice(i, x) for x, leaf in leaves if not fits_register(leaf)}
         for index, place in places.items():
             if initial(index) != place:
                 raise Decline("a carried array is not where it began")
         init: list[Value] = []
-        for index, _ in kept:
+        for index, _ in register_leaves:
             value = initial(index)
             if not isinstance(value, Value):
                 raise Decline("a carried scalar begins in memory")
@@ -189,7 +189,7 @@ class _Writer:
 
         def bind(c: Computation, values: Sequence[Value]) -> None:
             [p] = c.parameters
-            for (index, _), value in zip(kept, values):
+            for (index, _), value in zip(register_leaves, values):
                 self.slots[p, index] = value
             for index, place in places.items():
                 self.slots[p, index] = place
@@ -202,12 +202,12 @@ class _Writer:
         def check(*values: Value) -> Value:
             bind(condition, values)
             self._sequence(condition)
-            found = self.slot(condition.root)
-            if not isinstance(found, Value):
+            pred = self.slot(condition.root)
+            if not isinstance(pred, Value):
                 raise Decline("the condition is in memory")
             if not counted:
-                return found
-            return b.binary("and", found, b.compare("NE", values[-1], b.constant(S32, 0)))
+                return pred
+            return b.binary("and", pred, b.compare("NE", values[-1], b.constant(S32, 0)))
 
         def step(*values: Value) -> Sequence[Value]:
             bind(body, values)
@@ -215,9 +215,9 @@ class _Writer:
             for index, place in places.items():
                 if self.slot(body.root, index) != place:
                     raise Decline("a carried array ends elsewhere")
-            following = [self._register(body.root, index) for index, _ in kept]
+            following = [self._register(body.root, index) for index, _ in register_leaves]
             if i is self.loop:
-                pairs = zip(kept, values, following)
+                pairs = zip(register_leaves, values, following)
                 self.unchanged = {index for (index, _), old, new in pairs if new is old}
             if counted:
                 following.append(b.binary("subtract", values[-1], b.constant(S32, 1)))
@@ -226,21 +226,21 @@ class _Writer:
         results = b.while_(init, check, step)
         if counted:
             self.left = results[-1]
-        for (index, _), value in zip(kept, results):
+        for (index, _), value in zip(register_leaves, results):
             self.slots[i, index] = value
         for index, place in places.items():
             self.slots[i, index] = place
 
     def _register(self, i: Instruction, index: Index) -> Value:
-        found = self.slot(i, index)
-        if not isinstance(found, Value):
+        value = self.slot(i, index)
+        if not isinstance(value, Value):
             raise Decline("a carried scalar is in memory")
-        return found
+        return value
 
     def _conditional(self, i: Instruction) -> None:
         selector = self._register(i.operands[0], ())
         leaves = self._leaves(i.shape)
-        kept = [index for index, leaf in leaves if fits_register(leaf)]
+        register_indices = [index for index, leaf in leaves if fits_register(leaf)]
         places = {x: self.cpu.slice(i, x) for x, leaf in leaves if not fits_register(leaf)}
 
         def branch(number: int) -> Sequence[Value]:
@@ -252,20 +252,20 @@ class _Writer:
             for index, place in places.items():
                 if self.slot(c.root, index) != place:
                     raise Decline("a branch's array is elsewhere")
-            return [self._register(c.root, index) for index in kept]
+            return [self._register(c.root, index) for index in register_indices]
 
         def choose(number: int) -> Sequence[Value]:
             if number == len(i.called) - 1:
                 return branch(number)
             b = self.builder
             if selector.dtype.is_pred:
-                wanted = selector
+                takes = selector
             else:
-                wanted = b.compare("EQ", selector, b.constant(S32, number))
-            return b.if_(wanted, lambda: branch(number), lambda: choose(number + 1))
+                takes = b.compare("EQ", selector, b.constant(S32, number))
+            return b.if_(takes, lambda: branch(number), lambda: choose(number + 1))
 
         results = choose(0)
-        for index, value in zip(kept, results):
+        for index, value in zip(register_indices, results):
             self.slots[i, index] = value
         for index, place in places.items():
             self.slots[i, index] = place
@@ -313,9 +313,9 @@ class _Writer:
         x = i.operands[0]
         if not i.shape.is_array or not x.shape.is_array:
             raise Decline("a copy of a tuple")
-        found = self.slot(x)
-        if isinstance(found, Value) or found == self.cpu.slice(i):
-            self.slots[i, ()] = found
+        slot_ = self.slot(x)
+        if isinstance(slot_, Value) or slot_ == self.cpu.slice(i):
+            self.slots[i, ()] = slot_
         else:
             self._body(i, Body.of(i))
 
@@ -331,11 +331,11 @@ class _Writer:
         e.restart()
         e.sources.clear()
         for leaf, number in body.leaves:
-            found = self.slot(i.operands[number])
-            if isinstance(found, Value):
-                e.given[leaf] = found
+            slot_ = self.slot(i.operands[number])
+            if isinstance(slot_, Value):
+                e.given[leaf] = slot_
             else:
-                buffer = self.buffer(found, leaf.shape.dtype)
+                buffer = self.buffer(slot_, leaf.shape.dtype)
                 e.sources[leaf] = Source(buffer, strides_of(leaf.shape))
         registers: list[tuple[Index, Value]] = []
         roots, outputs = [], []
@@ -373,10 +373,10 @@ class _Writer:
         at = (ZERO,) * shape.rank
         if is_update(root):
             root, part = root.operands[1], ()
-        found = e.result(root, at)
-        if isinstance(found, tuple):
-            found = found[part[0] if part else 0]
-        return self.builder.reshape(found, ()) if found.shape else found
+        value = e.result(root, at)
+        if isinstance(value, tuple):
+            value = value[part[0] if part else 0]
+        return self.builder.reshape(value, ()) if value.shape else value
 
     def _write(
         self,

@@ -44,8 +44,10 @@ class CpuBackend:
         self, module: Module, choices: Sequence[Choice], is_thorough: bool
     ) -> list[Measured]:
         body = Body.of(module.entry.root)
-        found = [(c.text, self._compiler(module, c), self._scratch_bytes(body, c)) for c in choices]
-        return profiled(found, module, ROUNDS[is_thorough], BUDGET_S[is_thorough])
+        variants = [
+            (c.text, self._compiler(module, c), self._scratch_bytes(body, c)) for c in choices
+        ]
+        return profiled(variants, module, ROUNDS[is_thorough], BUDGET_S[is_thorough])
 
     def _compiler(self, module: Module, choice: Choice) -> Callable[[], Executor]:
         """Compiles the module with that choice, and nothing else done to it."""

@@ -30,13 +30,13 @@ def candidates(i: Instruction, device: Device, is_thorough: bool) -> list[Choice
     first = next(f for f in FAMILIES if f.form(body, device) is not None)
     if first.name not in TRIED:
         return []
-    found: list[Choice] = []
+    choices: list[Choice] = []
     for name, form in _forms(body, device):
         if name == "loops" != first.name and instruction_cost(anchor, {}).flops > MOST_LOOP_FLOPS:
             continue
-        found += _of_family(name, form, device, is_thorough)
-    found.sort(key=lambda c: c.family != first.name)
-    return found if len(found) > 1 else []
+        choices += _of_family(name, form, device, is_thorough)
+    choices.sort(key=lambda c: c.family != first.name)
+    return choices if len(choices) > 1 else []
 
 
 def _forms(body: Body, device: Device) -> Iterator[tuple[str, object]]:

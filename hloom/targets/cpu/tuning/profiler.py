@@ -84,9 +84,9 @@ def _guarded(array: np.ndarray) -> np.ndarray:
     size = -(-data.size // 64) * 64
     whole = np.full(size + 2 * GUARD_BYTES + 64, PATTERN, np.uint8)
     start = -whole.ctypes.data % 64
-    made = whole[start : start + GUARD_BYTES + data.size + GUARD_BYTES]
-    made[GUARD_BYTES : GUARD_BYTES + data.size] = data
-    return made
+    guarded = whole[start : start + GUARD_BYTES + data.size + GUARD_BYTES]
+    guarded[GUARD_BYTES : GUARD_BYTES + data.size] = data
+    return guarded
 
 
 def _inside(raw: np.ndarray) -> np.ndarray:
@@ -107,30 +107,30 @@ def profiled(
     """Each candidate (its text, what compiles it, its scratch bytes), the default first: what the
     first that works computes is right. Fewer rounds, but three, where they take longer than
     `budget_s`."""
-    found: list[Measured] = []
+    measured: list[Measured] = []
     able: list[tuple[int, Runnable]] = []
     arguments: Arguments | None = None
-    wanted: list[np.ndarray] | None = None
+    reference: list[np.ndarray] | None = None
     first: dict[int, float] = {}
     for k, (text, compile_it, scratch) in enumerate(compiled):
         try:
             runnable = compile_it()
             arguments = arguments or Arguments(module, runnable.program)
             results = arguments.results(runnable)
-            if wanted is None:
-                wanted = results
-            elif what := differs(results, wanted):
+            if reference is None:
+                reference = results
+            elif what := differs(results, reference):
                 raise ValueError(what)
             begin = performance()
             arguments.run(runnable)
             first[k] = performance() - begin
         except Exception as error:
-            found.append(Measured(text, failure=f"{type(error).__name__}: {error}"[:300]))
+            measured.append(Measured(text, failure=f"{type(error).__name__}: {error}"[:300]))
             continue
         able.append((k, runnable))
-        found.append(Measured(text, 0.0, "", scratch))
+        measured.append(Measured(text, 0.0, "", scratch))
     if arguments is None:
-        return found
+        return measured
     limit = TOO_SLOW * min(first.values(), default=0.0)
     best = dict(first)
     able = [(k, r) for k, r in able if first[k] <= limit]
@@ -142,7 +142,7 @@ def profiled(
             best[k] = min(best[k], _seconds(arguments, runnable, first[k]))
     return [
         m if m.failure else Measured(m.text, best[k], "", m.scratch_bytes)
-        for k, m in enumerate(found)
+        for k, m in enumerate(measured)
     ]
 
 
@@ -155,9 +155,9 @@ def _seconds(arguments: Arguments, runnable: Runnable, about_s: float) -> float:
     return (performance() - begin) / count
 
 
-def differs(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
+def differs(results: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
     """What differs between results by more than other orders of sums do; '' if nothing does."""
-    for k, (a, b) in enumerate(zip(got, want, strict=True)):
+    for k, (a, b) in enumerate(zip(results, want, strict=True)):
         if b.dtype.kind in "biu":
             if not np.array_equal(a, b):
                 return f"result {k} differs from the default's"

@@ -62,19 +62,19 @@ def parsed_results(text: str, where: str, device: str) -> dict[str, Result]:
     """The results in a text, by key; `UsageError` for what is none, or of another device or
     version."""
     try:
-        found = tomllib.loads(text)
-        rows = found["results"]
-        is_whole = isinstance(found["hloom"], str) and isinstance(found["device"], str)
+        table = tomllib.loads(text)
+        rows = table["results"]
+        is_whole = isinstance(table["hloom"], str) and isinstance(table["device"], str)
         results = {row["key"]: _result(row) for row in rows}
     except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise _wrong(where, f"is no file of tuning results: {error!r}"[:300]) from None
     if not is_whole:
         raise _wrong(where, "is no file of tuning results: version and device are texts")
-    if found["hloom"] != hloom_version():
-        what = f"is of hloom {found['hloom']}, and this is {hloom_version()}"
+    if table["hloom"] != hloom_version():
+        what = f"is of hloom {table['hloom']}, and this is {hloom_version()}"
         raise _wrong(where, what)
-    if found["device"] != device:
-        raise _wrong(where, f"is for another device: {found['device']}; this is {device}")
+    if table["device"] != device:
+        raise _wrong(where, f"is for another device: {table['device']}; this is {device}")
     return results
 
 

@@ -16,7 +16,12 @@ from hloom.targets.cpu.tuning.tuner import MODES, Tuner
 
 
 def tuner_of(
-    target: CpuTarget, mode: str, given: str, export: str, is_complete: bool, threads: int | None
+    target: CpuTarget,
+    mode: str,
+    load_path: str,
+    export: str,
+    is_complete: bool,
+    threads: int | None,
 ) -> CpuTarget:
     """The target with a tuner; `given` and `export` are paths, or empty."""
     if mode not in MODES:
@@ -33,7 +38,7 @@ def tuner_of(
         device,
         partial(CpuBackend, target, threads),
         result_cache(device),
-        Path(given) if given else None,
+        Path(load_path) if load_path else None,
         Path(export) if export else None,
         is_complete,
     )

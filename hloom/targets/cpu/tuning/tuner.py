@@ -54,12 +54,12 @@ class Backend(Protocol):
         ...
 
 
-def select(found: Sequence[Measured], window_s: float = WINDOW_S, what: str = "") -> Measured:
+def select(measured: Sequence[Measured], window_s: float = WINDOW_S, what: str = "") -> Measured:
     """Of those that work within the window of the fastest, the one with the least scratch, then
     the fastest. `HloError` that lists all failures where none works."""
-    able = [m for m in found if not m.failure]
+    able = [m for m in measured if not m.failure]
     if not able:
-        lines = [m.failure for m in found if m.failure]
+        lines = [m.failure for m in measured if m.failure]
         text = f"no candidate for {what or 'the kernel'} works: all configs failed during profiling"
         if lines:
             text += "\n".join([f"\nFailures ({len(lines)}):", *lines])
@@ -95,7 +95,7 @@ class Tuner:
     def choices(self, instructions: Iterable[Instruction]) -> dict[Instruction, Choice]:
         """For the instructions whose kernels are not to be as they would be anyway."""
         backend = self.backend()
-        found = {}
+        choices_ = {}
         for i in instructions:
             # All that may have been chosen, also by who took more time.
             able = backend.candidates(i, True)
@@ -117,10 +117,10 @@ class Tuner:
                 continue
             self.known[key] = self.used[key] = result
             if result.choice != DEFAULT:
-                found[i] = _chosen(result, able, i)
+                choices_[i] = _chosen(result, able, i)
         if self.export is not None:
             write_results(self.export, self.device, self.used.values())
-        return found
+        return choices_
 
     def _known(self, key: str) -> Result | None:
         if key in self.known:
@@ -131,17 +131,17 @@ class Tuner:
         """Measure an instruction, and keep what was found."""
         is_thorough = self.mode == "full"
         able = backend.candidates(i, is_thorough)
-        found = backend.profiled(alone, able, is_thorough)
+        measured = backend.profiled(alone, able, is_thorough)
         self.measured += 1
-        best = select(found, what=f"%{i.name}")
-        default = found[0]
+        best = select(measured, what=f"%{i.name}")
+        default = measured[0]
         gains = default.failure or best.seconds < (1 - LEAST_GAIN) * default.seconds
         result = Result(
             key=key,
             what=_line(i),
             choice=best.text if best is not default and gains else DEFAULT,
-            times_us=tuple((m.text, round(m.seconds * 1e6, 3)) for m in found if not m.failure),
-            failures=tuple((m.text, m.failure) for m in found if m.failure),
+            times_us=tuple((m.text, round(m.seconds * 1e6, 3)) for m in measured if not m.failure),
+            failures=tuple((m.text, m.failure) for m in measured if m.failure),
         )
         if self.cache is not None:
             self.cache.put(result)
