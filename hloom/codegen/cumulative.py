@@ -9,6 +9,7 @@ the lanes lie across, and what is carried is a tile. Totals of long sums are kep
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from hloom.codegen.affine import ZERO, Affine
@@ -20,8 +21,9 @@ from hloom.codegen.blocked_fold import (
     restart_of,
 )
 from hloom.codegen.elements_fold import apply, folds_own_types
-from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes
+from hloom.codegen.tile import Body, BodyEmitter, Emitted, KernelEmitter, compute_bytes
 from hloom.codegen.work import element_work
+from hloom.device.costs import Costs
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.kernel.kernel import Value
@@ -54,42 +56,88 @@ def cumulative_dimension(i: Instruction) -> tuple[int, bool] | None:
     return None
 
 
+def is_cumulative(body: Body) -> bool:
+    """Whether a body is one reduce-window that `cumulative_dimension` knows."""
+    return len(body.instructions) == 1 and cumulative_dimension(body.roots[0][0]) is not None
+
+
 def cumulative_kernel(body: Body, device: Device) -> Emitted:
-    """The kernel of a reduce-window that `cumulative_dimension` knows."""
+    """The kernel of a body that is cumulative: a step for each row, or tile of rows."""
     i = body.roots[0][0]
-    cumulative = cumulative_dimension(i)
-    assert cumulative is not None
-    d, _ = cumulative
-    sizes = i.operands[0].shape.dims
-    inner = prod(sizes[d + 1 :])
-    count = len(i.operands) // 2
-    width = max([compute_bytes(x.shape.dtype) for x in i.operands[:count]])
-    lanes = device.compute.vector_bytes // width
-    along = inner == 1 and fold_kind(i.called[0]) is not None and count == 1
-    if not along:
-        lanes = min(lanes * ACROSS_VECTORS, inner)
-    tiles = 1 if along else -(-inner // lanes)
-    emitter = KernelEmitter(body, (prod(sizes[:d]), tiles), device)
-    writer = _Cumulative(emitter, i, lanes)
-    row = emitter.elements.indices.scalar(emitter.builder.grid_indices[0], 0, prod(sizes[:d]) - 1)
-    outer = emitter.elements.indices.digits(row, sizes[:d])
-    if along:
+    walk = _Walk.of(i, device)
+    emitter = KernelEmitter(body, (prod(walk.outer), walk.tiles), device)
+    writer = _Cumulative(emitter, i, walk.lanes)
+    indices, grid = emitter.elements.indices, emitter.builder.grid_indices
+    row = indices.scalar(grid[0], 0, prod(walk.outer) - 1)
+    outer = indices.digits(row, walk.outer)
+    if walk.along:
         writer.along(outer)
     else:
-        writer.across(outer, inner, tiles)
-    own = (
-        0.0
-        if writer.kinds
-        else sum([element_work(x, device.costs) for x in i.called[0].instructions])
-    )
-    elements = sizes[d] if along else sizes[d] * lanes
-    return emitter.finish(device.costs.steps_ns(elements, 2.0 + own))
+        writer.across(outer, indices.scalar(grid[1], 0, walk.tiles - 1), walk.inner)
+    elements = i.operands[0].shape.dims[walk.d] * (1 if walk.along else walk.lanes)
+    return emitter.finish(device.costs.steps_ns(elements, cumulative_work(i, device.costs)))
+
+
+def write_cumulative(emitter: BodyEmitter, device: Device) -> None:
+    """All of a body that is cumulative, as loops within the current step."""
+    i = emitter.body.roots[0][0]
+    walk, e = _Walk.of(i, device), emitter.elements
+    writer = _Cumulative(emitter, i, walk.lanes)
+
+    def row(k: Affine) -> Sequence[Value]:
+        outer = e.indices.digits(k, walk.outer)
+        if walk.along:
+            writer.along(outer)
+            return ()
+
+        def tile(number: Affine) -> Sequence[Value]:
+            writer.across(outer, number, walk.inner)
+            return ()
+
+        return e.loop(walk.tiles, (), tile)
+
+    e.loop(prod(walk.outer), (), row)
+
+
+def cumulative_work(i: Instruction, costs: Costs) -> float:
+    """Work for an element: it is folded once, and stored."""
+    if fold_kinds(i.called[0]) is not None:
+        return 2.0
+    return 2.0 + sum(element_work(x, costs) for x in i.called[0].instructions)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """How the elements are walked: the dimensions before the scanned one `d`, how many elements
+    follow it, in tiles of how many lanes; along it if it is the fastest."""
+
+    d: int
+    outer: tuple[int, ...]
+    inner: int
+    along: bool
+    lanes: int
+    tiles: int
+
+    @staticmethod
+    def of(i: Instruction, device: Device) -> _Walk:
+        cumulative = cumulative_dimension(i)
+        assert cumulative is not None
+        d, _ = cumulative
+        sizes = i.operands[0].shape.dims
+        inner = prod(sizes[d + 1 :])
+        count = len(i.operands) // 2
+        width = max([compute_bytes(x.shape.dtype) for x in i.operands[:count]])
+        lanes = device.compute.vector_bytes // width
+        along = inner == 1 and fold_kind(i.called[0]) is not None and count == 1
+        if not along:
+            lanes = min(lanes * ACROSS_VECTORS, inner)
+        return _Walk(d, sizes[:d], inner, along, lanes, 1 if along else -(-inner // lanes))
 
 
 class _Cumulative:
     """Writes one row, or one tile of rows."""
 
-    def __init__(self, emitter: KernelEmitter, i: Instruction, lanes: int) -> None:
+    def __init__(self, emitter: BodyEmitter, i: Instruction, lanes: int) -> None:
         cumulative = cumulative_dimension(i)
         assert cumulative is not None
         self.emitter = emitter
@@ -103,10 +151,9 @@ class _Cumulative:
         self.length = self.sizes[self.d]
         self.kinds = fold_kinds(i.called[0])
 
-    def across(self, outer: list[Affine], inner: int, tiles: int) -> None:
-        """Lanes across the dimension; the last tile may be smaller."""
+    def across(self, outer: list[Affine], number: Affine, inner: int) -> None:
+        """Tile `number` of the lanes across the dimension; the last may be smaller."""
         e = self.emitter.elements
-        number = e.indices.scalar(self.emitter.builder.grid_indices[1], 0, tiles - 1)
         e.one_tile(number, self.lanes, inner, lambda start, n: self._column(outer, start, n))
 
     def _column(self, outer: list[Affine], start: Affine, lanes: int) -> None:

@@ -18,7 +18,7 @@ from hloom.codegen.attention import attention_kernel, body_attention
 from hloom.codegen.column_form import column_form
 from hloom.codegen.columns import column_kernel
 from hloom.codegen.crosswise import cross_form, cross_kernel
-from hloom.codegen.cumulative import cumulative_dimension, cumulative_kernel
+from hloom.codegen.cumulative import cumulative_kernel, is_cumulative
 from hloom.codegen.depthwise import depthwise_kernel
 from hloom.codegen.depthwise_shape import Geometry, geometry
 from hloom.codegen.epilogue import index_steps
@@ -103,10 +103,6 @@ def _is_tiny(p: Product) -> bool:
 # -- everything else; what has a product in it is loops where it is no product of matrices
 
 
-def _cumulative_form(body: Body, device: Device) -> tuple[int, bool] | None:
-    return cumulative_dimension(body.roots[0][0]) if len(body.instructions) == 1 else None
-
-
 def _without_product(find: Callable[[Body, Device], Any]) -> Callable[[Body, Device], Any]:
     return lambda body, device: find(body, device) if anchor_of(body) is None else None
 
@@ -134,7 +130,7 @@ FAMILIES = (
     Family(
         "cumulative",
         "a window over everything before: each element is folded once",
-        _cumulative_form,
+        lambda body, _: is_cumulative(body) or None,
         lambda body, _, bytes_: [cumulative_kernel(body, bytes_)],
     ),
     Family(

@@ -10,6 +10,7 @@ from math import prod
 
 from hloom.analysis.trip_count import trip_count
 from hloom.base.guarding import GUARDING
+from hloom.codegen.cumulative import cumulative_work, is_cumulative
 from hloom.codegen.elements import SIMPLE
 from hloom.codegen.elements_data import MOVED
 from hloom.codegen.tile import Body
@@ -88,10 +89,21 @@ def _step_ns(computations: Sequence[Computation], costs: Costs) -> tuple[float, 
                 is_bounded = is_bounded and inner and trips is not None
                 total += inner_ns * (trips or 1)
             elif i.opcode in LOOPS:
-                body = Body.of(i)
-                work = body_work(body.instructions, [r for r, _ in body.roots], costs)
-                total += costs.steps_ns(sum(prod(domain(*r)[0]) for r in body.roots), work)
+                total += body_ns(Body.of(i), costs)
     return total, is_bounded
+
+
+def body_ns(body: Body, costs: Costs) -> float:
+    """A guess of the nanoseconds of a body that is written in line."""
+    elements = sum(prod(domain(*r)[0]) for r in body.roots)
+    return costs.steps_ns(elements, body_element_work(body, costs))
+
+
+def body_element_work(body: Body, costs: Costs) -> float:
+    """What there is to do for each element of the roots."""
+    if is_cumulative(body):
+        return cumulative_work(body.roots[0][0], costs)
+    return body_work(body.instructions, [r for r, _ in body.roots], costs)
 
 
 def count(computations: Sequence[Computation]) -> int:

@@ -10,14 +10,12 @@ work in one step) makes `whole_loop` decline, and the loop is run thunk by thunk
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from hloom.codegen.affine import ZERO
+from hloom.codegen.cumulative import is_cumulative, write_cumulative
 from hloom.codegen.elements import Elements, Source, strides_of
 from hloom.codegen.loops import LoopWriter, one_nest, write_sequence
 from hloom.codegen.tile import Body, BodyEmitter, is_update
-from hloom.codegen.walk import domain
-from hloom.codegen.work import body_work
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
@@ -30,6 +28,8 @@ from hloom.targets.cpu.lower.loop_steps import (
     LOOPS,
     Decline,
     Overlap,
+    body_element_work,
+    body_ns,
     fits_register,
     is_huge,
     loop_ns,
@@ -324,9 +324,7 @@ class _Writer:
         e = self.elements
         if any(x.opcode in ("scatter", "convolution") for x in body.instructions):
             raise Decline("a scatter or convolution")
-        work = body_work(body.instructions, [r for r, _ in body.roots], self.cpu.device.costs)
-        total = sum(prod(domain(*r)[0]) for r in body.roots)
-        if self.cpu.device.costs.steps_ns(total, work) > MOST_NS:
+        if body_ns(body, self.cpu.device.costs) > MOST_NS:
             raise Decline(f"%{i.name} has much to do")
         e.restart()
         e.sources.clear()
@@ -353,7 +351,7 @@ class _Writer:
             roots.append((root, part))
             outputs.append(Source(self.buffer(place, shape.dtype), strides_of(shape)))
             self.slots[i, where] = place
-        self._write(body, roots, outputs, work)
+        self._write(body, roots, outputs)
         for where, value in registers:
             self.slots[i, where] = value
         e.restart()
@@ -383,12 +381,15 @@ class _Writer:
         body: Body,
         roots: list[tuple[Instruction, Index]],
         outputs: list[Source],
-        work: float,
     ) -> None:
         """The loops of the roots that are stored, in the form that their own kernel would have."""
         if not roots:
             return
         e, device = self.elements, self.cpu.device
+        work = body_element_work(body, device.costs)
+        if is_cumulative(body) and len(roots) == len(body.roots):
+            write_cumulative(BodyEmitter(body, e, outputs), device)
+            return
         nest = one_nest(body, device, work)
         rest = Body(body.name, body.several, body.leaves, roots, body.instructions)
         place = BodyEmitter(rest, e, outputs)
