@@ -377,10 +377,7 @@ class _Writer:
         return self.builder.reshape(value, ()) if value.shape else value
 
     def _write(
-        self,
-        body: Body,
-        roots: list[tuple[Instruction, Index]],
-        outputs: list[Source],
+        self, body: Body, roots: list[tuple[Instruction, Index]], outputs: list[Source]
     ) -> None:
         """The loops of the roots that are stored, in the form that their own kernel would have."""
         if not roots:
