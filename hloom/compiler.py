@@ -74,7 +74,7 @@ def compile_source(
         parts: dict[str, str] = {}
         if cache is not None:
             with clock.stage("cache"):
-                stages, parts = _kept(source, options, cache, kind, chosen)
+                stages, parts = _cached(source, options, cache, kind, chosen)
         if stages is None:
             stages = _compiled(source.module, chosen(), options, clock)
             if cache is not None and not stages.faults:
@@ -128,7 +128,7 @@ def _outside() -> int:
     return level
 
 
-def _kept(
+def _cached(
     source: Source,
     options: Options,
     cache: ProgramCache,

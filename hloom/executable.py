@@ -85,7 +85,7 @@ class Executable:
         leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
         gone: list[Buffer] = []
         if donate is not None and donate is not True:
-            leaves, gone = self._kept(leaves, donate)
+            leaves, gone = self._donatable(leaves, donate)
         results = self._executor.run(leaves)
         for buffer in gone:
             buffer.delete()
@@ -119,7 +119,7 @@ class Executable:
                 hint="give a list of arguments for each device",
             )
         flat = [a if self._is_flat else self._leaves(a) for a in arguments]
-        return [self._kept(leaves, False)[0] for leaves in flat]
+        return [self._donatable(leaves, False)[0] for leaves in flat]
 
     @cached_property
     def together(self) -> InProcess:
@@ -267,7 +267,7 @@ class Executable:
         leaves = arguments if self._is_flat else self._leaves(arguments)
         debug = DebugExecutor(self._executor, self.target.device)
         for _ in range(repeats):
-            debug.run(self._kept(leaves, False)[0])
+            debug.run(self._donatable(leaves, False)[0])
         return list(debug.steps.values())
 
     def profile_devices(
@@ -324,7 +324,7 @@ class Executable:
             flatten(shape, argument, f"argument {number}", leaves)
         return leaves
 
-    def _kept(
+    def _donatable(
         self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
     ) -> tuple[list[Any], list[Buffer]]:
         """The leaves, those copied that must not be donated; and buffers to delete afterwards."""

@@ -66,7 +66,7 @@ def jit(
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Arguments:
     """Arguments: their tensors, and what else they are."""
 
     tensors: Sequence[Any]
@@ -91,7 +91,7 @@ class _Lowered:
     """The tensors whose values are part of the program."""
 
 
-def _split(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Given:
+def _split(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Arguments:
     tf = _tensorflow()
     whole = (arguments, dict(sorted(keywords.items())))
     tensors: list[Any] = []
@@ -104,7 +104,7 @@ def _split(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Given:
             leaves.append(_Slot(len(tensors)))
             tensors.append(leaf)
     packed = tf.nest.pack_sequence_as(whole, leaves)
-    return _Given(tensors, packed, (repr(packed),))
+    return _Arguments(tensors, packed, (repr(packed),))
 
 
 def _refuse_what_is_no_numbers(tf: Any, value: Any, what: str) -> None:
@@ -122,11 +122,11 @@ def _refuse_what_is_no_numbers(tf: Any, value: Any, what: str) -> None:
         )
 
 
-def _values(inputs: _Given, constants: tuple[int, ...]) -> tuple[bytes, ...]:
+def _values(inputs: _Arguments, constants: tuple[int, ...]) -> tuple[bytes, ...]:
     return tuple(inputs.tensors[k].numpy().tobytes() for k in constants)
 
 
-def _lowered(function: Any, inputs: _Given) -> _Lowered:
+def _lowered(function: Any, inputs: _Arguments) -> _Lowered:
     """The graph of a function for these arguments."""
     tf = _tensorflow()
     name = getattr(_checked(function), "__name__", "function")

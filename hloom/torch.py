@@ -89,7 +89,7 @@ def _captured(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any
     captured, exported = _exported(torch, model, arguments, keywords)
     results = _results(torch, captured)
     # Only with x64 are PyTorch's types of 64 bits JAX's too.
-    with _told("torchax cannot write the model in JAX"), jax.enable_x64(True):
+    with _own_errors("torchax cannot write the model in JAX"), jax.enable_x64(True):
         _, tensors, function = to_jax(exported, export_raw=True)
         state = [_array(t) for t in tensors]
         inputs = [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
@@ -114,17 +114,17 @@ def _exported(
 ) -> tuple[Any, Any]:
     """The model as torch.export captures it, and taken apart into core operations."""
     if isinstance(model, torch.export.ExportedProgram):
-        with _told("torch.export cannot take the model apart"):
+        with _own_errors("torch.export cannot take the model apart"):
             captured, exported = model, model.run_decompositions()
     elif isinstance(model, torch.nn.Module):
         # Attention in matrix products: PyTorch's kernel for it and what stands for that in a graph
         # differ in strides, on which the views that follow depend.
         attention = torch.nn.attention
         with (
-            _told("torch.export cannot capture the model"),
+            _own_errors("torch.export cannot capture the model"),
             attention.sdpa_kernel(attention.SDPBackend.MATH),
         ):
-            captured = torch.export.export(_held(torch, model), arguments, dict(keywords))
+            captured = torch.export.export(_module_around(torch, model), arguments, dict(keywords))
             exported = captured.run_decompositions()
     else:
         raise UsageError(f"a {type(model).__name__} is no torch.nn.Module", rule="torch")
@@ -139,7 +139,7 @@ def _exported(
     return captured, exported
 
 
-def _held(torch: Any, model: Any) -> Any:
+def _module_around(torch: Any, model: Any) -> Any:
     """A module around the model: alone, torch.export refuses LSTMs, which list their weights."""
 
     class Holder(torch.nn.Module):
@@ -193,7 +193,7 @@ def _as_told(array: Any, result: _Result) -> Any:
     return array.astype(result.dtype)
 
 
-class _told:
+class _own_errors:
     """Errors of others, in whatever they raise, become one of ours with theirs as the cause."""
 
     def __init__(self, what: str) -> None:

@@ -150,8 +150,8 @@ class _Side:
         element = _state_element(value, condition.parameters[0])
         if element is None:
             return
-        self.start = _integer(source(_taken(loop.operands[0], element)))
-        after = source(_taken(body.root, element))
+        self.start = _integer(source(_tuple_element(loop.operands[0], element)))
+        after = source(_tuple_element(body.root, element))
         state = body.parameters[0]
         if _state_element(after, state) == element:
             self.constant = self.start
@@ -183,7 +183,7 @@ def _state_element(value: Instruction, state: Instruction) -> int | None:
     return None
 
 
-def _taken(value: Instruction, element: int) -> Instruction:
+def _tuple_element(value: Instruction, element: int) -> Instruction:
     """An element of a tuple; the value itself for `WHOLE`, or where no tuple is found."""
     if element == WHOLE:
         return value
@@ -199,10 +199,10 @@ def counters(loop: Instruction) -> dict[int, tuple[int, int]]:
     body, steps = loop.called[1], {}
     state = body.parameters[0]
     for k in range(len(loop.shape.elements)):
-        after = source(_taken(body.root, k))
+        after = source(_tuple_element(body.root, k))
         if after.opcode not in ("add", "subtract") or not after.shape.is_scalar:
             continue
-        start, by = _integer(source(_taken(loop.operands[0], k))), _step(after, state, k)
+        start, by = _integer(source(_tuple_element(loop.operands[0], k))), _step(after, state, k)
         if start is not None and by is not None:
             steps[k] = start, by
     return steps

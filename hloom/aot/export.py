@@ -14,7 +14,7 @@ from typing import Any
 
 from hloom.aot import link
 from hloom.aot.archive import KINDS, Member, archive, kind_of
-from hloom.aot.header import c_name, distinct, given, header
+from hloom.aot.header import c_name, checked_names, distinct, header
 from hloom.api import (
     CInterface,
     Instruction,
@@ -122,7 +122,7 @@ def _library(code: LibraryCode, name: str, kind: str, file: str, folder: Path) -
 def _input_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None) -> list[str]:
     leaves = code.program.parameters
     if chosen is not None:
-        return given(chosen, len(leaves), "Argument")
+        return checked_names(chosen, len(leaves), "Argument")
     names = {p.attrs.number: p.name for p in module.entry.parameters}
     return distinct([_leaf(names[p.number], p.index) for p in leaves])
 
@@ -130,7 +130,7 @@ def _input_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None
 def _output_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None) -> list[str]:
     leaves = [r.index for r in code.program.results if r.slice is not None]
     if chosen is not None:
-        return given(chosen, len(leaves), "Result")
+        return checked_names(chosen, len(leaves), "Result")
     root = module.entry.root
     return distinct([_leaf(*_producer(root, index)) for index in leaves])
 

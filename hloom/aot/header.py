@@ -17,7 +17,7 @@ C_TYPES = {
 }
 """Elements as C has them; those that C has not are given as bits, in numbers of their width."""
 _BITS = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "uint64_t"}
-TAKEN = frozenset(
+C_KEYWORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if "
     "inline int long register restrict return short signed sizeof static struct switch "
     "typedef union unsigned void volatile while _Bool _Complex and or not xor bool true false "
@@ -47,7 +47,7 @@ def _named(name: str, a: CArray) -> Named:
 def c_name(text: str) -> str:
     """A text as a name in C."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII) or "_"
-    if name in TAKEN or ENDINGS.search(name):
+    if name in C_KEYWORDS or ENDINGS.search(name):
         return f"{name}_"
     return f"_{name}" if name[0].isdigit() else name
 
@@ -65,7 +65,7 @@ def distinct(names: Sequence[str]) -> list[str]:
     return distinct_names
 
 
-def given(names: Sequence[str], count: int, what: str) -> list[str]:
+def checked_names(names: Sequence[str], count: int, what: str) -> list[str]:
     """Names that somebody chose; `HloError` unless there are as many as arrays, each once."""
     if len(names) != count:
         raise HloError(

@@ -278,13 +278,13 @@ class AttentionWriter(Finish):
         row = m.plus(e.indices.lane(0, shape[0], 2))
         key = n.plus(e.indices.lane(1, shape[1], 2))
         dot = form.of.scores
-        e.given[dot] = b.convert(acc, dot.shape.dtype)
+        e.supplied[dot] = b.convert(acc, dot.shape.dtype)
         e.floor = b.depth
         e.forget(b.depth)
         index = placed(e, form.masked_at, (self.batch, row, key))
         value = b.broadcast(b.convert(e.value(form.of.masked, index), F32), shape)
         e.floor = 0
-        del e.given[dot]
+        del e.supplied[dot]
         e.forget(b.depth)
         at = n.plus(low.times(-1)).plus(tiling.width)
         b.store(self.s, e.scalar(at), value, (self.score_stride, 1))

@@ -79,7 +79,7 @@ def _proposal(
     best, ancestors = _on_lanes(groups, lanes)
     whole = Times.sum(times)
     best = max(best, whole.work / units)
-    if d.expected_ns - best < whole.wanted(costs):
+    if d.expected_ns - best < whole.least_gain(costs):
         return None
     of = {steps[k][0].name: g for g, group in enumerate(groups) for k in group.members}
     branches = Branches(of, _beside(ancestors))

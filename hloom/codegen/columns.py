@@ -85,7 +85,7 @@ class _Columns:
     ) -> None:
         self.emitter = emitter
         self.form = form
-        self.kept = kept_dims
+        self.kept_dims = kept_dims
         self.lanes = lanes
         self.block = block
         self.outer: list[Affine] = []
@@ -168,7 +168,7 @@ class _Columns:
     def _index(self, row: list[Affine], columns: list[Affine]) -> tuple[Affine, ...]:
         form = self.form
         index = [ZERO] * len(form.sizes)
-        for d, x in zip(self.kept, self.outer):
+        for d, x in zip(self.kept_dims, self.outer):
             index[d] = x
         for d, x in zip(form.folded, row):
             index[d] = x
@@ -322,10 +322,10 @@ class _Columns:
             count = len(reduce_inputs(x))
             mine = tuple(values[used_count : used_count + count])
             used_count += count
-            e.given[x] = mine if x.shape.is_tuple else mine[0]
+            e.supplied[x] = mine if x.shape.is_tuple else mine[0]
         inner = self.form.inner
         position = [*self.outer, *columns]
-        sizes = [*[self.form.sizes[d] for d in self.kept], *inner]
+        sizes = [*[self.form.sizes[d] for d in self.kept_dims], *inner]
         stores = []
         for number, (root, part) in enumerate(self.emitter.body.roots):
             shape = root.shape.subshape(part)
@@ -335,7 +335,7 @@ class _Columns:
             stores.append((self.emitter.outputs[number], at, value))
         for target, at, value in stores:
             e.store(target, at, value)
-        e.given.clear()
+        e.supplied.clear()
         e.floor = saved
 
 

@@ -60,9 +60,9 @@ def strides_of(shape: Shape) -> tuple[int, ...]:
 class Elements:
     """Writes elements of instructions into one kernel.
 
-    `tile` is the shape of the tile being written. `given` are instructions whose value at the one
-    index that is asked for is known (a finished dot); while there are any, nothing is written in a
-    block less deep than `floor`.
+    `tile` is the shape of the tile being written. `supplied` are instructions whose value at the
+    one index that is asked for is known (a finished dot); while there are any, nothing is written
+    in a block less deep than `floor`.
     """
 
     def __init__(self, builder: KernelBuilder, device: Device) -> None:
@@ -72,7 +72,7 @@ class Elements:
         self.sources: dict[Instruction, Source] = {}
         self.tile: tuple[int, ...] = ()
         self.floor = 0
-        self.given: dict[Instruction, Result] = {}
+        self.supplied: dict[Instruction, Result] = {}
         self._known: dict[tuple, Result] = {}
         self._keys: list[list[tuple]] = [[]]
         self._levels: dict[Symbol, int] = {}
@@ -87,8 +87,8 @@ class Elements:
 
     def result(self, i: Instruction, index: Index, mask: Value | None = None) -> Result:
         """Like `value`; a tuple for an instruction with several results."""
-        if i in self.given:
-            return self.given[i]
+        if i in self.supplied:
+            return self.supplied[i]
         if mask is not None and is_inside(index, i.shape):
             mask = None  # what is the same for all lanes is made once
         key = (i, index, mask)
@@ -371,7 +371,7 @@ class Elements:
         """Forget every value: from here on, in the current block, memory has changed."""
         self._known.clear()
         self._keys = [[]]
-        self.given.clear()
+        self.supplied.clear()
         self.floor = self.builder.depth
         self.tile = ()
 

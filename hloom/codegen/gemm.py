@@ -68,7 +68,7 @@ class Finish:
     def finish_at(self, acc: Value, at: Index) -> None:
         """Convert, run what follows on the tile of `acc` at an index, and store."""
         e, b, anchor = self.e, self.b, self.anchor
-        e.given[anchor] = b.convert(acc, anchor.shape.dtype)
+        e.supplied[anchor] = b.convert(acc, anchor.shape.dtype)
         e.floor = b.depth
         e.forget(b.depth)
         stores = []
@@ -78,7 +78,7 @@ class Finish:
         for target, where, x in stores:
             e.store(target, where, x)
         e.floor = 0
-        del e.given[anchor]
+        del e.supplied[anchor]
         e.forget(b.depth)
 
 

@@ -87,7 +87,7 @@ def _cut(
         return refused("there is one core")
     times = [Times.of(t, costs, units) for t in thunks]
     whole = Times.sum(times)
-    total, gain = whole.elapsed, whole.wanted(costs)
+    total, gain = whole.elapsed, whole.least_gain(costs)
     if whole.idle(units) < gain:
         return refused(f"cores are idle for {us(whole.idle(units))} of {us(total)} at most")
     groups = grouped(times, execution_graph(thunks).edges, costs, units)
@@ -125,7 +125,7 @@ class Times:
     def sum(times: Sequence[Times]) -> Times:
         return Times(sum([t.elapsed for t in times]), sum([t.work for t in times]))
 
-    def wanted(self, costs: Costs) -> float:
+    def least_gain(self, costs: Costs) -> float:
         """What has to be saved where these come one after another."""
         return max(costs.concurrency_gain_ns, costs.concurrency_gain * self.elapsed)
 

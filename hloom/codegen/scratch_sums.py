@@ -60,19 +60,19 @@ def sums_of(
     if places * F64.size_bytes > most:
         return None
     if of.is_floating and of.bits < 32:
-        return _held(F32, lanes, row, places, device) if terms >= places else None
+        return _sums_that_fit(F32, lanes, row, places, device) if terms >= places else None
     if terms < LEAST_TERMS * places:
         return None
     is_short = row * F64.size_bytes * WIDE_ROW <= device.compute.vector_bytes
     if of is F32 and (a.indices_are_sorted or is_short):
-        return _held(F64, lanes, row, places, device)
+        return _sums_that_fit(F64, lanes, row, places, device)
     block = BLOCK_TERMS * places
     levels = len(block_sizes(terms, run=block))
     fits = levels * places * min(row, device.compute.vector_bytes) * of.size_bytes <= most
     return Sums(of, lanes, block) if levels and fits else None
 
 
-def _held(of: DType, lanes: int, row: int, places: int, device: Device) -> Sums | None:
+def _sums_that_fit(of: DType, lanes: int, row: int, places: int, device: Device) -> Sums | None:
     """As many elements of a row as a kernel's scratch holds for all places, in whole vectors of
     their type, beside those that are left at its end; None: not even one vector."""
     fit = SCRATCH_BYTES // max(1, places * of.size_bytes)

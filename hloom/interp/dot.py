@@ -132,7 +132,7 @@ def ragged_dot(
         y_prefix = (*batch[1], *contracting[1][:at])
         y_masks = _group_masks(y, group_sizes, contracting[1][at], y_prefix)
         parts = [
-            contracted(_kept(x, x_mask), _kept(y, y_mask), batch, contracting, types)
+            contracted(_masked(x, x_mask), _masked(y, y_mask), batch, contracting, types)
             for x_mask, y_mask in zip(x_masks, y_masks)
         ]
         return np.stack(parts) if parts else np.zeros(i.shape.dims, types[2].numpy)
@@ -179,7 +179,7 @@ def _ragged_rows(i: Instruction, x: Array, y: Array, group_sizes: Array, ragged:
     return result
 
 
-def _kept(x: Array, mask: Array) -> Array:
+def _masked(x: Array, mask: Array) -> Array:
     return np.where(mask, x, np.zeros((), x.dtype))
 
 

@@ -80,7 +80,7 @@ class Sketch:
 
     # -- values
 
-    def made(self, value: Value, tolerance: float = 0.0) -> Value:
+    def remembered(self, value: Value, tolerance: float = 0.0) -> Value:
         """The value, remembered as one to compute with (or only to move, if it is not exact)."""
         if tolerance:
             self.tolerance[value] = max(tolerance, self.tolerance.get(value, 0.0))
@@ -106,12 +106,12 @@ class Sketch:
             return self.pick(known)
         kind = self.rng.random()
         if kind < 0.7:
-            return self.made(self.loaded(type))
+            return self.remembered(self.loaded(type))
         if kind < 0.8 and type.shape and type.dtype is not PRED and prod(type.shape) < 8:
             axis = self.integer(0, len(type.shape) - 1)
-            return self.made(self.b.iota(type.dtype, type.shape, axis))
+            return self.remembered(self.b.iota(type.dtype, type.shape, axis))
         number = drawn_number(self.rng, type.dtype)
-        return self.made(self.b.constant(type.dtype, number, type.shape))
+        return self.remembered(self.b.constant(type.dtype, number, type.shape))
 
     # -- memory
 
@@ -201,9 +201,9 @@ class Sketch:
         if self.chance(0.3):
             type = TileType(dtype, offsets.shape)
             mask = self.like(TileType(PRED, offsets.shape))
-            self.made(self.b.gather(buffer, offsets, mask, self.like(type)))
+            self.remembered(self.b.gather(buffer, offsets, mask, self.like(type)))
         else:
-            self.made(self.b.gather(buffer, offsets))
+            self.remembered(self.b.gather(buffer, offsets))
 
     def scattered(self) -> None:
         size = self.integer(3, 40)
@@ -225,7 +225,7 @@ class Sketch:
         order = [int(k) for k in self.rng.permutation(len(strides))]
         shape = tuple(value.shape[k] for k in order)
         loaded = self.b.load(buffer, at, shape, tuple(strides[k] for k in order))
-        self.made(loaded, self.tolerance.get(value, 0.0))
+        self.remembered(loaded, self.tolerance.get(value, 0.0))
 
     def finished(self) -> DrawnKernel:
         return DrawnKernel(self.b.finish(), self.buffers, self.loose_params)

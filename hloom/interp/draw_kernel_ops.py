@@ -68,7 +68,7 @@ def elementwise(s: Sketch) -> None:
         from_parts = {"f32": "c64", "f64": "c128"}
         result = _named(from_parts[dtype.name]) if opcode == "complex" else dtype
         result_value = s.b.binary(opcode, x, y, result)
-    s.made(result_value, 0.0 if exact else slack(dtype))
+    s.remembered(result_value, 0.0 if exact else slack(dtype))
 
 
 def _named(name: str) -> DType:
@@ -89,7 +89,7 @@ def compare(s: Sketch) -> None:
     if x.dtype.is_floating and s.chance(0.3):
         x, y, order = without_nan(s, x), without_nan(s, y), "total"
     direction = s.pick(("EQ", "NE") if x.dtype.is_complex else DIRECTIONS)
-    s.made(s.b.compare(direction, x, y, order))
+    s.remembered(s.b.compare(direction, x, y, order))
 
 
 def select(s: Sketch) -> None:
@@ -97,19 +97,19 @@ def select(s: Sketch) -> None:
     same = [y for y in [*s.scope.exact, *s.scope.loose] if y.type == x.type]
     y = s.pick(same)
     mask = s.like(TileType(PRED, x.shape))
-    s.made(s.b.select(mask, x, y), max(s.tolerance.get(v, 0.0) for v in (x, y)))
+    s.remembered(s.b.select(mask, x, y), max(s.tolerance.get(v, 0.0) for v in (x, y)))
 
 
 def clamp(s: Sketch) -> None:
     x = s.exact(lambda t: not t.is_complex)
     if x is not None:
-        s.made(s.b.add("clamp", (s.like(x.type), x, s.like(x.type)), x.type))
+        s.remembered(s.b.add("clamp", (s.like(x.type), x, s.like(x.type)), x.type))
 
 
 def convert(s: Sketch) -> None:
     x = s.pick(s.scope.exact)
     dtype = s.pick(s.dtypes) if s.chance(0.5) else s.pick(ARRAY_TYPES)
-    s.made(s.b.convert(x, dtype))
+    s.remembered(s.b.convert(x, dtype))
 
 
 def bitcast(s: Sketch) -> None:
@@ -120,14 +120,14 @@ def bitcast(s: Sketch) -> None:
     if x.dtype.is_complex or not same:
         return
     dtype = s.pick(same)
-    s.made(s.b.unary("bitcast-convert", without_nan(s, x), dtype))
+    s.remembered(s.b.unary("bitcast-convert", without_nan(s, x), dtype))
 
 
 def reduce_precision(s: Sketch) -> None:
     x = s.exact(lambda t: t.is_floating)
     if x is not None:
         attrs = {"exponent_bits": s.integer(1, 9), "mantissa_bits": s.integer(0, 24)}
-        s.made(s.b.add("reduce-precision", (x,), x.type, attrs))
+        s.remembered(s.b.add("reduce-precision", (x,), x.type, attrs))
 
 
 def move(s: Sketch) -> None:
@@ -155,7 +155,7 @@ def move(s: Sketch) -> None:
         part = b.slice(x, axis, 0, s.integer(1, shape[axis]))
         moved = b.concatenate([x, part] if s.chance(0.5) else [part, x], axis)
     if prod(moved.shape) <= 256:
-        s.made(moved, s.tolerance.get(x, 0.0))
+        s.remembered(moved, s.tolerance.get(x, 0.0))
 
 
 def tame(s: Sketch, x: Value) -> Value:
@@ -179,7 +179,7 @@ def fold(s: Sketch) -> None:
     if loose:
         x = tame(s, x)
     folded = s.b.reduce(x, axis, kind) if s.chance(0.6) else s.b.scan(x, axis, kind, s.chance(0.5))
-    s.made(folded, slack(x.dtype, x.shape[axis]) if loose else 0.0)
+    s.remembered(folded, slack(x.dtype, x.shape[axis]) if loose else 0.0)
 
 
 def dot(s: Sketch) -> None:
@@ -193,14 +193,14 @@ def dot(s: Sketch) -> None:
     a, b = (tame(s, s.like(TileType(t, d))) for t, d in ((a_type, (m, k)), (b_type, (k, n))))
     acc = tame(s, s.like(TileType(wide, (m, n))))
     loose = CLASS[wide] != "i"
-    s.made(s.b.dot(acc, a, b), slack(wide, k + 2) if loose else 0.0)
+    s.remembered(s.b.dot(acc, a, b), slack(wide, k + 2) if loose else 0.0)
 
 
 def fma(s: Sketch) -> None:
     x = s.exact(lambda t: t.is_floating and t.bits >= 16)
     if x is not None:
         x, y, z = (tame(s, v) for v in (x, s.like(x.type), s.like(x.type)))
-        s.made(s.b.fma(x, y, z), slack(x.dtype))
+        s.remembered(s.b.fma(x, y, z), slack(x.dtype))
 
 
 # -- control
@@ -240,7 +240,7 @@ def loop(s: Sketch, depth: int) -> None:
         return results
 
     for total in s.b.for_(low, high, step, inits, write):
-        s.made(total)
+        s.remembered(total)
 
 
 def repeat(s: Sketch, depth: int) -> None:
@@ -261,7 +261,7 @@ def repeat(s: Sketch, depth: int) -> None:
         return results
 
     for total in s.b.while_([start, init], condition, write):
-        s.made(total)
+        s.remembered(total)
 
 
 def branch(s: Sketch, depth: int) -> None:
@@ -281,7 +281,7 @@ def branch(s: Sketch, depth: int) -> None:
         return results
 
     for chosen in s.b.if_(pred, write, write):
-        s.made(chosen)
+        s.remembered(chosen)
 
 
 RECIPES: list[Callable[[Sketch], None]] = [

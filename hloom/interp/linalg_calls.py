@@ -35,11 +35,11 @@ class Attributes:
     """The attributes of one call; what is missing or out of range is an `EvalError`."""
 
     def __init__(self, attributes: Mapping[str, Attribute], kind: str | None) -> None:
-        self.found = attributes
+        self.attributes = attributes
         self.kind = kind
 
     def number(self, name: str) -> int:
-        value = self.found.get(name)
+        value = self.attributes.get(name)
         if not isinstance(value, Typed) or np.ndim(value.value) or value.dtype.is_floating:
             raise EvalError(f"attribute {name!r} of the custom call is missing or no number")
         return int(value.value)

@@ -236,7 +236,7 @@ def _body(prepared: StepList, values: tuple[EvalValue, ...], context: EvalContex
     tell = context.options.on_instruction
     try:
         for i, meaning, waits, operands, slot, dead in (
-            prepared.steps if tell is None else _told(prepared.steps, tell)
+            prepared.steps if tell is None else _observed(prepared.steps, tell)
         ):
             result = meaning(i, context, *[slots[k] for k in operands])
             if waits:
@@ -254,7 +254,7 @@ def _body(prepared: StepList, values: tuple[EvalValue, ...], context: EvalContex
     return slots[prepared.root]
 
 
-def _told(steps: Iterable[Step], tell: Callable[[Instruction], None]) -> Iterator[Step]:
+def _observed(steps: Iterable[Step], tell: Callable[[Instruction], None]) -> Iterator[Step]:
     """The steps, each told of before it is taken."""
     for step in steps:
         tell(step[0])

@@ -82,7 +82,7 @@ class _Finder:
         options: EvalOptions,
     ) -> None:
         self.known = {**known, **substitutions}
-        self.found: dict[Part, EvalValue] = {}
+        self.results: dict[Part, EvalValue] = {}
         self.held_bytes = 0
         self.context = EvalContext(Machine(options), options, Device())
 
@@ -91,23 +91,23 @@ class _Finder:
         open_: set[Part] = set()
         while stack:
             part = stack[-1]
-            if part in self.found:
+            if part in self.results:
                 stack.pop()
                 continue
             if len(part[1]) > _DEEPEST:
                 raise EvalError("depends on an element of itself", instruction=f"%{part[0].name}")
             parts = self._needs(part)
-            missing = [p for p in parts if p not in self.found]
+            missing = [p for p in parts if p not in self.results]
             if missing:
                 if part in open_:
                     raise EvalError("depends on itself", instruction=f"%{part[0].name}")
                 open_.add(part)
                 stack.extend(missing)
                 continue
-            self.found[part] = self._made(part, parts)
+            self.results[part] = self._computed(part, parts)
             open_.discard(part)
             stack.pop()
-        return self.found[asked_part]
+        return self.results[asked_part]
 
     def _needs(self, part: Part) -> list[Part]:
         """The parts this part is made from."""
@@ -138,24 +138,24 @@ class _Finder:
             return caller_value(i), path
         return None
 
-    def _made(self, part: Part, parts: list[Part]) -> EvalValue:
+    def _computed(self, part: Part, parts: list[Part]) -> EvalValue:
         i, path = part
         if i in self.known:
             known = self.known[i]
             if isinstance(known, Instruction):
-                return self.found[parts[0]]
+                return self.results[parts[0]]
             value = from_literal(known) if isinstance(known, Literal) else known
             return _element(as_value(value, i.shape, f"the value of %{i.name}"), path)
         if len(parts) == 1 and parts[0] == (i, ()):
-            return _element(self.found[parts[0]], path)
+            return _element(self.results[parts[0]], path)
         if parts and parts[0] == self._elsewhere(i, path):
-            return self.found[parts[0]]
+            return self.results[parts[0]]
         if i.opcode == "constant":
             return from_literal(i.attrs.literal)
         if i.opcode == "get-dimension-size" and not parts:
             return np.array(i.operands[0].shape.dims[i.attrs.dimensions[0]], np.int32)
         self._hold(i)
-        return evaluate_step(i, [self.found[p] for p in parts], self.context)
+        return evaluate_step(i, [self.results[p] for p in parts], self.context)
 
     def _hold(self, i: Instruction) -> None:
         """Count what a value takes, before it is made: everything found stays."""

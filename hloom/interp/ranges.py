@@ -24,7 +24,7 @@ Leaf = tuple[Instruction, Path]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ValueRange:
     """What an array's values should be; the narrowest of all uses."""
 
     low: float | None = None
@@ -38,10 +38,10 @@ class Wanted:
     matrix: str | None = None
     """`definite`: symmetric positive definite; `triangular`: far from singular."""
 
-    def and_(self, other: Wanted) -> Wanted:
+    def and_(self, other: ValueRange) -> ValueRange:
         lows = [x.low for x in (self, other) if x.low is not None]
         highs = [x.high for x in (self, other) if x.high is not None]
-        return Wanted(
+        return ValueRange(
             max(lows, default=None),
             min(highs, default=None),
             self.ordered or other.ordered,
@@ -51,28 +51,28 @@ class Wanted:
         )
 
 
-Use = tuple[int, Wanted]
+Use = tuple[int, ValueRange]
 """An operand's number and what is wanted of it."""
 USES: Registry[str, Callable[[Instruction], Iterator[Use]]] = Registry("use")
 """From an opcode to what it wants of its operands."""
 
-POSITIVE = Wanted(0.5, 2.0)
+POSITIVE = ValueRange(0.5, 2.0)
 _TRIP_LIMIT = 4
 """Loops bounded by a parameter run this often at most."""
 
 _FIXED = {
-    "acos": Wanted(-0.9, 0.9),
-    "acosh": Wanted(1.1, 3.0),
-    "asin": Wanted(-0.9, 0.9),
-    "atanh": Wanted(-0.9, 0.9),
+    "acos": ValueRange(-0.9, 0.9),
+    "acosh": ValueRange(1.1, 3.0),
+    "asin": ValueRange(-0.9, 0.9),
+    "atanh": ValueRange(-0.9, 0.9),
     "log": POSITIVE,
-    "log-plus-one": Wanted(-0.5, 2.0),
+    "log-plus-one": ValueRange(-0.5, 2.0),
     "log2": POSITIVE,
     "rsqrt": POSITIVE,
     "sqrt": POSITIVE,
-    "cholesky": Wanted(matrix="definite"),
-    "triangular-solve": Wanted(matrix="triangular"),
-    "rng-bit-generator": Wanted(bits=True),
+    "cholesky": ValueRange(matrix="definite"),
+    "triangular-solve": ValueRange(matrix="triangular"),
+    "rng-bit-generator": ValueRange(bits=True),
 }
 
 
@@ -83,20 +83,20 @@ def fixed(i: Instruction) -> Iterator[Use]:
 
 @USES.of("divide", "remainder")
 def divisor(i: Instruction) -> Iterator[Use]:
-    yield 1, Wanted(1, 7) if i.shape.dtype.is_integral else POSITIVE
+    yield 1, ValueRange(1, 7) if i.shape.dtype.is_integral else POSITIVE
 
 
 @USES.of("power")
 def power(i: Instruction) -> Iterator[Use]:
     if i.shape.dtype.is_integral:
-        yield 1, Wanted(0, 3)
+        yield 1, ValueRange(0, 3)
     else:
         yield 0, POSITIVE
 
 
 @USES.of("shift-left", "shift-right-arithmetic", "shift-right-logical")
 def shift(i: Instruction) -> Iterator[Use]:
-    yield 1, Wanted(0, i.shape.dtype.bits - 1)
+    yield 1, ValueRange(0, i.shape.dtype.bits - 1)
 
 
 @USES.of("dot", "convolution")
@@ -112,14 +112,14 @@ def weights(i: Instruction) -> Iterator[Use]:
         terms = rhs.size // max(1, rhs.dims[i.attrs.dim_labels.kernel_output_feature_dimension])
     if terms > 1:
         bound = math.sqrt(3 / terms)
-        yield 1, Wanted(-bound, bound)
+        yield 1, ValueRange(-bound, bound)
 
 
 @USES.of("gather")
 def gather(i: Instruction) -> Iterator[Use]:
     a, dims = i.attrs, i.operands[0].shape.dims
     room = [dims[d] - a.slice_sizes[d] for d in a.start_index_map]
-    yield 1, Wanted(0, min(room, default=0), ordered=a.indices_are_sorted)
+    yield 1, ValueRange(0, min(room, default=0), ordered=a.indices_are_sorted)
 
 
 @USES.of("scatter")
@@ -136,7 +136,9 @@ def scatter(i: Instruction) -> Iterator[Use]:
     room = [dims[d] - window.get(d, 1) for d in a.scatter_dims_to_operand_dims]
     yield (
         count,
-        Wanted(0, min(room, default=0), ordered=a.indices_are_sorted, distinct=a.unique_indices),
+        ValueRange(
+            0, min(room, default=0), ordered=a.indices_are_sorted, distinct=a.unique_indices
+        ),
     )
 
 
@@ -144,7 +146,7 @@ def scatter(i: Instruction) -> Iterator[Use]:
 def dynamic_slice(i: Instruction) -> Iterator[Use]:
     for k in range(1, len(i.operands)):
         for d in range(len(i.operands[0].shape.dims)) if i.operands[k].shape.rank else (k - 1,):
-            yield k, Wanted(0, i.operands[0].shape.dims[d] - i.attrs.dynamic_slice_sizes[d])
+            yield k, ValueRange(0, i.operands[0].shape.dims[d] - i.attrs.dynamic_slice_sizes[d])
 
 
 @USES.of("dynamic-update-slice")
@@ -152,38 +154,38 @@ def dynamic_update_slice(i: Instruction) -> Iterator[Use]:
     x, update = i.operands[0].shape, i.operands[1].shape
     for k in range(2, len(i.operands)):
         for d in range(x.rank) if i.operands[k].shape.rank else (k - 2,):
-            yield k, Wanted(0, x.dims[d] - update.dims[d])
+            yield k, ValueRange(0, x.dims[d] - update.dims[d])
 
 
 @USES.of("conditional")
 def conditional(i: Instruction) -> Iterator[Use]:
     if not i.operands[0].shape.dtype.is_pred:
-        yield 0, Wanted(0, len(i.called) - 1)
+        yield 0, ValueRange(0, len(i.called) - 1)
 
 
 @USES.of("set-dimension-size")
 def set_dimension_size(i: Instruction) -> Iterator[Use]:
-    yield 1, Wanted(0, i.operands[0].shape.dims[i.attrs.dimensions[0]])
+    yield 1, ValueRange(0, i.operands[0].shape.dims[i.attrs.dimensions[0]])
 
 
 @USES.of("dynamic-reshape")
 def dynamic_reshape(i: Instruction) -> Iterator[Use]:
     for k, size in enumerate(i.shape.dims):
-        yield k + 1, Wanted(size, size)
+        yield k + 1, ValueRange(size, size)
 
 
 @USES.of("ragged-dot")
 def ragged_dot(i: Instruction) -> Iterator[Use]:
     groups = max(1, i.operands[2].shape.dims[-1] if i.operands[2].shape.dims else 1)
     size = i.operands[0].shape.dims[i.attrs.lhs_ragged_dims[0]] if i.attrs.lhs_ragged_dims else 0
-    yield 2, Wanted(0, size // groups)
+    yield 2, ValueRange(0, size // groups)
 
 
 @USES.of("ragged-all-to-all")
 def ragged_all_to_all(i: Instruction) -> Iterator[Use]:
     rows = min(i.operands[0].shape.dims[0], i.operands[1].shape.dims[0])
     for k in range(2, 6):
-        yield k, Wanted(0, rows // 2)
+        yield k, ValueRange(0, rows // 2)
 
 
 @USES.of("batch-norm-inference", "batch-norm-grad")
@@ -195,7 +197,7 @@ def variance(i: Instruction) -> Iterator[Use]:
 def custom_call(i: Instruction) -> Iterator[Use]:
     if i.attrs.custom_call_target == "SliceToDynamic":
         for k, size in enumerate(i.operands[0].shape.dims):
-            yield k + 1, Wanted(0, size)
+            yield k + 1, ValueRange(0, size)
 
 
 @USES.of("while")
@@ -217,10 +219,10 @@ _DEEPEST = 500
 """Tuples nested deeper than this are not looked into."""
 
 
-def wanted_values(module: Module) -> dict[Leaf, Wanted]:
+def value_ranges(module: Module) -> dict[Leaf, ValueRange]:
     """What each array among the entry's parameters should hold; absent: anything."""
-    wanted_by_leaf: dict[Leaf, Wanted] = {}
-    seen: dict[Wanted, set[Leaf]] = {}
+    wanted_by_leaf: dict[Leaf, ValueRange] = {}
+    seen: dict[ValueRange, set[Leaf]] = {}
     for i in module.instructions():
         use = USES.get(i.opcode)
         if use is not None:
@@ -230,7 +232,7 @@ def wanted_values(module: Module) -> dict[Leaf, Wanted]:
     for loop in (i for i in module.instructions() if i.opcode == "while"):
         root = loop.called[0].root
         if root.opcode == "compare":
-            limit = Wanted(0, _TRIP_LIMIT)
+            limit = ValueRange(0, _TRIP_LIMIT)
             for side in root.operands:
                 _trace(side, limit, module, wanted_by_leaf, seen)
     return wanted_by_leaf
@@ -238,10 +240,10 @@ def wanted_values(module: Module) -> dict[Leaf, Wanted]:
 
 def _trace(
     start: Instruction,
-    range_: Wanted,
+    range_: ValueRange,
     module: Module,
-    wanted_by_leaf: dict[Leaf, Wanted],
-    seen_for: dict[Wanted, set[Leaf]],
+    wanted_by_leaf: dict[Leaf, ValueRange],
+    seen_for: dict[ValueRange, set[Leaf]],
 ) -> None:
     """Note what is wanted at every entry parameter this value may come from.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.base.diagnostics import EvalError, HloError
-from hloom.interp.ranges import Leaf, Wanted, wanted_values
+from hloom.interp.ranges import Leaf, ValueRange, value_ranges
 from hloom.interp.values import default_memory_limit, nesting_limit, refused, value_bytes
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -22,7 +22,7 @@ from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
 from hloom.types.sizes import data_bytes
 
-ANYTHING = Wanted()
+ANYTHING = ValueRange()
 _UNBOUNDED_SIZE = 3
 PIECE = 1 << 16
 """Elements drawn at a time; a multiple of 4, as numpy takes bytes from one draw of 32 bits."""
@@ -59,7 +59,7 @@ def random_arguments(
     limit = default_memory_limit() if memory_limit_bytes is None else memory_limit_bytes
     check_memory_of(module.entry.parameters, limit)
     try:
-        ranges = wanted_values(module)
+        ranges = value_ranges(module)
     except HloError:
         raise
     except Exception as error:
@@ -90,7 +90,7 @@ def _literal(
     parameter: Instruction,
     shape: Shape,
     path: tuple[int, ...],
-    ranges: dict[Leaf, Wanted],
+    ranges: dict[Leaf, ValueRange],
     fraction: float,
     rng: np.random.Generator,
     empty: Empty,
@@ -130,7 +130,7 @@ def random_array(
     dtype: DType,
     sizes: tuple[int, ...],
     rng: np.random.Generator,
-    range_: Wanted = ANYTHING,
+    range_: ValueRange = ANYTHING,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """An array of this type and these sizes that holds what is wanted; `out`, if it is given.
@@ -168,7 +168,9 @@ def _fill(out: np.ndarray, draw: Callable[[int], np.ndarray], via: Any = None) -
         flat[start : start + PIECE] = piece if via is None else piece.astype(via).astype(out.dtype)
 
 
-def _fill_floats(out: np.ndarray, dtype: DType, rng: np.random.Generator, range_: Wanted) -> None:
+def _fill_floats(
+    out: np.ndarray, dtype: DType, rng: np.random.Generator, range_: ValueRange
+) -> None:
     via = np.float32 if dtype.bits < 32 else np.float64
     if range_.low is not None or range_.high is not None:
         low = range_.low if range_.low is not None else min(-1.0, range_.high or 0.0)
@@ -182,7 +184,9 @@ def _fill_floats(out: np.ndarray, dtype: DType, rng: np.random.Generator, range_
         out[...] = np.sort(out.astype(via), axis=0).astype(out.dtype)
 
 
-def _fill_integers(out: np.ndarray, dtype: DType, rng: np.random.Generator, range_: Wanted) -> None:
+def _fill_integers(
+    out: np.ndarray, dtype: DType, rng: np.random.Generator, range_: ValueRange
+) -> None:
     least = -(1 << (dtype.bits - 1)) if dtype.is_signed_int else 0
     most = (1 << (dtype.bits - dtype.is_signed_int)) - 1
     via = _carrier(dtype)

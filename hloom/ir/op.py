@@ -19,7 +19,7 @@ The shape rule is one of two methods:
 
 * `shape(self, *operand_shapes)` returns the result's shape (layout-free), or
 * `check(self, given, *operand_shapes)` for operations whose result shape is part of the
-  instruction (reshape, custom-call, ...): it raises `ShapeError` when `given` is impossible.
+  instruction (reshape, custom-call, ...): it raises `ShapeError` when `declared` is impossible.
 
 For an operation with called computations both also receive `called=`, a tuple of their
 `ProgramShape`s. Both raise `ShapeError(message)`; who calls them adds the place.

@@ -38,7 +38,7 @@ def op_line(kernel: Kernel, op: Op) -> tuple[int, str]:
     """Number (from 1) and text of the line where an op of the kernel begins in its text."""
     printer = _Printer()
     lines = printer.kernel(kernel, op).split("\n")
-    at = printer.found
+    at = printer.sought_line
     return at + 1, lines[at].strip()
 
 
@@ -70,7 +70,7 @@ class _Printer:
         self.lines: list[str] = []
         self.types: dict[Any, str] = {}
         self.count = 0
-        self.found = 0
+        self.sought_line = 0
         """The index of the line of the op that was looked for."""
 
     def kernel(self, kernel: Kernel, sought: Op | None = None) -> str:
@@ -115,7 +115,7 @@ class _Printer:
         last = block.ops[-1] if block.ops else None
         for op in block.ops:
             if op is sought:
-                self.found = len(self.lines)
+                self.sought_line = len(self.lines)
             if op.blocks or op.opcode == "for":
                 self.control(op, indent, sought)
             elif op is not last or op.operands or op.opcode != "yield" or op is sought:

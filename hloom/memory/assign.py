@@ -202,7 +202,7 @@ class _Assignment:
         """Pack the groups of one memory space; the most bytes alive at one time."""
         memory = self._memory(space)
         own = {key: g for key, g in left.items() if g.space == space}
-        touched = self.groups.beside.held if self.groups.beside else lambda _: {}
+        touched = self.groups.beside.concurrent_users if self.groups.beside else lambda _: {}
         blocks = [
             BufferInterval(g.bytes, _merged_intervals(g), touched(g.touches)) for g in own.values()
         ]

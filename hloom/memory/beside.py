@@ -87,7 +87,7 @@ class Beside:
                 return True
         return False
 
-    def held(self, touches: Touches) -> Mapping[str, tuple[int, int]]:
+    def concurrent_users(self, touches: Touches) -> Mapping[str, tuple[int, int]]:
         """What a heap needs: who uses a place, and who may be under way with them."""
         return {
             name: (touch.uses, beside)

@@ -54,8 +54,8 @@ def take_spaces(module: Module, device: Device) -> EntrySpaces:
 
     Raises `HloError` for a space that the device does not have.
     """
-    by_space = _said(module)
-    if not by_space and not _asks(module):
+    by_space = _named_spaces(module)
+    if not by_space and not _requests_space(module):
         return NO_SPACES
     for space, i in by_space.items():
         _check_space(device, space, i)
@@ -92,7 +92,7 @@ def tell_spaces(module: Module, assignment: BufferAssignment) -> None:
         )
 
 
-def _said(module: Module) -> dict[int, Instruction]:
+def _named_spaces(module: Module) -> dict[int, Instruction]:
     """Each space that a shape speaks of, and who does first."""
     by_space: dict[int, Instruction] = {}
     known: set[Shape] = set()
@@ -118,12 +118,14 @@ def _spaces(s: Shape) -> Iterable[int]:
     return [x for leaf in s.leaves() if leaf.is_array for x in _spaces(leaf)]
 
 
-def _asks(module: Module) -> bool:
+def _requests_space(module: Module) -> bool:
     """Whether a custom call asks for a space."""
-    return any(i.opcode == "custom-call" and _asked(i) is not None for i in module.instructions())
+    return any(
+        i.opcode == "custom-call" and _requested_space(i) is not None for i in module.instructions()
+    )
 
 
-def _asked(i: Instruction) -> int | None:
+def _requested_space(i: Instruction) -> int | None:
     """The space that a custom call asks its operand to be in."""
     target = i.attrs.custom_call_target
     if len(i.operands) != 1 or not i.shape.is_array or not i.operands[0].shape.is_array:
@@ -184,7 +186,7 @@ def _leaf_spaces(s: Shape) -> list[tuple[tuple[int, ...], int]]:
 
 def _take(c: Computation, i: Instruction, device: Device) -> None:
     """Put the moves behind an instruction that its shape, or what it does, asks for."""
-    if i.opcode == "custom-call" and (space := _asked(i)) is not None:
+    if i.opcode == "custom-call" and (space := _requested_space(i)) is not None:
         _check_space(device, space, i)
         _replace(c, i, i.operands[0], space)
         return

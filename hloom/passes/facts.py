@@ -90,7 +90,7 @@ class Order:
     title: str
     assumes: tuple[Fact, ...] | None = ()
     """What may be needed from before; None: anything."""
-    held: dict[Fact, str] = field(default_factory=dict)
+    holds: dict[Fact, str] = field(default_factory=dict)
     """Each fact that holds now, and which pass gave it."""
     broken: dict[Fact, str] = field(default_factory=dict)
     needs: dict[Fact, None] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Order:
     def add(self, name: str, claims: Claims) -> None:
         """Let a pass run next; `ValueError` where it needs what does not hold."""
         for need in claims.needs:
-            if need in self.held:
+            if need in self.holds:
                 continue
             if need in self.broken:
                 raise self.refused(name, need, f"{self.broken[need]} broke it")
@@ -110,10 +110,10 @@ class Order:
     def step(self, name: str, claims: Claims) -> None:
         """What holds after a pass."""
         for lost in claims.breaks:
-            self.held.pop(lost, None)
+            self.holds.pop(lost, None)
             self.broken[lost] = name
         for fact in claims.gives:
-            self.held[fact] = name
+            self.holds[fact] = name
             self.broken.pop(fact, None)
 
     def refused(self, name: str, need: Fact, why: str) -> ValueError:

@@ -125,7 +125,7 @@ class Pipeline(Pass):
 
     def claims(self) -> Claims:
         order = self.after()
-        return Claims(self.assumes, tuple(order.held), tuple(order.broken))
+        return Claims(self.assumes, tuple(order.holds), tuple(order.broken))
 
     def run(
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
@@ -339,7 +339,7 @@ class PipelineRun:
         does not say that it breaks."""
         name = title_of(p)
         self.known.step(name, p.claims())
-        for claim, giver in self.known.held.items():
+        for claim, giver in self.known.holds.items():
             if not claim.holds(module):
                 claimed = "says it gives" if giver == name else "does not say it breaks"
                 raise PassError(

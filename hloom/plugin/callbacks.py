@@ -45,7 +45,7 @@ def _call(call: HandlerCall) -> None:
         raise HandlerError(f"there is no Python function {index}", code="INTERNAL")
     function = functions.functions[index]
     arguments = [
-        None if is_token else _kept(array)
+        None if is_token else _read_only_copy(array)
         for array, is_token in zip(call.arguments, call.argument_tokens)
     ]
     try:
@@ -61,7 +61,7 @@ def _call(call: HandlerCall) -> None:
         ) from None
 
 
-def _kept(array: np.ndarray) -> np.ndarray:
+def _read_only_copy(array: np.ndarray) -> np.ndarray:
     own = array.copy()
     own.flags.writeable = False
     return own

@@ -31,7 +31,7 @@ def with_partitions(
         for i in c.instructions:
             make = _MAKERS.get(i.attrs.custom_call_target) if i.opcode == "custom-call" else None
             # A callback that returns something is one of the whole: nobody says how to join it.
-            if make is not None and (make is _asked or not _arrays(i.shape)):
+            if make is not None and (make is _partitioned or not _arrays(i.shape)):
                 manual_computations.append(make(i, partitions))
                 _call_manual(i, first + len(manual_computations) - 1, partitions, patience)
     return manual_computations
@@ -51,7 +51,7 @@ def _call_manual(i: Instruction, number: int, partitions: int, patience: Patienc
     i.backend_config = replace(i.backend_config, raw=f"{{{raw}, region = {number} : i64}}")
 
 
-def _asked(i: Instruction, partitions: int) -> ManualComputation:
+def _partitioned(i: Instruction, partitions: int) -> ManualComputation:
     """The code of one device for this operation, as whoever registered it writes it."""
     from jax._src import custom_partitioning as registered
     from jaxlib import xla_client as xc
@@ -168,6 +168,6 @@ def _mlir_type(shape: Any, dims: tuple[int, ...]) -> str:
 
 
 _MAKERS: dict[str, Callable[[Instruction, int], ManualComputation]] = {
-    TARGET: _asked,
+    TARGET: _partitioned,
     PARTITIONED: _callback,
 }

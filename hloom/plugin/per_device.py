@@ -84,8 +84,8 @@ class _Translation:
         self.manual_computations = manual_computations
         self.bodies = bodies
         self.arguments = arguments
-        self.made = Module()
-        self.entry = self.made.add_computation("main", entry=True)
+        self.local_module = Module()
+        self.entry = self.local_module.add_computation("main", entry=True)
         self.callees: dict[int, Computation] = {}
         self.local: dict[Instruction, Instruction] = {}
         self.cuts: dict[Instruction, Cut] = {}
@@ -113,8 +113,8 @@ class _Translation:
     def finished(self, root: Instruction) -> Module:
         self.entry.root = root
         shape = self.entry.program_shape
-        self.made.entry_layout = replace(shape, parameter_names=())
-        return self.made
+        self.local_module.entry_layout = replace(shape, parameter_names=())
+        return self.local_module
 
     def gathered(self, root: Instruction, results: Sequence[Cut]) -> Instruction:
         """The results of a manual computation that the program returns as they are."""
@@ -193,7 +193,7 @@ class _Translation:
         copies: dict[Computation, Computation] = {}
         for c in body.computations_in_order():
             name = f"device_{number}" if c is body.entry else c.name
-            copies[c], _ = copy_computation(c, self.made, name, copies)
+            copies[c], _ = copy_computation(c, self.local_module, name, copies)
             for inside in copies[c].instructions:
                 self.forget_places(inside)
         return copies[body.entry]

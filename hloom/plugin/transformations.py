@@ -29,7 +29,7 @@ def listen_for_transformations() -> None:
     for name, hear in (
         ("register_xla_transform", _add),
         ("clear_xla_transform", _remove),
-        ("register_xla_transform_c_api", _told),
+        ("register_xla_transform_c_api", _register),
         ("clear_xla_transform_c_api", _told_to_clear),
     ):
         setattr(_xla, name, _heard(getattr(_xla, name), hear))
@@ -60,7 +60,7 @@ def _remove(original: Callable[..., Any], name: str, stage: int) -> bool:
     return original(name, stage) or bool(there)
 
 
-def _told(
+def _register(
     original: Callable[..., Any], client: Any, name: str, stage: int, callback: Transformation
 ) -> None:
     if not _is_ours(client):

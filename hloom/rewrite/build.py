@@ -18,12 +18,12 @@ class RuleBuilder:
 
     def __init__(self, computation: Computation) -> None:
         self.computation = computation
-        self.made: list[Instruction] = []
+        self.added: list[Instruction] = []
 
     def emit(self, opcode: str, *operands: Instruction, **attributes: Any) -> Instruction:
         """Append an instruction; its shape is inferred where `shape=` is not given."""
         instruction = self.computation.add(opcode, *operands, **attributes)
-        self.made.append(instruction)
+        self.added.append(instruction)
         return instruction
 
     def like(
@@ -34,7 +34,7 @@ class RuleBuilder:
             shape = i.shape
         copied = self.computation.append(i.opcode, i.attrs, operands, shape, i.opcode, i.called)
         copied.copy_annotations(i)
-        self.made.append(copied)
+        self.added.append(copied)
         return copied
 
     def constant(self, literal: Literal) -> Instruction:

@@ -143,25 +143,25 @@ class _Run:
                 ):
                     return Declined("it changes the precision or the dynamic sizes")
                 raise AssertionError(f"a rule made {new.shape} where {i.shape} stood: {i}")
-            if new not in self.builder.made:
+            if new not in self.builder.added:
                 return Declined("the value that would replace it has another layout")
             new.shape = i.shape
-        if i.sharding is not None and new not in self.builder.made and new.sharding != i.sharding:
+        if i.sharding is not None and new not in self.builder.added and new.sharding != i.sharding:
             return Declined("the value that would replace it has another sharding")
         return new
 
     def replace(self, i: Instruction, new: Instruction, r: Rule) -> None:
         computation, builder = self.computation, self.builder
-        for new_instruction in builder.made:
+        for new_instruction in builder.added:
             if new_instruction.metadata is None:
                 new_instruction.metadata = i.metadata
             if new_instruction.frontend_attributes is None:
                 new_instruction.frontend_attributes = i.frontend_attributes
-        if new.sharding is None and new in builder.made:
+        if new.sharding is None and new in builder.added:
             new.sharding = i.sharding
         readers = computation.replace(i, new)
-        self.push(builder.made)
-        builder.made.clear()
+        self.push(builder.added)
+        builder.added.clear()
         self.push((new, *readers))
         self.visit_dead(i)
         self.fired[r.name] += 1
@@ -180,10 +180,10 @@ class _Run:
 
     def undo(self) -> None:
         """Erase what a rule made before it declined."""
-        for new_instruction in reversed(self.builder.made):
+        for new_instruction in reversed(self.builder.added):
             if not new_instruction.users:
                 self.computation.erase(new_instruction)
-        self.builder.made.clear()
+        self.builder.added.clear()
 
 
 def is_removable(i: Instruction) -> bool:

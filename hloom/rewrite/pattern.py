@@ -18,8 +18,8 @@ from hloom.ir.op import OPS
 from hloom.ir.op import opcodes as opcodes_with
 from hloom.ir.traits import COMMUTATIVE
 
-Found = dict[str, Instruction]
-Match = Callable[[Instruction, Found], bool]
+Bindings = dict[str, Instruction]
+Match = Callable[[Instruction, Bindings], bool]
 SWAPS = opcodes_with(COMMUTATIVE)
 
 
@@ -47,9 +47,9 @@ class Pattern:
     def named(self, name: str) -> Pattern:
         return replace(self, name=name)
 
-    def match(self, i: Instruction) -> Found | None:
+    def match(self, i: Instruction) -> Bindings | None:
         """What each name means if the pattern matches `i`."""
-        bindings: Found = {}
+        bindings: Bindings = {}
         return bindings if compiled(self)(i, bindings) else None
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ def compiled(pattern: Pattern) -> Match:
     inner = _operands(operands, opcodes)
     where, one_user = pattern.where, pattern.one_user
 
-    def match(i: Instruction, bindings: Found) -> bool:
+    def match(i: Instruction, bindings: Bindings) -> bool:
         if only is not None:
             if i.opcode != only:
                 return False
@@ -106,7 +106,7 @@ def _operands(operands: tuple[Match, ...] | None, opcodes: frozenset[str] | None
         one, two = operands
         swaps = opcodes is not None and opcodes <= SWAPS
 
-        def match_two(i: Instruction, bindings: Found) -> bool:
+        def match_two(i: Instruction, bindings: Bindings) -> bool:
             both = i.operands
             if len(both) != 2:
                 return False
@@ -122,7 +122,7 @@ def _operands(operands: tuple[Match, ...] | None, opcodes: frozenset[str] | None
 
         return match_two
 
-    def match_all(i: Instruction, bindings: Found) -> bool:
+    def match_all(i: Instruction, bindings: Bindings) -> bool:
         if len(i.operands) != count:
             return False
         for matches, operand in zip(operands, i.operands, strict=True):

@@ -135,33 +135,33 @@ class CallFrame:
             None,
         )
 
-    def _kept(self, object_: Any) -> Any:
+    def _keep_alive(self, object_: Any) -> Any:
         self._alive.append(object_)
         return object_
 
     def _buffers(self, arrays: Sequence[np.ndarray]) -> Any:
-        buffers = self._kept((Buffer * len(arrays))())
+        buffers = self._keep_alive((Buffer * len(arrays))())
         for buffer, array in zip(buffers, arrays):
             if not array.flags.c_contiguous:
                 raise UsageError("the buffers of a custom call are row-major arrays")
-            dims = self._kept((ctypes.c_int64 * array.ndim)(*array.shape))
+            dims = self._keep_alive((ctypes.c_int64 * array.ndim)(*array.shape))
             buffer.dtype, buffer.rank = number_of(array.dtype), array.ndim
             buffer.dims = ctypes.cast(dims, ctypes.POINTER(ctypes.c_int64))
             buffer.data = array.ctypes.data
         return ctypes.cast(buffers, ctypes.POINTER(Buffer))
 
     def _attributes(self, attributes: Mapping[str, Attribute]) -> Any:
-        raw_attributes = self._kept((RawAttribute * len(attributes))())
+        raw_attributes = self._keep_alive((RawAttribute * len(attributes))())
         for raw, (name, value) in zip(raw_attributes, attributes.items()):
-            letters = self._kept(ctypes.create_string_buffer(name.encode()))
+            letters = self._keep_alive(ctypes.create_string_buffer(name.encode()))
             raw.name, raw.name_size = ctypes.addressof(letters), len(letters) - 1
             if isinstance(value, str):
-                data = self._kept(
+                data = self._keep_alive(
                     ctypes.create_string_buffer(value.encode(errors="surrogateescape"))
                 )
                 raw.kind, raw.count, raw.data = STRING, len(data) - 1, ctypes.addressof(data)
             elif isinstance(value, Typed):
-                numbers = self._kept(np.array(value.value, value.dtype.numpy, ndmin=1))
+                numbers = self._keep_alive(np.array(value.value, value.dtype.numpy, ndmin=1))
                 is_scalar = np.ndim(value.value) == 0
                 raw.kind = SCALAR if is_scalar else ARRAY
                 raw.dtype, raw.count = value.dtype.number, numbers.size

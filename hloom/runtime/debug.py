@@ -84,10 +84,10 @@ class Watch:
     """Told of each step before it runs."""
 
 
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 
-def run_in_place(main: Callable[[int, int], int], run: Callable[[int | None], Found]) -> Found:
+def run_in_place(main: Callable[[int, int], int], run: Callable[[int | None], Outcome]) -> Outcome:
     """`run(entry)`, where `entry` is the address of `main`, which is called in place of a program's
     own with the addresses of the context and of its buffers. Its error is raised as it is."""
     errors: list[BaseException] = []

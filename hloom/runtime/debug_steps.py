@@ -110,7 +110,7 @@ def routine(debug: DebugExecutor, t: Routine | AmongDevices) -> int:
 
 
 def _argument(debug: DebugExecutor, x: Argument, address_of: AddressOf, pointer: list[Any]) -> Any:
-    """An argument of a routine as ctypes hands it over; `held` keeps what it points to."""
+    """An argument of a routine as ctypes hands it over; `alive` keeps what it points to."""
     if x is None or (isinstance(x, Numbers) and not x.values):
         return ctypes.c_void_p(None)
     if isinstance(x, int):

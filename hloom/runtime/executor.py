@@ -182,7 +182,7 @@ class Executor:
         entry: int | None,
     ) -> None:
         """Run it on buffers that are deleted, unless there is no memory to begin with."""
-        memories = _taken([buffer for _, buffer in donated], alive)
+        memories = _take_memory([buffer for _, buffer in donated], alive)
         # Memory that somebody else can still see, an array that shows it or a program that runs, is
         # only lent, and what they see does not change.
         alone = [count == _ALONE for count in _references(memories)]
@@ -339,7 +339,7 @@ def _free_results(results: Any) -> None:
             library().hl_arena_free(None, memory)
 
 
-def _taken(donated: Sequence[Buffer], alive: Sequence[Any]) -> list[ArenaMemory]:
+def _take_memory(donated: Sequence[Buffer], alive: Sequence[Any]) -> list[ArenaMemory]:
     """The memory of buffers, which are deleted; raises if the program reads one elsewhere."""
     with _HANDOVER:
         _check_donated(donated, alive)

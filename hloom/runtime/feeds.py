@@ -48,7 +48,7 @@ class Feeds:
         problems = []
         for shape in self._infeeds:
             try:
-                data = list(_given(shape, value))
+                data = list(_infeed_bytes(shape, value))
             except UsageError as error:
                 problems.append(error)
                 continue
@@ -62,16 +62,16 @@ class Feeds:
             raise UsageError("the program has no outfeed", rule="outfeed")
         number, *data = self._queue(device, True).pop(timeout_s)
         shape = self._outfeeds[int.from_bytes(number, "little")]
-        return _taken(shape, iter(data))
+        return _outfeed_value(shape, iter(data))
 
 
-def _given(shape: Shape, value: Any) -> Iterator[bytes]:
+def _infeed_bytes(shape: Shape, value: Any) -> Iterator[bytes]:
     """The bytes of each array of a value; `UsageError` if it is not of that shape."""
     if shape.is_tuple:
         if not isinstance(value, tuple | list) or len(value) != len(shape.elements):
             raise _unfit(shape, f"a {type(value).__name__}")
         for part, inside in zip(shape.elements, value):
-            yield from _given(part, inside)
+            yield from _infeed_bytes(part, inside)
         return
     if not shape.is_array or shape.is_dynamic:
         raise UsageError(f"an infeed of {shape.text} cannot be given from Python", rule="infeed")
@@ -89,9 +89,9 @@ def _unfit(shape: Shape, what: str) -> UsageError:
     )
 
 
-def _taken(shape: Shape, data: Iterator[bytes]) -> Any:
+def _outfeed_value(shape: Shape, data: Iterator[bytes]) -> Any:
     if shape.is_tuple:
-        return tuple([_taken(part, data) for part in shape.elements])
+        return tuple([_outfeed_value(part, data) for part in shape.elements])
     if not shape.is_array:
         return None
     raw = next(data)

@@ -71,7 +71,7 @@ class Call:
 
     def attribute(self, name: str, dtype: str, many: bool = False) -> Any:
         """A number attribute (a list of them if `many`) of exactly that element type."""
-        value = self._found(name)
+        value = self._attribute(name)
         if not isinstance(value, Typed) or (np.ndim(value.value) == 1) != many:
             raise HandlerError(f"attribute {name!r} is no {'array' if many else 'scalar'}")
         if value.dtype is not BY_NAME[dtype]:
@@ -80,14 +80,14 @@ class Call:
 
     def text(self, name: str) -> str:
         """A string attribute."""
-        value = self._found(name)
+        value = self._attribute(name)
         if not isinstance(value, str):
             raise HandlerError(f"attribute {name!r} is no string")
         return value
 
     def dictionary(self, name: str) -> Mapping[str, Attribute]:
         """A dictionary attribute."""
-        value = self._found(name)
+        value = self._attribute(name)
         if isinstance(value, str | Typed):
             raise HandlerError(f"attribute {name!r} is no dictionary")
         return value
@@ -111,7 +111,7 @@ class Call:
         """The arguments from `start` on."""
         return self.arguments[start:]
 
-    def _found(self, name: str) -> Attribute:
+    def _attribute(self, name: str) -> Attribute:
         if name not in self.attributes:
             raise HandlerError(f"attribute {name!r} is missing", code="NOT_FOUND")
         return self.attributes[name]
@@ -168,12 +168,12 @@ class _PythonHandler:
         try:
             self._run(context, raw.contents)
         except HandlerError as error:
-            return _told(context, error.code, f"custom call {self.name}: {error.message}")
+            return _set_error(context, error.code, f"custom call {self.name}: {error.message}")
         except BaseException as error:
             # Also Ctrl-C: whatever escaped from here would be lost, and the program go on.
             hold_raised(root_context(context), error)
             message = f"custom call {self.name}: {type(error).__name__}: {error}"
-            return _told(context, "INTERNAL", message)
+            return _set_error(context, "INTERNAL", message)
         return 0
 
     def _run(self, context: int, raw: RawCallFrame) -> None:
@@ -201,7 +201,7 @@ class _PythonHandler:
             _KEPT[slot] = returned
 
 
-def _told(context: int, code: str, message: str) -> int:
+def _set_error(context: int, code: str, message: str) -> int:
     status = NUMBERS.get(code, NUMBERS["UNKNOWN"])
     text = message.encode(errors="replace")
     library().hl_set_error_text(ctypes.c_void_p(context), ctypes.c_int32(status), text)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _WORDS = 128
 _NAME_WORDS = 12
-_TOLD = ("Features", "CPU implementer", "CPU part", "CPU variant", "CPU architecture")
+_CPUINFO_FIELDS = ("Features", "CPU implementer", "CPU part", "CPU variant", "CPU architecture")
 
 
 @cache
@@ -70,4 +70,4 @@ def told_by_kernel(file: Path) -> bytes:
         lines = file.read_text(errors="replace").splitlines()
     except OSError:
         return b""
-    return "\n".join(sorted({x for x in lines if x.startswith(_TOLD)})).encode()
+    return "\n".join(sorted({x for x in lines if x.startswith(_CPUINFO_FIELDS)})).encode()

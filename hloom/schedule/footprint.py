@@ -47,7 +47,7 @@ class Footprint:
     own: list[int] = field(default_factory=list)
     over: list[bool] = field(default_factory=list)
     """Whether the results may overwrite what is read for the last time."""
-    kept: set[int] = field(default_factory=set)
+    live_out: set[int] = field(default_factory=set)
     """Buffers that the result holds: nothing frees them."""
     wishes: list[list[int]] = field(default_factory=list)
     """By position: what had better wait for it."""
@@ -82,7 +82,7 @@ class _Numbering:
             f.reads.append(reads)
             f.own.append(max((self.peaks.get(c, 0) for c in i.called), default=0))
             f.over.append(i.opcode in IN_PLACE_OPCODES or is_elementwise(i.opcode))
-        f.kept = set(_buffers(self.trees[f.computation.root]))
+        f.live_out = set(_buffers(self.trees[f.computation.root]))
         self._edges()
         self._wishes(overwrites)
         return f
@@ -211,7 +211,7 @@ def peak_bytes(f: Footprint, order: list[int]) -> int:
     for r in reads:
         for b in r:
             left[b] += 1
-    for b in f.kept:
+    for b in f.live_out:
         left[b] += 1
     now = most = 0
     for k in order:

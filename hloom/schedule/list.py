@@ -29,12 +29,12 @@ class ListScheduler:
             for b in reads:
                 self.left[b].append(k)
         self.count = [len(r) for r in self.left]
-        for b in f.kept:
+        for b in f.live_out:
             self.count[b] += 1
         self.gain = [self._gain(k) for k in range(len(f.needs))]
         self.done = [False] * len(f.needs)
         self.heap: list[tuple[int, int]] = []
-        self.held: list[tuple[int, int]] = []
+        self.delayed: list[tuple[int, int]] = []
         """What only a wish holds back, by position."""
 
     def _gain(self, k: int) -> int:
@@ -48,8 +48,8 @@ class ListScheduler:
             (-self.gain[k], k) for k, n in enumerate(self.waits) if not n and not self.wished[k]
         ]
         heapify(self.heap)
-        self.held = [(k, k) for k, n in enumerate(self.waits) if not n and self.wished[k]]
-        heapify(self.held)
+        self.delayed = [(k, k) for k, n in enumerate(self.waits) if not n and self.wished[k]]
+        heapify(self.delayed)
         order: list[int] = []
         while len(order) < len(self.waits):
             k = self._next()
@@ -65,10 +65,10 @@ class ListScheduler:
             if not self.done[k] and -gain == self.gain[k]:
                 return k
         while True:
-            _, k = heappop(self.held)
+            _, k = heappop(self.delayed)
             if not self.done[k]:
                 break
-        heappush(self.held, (k, k))
+        heappush(self.delayed, (k, k))
         seen = {k}
         while True:
             # What only waits for something that is itself held is not what the ring is about.
@@ -84,7 +84,7 @@ class ListScheduler:
         f, done, waits, wished, heap = self.f, self.done, self.waits, self.wished, self.heap
         for b in f.reads[k]:
             self.count[b] -= 1
-            if self.count[b] == 1 and f.sizes[b] and b not in f.kept:
+            if self.count[b] == 1 and f.sizes[b] and b not in f.live_out:
                 for reader in self.left[b]:
                     if not done[reader]:
                         self.gain[reader] += f.sizes[b]
@@ -95,7 +95,7 @@ class ListScheduler:
             waits[x] -= 1
             if not waits[x]:
                 if wished[x]:
-                    heappush(self.held, (x, x))
+                    heappush(self.delayed, (x, x))
                 else:
                     heappush(heap, (-self.gain[x], x))
         for x in f.wishes[k]:

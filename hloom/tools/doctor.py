@@ -34,7 +34,7 @@ VARIABLES = re.compile(r"HLOOM_|XLA_FLAGS$|JAX_PLATFORMS$|JAX_COMPILATION_CACHE_
 
 
 @dataclass(frozen=True)
-class Found:
+class Check:
     """One thing that was looked at."""
 
     name: str
@@ -75,7 +75,7 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(WRONG_INPUT)
 
 
-def _show(checks: list[Found]) -> None:
+def _show(checks: list[Check]) -> None:
     rich_table = table(f"hloom {__version__}", "", "", "")
     rich_table.show_header = False
     for f in checks:
@@ -91,7 +91,7 @@ def _show(checks: list[Found]) -> None:
 # -- where it runs
 
 
-def _python() -> list[Found]:
+def _python() -> list[Check]:
     here = sys.version_info[:2]
     fits = PYTHONS[0] <= here <= PYTHONS[1]
     hint = "" if fits else "hloom is for Python {}.{} to {}.{}".format(*PYTHONS[0], *PYTHONS[1])
@@ -100,9 +100,9 @@ def _python() -> list[Found]:
     system = f"{platform.system()} {platform.machine()}, {libc}"
     is_known = sys.platform.startswith("linux") and platform.machine() in ("x86_64", "aarch64")
     return [
-        Found("python", value, "ok" if fits else "note", hint),
-        Found("hloom", str(Path(__file__).parents[1])),
-        Found(
+        Check("python", value, "ok" if fits else "note", hint),
+        Check("hloom", str(Path(__file__).parents[1])),
+        Check(
             "system",
             system,
             "ok" if is_known else "broken",
@@ -111,48 +111,48 @@ def _python() -> list[Found]:
     ]
 
 
-def _machine() -> list[Found]:
+def _machine() -> list[Check]:
     try:
         machine = api.Machine.host()
     except (ImportError, OSError, api.HloError) as error:
-        return [Found("processor", f"LLVM does not say: {error}", "broken", _again("llvmlite"))]
+        return [Check("processor", f"LLVM does not say: {error}", "broken", _again("llvmlite"))]
     enabled = ", ".join(machine.enabled) or "none beyond the name"
     threads = api.granted_threads()
     seen = os.cpu_count() or 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return [
-        Found("processor", f"{machine.cpu} ({machine.architecture})"),
-        Found("features", f"vectors of {machine.vector_bytes} bytes; {enabled}"),
-        Found("threads", f"{threads} of {seen} processors"),
-        Found("memory", bytes_text(memory)),
+        Check("processor", f"{machine.cpu} ({machine.architecture})"),
+        Check("features", f"vectors of {machine.vector_bytes} bytes; {enabled}"),
+        Check("threads", f"{threads} of {seen} processors"),
+        Check("memory", bytes_text(memory)),
     ]
 
 
-def _native() -> list[Found]:
+def _native() -> list[Check]:
     native = api.native_library()
     value = str(native.path)
     if native.error is not None:
-        return [Found("native library", value, "broken", native.error)]
+        return [Check("native library", value, "broken", native.error)]
     if native.is_named:
         hint = "$HLOOM_RUNTIME_LIBRARY names it: it is taken as it is, and never built"
-        return [Found("native library", value, "note", hint)]
+        return [Check("native library", value, "note", hint)]
     if native.is_stale:
         hint = "a source was newer: it has been built again just now"
-        return [Found("native library", value, "note", hint)]
+        return [Check("native library", value, "note", hint)]
     built = f", built here by {native.compiler}" if native.is_built_here else ""
-    return [Found("native library", value + built)]
+    return [Check("native library", value + built)]
 
 
-def _cache() -> list[Found]:
+def _cache() -> list[Check]:
     try:
         cache = api.program_cache()
     except api.HloError as error:
-        return [Found("program cache", error.message, "broken", error.hint or "")]
+        return [Check("program cache", error.message, "broken", error.hint or "")]
     if cache is None:
         if "HLOOM_CACHE" in os.environ:
-            return [Found("program cache", "off: HLOOM_CACHE")]
+            return [Check("program cache", "off: HLOOM_CACHE")]
         hint = "no home directory: every program is compiled anew; set HLOOM_CACHE_DIR"
-        return [Found("program cache", "none", "note", hint)]
+        return [Check("program cache", "none", "note", hint)]
     folder = cache.folder
     info = cache.info()
     holds = f"{info.entries:,} programs, {bytes_text(info.size_bytes)}"
@@ -160,13 +160,13 @@ def _cache() -> list[Found]:
     place = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
     if not os.access(place, os.W_OK | os.X_OK):
         hint = f"{place} cannot be written: every program is compiled anew; set HLOOM_CACHE_DIR"
-        return [Found("program cache", value, "note", hint)]
+        return [Check("program cache", value, "note", hint)]
     if folder.is_dir():
         mode, owner = folder.stat().st_mode, folder.stat().st_uid
         if owner != os.getuid() or mode & (stat.S_IWGRP | stat.S_IWOTH):
             hint = f"others may write programs there that run as you: chmod 700 {folder}"
-            return [Found("program cache", value, "note", hint)]
-    return [Found("program cache", value)]
+            return [Check("program cache", value, "note", hint)]
+    return [Check("program cache", value)]
 
 
 def _permissions(folder: Path) -> str:
@@ -185,7 +185,7 @@ def _permissions(folder: Path) -> str:
 # -- packages
 
 
-def _packages() -> list[Found]:
+def _packages() -> list[Check]:
     checks = []
     bounds = _requirements()
     needed = [name for name, (_, extra) in bounds.items() if extra is None]
@@ -196,16 +196,16 @@ def _packages() -> list[Found]:
         except metadata.PackageNotFoundError:
             if extra is None:
                 checks.append(
-                    Found(name, "not installed", "broken", f"pip install '{name}{bounds_text}'")
+                    Check(name, "not installed", "broken", f"pip install '{name}{bounds_text}'")
                 )
             else:
-                checks.append(Found(name, "not installed"))
+                checks.append(Check(name, "not installed"))
             continue
         if fits(version, bounds_text):
-            checks.append(Found(name, version))
+            checks.append(Check(name, version))
             continue
         hint = f"hloom {__version__} is for {name}{bounds_text}: pip install '{name}{bounds_text}'"
-        checks.append(Found(name, version, "broken" if extra is None else "note", hint))
+        checks.append(Check(name, version, "broken" if extra is None else "note", hint))
     return checks
 
 
@@ -256,7 +256,7 @@ def _again(package: str) -> str:
     return f"pip install --force-reinstall {package}"
 
 
-def _plugin() -> list[Found]:
+def _plugin() -> list[Check]:
     """Whether JAX would find hloom as a backend."""
     try:
         metadata.version("jax")
@@ -264,12 +264,12 @@ def _plugin() -> list[Found]:
         return []
     points = metadata.entry_points(group="jax_plugins")
     if any(p.value == "hloom.plugin" for p in points):
-        return [Found("JAX backend", "hloom is registered: JAX_PLATFORMS=hloom")]
+        return [Check("JAX backend", "hloom is registered: JAX_PLATFORMS=hloom")]
     hint = "JAX does not find the backend: hloom is imported, but not installed: pip install -e ."
-    return [Found("JAX backend", "not registered", "note", hint)]
+    return [Check("JAX backend", "not registered", "note", hint)]
 
 
-def _environment() -> list[Found]:
+def _environment() -> list[Check]:
     """The variables that change what hloom does."""
     checks = []
     for name in sorted(filter(VARIABLES.match, os.environ)):
@@ -281,5 +281,5 @@ def _environment() -> list[Found]:
                     state, hint = "note", f"does nothing on a CPU: {', '.join(idle)}"
             except api.HloError as error:
                 state, hint = "broken", error.message
-        checks.append(Found(name, os.environ[name], state, hint))
+        checks.append(Check(name, os.environ[name], state, hint))
     return checks

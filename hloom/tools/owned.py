@@ -33,11 +33,11 @@ class OwnedMemory:
         """The arguments, those in a buffer as that buffer: a program that returns one in place
         deletes it."""
         shapes = iter([p.shape for p in exe.program.parameters])
-        return tuple([self._given(a, shapes) for a in arguments])
+        return tuple([self._owned(a, shapes) for a in arguments])
 
-    def _given(self, literal: api.Literal, shapes: Iterator[api.Shape]) -> Any:
+    def _owned(self, literal: api.Literal, shapes: Iterator[api.Shape]) -> Any:
         if literal.is_tuple:
-            return tuple([self._given(part, shapes) for part in literal.elements])
+            return tuple([self._owned(part, shapes) for part in literal.elements])
         if not literal.shape.is_array:
             return literal
         shape = next(shapes)

@@ -153,7 +153,7 @@ def run(
     chosen = Chosen(words, target, time_passes, replicas, partitions, shapes)
     loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
-    arguments, origin = _given(loaded, inputs, random, memory := OwnedMemory())
+    arguments, origin = _arguments(loaded, inputs, random, memory := OwnedMemory())
     if not any((repeats, check, profile, roofline, exe.is_simulated)):  # nobody needs them later
         arguments = [memory.handed_over(exe, each) for each in arguments]
     simulator = simulated(exe, timeline, delays, leave_out_wait)
@@ -279,7 +279,7 @@ def compiled(
     return exe
 
 
-def _given(
+def _arguments(
     loaded: api.Loaded, inputs: Path | None, seed: int | None, memory: OwnedMemory
 ) -> tuple[Arguments, str]:
     """The arguments of each device, random ones in this memory, and where they came from."""

@@ -32,7 +32,7 @@ class Ran:
     times: list[float]
     results: list[api.Literal]
     """Of each device."""
-    found: list[Difference] | None
+    differing: list[Difference] | None
     """How the results differ from the interpreter's, if that was asked for."""
     steps: list[list[Any]] | None
     """The time of each step on each device, if that was asked for."""
@@ -67,8 +67,8 @@ def show_run(
         show_roofline(ran.roofline, top)
     if ran.timeline is not None:
         show_timeline(ran.timeline, top)
-    if ran.found is not None:
-        show_differences(ran.found, top)
+    if ran.differing is not None:
+        show_differences(ran.differing, top)
     for written in filter(None, files):
         typer.echo(f"wrote {written}")
 
@@ -237,7 +237,7 @@ def is_saved(exe: api.Executable) -> bool:
 
 def as_data(ran: Ran, values: bool) -> dict[str, Any]:
     """All of it as plain data; seconds and bytes."""
-    exe, differing, steps = ran.exe, ran.found, ran.steps
+    exe, differing, steps = ran.exe, ran.differing, ran.steps
     rows = []
     for device, result in enumerate(ran.results):
         for name, shape, array in leaves(result, "result"):

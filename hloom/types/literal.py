@@ -73,7 +73,7 @@ class Literal:
         """
         if isinstance(value, Literal):
             return value if shape_or_dtype is None else Literal.of(_plain(value), shape_or_dtype)
-        target = _wanted(shape_or_dtype)
+        target = _target_type(shape_or_dtype)
         if isinstance(target, Shape):
             if target.is_tuple:
                 return _tuple_of(value, target)
@@ -333,7 +333,7 @@ def _number(element: Any, element_type: DType) -> complex:
     return float(element) if element_type.is_floating else int(element)
 
 
-def _wanted(which: Shape | DType | str | None) -> Shape | DType | None:
+def _target_type(which: Shape | DType | str | None) -> Shape | DType | None:
     if which is None or isinstance(which, Shape | DType):
         return which
     if isinstance(which, str) and ("[" in which or "(" in which):

@@ -63,7 +63,7 @@ def handlers(tmp_path_factory):
 
 def executable(text, threads=2, scheduler="concurrency"):
     machine = Machine.host()
-    target = CpuTarget(machine, given=device_of(machine, 2), scheduler=scheduler)
+    target = CpuTarget(machine, kernel_device=device_of(machine, 2), scheduler=scheduler)
     return Executable(target.compile(parse_module(text)), threads)
 
 

@@ -98,7 +98,7 @@ def compiled(module: Module, trial: Trial) -> Executable:
     machine = Machine.host(MACHINES[trial.machine])
     target = CpuTarget(machine, passes=passes, excess_precision=trial.excess)
     if trial.beside:
-        target = replace(target, scheduler="concurrency", given=device_of(machine, 2))
+        target = replace(target, scheduler="concurrency", kernel_device=device_of(machine, 2))
     return Executable(target.compile(copy_module(module)), max(trial.threads, 1 + trial.beside))
 
 

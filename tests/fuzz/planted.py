@@ -152,7 +152,7 @@ def _text(name: str) -> Callable[[Planted], Any]:
 
     def put(fault: Planted) -> Any:
         families: dict[int, str] = {}
-        kept = lowering.Lowering._kept
+        kept = lowering.Lowering._add_kernel
 
         def noted(self: Any, i: Any, emitted: Any, family: str, options: Any) -> str:
             families[id(emitted.kernel)] = family

@@ -1,4 +1,4 @@
-"""No native object stays behind: buffers, values, events, executables, programs, errors, memory.
+"""No native object stays behind: buffers, storage, events, executables, programs, errors, memory.
 
 What is made is counted in C++ (`hl_pjrt_live_objects`); each cycle ends with as many as before it.
 """
@@ -14,7 +14,7 @@ from hloom.runtime.library import library
 from tests.plugin.donating_devices import BYTES, COLUMNS, ROWS, Devices
 from tests.plugin.pjrt_table import Failed
 
-KINDS = ("buffers", "values", "events", "loaded executables", "executables", "programs", "errors")
+KINDS = ("buffers", "storage", "events", "loaded executables", "executables", "programs", "errors")
 ARRAY = np.random.default_rng(0).random((ROWS, COLUMNS), np.float32)
 CYCLES = 5
 
@@ -185,6 +185,6 @@ def test_the_count_sees_a_buffer():
     before = living()
     buffer = devices.buffer(ARRAY, 0)
     after = living()
-    assert {k for k in after if after[k] != before[k]} == {"buffers", "values", "bytes", "blocks"}
+    assert {k for k in after if after[k] != before[k]} == {"buffers", "storage", "bytes", "blocks"}
     devices.free(buffer)
     assert living() == before

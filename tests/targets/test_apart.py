@@ -96,7 +96,7 @@ def device(**costs):
 
 
 def executable(text, scheduler="default", threads=2, **costs):
-    target = CpuTarget(Machine.host(), given=device(**costs), scheduler=scheduler)
+    target = CpuTarget(Machine.host(), kernel_device=device(**costs), scheduler=scheduler)
     return Executable(target.compile(parse_module(text)), threads)
 
 

@@ -41,7 +41,7 @@ def module_of(name):
 @cache
 def for_cores(name, cores):
     machine = Machine.host()
-    target = CpuTarget(machine, given=device_of(machine, cores))
+    target = CpuTarget(machine, kernel_device=device_of(machine, cores))
     return Executable(target.compile(copy_module(module_of(name))), 2), target.device
 
 
@@ -110,7 +110,7 @@ def test_orders_follow_the_cores_and_the_streams():
     machine = Machine.host()
     found = {}
     for cores in (1, 2, 64):
-        target = CpuTarget(machine, given=device_of(machine, cores))
+        target = CpuTarget(machine, kernel_device=device_of(machine, cores))
         exe = Executable(target.compile(copy_module(module)), 2)
         found[cores] = [t for t in exe.thunks if isinstance(t, Concurrent)]
     assert found[1] == [] and len(found[2]) == len(found[64]) == 1

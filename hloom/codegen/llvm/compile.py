@@ -197,12 +197,12 @@ class CodeCompiler:
         *,
         is_strict: bool = True,
         crash_notes: CrashNotes | None = None,
-        kept: Objects | None = None,
+        object_cache: Objects | None = None,
     ) -> None:
-        """`workers` is how many processes may help; 0 is none. `kept`: what need not be compiled
-        again, and gets what is."""
+        """`workers` is how many processes may help; 0 is none. `object_cache`: what need not be
+        compiled again, and gets what is."""
         self.machine, self.opt_level, self.is_strict = machine, opt_level, is_strict
-        self.crash_notes, self.kept = crash_notes, kept
+        self.crash_notes, self.object_cache = crash_notes, object_cache
         self.faults: list[Fault] = []
         """What failed and was compiled otherwise."""
         self.batches: list[Batch] = []
@@ -260,8 +260,8 @@ class CodeCompiler:
             if piece.error is not None:
                 raise piece.error
             return piece.object
-        if self.kept is not None and not batch.is_known:
-            self.kept.put_object(batch.key, batch.object)
+        if self.object_cache is not None and not batch.is_known:
+            self.object_cache.put_object(batch.key, batch.object)
         return named
 
     def _apart(self, batch: Batch, error: Exception) -> list[bytes]:
@@ -314,8 +314,8 @@ class CodeCompiler:
     def _hand_over(self, batch: Batch) -> None:
         """Let a batch be compiled, unless its object is known."""
         self.batches.append(batch)
-        if self.kept is not None and batch.symbols:
-            content = self.kept.object(batch.key)
+        if self.object_cache is not None and batch.symbols:
+            content = self.object_cache.object(batch.key)
             if content is not None:
                 batch.object, batch.is_done, batch.is_known = content, True, True
                 return

@@ -33,7 +33,7 @@ class DotProduct(NamedTuple):
 def dot_products(machine: Machine) -> tuple[DotProduct, ...]:
     """Those of the machine's widest vectors, the best one for each pair of types."""
     if machine.is_x86 and machine.vector_bytes == 64:
-        return _found(
+        return _available(
             machine,
             ("avx512bf16", DotProduct("bf16", "bf16", "f32", 2, 16, "x86.avx512bf16.dpbf16ps.512")),
             ("avx512vnni", DotProduct("u8", "s8", "s32", 4, 16, "x86.avx512.vpdpbusd.512")),
@@ -41,14 +41,14 @@ def dot_products(machine: Machine) -> tuple[DotProduct, ...]:
             ("avx512bw", DotProduct("s16", "s16", "s32", 2, 16, "x86.avx512.pmaddw.d.512", False)),
         )
     if machine.is_x86 and machine.vector_bytes == 32:
-        return _found(
+        return _available(
             machine,
             ("avxvnni", DotProduct("u8", "s8", "s32", 4, 8, "x86.avx512.vpdpbusd.256")),
             ("avxvnni", DotProduct("s16", "s16", "s32", 2, 8, "x86.avx512.vpdpwssd.256")),
             ("avx2", DotProduct("s16", "s16", "s32", 2, 8, "x86.avx2.pmadd.wd", False)),
         )
     if machine.architecture == "aarch64":
-        return _found(
+        return _available(
             machine,
             ("bf16", DotProduct("bf16", "bf16", "f32", 2, 4, "aarch64.neon.bfdot.v4f32.v8bf16")),
             ("dotprod", DotProduct("s8", "s8", "s32", 4, 4, "aarch64.neon.sdot.v4i32.v16i8")),
@@ -56,7 +56,7 @@ def dot_products(machine: Machine) -> tuple[DotProduct, ...]:
     return ()
 
 
-def _found(machine: Machine, *known: tuple[str, DotProduct]) -> tuple[DotProduct, ...]:
+def _available(machine: Machine, *known: tuple[str, DotProduct]) -> tuple[DotProduct, ...]:
     products: dict[tuple[str, str], DotProduct] = {}
     for feature, d in known:
         if machine.has(feature):

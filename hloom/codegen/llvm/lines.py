@@ -39,11 +39,11 @@ class Loop:
     After the loop `results` are the carried values.
     """
 
-    __slots__ = ("carried", "given", "index", "results")
+    __slots__ = ("carried", "index", "next_values", "results")
 
     def __init__(self, index: V, carried: list[V]) -> None:
         self.index, self.carried = index, carried
-        self.given: list[V] = carried
+        self.next_values: list[V] = carried
         self.results: list[V] = []
 
     def next(self, values: Sequence[V]) -> None:
@@ -53,7 +53,7 @@ class Loop:
             raise UsageError(
                 f"a loop carries {carried_types}, given {value_types}", rule="llvm-loop"
             )
-        self.given = list(values)
+        self.next_values = list(values)
 
 
 class Lines:
@@ -225,7 +225,7 @@ class Lines:
             self.cond_br(more, head, exit_)
         else:
             self.br(head)
-        for new, first, again in zip(inside, initial, [stepped, *loop.given]):
+        for new, first, again in zip(inside, initial, [stepped, *loop.next_values]):
             phis.append(
                 f"  {new.name} = phi {new.type} "
                 f"[ {first.name}, %{before} ], [ {again.name}, %{self.label} ]"
@@ -233,7 +233,7 @@ class Lines:
         self.close_scope()
         self.lines.append(f"{exit_}:")
         self.label = exit_
-        final = loop.given if nonempty else loop.carried
+        final = loop.next_values if nonempty else loop.carried
         loop.results = [V(v.name, v.kind, v.lanes, outer, v.value, v.type) for v in final]
 
     @contextmanager

@@ -67,8 +67,8 @@ def _picked(
 ) -> V:
     """Elements at known distances in a short piece of memory: one load and one shuffle.
 
-    `held`: the piece may begin before the buffer, or end behind so many elements; nothing is read
-    there, whichever lanes a mask leaves out.
+    `held_elements`: the piece may begin before the buffer, or end behind so many elements; nothing
+    is read there, whichever lanes a mask leaves out.
     """
     e, least = low.e, min(apart)
     places = _bytes_of(e, lane(low, at, 0), dtype.size_bytes)

@@ -102,7 +102,7 @@ def _strided(low: Lowering, base: V, at: int, lanes: int, stride: int, kind: str
     for number in range(step):
         start = min(number * lanes, span - lanes)
         part = e.load(e.gep(base, (first + start) * size), kind, lanes)
-        # The lanes of the row that lie in this vector; those before are in `made`.
+        # The lanes of the row that lie in this vector; those before are in `gathered`.
         last = min((start + lanes - 1) // step, lanes - 1)
         if gathered is None:
             mask = [i * step if i <= last else -1 for i in range(lanes)]

@@ -90,7 +90,7 @@ def _laid_out(scope: Scope, x: Instruction, result: Any) -> Instruction:
     if layout is None or layout.is_default:
         return x
     copy = scope.emit("copy", (x,), scope.shape(result))
-    scope.taken.append(copy)
+    scope.tuple_elements.append(copy)
     return copy
 
 
@@ -266,7 +266,7 @@ def composite(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     known = COMPOSITES.get(name)
     if known is not None:
         return known(scope, op, op.attributes.get("composite_attributes", {}))
-    if name in IMPORT and name.startswith("chlo.") and not len(_given(op)):
+    if name in IMPORT and name.startswith("chlo.") and not len(_composite_attributes(op)):
         return IMPORT[name](scope, op)  # type: ignore[return-value]
     callee = scope.program.function(op.attributes["decomposition"].value, scope)
     instruction = scope.emit(
@@ -274,13 +274,13 @@ def composite(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     )
     pairs = {"composite.name": name, "composite.version": str(integer(op, "version"))}
     pairs["composite.attributes"] = (
-        str(op.attributes["composite_attributes"]) if _given(op) else "{}"
+        str(op.attributes["composite_attributes"]) if _composite_attributes(op) else "{}"
     )
     instruction.frontend_attributes = FrontendAttributes.of(pairs)
     return scope.elements(instruction, len(op.results))
 
 
-def _given(op: Any) -> Any:
+def _composite_attributes(op: Any) -> Any:
     return op.attributes.get("composite_attributes", ())
 
 

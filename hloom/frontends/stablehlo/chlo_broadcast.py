@@ -15,7 +15,7 @@ from hloom.frontends.stablehlo.scope import Scope
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import Shape, shape
 
-Made = Callable[[Scope, Any, Sequence[Instruction]], Instruction]
+Imported = Callable[[Scope, Any, Sequence[Instruction]], Instruction]
 OPCODES = (
     "add and atan2 divide maximum minimum multiply or power remainder shift_left "
     "shift_right_arithmetic shift_right_logical subtract xor"
@@ -47,14 +47,14 @@ def _retyped(result: Shape, x: Shape) -> Shape:
     return shape(x.dtype, result.dims, result.layout, result.dynamic)
 
 
-def _declare(name: str, function: Made) -> None:
+def _declare(name: str, function: Imported) -> None:
     def read(scope: Scope, op: Any) -> Instruction:
         return function(scope, op, spread(scope, op))
 
     IMPORT.add(f"chlo.broadcast_{name}", read)
 
 
-def _opcode(name: str) -> Made:
+def _opcode(name: str) -> Imported:
     opcode = name.replace("_", "-")
     return lambda scope, op, x: scope.emit(opcode, tuple(x), scope.result_shape(op))
 

@@ -63,4 +63,4 @@ def neighbour(scope: Scope, x: Instruction, y: Instruction) -> Instruction:
     next_bits = select((here & size).equals(0), smallest, moved)
     next_bits = select(a.equals(b), b, next_bits)
     is_number = a.equals(a) & b.equals(b)
-    return select(is_number, next_bits, float("nan")).made
+    return select(is_number, next_bits, float("nan")).instruction

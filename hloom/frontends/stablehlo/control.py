@@ -86,7 +86,7 @@ def _stateful(
     for k, argument in enumerate(block.arguments):
         part = inner.emit("get-tuple-element", (inner.parameter,), shapes[k], index=k)
         inner.values[argument] = part
-        inner.taken.append(part)
+        inner.tuple_elements.append(part)
     inner.run(block)
     return inner
 
@@ -111,7 +111,7 @@ def _untupled(inner: Scope) -> None:
         parameter.shape = reader.shape
         computation.replace(reader, parameter)
         inner.returned = [parameter if x is reader else x for x in inner.returned]
-        inner.taken = [x for x in inner.taken if x is not reader]
+        inner.tuple_elements = [x for x in inner.tuple_elements if x is not reader]
         computation.erase(reader)
 
 

@@ -43,7 +43,7 @@ class Maker:
         return term
 
     def emit(self, opcode: str, dtype: DType, *operands: Term, **attributes: Any) -> Term:
-        values = tuple([t.made for t in operands])
+        values = tuple([t.instruction for t in operands])
         result = self.shape.with_dtype(dtype)
         return Term(self, self.scope.emit(opcode, values, result, **attributes))
 
@@ -51,15 +51,15 @@ class Maker:
 class Term:
     """One value of a formula."""
 
-    __slots__ = ("made", "maker")
+    __slots__ = ("instruction", "maker")
 
     def __init__(self, maker: Maker, instruction: Instruction) -> None:
         self.maker = maker
-        self.made = instruction
+        self.instruction = instruction
 
     @property
     def dtype(self) -> DType:
-        return self.made.shape.dtype
+        return self.instruction.shape.dtype
 
     def constant(self, value: Number) -> Term:
         """A number of this type."""
@@ -195,4 +195,4 @@ def computed(function: Function, scope: Scope, *operands: Instruction) -> Instru
     maker = Maker(scope, of)
     wide = F64 if of.dtype is F64 else F32
     terms = [Term(maker, x).converted(wide) for x in operands]
-    return function(*terms).converted(of.dtype).made
+    return function(*terms).converted(of.dtype).instruction

@@ -100,11 +100,11 @@ def _orders(c: Computation, parameters: list[Order]) -> dict[Instruction, Order]
         elif i.opcode == "parameter":
             orders[i] = parameters[i.attrs.number]
         else:
-            orders[i] = _made(i, orders)
+            orders[i] = _result_order(i, orders)
     return orders
 
 
-def _made(i: Instruction, orders: dict[Instruction, Order]) -> Order:
+def _result_order(i: Instruction, orders: dict[Instruction, Order]) -> Order:
     usual = _order_of(i.shape)
     if i.opcode == "call":
         inner = i.called[0]

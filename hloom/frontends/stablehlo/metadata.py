@@ -46,7 +46,7 @@ class Locations:
         try:
             return self._known[key]
         except KeyError:
-            metadata_ = self._known[key] = self._made(location)
+            metadata_ = self._known[key] = self._new_metadata(location)
             return metadata_
 
     @property
@@ -58,7 +58,7 @@ class Locations:
             tuple(self._files), tuple(self._functions), tuple(self._places), tuple(self._frames)
         )
 
-    def _made(self, location: Any) -> OpMetadata | None:
+    def _new_metadata(self, location: Any) -> OpMetadata | None:
         name, kind, chain = self._read(location)
         if not name and not chain:
             return None

@@ -25,7 +25,7 @@ from hloom.types.dtype import F32, F64, S32, S64, DType
 from hloom.types.literal import Literal
 from hloom.types.shape import shape
 
-Made = Instruction | Sequence[Instruction] | None
+Imported = Instruction | Sequence[Instruction] | None
 MOVES = frozenset(
     f"stablehlo.{name}"
     for name in """transpose reshape broadcast_in_dim dynamic_broadcast_in_dim dynamic_reshape
@@ -58,14 +58,14 @@ def reader(handler: Importer, scope: Scope, op: Any) -> Importer:
     return lambda scope, op: computed(scope, op, handler)
 
 
-def computed(scope: Scope, op: Any, handler: Importer) -> Made:
+def computed(scope: Scope, op: Any, handler: Importer) -> Imported:
     """Dequantise the operands, compute with floats, quantise the results."""
     with scope.program.types.quantised_as(lambda q: q.expressed):
         results = _on(scope, op, handler, dequantised)
     return _quantised_results(scope, op, results, quantised)
 
 
-def _on(scope: Scope, op: Any, handler: Importer, change: Callable[..., Instruction]) -> Made:
+def _on(scope: Scope, op: Any, handler: Importer, change: Callable[..., Instruction]) -> Imported:
     """What a handler makes of changed operands."""
     types, before = scope.program.types, {}
     for value in op.operands:
@@ -79,8 +79,8 @@ def _on(scope: Scope, op: Any, handler: Importer, change: Callable[..., Instruct
 
 
 def _quantised_results(
-    scope: Scope, op: Any, results: Made, change: Callable[..., Instruction]
-) -> Made:
+    scope: Scope, op: Any, results: Imported, change: Callable[..., Instruction]
+) -> Imported:
     if results is None:
         return None
     instructions = [results] if isinstance(results, Instruction) else results
@@ -149,7 +149,7 @@ def _contraction(op: Any, handler: Importer, kinds: list[Quantised | None]) -> I
         return None
     wide = S32 if largest < LARGEST_S32 else S64
 
-    def read(scope: Scope, op: Any) -> Made:
+    def read(scope: Scope, op: Any) -> Imported:
         with scope.program.types.quantised_as(lambda q: wide):
             total = _on(scope, op, handler, lambda s, x, q: _differences(s, x, q, wide))
         assert isinstance(total, Instruction)

@@ -21,7 +21,7 @@ def rng(scope: Scope, op: Any) -> Instruction:
     """The third operand says the shape of the result, which has it anyway."""
     low, high, sizes = scope.operands(op)
     if sizes.opcode == "constant":
-        scope.taken.append(sizes)
+        scope.tuple_elements.append(sizes)
     kind = enumerated(op, "rng_distribution", "RngDistributionAttr")
     return scope.emit(
         "rng", (low, high), scope.result_shape(op), distribution=f"rng_{kind.lower()}"

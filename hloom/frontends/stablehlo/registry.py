@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hloom.frontends.stablehlo.scope import Scope
     from hloom.ir.instruction import Instruction
 
-Made = "Instruction | Sequence[Instruction] | None"
+Imported = "Instruction | Sequence[Instruction] | None"
 Importer = Callable[["Scope", Any], "Instruction | Sequence[Instruction] | None"]
 
 IMPORT: Registry[str, Importer] = Registry("import")

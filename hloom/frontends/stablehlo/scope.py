@@ -71,7 +71,7 @@ class Scope:
         self.op: Any = None
         self.parameter: Instruction | None = None
         """The one parameter whose elements the captured values are."""
-        self.taken: list[Instruction] = []
+        self.tuple_elements: list[Instruction] = []
         """The elements of tuples that were taken in case something reads them."""
         self._metadata: Any = None
         self._metadata_of: Any = None
@@ -205,7 +205,7 @@ class Scope:
     def element(self, whole: Instruction, k: int) -> Instruction:
         """The k-th element of a tuple, which goes again when nothing comes to read it."""
         element_ = self.emit("get-tuple-element", (whole,), whole.shape.elements[k], index=k)
-        self.taken.append(element_)
+        self.tuple_elements.append(element_)
         return element_
 
     def scalar(self, value: complex, dtype: DType) -> Instruction:
@@ -256,7 +256,7 @@ class Scope:
     def end(self, root: Instruction) -> None:
         """Make an instruction the root, and remove the elements of tuples that nothing reads."""
         self.computation.root = root
-        for element in reversed(self.taken):
+        for element in reversed(self.tuple_elements):
             if not element.users and element is not root:
                 self.computation.erase(element)
 

@@ -68,7 +68,9 @@ class Shardings:
         """The sharding of one value, `#sdy.sharding<@mesh, [{"x"}, {?}]>`."""
         sharding = self._of_attribute.get(attribute)
         if sharding is None:
-            sharding = self._of_attribute[attribute] = self._made(sdy.TensorShardingAttr(attribute))
+            sharding = self._of_attribute[attribute] = self._new_sharding(
+                sdy.TensorShardingAttr(attribute)
+            )
         return sharding
 
     def of_values(self, attribute: Any, count: int) -> Sharding:
@@ -84,7 +86,7 @@ class Shardings:
         parts = sdy.TensorShardingPerValueAttr(attribute).shardings
         return [(self.of_tensor(p), self.named(sdy.TensorShardingAttr(p))) for p in parts]
 
-    def _made(self, attribute: Any) -> Sharding:
+    def _new_sharding(self, attribute: Any) -> Sharding:
         named = self.named(attribute)
         mesh = named.mesh
         if mesh.is_maximal:

@@ -64,7 +64,7 @@ class Types:
         """The shape of a value of this type, arrays row-major."""
         shape_ = self._shapes.get(type_)
         if shape_ is None:
-            shape_ = self._shapes[type_] = self._made(type_)
+            shape_ = self._shapes[type_] = self._new_shape(type_)
         return shape_
 
     def element(self, type_: Any) -> DType:
@@ -112,7 +112,7 @@ class Types:
         finally:
             self._shapes, self._stored_as = before
 
-    def _made(self, type_: Any) -> Shape:
+    def _new_shape(self, type_: Any) -> Shape:
         if isinstance(type_, ir.RankedTensorType):
             return self._tensor(type_)
         if isinstance(type_, ir.TupleType):

@@ -55,7 +55,7 @@ class ModuleReader:
         self.computations: dict[int, Computation] = {}
         self.instructions: dict[int, dict[int, Instruction]] = {}
         self.ids_are_unique = True
-        self.taken: set[int] = set()
+        self.used_ids: set[int] = set()
 
     def read(self) -> Module:
         """The whole module."""
@@ -166,8 +166,8 @@ class ModuleReader:
         instruction = into.append(opcode, attrs, operands, shape, name, called, id)
         by_id[id] = instruction
         if self.ids_are_unique:
-            self.ids_are_unique = id not in self.taken
-            self.taken.add(id)
+            self.ids_are_unique = id not in self.used_ids
+            self.used_ids.add(id)
         self.annotations.read(m, instruction)
         if self.carries_unknown:
             if carried.keep_unknown_of_instruction(m, instruction):

@@ -83,7 +83,7 @@ class AttributeReader:
         cursor.position = position
         if text.startswith(",", cursor.skip()):
             cursor.position += 1
-            cursor.fail(f"expected an attribute after ',', found {cursor.found()}")
+            cursor.fail(f"expected an attribute after ',', found {cursor.next_text()}")
         draft.key = tuple(key) if key is not None and "literal" not in values else None
 
     def read_value(self, kind: Any) -> Any:
@@ -215,7 +215,7 @@ class AttributeReader:
             return self.reader.read_nested_computation()
         match = cursor.match(CALLEE)
         if match is None:
-            cursor.fail(f"expected the name of a computation, found {cursor.found()}")
+            cursor.fail(f"expected the name of a computation, found {cursor.next_text()}")
         callee = self.reader.computations.get(match[1])
         if callee is None or callee._root is None:
             cursor.fail(

@@ -116,7 +116,7 @@ class Cursor:
     def expect(self, what: str, where: str = "") -> None:
         """Read `what`, or fail saying that it was expected."""
         if not self.text.startswith(what, self.skip()):
-            self.fail(f"expected {what!r}{' ' + where if where else ''}, found {self.found()}")
+            self.fail(f"expected {what!r}{' ' + where if where else ''}, found {self.next_text()}")
         self.position += len(what)
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -128,17 +128,17 @@ class Cursor:
 
     def name(self, what: str = "a name") -> str:
         match = self.match(_NAME)
-        return match[0] if match else self.fail(f"expected {what}, found {self.found()}")
+        return match[0] if match else self.fail(f"expected {what}, found {self.next_text()}")
 
     def key(self, what: str = "an attribute `name=`") -> str:
         """`name=`, without a space between the two; the name."""
         match = self.match(_KEY)
-        return match[1] if match else self.fail(f"expected {what}, found {self.found()}")
+        return match[1] if match else self.fail(f"expected {what}, found {self.next_text()}")
 
     def integer(self, what: str = "an integer") -> int:
         match = self.match(_INTEGER)
         if not match:
-            self.fail(f"expected {what}, found {self.found()}")
+            self.fail(f"expected {what}, found {self.next_text()}")
         if len(match[0]) > 20 or not -(2**63) <= int(match[0]) < 2**64:
             self.position = match.start()
             self.fail(f"integer {match[0][:24]} does not fit 64 bits")
@@ -146,19 +146,21 @@ class Cursor:
 
     def number(self, what: str = "a number") -> float:
         match = self.match(_NUMBER)
-        return float(match[0]) if match else self.fail(f"expected {what}, found {self.found()}")
+        return float(match[0]) if match else self.fail(f"expected {what}, found {self.next_text()}")
 
     def boolean(self) -> bool:
         match = self.match(_BOOLEAN)
         return (
             match[1] == "true"
             if match
-            else self.fail(f"expected true or false, found {self.found()}")
+            else self.fail(f"expected true or false, found {self.next_text()}")
         )
 
     def string(self, what: str = "a quoted string") -> str:
         match = self.match(_STRING)
-        return unescape(match[1]) if match else self.fail(f"expected {what}, found {self.found()}")
+        return (
+            unescape(match[1]) if match else self.fail(f"expected {what}, found {self.next_text()}")
+        )
 
     def integers(self, opening: str = "{", closing: str = "}") -> tuple[int, ...]:
         """A list of integers in braces."""
@@ -184,7 +186,7 @@ class Cursor:
                     return self.text[start : self.position]
         return self.fail("this bracket is never closed")
 
-    def found(self) -> str:
+    def next_text(self) -> str:
         """What comes next, for a message."""
         rest = self.text[self.position : self.position + 24].split("\n")[0]
         return (

@@ -116,7 +116,7 @@ class InstructionReader:
         shape, cursor.position = parse_shape(self.text, cursor.position, default_layouts=True)
         opcode = cursor.match(OPCODE)
         if opcode is None:
-            cursor.fail(f"expected an opcode and '(', found {cursor.found()}")
+            cursor.fail(f"expected an opcode and '(', found {cursor.next_text()}")
         return self.read_right_side(into, "_", shape, opcode[1], opcode.start(1))
 
     # -- head ------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class InstructionReader:
                 self.shapes[tuple_match[0]] = shape
         opcode = cursor.match(OPCODE)
         if opcode is None:
-            cursor.fail(f"expected an opcode and '(', found {cursor.found()}")
+            cursor.fail(f"expected an opcode and '(', found {cursor.next_text()}")
         return root, percent, name, shape, opcode[1], opcode.start(1)
 
     def fail_at_head(self, start: int) -> NoReturn:
@@ -156,7 +156,7 @@ class InstructionReader:
         if start >= len(text):
             cursor.fail("expected an instruction or '}', found the end of the text")
         cursor.fail(
-            f"expected an instruction (`%name = shape opcode(...)`), found {cursor.found()}"
+            f"expected an instruction (`%name = shape opcode(...)`), found {cursor.next_text()}"
         )
 
     def shape_of(self, raw: str, at: int) -> Shape:
@@ -233,7 +233,9 @@ class InstructionReader:
         """The number of a parameter, and the closing parenthesis."""
         match = self.cursor.match(NUMBER)
         if match is None:
-            self.cursor.fail(f"expected a parameter number and ')', found {self.cursor.found()}")
+            self.cursor.fail(
+                f"expected a parameter number and ')', found {self.cursor.next_text()}"
+            )
         number = int(match[1]) if len(match[1]) < 12 else LARGEST_NUMBER
         if not 0 <= number < LARGEST_NUMBER:
             self.cursor.fail(

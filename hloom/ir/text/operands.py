@@ -124,7 +124,7 @@ class OperandReader:
                     if into is self.makes_parameters
                     else None
                 )
-            cursor.fail(f"expected an operand, found {cursor.found()}")
+            cursor.fail(f"expected an operand, found {cursor.next_text()}")
         operand = into.names.get(match[2])
         if operand is None:
             operand = self.unknown(into, match, written)

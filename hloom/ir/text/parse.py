@@ -118,7 +118,7 @@ class ModuleReader:
         cursor = self.cursor
         match = cursor.match(COMPUTATION_NAME)
         if match is None:
-            cursor.fail(f"expected {what}, found {cursor.found()}")
+            cursor.fail(f"expected {what}, found {cursor.next_text()}")
         marked, plain, colon = match.groups()
         if plain in RESERVED and not colon:
             cursor.fail(
@@ -166,7 +166,9 @@ class ModuleReader:
             while True:
                 match = cursor.match(PARAMETER)
                 if match is None or (match[2] in RESERVED and not match[3]):
-                    cursor.fail(f"expected `name: shape` of a parameter, found {cursor.found()}")
+                    cursor.fail(
+                        f"expected `name: shape` of a parameter, found {cursor.next_text()}"
+                    )
                 _, cursor.position = parse_shape(self.text, cursor.position)
                 if not cursor.eat(","):
                     break

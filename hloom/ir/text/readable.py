@@ -54,7 +54,7 @@ class Readable:
         """What is to be written as a function, in the order of first use."""
         self.lambdas: dict[Computation, str] = {}
         self.places: dict[int, str] = {}
-        self.kept: list[object] = []
+        self.alive: list[object] = []
 
     # -- module ----------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class Readable:
                 file = "/".join(parts[-2:]) if parts[-1] == "__init__.py" else parts[-1]
                 place_ = f"{file}:{shown.source_line}" if shown.source_line else file
             self.places[id(metadata)] = place_
-            self.kept.append(metadata)
+            self.alive.append(metadata)
         return place_
 
 

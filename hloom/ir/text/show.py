@@ -45,7 +45,7 @@ class Printer:
         self.module = module
         self.attribute_texts: dict[int, str] = {}
         self.annotation_texts: dict[tuple[str, int], str] = {}
-        self.kept: list[Any] = []
+        self.alive: list[Any] = []
         self.names: dict[Instruction, str] = {}
         self.hidden: set[Computation] = set()
         self.digests: dict[Computation, str] = {}
@@ -275,7 +275,7 @@ class Printer:
         """`, name=value` of every attribute of the opcode that is to be written."""
         text = self.fields_text(OPS[i.opcode].fields, i.attrs)
         self.attribute_texts[id(i.attrs)] = text
-        self.kept.append(i.attrs)
+        self.alive.append(i.attrs)
         return text
 
     def fields_text(self, fields: Iterable[Any], attrs: Any) -> str:
@@ -364,7 +364,7 @@ class Printer:
         text = self.annotation_texts.get((kind, id(value)))
         if text is None:
             text = self.annotation_texts[kind, id(value)] = value.text
-            self.kept.append(value)
+            self.alive.append(value)
         return text
 
     def metadata_text(self, metadata: Any) -> str:
@@ -380,7 +380,7 @@ class Printer:
                     shown = metadata.with_inlined_frames(frames)
                 text = shown.text
             self.annotation_texts[key] = text
-            self.kept.append(metadata)
+            self.alive.append(metadata)
         return text if text != "{}" else ""
 
 

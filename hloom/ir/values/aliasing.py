@@ -200,7 +200,7 @@ def parse_input_output_alias(cursor: Cursor) -> InputOutputAlias:
         if cursor.eat(","):
             match = cursor.match(_KIND)
             if not match:
-                cursor.fail(f"expected may-alias or must-alias, found {cursor.found()}")
+                cursor.fail(f"expected may-alias or must-alias, found {cursor.next_text()}")
             kind = match[0]
         cursor.expect(")", "to end an alias (parameter, {index}, kind)")
         entries.setdefault(output, AliasEntry(output, number, index, kind))

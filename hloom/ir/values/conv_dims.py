@@ -72,7 +72,9 @@ def parse_conv_dims(cursor: Cursor) -> ConvolutionDimensions:
     start = cursor.skip()
     match = cursor.match(_LABELS)
     if not match:
-        cursor.fail(f"expected dimension labels such as b01f_01io->b01f, found {cursor.found()}")
+        cursor.fail(
+            f"expected dimension labels such as b01f_01io->b01f, found {cursor.next_text()}"
+        )
     spatial_rank = sum(c.isdigit() for c in match[1])
     numbers: list[tuple[int, int, tuple[int, ...]]] = []
     for word, letters, what in zip(match.groups(), ("bf", "io", "bf"), ("lhs", "rhs", "output")):

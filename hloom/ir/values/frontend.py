@@ -115,7 +115,7 @@ def parse_frontend_attributes(cursor: Cursor) -> FrontendAttributes:
             cursor.expect(",", "between frontend attributes")
         match = cursor.match(_KEY)
         if not match:
-            cursor.fail(f"expected the key of a frontend attribute, found {cursor.found()}")
+            cursor.fail(f"expected the key of a frontend attribute, found {cursor.next_text()}")
         string = _STRING.match(cursor.text, cursor.position)
         if string:
             values[match[1]] = unescape(string[1])
@@ -153,6 +153,6 @@ def parse_statistics(cursor: Cursor) -> Statistics:
         cursor.expect(",", "between statistics")
         match = cursor.match(_KEY)
         if not match:
-            cursor.fail(f"expected the name of a statistic, found {cursor.found()}")
+            cursor.fail(f"expected the name of a statistic, found {cursor.next_text()}")
         values.append((match[1], cursor.number()))
     return Statistics(index, tuple(values))

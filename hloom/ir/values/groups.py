@@ -158,7 +158,7 @@ def parse_replica_groups(cursor: Cursor) -> AnyGroups:
         return groups
     if not cursor.at("["):
         cursor.fail(
-            f"expected replica groups, found {cursor.found()}",
+            f"expected replica groups, found {cursor.next_text()}",
             hint="write {{0,1},{2,3}}, [2,4]<=[8] or mesh['x'=2,'y'=4] {'x'}",
         )
     dims = cursor.integers("[", "]")

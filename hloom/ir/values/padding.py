@@ -58,7 +58,7 @@ def parse_padding(cursor: Cursor) -> Padding:
     if not match:
         if _NEXT.match(cursor.text, cursor.position):
             return Padding()
-        cursor.fail(f"expected padding such as 0_0_0x3_3_1, found {cursor.found()}")
+        cursor.fail(f"expected padding such as 0_0_0x3_3_1, found {cursor.next_text()}")
     after = cursor.text[cursor.position : cursor.position + 1]
     if after and after in "_x":
         cursor.fail("expected low_high or low_high_interior for each dimension")

@@ -286,10 +286,10 @@ def _parse_single(cursor: Cursor) -> Sharding:
             metadata = parse_metadata_list(cursor)
         cursor.expect("}", "to end a named sharding")
         return Sharding("named", named=named, metadata=metadata)
-    return _made(cursor, read_words(cursor))
+    return _sharding_of(cursor, read_words(cursor))
 
 
-def _made(cursor: Cursor, words: ShardingWords) -> Sharding:
+def _sharding_of(cursor: Cursor, words: ShardingWords) -> Sharding:
     """The sharding that the words between braces say."""
 
     def fail(message: str, hint: str | None = None) -> NoReturn:

@@ -110,7 +110,7 @@ def parse_window(cursor: Cursor) -> Window:
         at = cursor.skip()
         match = cursor.match(_WORD)
         if not match:
-            cursor.fail(f"expected a word of a window such as size=, found {cursor.found()}")
+            cursor.fail(f"expected a word of a window such as size=, found {cursor.next_text()}")
         word = match[1]
         if word in words or (word == "pad" and pads is not None):
             cursor.fail(f"{word}= is given twice in this window", at, length=len(word))
@@ -150,14 +150,16 @@ def parse_window(cursor: Cursor) -> Window:
 def _parse_numbers(cursor: Cursor, word: str) -> list[int]:
     match = cursor.match(_NUMBERS)
     if not match:
-        cursor.fail(f"expected numbers such as 3x3 after {word}=, found {cursor.found()}")
+        cursor.fail(f"expected numbers such as 3x3 after {word}=, found {cursor.next_text()}")
     return [_fits(cursor, n) for n in match[0].split("x")]
 
 
 def _parse_pads(cursor: Cursor) -> list[tuple[int, int]]:
     match = cursor.match(_PADDING)
     if not match:
-        cursor.fail(f"expected low_high pairs such as 0_0x3_3 after pad=, found {cursor.found()}")
+        cursor.fail(
+            f"expected low_high pairs such as 0_0x3_3 after pad=, found {cursor.next_text()}"
+        )
     if cursor.text[cursor.position : cursor.position + 1] == "_":
         cursor.fail("a window's padding has two numbers per dimension: low_high")
     pairs = [pair.split("_") for pair in match[0].split("x")]

@@ -69,10 +69,10 @@ class Bounds:
         self.unproved: list[Unproved] = []
         self.far: list[Op] = []
         self.stores: list[Access] = []
-        self.asked: set[Op | None] = set()
+        self.address_ops: set[Op | None] = set()
         """From which offsets, masks, bounds of loops and conditions are computed."""
         self.steps: dict[Block, list[Op]] = {}
-        collect_steps(kernel.body, self.asked, self.steps)
+        collect_steps(kernel.body, self.address_ops, self.steps)
 
     def run(self) -> None:
         """Prove every access of the kernel."""
@@ -85,7 +85,7 @@ class Bounds:
             opcode = op.opcode
             if opcode in MASK_OPERAND:
                 self.access(op)
-                if opcode == "load" and op in self.asked:
+                if opcode == "load" and op in self.address_ops:
                     ranges.visit(op)
             elif opcode == "for":
                 self.for_(op)

@@ -43,19 +43,19 @@ class Dividend:
     ) -> None:
         self.base, self.whole, self.windowed = base, whole, windowed
         self.demand, self.facts, self.inner = demand, facts, inner
-        self.told = {s for fact in facts for s in fact.terms}
+        self.known_symbols = {s for fact in facts for s in fact.terms}
         self.grid = {s for s in demand.grid & within(whole) if s.low < s.high}
 
     def places(self) -> list[Box]:
         """The values of the number, whatever bounded its digits."""
         grid = self.demand.grid & within(self.whole)
-        with as_made(self.whole, self.told):
+        with as_made(self.whole, self.known_symbols):
             return self.demand.places(self.whole, self.demand._replace(grid=grid), self.inner)
 
     def window(self, parts: Parts) -> Windowed | None:
         """The places of a number that fills a window, each number of it in one step; None if it
         is none."""
-        if any(part_of(s).base == self.base for s in self.told):
+        if any(part_of(s).base == self.base for s in self.known_symbols):
             return None  # what bounds a digit by itself is for `number`
         ordered = sorted([(part, c) for part, _, c in parts], key=lambda p: -p[0].by)
         window_, places = Window.of(self.places()), None

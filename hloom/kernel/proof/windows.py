@@ -53,7 +53,7 @@ class Cut(NamedTuple):
     at: int
 
 
-class Places(NamedTuple):
+class WindowDigits(NamedTuple):
     """Where the places of all numbers of a window begin, the digits that have several values, each
     with the least of them, and the values of those that have one."""
 
@@ -61,21 +61,21 @@ class Places(NamedTuple):
     digits: list[tuple[Part, int, Digit]]
     fixed: list[tuple[Part, int]]
 
-    def further(self, part: Part, value: int, c: int, count: int) -> Places:
+    def further(self, part: Part, value: int, c: int, count: int) -> WindowDigits:
         """With one more digit above."""
         const = self.const + c * value
         if count == 1:
-            return Places(const, self.digits, [(part, value), *self.fixed])
-        return Places(const, [(part, value, Digit(c, count)), *self.digits], self.fixed)
+            return WindowDigits(const, self.digits, [(part, value), *self.fixed])
+        return WindowDigits(const, [(part, value, Digit(c, count)), *self.digits], self.fixed)
 
 
-def window_places(window: Window, parts: Sequence[tuple[Part, int]]) -> Places | Cut | None:
+def window_places(window: Window, parts: Sequence[tuple[Part, int]]) -> WindowDigits | Cut | None:
     """The places of all numbers of a window; each part is a digit of the number and what it is
     multiplied by, those of the greatest divisor first. None where digits are not independent."""
     low, high = window
     if not parts or low == high:
         values = [(part, part.value(low)) for part, _ in parts]
-        return Places(sum([c * v for (_, c), (_, v) in zip(parts, values)]), [], values)
+        return WindowDigits(sum([c * v for (_, c), (_, v) in zip(parts, values)]), [], values)
     (part, c), lower = parts[0], parts[1:]
     by, of = part.by, part.of
     first, last = low // by, high // by

@@ -17,7 +17,7 @@ class BufferInterval:
 
     size_bytes: int
     intervals: tuple[Interval, ...]
-    held: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    concurrent_users: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Who uses it of what runs side by side, as bits for each computation, and who may be under
     way with them: blocks of these are alive together with it, whatever their times are."""
 

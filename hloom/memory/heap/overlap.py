@@ -28,7 +28,7 @@ class Overlap:
         """By computation: what is used by branches that run beside others, and by which."""
 
     def add(self, key: int, block: BufferInterval) -> None:
-        for name, (users, _) in block.held.items():
+        for name, (users, _) in block.concurrent_users.items():
             self.users[name].append((key, users))
         for start, end in block.intervals:
             low, high = self._leaves(start, end)
@@ -40,7 +40,7 @@ class Overlap:
     def alive_with(self, block: BufferInterval) -> set[int]:
         """Everything added that is alive at some time of a block, or may be."""
         alive: set[int] = set()
-        for name, (_, beside) in block.held.items():
+        for name, (_, beside) in block.concurrent_users.items():
             alive.update([key for key, users in self.users[name] if users & beside])
         for start, end in block.intervals:
             low, high = self._leaves(start, end)

@@ -44,7 +44,7 @@ def _as_bits(b: Expansion, x: Instruction, t: DType) -> Instruction:
     return b.emit("bitcast-convert", x, shape=shape(t, x.shape.dims))
 
 
-def _taken(b: Expansion, x: Instruction, count: int) -> Instruction:
+def _first_elements(b: Expansion, x: Instruction, count: int) -> Instruction:
     """The first elements of an array of one dimension."""
     return b.sliced(x, 0, 0, count)
 
@@ -76,15 +76,15 @@ def _recut(b: Expansion, x: Instruction, width: int, count: int) -> Instruction:
     old = x.shape.dtype.bits
     if old < width:
         ratio = width // old
-        rows = b.reshaped(_taken(b, x, count * ratio), (count, ratio))
+        rows = b.reshaped(_first_elements(b, x, count * ratio), (count, ratio))
         return b.emit("bitcast-convert", rows, shape=shape(dtype(f"u{width}"), (count,)))
     if old > width:
         ratio = old // width
-        x = _taken(b, x, -(-count // ratio))
+        x = _first_elements(b, x, -(-count // ratio))
         cut = shape(dtype(f"u{width}"), (*x.shape.dims, ratio))
         x = b.emit("bitcast-convert", x, shape=cut)
         x = b.reshaped(x, (prod(x.shape.dims),))
-    return _taken(b, x, count)
+    return _first_elements(b, x, count)
 
 
 def _is_below_a_byte(i: Instruction) -> bool:

@@ -135,7 +135,7 @@ def moved(m: Masks, i: Instruction, operands: list[Sized]) -> Sized:
     sizes = [size for x in operands for size in x.sizes.values()]
     lacking = b.subtract(_packed(m, bounds), _packed(m, sizes))
     sent = b.computation.append(i.opcode, i.attrs, (lacking,), lacking.shape, i.opcode, ())
-    b.made.append(sent)
+    b.added.append(sent)
     packed = b.subtract(_packed(m, bounds), sent)
     return _sized(m, i, moved_, _unpacked(m, packed, operands))
 

@@ -64,13 +64,13 @@ def static_shapes(module) -> bool:
 
 
 class _Padding:
-    """One computation being made static; `made` has the new value of every instruction."""
+    """One computation being made static; `new_for_old` has the new value of every instruction."""
 
     def __init__(self, c: Computation, combiners: Combiners) -> None:
         self.computation = c
         self.b = Expansion(c, combiners)
         self.masks = Masks(self.b)
-        self.made: dict[Instruction, Sized] = {}
+        self.new_for_old: dict[Instruction, Sized] = {}
         self.before = c.in_order()
         self.old_root = c.root
         self.old_shape = c.root.shape
@@ -79,9 +79,9 @@ class _Padding:
 
     def known(self, i: Instruction) -> Sized:
         """What stands for an instruction; itself where nothing in it is dynamic."""
-        sized = self.made.get(i)
+        sized = self.new_for_old.get(i)
         if sized is None:
-            sized = self.made[i] = Sized(i)
+            sized = self.new_for_old[i] = Sized(i)
         return sized
 
     def fitted(self, x: Sized, of: Shape) -> Sized:
@@ -143,7 +143,7 @@ class _Padding:
     def step(self, i: Instruction) -> Sized | None:
         """What stands for a dynamic instruction, or one that reads what has changed."""
         if i.opcode == "tuple":
-            if any(o in self.made for o in i.operands) or i.shape.is_dynamic:
+            if any(o in self.new_for_old for o in i.operands) or i.shape.is_dynamic:
                 return Sized(i, {}, [self.known(o) for o in i.operands])
             return None
         if i.opcode == "get-tuple-element":
@@ -167,9 +167,9 @@ class _Padding:
                 "dynamic-shape",
                 "keep it static, or pad before and set the size after it",
             )
-        return self.fitted(sized, self.said(i, operands, sized))
+        return self.fitted(sized, self.written_shape(i, operands, sized))
 
-    def said(self, i: Instruction, operands: list[Sized], sized: Sized) -> Shape:
+    def written_shape(self, i: Instruction, operands: list[Sized], sized: Sized) -> Shape:
         """The shape of a result: what is written, and each run-time size that values bring.
 
         A shape may call static what has a run-time size, as programs are valid whose shapes differ
@@ -188,7 +188,7 @@ class _Padding:
     def element(self, i: Instruction) -> Sized | None:
         """An element of a tuple; what the tuple holds says whether its sizes are dynamic."""
         whole, index = i.operands[0], i.attrs.index
-        x = self.made.get(whole)
+        x = self.new_for_old.get(whole)
         if x is not None:
             return self.parts(x, len(whole.shape.elements))[index]
         if i.shape is not whole.shape.elements[index]:
@@ -206,7 +206,7 @@ class _Padding:
     def control(self, i: Instruction) -> Sized | None:
         """A loop or conditional whose state or result has run-time sizes."""
         operands = i.operands if i.opcode == "while" else i.operands[1:]
-        changed = any(o in self.made for o in operands)
+        changed = any(o in self.new_for_old for o in operands)
         if not changed and not any(is_dynamic(j) for c in i.called for j in c.instructions):
             return None
         if i.opcode == "while":
@@ -257,15 +257,15 @@ class _Padding:
     def run(self) -> None:
         for i in self.before:
             if i.opcode == "parameter":
-                if i not in self.made and i.shape.is_dynamic and i.shape.is_array:
-                    self.made[i] = self.boundary(i)
+                if i not in self.new_for_old and i.shape.is_dynamic and i.shape.is_array:
+                    self.new_for_old[i] = self.boundary(i)
                 continue
             if is_boundary(i):
                 continue
             control = i.opcode in ("while", "conditional")
-            if not (control or is_dynamic(i) or any(o in self.made for o in i.operands)):
+            if not (control or is_dynamic(i) or any(o in self.new_for_old for o in i.operands)):
                 continue
-            begun = len(self.b.made)
+            begun = len(self.b.added)
             if control or is_dynamic(i) or i.opcode in TUPLES or self.is_sized(i):
                 new = self.step(i)
             else:  # static itself, it reads a static value that was made anew
@@ -274,13 +274,13 @@ class _Padding:
                     continue
                 new = Sized(self.b.like(i, *operands))
             if new is not None:
-                self.made[i] = new
+                self.new_for_old[i] = new
                 if i.has_control_edges and (new.value is not i or new.parts is not None):
-                    self.keep_order(i, new, self.b.made[begun:])
+                    self.keep_order(i, new, self.b.added[begun:])
 
     def is_sized(self, i: Instruction) -> bool:
         """Whether an operand has a run-time size that no shape says."""
-        known = [self.made[o] for o in i.operands if o in self.made]
+        known = [self.new_for_old[o] for o in i.operands if o in self.new_for_old]
         return any(leaf.sizes for x in known for leaf in leaves(x))
 
     def keep_order(self, old: Instruction, new: Sized, new_instructions: list[Instruction]) -> None:
@@ -298,7 +298,7 @@ class _Padding:
         (parameter,) = self.computation.parameters
         parameter.shape = packed
         parameter.sharding, parameter.extra = None, None
-        self.made[parameter] = self.unflat(parameter, parameter_shape)
+        self.new_for_old[parameter] = self.unflat(parameter, parameter_shape)
         self.run()
 
     @property
@@ -320,7 +320,7 @@ class _Padding:
     def run_entry(self) -> None:
         """Make the entry static between its parameters and its result."""
         self.run()
-        if self.old_root in self.made or self.old_root.shape is not self.old_shape:
+        if self.old_root in self.new_for_old or self.old_root.shape is not self.old_shape:
             root = self.result(self.known(self.old_root), self.old_shape)
             root.shape = self.old_shape
             self.computation.root = root

@@ -186,9 +186,9 @@ def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> Instructio
 
     What stands there afterwards is returned: `new`, or a copy where layouts differ.
     """
-    new_instructions = dict.fromkeys(b.made)
+    new_instructions = dict.fromkeys(b.added)
     new = _with_shape(b, old, new, new_instructions)
-    for x in b.made:
+    for x in b.added:
         if x.metadata is None:
             x.metadata = old.metadata
         if x.frontend_attributes is None:
@@ -198,13 +198,13 @@ def put_in_place(b: Expansion, old: Instruction, new: Instruction) -> Instructio
     if new in new_instructions and old.extra:
         new.extra = {**old.extra, **(new.extra or {})}
     if old.control_predecessors or old.control_successors:
-        move_control_edges(old, [new], b.made)
+        move_control_edges(old, [new], b.added)
     computation = b.computation
     computation.replace(old, new)
     computation.erase(old)
     if new.opcode == "tuple":
         read_elements_directly(new)
-    for x in reversed(b.made):
+    for x in reversed(b.added):
         if x is not new and not x.users and not x.is_root and is_removable(x):
             computation.erase(x)
     return new

@@ -38,30 +38,30 @@ def inlined(
     while True:
         frame = frames[-1]
         if not frame.waiting:
-            result = frame.made[frame.body.root]
+            result = frame.new_for_old[frame.body.root]
             frames.pop()
             if not frames:
                 return result
-            frames[-1].made[frames[-1].waiting.pop()] = result
+            frames[-1].new_for_old[frames[-1].waiting.pop()] = result
             continue
         j = frame.waiting[-1]
-        operands = [frame.made[o] for o in j.operands]
+        operands = [frame.new_for_old[o] for o in j.operands]
         if j.opcode in ("call", "map"):
             frames.append(_BodyCopy(j.called[0], operands))
             continue
-        frame.made[j] = _on_arrays(b, caller, j, operands, frame.arguments, dims)
+        frame.new_for_old[j] = _on_arrays(b, caller, j, operands, frame.arguments, dims)
         frame.waiting.pop()
 
 
 class _BodyCopy:
     """One body that is being written: what is still to be written of it, last first."""
 
-    __slots__ = ("arguments", "body", "made", "waiting")
+    __slots__ = ("arguments", "body", "new_for_old", "waiting")
 
     def __init__(self, body: Computation, arguments: Sequence[Instruction]) -> None:
         self.body = body
         self.arguments = arguments
-        self.made: dict[Instruction, Instruction] = {}
+        self.new_for_old: dict[Instruction, Instruction] = {}
         self.waiting = body.in_order()[::-1]
 
 

@@ -93,7 +93,7 @@ class Order:
         return seen
 
     def merged(self, a: Group, b: Group, merged_group: Group) -> None:
-        """Number `made`, which stands for both now; call before the plan's tables change."""
+        """Number the new group, which stands for both now; call before the plan's tables change."""
         number = self.number
         low, high = (a, b) if number[a] < number[b] else (b, a)
         later = self._search(low, high, forward=True)

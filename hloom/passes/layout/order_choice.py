@@ -41,7 +41,7 @@ def _improve(g: OrderGraph, number: int) -> bool:
     cell = g.cells[number]
     if not (cell.links or cell.inner or cell.sides):
         return False
-    demands = g.wanted(number)
+    demands = g.savings(number)
     now = _cost(cell, cell.order, demands)
     if not now:
         return False
@@ -71,7 +71,9 @@ def _candidates(cell: Cell, demands: dict[tuple[Order, int], int]) -> list[Order
 
 
 def _allowed(cell: Cell, order: Order) -> bool:
-    return all([d for d in order if d in kept_dims] == list(kept_dims) for kept_dims in cell.kept)
+    return all(
+        [d for d in order if d in kept_dims] == list(kept_dims) for kept_dims in cell.fixed_orders
+    )
 
 
 def _cost(cell: Cell, order: Order, demands: dict[tuple[Order, int], int]) -> int:

@@ -134,7 +134,7 @@ class Cell:
     inner: list[Link] = field(default_factory=list)
     """Transposes between two leaves of the cell."""
     sides: list[DotSide | RowSide] = field(default_factory=list)
-    kept: list[tuple[int, ...]] = field(default_factory=list)
+    fixed_orders: list[tuple[int, ...]] = field(default_factory=list)
     """Dimensions whose order among themselves means something."""
 
 
@@ -295,7 +295,7 @@ class OrderGraph:
                 self.cell(x).sides.append(side)
         for x, dims in self.keeps:
             if kind[x] == CELL:
-                self.cell(x).kept.append(dims)
+                self.cell(x).fixed_orders.append(dims)
 
     def cell(self, leaf: int) -> Cell:
         return self.cells[self.find(leaf)]
@@ -320,7 +320,7 @@ class OrderGraph:
         link = Link(self.bytes[leaf], large(self.dims[leaf]), order=order)
         self.cell(leaf).links[leaf, order] = link
 
-    def wanted(self, cell: int) -> dict[tuple[Order, int], int]:
+    def savings(self, cell: int) -> dict[tuple[Order, int], int]:
         """How many bytes a cell saves by each order of its dimensions, those outside a mask
         apart, as the orders of other cells are now."""
         demands: defaultdict[tuple[Order, int], int] = defaultdict(int)

@@ -45,7 +45,7 @@ class _Reorderer:
         self.fired = fired
         self.holder: dict[Instruction, Instruction] = {}
         """What stands for a transpose that has gone."""
-        self.made: dict[tuple[Instruction, Order], Instruction] = {}
+        self.transposes: dict[tuple[Instruction, Order], Instruction] = {}
 
     def run(self) -> None:
         c = self.c
@@ -55,7 +55,7 @@ class _Reorderer:
         for i in order:
             REWRITES.get(i.opcode, _Reorderer.as_it_was)(self, i)
         if root.shape.is_array:
-            c.root = self.held(root, self.order_of_root())
+            c.root = self.value_in(root, self.order_of_root())
         for i in reversed(order):
             if i in self.holder and not i.users and i is not c.root:
                 c.erase(i)
@@ -76,13 +76,13 @@ class _Reorderer:
     def order_of(self, i: Instruction) -> Order:
         return self.g.order_of(self.g.first[i])
 
-    def held(self, x: Instruction, order: Order) -> Instruction:
+    def value_in(self, x: Instruction, order: Order) -> Instruction:
         """The value of `x` in an order."""
         now = self.order_of(x)
         at = self.holder.get(x, x)
         if now == order:
             return at
-        transposed = self.made.get((x, order))
+        transposed = self.transposes.get((x, order))
         if transposed is None:
             dims = self.g.dims[self.g.first[x]]
             of = shape(x.shape.dtype, [dims[d] for d in order]).with_default_layouts()
@@ -90,7 +90,7 @@ class _Reorderer:
             attrs = OPS["transpose"].attrs(dimensions=tuple([places[d] for d in order]))
             transposed = self.c.append("transpose", attrs, (at,), of)
             transposed.metadata = x.metadata
-            self.made[x, order] = transposed
+            self.transposes[x, order] = transposed
             self.fired["transposes put in"] += 1
         return transposed
 
@@ -113,7 +113,10 @@ class _Reorderer:
         """Everything in the order of the program."""
         self.read(
             i,
-            [self.held(x, identity(x.shape.rank)) if self.is_leaf(x) else x for x in i.operands],
+            [
+                self.value_in(x, identity(x.shape.rank)) if self.is_leaf(x) else x
+                for x in i.operands
+            ],
         )
 
     def is_leaf(self, x: Instruction) -> bool:
@@ -126,7 +129,7 @@ class _Reorderer:
             self.as_it_was(i)
             return
         order = self.order_of(i)
-        self.read(i, [self.held(x, order) if self.is_leaf(x) else x for x in i.operands])
+        self.read(i, [self.value_in(x, order) if self.is_leaf(x) else x for x in i.operands])
         if order != identity(len(order)):
             turn = TURNS.get(i.opcode)
             if turn is not None:
@@ -180,7 +183,7 @@ class _Reorderer:
             self.as_it_was(i)  # `x` may be a transpose that has gone
             return
         operand_order = tuple([at.index(d) for d in order if d in at])
-        self.read(i, [self.held(x, operand_order)])
+        self.read(i, [self.value_in(x, operand_order)])
         self.take(i, order)
         i.attrs = replace(i.attrs, dimensions=tuple(sorted([order.index(d) for d in at])))
 
@@ -196,7 +199,7 @@ class _Reorderer:
         if order == plain and of == plain and operand_order != plain:
             self.read(i, [self.holder.get(x, x)])
             return
-        self.holder[i] = self.held(x, operand_order)
+        self.holder[i] = self.value_in(x, operand_order)
         self.fired["transposes taken out"] += 1
 
     def reshape(self, i: Instruction) -> None:
@@ -211,7 +214,7 @@ class _Reorderer:
         operand_order = mapped(order, back, x.shape.rank)
         # Where dimensions of one element stand is all the same to a reshape.
         self.read(
-            i, [self.held(x, operand_order if differs(now, operand_order, large(was)) else now)]
+            i, [self.value_in(x, operand_order if differs(now, operand_order, large(was)) else now)]
         )
         self.take(i, order)
 
@@ -224,7 +227,7 @@ class _Reorderer:
             return
         order = self.order_of(first)
         result = self.order_of(i)
-        self.read(i, [self.held(x, order) if x in values else x for x in i.operands])
+        self.read(i, [self.value_in(x, order) if x in values else x for x in i.operands])
         if order != identity(len(order)):
             dims = tuple(sorted([order.index(d) for d in i.attrs.dimensions]))
             i.attrs = replace(i.attrs, dimensions=dims)
@@ -258,7 +261,7 @@ class _Reorderer:
                 elements.append(x)
                 continue
             part = next(parts)
-            elements.append(self.held(x, self.g.order_of(part)) if self.is_leaf(x) else x)
+            elements.append(self.value_in(x, self.g.order_of(part)) if self.is_leaf(x) else x)
         self.read(i, elements)
         self.take_parts(i)
 
@@ -266,14 +269,14 @@ class _Reorderer:
         """Elements, loops and barriers: an array operand is wanted in the order of the result."""
         (x,) = i.operands
         if i.shape.is_array and self.is_leaf(x):
-            self.read(i, [self.held(x, self.order_of(i))])
+            self.read(i, [self.value_in(x, self.order_of(i))])
         self.take_parts(i)
 
     def branches(self, i: Instruction) -> None:
         operands_ = [i.operands[0]]
         for x, c in zip(i.operands[1:], i.called, strict=True):
             leaf = self.is_leaf(x)
-            operands_.append(self.held(x, self.order_of(c.parameters[0])) if leaf else x)
+            operands_.append(self.value_in(x, self.order_of(c.parameters[0])) if leaf else x)
         self.read(i, operands_)
         self.take_parts(i)
 

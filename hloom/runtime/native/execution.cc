@@ -133,7 +133,7 @@ int32_t Execution::place(Problem* problem) {
     if (results_[k].data != nullptr && !place_result(k, problem)) return problem->status;
   for (size_t k = 0; k < program_.arguments.size(); ++k)
     if (!place_argument(k)) return out_of_memory(problem);
-  for (const hl_program::Block& block : program_.blocks) {
+  for (const hl_program::FreshAllocation& block : program_.blocks) {
     if (given_.empty() ||
         std::find(given_.begin(), given_.end(), block.allocation) == given_.end()) {
       void* memory = this->block(block.size_bytes);

@@ -119,7 +119,7 @@ enum class Source : uint8_t {
 }  // namespace hloom
 
 struct hl_program {
-  struct Block {
+  struct FreshAllocation {
     int64_t allocation, size_bytes;
     bool is_temporary;
   };
@@ -145,7 +145,7 @@ struct hl_program {
   std::vector<hl_queue*> infeeds, outfeeds;        // of the others, made when they are asked for
   std::vector<void*> fixed;                        // by allocation: constants, else null
   std::vector<void*> own_constants;                // those of them that are copies
-  std::vector<Block> blocks;                       // what a run needs fresh
+  std::vector<FreshAllocation> blocks;             // what a run needs fresh
   std::vector<Argument> arguments;                 // one for each leaf of the parameters
   std::vector<Result> results;                     // one for each leaf of the result
   std::vector<hl_call_site> sites;

@@ -46,7 +46,7 @@ def kept_apart(
     refused: dict[str, str] = {}
     for lanes in (2 * units, units):
         with clock.stage("runs"), blamed("step", "runs"):
-            proposals = _asked(target, first, lanes)
+            proposals = _proposals(target, first, lanes)
         if not proposals:
             break
         second, why = _attempt(target, first, proposals, spaces, clock, whole)
@@ -65,7 +65,7 @@ def _needs(d: Decision) -> str:
     return NEEDS if d.why == WAITS else f"{d.why}: the others need what they compute"
 
 
-def _asked(target: CpuTarget, first: Lowered, lanes: int) -> list[Proposal]:
+def _proposals(target: CpuTarget, first: Lowered, lanes: int) -> list[Proposal]:
     by_name = {c.name: steps for c, steps in first.plan.order.steps.items()}
     device = target.concurrency_device
     return proposals(first.decisions, first.lowering.made_by, by_name, device, lanes)

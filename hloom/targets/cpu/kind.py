@@ -32,14 +32,14 @@ class CpuKind:
     def __init__(self, detail: str = "") -> None:
         """`detail`: a known device or a file; "": the one at hand."""
         self.name = f"cpu:{detail}" if detail else "cpu"
-        self.given: Device | None = None
+        self.kernel_device: Device | None = None
         if detail:
             from hloom.device.known import device_named
 
-            self.given = device_named(detail)
-            if self.given.kind != "cpu":
+            self.kernel_device = device_named(detail)
+            if self.kernel_device.kind != "cpu":
                 raise UsageError(
-                    f"{detail} is a {self.given.kind.upper()}, and the target is cpu",
+                    f"{detail} is a {self.kernel_device.kind.upper()}, and the target is cpu",
                     rule="target",
                     hint="hloom device lists what is known",
                 )
@@ -51,13 +51,17 @@ class CpuKind:
         return is_cacheable(options)
 
     def key_parts(self, options: Options) -> dict[str, str]:
-        return {**other_parts(options), "device": device_text(self.given)}
+        return {**other_parts(options), "device": device_text(self.kernel_device)}
 
     def target(
         self, options: Options, threads: int | None = None, cache: ProgramCache | None = None
     ) -> CpuTarget:
-        kept_objects = cache.objects if cache is not None else None
-        base = replace(cpu_target(options, threads), given=self.given, kept=kept_objects)
+        object_cache = cache.objects if cache is not None else None
+        base = replace(
+            cpu_target(options, threads),
+            kernel_device=self.kernel_device,
+            object_cache=object_cache,
+        )
         return tuned(base, options, threads)
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:

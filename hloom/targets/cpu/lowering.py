@@ -119,7 +119,7 @@ class Lowering:
     outfeeds: list[Shape] = field(default_factory=list)
     _by_key: dict[Hashable, list[tuple[str, Emitted]]] = field(default_factory=dict)
     _by_size: dict[tuple[int, int], list[kernels.Kernel]] = field(default_factory=dict)
-    _taken: set[str] = field(default_factory=set)
+    _used_symbols: set[str] = field(default_factory=set)
     _operations: Iterator[int] = field(default_factory=lambda: count(1))
 
     def slice(self, i: Instruction, index: tuple[int, ...] = ()) -> BufferSlice:
@@ -181,7 +181,8 @@ class Lowering:
         if known is None:
             family, all_emitted = self._written(i, body)
             known = [
-                (self._kept(i, emitted, family.name, options), emitted) for emitted in all_emitted
+                (self._add_kernel(i, emitted, family.name, options), emitted)
+                for emitted in all_emitted
             ]
             self._by_key[key] = known
         return [self._thunk(i, symbol, emitted) for symbol, emitted in known]
@@ -200,7 +201,7 @@ class Lowering:
             except Exception as error:
                 blame(error, Culprit("kernel", family, i.name))
                 raise
-            symbol = self._kept(i, emitted, family, options)
+            symbol = self._add_kernel(i, emitted, family, options)
             known = self._by_key[key] = [(symbol, emitted)]
         return [self._thunk(i, symbol, emitted) for symbol, emitted in known]
 
@@ -217,7 +218,7 @@ class Lowering:
             except Exception as error:
                 blame(error, Culprit("kernel", family, i.name))
                 raise
-            known = self._by_key[key] = [(self._kept(i, emitted, family, None), emitted)]
+            known = self._by_key[key] = [(self._add_kernel(i, emitted, family, None), emitted)]
             self.exact.add(known[0][0])
         return known[0]
 
@@ -277,7 +278,7 @@ class Lowering:
             if not proves_whole(boxes, size):
                 raise _unproved(together[0], f"{name} is not written whole by its kernels")
 
-    def _kept(
+    def _add_kernel(
         self, i: Instruction, emitted: Emitted, family: str, options: LlvmKernelOptions | None
     ) -> str:
         """The symbol of a new kernel."""
@@ -322,10 +323,10 @@ class Lowering:
         """A C identifier for a kernel, not used before: module and instruction."""
         base = f"k_{_plain(self.module.name)[:40]}_{_plain(name)}"[:100]
         symbol, number = base, 0
-        while symbol in self._taken:
+        while symbol in self._used_symbols:
             number += 1
             symbol = f"{base}_{number}"
-        self._taken.add(symbol)
+        self._used_symbols.add(symbol)
         return symbol
 
 

@@ -81,7 +81,7 @@ class CpuTarget:
 
     machine: Machine
     opt_level: int = 2
-    given: Device | None = None
+    kernel_device: Device | None = None
     """The device to cut kernels for; None: this machine. Code is for `machine` in any case."""
     processes: int | None = None
     """How many processes may generate the code of a large program, this one counted; None: as
@@ -99,14 +99,14 @@ class CpuTarget:
     """What is not used, for its faults."""
     tuning: Chooser | None = None
     """Who chooses how kernels are written; None: the device's costs."""
-    kept: Objects | None = None
+    object_cache: Objects | None = None
     """Code of kernels that other programs have, too."""
 
     @property
     def device(self) -> Device:
         """What kernels are cut for: the one that was named, or the processor at hand, of which this
         process may use some cores."""
-        return self.given or device_of(self.machine, granted_threads())
+        return self.kernel_device or device_of(self.machine, granted_threads())
 
     @property
     def memories(self) -> tuple[MemorySpace, ...]:
@@ -161,7 +161,7 @@ class CpuTarget:
             self.workers(module),
             is_strict=self.is_strict,
             crash_notes=CrashNotes(),
-            kept=self.kept,
+            object_cache=self.object_cache,
         ) as code:
             stages = self.written(module, clock, code, whole)
             with clock.stage("machine code"):

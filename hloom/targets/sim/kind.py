@@ -63,9 +63,9 @@ class SimKind:
 
         cpu = cpu_target(options, threads)
         same = {f.name: getattr(cpu, f.name) for f in fields(cpu)}
-        same["kept"] = cache.objects if cache is not None else None
+        same["object_cache"] = cache.objects if cache is not None else None
         # What runs side by side follows from the streams of the device, thunk by thunk.
-        return SimTarget(**{**same, "given": self.device, "scheduler": "memory"})
+        return SimTarget(**{**same, "kernel_device": self.device, "scheduler": "memory"})
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:
         from hloom.targets.sim.executor import SimExecutor

@@ -10,7 +10,8 @@ from hloom.targets.cpu.target import CpuTarget
 
 @dataclass(frozen=True)
 class SimTarget(CpuTarget):
-    """The CPU's passes and kernels for `given`, in memory spaces that are as large as they are."""
+    """The CPU's passes and kernels for `kernel_device`, in memory spaces that are as large as they
+    are."""
 
     @property
     def memories(self) -> tuple[MemorySpace, ...]:

@@ -296,7 +296,7 @@ def test_equal_functions_are_compiled_once_whatever_their_names(monkeypatch):
     other = {f"g{n}": text.replace(f"@f{n}", f"@g{n}") for n, text in enumerate(texts.values())}
     objects = []
     for given in (texts, other, texts):
-        with CodeCompiler(HOST, 1, kept=kept) as code:
+        with CodeCompiler(HOST, 1, object_cache=kept) as code:
             for name, text in given.items():
                 code.add(name, text)
             objects.append(code.objects())
@@ -308,12 +308,12 @@ def test_equal_functions_are_compiled_once_whatever_their_names(monkeypatch):
 def test_what_decides_code_is_in_the_key(monkeypatch):
     kept = Kept()
     for machine, level in ((HOST, 1), (HOST, 2), (HOST.capped("AVX2"), 1)):
-        with CodeCompiler(machine, level, kept=kept) as code:
+        with CodeCompiler(machine, level, object_cache=kept) as code:
             code.add("f0", functions(1)["f0"])
             code.objects()
     assert len(kept) == len({HOST, HOST.capped("AVX2")}) + 1
     monkeypatch.setattr(under_test, "installed_version", lambda _: "another")
-    with CodeCompiler(HOST, 1, kept=kept) as code:
+    with CodeCompiler(HOST, 1, object_cache=kept) as code:
         code.add("f0", functions(1)["f0"])
         assert code.batches == [] and code.objects()
     assert len(kept) == len({HOST, HOST.capped("AVX2")}) + 2
@@ -323,7 +323,7 @@ def test_long_functions_are_found_beside_others(monkeypatch):
     monkeypatch.setattr(under_test, "ALONE_BYTES", 90)
     kept = Kept()
     for names in (["f1", "f2"], ["f2", "f3"]):
-        with CodeCompiler(HOST, 1, kept=kept) as code:
+        with CodeCompiler(HOST, 1, object_cache=kept) as code:
             for name in names:
                 code.add(name, functions(4)[name])
             code.objects()
@@ -334,7 +334,7 @@ def test_long_functions_are_found_beside_others(monkeypatch):
 def test_an_object_that_cannot_be_renamed_is_made_anew(monkeypatch):
     kept, texts = Kept(), functions(2)
     monkeypatch.setattr(under_test, "renamed", lambda *_: None)
-    with CodeCompiler(HOST, 1, kept=kept) as code:
+    with CodeCompiler(HOST, 1, object_cache=kept) as code:
         for name, text in texts.items():
             code.add(name, text)
         [content] = code.objects()
@@ -344,7 +344,7 @@ def test_an_object_that_cannot_be_renamed_is_made_anew(monkeypatch):
 @pytest.mark.parametrize("is_strict", [True, False])
 def test_what_fails_is_not_kept(is_strict):
     kept = Kept()
-    with CodeCompiler(HOST, 1, is_strict=is_strict, kept=kept) as code:
+    with CodeCompiler(HOST, 1, is_strict=is_strict, object_cache=kept) as code:
         code.add("wrong", WRONG)
         with pytest.raises(HloError):
             code.objects()

@@ -138,7 +138,7 @@ def test_what_is_missing_is_an_error_where_all_has_to_be_there():
 def test_exported_results_read_back_and_choose_the_same(tmp_path):
     file, fake = tmp_path / "results.toml", Fake(SLOW_FIRST)
     first = tuner(fake, export=file).choices(instructions())
-    again = tuner(fake, "load", given=file, export=tmp_path / "again.toml")
+    again = tuner(fake, "load", load_path=file, export=tmp_path / "again.toml")
     assert [c.text for c in again.choices(instructions()).values()] == [
         c.text for c in first.values()
     ]
@@ -159,10 +159,10 @@ def test_results_of_another_device_version_or_compiler_are_named(tmp_path):
         with pytest.raises(UsageError, match=message):
             parsed_results(changed, "x", DEVICE)
     with pytest.raises(UsageError, match="cannot read tuning results"):
-        tuner(Fake([]), "load", given=Path("/nowhere/at/all"))
+        tuner(Fake([]), "load", load_path=Path("/nowhere/at/all"))
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="cannot read tuning results"):
-        tuner(Fake([]), "load", given=tmp_path / "bad.toml")
+        tuner(Fake([]), "load", load_path=tmp_path / "bad.toml")
     with pytest.raises(UsageError, match="cannot write tuning results"):
         tuner(Fake(SLOW_FIRST), export=tmp_path / "no" / "folder.toml").choices(instructions())
 
@@ -172,4 +172,4 @@ def test_a_choice_that_cannot_be_made_is_refused(tmp_path):
     tuner(fake, export=file).choices(instructions())
     file.write_text(file.read_text().replace('choice = "b"', 'choice = "product height=99"'))
     with pytest.raises(HloError, match="none of its 3 candidates"):
-        tuner(fake, "load", given=file).choices(instructions())
+        tuner(fake, "load", load_path=file).choices(instructions())

@@ -33,7 +33,7 @@ def cbrt(e: Emit, x: V) -> V:
     t = _third_of_bits(e, lifted)
     ratio = e.fmul(e.fmul(t, t), e.fdiv(t, lifted))
     t = e.fmul(t, polynomial(e, "CBRT", ratio))
-    t = e.bitcast(e.and_(e.bits(t), e.const(form.word, _KEPT[x.kind], x.lanes)), x.kind)
+    t = e.bitcast(e.and_(e.bits(t), e.const(form.word, _HALF_MASKS[x.kind], x.lanes)), x.kind)
     # t + t (x/t**2 - t) / (2t + x/t**2)
     quotient = e.fdiv(lifted, e.fmul(t, t))
     step = e.fdiv(e.fsub(quotient, t), e.fadd(e.fadd(t, t), quotient))
@@ -45,7 +45,7 @@ def cbrt(e: Emit, x: V) -> V:
 
 
 _LIFT = {"f32": 8, "f64": 18}
-_KEPT = {"f32": ~((1 << 12) - 1), "f64": ~((1 << 30) - 1)}
+_HALF_MASKS = {"f32": ~((1 << 12) - 1), "f64": ~((1 << 30) - 1)}
 """Masks that leave half the digits."""
 
 

@@ -6,8 +6,8 @@
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
                          const hloom::pjrt::Layout* layout,
-                         hloom::pjrt::Ref<hloom::pjrt::Value> value)
-    : value(std::move(value)),
+                         hloom::pjrt::Ref<hloom::pjrt::Storage> storage)
+    : storage(std::move(storage)),
       device(hloom::pjrt::of(memory)->device),
       memory(memory),
       type(type),
@@ -24,14 +24,14 @@ PJRT_Buffer::~PJRT_Buffer() {
 
 namespace hloom::pjrt {
 
-Ref<Value> held_value(PJRT_Buffer* buffer) {
+Ref<Storage> held_storage(PJRT_Buffer* buffer) {
   std::lock_guard<Spin> guard(buffer->lock);
-  return buffer->value;
+  return buffer->storage;
 }
 
-Ref<Value> taken_value(PJRT_Buffer* buffer) {
+Ref<Storage> taken_storage(PJRT_Buffer* buffer) {
   std::lock_guard<Spin> guard(buffer->lock);
-  return std::move(buffer->value);
+  return std::move(buffer->storage);
 }
 
 PJRT_Error* Buffer_Destroy(PJRT_Buffer_Destroy_Args* a) {
@@ -40,13 +40,13 @@ PJRT_Error* Buffer_Destroy(PJRT_Buffer_Destroy_Args* a) {
 }
 
 PJRT_Error* Buffer_Delete(PJRT_Buffer_Delete_Args* a) {
-  taken_value(a->buffer);
+  taken_storage(a->buffer);
   return nullptr;
 }
 
 PJRT_Error* Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args* a) {
   std::lock_guard<Spin> guard(a->buffer->lock);
-  a->is_deleted = a->buffer->value == nullptr;
+  a->is_deleted = a->buffer->storage == nullptr;
   return nullptr;
 }
 
@@ -74,19 +74,19 @@ HL_ANSWERS(Buffer_Memory, a->memory = a->buffer->memory)
 HL_ANSWERS(Buffer_IsOnCpu, a->is_on_cpu = true)
 
 PJRT_Error* Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* a) {
-  Ref<Value> value = held_value(a->buffer);
-  if (value == nullptr) return deleted();
-  a->event = Ref(value->ready).passed_on();
+  Ref<Storage> storage = held_storage(a->buffer);
+  if (storage == nullptr) return deleted();
+  a->event = Ref(storage->ready).passed_on();
   return nullptr;
 }
 
 // The address of the elements; waits until they are there.
 static PJRT_Error* address(PJRT_Buffer* buffer, void** found) {
-  Ref<Value> value = held_value(buffer);
-  if (value == nullptr) return deleted();
-  wait(value->ready.get());
-  *found = value->data;
-  return error_of(value->ready.get());
+  Ref<Storage> storage = held_storage(buffer);
+  if (storage == nullptr) return deleted();
+  wait(storage->ready.get());
+  *found = storage->data;
+  return error_of(storage->ready.get());
 }
 
 PJRT_Error* Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args* a) {
@@ -105,8 +105,8 @@ PJRT_Error* Buffer_IncreaseExternalReferenceCount(
     PJRT_Buffer_IncreaseExternalReferenceCount_Args* a) {
   std::lock_guard<Spin> guard(a->buffer->lock);
   if (a->buffer->external == nullptr) {
-    if (a->buffer->value == nullptr) return deleted();
-    a->buffer->external = a->buffer->value;
+    if (a->buffer->storage == nullptr) return deleted();
+    a->buffer->external = a->buffer->storage;
   }
   ++a->buffer->external_count;
   return nullptr;
@@ -114,7 +114,7 @@ PJRT_Error* Buffer_IncreaseExternalReferenceCount(
 
 PJRT_Error* Buffer_DecreaseExternalReferenceCount(
     PJRT_Buffer_DecreaseExternalReferenceCount_Args* a) {
-  Ref<Value> gone;  // let go of when the lock is open
+  Ref<Storage> gone;  // let go of when the lock is open
   {
     std::lock_guard<Spin> guard(a->buffer->lock);
     if (a->buffer->external_count == 0)
@@ -137,10 +137,10 @@ PJRT_Error* Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* a) {
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "a buffer of %lld bytes cannot be seen as one of %lld [bitcast]",
                     static_cast<long long>(there), static_cast<long long>(wanted));
-  Ref<Value> value = held_value(a->buffer);
-  if (value == nullptr) return deleted();
+  Ref<Storage> storage = held_storage(a->buffer);
+  if (storage == nullptr) return deleted();
   a->out_buffer =
-      new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, layout, std::move(value));
+      new PJRT_Buffer(a->buffer->memory, a->element_type, a->dims, layout, std::move(storage));
   return nullptr;
 }
 

@@ -50,7 +50,7 @@ void hl_pjrt_set_compiler(const hl_pjrt_compiler* compiler);
 void hl_pjrt_set_versions(const char* platform, int64_t major, int64_t minor, int64_t patch);
 // Waits until all devices have nothing left to do.
 void hl_pjrt_drain(void);
-// How many there are of: buffers, values, events (the one that is always done, too), loaded executables,
+// How many there are of: buffers, storage, events (the one that is always done, too), loaded executables,
 // executables, programs, errors; the first `most` of these numbers. How many numbers there are.
 int64_t hl_pjrt_live_objects(int64_t* counts, int64_t most);
 

@@ -1,4 +1,4 @@
-// Errors, events, and the memory of values.
+// Errors, events, and the memory of arrays.
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -188,40 +188,41 @@ PJRT_Error* Event_Set(PJRT_Event_Set_Args* a) {
   return nullptr;
 }
 
-// -- values
+// -- storage
 
-Ref<Value> new_value(int64_t size_bytes) {
+Ref<Storage> new_storage(int64_t size_bytes) {
   void* block = hl_arena_alloc(nullptr, size_bytes);
   if (block == nullptr) return nullptr;
-  Ref<Value> value(new Value);
-  value->owner = Owner::kArena;
-  value->data = value->base = block;
-  value->size = size_bytes;
-  return value;
+  Ref<Storage> storage(new Storage);
+  storage->owner = Owner::kArena;
+  storage->data = storage->base = block;
+  storage->size = size_bytes;
+  return storage;
 }
 
-Value* retained(Value* value) {
-  value->references.fetch_add(1, std::memory_order_relaxed);
-  return value;
+Storage* retained(Storage* storage) {
+  storage->references.fetch_add(1, std::memory_order_relaxed);
+  return storage;
 }
 
-void release(Value* value) {
-  if (value == nullptr || value->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  switch (value->owner) {
+void release(Storage* storage) {
+  if (storage == nullptr || storage->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    return;
+  switch (storage->owner) {
     case Owner::kArena:
-      hl_arena_free(nullptr, value->base);
+      hl_arena_free(nullptr, storage->base);
       break;
     case Owner::kHost:
-      finish(value->host_done.get());
+      finish(storage->host_done.get());
       break;
     case Owner::kForeign:
-      if (value->deleter != nullptr) value->deleter(value->data, value->deleter_argument);
+      if (storage->deleter != nullptr) storage->deleter(storage->data, storage->deleter_argument);
       break;
     case Owner::kAlias:
     case Owner::kNobody:
       break;
   }
-  delete value;
+  delete storage;
 }
 
 }  // namespace hloom::pjrt

@@ -39,13 +39,13 @@ class HereRun {
     for (size_t k = 0; k < program_.arguments.size(); ++k) {
       const Array& array = program_.arguments[k];
       if (array.leaf < 0) continue;
-      Value* value = run_.inputs[k].get();
+      Storage* storage = run_.inputs[k].get();
       hl_argument& argument = arguments_[array.leaf];
-      argument.data = value->data;
+      argument.data = storage->data;
       // The program may have it if nobody else holds it.
-      if (program_.core->arguments[array.leaf].is_written && value->owner == Owner::kArena &&
-          value->references.load(std::memory_order_acquire) == 1)
-        argument.block = value->base;
+      if (program_.core->arguments[array.leaf].is_written && storage->owner == Owner::kArena &&
+          storage->references.load(std::memory_order_acquire) == 1)
+        argument.block = storage->base;
     }
     context_ = hl_program_context(program_.core.get());
     if (context_ == nullptr)
@@ -73,10 +73,10 @@ class HereRun {
     if (execution_.hand_out(&problem_) != 0) return told(message);
     for (size_t k = 0; k < results_.size(); ++k) {
       if (results_[k].block == nullptr) continue;
-      Value* value = run_.outputs[k].get();
-      value->data = results_[k].data;
-      value->base = results_[k].block;
-      value->owner = Owner::kArena;
+      Storage* storage = run_.outputs[k].get();
+      storage->data = results_[k].data;
+      storage->base = results_[k].block;
+      storage->owner = Owner::kArena;
     }
     let_go();
     return 0;
@@ -94,9 +94,10 @@ class HereRun {
     for (size_t k = 0; k < program_.arguments.size(); ++k) {
       int64_t leaf = program_.arguments[k].leaf;
       if (leaf < 0 || !program_.core->arguments[leaf].is_written) continue;
-      Value* value = run_.inputs[k].get();
+      Storage* storage = run_.inputs[k].get();
       for (hl_result& result : results_)
-        if (result.block != nullptr && result.block == value->base) value->owner = Owner::kNobody;
+        if (result.block != nullptr && result.block == storage->base)
+          storage->owner = Owner::kNobody;
     }
   }
 
@@ -136,10 +137,10 @@ int execute(Run* run, std::string* message) {
   return code;
 }
 
-int wait_for(const Ref<Value>* values, size_t count, std::string* message) {
+int wait_for(const Ref<Storage>* storages, size_t count, std::string* message) {
   int code = 0;
   for (size_t k = 0; k < count; ++k) {
-    PJRT_Event* ready = values[k]->ready.get();
+    PJRT_Event* ready = storages[k]->ready.get();
     wait(ready);
     if (code == 0 && ready->state.load(std::memory_order_acquire) == PJRT_Event::kFailed) {
       code = ready->code;
@@ -181,20 +182,20 @@ PJRT_Error* unusable(PJRT_Buffer* const* arguments, size_t k, const Program& pro
                   k, program.name.c_str());
 }
 
-// The buffer has its value again, if it has not got another one meanwhile.
-void give_back(PJRT_Buffer* buffer, Ref<Value> value) {
+// The buffer has its storage again, if it has not got another one meanwhile.
+void give_back(PJRT_Buffer* buffer, Ref<Storage> storage) {
   std::lock_guard<Spin> guard(buffer->lock);
-  if (buffer->value == nullptr) buffer->value = std::move(value);
+  if (buffer->storage == nullptr) buffer->storage = std::move(storage);
 }
 
 }  // namespace
 
 Inputs::~Inputs() {
-  for (size_t k = 0; k < values_.size(); ++k) {
+  for (size_t k = 0; k < storages_.size(); ++k) {
     if (!is_taken_[k]) continue;
     for (auto& [at, original] : originals_)
-      if (at == k) values_[k] = std::move(original);
-    give_back(arguments_[k], std::move(values_[k]));
+      if (at == k) storages_[k] = std::move(original);
+    give_back(arguments_[k], std::move(storages_[k]));
   }
 }
 
@@ -204,7 +205,7 @@ void Inputs::commit() {
 }
 
 PJRT_Error* Inputs::take(const PJRT_ExecuteOptions* options) {
-  for (size_t k = 0; k < values_.size(); ++k)
+  for (size_t k = 0; k < storages_.size(); ++k)
     if (PJRT_Error* error = take_one(options, k)) return error;
   return lay_out();
 }
@@ -212,52 +213,53 @@ PJRT_Error* Inputs::take(const PJRT_ExecuteOptions* options) {
 PJRT_Error* Inputs::take_one(const PJRT_ExecuteOptions* options, size_t k) {
   const Array& array = program_.arguments[k];
   bool donated = array.is_donated && is_donatable(options, k) && !is_viewed(arguments_[k]);
-  Ref<Value>& value = values_[k];
-  value = donated ? taken_value(arguments_[k]) : held_value(arguments_[k]);
-  if (value == nullptr) return unusable(arguments_, k, program_, donated);
+  Ref<Storage>& storage = storages_[k];
+  storage = donated ? taken_storage(arguments_[k]) : held_storage(arguments_[k]);
+  if (storage == nullptr) return unusable(arguments_, k, program_, donated);
   is_taken_[k] = donated;
-  if (donated && value->references.load(std::memory_order_acquire) > 1 &&
+  if (donated && storage->references.load(std::memory_order_acquire) > 1 &&
       std::find(arguments_, arguments_ + k, arguments_[k]) != arguments_ + k)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "Attempt to donate a buffer which is also used by the same call to Execute() "
                     "(%s: argument %zu is given before, too) [donation]",
                     program_.name.c_str(), k);
-  if (value->size < array.size)
+  if (storage->size < array.size)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "Executable(%s) expected parameter %zu of size %lld but got buffer with "
                     "incompatible size %lld [argument-size]",
                     program_.name.c_str(), k, static_cast<long long>(array.size),
-                    static_cast<long long>(value->size));
+                    static_cast<long long>(storage->size));
   return nullptr;
 }
 
 PJRT_Error* Inputs::lay_out() {
-  for (size_t k = 0; k < values_.size(); ++k) {
+  for (size_t k = 0; k < storages_.size(); ++k) {
     const Array& array = program_.arguments[k];
     const PJRT_Buffer& given = *arguments_[k];
     if (given.layout->bare == array.layout->bare ||
         given.rank != static_cast<int64_t>(array.dims.size()))
       continue;
-    Ref<Value> turned =
-        relaid(values_[k], element_bytes(array.type), given.dims, given.layout, array.layout);
+    Ref<Storage> turned =
+        relaid(storages_[k], element_bytes(array.type), given.dims, given.layout, array.layout);
     if (turned == nullptr)
       return failuref(
           PJRT_Error_Code_RESOURCE_EXHAUSTED,
           "no memory for argument %zu of %s in the layout it is read in [out-of-memory]", k,
           program_.name.c_str());
-    originals_.emplace_back(k, std::exchange(values_[k], std::move(turned)));
+    originals_.emplace_back(k, std::exchange(storages_[k], std::move(turned)));
   }
   return nullptr;
 }
 
-void copy_small_inputs(Ref<Value>* inputs, size_t count) {
+void copy_small_inputs(Ref<Storage>* inputs, size_t count) {
   for (size_t k = 0; k < count; ++k) {
-    Ref<Value>& value = inputs[k];
-    if (value == nullptr || value->owner != Owner::kHost || value->size > kMostToCopy) continue;
-    Ref<Value> copy = new_value(value->size);
+    Ref<Storage>& storage = inputs[k];
+    if (storage == nullptr || storage->owner != Owner::kHost || storage->size > kMostToCopy)
+      continue;
+    Ref<Storage> copy = new_storage(storage->size);
     if (copy == nullptr) continue;
-    memcpy(copy->data, value->data, value->size);
-    value = std::move(copy);
+    memcpy(copy->data, storage->data, storage->size);
+    storage = std::move(copy);
   }
 }
 
@@ -268,7 +270,7 @@ PJRT_Error* fits_memory(const Program& program) {
   struct sysinfo machine;
   if (sysinfo(&machine) != 0) return nullptr;
   uint64_t there = (machine.totalram + machine.totalswap) * machine.mem_unit;
-  for (const hl_program::Block& block : program.core->blocks)
+  for (const hl_program::FreshAllocation& block : program.core->blocks)
     if (static_cast<uint64_t>(block.size_bytes) > there)
       return failuref(PJRT_Error_Code_RESOURCE_EXHAUSTED,
                       "Out of memory allocating %lld bytes for a run of %s [out-of-memory]",
@@ -292,7 +294,7 @@ namespace {
 struct LaterRun {
   Ref<Program> program;
   PJRT_Device* device;
-  std::vector<Ref<Value>> inputs, outputs;
+  std::vector<Ref<Storage>> inputs, outputs;
   std::vector<UserData> user_data;
   Ref<PJRT_Event> done;
 };
@@ -339,19 +341,19 @@ class Launch {
 
   PJRT_Error* prepare() {
     bool are_ready = true;
-    for (size_t k = 0; k < inputs_.size(); ++k) are_ready &= inputs_.values()[k]->is_ready();
+    for (size_t k = 0; k < inputs_.size(); ++k) are_ready &= inputs_.storages()[k]->is_ready();
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const Result& result = program_->results[k];
-      outputs_[k].reset(new Value);
+      outputs_[k].reset(new Storage);
       outputs_[k]->size = result.size;
       results_[k] = new PJRT_Buffer(device_->listed[result.memory_kind], result.type,
                                     result.dims.data(), result.layout, outputs_[k]);
     }
     are_results_made_ = true;
     runs_on_ = runs_on(*program_, device_, are_ready);
-    if (runs_on_ != RunsOn::kCaller) copy_small_inputs(inputs_.values(), inputs_.size());
+    if (runs_on_ != RunsOn::kCaller) copy_small_inputs(inputs_.storages(), inputs_.size());
     if (runs_on_ != RunsOn::kCaller || !are_ready) return nullptr;
-    run_ = {program_, device_, inputs_.values(), outputs_.data(), user_data_};
+    run_ = {program_, device_, inputs_.storages(), outputs_.data(), user_data_};
     here_.emplace(run_);
     std::string message;
     int code = here_->place(&message);
@@ -390,11 +392,11 @@ class Launch {
     later->program = Ref<Program>::of(program_);
     later->device = device_;
     for (size_t k = 0; k < inputs_.size(); ++k)
-      later->inputs.push_back(std::move(inputs_.values()[k]));
+      later->inputs.push_back(std::move(inputs_.storages()[k]));
     inputs_.commit();
     later->user_data.assign(user_data_.entries, user_data_.entries + user_data_.count);
     later->done.reset(new PJRT_Event);
-    for (Ref<Value>& output : outputs_) {
+    for (Ref<Storage>& output : outputs_) {
       output->ready = later->done;
       later->outputs.push_back(std::move(output));
     }
@@ -406,7 +408,7 @@ class Launch {
   Program* program_;
   PJRT_Device* device_;
   Inputs inputs_;
-  SmallArray<Ref<Value>, 16> outputs_;  // the buffers' in `results_`
+  SmallArray<Ref<Storage>, 16> outputs_;  // the buffers' in `results_`
   PJRT_Buffer** results_;
   UserDataList user_data_{};
   Run run_{};

@@ -76,22 +76,22 @@ Patience patience_of(const hl_call_frame* frame) {
 }
 
 // What a device is given of an operand: its shard, or the whole as it stands.
-Ref<Value> shard_of(const Array& array, size_t device, void* whole) {
+Ref<Storage> shard_of(const Array& array, size_t device, void* whole) {
   if (!array.is_cut()) {
-    Ref<Value> value(new Value);
-    value->data = whole;
-    value->size = array.size;
-    return value;
+    Ref<Storage> storage(new Storage);
+    storage->data = whole;
+    storage->size = array.size;
+    return storage;
   }
-  Ref<Value> value = new_value(array.size);
-  if (value != nullptr)
-    copy_shard(array, device, static_cast<char*>(whole), static_cast<char*>(value->data), false);
-  return value;
+  Ref<Storage> storage = new_storage(array.size);
+  if (storage != nullptr)
+    copy_shard(array, device, static_cast<char*>(whole), static_cast<char*>(storage->data), false);
+  return storage;
 }
 
 int run_device(Program* body, Run& outer, MeshPosition* place, const hl_call_frame* frame,
                std::string* message) {
-  std::vector<Ref<Value>> inputs, outputs;
+  std::vector<Ref<Storage>> inputs, outputs;
   for (size_t k = 0; k < body->arguments.size(); ++k) {
     inputs.push_back(shard_of(body->arguments[k], place->ordinal, frame->operands[k].data));
     if (inputs.back()) continue;
@@ -99,7 +99,7 @@ int run_device(Program* body, Run& outer, MeshPosition* place, const hl_call_fra
     return PJRT_Error_Code_RESOURCE_EXHAUSTED;
   }
   for (const Result& result : body->results) {
-    outputs.emplace_back(new Value);
+    outputs.emplace_back(new Storage);
     outputs.back()->size = result.size;
   }
   Run run{body, outer.device, inputs.data(), outputs.data(), outer.user_data};
@@ -178,8 +178,8 @@ int32_t run_manual(hl_context* context, const hl_call_frame* frame) {
 
 }  // namespace
 
-int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Value>* inputs,
-             Ref<Value>* outputs, const hloom::UserDataList& user_data, std::string* message) {
+int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Storage>* inputs,
+             Ref<Storage>* outputs, const hloom::UserDataList& user_data, std::string* message) {
   Meeting meeting(static_cast<int64_t>(count), program->patience);
   std::deque<InProcess> own;
   for (size_t d = 0; d < count; ++d) own.emplace_back(&meeting, &program->operations, d);

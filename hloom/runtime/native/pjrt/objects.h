@@ -1,6 +1,6 @@
 // What stands behind the handles of the PJRT ABI.
 //
-// A PJRT_Buffer is a name that JAX holds; a Value is an array's memory, counted: buffers, runs that
+// A PJRT_Buffer is a name that JAX holds; a Storage is an array's memory, counted: buffers, runs that
 // have yet to read it and views that others took each hold it once. So deleting or donating a buffer
 // never takes memory from under anybody, and memory that one donated buffer alone holds may be
 // written in place.
@@ -68,9 +68,9 @@ inline bool is_finished(const PJRT_Event* event) {
   return event->state.load(std::memory_order_acquire) != PJRT_Event::kPending;
 }
 
-// -- values
+// -- storage
 
-// Whose the memory of a value is; kAlias: another value's, which is held.
+// Whose the memory of a storage is; kAlias: another storage's, which is held.
 enum class Owner : uint8_t { kNobody, kArena, kHost, kForeign, kAlias };
 
 // How the elements of an array lie in memory. Interned, and never freed: equal ones are one object.
@@ -90,7 +90,7 @@ PJRT_Error* read_layout(const PJRT_Buffer_MemoryLayout* given, const int64_t* di
 std::vector<int64_t> strides_of(const Layout* layout, const int64_t* dims, int64_t item);
 
 // The bytes of an array. `ready` says when they may be read.
-struct Value : Live<Value> {
+struct Storage : Live<Storage> {
   std::atomic<int32_t> references{1};
   Owner owner = Owner::kNobody;
   Ref<PJRT_Event> ready{done_event()};
@@ -100,16 +100,16 @@ struct Value : Live<Value> {
   Ref<PJRT_Event> host_done;                // kHost: finished when the host may change its memory
   void (*deleter)(void*, void*) = nullptr;  // kForeign
   void* deleter_argument = nullptr;
-  Ref<Value> other;  // kAlias
+  Ref<Storage> other;  // kAlias
 
   bool is_ready() const {
     return ready->state.load(std::memory_order_acquire) == PJRT_Event::kDone;
   }
 };
 
-Ref<Value> new_value(int64_t size_bytes);  // with memory of the arena; null: there is none
-Value* retained(Value* value);
-void release(Value* value);
+Ref<Storage> new_storage(int64_t size_bytes);  // with memory of the arena; null: there is none
+Storage* retained(Storage* storage);
+void release(Storage* storage);
 
 struct Queue;
 struct Program;
@@ -175,9 +175,9 @@ struct PJRT_Client {
 
 struct PJRT_Buffer : hloom::pjrt::Live<PJRT_Buffer> {
   static constexpr int64_t kSmallRank = 6;
-  hloom::Spin lock;                               // guards the next three
-  hloom::pjrt::Ref<hloom::pjrt::Value> value;     // null: deleted or donated
-  hloom::pjrt::Ref<hloom::pjrt::Value> external;  // held for views that others took
+  hloom::Spin lock;                                 // guards the next three
+  hloom::pjrt::Ref<hloom::pjrt::Storage> storage;   // null: deleted or donated
+  hloom::pjrt::Ref<hloom::pjrt::Storage> external;  // held for views that others took
   int64_t external_count = 0;
   PJRT_Device* device;
   PJRT_Memory* memory;
@@ -188,7 +188,7 @@ struct PJRT_Buffer : hloom::pjrt::Live<PJRT_Buffer> {
   int64_t small[kSmallRank];
 
   PJRT_Buffer(PJRT_Memory* memory, PJRT_Buffer_Type type, const int64_t* dims,
-              const hloom::pjrt::Layout* layout, hloom::pjrt::Ref<hloom::pjrt::Value> value);
+              const hloom::pjrt::Layout* layout, hloom::pjrt::Ref<hloom::pjrt::Storage> storage);
   ~PJRT_Buffer();
 };
 
@@ -199,10 +199,10 @@ struct PJRT_ExecuteContext {
 
 namespace hloom::pjrt {
 
-// The value, held once more; null if the buffer has none any more.
-Ref<Value> held_value(PJRT_Buffer* buffer);
-// The value, which the buffer then has no more.
-Ref<Value> taken_value(PJRT_Buffer* buffer);
+// The storage, held once more; null if the buffer has none any more.
+Ref<Storage> held_storage(PJRT_Buffer* buffer);
+// The storage, which the buffer then has no more.
+Ref<Storage> taken_storage(PJRT_Buffer* buffer);
 
 // -- types
 
@@ -219,9 +219,9 @@ bool lie_as(const Layout* layout, const int64_t* strides, const int64_t* dims, i
 void copy_strided(char* to, const int64_t* to_strides, const char* from,
                   const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item);
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item);
-// The value in another layout, when it is there. Null: there is no memory.
-Ref<Value> relaid(const Ref<Value>& from, int64_t item, const int64_t* dims, const Layout* before,
-                  const Layout* after);
+// The storage in another layout, when it is there. Null: there is no memory.
+Ref<Storage> relaid(const Ref<Storage>& from, int64_t item, const int64_t* dims,
+                    const Layout* before, const Layout* after);
 constexpr int64_t kMostRank = 64;
 
 // Views of memory and arguments of programs are aligned to this at least.

@@ -11,7 +11,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
     PJRT_Buffer_Type type;
     std::vector<int64_t> dims;
     const hloom::pjrt::Layout* layout;
-    hloom::pjrt::Ref<hloom::pjrt::Value> value;
+    hloom::pjrt::Ref<hloom::pjrt::Storage> storage;
     bool is_retrieved = false;
   };
   PJRT_Memory* memory;
@@ -19,7 +19,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
 };
 
 struct PJRT_FulfillAliasBufferCallback {
-  hloom::pjrt::Ref<hloom::pjrt::Value> value;
+  hloom::pjrt::Ref<hloom::pjrt::Storage> storage;
 };
 
 struct PJRT_AsyncTrackingEvent {
@@ -29,27 +29,27 @@ struct PJRT_AsyncTrackingEvent {
 namespace hloom::pjrt {
 namespace {
 
-// A value whose bytes come later.
-Ref<Value> pending(Ref<Value> value) {
-  value->ready.reset(new PJRT_Event);
-  return value;
+// A storage whose bytes come later.
+Ref<Storage> pending(Ref<Storage> storage) {
+  storage->ready.reset(new PJRT_Event);
+  return storage;
 }
 
-void fail(const Ref<Value>& value, int code, const std::string& message) {
-  finish(value->ready.get(), code == 0 ? PJRT_Error_Code_UNKNOWN : code, message);
+void fail(const Ref<Storage>& storage, int code, const std::string& message) {
+  finish(storage->ready.get(), code == 0 ? PJRT_Error_Code_UNKNOWN : code, message);
 }
 
 std::string text(const char* begin, size_t size) {
   return begin == nullptr ? std::string() : std::string(begin, size);
 }
 
-// Makes a pending value the same memory as another one, which it holds, when that is there.
-void become(const Ref<Value>& value, const Ref<Value>& other) {
-  value->owner = Owner::kAlias;
-  value->other = other;
-  when_finished(other->ready.get(), [value](int code, const std::string& message) {
-    value->data = value->other->data;
-    finish(value->ready.get(), code, message);
+// Makes a pending storage the same memory as another one, which it holds, when that is there.
+void become(const Ref<Storage>& storage, const Ref<Storage>& other) {
+  storage->owner = Owner::kAlias;
+  storage->other = other;
+  when_finished(other->ready.get(), [storage](int code, const std::string& message) {
+    storage->data = storage->other->data;
+    finish(storage->ready.get(), code, message);
   });
 }
 
@@ -65,7 +65,7 @@ PJRT_Error* open_piece(PJRT_AsyncHostToDeviceTransferManager* manager, int64_t i
                        PJRT_AsyncHostToDeviceTransferManager::Piece** piece) {
   if (PJRT_Error* error = no_piece(manager, index)) return error;
   *piece = &manager->pieces[index];
-  if (!is_finished((*piece)->value->ready.get())) return nullptr;
+  if (!is_finished((*piece)->storage->ready.get())) return nullptr;
   return failuref(PJRT_Error_Code_FAILED_PRECONDITION,
                   "buffer %lld of this transfer has its last bytes already [transfer]",
                   static_cast<long long>(index));
@@ -86,10 +86,11 @@ PJRT_Error* Client_CreateBuffersForAsyncHostToDevice(
       return error;
     int64_t rank = static_cast<int64_t>(spec.num_dims);
     int64_t size = bytes_of(spec.element_type, spec.dims, rank);
-    Ref<Value> value = new_value(size);
-    if (value == nullptr) return no_memory(size);
+    Ref<Storage> storage = new_storage(size);
+    if (storage == nullptr) return no_memory(size);
     std::vector<int64_t> dims(spec.dims, spec.dims + rank);
-    made->pieces.push_back({spec.element_type, std::move(dims), layout, pending(std::move(value))});
+    made->pieces.push_back(
+        {spec.element_type, std::move(dims), layout, pending(std::move(storage))});
   }
   a->transfer_manager = made.release();
   return nullptr;
@@ -98,7 +99,7 @@ PJRT_Error* Client_CreateBuffersForAsyncHostToDevice(
 PJRT_Error* AsyncHostToDeviceTransferManager_Destroy(
     PJRT_AsyncHostToDeviceTransferManager_Destroy_Args* a) {
   for (auto& piece : a->transfer_manager->pieces)
-    fail(piece.value, PJRT_Error_Code_CANCELLED,
+    fail(piece.storage, PJRT_Error_Code_CANCELLED,
          "the transfer of this buffer ended before all bytes were there [transfer]");
   delete a->transfer_manager;
   return nullptr;
@@ -108,16 +109,16 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferData(
     PJRT_AsyncHostToDeviceTransferManager_TransferData_Args* a) {
   PJRT_AsyncHostToDeviceTransferManager::Piece* piece = nullptr;
   if (PJRT_Error* error = open_piece(a->transfer_manager, a->buffer_index, &piece)) return error;
-  Value* value = piece->value.get();
-  if (a->offset < 0 || a->transfer_size < 0 || a->transfer_size > value->size - a->offset)
+  Storage* storage = piece->storage.get();
+  if (a->offset < 0 || a->transfer_size < 0 || a->transfer_size > storage->size - a->offset)
     return failuref(
         PJRT_Error_Code_INVALID_ARGUMENT, "bytes %lld to %lld of a buffer of %lld [transfer]",
         static_cast<long long>(a->offset), static_cast<long long>(a->offset + a->transfer_size),
-        static_cast<long long>(value->size));
+        static_cast<long long>(storage->size));
   Span span("BufferFromHost", a->transfer_size);
   if (a->transfer_size > 0)
-    memcpy(static_cast<char*>(value->data) + a->offset, a->data, a->transfer_size);
-  if (a->is_last_transfer) finish(value->ready.get());
+    memcpy(static_cast<char*>(storage->data) + a->offset, a->data, a->transfer_size);
+  if (a->is_last_transfer) finish(storage->ready.get());
   a->done_with_h2d_transfer = done_event();
   return nullptr;
 }
@@ -136,14 +137,14 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferLiteral(
   PJRT_Error* error =
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
-  Value* value = piece->value.get();
-  Span span("BufferFromHost", value->size);
+  Storage* storage = piece->storage.get();
+  Span span("BufferFromHost", storage->size);
   int64_t item = element_bytes(piece->type);
   std::vector<int64_t> to = strides_of(piece->layout, dims.data(), item);
   std::vector<int64_t> from = strides_of(layout, dims.data(), item);
-  copy_strided(static_cast<char*>(value->data), to.data(), static_cast<const char*>(a->data),
+  copy_strided(static_cast<char*>(storage->data), to.data(), static_cast<const char*>(a->data),
                from.data(), dims.data(), static_cast<int64_t>(dims.size()), item);
-  finish(value->ready.get());
+  finish(storage->ready.get());
   a->done_with_h2d_transfer = done_event();
   return nullptr;
 }
@@ -157,7 +158,7 @@ PJRT_Error* AsyncHostToDeviceTransferManager_RetrieveBuffer(
                     "buffer %d of this transfer was given out before [transfer]", a->buffer_index);
   piece.is_retrieved = true;
   a->buffer_out = new PJRT_Buffer(a->transfer_manager->memory, piece.type, piece.dims.data(),
-                                  piece.layout, piece.value);
+                                  piece.layout, piece.storage);
   return nullptr;
 }
 
@@ -171,7 +172,7 @@ HL_ANSWERS(AsyncHostToDeviceTransferManager_AddMetadata, )
 PJRT_Error* AsyncHostToDeviceTransferManager_BufferSize(
     PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args* a) {
   if (PJRT_Error* error = no_piece(a->transfer_manager, a->buffer_index)) return error;
-  a->buffer_size = a->transfer_manager->pieces[a->buffer_index].value->size;
+  a->buffer_size = a->transfer_manager->pieces[a->buffer_index].storage->size;
   return nullptr;
 }
 
@@ -179,7 +180,7 @@ PJRT_Error* AsyncHostToDeviceTransferManager_SetBufferError(
     PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args* a) {
   PJRT_AsyncHostToDeviceTransferManager::Piece* piece = nullptr;
   if (PJRT_Error* error = open_piece(a->transfer_manager, a->buffer_index, &piece)) return error;
-  fail(piece->value, a->error_code, text(a->error_message, a->error_message_size));
+  fail(piece->storage, a->error_code, text(a->error_message, a->error_message_size));
   return nullptr;
 }
 
@@ -190,28 +191,28 @@ PJRT_Error* Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args* a) {
   PJRT_Error* error =
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
-  Ref<Value> value = pending(Ref(new Value));
-  value->size =
+  Ref<Storage> storage = pending(Ref(new Storage));
+  storage->size =
       bytes_of(a->shape_element_type, a->shape_dims, static_cast<int64_t>(a->shape_num_dims));
   PJRT_Memory* memory = a->memory != nullptr ? a->memory : a->client->listed[0]->listed[0];
-  a->alias_buffer = new PJRT_Buffer(memory, a->shape_element_type, a->shape_dims, layout, value);
-  a->fulfill_alias_buffer_cb = new PJRT_FulfillAliasBufferCallback{value};
+  a->alias_buffer = new PJRT_Buffer(memory, a->shape_element_type, a->shape_dims, layout, storage);
+  a->fulfill_alias_buffer_cb = new PJRT_FulfillAliasBufferCallback{storage};
   return nullptr;
 }
 
 // Once: the callback is gone afterwards.
 PJRT_Error* Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args* a) {
-  const Ref<Value>& value = a->fulfill_alias_buffer_cb->value;
+  const Ref<Storage>& storage = a->fulfill_alias_buffer_cb->storage;
   if (a->status_code != 0) {
-    fail(value, a->status_code, text(a->error_message, a->error_message_size));
+    fail(storage, a->status_code, text(a->error_message, a->error_message_size));
   } else {
-    Ref<Value> other = held_value(a->buffer);
+    Ref<Storage> other = held_storage(a->buffer);
     if (other == nullptr) return deleted();
-    if (other->size != value->size)
+    if (other->size != storage->size)
       return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                       "an alias of %lld bytes cannot become a buffer of %lld [alias]",
-                      static_cast<long long>(value->size), static_cast<long long>(other->size));
-    become(value, other);
+                      static_cast<long long>(storage->size), static_cast<long long>(other->size));
+    become(storage, other);
   }
   delete a->fulfill_alias_buffer_cb;
   return nullptr;
@@ -219,13 +220,13 @@ PJRT_Error* Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args* a) {
 
 namespace {
 
-// What callbacks know: the value they are about, and what they finish.
+// What callbacks know: the storage they are about, and what they finish.
 struct Dependency {
-  Ref<Value> value, other;
+  Ref<Storage> storage, other;
 };
 
 struct RawCopy {
-  Ref<Value> value;
+  Ref<Storage> storage;
   int64_t offset, size;
   Ref<PJRT_Event> done;
 };
@@ -233,8 +234,8 @@ struct RawCopy {
 void dependency_ready(PJRT_Buffer_DonateWithControlDependency_Callback_Args* a) {
   std::unique_ptr<Dependency> given(static_cast<Dependency*>(a->callback_data));
   if (a->error_code != 0)
-    fail(given->value, a->error_code, text(a->error_message, a->error_message_size));
-  else become(given->value, given->other);
+    fail(given->storage, a->error_code, text(a->error_message, a->error_message_size));
+  else become(given->storage, given->other);
 }
 
 void destination_known(PJRT_Buffer_CopyRawToHostFuture_Callback_Args* a) {
@@ -242,30 +243,31 @@ void destination_known(PJRT_Buffer_CopyRawToHostFuture_Callback_Args* a) {
   if (a->error_code != 0)
     finish(given->done.get(), a->error_code, text(a->error_message, a->error_message_size));
   else
-    copy_when_ready(given->value, static_cast<char*>(a->dst), given->offset, given->size,
+    copy_when_ready(given->storage, static_cast<char*>(a->dst), given->offset, given->size,
                     given->done);
 }
 
 }  // namespace
 
-// The buffer's value under a new name, which may be read when the caller says so.
+// The buffer's storage under a new name, which may be read when the caller says so.
 PJRT_Error* Buffer_DonateWithControlDependency(PJRT_Buffer_DonateWithControlDependency_Args* a) {
-  Ref<Value> other = taken_value(a->buffer);
+  Ref<Storage> other = taken_storage(a->buffer);
   if (other == nullptr) return deleted();
-  Ref<Value> value = pending(Ref(new Value));
-  value->size = other->size;
+  Ref<Storage> storage = pending(Ref(new Storage));
+  storage->size = other->size;
   a->out_buffer = new PJRT_Buffer(a->buffer->memory, a->buffer->type, a->buffer->dims,
-                                  a->buffer->layout, value);
-  a->callback_data = new Dependency{std::move(value), std::move(other)};
+                                  a->buffer->layout, storage);
+  a->callback_data = new Dependency{std::move(storage), std::move(other)};
   a->dependency_ready_callback = dependency_ready;
   return nullptr;
 }
 
 PJRT_Error* Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args* a) {
-  Ref<Value> value;
-  if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &value)) return wrong;
+  Ref<Storage> storage;
+  if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &storage))
+    return wrong;
   Ref<PJRT_Event> done(new PJRT_Event);
-  a->callback_data = new RawCopy{std::move(value), a->offset, a->transfer_size, done};
+  a->callback_data = new RawCopy{std::move(storage), a->offset, a->transfer_size, done};
   a->event = done.passed_on();
   a->future_ready_callback = destination_known;
   return nullptr;

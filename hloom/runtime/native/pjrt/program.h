@@ -89,8 +89,8 @@ struct MeshPosition {
 struct Run {
   Program* program;
   PJRT_Device* device;
-  Ref<Value>* inputs;   // one per argument; those that it has run with are null
-  Ref<Value>* outputs;  // one per result, to be filled
+  Ref<Storage>* inputs;   // one per argument; those that it has run with are null
+  Ref<Storage>* outputs;  // one per result, to be filled
   hloom::UserDataList user_data;
   // Of the code of one device: its position in which manual computation. Null: of a program of whole arrays.
   const MeshPosition* place = nullptr;
@@ -103,8 +103,8 @@ size_t first_with(const Array& array, size_t device);
 void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole);
 // Runs a program on every device at the same time, with arrays `d * count + k` of device d and number
 // k; inputs are null afterwards.
-int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Value>* inputs,
-             Ref<Value>* outputs, const hloom::UserDataList& user_data, std::string* message);
+int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Storage>* inputs,
+             Ref<Storage>* outputs, const hloom::UserDataList& user_data, std::string* message);
 // Makes hloom's handler of manual computations known to the registry of custom calls.
 void register_manual();
 
@@ -117,7 +117,7 @@ class Inputs {
   Inputs(const Program& program, PJRT_Buffer* const* arguments)
       : program_(program),
         arguments_(arguments),
-        values_(program.arguments.size()),
+        storages_(program.arguments.size()),
         is_taken_(program.arguments.size()) {}
   ~Inputs();
   Inputs(const Inputs&) = delete;
@@ -128,8 +128,8 @@ class Inputs {
   // The run begins, and may write what is donated: nothing of it is given back from here on.
   void commit();
   // In the layouts that the program reads.
-  Ref<Value>* values() { return values_.data(); }
-  size_t size() const { return values_.size(); }
+  Ref<Storage>* storages() { return storages_.data(); }
+  size_t size() const { return storages_.size(); }
 
  private:
   PJRT_Error* take_one(const PJRT_ExecuteOptions* options, size_t k);
@@ -137,21 +137,21 @@ class Inputs {
 
   const Program& program_;
   PJRT_Buffer* const* arguments_;
-  SmallArray<Ref<Value>, 16> values_;
+  SmallArray<Ref<Storage>, 16> storages_;
   SmallArray<bool> is_taken_;
-  // What buffers had whose values are read in another layout.
-  std::vector<std::pair<size_t, Ref<Value>>> originals_;
+  // What buffers had whose storages are read in another layout.
+  std::vector<std::pair<size_t, Ref<Storage>>> originals_;
 };
 // Copies what is in the host's memory, if it is not much: who calls with it may change it once the
 // call has returned, and some do so before the run has begun.
-void copy_small_inputs(Ref<Value>* inputs, size_t count);
+void copy_small_inputs(Ref<Storage>* inputs, size_t count);
 // An error of the call, and not of its results, if an array is larger than the machine's memory.
 PJRT_Error* fits_memory(const Program& program);
 // On whose thread a run is done.
 enum class RunsOn { kCaller, kProgram };
 RunsOn runs_on(const Program& program, const PJRT_Device* device, bool are_ready);
-// Waits for values; the code and message of one that failed.
-int wait_for(const Ref<Value>* values, size_t count, std::string* message);
+// Waits for storages; the code and message of one that failed.
+int wait_for(const Ref<Storage>* storages, size_t count, std::string* message);
 // One run for all devices of an executable: on whole arrays, or of each on its own.
 PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* arguments);
 

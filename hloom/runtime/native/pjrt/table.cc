@@ -43,7 +43,7 @@ HL_API const PJRT_Api* GetPjrtApi() {
 
 HL_API int64_t hl_pjrt_live_objects(int64_t* counts, int64_t most) {
   using namespace hloom::pjrt;
-  const int64_t all[] = {Live<PJRT_Buffer>::count(),     Live<Value>::count(),
+  const int64_t all[] = {Live<PJRT_Buffer>::count(),     Live<Storage>::count(),
                          Live<PJRT_Event>::count(),      Live<PJRT_LoadedExecutable>::count(),
                          Live<PJRT_Executable>::count(), Live<Program>::count(),
                          Live<Failure>::count()};

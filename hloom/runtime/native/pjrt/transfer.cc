@@ -34,7 +34,7 @@ PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
 }
 
 // Copies bytes when the source is there; `to` is finished then.
-void copy_when_ready(Ref<Value> from, char* to, int64_t offset, int64_t size,
+void copy_when_ready(Ref<Storage> from, char* to, int64_t offset, int64_t size,
                      const Ref<PJRT_Event>& copied) {
   Ref<PJRT_Event> ready = from->ready;  // of what is moved into the waiter
   when_finished(ready.get(), [=, from = std::move(from)](int code, const std::string& message) {
@@ -57,10 +57,10 @@ bool is_aligned(const void* data, uintptr_t alignment) {
 
 }  // namespace
 
-Ref<Value> relaid(const Ref<Value>& from, int64_t item, const int64_t* dims, const Layout* before,
-                  const Layout* after) {
+Ref<Storage> relaid(const Ref<Storage>& from, int64_t item, const int64_t* dims,
+                    const Layout* before, const Layout* after) {
   int64_t rank = static_cast<int64_t>(before->minor_to_major.size());
-  Ref<Value> to = new_value(from->size);
+  Ref<Storage> to = new_storage(from->size);
   if (to == nullptr) return nullptr;
   std::vector<int64_t> sizes(dims, dims + rank);
   std::vector<int64_t> old = strides_of(before, dims, item), own = strides_of(after, dims, item);
@@ -90,29 +90,29 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   Span span("BufferFromHost", size);
   bool may_share = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                    a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
-  Ref<Value> value;
+  Ref<Storage> storage;
   if (may_share && dense && size > 0 && is_aligned(a->data, kSharedAlignment)) {
-    value.reset(new Value);
-    value->owner = Owner::kHost;
-    value->data = const_cast<void*>(a->data);
-    value->size = size;
-    value->host_done.reset(new PJRT_Event);
-    a->done_with_host_buffer = Ref(value->host_done).passed_on();
+    storage.reset(new Storage);
+    storage->owner = Owner::kHost;
+    storage->data = const_cast<void*>(a->data);
+    storage->size = size;
+    storage->host_done.reset(new PJRT_Event);
+    a->done_with_host_buffer = Ref(storage->host_done).passed_on();
   } else {
-    value = new_value(size);
-    if (value == nullptr) return no_memory(size);
+    storage = new_storage(size);
+    if (storage == nullptr) return no_memory(size);
     if (dense) {
-      if (size > 0) memcpy(value->data, a->data, size);
+      if (size > 0) memcpy(storage->data, a->data, size);
     } else {
       std::vector<int64_t> own = strides_of(layout, a->dims, item);
       std::vector<int64_t> given = row_major_strides(a->dims, rank, item);
       if (a->num_byte_strides != 0) given.assign(a->byte_strides, a->byte_strides + rank);
-      copy_strided(static_cast<char*>(value->data), own.data(), static_cast<const char*>(a->data),
+      copy_strided(static_cast<char*>(storage->data), own.data(), static_cast<const char*>(a->data),
                    given.data(), a->dims, rank, item);
     }
     a->done_with_host_buffer = done_event();
   }
-  a->buffer = new PJRT_Buffer(memory, a->type, a->dims, layout, std::move(value));
+  a->buffer = new PJRT_Buffer(memory, a->type, a->dims, layout, std::move(storage));
   return nullptr;
 }
 
@@ -123,22 +123,22 @@ PJRT_Error* Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer
   if (error != nullptr) return error;
   PJRT_Memory* memory = memory_of(a->memory, a->device, a->client);
   int64_t size = bytes_of(a->element_type, a->dims, rank);
-  Ref<Value> value;
+  Ref<Storage> storage;
   if (is_aligned(a->device_buffer_ptr, kArgumentAlignment)) {
-    value.reset(new Value);
-    value->owner = Owner::kForeign;
-    value->data = a->device_buffer_ptr;
-    value->size = size;
-    value->deleter = a->on_delete_callback;
-    value->deleter_argument = a->on_delete_callback_arg;
+    storage.reset(new Storage);
+    storage->owner = Owner::kForeign;
+    storage->data = a->device_buffer_ptr;
+    storage->size = size;
+    storage->deleter = a->on_delete_callback;
+    storage->deleter_argument = a->on_delete_callback_arg;
   } else {
-    value = new_value(size);
-    if (value == nullptr) return no_memory(size);
-    if (size > 0) memcpy(value->data, a->device_buffer_ptr, size);
+    storage = new_storage(size);
+    if (storage == nullptr) return no_memory(size);
+    if (size > 0) memcpy(storage->data, a->device_buffer_ptr, size);
     if (a->on_delete_callback != nullptr)
       a->on_delete_callback(a->device_buffer_ptr, a->on_delete_callback_arg);
   }
-  a->buffer = new PJRT_Buffer(memory, a->element_type, a->dims, layout, std::move(value));
+  a->buffer = new PJRT_Buffer(memory, a->element_type, a->dims, layout, std::move(storage));
   return nullptr;
 }
 
@@ -149,10 +149,10 @@ PJRT_Error* Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuff
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
   int64_t size = bytes_of(a->shape_element_type, a->shape_dims, rank);
-  Ref<Value> value = new_value(size);
-  if (value == nullptr) return no_memory(size);
+  Ref<Storage> storage = new_storage(size);
+  if (storage == nullptr) return no_memory(size);
   a->buffer = new PJRT_Buffer(memory_of(a->memory, a->device, a->client), a->shape_element_type,
-                              a->shape_dims, layout, std::move(value));
+                              a->shape_dims, layout, std::move(storage));
   return nullptr;
 }
 
@@ -162,11 +162,12 @@ PJRT_Error* Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* a) {
   PJRT_Error* error =
       checked(a->shape_element_type, a->shape_dims, a->shape_num_dims, a->shape_layout, &layout);
   if (error != nullptr) return error;
-  Ref<Value> value(new Value);
-  value->size = bytes_of(a->shape_element_type, a->shape_dims, rank);
-  value->ready = failed_event(a->error_code, std::string(a->error_message, a->error_message_size));
+  Ref<Storage> storage(new Storage);
+  storage->size = bytes_of(a->shape_element_type, a->shape_dims, rank);
+  storage->ready =
+      failed_event(a->error_code, std::string(a->error_message, a->error_message_size));
   a->buffer = new PJRT_Buffer(memory_of(a->memory, nullptr, a->client), a->shape_element_type,
-                              a->shape_dims, layout, std::move(value));
+                              a->shape_dims, layout, std::move(storage));
   return nullptr;
 }
 
@@ -189,34 +190,35 @@ PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
     PJRT_Error* error = read_layout(a->host_layout, buffer->dims, buffer->rank, item, &wanted);
     if (error != nullptr) return error;
   }
-  Ref<Value> value = held_value(buffer);
-  if (value == nullptr) return deleted();
+  Ref<Storage> storage = held_storage(buffer);
+  if (storage == nullptr) return deleted();
   if (wanted->bare != buffer->layout->bare) {
-    value = relaid(value, item, buffer->dims, buffer->layout, wanted);
-    if (value == nullptr) return no_memory(size);
+    storage = relaid(storage, item, buffer->dims, buffer->layout, wanted);
+    if (storage == nullptr) return no_memory(size);
   }
   Ref<PJRT_Event> copied(new PJRT_Event);
-  copy_when_ready(std::move(value), static_cast<char*>(a->dst), 0, size, copied);
+  copy_when_ready(std::move(storage), static_cast<char*>(a->dst), 0, size, copied);
   a->event = copied.passed_on();
   return nullptr;
 }
 
-PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Ref<Value>* held) {
+PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Ref<Storage>* held) {
   int64_t size = bytes_of(buffer->type, buffer->dims, buffer->rank);
   if (offset < 0 || count < 0 || count > size - offset)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "bytes %lld to %lld of a buffer of %lld [raw-copy]",
                     static_cast<long long>(offset), static_cast<long long>(offset + count),
                     static_cast<long long>(size));
-  *held = held_value(buffer);
+  *held = held_storage(buffer);
   return *held == nullptr ? deleted() : nullptr;
 }
 
 PJRT_Error* Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* a) {
-  Ref<Value> value;
-  if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &value)) return wrong;
+  Ref<Storage> storage;
+  if (PJRT_Error* wrong = hold_bytes(a->buffer, a->offset, a->transfer_size, &storage))
+    return wrong;
   Ref<PJRT_Event> copied(new PJRT_Event);
-  copy_when_ready(std::move(value), static_cast<char*>(a->dst), a->offset, a->transfer_size,
+  copy_when_ready(std::move(storage), static_cast<char*>(a->dst), a->offset, a->transfer_size,
                   copied);
   a->event = copied.passed_on();
   return nullptr;
@@ -224,9 +226,9 @@ PJRT_Error* Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args* a) {
 
 // A copy in another memory space, or in the same one.
 static PJRT_Error* copied_to(PJRT_Buffer* buffer, PJRT_Memory* memory, PJRT_Buffer** made) {
-  Ref<Value> from = held_value(buffer);
+  Ref<Storage> from = held_storage(buffer);
   if (from == nullptr) return deleted();
-  Ref<Value> to = new_value(from->size);
+  Ref<Storage> to = new_storage(from->size);
   if (to == nullptr) return no_memory(from->size);
   if (from->is_ready()) {
     Span span("CopyBuffer", to->size);

@@ -8,13 +8,13 @@ namespace hloom::pjrt {
 
 PJRT_Error* no_memory(int64_t bytes);
 PJRT_Error* deleted();
-// The buffer's value, held for a copy of `count` of its bytes from `offset`; what is wrong otherwise.
-PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Ref<Value>* held);
+// The buffer's storage, held for a copy of `count` of its bytes from `offset`; what is wrong otherwise.
+PJRT_Error* hold_bytes(PJRT_Buffer* buffer, int64_t offset, int64_t count, Ref<Storage>* held);
 // The layout of an array that is to be made; an error for types, ranks and layouts that none has.
 PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
                     const PJRT_Buffer_MemoryLayout* given, const Layout** layout);
 // Copies bytes when the source is there; `copied` is finished then.
-void copy_when_ready(Ref<Value> from, char* to, int64_t offset, int64_t size,
+void copy_when_ready(Ref<Storage> from, char* to, int64_t offset, int64_t size,
                      const Ref<PJRT_Event>& copied);
 
 }  // namespace hloom::pjrt

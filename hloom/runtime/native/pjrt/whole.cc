@@ -38,16 +38,16 @@ namespace {
 struct JointRun {
   Ref<Program> program;
   std::vector<PJRT_Device*> devices;
-  std::vector<Ref<Value>> inputs, outputs;
+  std::vector<Ref<Storage>> inputs, outputs;
   std::vector<hloom::UserData> user_data;
 };
 
-// The whole value of argument k. Null: there is no memory.
-Ref<Value> joined(JointRun* run, size_t k) {
+// The whole storage of argument k. Null: there is no memory.
+Ref<Storage> joined(JointRun* run, size_t k) {
   const Array& array = run->program->arguments[k];
   size_t count = run->program->arguments.size();
   if (!array.is_cut()) return std::move(run->inputs[k]);
-  Ref<Value> whole = new_value(array.whole_size);
+  Ref<Storage> whole = new_storage(array.whole_size);
   for (size_t d = 0; d < run->devices.size() && whole; ++d)
     if (first_with(array, d) == d)
       copy_shard(array, d, static_cast<char*>(whole->data),
@@ -56,24 +56,24 @@ Ref<Value> joined(JointRun* run, size_t k) {
 }
 
 // Gives devices their parts of a whole result. False: there is no memory.
-bool cut(JointRun* run, size_t k, Value* whole) {
+bool cut(JointRun* run, size_t k, Storage* whole) {
   const Result& array = run->program->results[k];
   size_t count = run->program->results.size();
   for (size_t d = 0; d < run->devices.size(); ++d) {
     if (first_with(array, d) != d) continue;
-    Value* value = run->outputs[d * count + k].get();
-    value->base = hl_arena_alloc(nullptr, array.size);
-    if (value->base == nullptr) return false;
-    value->data = value->base;
-    value->owner = Owner::kArena;
-    copy_shard(array, d, static_cast<char*>(whole->data), static_cast<char*>(value->data), false);
+    Storage* storage = run->outputs[d * count + k].get();
+    storage->base = hl_arena_alloc(nullptr, array.size);
+    if (storage->base == nullptr) return false;
+    storage->data = storage->base;
+    storage->owner = Owner::kArena;
+    copy_shard(array, d, static_cast<char*>(whole->data), static_cast<char*>(storage->data), false);
   }
   return true;
 }
 
 int run_whole(JointRun* run, std::string* message) {
   Program& program = *run->program;
-  std::vector<Ref<Value>> inputs, outputs;
+  std::vector<Ref<Storage>> inputs, outputs;
   for (size_t k = 0; k < program.arguments.size(); ++k) {
     inputs.push_back(joined(run, k));
     if (inputs.back()) continue;
@@ -84,7 +84,7 @@ int run_whole(JointRun* run, std::string* message) {
   run->inputs.clear();
   for (size_t k = 0; k < program.results.size(); ++k) {
     const Result& result = program.results[k];
-    outputs.push_back(result.is_cut() ? Ref<Value>(new Value) : run->outputs[k]);
+    outputs.push_back(result.is_cut() ? Ref<Storage>(new Storage) : run->outputs[k]);
     if (result.is_cut()) outputs[k]->size = result.whole_size;
   }
   hloom::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
@@ -116,21 +116,22 @@ void finish_joint(JointRun* run, const Ref<PJRT_Event>& done) {
   finish(done.get(), code, message);
 }
 
-// Results of all devices, pending until `done`. Those that are the same share their value.
+// Results of all devices, pending until `done`. Those that are the same share their storage.
 void make_results(JointRun* run, const Ref<PJRT_Event>& done, PJRT_Buffer** const* lists) {
   size_t count = run->program->results.size();
   for (size_t d = 0; d < run->devices.size(); ++d) {
     for (size_t k = 0; k < count; ++k) {
       const Result& result = run->program->results[k];
       size_t first = run->program->is_together ? d : first_with(result, d);
-      Ref<Value> value = first == d ? Ref<Value>(new Value) : run->outputs[first * count + k];
+      Ref<Storage> storage =
+          first == d ? Ref<Storage>(new Storage) : run->outputs[first * count + k];
       if (first == d) {
-        value->size = result.size;
-        value->ready = done;
+        storage->size = result.size;
+        storage->ready = done;
       }
       lists[d][k] = new PJRT_Buffer(run->devices[d]->listed[result.memory_kind], result.type,
-                                    result.dims.data(), result.layout, value);
-      run->outputs.push_back(std::move(value));
+                                    result.dims.data(), result.layout, storage);
+      run->outputs.push_back(std::move(storage));
     }
   }
 }
@@ -162,13 +163,13 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
   bool are_ready = true;
   for (Inputs& taken : inputs) {
     for (size_t k = 0; k < count; ++k) {
-      are_ready &= taken.values()[k]->is_ready();
+      are_ready &= taken.storages()[k]->is_ready();
     }
   }
   RunsOn where = runs_on(*run->program, run->devices[0], are_ready);
   for (Inputs& taken : inputs) {
-    if (where != RunsOn::kCaller) copy_small_inputs(taken.values(), count);
-    for (size_t k = 0; k < count; ++k) run->inputs.push_back(std::move(taken.values()[k]));
+    if (where != RunsOn::kCaller) copy_small_inputs(taken.storages(), count);
+    for (size_t k = 0; k < count; ++k) run->inputs.push_back(std::move(taken.storages()[k]));
     taken.commit();
   }
   if (a->options->context != nullptr)

@@ -331,7 +331,7 @@ class _Writer:
         for leaf, number in body.leaves:
             slot_ = self.slot(i.operands[number])
             if isinstance(slot_, Value):
-                e.given[leaf] = slot_
+                e.supplied[leaf] = slot_
             else:
                 buffer = self.buffer(slot_, leaf.shape.dtype)
                 e.sources[leaf] = Source(buffer, strides_of(leaf.shape))

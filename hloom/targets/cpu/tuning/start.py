@@ -23,7 +23,7 @@ def tuner_of(
     is_complete: bool,
     threads: int | None,
 ) -> CpuTarget:
-    """The target with a tuner; `given` and `export` are paths, or empty."""
+    """The target with a tuner; `load_path` and `export` are paths, or empty."""
     if mode not in MODES:
         raise UsageError(
             f"autotune is {mode!r}; known are {', '.join(MODES)}",
@@ -49,7 +49,7 @@ def device_line(target: CpuTarget) -> str:
     """What results depend on, in a line: processor, what of it may be used, cores, caches."""
     machine = target.machine
     features = sha256(repr(sorted(machine.as_dict().items())).encode()).hexdigest()[:12]
-    about = device_text(target.given)
-    if target.given is not None:
-        about = f"cut for {target.given.name} {sha256(about.encode()).hexdigest()[:12]}"
+    about = device_text(target.kernel_device)
+    if target.kernel_device is not None:
+        about = f"cut for {target.kernel_device.name} {sha256(about.encode()).hexdigest()[:12]}"
     return f"{machine.cpu} ({features}), {about}"

@@ -77,7 +77,7 @@ class Tuner:
     device: str
     backend: Callable[[], Backend]
     cache: ResultCache | None = None
-    given: Path | None = None
+    load_path: Path | None = None
     """Results to begin with."""
     export: Path | None = None
     """Where the results that were used are written."""
@@ -89,8 +89,8 @@ class Tuner:
     """How many kernels have been measured."""
 
     def __post_init__(self) -> None:
-        if self.given is not None:
-            self.known.update(read_results(self.given, self.device))
+        if self.load_path is not None:
+            self.known.update(read_results(self.load_path, self.device))
 
     def choices(self, instructions: Iterable[Instruction]) -> dict[Instruction, Choice]:
         """For the instructions whose kernels are not to be as they would be anyway."""
