@@ -1,0 +1,1 @@
+"""Factors of each opcode, one file for each family."""
