@@ -14,6 +14,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes, opcodes_where
 from hloom.ir.traits import CHOOSES, ELEMENTWISE, RESHAPES, STRIDED
 from hloom.types.shape import Shape
+from hloom.types.sizes import packed_bits
 
 POINT = "point"
 """Its value at an index follows from values of its operands at one index each."""
@@ -80,8 +81,6 @@ def _why_alone(i: Instruction, kind: str) -> str:
         return "a constant in memory"
     if i.opcode == "bitcast" and i.shape.dtype is not i.operands[0].shape.dtype:
         return "a bitcast to another type"
-    if i.opcode == "bitcast-convert" and i.shape.dims != i.operands[0].shape.dims:
-        return "a bitcast-convert that changes dimensions"
     if kind == FOLD and _reduced_size(i) <= 1:
         return "it reduces nothing"
     return ""
@@ -102,7 +101,7 @@ def is_row_major(s: Shape) -> bool:
     layout = s.layout
     if layout is None or layout.is_default:
         return True
-    if layout.tiles or layout.memory_space or layout.split_configs:
+    if layout.tiles or layout.memory_space or layout.split_configs or packed_bits(s):
         return False
     order = [d for d in layout.minor_to_major if s.dims[d] > 1]
     return order == sorted(order, reverse=True)

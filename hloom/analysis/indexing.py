@@ -180,6 +180,14 @@ def reshaped(map_: IndexMap, dims: Sequence[int], space: Space) -> IndexMap:
     return regrouped_map
 
 
+def _bitcast_convert(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
+    """Parts of an element, or all the parts that make one."""
+    x = i.operands[0].shape.dims
+    if len(x) <= len(map_):
+        return (map_[: len(x)],)
+    return ((*map_, space.opaque("parts", (), x[-1])),)
+
+
 def _slice(i: Instruction, map_: IndexMap, space: Space) -> Sequence[IndexMap]:
     dims = i.operands[0].shape.dims
     out = list(map_)
@@ -265,6 +273,7 @@ def _dynamic_update_slice(i: Instruction, map_: IndexMap, space: Space) -> Seque
 
 _MAPS: dict[str, Callable[[Instruction, IndexMap, Space], Sequence[IndexMap]]] = {
     "bitcast": _reshape,
+    "bitcast-convert": _bitcast_convert,
     "broadcast": _broadcast,
     "concatenate": _concatenate,
     "dynamic-slice": _dynamic_slice,

@@ -342,10 +342,7 @@ def bitcast_convert(e: Elements, i: Instruction, index: Index, mask: Value | Non
     if old.bits == new.bits:
         return b.unary("bitcast-convert", e.value(x, index, mask), new)
     if old.bits > new.bits:
-        whole = _unsigned(e, e.value(x, index[:-1], mask))
-        shift = b.convert(e.numbers(index[-1].times(new.bits)), whole.dtype)
-        whole, shift = e.matched([whole, shift])
-        part = b.binary("shift-right-logical", whole, shift)
+        part = _part(e, _unsigned(e, e.value(x, index[:-1], mask)), index[-1], new.bits)
         narrow = b.convert(_low_bits(e, part, new.bits), dtype(f"u{new.bits}"))
         return narrow if new is narrow.dtype else b.unary("bitcast-convert", narrow, new)
     wide = dtype(f"u{new.bits}")
@@ -359,6 +356,27 @@ def bitcast_convert(e: Elements, i: Instruction, index: Index, mask: Value | Non
         total = part
     assert total is not None
     return total if new is wide else b.unary("bitcast-convert", total, new)
+
+
+def _part(e: Elements, whole: Value, at: Affine, bits: int) -> Value:
+    """An integer moved down by a number of parts, so that one of them is in its lowest bits.
+
+    Machines move bytes by one distance for all lanes: of those, each part is chosen where it is
+    asked for.
+    """
+    b = e.builder
+    if whole.dtype.bits == 8 and not at.is_constant:
+        found = whole
+        for k in range(1, 8 // bits):
+            moved = b.constant(whole.dtype, k * bits, whole.shape)
+            part = b.binary("shift-right-logical", whole, moved)
+            here = equals(e, at, k)
+            assert here is not None
+            found = choose(e, here, part, found)
+        return found
+    shift = b.convert(e.numbers(at.times(bits)), whole.dtype)
+    whole, shift = e.matched([whole, shift])
+    return b.binary("shift-right-logical", whole, shift)
 
 
 def _unsigned(e: Elements, x: Value) -> Value:

@@ -130,9 +130,11 @@ def _logical(memory: Array, shape: Shape) -> Array:
 
 
 def _reinterpreted(memory: Array, before: Shape, after: Shape) -> Array:
+    """The same bytes as elements of the other type, the first element in the lowest bits."""
     """The same bits as elements of the other type, the first element in the lowest bits."""
     old, new = _stored_bits(before), _stored_bits(after)
     bits = _spread_bits(memory, before.dtype, old)
+    bits = np.pad(bits, (0, -bits.size % 8))  # packed elements end with a whole byte
     count = bits.size // new
     return _gathered_bits(bits[: count * new].reshape(count, new), after.dtype)
 

@@ -20,7 +20,7 @@ from hloom.ir.module import Module
 from hloom.types.dtype import DType
 from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
-from hloom.types.sizes import data_bytes
+from hloom.types.sizes import unpacked_bytes
 
 ANYTHING = ValueRange()
 _UNBOUNDED_SIZE = 3
@@ -34,7 +34,7 @@ Empty = Callable[[Shape, tuple[int, ...]], np.ndarray]
 
 def aligned(shape: Shape, sizes: tuple[int, ...]) -> np.ndarray:
     """An array with any values, where a program can use it as it stands."""
-    size = data_bytes(shape.with_dims(sizes))
+    size = unpacked_bytes(shape.with_dims(sizes))
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(shape.dtype.numpy).reshape(sizes)

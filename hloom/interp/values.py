@@ -24,7 +24,7 @@ from hloom.base.diagnostics import EvalError, UsageError
 from hloom.types.dtype import from_numpy
 from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
-from hloom.types.sizes import data_bytes
+from hloom.types.sizes import unpacked_bytes
 
 if TYPE_CHECKING:
     from hloom.ir.instruction import Instruction
@@ -107,7 +107,7 @@ def _array_bytes(leaf: Shape) -> int:
     array = leaf.elements[0] if leaf.is_buffer else leaf
     if not array.is_array or array.is_unbounded:
         return 0
-    return data_bytes(array)
+    return unpacked_bytes(array)
 
 
 def check_value_size(i: Instruction, limit: int) -> None:

@@ -36,6 +36,7 @@ def _bitcast(i: Instruction) -> str | None:
     if not (x.is_array and declared.is_array) or _is_tiled(x) or _is_tiled(declared):
         return None
     there, needed = (s.size * _stored_bits(s) for s in (x, declared))
+    there += -there % 8  # packed elements end with a whole byte
     if needed <= there:
         return None
     return f"a bitcast to {declared.text} reads {needed} bits, but {x.text} has {there}"

@@ -11,8 +11,9 @@ import numpy as np
 
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.runtime.native import library
+from hloom.types.packing import pack, unpack
 from hloom.types.shape import Shape
-from hloom.types.sizes import data_bytes, dynamic_size_offset, size_bytes
+from hloom.types.sizes import data_bytes, dynamic_size_offset, packed_bits, size_bytes
 
 
 @cache
@@ -146,15 +147,17 @@ class Buffer:
         return self._memory
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements as an array that shares the memory."""
+        """The elements as an array that shares the memory; of packed ones, a read-only copy."""
         shape = self.shape
         sizes = self.sizes  # an array of run-time size is dense, whatever its bounds
         dtype = shape.dtype.numpy
-        size_bytes = prod(sizes) * dtype.itemsize
-        raw = np.asarray(self._alive())[self._offset : self._offset + size_bytes]
-        array = raw.view(dtype)
+        raw = np.asarray(self._alive())[self._offset :]
+        if packed_bits(shape):
+            array = unpacked(raw[: data_bytes(shape)], shape)
+        else:
+            array = raw[: prod(sizes) * dtype.itemsize].view(dtype)
         layout = shape.layout
-        if layout is None or layout.is_default or shape.rank < 2:
+        if layout is None or shape.rank < 2:
             return array.reshape(sizes)
         order = layout.minor_to_major[::-1]
         array = array.reshape([sizes[d] for d in order])
@@ -202,8 +205,19 @@ def copied(array: np.ndarray[Any, Any], shape: Shape) -> ArenaMemory:
 
 
 def in_layout(array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
-    """The array with its elements in the order of the shape's layout; a copy only if needed."""
+    """The array with its elements in the order of the shape's layout, or its bytes where that says
+    that they are packed; a copy only if needed."""
     layout = shape.layout
     if layout is not None and not layout.is_default and shape.rank > 1:
         array = array.transpose(layout.minor_to_major[::-1])
+    if bits := packed_bits(shape):
+        return pack(np.ascontiguousarray(array).reshape(-1), bits)
     return np.ascontiguousarray(array)
+
+
+def unpacked(raw: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    """The elements that packed bytes hold, flat and in the order of memory; read-only, as writing
+    to them would change nothing there."""
+    array = unpack(raw, shape.dtype.bits, shape.size).view(shape.dtype.numpy)
+    array.flags.writeable = False
+    return array

@@ -44,7 +44,7 @@ from hloom.runtime.loaded_program import (
 from hloom.runtime.native import Pool, library
 from hloom.runtime.processor_identity import check_processor
 from hloom.types.shape import Shape
-from hloom.types.sizes import data_bytes
+from hloom.types.sizes import data_bytes, packed_bits
 
 # Routines that a LAPACK runs where there is one.
 FACTORISATIONS = (b"hl_cholesky", b"hl_triangular_solve")
@@ -260,7 +260,7 @@ class Executor:
             memory = leaf._alive()
             if p.allocation is None:
                 return
-            if leaf.shape.layout is shape.layout or shape.rank < 2:
+            if leaf.shape.layout is shape.layout or _lie_alike(leaf.shape, shape):
                 if self._is_written[k] and leaf._offset == 0:
                     donated.append((k, leaf))
                     return
@@ -302,11 +302,16 @@ class Executor:
 def _as_plain(p: Parameter) -> tuple[Any, tuple[int, ...], Shape] | None:
     """Type, sizes and shape of what is used as it stands, if it is row-major."""
     shape = p.shape
-    if p.allocation is None or shape.is_dynamic:
+    if p.allocation is None or shape.is_dynamic or packed_bits(shape):
         return None
     if shape.layout is not None and not shape.layout.is_default and shape.rank > 1:
         return None
     return shape.dtype.numpy, shape.dims, shape
+
+
+def _lie_alike(one: Shape, other: Shape) -> bool:
+    """Whether arrays without an order of dimensions have the same bytes."""
+    return one.rank < 2 and packed_bits(one) == packed_bits(other)
 
 
 def _in_thread(handle: int, entry: int | None, arguments: Any, results: Any) -> None:

@@ -25,8 +25,8 @@ from hloom.program.saved_form import (
 )
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.launch_spec import LaunchSpec, ShardSpec
-from hloom.types.layout import default_layout
 from hloom.types.shape import Shape
+from hloom.types.sizes import packed_form
 
 TYPES = {
     name: number
@@ -108,12 +108,8 @@ def _array(to: SectionWriter, leaf: Leaf, shard_spec: ShardSpec) -> dict[str, An
 
 
 def _layout(shape: Shape) -> str:
-    """The text of a layout that is not row-major, or of narrow elements."""
-    if shape.is_token:
-        return ""
-    dtype, layout = shape.dtype, shape.layout
-    if dtype.is_sub_byte and (layout is None or not layout.element_size_in_bits):
-        layout = (layout or default_layout(shape.rank)).replace(element_size_in_bits=dtype.bits)
+    """The text of a layout that is not row-major, or of packed elements."""
+    layout = packed_form(shape).layout
     return "" if layout is None or layout.is_default else layout.text
 
 

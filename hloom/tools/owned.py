@@ -22,7 +22,8 @@ class OwnedMemory:
         self._buffers: dict[int, api.Buffer] = {}
 
     def empty(self, shape: api.Shape, sizes: tuple[int, ...]) -> np.ndarray:
-        """An array with any values; in a buffer of its own where it is dense and row-major."""
+        """An array with any values; in a buffer of its own where it is dense and row-major, each
+        element at an address."""
         if not _is_plain(shape):
             return np.empty(sizes, shape.dtype.numpy)
         buffer = api.Buffer.empty(shape)
@@ -47,4 +48,4 @@ class OwnedMemory:
 
 def _is_plain(shape: api.Shape) -> bool:
     in_rows = shape.rank < 2 or shape.layout is None or shape.layout.is_default
-    return in_rows and not shape.is_dynamic
+    return in_rows and not shape.is_dynamic and not shape.dtype.is_sub_byte

@@ -37,11 +37,12 @@ def pack(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     """Bytes that hold the low `bits` (1, 2 or 4) of each byte of a flat array, in order."""
     if bits not in (1, 2, 4):
         raise UsageError(f"elements of {bits} bits cannot be packed")
-    per_byte = 8 // bits
-    padded = np.zeros(packed_size(values.size, bits) * per_byte, np.uint8)
-    padded[: values.size] = values.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
-    return np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
+    flat, per_byte, mask = values.reshape(-1).view(np.uint8), 8 // bits, np.uint8((1 << bits) - 1)
+    packed = flat[::per_byte] & mask
+    for k in range(1, per_byte):
+        part = flat[k::per_byte]
+        packed[: part.size] |= (part & mask) << np.uint8(k * bits)
+    return packed
 
 
 def unpack(packed: np.ndarray[Any, Any], bits: int, count: int) -> np.ndarray[Any, Any]:
@@ -50,10 +51,12 @@ def unpack(packed: np.ndarray[Any, Any], bits: int, count: int) -> np.ndarray[An
         raise UsageError(f"elements of {bits} bits cannot be packed")
     if packed.size < packed_size(count, bits):
         raise UsageError(f"{packed.size} bytes are too few for {count} elements of {bits} bits")
-    per_byte = 8 // bits
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
-    spread = (packed.reshape(-1, 1) >> shifts) & np.uint8((1 << bits) - 1)
-    return spread.reshape(-1)[:count]
+    per_byte, mask = 8 // bits, np.uint8((1 << bits) - 1)
+    used = packed[: packed_size(count, bits)]
+    apart = np.empty(used.size * per_byte, np.uint8)
+    for k in range(per_byte):
+        apart[k::per_byte] = (used >> np.uint8(k * bits)) & mask
+    return apart[:count]
 
 
 def dense_bytes(array: np.ndarray[Any, Any], dtype: DType, packed: bool = True) -> bytes:

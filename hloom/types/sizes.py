@@ -1,8 +1,9 @@
 """How many bytes values take: the one place that turns a shape into bytes of memory.
 
-In memory an array takes one item per element of at least one byte: types narrower than a byte are
-not packed, as numpy holds them (`Shape.size_bytes` counts them packed, as files and messages hold
-them). An array with a dynamic dimension is followed by one s32 for each of its dimensions, at the
+In memory an array takes one item per element of at least one byte, as numpy holds them, unless its
+layout says that elements of 2 or 4 bits are packed (`E(4)`: two in a byte, the first in the lowest
+bits). `Shape.size_bytes` counts those packed whatever layouts say, as files and messages hold them.
+An array with a dynamic dimension is followed by one s32 for each of its dimensions, at the
 next multiple of four bytes: its actual size.
 """
 
@@ -12,8 +13,13 @@ from math import prod
 from typing import Final
 
 from hloom.base.diagnostics import HloError
-from hloom.types.shape import UNBOUNDED, Shape
+from hloom.types.dtype import DType
+from hloom.types.layout import default_layout
+from hloom.types.shape import UNBOUNDED, Shape, tuple_shape
 
+PACKED_BITS: Final = frozenset((2, 4))
+"""Of elements that share bytes where layouts say so. Those of one bit have a byte each, as `pred`:
+programs from JAX and StableHLO cannot tell the two apart."""
 SIZE_SLOT_BYTES: Final = 4
 """Of the s32 that holds the actual size of one dimension."""
 
@@ -33,7 +39,45 @@ def data_bytes(shape: Shape) -> int:
             rule="unbounded",
             hint="give every dynamic dimension a bound (f32[<=8])",
         )
+    bits = packed_bits(shape)
+    return (prod(shape.dims) * bits + 7) // 8 if bits else unpacked_bytes(shape)
+
+
+def unpacked_bytes(shape: Shape) -> int:
+    """Bytes of the elements of an array of numpy's, in which nothing is packed."""
     return prod(shape.dims) * max(shape.dtype.size_bytes, 1)
+
+
+def can_pack(element_type: DType) -> bool:
+    """Whether several elements of a type fill a byte."""
+    return element_type.bits in PACKED_BITS
+
+
+def packed_bits(shape: Shape) -> int:
+    """From one element to the next in memory where a layout says that several share a byte; 0 for
+    all other arrays. What a layout says of elements that cannot be packed so changes nothing."""
+    layout = shape.layout
+    if layout is None or not layout.element_size_in_bits:
+        return 0
+    bits = shape.dtype.bits
+    return bits if can_pack(shape.dtype) and layout.element_size_in_bits == bits else 0
+
+
+def packed_form(shape: Shape) -> Shape:
+    """The shape as programs for CPUs take and give it: arrays whose elements can be packed say that
+    they are, unless their size is of run time; layouts say nothing about the elements of others."""
+    if shape.is_tuple:
+        parts = [packed_form(part) for part in shape.elements]
+        same = all(a is b for a, b in zip(parts, shape.elements))
+        return shape if same else tuple_shape(parts)
+    if not shape.is_array:
+        return shape
+    wanted = shape.dtype.bits if can_pack(shape.dtype) and shape.is_static else 0
+    stated = shape.layout.element_size_in_bits if shape.layout is not None else 0
+    if stated == wanted:
+        return shape
+    layout = shape.layout or default_layout(shape.rank)
+    return shape.with_layout(layout.replace(element_size_in_bits=wanted))
 
 
 def size_bytes(shape: Shape) -> int:

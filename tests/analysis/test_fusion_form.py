@@ -129,7 +129,7 @@ def test_what_is_no_form_says_why(body, inputs, result, why):
         ("f32[2,3]{0,1} negate(p)", "not row-major"),
         ("f32[2,3] rng(z, z), distribution=rng_uniform", "a kernel of its own"),
         ("s32[2,3] bitcast(p)", "a bitcast to another type"),
-        ("u16[2,3,2] bitcast-convert(p)", "changes dimensions"),
+        ("s4[2,3]{1,0:E(4)} convert(p)", "not row-major"),
         ("f32[<=2,3] copy(d)", "dynamic"),
     ],
 )

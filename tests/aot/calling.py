@@ -11,6 +11,7 @@ import numpy as np
 import hloom
 from hloom.aot.export import CLibrary
 from hloom.aot.link import compiler
+from hloom.runtime.buffer import in_layout
 
 HERE = Path(__file__).parent
 
@@ -35,7 +36,9 @@ def called(
     words += [a.size_bytes for a in outputs]
     words += [a.alignment for a in (*inputs, *outputs)]
     words += [-1 if a.alias is None else a.alias for a in outputs]
-    data = b"".join([np.ascontiguousarray(a).tobytes() for a in arguments])
+    data = b"".join(
+        [in_layout(a, i.shape).tobytes() for a, i in zip(arguments, inputs, strict=True)]
+    )
     done = subprocess.run([str(w) for w in words], input=data, capture_output=True, timeout=120)
     assert done.returncode == 0, f"status {done.returncode}: {done.stderr.decode()}"
     found, at = [], 0

@@ -14,6 +14,7 @@ import pytest
 import hloom
 from hloom.api import HloError, UsageError, known_names
 from hloom.base.guarding import GUARDING
+from hloom.runtime.buffer import in_layout
 from tests.aot.calling import called, exported
 from tests.aot.programs import PROGRAMS
 
@@ -46,7 +47,7 @@ def flat_bytes(value):
     """The bytes of each array in a result."""
     if isinstance(value, tuple | list):
         return [x for v in value for x in flat_bytes(v)]
-    return [np.asarray(value).tobytes()]
+    return [in_layout(np.asarray(value), value.shape).tobytes()]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

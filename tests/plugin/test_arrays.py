@@ -12,7 +12,12 @@ from tests.plugin.child import run_cases
 if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
-FILES = ("jax_cases_layouts.py", "jax_cases_donation.py", "jax_cases_buffers.py")
+FILES = (
+    "jax_cases_packed.py",
+    "jax_cases_layouts.py",
+    "jax_cases_donation.py",
+    "jax_cases_buffers.py",
+)
 NAMES = [
     name
     for file in FILES

@@ -6,7 +6,13 @@ What a gather reads then is a piece of memory, of which a shuffle picks: `repeat
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from hloom.kernel.kernel import Value
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST_READ = 2
 """Elements of memory that are read for one of the tile: alone, each is a load and an insert."""
@@ -14,76 +20,76 @@ LARGEST = 1 << 24
 """Numbers above this are not followed: those of a narrow type may have wrapped around."""
 
 
-def known_distances(offsets: Value) -> tuple[int, ...] | None:
-    """How far each element of a gather lies from the first; None if that is not known, or if they
-    lie so far apart that most of the memory between them is not read."""
-    if len(offsets.shape) != 1 or offsets.shape[0] < 2:
+def known_distances(offsets: Value) -> list[tuple[int, ...]] | None:
+    """For each row of a tile of offsets how far its lanes are from the first; None if that is not
+    known, or if they lie so far apart that most of the memory between them is not read."""
+    if not offsets.shape or offsets.shape[-1] < 2:
         return None
     distances = _distances(offsets)
-    if distances is None or not 0 < max(distances) - min(distances) < MOST_READ * len(distances):
+    if distances is None:
         return None
-    return distances
+    rows = distances.reshape(-1, offsets.shape[-1])
+    reach = rows.max(axis=1) - rows.min(axis=1)
+    if reach.min() <= 0 or reach.max() >= MOST_READ * rows.shape[1]:
+        return None
+    return [tuple(row) for row in rows.tolist()]
 
 
-def _distances(x: Value) -> tuple[int, ...] | None:
-    """The elements less the first of them."""
+def _distances(x: Value) -> Numbers | None:
+    """The elements less the first of their row."""
     numbers = _numbers(x)
     if numbers is not None:
-        return tuple([n - numbers[0] for n in numbers])
+        return numbers - numbers[..., :1]
     op = x.op
     if op is None:
         return None
-    if op.opcode == "broadcast" and not op.operands[0].shape:
-        return (0,) * x.shape[0]
+    if op.opcode == "broadcast":
+        before = op.operands[0]
+        if before.shape[-1:] in ((), (1,)):
+            return np.zeros(x.shape, np.int64)
+        distances = _distances(before)
+        return None if distances is None else np.broadcast_to(distances, x.shape)
     if op.opcode == "convert" and op.operands[0].dtype.bits <= x.dtype.bits:
         return _distances(op.operands[0])
     if op.opcode == "add":
         first, second = (_distances(y) for y in op.operands)
         if first is not None and second is not None:
-            return tuple([a + b for a, b in zip(first, second)])
+            return first + second
     return None
 
 
-def _numbers(x: Value) -> list[int] | None:
+def _numbers(x: Value) -> Numbers | None:
     """The elements themselves."""
-    op, size = x.op, x.shape[0]
+    op = x.op
     if op is None or not x.dtype.is_signed_int:
         return None
-    numbers: list[int] | None = None
+    numbers: Numbers | None = None
     if op.opcode == "iota":
-        numbers = list(range(size))
+        along = [1] * len(x.shape)
+        axis = op.attrs["axis"]
+        along[axis] = x.shape[axis]
+        numbers = np.broadcast_to(np.arange(x.shape[axis]).reshape(along), x.shape)
     elif op.opcode == "constant":
-        numbers = [int(op.attrs["value"])] * size
-    elif op.opcode == "broadcast" and not op.operands[0].shape:
-        number = _scalar(op.operands[0])
-        numbers = None if number is None else [number] * size
-    elif op.opcode == "convert" and len(op.operands[0].shape) == 1:
-        numbers = _numbers(op.operands[0])
+        number = int(op.attrs["value"])
+        numbers = np.full(x.shape, number) if abs(number) < LARGEST else None
+    elif op.opcode in ("broadcast", "convert"):
+        before = _numbers(op.operands[0])
+        numbers = None if before is None else np.broadcast_to(before, x.shape)
     elif op.opcode in ("add", "multiply", "divide", "remainder"):
         first, second = (_numbers(y) for y in op.operands)
         if first is not None and second is not None:
             numbers = _computed(op.opcode, first, second)
-    if numbers is None or max(numbers) >= LARGEST or min(numbers) < 0:
+    if numbers is None or numbers.max() >= LARGEST or numbers.min() < 0:
         return None
     return numbers
 
 
-def _scalar(x: Value) -> int | None:
-    """The number that a scalar is, where it is known."""
-    while x.op is not None and x.op.opcode == "convert" and x.op.operands[0].dtype.is_signed_int:
-        x = x.op.operands[0]
-    if x.op is None or x.op.opcode != "constant" or not x.dtype.is_signed_int:
-        return None
-    return int(x.op.attrs["value"])
-
-
-def _computed(opcode: str, first: list[int], second: list[int]) -> list[int] | None:
+def _computed(opcode: str, first: Numbers, second: Numbers) -> Numbers | None:
+    """Of numbers below `LARGEST`, none of them negative."""
     if opcode == "add":
-        return [a + b for a, b in zip(first, second)]
+        return first + second
     if opcode == "multiply":
-        return [a * b for a, b in zip(first, second)]
-    if 0 in second:
+        return first * second
+    if not second.all():
         return None
-    if opcode == "divide":
-        return [a // b for a, b in zip(first, second)]
-    return [a % b for a, b in zip(first, second)]
+    return first // second if opcode == "divide" else first % second

@@ -36,7 +36,7 @@ def gather(low: Lowering, op: Op) -> Rows:
             apart = None
         for i, at in enumerate(low.of(offsets)):
             if apart is not None:
-                picked = _picked(low, start, at, apart, dtype, held_elements)
+                picked = _picked(low, start, at, apart[i], dtype, held_elements)
                 rows.append(e.select(masks[i], picked, others[i]) if masked else picked)
             elif masked:
                 other = others[plane * len(masks) + i]

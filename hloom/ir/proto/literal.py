@@ -14,7 +14,7 @@ from hloom.ir import schema
 from hloom.types import packing
 from hloom.types.literal import Literal
 from hloom.types.shape import UNBOUNDED, Shape
-from hloom.types.sizes import data_bytes
+from hloom.types.sizes import unpacked_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,7 +136,7 @@ def write_literal(value: Literal, message: Any, context: "Context") -> None:
     if UNBOUNDED in shape.dims or value.is_elided:
         raise ProtoError(f"a literal of {shape} has no elements to write")
     name = shape.dtype.name
-    if data_bytes(shape) > TWO_GIB:
+    if unpacked_bytes(shape) > TWO_GIB:
         raise ProtoError(
             f"a literal of {shape} does not fit a protobuf message (2 GiB)", rule="message-size"
         )

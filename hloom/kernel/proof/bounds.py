@@ -293,13 +293,15 @@ def unproved_bound(offset: Linear, size: int, scope: Sequence[Linear]) -> str:
 
 
 def of_dividends(scope: Sequence[Linear]) -> Iterator[Linear]:
-    """What facts that a sum with a quotient in it is at most so much say of its dividend.
+    """What facts that a sum with a quotient in it is at most or at least so much say of its
+    dividend.
 
-    `floor(w / d) <= 0` where `w <= d - 1`.
+    `floor(w / d) <= 0` where `w <= d - 1`, and `floor(w / d) >= 0` where `w >= 0`.
     """
     for fact in scope:
-        for y in undivided(fact.times(-1)):
-            derived = y.whole.times(-1).shifted(y.divisor - 1)
+        most = [y.whole.times(-1).shifted(y.divisor - 1) for y in undivided(fact.times(-1))]
+        for derived in (*most, *[y.whole for y in undivided(fact)]):
+            derived = derived.reduced()
             if not any(derived.equals(known) for known in scope):
                 yield derived
 

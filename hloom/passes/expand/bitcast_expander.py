@@ -1,9 +1,9 @@
 """Bitcasts from or to elements below a byte, as conversions of their bits.
 
 Layouts say whether such elements are packed (`E(4)`) or take a byte each, and a bitcast reads one
-as the other. Compiled programs keep them in a byte each whatever layouts say, so what a bitcast
-reads is not what lies there: it is written out instead. Elements in their order in memory are
-cut or joined by bitcast-convert, the first in the lowest bits.
+as the other. Inside, compiled programs keep them in a byte each whatever layouts say, so what a
+bitcast reads is not what lies there: it is written out instead. Elements in their order in memory
+are cut or joined by bitcast-convert, the first in the lowest bits.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hloom.passes.facts import fact
 from hloom.passes.pass_ import register
 from hloom.types.dtype import PRED, S8, U8, DType, dtype
 from hloom.types.shape import Shape, shape
+from hloom.types.sizes import packed_bits
 
 PACKED = frozenset((1, 2, 4))
 """Bits of the elements that can share a byte."""
@@ -101,8 +102,21 @@ def _is_below_a_byte(i: Instruction) -> bool:
 
 @fact
 def bitcasts_of_bytes(module: Module) -> bool:
-    """No bitcast is from or to elements below a byte, whose layouts say what they mean."""
-    return not any(i.opcode == "bitcast" and _is_below_a_byte(i) for i in module.instructions())
+    """No bitcast is from or to elements below a byte, whose layouts say what they mean, but for
+    those that name the bytes of packed arrays that callers hand in or are given."""
+    return not any(
+        i.opcode == "bitcast" and _is_below_a_byte(i) and not _names_bytes(i)
+        for i in module.instructions()
+    )
+
+
+def _names_bytes(i: Instruction) -> bool:
+    """Whether a bitcast in the entry says only that a packed array is so many bytes, or is one."""
+    before, after = i.operands[0].shape, i.shape
+    if not i.parent.is_entry:
+        return False
+    read = packed_bits(before) > 0 and after.dtype is U8
+    return read or (packed_bits(after) > 0 and before.dtype is U8)
 
 
 @register

@@ -25,6 +25,7 @@ from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, regist
 from hloom.rewrite.driver import Trace
 from hloom.types.layout import default_layout
 from hloom.types.shape import Shape, shape, tuple_shape
+from hloom.types.sizes import packed_bits
 
 PINNED = frozenset(("custom-call", "infeed", "recv", "recv-done"))
 """What these give has the layout they say."""
@@ -71,7 +72,8 @@ def _is_plain(i: Instruction) -> bool:
 
 
 def row_major(s: Shape) -> Shape:
-    """The shape with every array in the default order; tiled arrays and other memories stay."""
+    """The shape with every array in the default order; tiled and packed arrays and other memories
+    stay."""
     if s.elements:
         if not s.is_tuple:
             return s
@@ -81,7 +83,7 @@ def row_major(s: Shape) -> Shape:
     layout = s.layout
     if layout is None or layout.is_default or not s.is_array:
         return s
-    if layout.tiles or layout.memory_space or layout.split_configs:
+    if layout.tiles or layout.memory_space or layout.split_configs or packed_bits(s):
         return s
     return s.with_layout(default_layout(len(s.dims)))
 
@@ -169,6 +171,8 @@ class _Normalizer:
         """Say what a bitcast between layouts does by a transpose, a reshape and a transpose."""
         x = i.operands[0]
         before, after = self.was.get(x, x.shape), i.shape
+        if packed_bits(before) or packed_bits(after):
+            return  # the bytes of packed elements, as they lie
         if row_major(x.shape) is not x.shape and row_major(after) is after:
             return  # reads a pinned value as it lies
         if not (_differs(before) or _differs(after)):
@@ -189,7 +193,9 @@ class _Normalizer:
         turned = self.turned(x, physical_order(before))
         dims = [after.dims[d] for d in order]
         flat = self.append("reshape", turned, shape(after.dtype, dims).with_default_layouts())
-        self.c.replace(i, self.turned(flat, _inverse(order)))
+        made = self.turned(flat, _inverse(order))
+        self.was[made] = after  # bitcasts among the readers still mean that
+        self.c.replace(i, made)
         self.c.erase(i)
 
     def is_final(self, i: Instruction) -> bool:

@@ -21,6 +21,7 @@ from hloom.passes.fuse.attention_fusion import AttentionFusion
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.layout.layout_normalization import LayoutNormalization, row_major_inside
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
+from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, bytes_inside
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from hloom.passes.normalize.while_loop_unroller import WhileLoopUnroller
@@ -36,6 +37,8 @@ STEPS_PER_UNIT = 4
 """Long rows, or parts of what is cut, so that all cores have some."""
 MOST_STEPS = 64
 """Of what is cut in parts, on however many cores: each is worth a start, and all are added up."""
+PROGRAM_CALLS = frozenset(["hloom_manual_region"])
+"""Custom calls whose handlers are programs of their own: they take arrays as callers have them."""
 
 
 LOWERED: tuple[Fact, ...] = (
@@ -43,6 +46,7 @@ LOWERED: tuple[Fact, ...] = (
     static_shapes,  # but what hands arrays of run-time size on
     canonical_dots,
     row_major_inside,
+    bytes_inside,
     no_dead_code,
     *(fact for p in (*EXPANSION, *LAST) for fact in p.gives if fact.opcodes),
 )
@@ -109,6 +113,8 @@ def cpu_pipeline(
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions
             WhileLoopInvariantCodeMotion(),  # loops compute only what changes
             Pipeline("barriers", LAST),  # nothing moves across computations from here on
+            # Packed where callers and handlers see them; kernels address bytes.
+            SubByteNormalization(packed_calls=PROGRAM_CALLS),
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
             AttentionFusion(),  # before its dots and reductions are cut in parts

@@ -27,6 +27,7 @@ from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.control.flatten_call_graph import FlattenCallGraph
 from hloom.passes.layout.layout_normalization import LayoutNormalization
 from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
+from hloom.passes.layout.sub_byte_normalization import SubByteNormalization
 from hloom.passes.pipeline import FixedPoint, Pipeline, title_of
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.passes.simplify.tuple_simplifier import TupleSimplifier
@@ -42,7 +43,9 @@ MOST_OF_ONE = 4
 """A family of kernels that failed at so many of them is left out at all."""
 STEPS = frozenset(("schedule", "sharing", "buffers", "runs"))
 """Steps of compilation that have a simpler way."""
-FORMS = (LayoutNormalization, ReshapeToBitcast, CallInliner, FlattenCallGraph)
+ALWAYS = frozenset([SubByteNormalization.name])
+"""Without them, callers and programs would have arrays in two forms."""
+FORMS = (SubByteNormalization, LayoutNormalization, ReshapeToBitcast, CallInliner, FlattenCallGraph)
 PLAIN = Culprit("step", "all that makes programs faster")
 NO_CODE = Culprit("step", "all code")
 
@@ -152,7 +155,7 @@ HOSTED = "the interpreter evaluates the whole program, slowly"
 def _remedy(c: Culprit) -> str:
     """What leaving it out means; empty where it cannot be left out alone."""
     if c.kind == "pass":
-        return "that pass was left out"
+        return "" if c.name in ALWAYS else "that pass was left out"
     if c.kind == "fusion":
         return f"fusions of kind {c.name} were left out"
     if c.kind == "kernel":

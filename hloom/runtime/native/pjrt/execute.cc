@@ -240,7 +240,7 @@ PJRT_Error* Inputs::lay_out() {
         given.rank != static_cast<int64_t>(array.dims.size()))
       continue;
     Ref<Storage> turned =
-        relaid(storages_[k], element_bytes(array.type), given.dims, given.layout, array.layout);
+        relaid(storages_[k], array.type, given.dims, given.layout, array.layout);
     if (turned == nullptr)
       return failuref(
           PJRT_Error_Code_RESOURCE_EXHAUSTED,

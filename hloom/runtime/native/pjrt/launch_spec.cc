@@ -40,6 +40,13 @@ class LaunchReader {
   }
 
  private:
+  // Whether a program that has `bytes` for an array can take it. Elements that share bytes here must
+  // do so there.
+  static bool has_bytes(const Array& array, int64_t bytes) {
+    if (packed_bits(array.type) == 0) return array.size <= bytes;
+    return array.size == bytes || (array.is_cut() && array.whole_size == bytes);
+  }
+
   // How long devices that run it together wait for one another: nothing, where they do not.
   bool read_patience(const int64_t* limits_ms, int64_t count) {
     constexpr int64_t kMostMs = INT64_MAX / 1'000'000;
@@ -61,7 +68,7 @@ class LaunchReader {
       Array array{};
       if (!read_array(rows[k], &array)) return false;
       if (array.leaf >= static_cast<int64_t>(leaves.size())) return false;
-      if (array.leaf >= 0 && array.size > bytes(leaves[array.leaf])) return false;
+      if (array.leaf >= 0 && !has_bytes(array, bytes(leaves[array.leaf]))) return false;
       arrays->push_back(std::move(array));
     }
     return rows != nullptr;

@@ -206,9 +206,13 @@ Ref<Storage> taken_storage(PJRT_Buffer* buffer);
 
 // -- types
 
-// Bytes of an element in memory (types narrower than a byte take one); 0: no such type.
+// Bytes of an element in the host's memory (types narrower than a byte take one); 0: no such type.
 int64_t element_bytes(PJRT_Buffer_Type type);
+// Bits of an element of which buffers hold several in a byte; 0 for all other types.
+int packed_bits(PJRT_Buffer_Type type);
+// Bytes of an array in a buffer, and in the host's memory, where nothing is packed.
 int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank);
+int64_t host_bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank);
 // Whether there is an element type of this number.
 bool is_type(int64_t number);
 // Whether no dimension is below 0, and the bytes can be counted.
@@ -219,9 +223,13 @@ bool lie_as(const Layout* layout, const int64_t* strides, const int64_t* dims, i
 void copy_strided(char* to, const int64_t* to_strides, const char* from,
                   const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item);
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item);
+// Elements of 2 or 4 bits that each have a byte, several to a byte, and back: the first in the
+// lowest bits, the last byte filled up with zeros.
+void pack_elements(char* to, const char* from, int64_t count, int bits);
+void unpack_elements(char* to, const char* from, int64_t count, int bits);
 // The storage in another layout, when it is there. Null: there is no memory.
-Ref<Storage> relaid(const Ref<Storage>& from, int64_t item, const int64_t* dims,
-                    const Layout* before, const Layout* after);
+Ref<Storage> relaid(const Ref<Storage>& from, PJRT_Buffer_Type type, const int64_t* dims,
+                  const Layout* before, const Layout* after);
 constexpr int64_t kMostRank = 64;
 
 // Views of memory and arguments of programs are aligned to this at least.

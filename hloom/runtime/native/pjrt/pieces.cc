@@ -142,8 +142,11 @@ PJRT_Error* AsyncHostToDeviceTransferManager_TransferLiteral(
   int64_t item = element_bytes(piece->type);
   std::vector<int64_t> to = strides_of(piece->layout, dims.data(), item);
   std::vector<int64_t> from = strides_of(layout, dims.data(), item);
-  copy_strided(static_cast<char*>(storage->data), to.data(), static_cast<const char*>(a->data),
-               from.data(), dims.data(), static_cast<int64_t>(dims.size()), item);
+  int64_t rank = static_cast<int64_t>(dims.size());
+  Unpacked target(piece->type, dims.data(), rank, static_cast<char*>(storage->data), false);
+  copy_strided(target.data, to.data(), static_cast<const char*>(a->data), from.data(), dims.data(),
+               rank, item);
+  target.put_back();
   finish(storage->ready.get());
   a->done_with_h2d_transfer = done_event();
   return nullptr;

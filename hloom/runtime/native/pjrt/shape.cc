@@ -31,14 +31,82 @@ int64_t element_bytes(PJRT_Buffer_Type type) {
     case PJRT_Buffer_Type_C128:
       return 16;
     default:
-      return 1;  // types of a byte, and narrower ones, which are not packed
+      return 1;  // types of a byte, and narrower ones
   }
 }
 
-int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank) {
+int packed_bits(PJRT_Buffer_Type type) {
+  switch (type) {
+    case PJRT_Buffer_Type_S4:
+    case PJRT_Buffer_Type_U4:
+    case PJRT_Buffer_Type_F4E2M1FN:
+      return 4;
+    case PJRT_Buffer_Type_S2:
+    case PJRT_Buffer_Type_U2:
+      return 2;
+    default:
+      return 0;  // types of one bit, too, which StableHLO cannot tell from booleans
+  }
+}
+
+int64_t host_bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank) {
   int64_t bytes = element_bytes(type);
   for (int64_t d = 0; d < rank; ++d) bytes *= dims[d];
   return bytes;
+}
+
+int64_t bytes_of(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank) {
+  int64_t bytes = host_bytes_of(type, dims, rank);
+  int bits = packed_bits(type);
+  return bits == 0 ? bytes : bytes / (8 / bits) + (bytes % (8 / bits) != 0);
+}
+
+namespace {
+
+// With the width known to the compiler, which then works on many elements at a time.
+template <int kBits>
+void pack(unsigned char* to, const unsigned char* from, int64_t count) {
+  constexpr int kPerByte = 8 / kBits;
+  constexpr unsigned kMask = (1U << kBits) - 1;
+  int64_t whole = count / kPerByte;
+  for (int64_t k = 0; k < whole; ++k) {
+    unsigned byte = 0;
+    for (int j = 0; j < kPerByte; ++j) byte |= (from[k * kPerByte + j] & kMask) << (j * kBits);
+    to[k] = static_cast<unsigned char>(byte);
+  }
+  if (whole * kPerByte == count) return;
+  unsigned last = 0;
+  for (int64_t k = whole * kPerByte; k < count; ++k)
+    last |= (from[k] & kMask) << ((k - whole * kPerByte) * kBits);
+  to[whole] = static_cast<unsigned char>(last);
+}
+
+template <int kBits>
+void unpack(unsigned char* to, const unsigned char* from, int64_t count) {
+  constexpr int kPerByte = 8 / kBits;
+  constexpr unsigned kMask = (1U << kBits) - 1;
+  int64_t whole = count / kPerByte;
+  for (int64_t k = 0; k < whole; ++k)
+    for (int j = 0; j < kPerByte; ++j)
+      to[k * kPerByte + j] = static_cast<unsigned char>((from[k] >> (j * kBits)) & kMask);
+  for (int64_t k = whole * kPerByte; k < count; ++k)
+    to[k] = static_cast<unsigned char>((from[whole] >> ((k - whole * kPerByte) * kBits)) & kMask);
+}
+
+}  // namespace
+
+void pack_elements(char* to, const char* from, int64_t count, int bits) {
+  auto* out = reinterpret_cast<unsigned char*>(to);
+  const auto* in = reinterpret_cast<const unsigned char*>(from);
+  if (bits == 4) pack<4>(out, in, count);
+  else pack<2>(out, in, count);
+}
+
+void unpack_elements(char* to, const char* from, int64_t count, int bits) {
+  auto* out = reinterpret_cast<unsigned char*>(to);
+  const auto* in = reinterpret_cast<const unsigned char*>(from);
+  if (bits == 4) unpack<4>(out, in, count);
+  else unpack<2>(out, in, count);
 }
 
 bool is_type(int64_t number) {

@@ -44,7 +44,32 @@ void copy_when_ready(Ref<Storage> from, char* to, int64_t offset, int64_t size,
   });
 }
 
+Unpacked::Unpacked(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank, char* data,
+                   bool is_read)
+    : data(data), packed_(data), bits_(packed_bits(type)) {
+  if (bits_ == 0) return;
+  apart_.resize(host_bytes_of(type, dims, rank));
+  this->data = apart_.data();
+  if (is_read) unpack_elements(this->data, data, static_cast<int64_t>(apart_.size()), bits_);
+}
+
+void Unpacked::put_back() {
+  if (bits_ != 0)
+    pack_elements(packed_, data, static_cast<int64_t>(apart_.size()), bits_);
+}
+
 namespace {
+
+// The elements of a packed array, a byte each, when they are there.
+void unpack_when_ready(Ref<Storage> from, char* to, int64_t count, int bits,
+                       const Ref<PJRT_Event>& copied) {
+  Ref<PJRT_Event> ready = from->ready;
+  when_finished(ready.get(), [=, from = std::move(from)](int code, const std::string& message) {
+    Span span("BufferToHost", count);
+    if (code == 0) unpack_elements(to, static_cast<char*>(from->data), count, bits);
+    finish(copied.get(), code, message);
+  });
+}
 
 PJRT_Memory* memory_of(PJRT_Memory* memory, PJRT_Device* device, PJRT_Client* client) {
   if (memory != nullptr) return memory;
@@ -57,18 +82,21 @@ bool is_aligned(const void* data, uintptr_t alignment) {
 
 }  // namespace
 
-Ref<Storage> relaid(const Ref<Storage>& from, int64_t item, const int64_t* dims,
-                    const Layout* before, const Layout* after) {
-  int64_t rank = static_cast<int64_t>(before->minor_to_major.size());
+Ref<Storage> relaid(const Ref<Storage>& from, PJRT_Buffer_Type type, const int64_t* dims,
+                  const Layout* before, const Layout* after) {
+  int64_t rank = static_cast<int64_t>(before->minor_to_major.size()), item = element_bytes(type);
   Ref<Storage> to = new_storage(from->size);
   if (to == nullptr) return nullptr;
   std::vector<int64_t> sizes(dims, dims + rank);
   std::vector<int64_t> old = strides_of(before, dims, item), own = strides_of(after, dims, item);
   to->ready.reset(new PJRT_Event);
   when_finished(from->ready.get(), [=](int code, const std::string& message) {
-    if (code == 0 && to->size > 0)
-      copy_strided(static_cast<char*>(to->data), own.data(), static_cast<char*>(from->data),
-                   old.data(), sizes.data(), rank, item);
+    if (code == 0 && to->size > 0) {
+      Unpacked source(type, sizes.data(), rank, static_cast<char*>(from->data));
+      Unpacked target(type, sizes.data(), rank, static_cast<char*>(to->data), false);
+      copy_strided(target.data, own.data(), source.data, old.data(), sizes.data(), rank, item);
+      target.put_back();
+    }
     finish(to->ready.get(), code, message);
   });
   return to;
@@ -87,9 +115,11 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   int64_t item = element_bytes(a->type), size = bytes_of(a->type, a->dims, rank);
   bool dense = a->num_byte_strides == 0 ? layout->is_row_major
                                         : lie_as(layout, a->byte_strides, a->dims, item);
+  int bits = packed_bits(a->type);
   Span span("BufferFromHost", size);
-  bool may_share = a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
-                   a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
+  bool may_share =
+      bits == 0 && (a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
+                    a->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy);
   Ref<Storage> storage;
   if (may_share && dense && size > 0 && is_aligned(a->data, kSharedAlignment)) {
     storage.reset(new Storage);
@@ -101,14 +131,20 @@ PJRT_Error* Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args* a
   } else {
     storage = new_storage(size);
     if (storage == nullptr) return no_memory(size);
-    if (dense) {
-      if (size > 0) memcpy(storage->data, a->data, size);
+    auto* data = static_cast<char*>(storage->data);
+    if (dense && bits != 0) {
+      pack_elements(data, static_cast<const char*>(a->data), host_bytes_of(a->type, a->dims, rank),
+                    bits);
+    } else if (dense) {
+      if (size > 0) memcpy(data, a->data, size);
     } else {
       std::vector<int64_t> own = strides_of(layout, a->dims, item);
       std::vector<int64_t> given = row_major_strides(a->dims, rank, item);
       if (a->num_byte_strides != 0) given.assign(a->byte_strides, a->byte_strides + rank);
-      copy_strided(static_cast<char*>(storage->data), own.data(), static_cast<const char*>(a->data),
-                   given.data(), a->dims, rank, item);
+      Unpacked target(a->type, a->dims, rank, data, false);
+      copy_strided(target.data, own.data(), static_cast<const char*>(a->data), given.data(),
+                   a->dims, rank, item);
+      target.put_back();
     }
     a->done_with_host_buffer = done_event();
   }
@@ -175,7 +211,7 @@ PJRT_Error* Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args* a) {
 PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
   PJRT_Buffer* buffer = a->src;
   int64_t item = element_bytes(buffer->type);
-  int64_t size = bytes_of(buffer->type, buffer->dims, buffer->rank);
+  int64_t size = host_bytes_of(buffer->type, buffer->dims, buffer->rank);
   if (a->dst == nullptr) {
     a->dst_size = size;
     a->event = nullptr;
@@ -193,11 +229,14 @@ PJRT_Error* Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* a) {
   Ref<Storage> storage = held_storage(buffer);
   if (storage == nullptr) return deleted();
   if (wanted->bare != buffer->layout->bare) {
-    storage = relaid(storage, item, buffer->dims, buffer->layout, wanted);
+    storage = relaid(storage, buffer->type, buffer->dims, buffer->layout, wanted);
     if (storage == nullptr) return no_memory(size);
   }
   Ref<PJRT_Event> copied(new PJRT_Event);
-  copy_when_ready(std::move(storage), static_cast<char*>(a->dst), 0, size, copied);
+  auto* to = static_cast<char*>(a->dst);
+  if (int bits = packed_bits(buffer->type); bits != 0)
+    unpack_when_ready(std::move(storage), to, size, bits, copied);
+  else copy_when_ready(std::move(storage), to, 0, size, copied);
   a->event = copied.passed_on();
   return nullptr;
 }

@@ -17,6 +17,22 @@ PJRT_Error* checked(PJRT_Buffer_Type type, const int64_t* dims, size_t rank,
 void copy_when_ready(Ref<Storage> from, char* to, int64_t offset, int64_t size,
                      const Ref<PJRT_Event>& copied);
 
+// An array as if nothing in it were packed, for those who address elements: of most types the memory
+// itself, of elements below a byte a copy, to be put back by those who write to it.
+class Unpacked {
+ public:
+  Unpacked(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank, char* data,
+           bool is_read = true);
+  void put_back();
+
+  char* data;
+
+ private:
+  char* packed_;
+  int bits_;
+  std::vector<char> apart_;
+};
+
 }  // namespace hloom::pjrt
 
 #endif

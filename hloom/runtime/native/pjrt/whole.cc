@@ -9,6 +9,7 @@
 
 #include "entries.h"
 #include "program.h"
+#include "transfer.h"
 #include "workers.h"
 
 namespace hloom::pjrt {
@@ -21,7 +22,9 @@ size_t first_with(const Array& array, size_t device) {
   return device;
 }
 
-void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole) {
+// Between elements that are not packed.
+static void copy_elements(const Array& array, size_t device, char* whole, char* shard,
+                          bool into_whole) {
   int64_t rank = static_cast<int64_t>(array.dims.size()), item = element_bytes(array.type);
   std::vector<int64_t> of_whole = strides_of(array.layout, array.whole.data(), item);
   std::vector<int64_t> of_shard = strides_of(array.layout, array.dims.data(), item);
@@ -30,6 +33,19 @@ void copy_shard(const Array& array, size_t device, char* whole, char* shard, boo
   if (into_whole)
     copy_strided(whole, of_whole.data(), shard, of_shard.data(), array.dims.data(), rank, item);
   else copy_strided(shard, of_shard.data(), whole, of_whole.data(), array.dims.data(), rank, item);
+}
+
+void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole) {
+  int64_t rank = static_cast<int64_t>(array.dims.size());
+  // Neighbours in a byte may be of other shards, whose elements stay: one shard after the other.
+  static std::mutex mutex;
+  std::unique_lock<std::mutex> guard(mutex, std::defer_lock);
+  if (into_whole && packed_bits(array.type) != 0) guard.lock();
+  Unpacked all(array.type, array.whole.data(), rank, whole);
+  Unpacked part(array.type, array.dims.data(), rank, shard, into_whole);
+  copy_elements(array, device, all.data, part.data, into_whole);
+  if (into_whole) all.put_back();
+  else part.put_back();
 }
 
 namespace {

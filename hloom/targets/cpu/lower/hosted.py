@@ -30,12 +30,12 @@ from hloom.program.thunks.routine import Pointers
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime import ffi
 from hloom.runtime.arguments import ordered_back
-from hloom.runtime.buffer import in_layout
+from hloom.runtime.buffer import in_layout, unpacked
 from hloom.targets.cpu.lowering import Lowering
 from hloom.types.dtype import U8
 from hloom.types.literal import Literal
 from hloom.types.shape import ProgramShape, Shape
-from hloom.types.sizes import dynamic_size_offset
+from hloom.types.sizes import dynamic_size_offset, packed_bits, packed_form
 
 INTERPRETER = "hloom.interpreter"
 NEVER = opcodes(SIDE_EFFECT, COLLECTIVE, DEVICE_ID, also=("custom-call",))
@@ -75,8 +75,6 @@ def alone(i: Instruction) -> Module:
     module = b.build(next(iter(new_for_old.values())) if new_for_old else b.constant(0))
     copy_instructions([i], module.entry, new_for_old, callees)
     module.entry.root = new_for_old[i]
-    shape = module.entry.program_shape
-    module.entry_layout = ProgramShape(shape.parameters, (), shape.result)
     return module
 
 
@@ -84,12 +82,12 @@ def hosted_module(cpu: Lowering, i: Instruction, module: Module) -> list[Thunk]:
     """The thunk that has a module evaluated of the operands of an instruction, as its result."""
     if ffi.find(INTERPRETER) is None:
         ffi.register(INTERPRETER, _execute, instantiate=_instantiate)
+    given = list(dict.fromkeys(i.operands))
+    # How they lie in memory, which may be otherwise than in the module.
+    module.entry_layout = ProgramShape(tuple([x.shape for x in given]), (), i.shape)
     text = show_module(module, PrintOptions(large_constants=True))
     operands = [
-        cpu.slice(x, index)
-        for x in dict.fromkeys(i.operands)
-        for index, leaf in x.shape.subshapes()
-        if leaf.is_array
+        cpu.slice(x, index) for x in given for index, leaf in x.shape.subshapes() if leaf.is_array
     ]
     results = [cpu.slice(i, index) for index, leaf in i.shape.subshapes() if leaf.is_array]
     number = len(cpu.call_sites)
@@ -120,11 +118,13 @@ def _instantiate(call: ffi.Call) -> Module:
 
 def _execute(call: ffi.Call) -> None:
     module: Module = call.kept
+    outside = module.entry_layout
+    assert outside is not None, "who has it evaluated says how arrays lie in memory"
     operands = iter(call.arguments)
-    arguments = [_argument(p.shape, operands) for p in module.entry.parameters]
+    arguments = [_argument(s, operands) for s in outside.parameters]
     result = evaluate(module, *arguments, options=EvalOptions(while_iteration_limit=1 << 62))
     leaves = [leaf for leaf in result.leaves() if leaf.shape.is_array]
-    shapes = [leaf for _, leaf in module.entry.root.shape.subshapes() if leaf.is_array]
+    shapes = [leaf for _, leaf in outside.result.subshapes() if leaf.is_array]
     for shape, leaf, memory in zip(shapes, leaves, call.results, strict=True):
         _store(leaf.array, shape, memory)
 
@@ -140,7 +140,10 @@ def _argument(shape: Shape, arrays: Iterator[np.ndarray]) -> Literal:
         dims = tuple(raw[at : at + 4 * shape.rank].view(np.int32).tolist())
     count = int(np.prod(dims, dtype=np.int64))
     dtype = shape.dtype.numpy
-    flat = raw[: count * dtype.itemsize].view(dtype).copy()
+    if packed_bits(shape):
+        flat = unpacked(raw, shape)
+    else:
+        flat = raw[: count * dtype.itemsize].view(dtype).copy()
     order = shape.layout.minor_to_major[::-1] if shape.layout is not None else range(shape.rank)
     array = ordered_back(flat.reshape([dims[d] for d in order]), shape)
     return Literal.of(array, shape)
@@ -165,11 +168,11 @@ def whole(module: Module) -> Module | None:
         return None
     b = Builder(module.name)
     parameters = sorted(module.entry.parameters, key=lambda p: p.attrs.number)
-    parameters_ = [b.parameter(p.shape, name=p.name) for p in parameters]
+    parameters_ = [b.parameter(packed_form(p.shape), name=p.name) for p in parameters]
     root = b.emit(
         "custom-call",
         *parameters_,
-        shape=module.entry.root.shape,
+        shape=packed_form(module.entry.root.shape),
         custom_call_target=INTERPRETER,
     )
     module_ = b.build(root)

@@ -16,9 +16,9 @@ from hloom.base.clock import performance
 from hloom.interp.sample import random_arguments
 from hloom.ir.module import Module
 from hloom.program.program import Program
-from hloom.runtime.buffer import in_layout
+from hloom.runtime.buffer import in_layout, unpacked
 from hloom.types.shape import Shape
-from hloom.types.sizes import data_bytes
+from hloom.types.sizes import data_bytes, packed_bits
 
 GUARD_BYTES = 4096
 PATTERN = 0xA5
@@ -55,11 +55,12 @@ class Arguments:
     """Random arguments of a program of one instruction, and room for its results."""
 
     def __init__(self, module: Module, program: Program) -> None:
-        self._arrays = []
-        for literal in random_arguments(module):
-            for leaf in literal.leaves():
-                if leaf.shape.is_array:
-                    self._arrays.append(_guarded(in_layout(leaf.array, leaf.shape)))
+        given = [leaf for literal in random_arguments(module) for leaf in literal.leaves()]
+        arrays = [leaf.array for leaf in given if leaf.shape.is_array]
+        self._arrays = [
+            _guarded(in_layout(array, p.shape))
+            for array, p in zip(arrays, program.parameters, strict=True)
+        ]
         self._shapes = [r.shape for r in program.results]
         self._rooms = [_guarded(np.zeros(data_bytes(s), np.uint8)) for s in self._shapes]
 
@@ -95,7 +96,8 @@ def _inside(raw: np.ndarray) -> np.ndarray:
 
 def _values(raw: np.ndarray, shape: Shape) -> np.ndarray:
     """The numbers of a result, in the order in which they stand."""
-    return raw[: data_bytes(shape)].view(shape.dtype.numpy)
+    raw = raw[: data_bytes(shape)]
+    return unpacked(raw, shape) if packed_bits(shape) else raw.view(shape.dtype.numpy)
 
 
 def profiled(
