@@ -166,7 +166,7 @@ def _text(name: str) -> Callable[[Planted], Any]:
         @contextmanager
         def both() -> Iterator[None]:
             with (
-                replaced(lowering.Lowering, "_kept", noted),
+                replaced(lowering.Lowering, "_add_kernel", noted),
                 replaced(cpu_target, "kernel_function", function),
             ):
                 yield
