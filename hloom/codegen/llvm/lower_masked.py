@@ -45,6 +45,10 @@ def load_masked(low: Lowering, op: Op, base: V) -> Rows:
         home = e.mul(e.sext(offset, "i64"), e.const("i64", -size))
         if op.attrs.get("far"):
             base, home = _near(low, op, base, home)
+    if stride == 1 and not dtype.is_complex and not has_masks(low, size):
+        whole = _whole_rows(low, op, base, masks, others, home)
+        if whole is not None:
+            return whole
     rows: Rows = []
     for plane in range(planes):
         start = e.gep(base, plane * size // planes)
@@ -52,6 +56,41 @@ def load_masked(low: Lowering, op: Op, base: V) -> Rows:
             instead = others[plane * count + i]
             rows.append(_masked_row(low, start, at, stride, masks[i], instead, dtype, home))
     return rows
+
+
+def _whole_rows(
+    low: Lowering, op: Op, base: V, masks: Rows, others: Rows, home: V | None
+) -> Rows | None:
+    """Rows of elements that the machine has no masked loads for, as plain loads where the whole
+    tile lies in the buffer, and lane by lane where it reaches over an end of it; None where what
+    the mask excludes may not be read.
+    """
+    e, shape, strides, dtype = low.e, op.result.shape, op.attrs["strides"], op.result.dtype
+    held = elements_held(low, op.operands[0])
+    extent = sum((n - 1) * s for n, s in zip(shape, strides))
+    if lanes_of(shape) == 1 or min(strides) < 0 or not extent < held:
+        return None
+    (offset,) = low.of(op.operands[1])
+    spare = e.const("i64", held - extent)
+    is_inside = e.icmp("ult", e.sext(offset, "i64"), spare)
+    names = [e.fresh(stem) for stem in ("whole", "lanes", "join")]
+    e.cond_br(is_inside, names[0], names[1])
+    arms: list[tuple[Rows, str]] = []
+    for name in names[:2]:
+        e.block(name, dominated=True)
+        e.open_scope()
+        rows: Rows = []
+        for i, at in enumerate(row_offsets(shape, strides)):
+            if name == names[0]:
+                row = e.load(e.gep(base, at * dtype.size_bytes), storage_of(dtype), masks[i].lanes)
+                rows.append(e.select(masks[i], from_storage(e, row, dtype), others[i]))
+            else:
+                rows.append(_masked_row(low, base, at, 1, masks[i], others[i], dtype, home))
+        arms.append((rows, e.label))
+        e.close_scope()
+        e.br(names[2])
+    e.block(names[2], dominated=True)
+    return [e.phi([(a, arms[0][1]), (b, arms[1][1])]) for a, b in zip(arms[0][0], arms[1][0])]
 
 
 def _near(low: Lowering, op: Op, base: V, home: V) -> tuple[V, V]:
