@@ -1,4 +1,4 @@
-"""Masked reads of types that AVX2 has no masked loads for: plain where the tile is in the buffer."""
+"""Masked reads that AVX2 has no instruction for: plain where the tile is in the buffer."""
 
 from __future__ import annotations
 
