@@ -48,6 +48,10 @@ def unpacked_bytes(shape: Shape) -> int:
     return prod(shape.dims) * max(shape.dtype.size_bytes, 1)
 
 
+# No memory holds more elements, and filling up bytes makes no more of them than 64 bits count.
+MOST_PACKED = 1 << 60
+
+
 def can_pack(element_type: DType) -> bool:
     """Whether several elements of a type fill a byte."""
     return element_type.bits in PACKED_BITS
@@ -65,14 +69,15 @@ def packed_bits(shape: Shape) -> int:
 
 def packed_form(shape: Shape) -> Shape:
     """The shape as programs for CPUs take and give it: arrays whose elements can be packed say that
-    they are, unless their size is of run time; layouts say nothing about the elements of others."""
+    they are, unless their size is of run time or no memory's; layouts say nothing of others' elements."""
     if shape.is_tuple:
         parts = [packed_form(part) for part in shape.elements]
         same = all(a is b for a, b in zip(parts, shape.elements))
         return shape if same else tuple_shape(parts)
     if not shape.is_array:
         return shape
-    wanted = shape.dtype.bits if can_pack(shape.dtype) and shape.is_static else 0
+    packs = can_pack(shape.dtype) and shape.is_static and prod(shape.dims) <= MOST_PACKED
+    wanted = shape.dtype.bits if packs else 0
     stated = shape.layout.element_size_in_bits if shape.layout is not None else 0
     if stated == wanted:
         return shape

@@ -10,7 +10,10 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+PATIENCE = 60.0
 
 WORKER = r"""
 import json, re, sys
@@ -94,13 +97,7 @@ def verdicts(texts: list[str]) -> list[str]:
         answers.touch()
         start = 0
         while start < len(texts):
-            subprocess.run(
-                [sys.executable, "-c", WORKER, str(asked), str(answers), str(start)],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=600,
-                check=False,
-            )
+            _answer([sys.executable, "-c", WORKER, str(asked), str(answers), str(start)], answers)
             last = start - 1
             for line in answers.read_text().splitlines():
                 k, what = json.loads(line)
@@ -110,3 +107,17 @@ def verdicts(texts: list[str]) -> list[str]:
                 raise RuntimeError("the child process died before it answered")
             start = last + 1
     return [found[k] for k in range(len(texts))]
+
+
+def _answer(command: list[str], answers: Path) -> None:
+    """Run a child until it ends, or has written no answer for `PATIENCE` seconds: XLA hangs now
+    and then, and what it was asked counts as not answered."""
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as child:
+        size, last = 0, time.monotonic()
+        while child.poll() is None:
+            time.sleep(0.05)
+            if answers.stat().st_size > size:
+                size, last = answers.stat().st_size, time.monotonic()
+            elif time.monotonic() - last > PATIENCE:
+                child.kill()
