@@ -69,7 +69,8 @@ def packed_bits(shape: Shape) -> int:
 
 def packed_form(shape: Shape) -> Shape:
     """The shape as programs for CPUs take and give it: arrays whose elements can be packed say that
-    they are, unless their size is of run time or no memory's; layouts say nothing of others' elements."""
+    they are, unless their size is of run time or beyond every memory; layouts say nothing about
+    the elements of others."""
     if shape.is_tuple:
         parts = [packed_form(part) for part in shape.elements]
         same = all(a is b for a, b in zip(parts, shape.elements))
