@@ -8,7 +8,7 @@ from hloom.base.registry import load_room
 from hloom.passes.pass_ import PASSES, Pass, PassResult, RewritePass, register
 from hloom.passes.pipeline import FixedPoint, Pipeline, PipelineOptions
 
-for _room in ("simplify", "control", "normalize", "expand", "fuse", "layout"):
+for _room in ("simplify", "control", "normalize", "expand", "fuse", "layout", "sharding"):
     load_room(f"hloom.passes.{_room}")
 
 

@@ -31,6 +31,7 @@ class Topic(StrEnum):
     fallback = "fallback"
     kernels = "kernels"
     concurrency = "concurrency"
+    sharding = "sharding"
 
 
 ABOUT = {
@@ -40,6 +41,7 @@ ABOUT = {
     "fallback": "what runs through a general path that is slower than a special one",
     "kernels": "each kernel: the family that wrote it; first, what was left out for a fault",
     "concurrency": "each sequence of steps: what of it runs side by side, or what it waits for",
+    "sharding": "each value: how it is cut over devices, and where that came from",
 }
 
 
@@ -47,6 +49,9 @@ ABOUT = {
 def explain(
     file: InputFile,
     topic: Annotated[Topic, typer.Argument(help="What to explain.", show_default=False)],
+    value: Annotated[
+        str | None, typer.Argument(metavar="VALUE", help="The same as --only VALUE.")
+    ] = None,
     only: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only what names this instruction.")
     ] = None,
@@ -61,6 +66,7 @@ def explain(
     [bold]fallback[/bold]: what runs through a general slow path, and why.
     [bold]kernels[/bold]: which family of kernels wrote each, and faults of hloom.
     [bold]concurrency[/bold]: which steps run side by side, and why others wait.
+    [bold]sharding[/bold]: how each value is cut over devices, and from where that came.
 
     [bold]Examples[/bold]
 
@@ -68,9 +74,12 @@ def explain(
 
       hloom explain step.hlo memory --only loop.3
 
+      hloom explain step.hlo sharding %dot.3
+
       hloom explain step.hlo fallback --json
     """
     explained = api.explained(read(file).module, topic.value)
+    only = value if only is None else only
     if only is not None:
         explained = explained.about(only)
         if not explained.rows:

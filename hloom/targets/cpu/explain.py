@@ -25,6 +25,7 @@ from hloom.ir.verify import verify
 from hloom.passes.fuse.explain import fusion_decisions
 from hloom.passes.fuse.fusion import Fusion
 from hloom.passes.pipeline import Pipeline, title_of
+from hloom.passes.sharding.sharding_propagation import explained_shardings
 from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment
 from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.kernel import Kernel
@@ -277,6 +278,21 @@ def _kernels(module: Module, target: CpuTarget) -> list[Row]:
 ALONE = "the one family for it"
 
 
+# -- sharding
+
+
+def _sharding(module: Module, target: CpuTarget) -> list[Row]:
+    """Of the program as it is given: what the pass would decide."""
+    rows = []
+    for r in explained_shardings(module):
+        i, leaves = r.value, list(r.value.shape.leaves())
+        name = i.name + (f"{{{r.leaf}}}" if i.shape.is_tuple else "")
+        size = leaves[r.leaf].size_bytes if leaves[r.leaf].is_array else None
+        verdict = r.sharding.text if r.sharding is not None else "whole on every device"
+        rows.append(Row(name, i.opcode, verdict, r.why, size, r.source or None))
+    return rows
+
+
 EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
     "fusion": _fusion,
     "memory": _memory,
@@ -284,6 +300,7 @@ EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
     "fallback": _fallback,
     "kernels": _kernels,
     "concurrency": _concurrency,
+    "sharding": _sharding,
 }
 """The topics, and what finds the rows."""
 

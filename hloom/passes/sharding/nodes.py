@@ -1,0 +1,220 @@
+"""What is known of the sharding of each value while it is sought: nodes, and what users gave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import prod
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.values.sharding import Sharding
+from hloom.passes.sharding.axes import Axes, AxisSharding, AxisSpaces
+from hloom.passes.sharding.flow import Flow, Place, flow_of, leaf_places
+from hloom.types.shape import Shape
+from hloom.types.sizes import data_bytes
+
+_UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """Places that have one sharding, and what it is so far."""
+
+    shape: Shape
+    places: list[Place] = field(default_factory=list)
+    dims: list[Axes] = field(default_factory=list)
+    space: int | None = None
+    """Number of the axis space; None while nothing is cut."""
+    is_open: list[bool] = field(default_factory=list)
+    """By dimension: whether it may still be cut (further)."""
+    manual: frozenset[int] = frozenset()
+    """Axes that the program handles by itself here."""
+    all_manual: bool = False
+    """Whether it handles all axes by itself."""
+    kept: frozenset[int] = frozenset()
+    """Axes that stay unused: those the program says to be replicated, or unreduced."""
+    unreduced: frozenset[int] = frozenset()
+    given: Sharding | None = None
+    """What the program says of it, as written."""
+    why: list[str] = field(default_factory=list)
+    """In words: where the sharding came from, and what was declined."""
+    source: str = ""
+    """The instruction that the sharding came from last."""
+
+    @property
+    def size_bytes(self) -> int:
+        return data_bytes(self.shape) if self.shape.is_array else 0
+
+    @property
+    def used(self) -> frozenset[int]:
+        cut = frozenset(a for axes in self.dims for a in axes)
+        return cut | self.kept | self.unreduced | self.manual
+
+    @property
+    def is_cut(self) -> bool:
+        return any(self.dims)
+
+    def state(self) -> AxisSharding:
+        return AxisSharding(tuple(self.dims), self.manual, self.unreduced)
+
+
+class Nodes:
+    """The nodes of a module, with the shardings that it says."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.flow: Flow = flow_of(module)
+        self.spaces = AxisSpaces()
+        self._node_of: dict[Place, Node] = {}
+        self.nodes: list[Node] = []
+        self._make()
+        self._join_groups()
+        self._read()
+
+    def of(self, i: Instruction, leaf: int = 0) -> Node:
+        return self._node_of[i, leaf]
+
+    # -- which places are one
+
+    def _make(self) -> None:
+        for c in self.flow.computations:
+            for i in c.instructions:
+                leaves = list(i.shape.leaves())
+                for place in leaf_places(i):
+                    leaf = leaves[place[1]]
+                    rank = leaf.rank if leaf.is_array else 0
+                    node = Node(leaf, [place], [()] * rank, is_open=[True] * rank)
+                    self._node_of[place] = node
+        for a, b in self.flow.same:
+            self._join(a, b)
+        self._collect()
+
+    def _collect(self) -> None:
+        self.nodes = list(dict.fromkeys(self._node_of.values()))
+
+    def _join(self, a: Place, b: Place) -> None:
+        one, other = self._node_of[a], self._node_of[b]
+        if one is other or one.shape.dims != other.shape.dims:
+            return
+        if len(one.places) < len(other.places):
+            one, other = other, one
+        for place in other.places:
+            self._node_of[place] = one
+        one.places += other.places
+
+    def _join_groups(self) -> None:
+        """Members of a group `shard_as` are one node: what is marked, and what is marked in it."""
+        first: dict[int, Place] = {}
+        for node in self.nodes:
+            for i, leaf in list(node.places):
+                if i.sharding is None:
+                    continue
+                group = _leaf_sharding(i, leaf).shard_group
+                if group is None or group[0] != "as":
+                    continue
+                self._join(first.setdefault(group[1], (i, leaf)), (i, leaf))
+                if i.opcode == "custom-call" and i.operands and i.operands[0].sharding is None:
+                    self._join((i, leaf), (i.operands[0], leaf))
+        self._collect()
+
+    # -- what the program says
+
+    def _read(self) -> None:
+        given = [(n, i, k, _leaf_sharding(i, k)) for n, i, k in self._annotated()]
+        for _, _, _, sharding in given:
+            self.spaces.add(sharding)
+        self.spaces.settle()
+        for node, i, leaf, sharding in given:
+            self._give(node, i, leaf, sharding)
+        self._entry()
+
+    def _annotated(self) -> Iterable[tuple[Node, Instruction, int]]:
+        for node in self.nodes:
+            for i, leaf in node.places:
+                if i.sharding is not None and leaf < max(1, i.shape.leaf_count):
+                    yield node, i, leaf
+
+    def _give(self, node: Node, i: Instruction, leaf: int, sharding: Sharding) -> None:
+        if sharding.kind == "unknown" or not node.shape.is_array:
+            node.all_manual = sharding.tiled().kind == "manual"
+            return
+        if node.given is not None:
+            return
+        node.given = sharding
+        node.why.append(f"given at %{i.name}")
+        open_dims = _open_dims(i, sharding, node.shape.rank)
+        node.is_open = open_dims
+        tiled = sharding.tiled()
+        found = self.spaces.of(sharding)
+        if found is not None:
+            node.space, state = found
+            if len(state.dims) == node.shape.rank:
+                node.dims = list(state.dims)
+            node.manual, node.unreduced = state.manual, state.unreduced
+            node.kept = self._replicated(sharding, node.space)
+        else:
+            node.all_manual = tiled.kind == "manual"
+
+    def _replicated(self, sharding: Sharding, space: int) -> frozenset[int]:
+        """The axes that a named sharding says to be replicated."""
+        named = sharding.named
+        if named is None or not named.replicated_axes:
+            return frozenset()
+        found: set[int] = set()
+        for ref in named.replicated_axes:
+            low, high = ref.span_in(named.mesh)
+            inner = prod(named.mesh.sizes[ref.mesh_axis_index + 1 :])
+            size = named.mesh.sizes[ref.mesh_axis_index]
+            found |= set(self.spaces.spaces[space].of_loop(inner * (size // high), high // low))
+        return frozenset(found)
+
+    def _entry(self) -> None:
+        """Parameters and results of the program: closed unless it allows to choose."""
+        module = self.module
+        allowed = module.allow_spmd_sharding_propagation_to_parameters
+        leaf_number = 0
+        for k, p in enumerate(module.entry.parameters):
+            for place in leaf_places(p):
+                node = self._node_of[place]
+                number = k if len(allowed) == len(module.entry.parameters) else leaf_number
+                self._open(node, _flag(allowed, number), closes=True)
+                leaf_number += 1
+        allowed = module.allow_spmd_sharding_propagation_to_output
+        for place in leaf_places(module.entry.root):
+            if place[0].opcode != "parameter":
+                self._open(self._node_of[place], _flag(allowed, place[1]), closes=False)
+
+    def _open(self, node: Node, is_allowed: bool, closes: bool) -> None:
+        if is_allowed:
+            node.is_open = [True] * len(node.is_open)
+        elif node.given is None and closes:
+            node.is_open = [False] * len(node.is_open)
+            node.why.append("a parameter of the program, whose sharding may not be chosen")
+
+
+def _flag(flags: tuple[bool, ...], number: int) -> bool:
+    if len(flags) == 1:
+        return flags[0]
+    return number < len(flags) and flags[number]
+
+
+def _leaf_sharding(i: Instruction, leaf: int) -> Sharding:
+    sharding: Sharding = i.sharding
+    if not sharding.is_tuple:
+        return sharding
+    return sharding.elements[leaf] if leaf < len(sharding.elements) else Sharding("unknown")
+
+
+def _open_dims(i: Instruction, sharding: Sharding, rank: int) -> list[bool]:
+    """Which dimensions a user leaves open: `?`, or `unspecified_dims` of a custom call."""
+    named = sharding.named
+    if named is not None and len(named.dim_shardings) == rank:
+        return [not d.is_closed for d in named.dim_shardings]
+    if i.opcode == "custom-call" and i.backend_config is not None:
+        found = _UNSPECIFIED.search(i.backend_config.raw)
+        if found:
+            numbers = {int(n) for n in found[1].split(",") if n.strip()}
+            return [d in numbers for d in range(rank)]
+    return [False] * rank

@@ -1,0 +1,293 @@
+"""From the shardings that a program says to those of all its values.
+
+Each instruction is looked at again whenever one of its values gets to be cut further. What is cut
+along a factor (`factors.py`) in one value is cut so in the others, and an axis serves one factor
+of an instruction only. Where values disagree, that factor wins whose values are larger: the
+others are what is moved. Axes are only ever added, so that this ends.
+
+What costs nothing comes first: values that are only handed on and elementwise operations, then
+instructions forward, then backward, then what needs neighbours' elements (`Phase`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import IntEnum
+from heapq import heappop, heappush
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ELEMENTWISE
+from hloom.passes.sharding.axes import Axes
+from hloom.passes.sharding.factors import Dimensions, Factor, Factors, Kind, factors
+from hloom.passes.sharding.nodes import Node, Nodes
+
+
+class Phase(IntEnum):
+    """What may be done; the earlier ones are done to the end first."""
+
+    SAME = 0
+    """Between values of one form: elementwise, transposed, reshaped, handed on."""
+    FORWARD = 1
+    """From the operands of any instruction to its results."""
+    BACKWARD = 2
+    """To operands too: dots, broadcasts, folds."""
+    MOVING = 3
+    """Along dimensions whose elements move: slices, padding, windows."""
+
+
+_EARLY = frozenset(
+    [*opcodes(ELEMENTWISE), "transpose", "reshape", "bitcast", "copy", "opt-barrier"]
+)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """An instruction (or a handing on) as factors over nodes."""
+
+    at: Instruction
+    found: Factors
+    nodes: list[Node]
+    """One for each of `found.tensors`."""
+    is_early: bool
+
+
+class Propagation:
+    """Runs until nothing changes, or `limit` steps; `steps` is how many there were."""
+
+    def __init__(self, nodes: Nodes, limit: int) -> None:
+        self.nodes, self.limit, self.steps = nodes, limit, 0
+        self.is_stopped = False
+        self.steps_of: dict[Node, list[int]] = defaultdict(list)
+        self.all_steps: list[Step] = []
+        self._queue: list[tuple[int, int]] = []
+        self._waiting: set[tuple[int, int]] = set()
+        self._collect()
+
+    def _collect(self) -> None:
+        for c in reversed(self.nodes.flow.computations):
+            for i in c.in_order():
+                found = factors(i)
+                if found is not None:
+                    operands = [self._operand(x) for x in i.operands]
+                    results = [self.nodes.of(i, k) for k in range(len(found.results))]
+                    self._add(Step(i, found, [*operands, *results], i.opcode in _EARLY))
+        for h in self.nodes.flow.handed:
+            a, b = self.nodes.of(*h.source), self.nodes.of(*h.target)
+            if a is not b and a.shape.is_array and a.shape.dims == b.shape.dims:
+                self._add(Step(h.at, _identity(a), [a, b], True))
+
+    def _operand(self, x: Instruction) -> Node:
+        """A tuple's node is never cut: its factors are none."""
+        return self.nodes.of(x) if x.shape.leaf_count else Node(x.shape)
+
+    def _add(self, step: Step) -> None:
+        number = len(self.all_steps)
+        self.all_steps.append(step)
+        for node in dict.fromkeys(step.nodes):
+            self.steps_of[node].append(number)
+
+    def run(self) -> None:
+        _spread_manual(self.nodes, self.all_steps)
+        for node in self.nodes.nodes:
+            if node.is_cut:
+                self._push(node)
+        while self._queue:
+            if self.steps >= self.limit:
+                self.is_stopped = True
+                return
+            entry = heappop(self._queue)
+            self._waiting.discard(entry)
+            self.steps += 1
+            phase, number = entry
+            for changed in self._step(self.all_steps[number], Phase(phase)):
+                self._push(changed)
+
+    def _push(self, node: Node) -> None:
+        for number in self.steps_of[node]:
+            for phase in range(Phase.SAME if self.all_steps[number].is_early else 1, 4):
+                if (phase, number) not in self._waiting:
+                    self._waiting.add((phase, number))
+                    heappush(self._queue, (phase, number))
+
+    def _step(self, step: Step, phase: Phase) -> list[Node]:
+        """Cut the values of one instruction as the largest of them are; those that changed."""
+        cut = [n for n in step.nodes if n.is_cut]
+        if not cut:
+            return []
+        lead = max(cut, key=lambda n: n.size_bytes)
+        wanted = self._wanted(step, phase, lead)
+        changed: dict[Node, None] = {}
+        first = len(step.found.operands) if phase == Phase.FORWARD else 0
+        for node, dims in list(zip(step.nodes, step.found.tensors))[first:]:
+            if _joinable(node, lead) and self._extend(step, node, dims, wanted, lead):
+                changed[node] = None
+        return list(changed)
+
+    def _wanted(self, step: Step, phase: Phase, lead: Node) -> dict[int, Axes]:
+        """The axes of each factor; of two that disagree, those of more bytes."""
+        proposals: dict[tuple[int, Axes], list[Node]] = {}
+        for node, dims in zip(step.nodes, step.found.tensors):
+            if node.space == lead.space and node.manual == lead.manual:
+                for factor, axes in self._projected(step.found, node, dims).items():
+                    if axes and _may(step.found.factors[factor].kind, phase):
+                        proposals.setdefault((factor, axes), []).append(node)
+        kept_bytes = {key: sum(n.size_bytes for n in held) for key, held in proposals.items()}
+        wanted: dict[int, Axes] = {}
+        owner: dict[int, int] = {}
+        kinds = step.found.factors
+
+        def rank(key: tuple[int, Axes]) -> tuple[bool, int]:
+            """An axis that cuts a result is worth more than one that is summed over: the other
+            operand would have to be whole, and so would the result."""
+            return kinds[key[0]].kind == Kind.REDUCE, -kept_bytes[key]
+
+        for factor, axes in sorted(proposals, key=rank):
+            have = wanted.get(factor, ())
+            if axes[: len(have)] != have:
+                if have[: len(axes)] != axes:
+                    self._declined(step, proposals[factor, axes], factor)
+                continue
+            for axis in axes[len(have) :]:
+                if owner.setdefault(axis, factor) != factor:
+                    self._declined(step, proposals[factor, axes], factor)
+                    break
+                have += (axis,)
+            wanted[factor] = have
+        return wanted
+
+    def _declined(self, step: Step, held: list[Node], factor: int) -> None:
+        size = sum(n.size_bytes for n in held)
+        text = (
+            f"not carried on at %{step.at.name} ({step.at.opcode}), factor {factor}: the axis "
+            f"serves another factor there, or the factor is cut otherwise; {size} bytes may move"
+        )
+        for node in held:
+            if text not in node.why:
+                node.why.append(text)
+
+    def _projected(self, found: Factors, node: Node, dims: Dimensions) -> dict[int, Axes]:
+        """The axes that each factor of a value is cut along."""
+        result: dict[int, Axes] = {}
+        for axes, numbers in zip(node.dims, dims):
+            for k, number in enumerate(numbers):
+                taken = self._fitting(node, axes, found.factors[number], k == len(numbers) - 1)
+                result[number], axes = taken, axes[len(taken) :]
+                if axes and self._size(node, taken) != found.factors[number].size:
+                    break
+        return result
+
+    def _size(self, node: Node, axes: Axes) -> int:
+        return 1 if node.space is None else self.nodes.spaces.spaces[node.space].size(axes)
+
+    def _fitting(self, node: Node, axes: Axes, factor: Factor, is_last: bool) -> Axes:
+        """As many axes from the front as cut the factor into equal parts; of the last all."""
+        if is_last:
+            return axes
+        for count in range(len(axes), 0, -1):
+            if factor.size % self._size(node, axes[:count]) == 0:
+                return axes[:count]
+        return ()
+
+    def _extend(
+        self, step: Step, node: Node, dims: Dimensions, wanted: dict[int, Axes], lead: Node
+    ) -> bool:
+        """Cut a value further where it agrees so far; whether that changed anything."""
+        now = self._projected(step.found, node, dims)
+        space = node.space
+        node.space = lead.space
+        changed = False
+        for d, numbers in enumerate(dims):
+            if node.is_open[d]:
+                new = self._new_axes(step.found, node, d, numbers, now, wanted)
+                if new != node.dims[d] and new[: len(node.dims[d])] == node.dims[d]:
+                    node.dims[d], changed = new, True
+        if not changed:
+            node.space = space
+            return False
+        node.source = step.at.name
+        node.why.append(f"from dimensions that go together at %{step.at.name} ({step.at.opcode})")
+        return True
+
+    def _new_axes(
+        self,
+        found: Factors,
+        node: Node,
+        d: int,
+        numbers: tuple[int, ...],
+        now: dict[int, Axes],
+        wanted: dict[int, Axes],
+    ) -> Axes:
+        """What dimension d would be cut along."""
+        taken: Axes = ()
+        elsewhere = node.used - set(node.dims[d])
+        for k, number in enumerate(numbers):
+            have = now.get(number, ())
+            want = wanted.get(number, have)
+            if want[: len(have)] != have:
+                want = have
+            for axis in want[len(have) :]:
+                if axis in elsewhere or axis in taken:
+                    break
+                have += (axis,)
+            factor = found.factors[number]
+            size = node.shape.dims[d] if factor.kind == Kind.PERMUTE else factor.size
+            if k < len(numbers) - 1 or factor.kind == Kind.PERMUTE:
+                have = self._fitting(node, have, Factor(size), False)
+            taken += have
+            if self._size(node, have) != factor.size:
+                break
+        return taken
+
+
+def _may(kind: Kind, phase: Phase) -> bool:
+    if kind == Kind.WHOLE:
+        return False
+    return kind != Kind.PERMUTE or phase == Phase.MOVING
+
+
+def _joinable(node: Node, lead: Node) -> bool:
+    """Whether a value may be cut along the same axes as another."""
+    if node.manual != lead.manual or node.all_manual:
+        return False
+    return node.space is None or node.space == lead.space
+
+
+def _identity(node: Node) -> Factors:
+    dims = tuple((d,) for d in range(node.shape.rank))
+    return Factors(tuple(map(Factor, node.shape.dims)), (dims,), (dims,))
+
+
+def _spread_manual(nodes: Nodes, steps: list[Step]) -> None:
+    """What the program handles by itself it does so in everything computed from it, and in what
+    only such values read."""
+    readers: dict[Node, list[Node]] = defaultdict(list)
+    makers: dict[Node, list[Node]] = defaultdict(list)
+    for step in steps:
+        count = len(step.found.operands)
+        for x in step.nodes[:count]:
+            for y in step.nodes[count:]:
+                readers[x].append(y)
+                makers[y].append(x)
+    stack = [n for n in nodes.nodes if n.all_manual or n.manual]
+    while stack:
+        node = stack.pop()
+        for y in readers[node]:
+            if _take_manual(y, node):
+                stack.append(y)
+        for x in makers[node]:
+            if all(_manual(y) == _manual(node) for y in readers[x]) and _take_manual(x, node):
+                stack.append(x)
+
+
+def _manual(node: Node) -> tuple[bool, frozenset[int]]:
+    return node.all_manual, node.manual
+
+
+def _take_manual(node: Node, source: Node) -> bool:
+    if node.given is not None or _manual(node) != (False, frozenset()):
+        return False
+    node.all_manual, node.manual, node.space = source.all_manual, source.manual, source.space
+    node.why.append("in a region that the program partitions itself")
+    return True

@@ -1,0 +1,108 @@
+"""Find the shardings of all values from those that the program gives for some.
+
+How it is decided: `propagate.py`; what is said of dimensions: `factors.py`. Shardings that the
+program gives are kept; dimensions that it leaves open (`?`, `unspecified_dims`) and, where the
+program allows it, parameters and results are cut further. `explained_shardings` says for each
+value where its sharding came from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.module import Module
+from hloom.ir.values.sharding import MANUAL, REPLICATED, Sharding
+from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
+from hloom.passes.sharding.nodes import Node, Nodes
+from hloom.passes.sharding.propagate import Propagation
+from hloom.rewrite.driver import Trace
+
+
+@register
+class ShardingPropagation(Pass):
+    """Shard every value from the shardings that some have."""
+
+    name = "sharding-propagation"
+
+    limit: int = 10_000_000
+    """Steps after which it stops early, and says so; each looks at one instruction."""
+
+    def run(
+        self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
+    ) -> PassResult:
+        fired: Counter[str] = Counter()
+        propagation = propagated(module, self.limit)
+        nodes = propagation.nodes
+        for c in nodes.flow.computations:
+            if threads and c.execution_thread not in threads:
+                continue
+            for i in c.instructions:
+                sharding = _sharding_of(nodes, i)
+                if sharding is not None and (i.sharding is None or not sharding.same(i.sharding)):
+                    i.sharding = sharding
+                    fired["sharded"] += 1
+        changed = fired.total() > 0
+        if propagation.is_stopped:
+            fired["stopped-early"] += 1
+        return PassResult(changed, fired)
+
+
+def propagated(module: Module, limit: int = ShardingPropagation.limit) -> Propagation:
+    """What is decided about every value of a module; changes nothing."""
+    propagation = Propagation(Nodes(module), limit)
+    propagation.run()
+    return propagation
+
+
+def _sharding_of(nodes: Nodes, i: Instruction) -> Sharding | None:
+    """The sharding of a value; None where nothing is to be said."""
+    if not i.shape.leaf_count:
+        return None
+    leaves = [nodes.of(i, k) for k in range(i.shape.leaf_count)]
+    found = [_of_node(nodes, n) for n in leaves]
+    if all(s is None for s in found):
+        return None
+    if not i.shape.is_tuple:
+        return found[0]
+    made = Sharding.tuple_of(*(s or REPLICATED for s in found))
+    return i.sharding if i.sharding is not None and not any(map(_is_new, leaves)) else made
+
+
+def _is_new(node: Node) -> bool:
+    return node.given is None or bool(node.source)
+
+
+def _of_node(nodes: Nodes, node: Node) -> Sharding | None:
+    if node.given is not None and not node.source:
+        return node.given
+    if node.all_manual:
+        return MANUAL
+    if node.space is None or not (node.is_cut or node.manual or node.unreduced):
+        return None
+    return nodes.spaces.spaces[node.space].sharding(node.state())
+
+
+@dataclass(frozen=True)
+class ShardingReason:
+    """Of one leaf of a value: its sharding, the instruction it came from, and why."""
+
+    value: Instruction
+    leaf: int
+    sharding: Sharding | None
+    source: str
+    why: str
+
+
+def explained_shardings(module: Module) -> list[ShardingReason]:
+    """Where the sharding of every value came from; changes nothing."""
+    nodes = propagated(module).nodes
+    found = []
+    for c in nodes.flow.computations:
+        for i in c.instructions:
+            for leaf in range(i.shape.leaf_count):
+                node = nodes.of(i, leaf)
+                why = "; ".join(node.why) or "nothing that is sharded reaches it"
+                found.append(ShardingReason(i, leaf, _of_node(nodes, node), node.source, why))
+    return found
