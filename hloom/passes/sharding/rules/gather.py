@@ -12,7 +12,7 @@ def gather(table: FactorTable, i: Instruction) -> None:
     whole. Where single rows are taken, a device takes those that it has: the others add zeros."""
     a = i.attrs
     x, indices = table.operand_dims
-    batch_of = dict(zip(a.start_indices_batching_dims, a.operand_batching_dims))
+    batch_of: dict[int, int] = dict(zip(a.start_indices_batching_dims, a.operand_batching_dims))
     places = iter(d for d in range(i.shape.rank) if d not in a.offset_dims)
     for d, size in enumerate(indices):
         if d == a.index_vector_dim:
@@ -40,7 +40,7 @@ def scatter(table: FactorTable, i: Instruction) -> None:
     arrays, updates = range(n), range(n + 1, 2 * n + 1)
     results = range(len(table.result_dims))
     x, indices, update = (table.operand_dims[k] for k in (0, n, n + 1))
-    batch_of = dict(zip(a.scatter_indices_batching_dims, a.input_batching_dims))
+    batch_of: dict[int, int] = dict(zip(a.scatter_indices_batching_dims, a.input_batching_dims))
     places = iter(d for d in range(len(update)) if d not in a.update_window_dims)
     for d, size in enumerate(indices):
         if d == a.index_vector_dim:
@@ -48,7 +48,7 @@ def scatter(table: FactorTable, i: Instruction) -> None:
         places_of = {n: d, **dict.fromkeys(updates, next(places))}
         if d in batch_of:
             of = batch_of[d]
-            operands = {**places_of, **dict.fromkeys(arrays, of)}
+            operands: dict[int, int] = {**places_of, **dict.fromkeys(arrays, of)}
             table.add(size, operands, dict.fromkeys(results, of))
         else:
             table.add(size, places_of, {}, Kind.REDUCE)
@@ -56,10 +56,10 @@ def scatter(table: FactorTable, i: Instruction) -> None:
     for d, size in enumerate(x):
         if d in a.input_batching_dims:
             continue
-        operands = dict.fromkeys(arrays, d)
+        operands: dict[int, int] = dict.fromkeys(arrays, d)
         if d not in a.inserted_window_dims:
             window = next(windows)
             if update[window] != size:
                 continue
-            operands |= dict.fromkeys(updates, window)
+            operands |= {number: window for number in updates}
         table.add(size, operands, dict.fromkeys(results, d))
