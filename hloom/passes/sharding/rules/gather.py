@@ -61,5 +61,5 @@ def scatter(table: FactorTable, i: Instruction) -> None:
             window = next(windows)
             if update[window] != size:
                 continue
-            operands |= {number: window for number in updates}
+            operands |= dict.fromkeys(updates, window)
         table.add(size, operands, dict.fromkeys(results, d))
