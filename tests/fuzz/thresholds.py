@@ -123,6 +123,10 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.loops": {"SINGLE_TILE": "elements"},
     "codegen.llvm.thunks.copy": {"INLINE_COPY_BYTES": "bytes"},
     "passes.expand.reduce_window_rewriter": {"LEAST_LENGTH": "dimension"},
+    "passes.expand.select_and_scatter_expander": {
+        "MOST_WINDOWS": "dimension",
+        "LONG_SUM": "dimension",
+    },
     "passes.expand.sliding_window_rewriter": {"LONG": "dimension"},
     "passes.expand.split_k_rewriter": {
         "MOST_VECTORS": "dimension",

@@ -26,6 +26,14 @@ SAME_SCALAR = opcodes(STRIDED, RESHAPES, also=("copy",), without=("iota",))
 """Operations that give a scalar back when both sides are scalars of one type."""
 
 
+def is_by_element(body: Computation) -> bool:
+    """Whether `inlined` can write a body of scalars that calls nothing."""
+    return all(
+        j.shape.is_scalar and (j.opcode in BY_ELEMENT or j.opcode in ("parameter", "constant"))
+        for j in body.instructions
+    )
+
+
 def inlined(
     b: Expansion, caller: Instruction, body: Computation, arguments: Sequence[Instruction]
 ) -> Instruction:

@@ -37,6 +37,7 @@ from hloom.passes.expand.rng_bit_generator_expander import RngBitGeneratorExpand
 from hloom.passes.expand.rng_expander import RngExpander
 from hloom.passes.expand.scaled_dot_expander import ScaledDotExpander
 from hloom.passes.expand.scan_expander import ScanExpander
+from hloom.passes.expand.select_and_scatter_expander import SelectAndScatterExpander
 from hloom.passes.expand.sharding_remover import ShardingRemover
 from hloom.passes.expand.shuffle_expander import ShuffleExpander
 from hloom.passes.expand.sliding_window_rewriter import SlidingWindowRewriter
@@ -75,6 +76,7 @@ EXPANSION: tuple[Pass, ...] = (
     CustomCallExpander(),
     MapInliner(),
     ScanExpander(),  # leaves calls in its loops
+    SelectAndScatterExpander(),  # leaves windows
     ReduceWindowRewriter(),
     SlidingWindowRewriter(),
     RaggedDotExpander(),  # leaves dots, converts and loops
