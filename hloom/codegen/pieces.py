@@ -11,7 +11,7 @@ from math import prod
 
 from hloom.codegen.loops import LoopWriter, Nest
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
-from hloom.codegen.walk import Loops, lanes_for
+from hloom.codegen.walk import Loops, vector_lanes, vectors_for
 from hloom.codegen.work import body_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -86,5 +86,5 @@ def _loops(body: Body, x: Instruction, d: int, alone: bool, device: Device, work
     while split > d and length < device.compute.vector_bytes // 4:
         split -= 1
         length *= sizes[split]
-    lanes = min(lanes_for(body, device, work), length)
+    lanes = min(vectors_for(body, device, work) * vector_lanes(body, device), length)
     return Loops(sizes[:d], sizes[d:split], sizes[split:], lanes, length)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import lcm, prod
 
 from hloom.codegen.elements import strides_of
 from hloom.codegen.elements_data import MOVED
@@ -21,6 +21,8 @@ from hloom.ir.traits import CHOOSES
 BLOCK_SHARE = 1 / 8
 # Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 20.0
+# Short rows that are no power of two make tiles of so many vectors, or twice what is wanted.
+MOST_VECTORS = 4
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = opcodes(CHOOSES, also=("reduce-window",))
 
@@ -60,13 +62,17 @@ def is_flat(body: Body) -> bool:
     return True
 
 
-def lanes_for(body: Body, device: Device, work: float) -> int:
-    """How many lanes a tile has: some vectors, fewer the more there is to do. Two at least, where
-    nothing is masked: operations that wait for one another take turns then."""
-    vectors = 4 if work <= WIDE_WORK else 2
+def vectors_for(body: Body, device: Device, work: float) -> int:
+    """How many vectors a tile has, fewer the more there is to do. Two at least, where nothing is
+    masked: operations that wait for one another take turns then."""
     if any(x.opcode in MASKED or _sums_rows(x, device) for x in body.instructions):
-        vectors = 1
-    return max(1, device.compute.vector_bytes // _lane_bytes(body, device)) * vectors
+        return 1
+    return 4 if work <= WIDE_WORK else 2
+
+
+def vector_lanes(body: Body, device: Device) -> int:
+    """The lanes of a vector."""
+    return max(1, device.compute.vector_bytes // _lane_bytes(body, device))
 
 
 def _sums_rows(x: Instruction, device: Device) -> bool:
@@ -135,6 +141,18 @@ def folds_rows(body: Body, device: Device) -> bool:
     return False
 
 
+def _whole_rows(vectors: int, vector: int, inner: Sequence[int]) -> int:
+    """About so many vectors of lanes; whole short rows of the fastest dimension where that is
+    possible: what each lane reads of its row is known when code is made then."""
+    solid, lanes = [n for n in inner if n != 1], vectors * vector
+    if len(solid) < 2 or lanes % solid[-1] == 0:
+        return lanes
+    rows = lcm(vector, solid[-1])
+    if rows > vector * max(2 * vectors, MOST_VECTORS):
+        return lanes
+    return max(lanes // rows, 1) * rows
+
+
 @dataclass
 class Loops:
     """How the elements of the roots are walked: grid over rows and blocks, a loop, lanes."""
@@ -150,12 +168,12 @@ class Loops:
         rows = row_count(body, sizes, device)
         if rows is None and folds_rows(body, device):
             return Loops(sizes, (), (), 1, 1)
-        wished_lanes = lanes_for(body, device, work)
+        vectors, vector = vectors_for(body, device, work), vector_lanes(body, device)
         split, length = len(sizes), 1
         while split > (rows or 0) and length < device.compute.vector_bytes // 4:
             split -= 1
             length *= sizes[split]
-        lanes = min(wished_lanes, length)
+        lanes = min(_whole_rows(vectors, vector, sizes[split:]), length)
         outer, inner = sizes[:split], sizes[split:]
         if rows is not None:
             return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length)

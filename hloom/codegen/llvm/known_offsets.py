@@ -79,17 +79,17 @@ def _numbers(x: Value) -> Numbers | None:
         first, second = (_numbers(y) for y in op.operands)
         if first is not None and second is not None:
             numbers = _computed(op.opcode, first, second)
-    if numbers is None or numbers.max() >= LARGEST or numbers.min() < 0:
+    if numbers is None or numbers.max() >= LARGEST or numbers.min() <= -LARGEST:
         return None
     return numbers
 
 
 def _computed(opcode: str, first: Numbers, second: Numbers) -> Numbers | None:
-    """Of numbers below `LARGEST`, none of them negative."""
+    """Of numbers below `LARGEST`."""
     if opcode == "add":
         return first + second
     if opcode == "multiply":
         return first * second
-    if not second.all():
-        return None
+    if first.min() < 0 or second.min() <= 0:
+        return None  # quotients of negative numbers are rounded another way
     return first // second if opcode == "divide" else first % second

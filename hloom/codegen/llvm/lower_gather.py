@@ -13,7 +13,7 @@ from hloom.codegen.llvm.lower_masked import (
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, planes_of, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage, to_storage
-from hloom.codegen.llvm.values import V
+from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op, Value
 from hloom.types.dtype import DType
 
@@ -65,7 +65,8 @@ def _gathered(low: Lowering, base: V, at: V, dtype: DType) -> V:
 def _picked(
     low: Lowering, base: V, at: V, apart: tuple[int, ...], dtype: DType, held_elements: int = 0
 ) -> V:
-    """Elements at known distances in a short piece of memory: one load and one shuffle.
+    """Elements at known distances in a short piece of memory: one load and one shuffle, or for
+    each register two loads, which hold no more than what lies between the elements, and one.
 
     `held_elements`: the piece may begin before the buffer, or end behind so many elements; nothing
     is read there, whichever lanes a mask leaves out.
@@ -74,6 +75,11 @@ def _picked(
     places = _bytes_of(e, lane(low, at, 0), dtype.size_bytes)
     first = e.gep(e.gep(base, places), least * dtype.size_bytes)
     kind, lanes = storage_of(dtype), max(apart) - least + 1
+    width = low.machine.vector_bytes * 8 // BITS[kind]
+    if not held_elements and lanes > width:
+        parts = [apart[k : k + width] for k in range(0, len(apart), width)]
+        places = e.gep(base, places)
+        return low.joined([_from_two(low, places, part, dtype) for part in parts])
     if held_elements:
         start = e.add(e.sext(lane(low, at, 0), "i64"), e.const("i64", least))
         numbers = e.add(e.splat(start, lanes), e.vector("i64", list(range(lanes))))
@@ -82,6 +88,20 @@ def _picked(
     else:
         piece = e.load(first, kind, lanes)
     return from_storage(e, e.shuffle(piece, None, [x - least for x in apart]), dtype)
+
+
+def _from_two(low: Lowering, base: V, apart: tuple[int, ...], dtype: DType) -> V:
+    """A register of elements at known distances from the base."""
+    e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
+    least, last, width = min(apart), max(apart), len(apart)
+    if not width < last - least + 1 <= 2 * width:
+        piece = e.load(e.gep(base, least * size), kind, last - least + 1)
+        return from_storage(e, e.shuffle(piece, None, [x - least for x in apart]), dtype)
+    second = last - width + 1
+    one = e.load(e.gep(base, least * size), kind, width)
+    two = e.load(e.gep(base, second * size), kind, width)
+    picks = [x - least if x < least + width else width + x - second for x in apart]
+    return from_storage(e, e.shuffle(one, two, picks), dtype)
 
 
 def _gathered_masked(
