@@ -40,13 +40,18 @@ def selecting(
     pad = "x".join(f"{w[2]}_{w[3]}" for w in windows)
     whole, given = (f"{of}[{','.join(map(str, n))}]" for n in (dims, count))
     return hloom.parse(f"""
-choose {{ a = {of}[] parameter(0) b = {of}[] parameter(1) ROOT s = pred[] compare(a, b), direction={choose} }}
+choose {{
+  a = {of}[] parameter(0)
+  b = {of}[] parameter(1)
+  ROOT s = pred[] compare(a, b), direction={choose}
+}}
 join {{ a = {of}[] parameter(0) b = {of}[] parameter(1) ROOT s = {of}[] {join}(a, b) }}
 ENTRY e {{
   x = {whole} parameter(0)
   s = {given} parameter(1)
   z = {of}[] constant({initial})
-  ROOT r = {whole} select-and-scatter(x, s, z), window={{size={size} stride={stride} pad={pad}}}, select=choose, scatter=join
+  ROOT r = {whole} select-and-scatter(x, s, z), select=choose, scatter=join,
+    window={{size={size} stride={stride} pad={pad}}}
 }}""")
 
 

@@ -135,6 +135,9 @@ def least(
     ):
         equal.remove(division[0])  # each division once
         open_.append((division[1].least(), division[1]))
+    if tried > MOST_TRIED:  # first what is told here, however much worse it makes the bound
+        more = [_without(y, fact) for _, y in open_ for fact in facts]
+        open_ += [(y.least(), y) for y in more if y is not None]
     seen = {y.key() for _, y in open_}
     best = max([low for low, _ in open_])
     facts += [fact for s in inside for fact in s.facts]

@@ -244,3 +244,41 @@ ROWS = """kernel @k(%at: buffer<s32>[2] in, %o: buffer<f32>[17664] inout) grid(%
 def test_rows_that_data_moves_apart_are_each_steps_own_part(half, width, is_right):
     found = writes(ROWS.replace("HALF", str(half)).replace("WIDTH", str(width)))
     assert (found == []) == is_right
+
+
+# Rows of two columns, shifted down and to the right: lanes go over several rows, and the mask
+# tells of the row and of the column apart.
+SHIFTED = """kernel @k(%x: buffer<f32>[198] in, %o: buffer<f32>[192] out) grid(%g: 1) {
+  %z = constant 0 : s64[]
+  %all = constant 192 : s64[]
+  %two = constant 2 : s64[]
+  %i = iota axis(0) : s32[16]
+  %columns = constant 2 : s32[16]
+  %zero = constant 0 : s32[16]
+  %one = constant 1 : s32[16]
+  %none = constant 0.0 : f32[16]
+  %down = divide %i, %columns : s32[16]
+  %across = remainder %i, %columns : s32[16]
+  %column = subtract %across, %one : s32[16]
+  %right = compare %column, %zero direction(GE) : pred[16]
+  %back = constant BACK : s64[]
+  for %l = %z to %all step 16 {
+    %q = divide %l, %two : s64[]
+    %q32 = convert %q : s32[]
+    %qs = broadcast %q32 : s32[16]
+    %sum = add %qs, %down : s32[16]
+    %row = subtract %sum, %one : s32[16]
+    %below = compare %row, %zero direction(GE) : pred[16]
+    %m = and %below, %right : pred[16]
+    %at = add %back, %l : s64[]
+    %v = load %x[%at] mask(%m) other(%none) strides(1) : f32[16]
+    store %o[%l], %v strides(1)
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("back", "proved"), [(-3, True), (-2, True), (-4, False)])
+def test_rows_and_columns_that_are_shifted(back: int, proved: bool) -> None:
+    found = prove(parse_kernel(SHIFTED.replace("BACK", str(back))))
+    assert (not found.accesses) == proved
