@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import CONTROL_FLOW, HANDS_OPERANDS
 from hloom.types.shape import Shape
 
 IDENTITIES = frozenset(
@@ -21,7 +23,7 @@ IDENTITIES = frozenset(
     AssumeGatherIndicesInBound""".split()
 )
 """Custom calls whose result is their operand."""
-CALLS = frozenset(["call", "fusion", "async-start", "while", "conditional"])
+CALLS = opcodes(CONTROL_FLOW, HANDS_OPERANDS)
 
 Place = tuple[Instruction, int]
 

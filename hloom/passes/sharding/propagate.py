@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
-from hloom.ir.traits import ELEMENTWISE
+from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES
 from hloom.passes.sharding.axes import Axes
 from hloom.passes.sharding.factors import Dimensions, Factor, Factors, Kind, factors
 from hloom.passes.sharding.nodes import Node, Nodes
@@ -37,9 +37,7 @@ class Phase(IntEnum):
     """Along dimensions whose elements move: slices, padding, windows."""
 
 
-_EARLY = frozenset(
-    [*opcodes(ELEMENTWISE), "transpose", "reshape", "bitcast", "copy", "opt-barrier"]
-)
+_EARLY = opcodes(ELEMENTWISE, RESHAPES, FORWARDS, also=("transpose", "copy"))
 
 
 @dataclass(slots=True, eq=False)
