@@ -58,7 +58,7 @@ def scatter(table: FactorTable, i: Instruction) -> None:
             continue
         operands: dict[int, int] = dict.fromkeys(arrays, d)
         if d not in a.inserted_window_dims:
-            window = next(windows)
+            window: int = next(windows)
             if update[window] != size:
                 continue
             operands |= dict.fromkeys(updates, window)
