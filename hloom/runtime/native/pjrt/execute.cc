@@ -239,8 +239,7 @@ PJRT_Error* Inputs::lay_out() {
     if (given.layout->bare == array.layout->bare ||
         given.rank != static_cast<int64_t>(array.dims.size()))
       continue;
-    Ref<Storage> turned =
-        relaid(storages_[k], array.type, given.dims, given.layout, array.layout);
+    Ref<Storage> turned = relaid(storages_[k], array.type, given.dims, given.layout, array.layout);
     if (turned == nullptr)
       return failuref(
           PJRT_Error_Code_RESOURCE_EXHAUSTED,

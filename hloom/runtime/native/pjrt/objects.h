@@ -229,7 +229,7 @@ void pack_elements(char* to, const char* from, int64_t count, int bits);
 void unpack_elements(char* to, const char* from, int64_t count, int bits);
 // The storage in another layout, when it is there. Null: there is no memory.
 Ref<Storage> relaid(const Ref<Storage>& from, PJRT_Buffer_Type type, const int64_t* dims,
-                  const Layout* before, const Layout* after);
+                    const Layout* before, const Layout* after);
 constexpr int64_t kMostRank = 64;
 
 // Views of memory and arguments of programs are aligned to this at least.

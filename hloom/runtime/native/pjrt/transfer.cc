@@ -54,8 +54,7 @@ Unpacked::Unpacked(PJRT_Buffer_Type type, const int64_t* dims, int64_t rank, cha
 }
 
 void Unpacked::put_back() {
-  if (bits_ != 0)
-    pack_elements(packed_, data, static_cast<int64_t>(apart_.size()), bits_);
+  if (bits_ != 0) pack_elements(packed_, data, static_cast<int64_t>(apart_.size()), bits_);
 }
 
 namespace {
@@ -83,7 +82,7 @@ bool is_aligned(const void* data, uintptr_t alignment) {
 }  // namespace
 
 Ref<Storage> relaid(const Ref<Storage>& from, PJRT_Buffer_Type type, const int64_t* dims,
-                  const Layout* before, const Layout* after) {
+                    const Layout* before, const Layout* after) {
   int64_t rank = static_cast<int64_t>(before->minor_to_major.size()), item = element_bytes(type);
   Ref<Storage> to = new_storage(from->size);
   if (to == nullptr) return nullptr;
