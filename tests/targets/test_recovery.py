@@ -325,7 +325,8 @@ def test_deep_in_a_callers_recursion_there_is_no_fault():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert below(sys.getrecursionlimit() - used - 45).faults == []
+        for left in (45, 60, 90, 150, 250, 320):
+            assert below(sys.getrecursionlimit() - used - left).faults == []
 
 
 def test_code_that_cannot_be_linked(monkeypatch):

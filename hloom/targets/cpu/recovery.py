@@ -56,6 +56,8 @@ def compiled(
     """All stages of a verified module, which is not changed. A strict target raises faults as they
     are; else they are in `Stages.faults`, and `CompilerFaultError` where none could be avoided.
     `fault`: why the code that was made is of no use."""
+    if _has_callers(max(sys.getrecursionlimit() - HEADROOM, CALLERS)):
+        return with_own_stack(partial(compiled, module, target, clock, fault))
     faults: list[Fault] = []
     if fault is not None:
         if target.is_strict or not is_fault(fault):
@@ -70,7 +72,7 @@ def compiled(
         except Exception as error:
             if not is_fault(error) and not target.left_out:
                 raise
-            if isinstance(error, RecursionError) and not faults and _has_callers():
+            if isinstance(error, RecursionError) and not faults and _has_callers(CALLERS):
                 return with_own_stack(partial(compiled, module, target, clock))
             following = without(error, target, faults)
             if following is None:
@@ -85,12 +87,17 @@ CALLERS = 100
 """Calls above a compilation from which on the depth of the stack may be the caller's doing."""
 
 
-def _has_callers() -> bool:
-    """Whether the caller has used up a part of Python's stack that matters."""
+HEADROOM = 300
+"""Calls below a compilation that it may need: with fewer left it gets a stack of its own at once,
+since what runs out of stack inside a library may raise anything."""
+
+
+def _has_callers(most: int) -> bool:
+    """Whether more than so many calls are above this one."""
     frame, count = sys._getframe(), 0
-    while frame is not None and count <= CALLERS:
+    while frame is not None and count <= most:
         frame, count = frame.f_back, count + 1
-    return count > CALLERS
+    return count > most
 
 
 def with_own_stack(call: Callable[[], Stages]) -> Stages:
