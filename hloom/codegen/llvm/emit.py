@@ -83,10 +83,14 @@ class Emit(Arithmetic):
             return self.extract(b, mask[0] - a.lanes)
         if b is None and list(mask) == list(range(a.lanes)):
             return a
-        picked = ", ".join("i32 poison" if m < 0 else f"i32 {m}" for m in mask)
+        if any(mask):
+            picked = ", ".join(["i32 poison" if m < 0 else f"i32 {m}" for m in mask])
+            picked = f"<{picked}>"
+        else:
+            picked = "zeroinitializer"
         other = b.name if b is not None else "poison"
         depth = a.depth if b is None else deepest(a, b)
-        text = f"shufflevector {a.typed}, {a.type} {other}, <{len(mask)} x i32> <{picked}>"
+        text = f"shufflevector {a.typed}, {a.type} {other}, <{len(mask)} x i32> {picked}"
         return self.pure(text, a.kind, len(mask), depth)
 
     def concat(self, parts: Sequence[V]) -> V:

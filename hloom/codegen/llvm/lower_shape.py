@@ -275,6 +275,7 @@ def _turned_square(low: Lowering, rows: Rows, size: int) -> Rows:
         bands.append(band)
     if n == part:
         return bands[0]
+    bands = [[_left_alone(low, row, size) for row in band] for band in bands]
     even = _parts(part, n // part, 0)
     odd = _parts(part, n // part, 1)
     if len(bands) == 2:
@@ -288,6 +289,21 @@ def _turned_square(low: Lowering, rows: Rows, size: int) -> Rows:
             quarters[k].append(e.shuffle(left, right, even))
             quarters[k + 2].append(e.shuffle(left, right, odd))
     return [row for group in quarters for row in group]
+
+
+def _left_alone(low: Lowering, row: V, size: int) -> V:
+    """The row, whose shuffles LLVM does not try to join with later ones: these are the best there
+    are, and looking for better ones takes it half the time of a kernel."""
+    row_bytes = row.lanes * size
+    if not low.machine.is_x86 or row.lanes == 1 or row_bytes > low.machine.vector_bytes:
+        return row
+    # There are fences of floats only.
+    kind, width = ("f64", 8) if size == 8 else ("f32", 4)
+    if row_bytes % width or row_bytes < 16:
+        return row
+    e = low.e
+    fenced = e.intrinsic("arithmetic.fence", e.bitcast(row, kind, row_bytes // width))
+    return e.bitcast(fenced, row.kind, row.lanes)
 
 
 def _interleavings(n: int, part: int) -> tuple[list[int], list[int]]:

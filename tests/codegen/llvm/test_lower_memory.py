@@ -10,6 +10,7 @@ import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.lower import lower_kernel
+from hloom.codegen.llvm.module import kernel_module
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import PRED, S32, S64, Kernel
 from hloom.types.dtype import BY_NAME, DType
@@ -317,3 +318,21 @@ def test_offsets_of_known_distances_under_a_mask(machine: str) -> None:
             b.store(out, b.binary("multiply", step, b.index(lanes)), made, (1,))
             kernels.append(b.finish())
     check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+@pytest.mark.parametrize("machine", machines())
+@pytest.mark.parametrize("name", ["f32", "s32", "f64", "s16", "u8", "bf16", "pred", "c64"])
+def test_squares_of_every_size_are_turned(name: str, machine: str) -> None:
+    """Between stages LLVM is kept from joining shuffles: the bits stay, NaNs' too."""
+    t, kernels = BY_NAME[name], []
+    for n in (2, 4, 8, 16, 24, 32):
+        b = KernelBuilder(f"turn{n}")
+        x, out = b.param("x", t, n * n, "in"), b.param("out", t, n * n, "out")
+        tile = b.load(x, b.index(0), (n, n), (n, 1))
+        b.store(out, b.index(0), b.transpose(tile, (1, 0)), (n, 1))
+        kernels.append(b.finish())
+    check_all(kernels, [arguments(k) for k in kernels], machine)
+    text = kernel_module(kernels[3:4], machines()[machine]).text
+    is_wide = machine == "host" and machines()[machine].vector_bytes == 64
+    if name in ("f32", "s32") and is_wide:
+        assert "@llvm.arithmetic.fence.v16f32" in text
