@@ -39,14 +39,14 @@ def load_masked(low: Lowering, op: Op, base: V) -> Rows:
     stride = strides[-1] if lanes_of(shape) > 1 else 1
     masks, others = low.of(mask), low.of(other)
     count = len(masks)
-    home = None
+    home = near = None
     if first_is_there(low, op.operands[0]):
         (offset,) = low.of(op.operands[1])
         home = e.mul(e.sext(offset, "i64"), e.const("i64", -size))
         if op.attrs.get("far"):
-            base, home = _near(low, op, base, home)
+            base, home, near = _near(low, op, base, home)
     if stride == 1 and not dtype.is_complex and not has_masks(low, size):
-        whole = _whole_rows(low, op, base, masks, others, home)
+        whole = _whole_rows(low, op, base, masks, others, home, near)
         if whole is not None:
             return whole
     rows: Rows = []
@@ -59,11 +59,17 @@ def load_masked(low: Lowering, op: Op, base: V) -> Rows:
 
 
 def _whole_rows(
-    low: Lowering, op: Op, base: V, masks: Rows, others: Rows, home: V | None
+    low: Lowering,
+    op: Op,
+    base: V,
+    masks: Rows,
+    others: Rows,
+    home: V | None,
+    near: V | None,
 ) -> Rows | None:
     """Rows of elements that the machine has no masked loads for, as plain loads where the whole
     tile lies in the buffer, and lane by lane where it reaches over an end of it; None where what
-    the mask excludes may not be read.
+    the mask excludes may not be read. Where `near` is false the base is that of the buffer.
     """
     e, shape, strides, dtype = low.e, op.result.shape, op.attrs["strides"], op.result.dtype
     held = elements_held(low, op.operands[0])
@@ -73,6 +79,8 @@ def _whole_rows(
     (offset,) = low.of(op.operands[1])
     spare = e.const("i64", held - extent)
     is_inside = e.icmp("ult", e.sext(offset, "i64"), spare)
+    if near is not None:
+        is_inside = e.or_(is_inside, e.not_(near))
     names = [e.fresh(stem) for stem in ("whole", "lanes", "join")]
     e.cond_br(is_inside, names[0], names[1])
     arms: list[tuple[Rows, str]] = []
@@ -93,9 +101,9 @@ def _whole_rows(
     return [e.phi([(a, arms[0][1]), (b, arms[1][1])]) for a, b in zip(arms[0][0], arms[1][0])]
 
 
-def _near(low: Lowering, op: Op, base: V, home: V) -> tuple[V, V]:
-    """The address of a tile and how far from it the first element lies: that of the first element
-    where the whole tile is outside of the buffer, so that nothing is read.
+def _near(low: Lowering, op: Op, base: V, home: V) -> tuple[V, V, V]:
+    """The address of a tile, how far from it the first element lies, and whether any of the tile is
+    in the buffer: else the address is that of the first element, so that nothing is read.
 
     What a masked load excludes may be where no memory is, but that costs hundreds of cycles.
     """
@@ -107,7 +115,7 @@ def _near(low: Lowering, op: Op, base: V, home: V) -> tuple[V, V]:
     at = e.add(e.sext(offset, "i64"), e.const("i64", extent))
     is_near = e.icmp("ult", at, e.const("i64", size + extent - before))
     zero = e.const("i64", 0)
-    return e.gep(base, e.select(is_near, zero, home)), e.select(is_near, home, zero)
+    return e.gep(base, e.select(is_near, zero, home)), e.select(is_near, home, zero), is_near
 
 
 def _masked_row(
