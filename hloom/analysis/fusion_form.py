@@ -45,10 +45,10 @@ from hloom.analysis.indexing import (
     operand_maps,
     regrouped,
 )
+from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 
 LOOP, ROW, COLUMN, OUTPUT = "loop", "row", "column", "output"
-SMALL_DOT_FLOPS = 1 << 16
 MAX_MAPS = 6
 """At how many different indices one value may be evaluated."""
 READS_TARGET = "it reads a buffer that it writes in place"
@@ -56,7 +56,11 @@ NO_PROLOGUE = "a gather or concatenate is not read by a dot"
 EPILOGUE = "what reads a dot stays in its order"
 
 
-Roles = dict[Instruction, tuple[str, str]]
+class Roles(dict[Instruction, tuple[str, str]]):
+    """What each instruction can be, as far as it was asked; shared by the forms of a plan."""
+
+    inner_flops = Costs().inner_product_flops
+    """The most of a dot that is evaluated inside a loop."""
 
 
 class Form:
@@ -81,8 +85,7 @@ class Form:
     )
 
     def __init__(self, roots: Sequence[Instruction], roles: Roles | None = None) -> None:
-        self.roles: Roles = {} if roles is None else roles
-        """What each instruction can be, as far as it was asked; shared by the forms of a plan."""
+        self.roles = Roles() if roles is None else roles
         self.roots: dict[Instruction, None] = dict.fromkeys(roots)
         self.members: dict[Instruction, None] = {}
         self.accesses: dict[Instruction, dict[IndexMap, None]] = {}
@@ -278,7 +281,7 @@ class Form:
 
     def _is_inner(self, p: Instruction) -> bool:
         """Whether a dot is evaluated inside a loop, as a value like others."""
-        return p.opcode == "dot" and dot_flops(p) <= SMALL_DOT_FLOPS
+        return p.opcode == "dot" and dot_flops(p) <= self.roles.inner_flops
 
     def _refuses_anchor(self, p: Instruction, m: IndexMap) -> str | None:
         if self.kind != LOOP:

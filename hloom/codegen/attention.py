@@ -26,7 +26,7 @@ from hloom.codegen.elements import Elements, Index
 from hloom.codegen.epilogue import index_steps
 from hloom.codegen.gemm import Finish
 from hloom.codegen.gemm_pack import Packer, Part
-from hloom.codegen.gemm_tiling import GemmTiling
+from hloom.codegen.gemm_tiling import GemmTiling, share_bytes, sum_registers
 from hloom.codegen.product import Product, dot_product
 from hloom.codegen.tile import Body, Emitted, KernelEmitter
 from hloom.device.device import Device
@@ -34,13 +34,15 @@ from hloom.kernel.kernel import SCRATCH_BYTES, Value
 from hloom.types.dtype import dtype
 
 F32 = dtype("f32")
-# Keys of a block: scores of a tile of rows and both packed blocks stay in the second-level cache.
 BESIDE = 8.0
 """Cheap operations of a score beside its exponential: scale, mask, maximum, sums."""
-BLOCK_KEYS = 256
+KEYS_SHARE = 1 / 4096
+"""Keys of a block, for each byte of the second-level cache: scores of a tile of rows and both
+packed blocks stay there."""
 # Rows of a step: few enough for all threads to have steps, enough to pay for the packing.
 MOST_ROWS, LEAST_ROWS = 192, 48
 STEPS_PER_UNIT = 4
+TILE_ROWS = 6
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,13 @@ class AttentionTiling:
     def of(form: AttentionForm, device: Device) -> AttentionTiling:
         """The tiling for a machine with such vectors."""
         lanes = device.compute.vector_bytes // 4
-        height, vectors = (6, 4) if device.compute.vector_bytes != 32 else (6, 2)
-        height = min(height, form.rows)
+        vectors = max(sum_registers(device) // TILE_ROWS, 1)
+        height = min(TILE_ROWS, form.rows)
         tiles = -(-form.rows // height)
         steps = -(-STEPS_PER_UNIT * device.compute.units // form.batch)
         per_step = min(max(-(-form.rows // steps), LEAST_ROWS), MOST_ROWS)
         row_tiles = min(tiles, -(-per_step // height))
-        panels = max(1, min(BLOCK_KEYS, form.keys) // (vectors * lanes))
+        panels = max(1, min(share_bytes(device, KEYS_SHARE), form.keys) // (vectors * lanes))
         while True:
             chunks = -(-tiles // row_tiles)
             row_tiles = -(-tiles // chunks)

@@ -36,8 +36,8 @@ BLOCK_SHARE = 1 / 4
 # Where there are fewer blocks than cores they are cut smaller, but not below so many vectors of
 # what is read.
 LEAST_VECTORS = 16
-# At most as many vectors are accumulated in registers.
-REGISTERS = 8
+# The part of the registers in which vectors are accumulated.
+REGISTER_SHARE = 1 / 4
 # Rows that are added together, by the work of an element.
 MANY_ROWS, SOME_ROWS = 8, 4
 CHEAP, MODERATE = 3.0, 12.0
@@ -57,7 +57,7 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     read = max([width, *[compute_bytes(x.shape.dtype) for x, _ in body.leaves]])
     least = LEAST_VECTORS * max(device.compute.vector_bytes // read, 1)
     parts = min(device.compute.units, max(1, (columns - 1) // least))
-    if -(-columns // lanes) * accumulators <= REGISTERS:
+    if -(-columns // lanes) * accumulators <= _registers(device):
         block = columns
     elif parts > 1 and columns <= parts * block:
         block = -(-columns // parts // lanes) * lanes
@@ -70,6 +70,11 @@ def column_kernel(body: Body, form: ColumnForm, device: Device) -> Emitted:
     writer.write(b.grid_indices[1], blocks, columns)
     per_element = sum(1.0 for _ in body.instructions)
     return emitter.finish(device.costs.steps_ns(rows * block, per_element))
+
+
+def _registers(device: Device) -> int:
+    """How many vectors are accumulated in registers at most."""
+    return int(device.compute.vector_registers * REGISTER_SHARE)
 
 
 class _Columns:
@@ -103,7 +108,7 @@ class _Columns:
 
     def _block(self, start: Affine, size: int) -> None:
         accumulators = sum(len(reduce_inputs(x)) for x in self.form.reduces)
-        if -(-size // self.lanes) * accumulators <= REGISTERS:
+        if -(-size // self.lanes) * accumulators <= _registers(self.e.device):
             self._in_registers(start, size)
         else:
             self._in_memory(start, size)

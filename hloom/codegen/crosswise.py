@@ -21,19 +21,18 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import RESHAPES, STRIDED
 from hloom.kernel.build import KernelBuilder
 from hloom.kernel.kernel import Value
-from hloom.program.slice import STREAMED_BYTES
+from hloom.program.slice import ALIGNMENT, STREAMED_BYTES
 from hloom.types.sizes import data_bytes
 
-# Rows and lanes of a tile.
-TILE = 16
 # Smaller dimensions are read with strides instead.
 SHORTEST = 4
 # Operands of fewer bytes, a share of the nearest cache, stay there however they are read.
 SMALL_SHARE = 1 / 2
-# A block is about this many bytes wide and high.
-BLOCK_BYTES = 256
-# Results at least this large are not read back soon: they are stored past the caches.
-HUGE_BYTES = STREAMED_BYTES
+# A block is about so many lines of the caches wide and high.
+BLOCK_LINES = 4
+# Results at least this large, a share of the last cache, are not read back soon: they are stored
+# past the caches.
+STREAMED_SHARE = 1 / 2
 
 POINTS = SIMPLE | opcodes(STRIDED, RESHAPES, also=("copy", "constant", "tuple"))
 
@@ -100,7 +99,8 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
     """A kernel that walks blocks of tiles."""
     dims, down, across = form.dims, form.down, form.across
     width = max([r.shape.dtype.size_bytes for r, _ in body.roots])
-    side = max(BLOCK_BYTES // max(width, 1), TILE)
+    tile = device.compute.vector_floats
+    side = max(BLOCK_LINES * device.line_bytes // max(width, 1), tile)
     rest = [d for d in range(len(dims)) if d not in (down, across)]
     outer = tuple([dims[d] for d in rest])
     blocks = (-(-dims[down] // side), -(-dims[across] // side))
@@ -128,7 +128,7 @@ def _span(
 ) -> None:
     """Calls `write(start, size)` for the tiles of one block of a dimension."""
     b = e.builder
-    tile = min(TILE, length)
+    tile = min(e.device.compute.vector_floats, length)
     full = length - length % tile
     if length <= side:
         start, end = b.index(0), b.index(length)
@@ -178,5 +178,9 @@ class _Crosswise:
 
     def _is_streamed(self, root: Instruction, width: int) -> bool:
         size = max(root.shape.dtype.size_bytes, 1)
-        is_aligned = self.form.dims[self.form.across] * size % 64 == 0 and width * size % 64 == 0
-        return is_aligned and prod(self.form.dims) * size >= HUGE_BYTES
+        device = self.emitter.elements.device
+        vector = device.compute.vector_bytes
+        is_aligned = self.form.dims[self.form.across] * size % vector == 0 == width * size % vector
+        # What callers bring is aligned from that size on.
+        least = max(STREAMED_BYTES, int(device.last_bytes * STREAMED_SHARE))
+        return is_aligned and vector <= ALIGNMENT and prod(self.form.dims) * size >= least

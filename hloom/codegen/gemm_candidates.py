@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hloom.codegen.gemm_tiling import (
-    ALONG_LONG_K_ROWS,
-    DIRECT_ROWS,
     GemmTiling,
     along_k_tiling,
     direct_tiling,
@@ -37,9 +35,13 @@ def tilings(p: Product, device: Device, is_thorough: bool) -> list[GemmTiling]:
     for tile in tiles if is_thorough else tiles[:FEW]:
         candidates.append(packed_tiling(p, lanes, device, tile))
     if p.row_groups == 1 and p.packing.group == 1:
-        if p.b_lanes == "k" and p.depths[-1] >= lanes and p.rows <= ALONG_LONG_K_ROWS:
+        if (
+            p.b_lanes == "k"
+            and p.depths[-1] >= lanes
+            and p.rows <= device.costs.along_long_depth_rows
+        ):
             candidates.append(along_k_tiling(p, device))
-        if p.b_lanes == "n" and p.columns >= lanes and p.rows <= DIRECT_ROWS:
+        if p.b_lanes == "n" and p.columns >= lanes and p.rows <= device.costs.direct_rows:
             candidates.append(direct_tiling(p, lanes, device))
     packed = [x for x in dict.fromkeys(candidates) if x.form == "packed"]
     for tiling in packed[: FEW if is_thorough else 1]:

@@ -27,36 +27,14 @@ PARTIAL_SHARE = 3 / 16
 SUMS_SHARE = 1 / 4
 # The least depth of a block of K where K is cut: partial sums are loaded and stored once for it.
 LEAST_DEPTH = 256
-# The most rows that are multiplied by a B that stays where it stands: lying along the columns,
-# along K, and along a K so long that sums of lanes at its end do not matter.
-DIRECT_ROWS = 32
-ALONG_K_ROWS = 12
-ALONG_LONG_K_ROWS = 48
+# A K so long that sums of lanes at its end do not matter.
 LONG_K = 1024
-# With so few rows the direct form is best for any number of columns.
-FEW_DIRECT_ROWS = 8
-# The most rows, divided by the elements that one instruction multiplies, of narrow types for which
-# there are such instructions.
-GROUPED_ROWS = 12
-# Columns of a step of the direct form: whole pages of B are read in a row.
-DIRECT_COLUMNS = 1024
 # Steps of the direct form for each core.
 DIRECT_STEPS_PER_UNIT = 2
-# Multiply-adds that are worth a step of their own.
-STEP_WORK = 200_000
 # Steps for each core, where there is work enough: what one core finishes late the others take.
 STEPS_PER_UNIT = 8
-# Machine cycles per element packed, in vectors: copied as it lies, turned, or picked up by im2col.
-COPIED, TURNED, GATHERED = 3.0, 8.0, 5.0
-# What a step of its own costs, in the same unit.
-STEP_CYCLES = 80.0
-# Fewer sums side by side wait for one another.
-LEAST_TILE = 8
-# How much slower tiles of so many vectors are than those of three, measured: with this many
-# registers, and with 16.
-MANY_REGISTERS = 32
-SHAPE_COST = {1: 1.0, 2: 1.06, 3: 1.0, 4: 1.02}
-FEW_SHAPE_COST = {1: 1.0, 2: 0.92, 3: 1.0, 4: 0.95}
+# The part of the registers that may hold sums; the others hold what is multiplied.
+SUM_REGISTERS = 3 / 4
 
 
 @dataclass(frozen=True)
@@ -116,22 +94,25 @@ class GemmTiling:
         """The tiling for a product on a machine with such vectors; its own, where it has one."""
         if p.tiling is not None:
             return p.tiling
+        costs = device.costs
         lanes = max(device.compute.vector_bytes // max(p.of.size_bytes, 1), 1)
-        if p.packing.group > 1 and p.rows > GROUPED_ROWS // p.packing.group:
+        if p.packing.group > 1 and p.rows > costs.grouped_rows // p.packing.group:
             return packed_tiling(p, lanes, device)
         if p.row_groups == 1 and p.b_lanes == "k" and p.depths[-1] >= lanes:
-            if p.rows <= (ALONG_LONG_K_ROWS if p.depths[-1] >= LONG_K else ALONG_K_ROWS):
+            is_long = p.depths[-1] >= LONG_K
+            if p.rows <= (costs.along_long_depth_rows if is_long else costs.along_depth_rows):
                 return along_k_tiling(p, device)
         if p.row_groups == 1 and p.b_lanes == "n" and p.columns >= lanes:
             # More rows than a tile has pay only where B is far larger than the caches.
-            if p.rows <= FEW_DIRECT_ROWS or (p.rows <= DIRECT_ROWS and p.columns >= DIRECT_COLUMNS):
+            is_wide = p.rows <= costs.direct_rows and p.columns >= costs.direct_columns
+            if p.rows <= costs.few_direct_rows or is_wide:
                 return direct_tiling(p, lanes, device)
         return packed_tiling(p, lanes, device)
 
 
 def sum_registers(device: Device) -> int:
-    """How many vector registers may hold sums; the others hold what is multiplied."""
-    return 24 if device.compute.vector_registers >= MANY_REGISTERS else 12
+    """How many vector registers may hold sums."""
+    return int(device.compute.vector_registers * SUM_REGISTERS)
 
 
 def along_k_tiling(p: Product, device: Device) -> GemmTiling:
@@ -149,7 +130,7 @@ def direct_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
     most = max(1, sums // height)
     vectors = max(1, min(most, 4, p.columns // lanes))
     tiles = -(-p.columns // (vectors * lanes))
-    least = -(-DIRECT_COLUMNS // (vectors * lanes))
+    least = -(-device.costs.direct_columns // (vectors * lanes))
     # Memory is read best in long rows: no more steps than keep the cores busy.
     steps = -(-min(_steps(p, device), DIRECT_STEPS_PER_UNIT * device.compute.units) // p.batch)
     panels = min(tiles, max(-(-tiles // steps), least if tiles >= 4 * least else 1))
@@ -160,7 +141,9 @@ def direct_tiling(p: Product, lanes: int, device: Device) -> GemmTiling:
 
 def _steps(p: Product, device: Device) -> int:
     """How many steps are wanted: enough for the cores, none too small to be handed out."""
-    return max(1, min(STEPS_PER_UNIT * device.compute.units, p.flops // (2 * STEP_WORK)))
+    compute = device.compute
+    least_work = device.costs.least_step_cycles * compute.operations_each_cycle("f32")
+    return max(1, min(STEPS_PER_UNIT * compute.units, int(p.flops // least_work)))
 
 
 def share_bytes(device: Device, share: float) -> int:
@@ -178,9 +161,7 @@ def packed_tiling(
     all_registers = device.compute.vector_registers
     if p.of.is_complex:
         registers, all_registers = registers // 2, all_registers // 2
-    is_many = device.compute.vector_registers >= MANY_REGISTERS
-    shape_cost = SHAPE_COST if is_many else FEW_SHAPE_COST
-    height, vectors = tile or _tile(p, lanes, registers, all_registers, shape_cost)
+    height, vectors = tile or _tile(p, lanes, registers, all_registers, device)
     width = vectors * lanes
     tiles = -(-p.columns // width)
     rows = -(-p.rows // height)
@@ -248,30 +229,33 @@ def _cost(
     p: Product, height: int, vectors: int, panels: int, blocks: int, chunks: int, device: Device
 ) -> float:
     """A guess of the cycles of all cores for each unit of depth of one batch element."""
-    units, tiles = device.compute.units, p.row_groups * -(-p.rows // height)
+    costs, units = device.costs, device.compute.units
+    tiles = p.row_groups * -(-p.rows // height)
     rows = -(-tiles // chunks) * height
     work = rows * panels * vectors / p.packing.group
-    pack_b = panels * vectors * (COPIED if p.b_lanes == "n" else TURNED)
-    piece = share_bytes(device, PANEL_SHARE) // (panels * vectors * 64)
+    pack_b = panels * vectors * (costs.copied_cycles if p.b_lanes == "n" else costs.turned_cycles)
+    piece = share_bytes(device, PANEL_SHARE) // (panels * vectors * device.compute.vector_bytes)
     if piece < p.depth:
         # Partial sums go to memory and back.
         work *= 1.02 + 8.0 / piece
     pack_a = 0.0
     if not p.direct_a:
-        pack_a = rows / 16 * (GATHERED if len(p.depths) > 1 else COPIED)
+        is_window = len(p.depths) > 1
+        copied = costs.gathered_cycles if is_window else costs.copied_cycles
+        pack_a = rows / device.compute.vector_floats * copied
         if p.a_lanes == "m":
             # One vector for each tile of rows and each k, however few rows are in it.
-            pack_a = rows / height * GATHERED
+            pack_a = rows / height * costs.gathered_cycles
     step = work + pack_a + pack_b
     steps = blocks * chunks * p.batch
     # The last block and the last chunk may be smaller, which helps nobody who waits.
     full = step * -(-steps // units) / p.batch
     even = step * steps / units / p.batch
-    return 0.5 * (full + even) + STEP_CYCLES * steps / units / p.batch
+    return 0.5 * (full + even) + costs.tile_step_cycles * steps / units / p.batch
 
 
 def _tile(
-    p: Product, lanes: int, registers: int, all_registers: int, shape_cost: dict[int, float]
+    p: Product, lanes: int, registers: int, all_registers: int, device: Device
 ) -> tuple[int, int]:
     """Rows and vectors of a tile: the shape that wastes least and loads least. Beside the sums a
     vector of B for each column of vectors, and one of A, are in registers."""
@@ -284,10 +268,9 @@ def _tile(
         height = -(-p.rows // -(-p.rows // most))
         area = -(-p.rows // height) * height * -(-p.columns // (vectors * lanes)) * vectors
         loads = (height + vectors) / (height * vectors)
-        cost = (
-            area * (1.0 + max(0.0, loads - 0.45)) * (1.0 if height * vectors >= LEAST_TILE else 1.2)
-        )
-        cost *= shape_cost[vectors]
+        is_waiting = height * vectors < device.costs.sums_in_flight
+        cost = area * (1.0 + max(0.0, loads - 0.45)) * (1.2 if is_waiting else 1.0)
+        cost *= device.costs.tile_shape(vectors, device.compute.vector_registers)
         if least is None or cost < least * 0.99:
             best, least = (height, vectors), cost
     return best

@@ -35,7 +35,6 @@ Direct = Callable[[Elements, Affine, Affine], tuple[Value, Affine, int, int]]
 FEW_COLUMNS = 6
 # So does one whose K is as many times longer than its rows and columns, if more lanes are filled.
 DEEP = 4
-REGISTER_BYTES = 64
 
 
 @dataclass
@@ -117,7 +116,10 @@ def dot_product(
     if packing_of(lhs, rhs, of, leaves, device).group > 1:
         left.array, right.array = exact_source(lhs, leaves), exact_source(rhs, leaves)
     if swapped is None:
-        swapped = _is_better_swapped(left, right, leaves, of)
+        vector_bytes = device.compute.vector_bytes if device else of.size_bytes
+        swapped = _is_better_swapped(
+            left, right, leaves, max(vector_bytes // max(of.size_bytes, 1), 1)
+        )
     if swapped:
         left, right = right, left
     packing = packing_of(left.array, right.array, of, leaves, device)
@@ -142,7 +144,7 @@ def dot_product(
     )
 
 
-def _is_better_swapped(left: _Side, right: _Side, leaves: set[Instruction], of: DType) -> bool:
+def _is_better_swapped(left: _Side, right: _Side, leaves: set[Instruction], lanes: int) -> bool:
     """Whether a product is faster with its second operand's elements as rows."""
     if right.size <= FEW_COLUMNS:
         return left.size > right.size
@@ -153,7 +155,6 @@ def _is_better_swapped(left: _Side, right: _Side, leaves: set[Instruction], of: 
         return False
 
     def filled(columns: int) -> float:
-        lanes = max(REGISTER_BYTES // max(of.size_bytes, 1), 1)
         return columns / (-(-columns // lanes) * lanes)
 
     # What is stored is little, so only the lanes count that would be empty.

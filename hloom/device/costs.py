@@ -34,6 +34,11 @@ Measured by `hloom calibrate` on a Zen 4, those between that it does not measure
 is worth more than any other."""
 INTEGER_DIVISION: Final = 25.0
 """Processors have no vector instruction for it."""
+MANY_REGISTERS: Final = 32
+TILE_SHAPES: Final[dict[str, float]] = {"1": 1.0, "2": 1.06, "3": 1.0, "4": 1.02}
+FEW_TILE_SHAPES: Final[dict[str, float]] = {"1": 1.0, "2": 0.92, "3": 1.0, "4": 0.95}
+"""How much slower tiles of a product are that have so many vectors in a row than those of three:
+measured with `MANY_REGISTERS`, and with 16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,51 @@ class Costs:
     share none..."""
     concurrency_bytes: float = 64e6
     """... or this, where it is more."""
+    parallel_bytes: int = 1 << 20
+    """Arrays of fewer bytes are read before other threads have woken up."""
+    parallel_row: int = 1 << 16
+    """A row of more elements is folded and read in kernels of their own: as many threads as there
+    are take parts of it."""
+
+    loop_product_flops: int = 2048
+    """Smaller products are as fast as loops of multiply-adds: packing costs more than it saves."""
+    inner_product_flops: int = 1 << 16
+    """Smaller products may be loops, so that they share a kernel with what is around them."""
+    least_step_cycles: float = 12_500.0
+    """Multiply-adds at their peak rate for so long are worth a step of a product's own."""
+    tile_step_cycles: float = 80.0
+    """What such a step costs."""
+    copied_cycles: float = 3.0
+    """A vector of an operand that is packed as it lies..."""
+    turned_cycles: float = 8.0
+    """... that is turned on its way..."""
+    gathered_cycles: float = 5.0
+    """... or picked up by the window of a convolution."""
+    sums_in_flight: int = 8
+    """With fewer sums side by side multiply-adds wait for one another."""
+    direct_rows: int = 32
+    """The most rows that are multiplied by a matrix that stays where it stands..."""
+    few_direct_rows: int = 8
+    """... and for how few that is best for any number of columns..."""
+    direct_columns: int = 1024
+    """... of which a step reads so many at least: a row of a page of main memory."""
+    along_depth_rows: int = 12
+    """The same for a matrix whose rows lie along the contracted dimension..."""
+    along_long_depth_rows: int = 48
+    """... and where that is so long that sums of lanes at its end do not matter."""
+    grouped_rows: int = 12
+    """The same, divided by the elements that one instruction multiplies, of narrow types."""
+    tile_shapes: Rates = ()
+    """What differs from `TILE_SHAPES`, by the number of vectors in a row of a tile."""
+
+    fft_detour: float = 5.0
+    """Times what a transform takes whose length has small prime factors only."""
+    sort_element_bytes: float = 13.0
+    """What an element adds to the bytes that are sorted by their bits..."""
+    sort_row_bytes: float = 250.0
+    """... and what a row adds."""
+    kept_elements: float = 50.0
+    """How many elements could be looked at while one of the largest is kept."""
     weights: Rates = ()
     """What differs from `WEIGHTS`, by opcode."""
 
@@ -92,6 +142,11 @@ class Costs:
         """How many cheap operations an element of an operation on floats is worth."""
         table = _merged(self.weights) if self.weights else WEIGHTS
         return table.get(opcode, 1.0)
+
+    def tile_shape(self, vectors: int, registers: int) -> float:
+        """How much slower tiles with so many vectors in a row are than those with three."""
+        table = TILE_SHAPES if registers >= MANY_REGISTERS else FEW_TILE_SHAPES
+        return dict(self.tile_shapes).get(str(vectors), table[str(vectors)])
 
     def grain(self, steps: int, one_ns: float, units: int) -> int:
         """How many steps of a kernel a thread takes at a time, so that each of `units` has some;

@@ -48,12 +48,20 @@ class Compute:
     scratchpad_bytes: int = 0
     """Memory that the code itself manages, for each unit (a GPU's shared memory)."""
 
-    def flop_ns(self, dtype: str) -> float:
-        """One operation on floats by the vectors of one unit at its peak rate, of f32 where nothing
-        is known of the type."""
+    @property
+    def vector_floats(self) -> int:
+        """Lanes of f32 in a vector."""
+        return max(self.vector_bytes // 4, 1)
+
+    def operations_each_cycle(self, dtype: str) -> float:
+        """On floats, by the vectors of one unit at their peak rate; of f32 where nothing is known
+        of the type."""
         rates = dict(self.operations_per_cycle)
-        rate = rates.get(dtype) or rates.get("f32") or self.vector_bytes / 4
-        return 1e9 / (rate * self.clock_hz)
+        return rates.get(dtype) or rates.get("f32") or self.vector_bytes / 4
+
+    def flop_ns(self, dtype: str) -> float:
+        """One operation at that rate."""
+        return 1e9 / (self.operations_each_cycle(dtype) * self.clock_hz)
 
     def operations_per_s(self, dtype: str, matrix: bool = False) -> float | None:
         """Peak rate of all units; None where nothing is known of the type."""
@@ -152,6 +160,16 @@ class Device:
         """A unit's part of the nearest cache."""
         cache = self.caches[0] if self.caches else None
         return cache.size_bytes // cache.units if cache else 1 << 15
+
+    @property
+    def line_bytes(self) -> int:
+        """What the nearest cache moves at once."""
+        return self.caches[0].line_bytes if self.caches else 64
+
+    @property
+    def last_bytes(self) -> int:
+        """One cache of the last level; of main memory's rate where there is none."""
+        return self.caches[-1].size_bytes if self.caches else 1 << 25
 
     def memory_space(self, id: int) -> MemorySpace:
         """The memory space that layouts call `S(id)`; `UsageError` if it has none of that id."""

@@ -11,7 +11,8 @@ Kind = Literal["parameter", "constant", "output", "temp"]
 ALIGNMENT: Final = 64
 """Of allocations, and of every slice of the temp block, in bytes."""
 STREAMED_BYTES: Final = 1 << 24
-"""From this size on an array may be written past the caches, which needs its full alignment."""
+"""From this size on an array may be written past the caches, which needs its full alignment; whose
+caches are larger writes larger ones so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from hloom.analysis.fusible import is_row_major
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.dot_decomposer import canonical_dots
 from hloom.passes.expand.expansion import Expander, Expansion
-from hloom.passes.expand.tree_reduction_rewriter import LEAST_BYTES, part_count
+from hloom.passes.expand.tree_reduction_rewriter import COSTS, part_count
 from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import register
 from hloom.types.shape import shape
@@ -38,6 +38,8 @@ class SplitKRewriter(Expander):
 
     enough_steps: int = 8
     """So many parts are enough for all threads."""
+    least_bytes: int = COSTS.parallel_bytes
+    """Less is done before other threads have woken up."""
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
         a, of = i.attrs, i.shape.dtype
@@ -57,7 +59,7 @@ class SplitKRewriter(Expander):
         is_vector = min(rows, columns) <= MOST_VECTORS and along == large.shape.rank - 1
         if is_vector and max(rows, columns) >= 4 * self.enough_steps:
             return None  # the rows of the matrix are read whole, and there are enough of them
-        if depth < LEAST_DEPTH or x.shape.size_bytes + y.shape.size_bytes < LEAST_BYTES:
+        if depth < LEAST_DEPTH or x.shape.size_bytes + y.shape.size_bytes < self.least_bytes:
             return None
         parts = part_count(depth, self.enough_steps)
         if parts is None or parts * rows * columns * 4 > x.shape.size + y.shape.size:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from math import prod
 
 from hloom.analysis.fusible import is_row_major
+from hloom.device.costs import Costs
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.passes.expand.expansion import Expander, Expansion
@@ -23,15 +24,11 @@ from hloom.types.dtype import DType
 from hloom.types.limits import max_value, min_value
 from hloom.types.shape import shape
 
-# Less is done before other threads have woken up.
-LEAST_BYTES = 1 << 20
-# Rows at least as long: shorter ones are kept whole, they often share a kernel with what reads
-# their results.
-LEAST_ROW = 1 << 18
 # Fewer columns are no kernel of columns, and their parts would all be in one step again.
 LEAST_COLUMNS_BYTES = 32
 # Parts, by what is enough: at best, at most.
 WANTED, MOST = 2, 16
+COSTS = Costs()
 
 
 @register
@@ -46,9 +43,13 @@ class TreeReductionRewriter(Expander):
     """With so many results that different threads compute there is no need; else so many parts."""
     block_bytes: int = 8192
     """Of columns that one thread takes at once."""
+    least_bytes: int = COSTS.parallel_bytes
+    """Less is done before other threads have woken up."""
+    least_row: int = COSTS.parallel_bytes // 4
+    """Shorter rows are kept whole: they often share a kernel with what reads their results."""
 
     def wants(self, i: Instruction) -> bool:
-        large = len(i.operands) == 2 and i.operands[0].shape.size_bytes >= LEAST_BYTES
+        large = len(i.operands) == 2 and i.operands[0].shape.size_bytes >= self.least_bytes
         return large and bool(i.attrs.dimensions)
 
     def expand(self, b: Expansion, i: Instruction) -> Instruction | None:
@@ -93,7 +94,7 @@ class TreeReductionRewriter(Expander):
         solid = [d for d in range(len(dims)) if dims[d] != 1]
         kept_size = prod([n for d, n in enumerate(dims) if d not in folded])
         if not solid or not kept_size or solid[-1] in folded:
-            return 0 < kept_size < self.enough_steps and prod(dims) >= kept_size * LEAST_ROW
+            return 0 < kept_size < self.enough_steps and prod(dims) >= kept_size * self.least_row
         columns = prod(dims[folded[-1] + 1 :])
         if columns * element < LEAST_COLUMNS_BYTES:
             return False

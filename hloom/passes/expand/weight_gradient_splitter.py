@@ -19,14 +19,10 @@ from hloom.ir.values.conv_dims import ConvolutionDimensions
 from hloom.ir.values.window import Window
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.expand.split_k_rewriter import MOST_NARROW, MOST_RESULTS
-from hloom.passes.expand.tree_reduction_rewriter import LEAST_BYTES
+from hloom.passes.expand.tree_reduction_rewriter import COSTS
 from hloom.passes.layout.layout_normalization import row_major_inside
 from hloom.passes.pass_ import register
 from hloom.types.shape import shape
-
-MOST_PARTS = 16
-# With more channels there are enough for every thread, and wide enough rows of them.
-MOST_CHANNELS = 512
 
 
 @register
@@ -36,6 +32,13 @@ class WeightGradientSplitter(Expander):
     name = "weight-gradient-splitter"
     needs = (row_major_inside,)
     opcodes = frozenset(["convolution"])
+
+    most_parts: int = 16
+    """Of the images: more would be more sums to add up than there are threads for."""
+    most_channels: int = 512
+    """With more there are enough for every thread, and wide enough rows of them."""
+    least_bytes: int = COSTS.parallel_bytes
+    """Less is done before other threads have woken up."""
 
     def wants(self, i: Instruction) -> bool:
         return i.attrs.convolution_kind == "wgrad" or i.attrs.batch_group_count != 1
@@ -47,11 +50,11 @@ class WeightGradientSplitter(Expander):
             return None
         if not i.shape.dtype.is_floating or i.shape.dtype.bits < 32:
             return None
-        if i.attrs.feature_group_count != 1 or any(map(is_shared, dims)) or not _is_narrow(i):
+        if i.attrs.feature_group_count != 1 or any(map(is_shared, dims)) or not self._is_narrow(i):
             return None
         images = x.shape.dims[labels.input_feature_dimension]
-        parts = max([n for n in range(1, MOST_PARTS + 1) if images % n == 0])
-        if parts == 1 or x.shape.size_bytes + y.shape.size_bytes < LEAST_BYTES:
+        parts = max([n for n in range(1, self.most_parts + 1) if images % n == 0])
+        if parts == 1 or x.shape.size_bytes + y.shape.size_bytes < self.least_bytes:
             return None
         if parts * i.shape.size * 4 > x.shape.size + y.shape.size:
             return None
@@ -66,19 +69,18 @@ class WeightGradientSplitter(Expander):
         )
         return b.total(partial, (0,))
 
+    def _is_narrow(self, i: Instruction) -> bool:
+        """Whether there are too few weights for threads to share, or one for each channel."""
+        columns = i.shape.dims[i.attrs.dim_labels.output_feature_dimension]
+        if i.attrs.batch_group_count != 1:
+            return i.attrs.batch_group_count == columns <= self.most_channels
+        rows = i.shape.size // columns
+        return min(rows, columns) <= MOST_NARROW and rows * columns <= MOST_RESULTS
+
 
 def _is_plain(i: Instruction) -> bool:
     s = i.shape
     return s.is_array and s.is_static and s.has_layout and is_row_major(s) and s.size > 0
-
-
-def _is_narrow(i: Instruction) -> bool:
-    """Whether there are too few weights for threads to share, or one for each channel."""
-    columns = i.shape.dims[i.attrs.dim_labels.output_feature_dimension]
-    if i.attrs.batch_group_count != 1:
-        return i.attrs.batch_group_count == columns <= MOST_CHANNELS
-    rows = i.shape.size // columns
-    return min(rows, columns) <= MOST_NARROW and rows * columns <= MOST_RESULTS
 
 
 def _cut(b: Expansion, x: Instruction, at: int, parts: int) -> Instruction:

@@ -15,10 +15,6 @@ from hloom.device.costs import INTEGER_DIVISION, Costs
 from hloom.ir.instruction import Instruction
 from hloom.types.sizes import top_bytes
 
-TINY_ELEMENTS = 16
-"""One vector or less."""
-MOST_BLOCKS = 4.0
-"""Of rows or of columns, of a large product: for each the other operand is packed again."""
 BLOCK_LINES = 64
 """Rows or columns of a small block."""
 LEAST_PACKED = 32
@@ -92,19 +88,21 @@ def ends_within(
     return True
 
 
-def is_cheap_twice(i: Instruction, times: int, most: float, costs: Costs) -> bool:
+def is_cheap_twice(
+    i: Instruction, times: int, most: float, costs: Costs, vector_floats: int
+) -> bool:
     """Whether computing it in each of several readers moves no more bytes than keeping it."""
     if weight(i, costs) > most:
         return False
-    if is_tiny(i, costs):
+    if is_tiny(i, costs, vector_floats):
         return True
     inside, outside = read_bytes(i), top_bytes(i.shape)
     return times * inside <= inside + (1 + times) * outside
 
 
-def is_tiny(i: Instruction, costs: Costs) -> bool:
+def is_tiny(i: Instruction, costs: Costs, vector_floats: int) -> bool:
     """Whether a cheap operation gives one vector or less."""
-    return weight(i, costs) <= 1 and i.shape.size <= TINY_ELEMENTS
+    return weight(i, costs) <= 1 and i.shape.size <= vector_floats
 
 
 def reads_no_more(i: Instruction, costs: Costs) -> bool:
@@ -120,7 +118,7 @@ def has_window(anchor: Instruction) -> bool:
     return any(anchor.operands[1].shape.dims[d] != 1 for d in spatial)
 
 
-def prologue_limit(anchor: Instruction, side: int, costs: Costs) -> float:
+def prologue_limit(anchor: Instruction, side: int, costs: Costs, most_blocks: float) -> float:
     """How much may be computed for each element a dot or convolution reads of operand `side`.
 
     Large dots pack their operands, each element once for every block of the other operand: more
@@ -135,7 +133,7 @@ def prologue_limit(anchor: Instruction, side: int, costs: Costs) -> float:
     batch = prod(left.dims[d] for d in a.lhs_batch_dims)
     free = [max(1, s.size // (depth * batch)) for s in (left, right)]
     if min(*free, depth) >= LEAST_PACKED:
-        again = min(MOST_BLOCKS, free[1 - side] / BLOCK_LINES) - 1.0
+        again = min(most_blocks, free[1 - side] / BLOCK_LINES) - 1.0
         kept_ns = 2 * costs.byte_ns * anchor.operands[side].shape.dtype.size_bytes
         return max(4.0, min(60.0, kept_ns / (costs.operation_ns * max(again, 0.01))))
     return 4.0 if free[side] >= free[1 - side] else 1.0

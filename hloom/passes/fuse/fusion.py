@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hloom.base.faults import blamed
-from hloom.device.costs import Costs
+from hloom.device.costs import Costs, Rates
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.passes.expand.dot_decomposer import canonical_dots
@@ -46,6 +46,16 @@ class Fusion(Pass):
     byte_ns: float = COSTS.byte_ns
     kernel_ns: float = COSTS.kernel_ns
     """What computing again costs, and what is saved by it."""
+    weights: Rates = ()
+    """What differs from `WEIGHTS` of the costs, by opcode."""
+    row_parallel: int = COSTS.parallel_row
+    """A single row of more elements is folded and read in kernels of its own."""
+    inner_product_flops: int = COSTS.inner_product_flops
+    """Smaller dots may be computed inside loops."""
+    product_blocks: float = 4.0
+    """How often an operand of a large product is packed at most."""
+    vector_floats: int = 16
+    """A result of no more elements is computed at once, wherever it is read."""
     copies: int = 4
     """In how many kernels a value may be computed."""
     without: tuple[str, ...] = ()
@@ -61,8 +71,15 @@ class Fusion(Pass):
             row_bytes=self.row_bytes,
             cached_bytes=self.cached_bytes,
             least_rows=self.least_rows,
+            row_parallel=self.row_parallel,
+            product_blocks=self.product_blocks,
+            vector_floats=self.vector_floats,
             costs=Costs(
-                operation_ns=self.operation_ns, byte_ns=self.byte_ns, kernel_ns=self.kernel_ns
+                operation_ns=self.operation_ns,
+                byte_ns=self.byte_ns,
+                kernel_ns=self.kernel_ns,
+                weights=self.weights,
+                inner_product_flops=self.inner_product_flops,
             ),
             copies=self.copies,
             without=frozenset(self.without),

@@ -56,7 +56,7 @@ class FusionPlan:
     """The group of which an instruction is a result."""
     standing: set[Instruction] = field(default_factory=set)
     """Views and constants that are computed in groups and stand in the graph as well."""
-    roles: Roles = field(default_factory=dict)
+    roles: Roles = field(default_factory=Roles)
     position: dict[Instruction, int] = field(default_factory=dict)
     """Program order."""
     edges: list[tuple[Instruction, Instruction, str | None]] = field(default_factory=list)
@@ -74,6 +74,7 @@ class FusionPlan:
 def planned(computation: Computation, limits: Limits) -> FusionPlan:
     """Producers into readers. Changes nothing."""
     plan = FusionPlan(computation, limits)
+    plan.roles.inner_flops = limits.costs.inner_product_flops
     order = computation.in_order()
     plan.position = {p: at for at, p in enumerate(order)}
     for at in range(len(order) - 1, -1, -1):
@@ -154,10 +155,14 @@ def _is_copied(plan: FusionPlan, p: Instruction, groups: list[Group]) -> bool:
     limits = plan.limits
     if len(groups) > limits.copies and (
         len(groups) > limits.plain_copies
-        or not (cost.is_tiny(p, limits.costs) or cost.reads_no_more(p, limits.costs))
+        or not (
+            cost.is_tiny(p, limits.costs, limits.vector_floats)
+            or cost.reads_no_more(p, limits.costs)
+        )
     ):
         return False
-    if not cost.is_cheap_twice(p, len(groups), limits.copy_weight, limits.costs):
+    costs, floats = limits.costs, limits.vector_floats
+    if not cost.is_cheap_twice(p, len(groups), limits.copy_weight, costs, floats):
         return False
     w = cost.weight(p, limits.costs)
     return all(g.account.copies + w <= limits.copies_weight for g in groups)

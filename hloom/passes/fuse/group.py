@@ -33,6 +33,11 @@ class Limits:
     """A single row longer than this many elements is reduced and read in kernels of their own."""
     least_rows: int = 8
     """Fewer such rows are too few for threads to share."""
+    product_blocks: float = 4.0
+    """Of rows or of columns, of a large product, at most: for each the other operand is packed
+    again."""
+    vector_floats: int = 16
+    """A result of no more elements is computed at once, wherever it is read."""
     copies: int = 4
     """In how many kernels one value may be computed."""
     plain_copies: int = 16
@@ -135,7 +140,7 @@ class Group:
         if w == 0:
             return None
         if kind == OUTPUT and p in form.prologue:
-            return self._prologue_refusal(p, w, limits.costs)
+            return self._prologue_refusal(p, w, limits)
         evaluations = sum(form.space.evaluations(m) for m in form.accesses[p])
         again = (evaluations - p.shape.size) * w
         if again <= 0:
@@ -176,7 +181,7 @@ class Group:
                 return "a second transpose"
         return None
 
-    def _prologue_refusal(self, p: Instruction, w: float, costs: Costs) -> str | None:
+    def _prologue_refusal(self, p: Instruction, w: float, limits: Limits) -> str | None:
         anchor = self.form.anchor
         assert anchor is not None
         largest = max(x.shape.size for x in anchor.operands)
@@ -185,7 +190,9 @@ class Group:
         if w >= 1 and p.opcode != "convert" and is_epilogue(p):
             return "it goes behind the dot that it reads"
         side = self.form.prologue[p]
-        left = cost.prologue_limit(anchor, side, costs) - self.account.prologue[side]
+        costs = limits.costs
+        most = cost.prologue_limit(anchor, side, costs, limits.product_blocks)
+        left = most - self.account.prologue[side]
         if w > left or (self._widens(p) and not cost.ends_within(p, left, self.members, costs)):
             return "too much to compute for each element a dot reads"
         return None

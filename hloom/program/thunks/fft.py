@@ -8,11 +8,9 @@ from hloom.program.thunks.routine import Numbers, Routine
 from hloom.program.thunks.thunk import Rates, thunk_kind
 
 PART_BYTES = 1 << 18
-"""Of the result, which one thread takes at a time: rows, or pieces of a long one."""
+"""Of the result, which one thread takes at a time: rows, or pieces of a long one (fft.cc)."""
 LARGEST_PRIME = 13
 """Lengths with a larger prime factor go through two transforms of a longer one (fft_plan.cc)."""
-LONGER = 5.0
-"""Times what a transform takes whose length has small prime factors."""
 
 
 @thunk_kind
@@ -25,7 +23,7 @@ class FFT(Routine):
         lengths = next(x for x in self.arguments if isinstance(x, Numbers)).values
         of_all = max([u.slice.size_bytes for u in self.uses()], default=0)
         levels = max(log2(max(prod(lengths), 1)), 1.0)
-        longer = 1.0 if all(_has_small_primes(n) for n in lengths) else LONGER
+        longer = 1.0 if all(_has_small_primes(n) for n in lengths) else rates.fft_detour
         moved = sum([s.size_bytes for s in self.writes]) * rates.copy_byte_ns
         return of_all * levels * rates.fft_byte_ns * longer + moved
 

@@ -9,10 +9,6 @@ from hloom.program.thunks.thunk import Rates, thunk_kind
 
 LONG_ROW = 1 << 16
 """From this length on several threads work on one row."""
-ELEMENT_BYTES, ROW_BYTES = 13, 250
-"""What an element and a row take that is sorted by its bits, in bytes and levels of sorting."""
-KEPT_ELEMENTS = 50
-"""How many elements could be looked at while one of the largest is kept, for each level."""
 
 
 @thunk_kind
@@ -27,7 +23,8 @@ class Sort(Routine):
         if self.symbol == "hl_sort_compare":
             return rows * n * levels * rates.compare_ns
         of_row = sum([s.size_bytes for s in self.reads]) / max(rows, 1) * levels
-        return rows * (of_row + n * ELEMENT_BYTES + ROW_BYTES) * rates.sort_byte_ns
+        own_bytes = n * rates.sort_element_bytes + rates.sort_row_bytes
+        return rows * (of_row + own_bytes) * rates.sort_byte_ns
 
     def _sizes(self) -> tuple[int, int, int]:
         """How many rows, how long they are, how many lie beside each other."""
@@ -48,7 +45,7 @@ class TopK(Routine):
     def serial_ns(self, rates: Rates) -> float:
         rows, n, k = [x for x in self.arguments[:3] if isinstance(x, int)]
         levels = log2(max(n, 1) / min(max(k, 1), max(n, 1))) + 1
-        return rows * (n + k * levels * KEPT_ELEMENTS) * rates.select_ns
+        return rows * (n + k * levels * rates.kept_elements) * rates.select_ns
 
     def parts(self) -> int:
         rows, n = [x for x in self.arguments[:2] if isinstance(x, int)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from hloom.base.faults import Culprit
+from hloom.codegen.columns import BLOCK_SHARE as COLUMN_SHARE
+from hloom.codegen.gemm_tiling import STEPS_PER_UNIT as PRODUCT_STEPS
 from hloom.device.device import Device
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.expand.async_simplifier import AsyncSimplifier
@@ -89,6 +91,37 @@ def fusion_for(device: Device | None, without: tuple[str, ...]) -> Fusion:
         operation_ns=costs.operation_ns,
         byte_ns=costs.byte_ns,
         kernel_ns=costs.kernel_ns,
+        weights=costs.weights,
+        row_parallel=costs.parallel_row,
+        inner_product_flops=costs.inner_product_flops,
+        # As many blocks of rows as of columns.
+        product_blocks=(PRODUCT_STEPS * device.compute.units) ** 0.5,
+        vector_floats=device.compute.vector_floats,
+    )
+
+
+def attention_for(device: Device | None) -> AttentionFusion:
+    """Attention as one kernel, where the scores would fill a core's second-level cache."""
+    if device is None:
+        return AttentionFusion()
+    return AttentionFusion(min_scores=device.near_bytes // 4)
+
+
+def splitters_for(device: Device | None) -> tuple[Pass, ...]:
+    """What cuts long sums in parts, for as many cores as a device has."""
+    if device is None:
+        return SplitKRewriter(), WeightGradientSplitter(), TreeReductionRewriter()
+    steps = min(STEPS_PER_UNIT * device.compute.units, MOST_STEPS)
+    least = device.costs.parallel_bytes
+    return (
+        SplitKRewriter(enough_steps=steps, least_bytes=least),
+        WeightGradientSplitter(most_parts=2 * steps, most_channels=64 * steps, least_bytes=least),
+        TreeReductionRewriter(
+            enough_steps=steps,
+            block_bytes=int(device.nearest_bytes * COLUMN_SHARE),
+            least_bytes=least,
+            least_row=least // 4,
+        ),
     )
 
 
@@ -100,10 +133,6 @@ def cpu_pipeline(
     and with some fusions taken apart again."""
     kinds = tuple(sorted(c.name for c in left_out if c.kind == "fusion"))
     apart = tuple(sorted(c.name for c in left_out if c.kind == "fused"))
-    steps, block = TreeReductionRewriter.enough_steps, TreeReductionRewriter.block_bytes
-    if device is not None:
-        steps = min(STEPS_PER_UNIT * device.compute.units, MOST_STEPS)
-        block = device.nearest_bytes // 4  # as kernels of columns have it
     return Pipeline(
         "cpu",
         (
@@ -117,12 +146,10 @@ def cpu_pipeline(
             SubByteNormalization(packed_calls=PROGRAM_CALLS),
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
-            AttentionFusion(),  # before its dots and reductions are cut in parts
+            attention_for(device),  # before its dots and reductions are cut in parts
             *taken_apart(apart),  # so that its parts are fused otherwise
             # Once it is plain which dimension is K, and before anything is fused.
-            SplitKRewriter(enough_steps=steps),
-            WeightGradientSplitter(),  # as above
-            TreeReductionRewriter(enough_steps=steps, block_bytes=block),  # as above
+            *splitters_for(device),
             ReshapeToBitcast(),  # what only renames memory is no work
             fusion_for(device, kinds),
             *taken_apart(apart),

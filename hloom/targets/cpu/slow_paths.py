@@ -21,11 +21,6 @@ from hloom.program.thunks.thunk import walk
 from hloom.targets.cpu.lower.families import anchor_of, product_of
 from hloom.targets.cpu.lowering import Lowering
 
-LARGE_FLOPS = 1 << 16
-"""Products below this are as fast in loops."""
-LONG_NS = 50_000.0
-"""What is shorter is not worth waking other threads."""
-
 
 class SlowPath(NamedTuple):
     """An instruction, the path it takes, and why no faster one."""
@@ -84,7 +79,7 @@ def _kernel(t: Kernel, i: Instruction, device: Device) -> Iterator[SlowPath]:
             yield SlowPath(x, "element by element", "each element is looked up by itself")
     if i.opcode == "scatter" and t.steps == 1:
         yield SlowPath(i, "one thread", "updates of one place must not run at once")
-    elif t.steps == 1 and t.cost_ns > LONG_NS and i.opcode != "while":
+    elif t.steps == 1 and t.cost_ns > device.costs.concurrency_gain_ns and i.opcode != "while":
         why = f"its grid has one step, of about {t.cost_ns / 1000:,.0f} us"
         yield SlowPath(i, "one thread", why)
 
@@ -96,11 +91,14 @@ def _product(i: Instruction, device: Device) -> Iterator[SlowPath]:
     anchor = anchor_of(body)
     if anchor is None:  # small products in a loop fusion: as fast as they can be
         return
-    product = product_of(anchor, {x for x, _ in body.leaves})
+    product = product_of(anchor, {x for x, _ in body.leaves}, device)
     if product is None and anchor.opcode == "convolution" and geometry(anchor, device) is not None:
         return
     if product is None:
-        if instruction_cost(anchor, {}).flops >= LARGE_FLOPS:
+        if instruction_cost(anchor, {}).flops >= device.costs.inner_product_flops:
             yield SlowPath(anchor, "loops", "it cannot be said as a product of matrices")
-    elif body.roots[0][0].shape.size != anchor.shape.size and product.flops >= LARGE_FLOPS:
+    elif (
+        body.roots[0][0].shape.size != anchor.shape.size
+        and product.flops >= device.costs.inner_product_flops
+    ):
         yield SlowPath(anchor, "loops", "what follows it in the fusion changes the size")

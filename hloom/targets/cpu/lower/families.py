@@ -31,9 +31,7 @@ from hloom.codegen.tile import Body, Emitted
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 
-# Smaller products are loops of fused multiply-adds.
-SMALL_FLOPS = 2048
-# So are many products of so small a matrix and a vector, where the matrix would have to be turned
+# Many products of so small a matrix and a vector are loops where the matrix would have to be turned
 # for each: lanes go over the batch, too (4x4, 10,000 of them: a fifth of the time).
 TINY_DEPTH = 4
 TINY_SIZE = 64
@@ -87,7 +85,7 @@ def _product_form(body: Body, device: Device) -> Product | None:
     if anchor is None or index_steps(body, anchor) is None:
         return None
     p = product_of(anchor, {x for x, _ in body.leaves}, device)
-    if p is None or p.flops < SMALL_FLOPS or p.depth == 0 or _is_tiny(p):
+    if p is None or p.flops < device.costs.loop_product_flops or p.depth == 0 or _is_tiny(p):
         return None
     return p
 

@@ -22,7 +22,7 @@ from hloom.ir.instruction import Instruction
 from hloom.program.slice import ALIGNMENT, BufferSlice
 from hloom.types.shape import Shape
 
-# Kernels return after about so long, to be called again.
+# Kernels return after about so long, to be called again: who stops a program waits no longer.
 LONG_NS = 2e7
 # So many steps at least and at most, whatever they are thought to take.
 LEAST_STEPS, MOST_STEPS = 16, 1 << 20

@@ -42,8 +42,6 @@ from hloom.types.shape import Shape
 
 Index = tuple[int, ...]
 
-# An instruction with more to do than this, in nanoseconds, gets threads and a kernel of its own.
-MOST_NS = 4000.0
 # A value of the loop: in a register, or in memory.
 Slot = Value | BufferSlice
 
@@ -324,7 +322,8 @@ class _Writer:
         e = self.elements
         if any(x.opcode in ("scatter", "convolution") for x in body.instructions):
             raise Decline("a scatter or convolution")
-        if body_ns(body, self.cpu.device.costs) > MOST_NS:
+        costs = self.cpu.device.costs
+        if body_ns(body, costs) > costs.serial_ns:  # it gets threads and a kernel of its own
             raise Decline(f"%{i.name} has much to do")
         e.restart()
         e.sources.clear()
