@@ -24,6 +24,9 @@ from hloom.kernel.kernel import Value
 from hloom.program.slice import ALIGNMENT, STREAMED_BYTES
 from hloom.types.sizes import data_bytes
 
+# Rows and lanes of a tile of narrow elements, where a vector has as many: whole vectors of them
+# would be tiles of more rows than there are registers.
+NARROW_TILE = 16
 # Smaller dimensions are read with strides instead.
 SHORTEST = 4
 # Operands of fewer bytes, a share of the nearest cache, stay there however they are read.
@@ -99,7 +102,10 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
     """A kernel that walks blocks of tiles."""
     dims, down, across = form.dims, form.down, form.across
     width = max([r.shape.dtype.size_bytes for r, _ in body.roots])
-    tile = device.compute.vector_floats
+    compute = device.compute
+    tile = max(compute.vector_floats, min(compute.vector_bytes // max(width, 1), NARROW_TILE))
+    # Whole lines are written at once.
+    wide = max(tile, min(device.line_bytes // max(width, 1), NARROW_TILE))
     side = max(BLOCK_LINES * device.line_bytes // max(width, 1), tile)
     rest = [d for d in range(len(dims)) if d not in (down, across)]
     outer = tuple([dims[d] for d in rest])
@@ -114,9 +120,9 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
     writer = _Crosswise(emitter, form, index)
 
     def rows(start: Affine, height: int) -> None:
-        _span(e, grid[2], side, dims[across], lambda x, n: writer.tile(start, x, height, n))
+        _span(e, grid[2], side, wide, dims[across], lambda x, n: writer.tile(start, x, height, n))
 
-    _span(e, grid[1], side, dims[down], rows)
+    _span(e, grid[1], side, tile, dims[down], rows)
     work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
     return emitter.finish(
         device.costs.steps_ns(min(side, dims[down]) * min(side, dims[across]), work + 4.0)
@@ -124,11 +130,16 @@ def cross_kernel(body: Body, form: CrossForm, device: Device) -> Emitted:
 
 
 def _span(
-    e: Elements, number: Value, side: int, length: int, write: Callable[[Affine, int], None]
+    e: Elements,
+    number: Value,
+    side: int,
+    tile: int,
+    length: int,
+    write: Callable[[Affine, int], None],
 ) -> None:
-    """Calls `write(start, size)` for the tiles of one block of a dimension."""
+    """Calls `write(start, size)` for the tiles of one block, `side` wide, of a dimension."""
     b = e.builder
-    tile = min(e.device.compute.vector_floats, length)
+    tile = min(tile, length)
     full = length - length % tile
     if length <= side:
         start, end = b.index(0), b.index(length)
@@ -179,8 +190,8 @@ class _Crosswise:
     def _is_streamed(self, root: Instruction, width: int) -> bool:
         size = max(root.shape.dtype.size_bytes, 1)
         device = self.emitter.elements.device
-        vector = device.compute.vector_bytes
-        is_aligned = self.form.dims[self.form.across] * size % vector == 0 == width * size % vector
+        line = device.line_bytes
+        is_aligned = self.form.dims[self.form.across] * size % line == 0 == width * size % line
         # What callers bring is aligned from that size on.
         least = max(STREAMED_BYTES, int(device.last_bytes * STREAMED_SHARE))
-        return is_aligned and vector <= ALIGNMENT and prod(self.form.dims) * size >= least
+        return is_aligned and line <= ALIGNMENT and prod(self.form.dims) * size >= least

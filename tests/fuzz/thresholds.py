@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from hloom.codegen.crosswise import BLOCK_LINES
+from hloom.device.device import Device
 from hloom.kernel.kernel import STACK_LIMIT
 from hloom.targets.cpu.device import host_device
 
@@ -21,7 +23,7 @@ NO_SIZES: dict[str, str] = {
     "analysis.attention": "MOST",
     "analysis.fusion_form": "MAX_MAPS",
     "analysis.trip_count": "MOST_STEPS",
-    "codegen.attention": "STEPS_PER_UNIT BESIDE",
+    "codegen.attention": "STEPS_PER_UNIT BESIDE TILE_ROWS",
     "codegen.branches": "MOST_GROUPS",
     "codegen.blocked_fold": "RUN DEEP_RUN FEW_RUN",
     "codegen.cumulative": "ALONG_RUN",
@@ -31,23 +33,19 @@ NO_SIZES: dict[str, str] = {
     "codegen.gemm_skinny": "ALONG_RUN ALONG_FEW_RUN",
     "passes.expand.async_simplifier": "FUNCTION_OPERATIONS",
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
-    "codegen.columns": "REGISTERS MODERATE",
+    "codegen.columns": "MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
-    "codegen.gemm_tiling": "MANY_REGISTERS DIRECT_STEPS_PER_UNIT TURNED GATHERED LEAST_TILE"
-    " STEPS_PER_UNIT STEP_CYCLES",
-    "codegen.product": "REGISTER_BYTES",
+    "codegen.gemm_tiling": "DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
     "codegen.scratch_sums": "BLOCK_TERMS",
     "codegen.walk": "WIDE_WORK",
     "passes.expand.scan_expander": "MOST_STEPS",
     "passes.expand.stochastic_convert_decomposer": "_BIAS _MANTISSA",
-    "passes.expand.weight_gradient_splitter": "MOST_PARTS",
     "passes.expand.zero_sized_hlo_elimination": "MOST_BESIDE_ZERO",
     "passes.expand.reduce_window_rewriter": "BLOCK MOST_OPERATIONS TRIALS",
     "passes.expand.random_bits": "PHILOX_ROUNDS THREEFRY_PARITY THREEFRY_ROUNDS",
     "passes.expand.rng_bit_generator_expander": "MOST_STATE_WORDS",
     "passes.expand.rng_expander": "SEED _WORDS",
     "passes.expand.tree_reduction_rewriter": "WANTED MOST",
-    "passes.fuse.cost": "MOST_BLOCKS",
     "passes.fuse.group": "MOST_BEHIND",
     "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN SEQUENCE_WEIGHT",
     "passes.fuse.order": "BUDGET",
@@ -58,16 +56,14 @@ NO_SIZES: dict[str, str] = {
     "passes.normalize.while_loop_invariant_code_motion": "FEW",
     "passes.normalize.while_loop_unroller": "FEW",
     "targets.cpu.lower.loop_steps": "LONG_NS LEAST_STEPS MOST_STEPS MOST_INSTRUCTIONS",
-    "targets.cpu.lower.whole_loop": "MOST_NS",
 }
 """Numbers that are no sizes of arrays: times, counts of instructions or steps, bits, rates."""
 
 _SIZES: dict[str, dict[str, str]] = {
     "analysis.attention_form": {"MOST_WIDE": "dimension"},
     "analysis.fusible": {"MOST_CONSTANT_ELEMENTS": "elements"},
-    "analysis.fusion_form": {"SMALL_DOT_FLOPS": "flops"},
     "codegen.attention": {
-        "BLOCK_KEYS": "dimension",
+        "KEYS_SHARE": "share of keys",
         "LEAST_ROWS": "dimension",
         "MOST_ROWS": "dimension",
     },
@@ -77,10 +73,9 @@ _SIZES: dict[str, dict[str, str]] = {
         "MANY_ROWS": "dimension",
     },
     "codegen.crosswise": {
-        "BLOCK_BYTES": "bytes",
-        "HUGE_BYTES": "bytes",
+        "NARROW_TILE": "dimension",
         "SMALL_SHARE": "nearest bytes",
-        "TILE": "dimension",
+        "STREAMED_SHARE": "last bytes",
     },
     "codegen.depthwise_shape": {
         "SCRATCH_SHARE": "share",
@@ -92,17 +87,10 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.gemm_pack": {"SQUARE": "dimension"},
     "codegen.gemm_tiling": {
         "ACROSS_SHARE": "share",
-        "ALONG_K_ROWS": "dimension",
-        "ALONG_LONG_K_ROWS": "dimension",
-        "DIRECT_COLUMNS": "dimension",
-        "DIRECT_ROWS": "dimension",
-        "FEW_DIRECT_ROWS": "dimension",
-        "GROUPED_ROWS": "dimension",
         "LEAST_DEPTH": "dimension",
         "LONG_K": "dimension",
         "PANEL_SHARE": "share",
         "PARTIAL_SHARE": "share",
-        "STEP_WORK": "flops",
         "SUMS_SHARE": "share",
     },
     "codegen.column_form": {"LEAST_ROWS": "dimension"},
@@ -135,22 +123,30 @@ _SIZES: dict[str, dict[str, str]] = {
         "MOST_RESULTS": "elements",
     },
     "passes.expand.tree_reduction_rewriter": {
-        "LEAST_BYTES": "bytes",
         "LEAST_COLUMNS_BYTES": "bytes",
-        "LEAST_ROW": "elements",
     },
-    "passes.expand.weight_gradient_splitter": {"MOST_CHANNELS": "dimension"},
     "passes.fuse.cost": {
         "BLOCK_LINES": "dimension",
         "LEAST_PACKED": "dimension",
-        "TINY_ELEMENTS": "elements",
     },
     "passes.normalize.reshape_mover": {"MOST_CONSTANT_ELEMENTS": "elements"},
     "passes.simplify.cse": {"MOST_CONSTANT_ELEMENTS": "elements"},
-    "targets.cpu.lower.families": {"SMALL_FLOPS": "flops", "TINY_SIZE": "dimension"},
+    "targets.cpu.lower.families": {"TINY_SIZE": "dimension"},
 }
 
 _FIELDS: dict[str, dict[str, str]] = {
+    "device.costs:Costs": {
+        "along_depth_rows": "dimension",
+        "along_long_depth_rows": "dimension",
+        "direct_columns": "dimension",
+        "direct_rows": "dimension",
+        "few_direct_rows": "dimension",
+        "grouped_rows": "dimension",
+        "inner_product_flops": "flops",
+        "loop_product_flops": "flops",
+        "parallel_bytes": "bytes",
+        "parallel_row": "elements",
+    },
     "passes.fuse.attention_fusion:AttentionFusion": {
         "min_rows": "dimension",
         "min_scores": "elements",
@@ -159,6 +155,11 @@ _FIELDS: dict[str, dict[str, str]] = {
     "passes.expand.tree_reduction_rewriter:TreeReductionRewriter": {
         "block_bytes": "bytes",
         "enough_steps": "dimension",
+        "least_row": "elements",
+    },
+    "passes.expand.weight_gradient_splitter:WeightGradientSplitter": {
+        "most_channels": "dimension",
+        "most_parts": "dimension",
     },
     "passes.fuse.group:Limits": {
         "cached_bytes": "bytes",
@@ -166,9 +167,10 @@ _FIELDS: dict[str, dict[str, str]] = {
         "row_bytes": "bytes",
         "row_parallel": "elements",
         "sequence_elements": "elements",
+        "vector_floats": "elements",
     },
 }
-"""Options of passes that are sizes."""
+"""Costs and options of passes that are sizes."""
 
 
 @dataclass(frozen=True)
@@ -197,9 +199,24 @@ def thresholds() -> list[Threshold]:
                 unit, value = "bytes", int(value * near)
             elif unit.startswith("nearest "):
                 unit, value = unit.removeprefix("nearest "), int(value * device.nearest_bytes)
+            elif unit.startswith("last "):
+                unit, value = unit.removeprefix("last "), int(value * device.last_bytes)
+            elif unit == "share of keys":
+                unit, value = "dimension", int(value * near)
             found.append(Threshold(f"{room}.{n}", value, unit))
     for place, names in _FIELDS.items():
         room, _, owner = place.partition(":")
         made: Any = getattr(import_module(f"hloom.{room}"), owner)()
         found += [Threshold(f"{room}.{n}", getattr(made, n), u) for n, u in names.items()]
-    return found
+    return [*found, *_of_compute(device)]
+
+
+def _of_compute(device: Device) -> list[Threshold]:
+    """Sizes that follow from what a device computes with."""
+    step = device.costs.least_step_cycles * device.compute.operations_each_cycle("f32")
+    block = BLOCK_LINES * device.line_bytes
+    return [
+        Threshold("device.compute.vector_floats", device.compute.vector_floats, "dimension"),
+        Threshold("codegen.crosswise.BLOCK_LINES", block, "bytes"),
+        Threshold("device.costs.Costs.least_step_cycles", int(step), "flops"),
+    ]
