@@ -36,7 +36,7 @@ from hloom.types.dtype import dtype
 F32 = dtype("f32")
 BESIDE = 8.0
 """Cheap operations of a score beside its exponential: scale, mask, maximum, sums."""
-KEYS_SHARE = 1 / 4096
+KEYS_SHARE = 2**-12
 """Keys of a block, for each byte of the second-level cache: scores of a tile of rows and both
 packed blocks stay there."""
 # Rows of a step: few enough for all threads to have steps, enough to pay for the packing.

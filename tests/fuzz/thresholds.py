@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from hloom.codegen.crosswise import BLOCK_LINES
+from hloom.codegen.llvm.thunks.copy import INLINE_VECTORS
 from hloom.device.device import Device
 from hloom.kernel.kernel import STACK_LIMIT
 from hloom.targets.cpu.device import host_device
@@ -47,7 +48,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.rng_expander": "SEED _WORDS",
     "passes.expand.tree_reduction_rewriter": "WANTED MOST",
     "passes.fuse.group": "MOST_BEHIND",
-    "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN SEQUENCE_WEIGHT",
+    "passes.fuse.merge": "MOST_RESULTS MOST_READERS MOST_OPEN",
     "passes.fuse.order": "BUDGET",
     "passes.layout.order_choice": "SWEEPS",
     "passes.layout.order_graph": "TRIPS",
@@ -109,7 +110,6 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.scratch_sums": {"LEAST_TERMS": "dimension", "MOST_SHARE": "share"},
     "codegen.walk": {"BLOCK_SHARE": "nearest elements"},
     "codegen.loops": {"SINGLE_TILE": "elements"},
-    "codegen.llvm.thunks.copy": {"INLINE_COPY_BYTES": "bytes"},
     "passes.expand.reduce_window_rewriter": {"LEAST_LENGTH": "dimension"},
     "passes.expand.select_and_scatter_expander": {
         "MOST_WINDOWS": "dimension",
@@ -121,9 +121,6 @@ _SIZES: dict[str, dict[str, str]] = {
         "LEAST_DEPTH": "dimension",
         "MOST_NARROW": "dimension",
         "MOST_RESULTS": "elements",
-    },
-    "passes.expand.tree_reduction_rewriter": {
-        "LEAST_COLUMNS_BYTES": "bytes",
     },
     "passes.fuse.cost": {
         "BLOCK_LINES": "dimension",
@@ -155,6 +152,7 @@ _FIELDS: dict[str, dict[str, str]] = {
     "passes.expand.tree_reduction_rewriter:TreeReductionRewriter": {
         "block_bytes": "bytes",
         "enough_steps": "dimension",
+        "least_columns_bytes": "bytes",
         "least_row": "elements",
     },
     "passes.expand.weight_gradient_splitter:WeightGradientSplitter": {
@@ -214,9 +212,11 @@ def thresholds() -> list[Threshold]:
 def _of_compute(device: Device) -> list[Threshold]:
     """Sizes that follow from what a device computes with."""
     step = device.costs.least_step_cycles * device.compute.operations_each_cycle("f32")
+    copied = INLINE_VECTORS * device.compute.vector_bytes
     block = BLOCK_LINES * device.line_bytes
     return [
         Threshold("device.compute.vector_floats", device.compute.vector_floats, "dimension"),
         Threshold("codegen.crosswise.BLOCK_LINES", block, "bytes"),
+        Threshold("codegen.llvm.thunks.copy.INLINE_VECTORS", copied, "bytes"),
         Threshold("device.costs.Costs.least_step_cycles", int(step), "flops"),
     ]

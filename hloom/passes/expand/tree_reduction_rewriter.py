@@ -24,8 +24,6 @@ from hloom.types.dtype import DType
 from hloom.types.limits import max_value, min_value
 from hloom.types.shape import shape
 
-# Fewer columns are no kernel of columns, and their parts would all be in one step again.
-LEAST_COLUMNS_BYTES = 32
 # Parts, by what is enough: at best, at most.
 WANTED, MOST = 2, 16
 COSTS = Costs()
@@ -45,6 +43,8 @@ class TreeReductionRewriter(Expander):
     """Of columns that one thread takes at once."""
     least_bytes: int = COSTS.parallel_bytes
     """Less is done before other threads have woken up."""
+    least_columns_bytes: int = 32
+    """Fewer columns are no kernel of columns, and their parts would all be in one step again."""
     least_row: int = COSTS.parallel_bytes // 4
     """Shorter rows are kept whole: they often share a kernel with what reads their results."""
 
@@ -96,7 +96,7 @@ class TreeReductionRewriter(Expander):
         if not solid or not kept_size or solid[-1] in folded:
             return 0 < kept_size < self.enough_steps and prod(dims) >= kept_size * self.least_row
         columns = prod(dims[folded[-1] + 1 :])
-        if columns * element < LEAST_COLUMNS_BYTES:
+        if columns * element < self.least_columns_bytes:
             return False
         blocks = -(-columns * element // self.block_bytes)
         return kept_size // columns * blocks < self.enough_steps

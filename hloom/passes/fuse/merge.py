@@ -32,7 +32,6 @@ MOST_RESULTS = 24
 MOST_READERS = 12
 MOST_OPEN = 6
 """With how many sequences a further small kernel is tried."""
-SEQUENCE_WEIGHT = 4096.0
 OVERWRITTEN = "a buffer would be read after it is overwritten"
 
 
@@ -173,7 +172,7 @@ class Merger:
             if (why := form.finish()) is not None:
                 return why
             forms.append(form)
-        if spent > SEQUENCE_WEIGHT:
+        if spent > _worth_a_kernel(limits.costs):
             return TOO_DEAR
         group = Group(forms[0], 0)
         group.forms = forms
@@ -224,7 +223,7 @@ class Merger:
         for p in form.members:
             spent += _again(form, p, limits.costs) if p not in form.prologue else 0.0
         most = sum(x.account.again for x in (a, b))
-        return TOO_DEAR if spent > most * 1.01 + SEQUENCE_WEIGHT else None
+        return TOO_DEAR if spent > most * 1.01 + _worth_a_kernel(limits.costs) else None
 
     def _apart(self, a: Group, b: Group) -> bool:
         return not any(r in b.form.accesses for r in a.roots) and not any(
@@ -269,6 +268,11 @@ class Merger:
 
 def _joined(a: Group, b: Group) -> cost.Account:
     return cost.Account(a.account.again + b.account.again, a.account.copies + b.account.copies)
+
+
+def _worth_a_kernel(costs: Costs) -> float:
+    """How many cheap operations take as long as the start of a kernel."""
+    return costs.kernel_ns / costs.operation_ns
 
 
 def _again(form: Form, p: Instruction, costs: Costs) -> float:

@@ -120,6 +120,7 @@ def splitters_for(device: Device | None) -> tuple[Pass, ...]:
             enough_steps=steps,
             block_bytes=int(device.nearest_bytes * COLUMN_SHARE),
             least_bytes=least,
+            least_columns_bytes=device.compute.vector_bytes // 2,  # as kernels of columns have it
             least_row=least // 4,
         ),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hloom.codegen.llvm.main_function import EMITS, MainFunction
 from hloom.program.thunks.copy import Copy
 
-# Copies up to this size are loads and stores instead of a call.
-INLINE_COPY_BYTES = 256
+# Copies of as many vectors, or fewer, are loads and stores instead of a call.
+INLINE_VECTORS = 4
 
 
 @EMITS.of(Copy)
@@ -15,7 +15,7 @@ def copy(f: MainFunction, t: Copy) -> None:
     if not size:
         return
     source, target = f.pointer(t.source), f.pointer(t.target)
-    if size <= INLINE_COPY_BYTES:
+    if size <= INLINE_VECTORS * f.device.compute.vector_bytes:
         _inline_copy(f, source, target, size)
         return
     f.declared["memcpy"] = "ptr @memcpy(ptr, ptr, i64)"
