@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -171,11 +172,30 @@ def is_named_so(name: str, value: float) -> bool:
     return abs(value) > 1 and bool(WORDS.intersection(name.lower().strip("_").split("_")))
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every file of the compiler, by its name."""
+    return {
+        file.relative_to(HLOOM).as_posix(): ast.parse(file.read_text(encoding="utf-8"))
+        for file in sorted(HLOOM.rglob("*.py"))
+    }
+
+
+@cache
+def attributes_read() -> frozenset[str]:
+    """All that is read of anything, outside the text form, which reads and writes all fields."""
+    return frozenset(
+        x.attr
+        for name, tree in trees().items()
+        if name != "device/text.py"
+        for x in ast.walk(tree)
+        if isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Load)
+    )
+
+
 def sources() -> Iterator[tuple[str, ast.Module]]:
-    for file in sorted(HLOOM.rglob("*.py")):
-        name = file.relative_to(HLOOM).as_posix()
-        if not name.startswith("device/"):
-            yield name, ast.parse(file.read_text(encoding="utf-8"))
+    """Every file that describes no device."""
+    yield from ((name, tree) for name, tree in trees().items() if not name.startswith("device/"))
 
 
 def test_numbers_named_like_those_of_a_machine_are_on_the_list() -> None:
@@ -217,11 +237,5 @@ def test_a_constant_would_be_noticed(text: str) -> None:
 
 @pytest.mark.parametrize("kind", [Device, Compute, Cache, MemorySpace, Engine, Costs])
 def test_each_fact_of_a_device_has_a_reader(kind: type) -> None:
-    """Outside the text form, which reads and writes all of them."""
-    read = set[str]()
-    for file in HLOOM.rglob("*.py"):
-        if file.relative_to(HLOOM).as_posix() != "device/text.py":
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            read |= {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute)}
-    unread = {f.name for f in fields(kind)} - read
+    unread = {f.name for f in fields(kind)} - attributes_read()
     assert unread == {f.name for f in fields(kind)} & NOT_YET
