@@ -6,7 +6,9 @@ without its author writing them:
 
 - the text reads back as itself, before and after;
 - the program verifies, before and after;
-- it computes the same before and after, on three sets of random inputs;
+- it computes the same before and after, on three sets of random inputs, on every device that
+  the module is for: all together, each with inputs of its own (a parameter that is replicated by
+  `parameter_replication` or `sharding={replicated}` has the same on all);
 - the pass says `changed` exactly when the text changed;
 - running it again changes nothing.
 
@@ -30,7 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tests.filecheck import directives, filecheck
-from tests.random_arguments import random_arguments
+from tests.random_arguments import arguments_on_devices
 
 INPUT_SETS = 3
 KNOWN = ("pass", "UNCHANGED", "FIRED", "TOLERANCE", "NOT-FIXED-POINT", "NOT-EVALUATED")
@@ -76,12 +78,17 @@ class Language:
 
 def product() -> Language:
     """The real thing. Imported late: a case file can be collected before hloom is whole."""
-    from hloom.interp import evaluate
+    from hloom.interp import evaluate, evaluate_lockstep
     from hloom.ir.text import PrintOptions, parse_module, show_module
     from hloom.ir.verify import verify
 
+    def on_all_devices(module: Any, *arguments: Any) -> Any:
+        if module.replica_count * module.num_partitions == 1:
+            return evaluate(module, *arguments[0])
+        return tuple(evaluate_lockstep(module, arguments))
+
     whole = PrintOptions(large_constants=True)
-    return Language(parse_module, lambda module: show_module(module, whole), verify, evaluate)
+    return Language(parse_module, lambda module: show_module(module, whole), verify, on_all_devices)
 
 
 def pass_from_text(text: str) -> Any:
@@ -195,7 +202,7 @@ def _is_fixed(step: Step, after: Any, output: str, language: Language) -> None:
 def _same_meaning(case: Case, before: Any, after: Any, language: Language) -> None:
     scale = float(case.lines.get("TOLERANCE", "0"))
     for seed in range(INPUT_SETS):
-        arguments = random_arguments(before, np.random.default_rng(seed))
+        arguments = arguments_on_devices(before, np.random.default_rng(seed))
         want = leaves(language.evaluate(before, *arguments))
         have = leaves(language.evaluate(after, *arguments))
         if len(want) != len(have):

@@ -14,6 +14,26 @@ def random_arguments(module: Any, rng: np.random.Generator) -> list[Any]:
     return [random_value(p.shape, rng) for p in module.entry.parameters]
 
 
+def arguments_on_devices(module: Any, rng: np.random.Generator) -> list[list[Any]]:
+    """Arguments for each device of a module; parameters that are said to be replicated have the
+    same on all."""
+    devices = getattr(module, "replica_count", 1) * getattr(module, "num_partitions", 1)
+    lists = [random_arguments(module, rng) for _ in range(devices)]
+    for k, p in enumerate(module.entry.parameters):
+        if is_replicated(p):
+            for arguments in lists:
+                arguments[k] = lists[0][k]
+    return lists
+
+
+def is_replicated(parameter: Any) -> bool:
+    """Whether a parameter says that all devices have the same."""
+    leaves = (parameter.extra or {}).get("parameter_replication", ())
+    if leaves and all(leaves):
+        return True
+    return parameter.sharding is not None and parameter.sharding.kind == "replicated"
+
+
 def random_value(shape: Any, rng: np.random.Generator) -> Any:
     """A value of a shape: an array of its dims, or a tuple of the elements' values."""
     if shape.is_tuple:

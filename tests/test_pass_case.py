@@ -44,7 +44,7 @@ def verify(module):
     assert len(module.numbers) < 5, "too many numbers"
 
 
-def evaluate(module):
+def evaluate(module, *devices):
     return np.float32(sum(module.numbers))
 
 

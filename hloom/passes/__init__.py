@@ -8,7 +8,8 @@ from hloom.base.registry import load_room
 from hloom.passes.pass_ import PASSES, Pass, PassResult, RewritePass, register
 from hloom.passes.pipeline import FixedPoint, Pipeline, PipelineOptions
 
-for _room in ("simplify", "control", "normalize", "expand", "fuse", "layout", "sharding"):
+_ROOMS = "simplify control normalize expand fuse layout sharding collectives"
+for _room in _ROOMS.split():
     load_room(f"hloom.passes.{_room}")
 
 
