@@ -1,10 +1,11 @@
 """In which memory space each value of a module is.
 
 While passes run, no shape speaks of spaces: they would have to be kept by whatever rewrites a
-value. A value that must be in a space is moved there by a custom call, which no pass looks into
-(`memory/spaces.py` puts them in); parameters and results are where the caller has them. All else
-follows here: what is only computed for a value of some space is computed there at once, a loop's
-state is where it begins, and what branches give is where the first one has it.
+value. A value that must be in a space is moved there by a custom call, which no pass looks into, or
+by a copy in two halves (`memory/spaces.py` puts them in); parameters and results are where the
+caller has them. All else follows here: what is only computed for a value of some space is computed
+there at once, a loop's state is where it begins, and what branches give is where the first one has
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Index = tuple[int, ...]
 MOVE: Final = "MoveToMemorySpace"
-"""The custom call; which space it is stands in its backend_config."""
+"""The custom call; which space it is stands in its backend_config, as in that of a copy-start."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,19 @@ NO_SPACES: Final = EntrySpaces()
 
 
 def moved_to(i: Instruction) -> int | None:
-    """The memory space that an instruction moves its operand to; None if it does not."""
-    if i.opcode != "custom-call" or i.attrs.custom_call_target != MOVE:
+    """The memory space that an instruction moves its operand to; None if it does not.
+
+    Of a copy in two halves the first one says it.
+    """
+    is_move = i.opcode == "custom-call" and i.attrs.custom_call_target == MOVE
+    if not is_move and not (i.opcode == "copy-start" and i.backend_config):
         return None
     return int(i.backend_config.raw)
+
+
+def _moved(flow: Dataflow, i: Instruction) -> LogicalBuffer:
+    """What a move makes."""
+    return flow.trees[i][0] if i.opcode == "copy-start" else flow.trees[i]
 
 
 def settle(flow: Dataflow, entry: EntrySpaces) -> None:
@@ -55,7 +65,7 @@ def settle(flow: Dataflow, entry: EntrySpaces) -> None:
         if v.kind == "parameter":
             v.space = entry.parameters.get((v.instruction.attrs.number, v.index), 0)
     for i in moves:
-        v = flow.trees[i]
+        v = _moved(flow, i)
         v.space = moved_to(i) or 0
         bound.add(v)
     starts: dict[LogicalBuffer, LogicalBuffer] = {}
@@ -72,7 +82,7 @@ def settle(flow: Dataflow, entry: EntrySpaces) -> None:
         v.space = starts[v].space
     for i in moves:
         source = flow.trees[i.operands[0]]
-        demands.append((flow.time_of[i], source, flow.trees[i]))
+        demands.append((flow.time_of[i], source, _moved(flow, i)))
     for time, source, target in sorted(demands, key=lambda w: -w[0]):
         if source.kind != "computed" or source in bound or any(u != time for u in source.uses):
             continue

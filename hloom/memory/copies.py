@@ -337,7 +337,7 @@ def _remove_copies(flow: Dataflow, groups: Groups, kept_copies: set[Instruction]
 def _moves_nothing(flow: Dataflow, i: Instruction) -> bool:
     """Whether a move goes to the memory space where its operand is, and would be without it."""
     space = moved_to(i)
-    if space is None:
+    if space is None or i.opcode == "copy-start":
         return False
     x: LogicalBuffer = flow.trees[i.operands[0]]
     stays = not space or x.kind == "parameter" or moved_to(x.instruction) is not None

@@ -8,7 +8,8 @@ out where everything is, and `tell_spaces` writes that into the shapes.
 A move stands where
 
 * something is computed whose layout has a space;
-* a copy leads from one space into another, one to the default space too;
+* a copy leads from one space into another, one to the default space too; one in two halves stays so
+  where an engine of the device makes it;
 * a custom call asks for it: MoveToHost, MoveToDevice, annotate_device_placement.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import replace
 from hloom.analysis.alias_spaces import MOVE, NO_SPACES, EntrySpaces, moved_to
 from hloom.base.diagnostics import HloError, UsageError
 from hloom.device.device import Device
+from hloom.device.timing import copy_engine
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
@@ -31,6 +33,7 @@ from hloom.plan.buffer_assignment import BufferAssignment, SliceTree
 from hloom.program.slice import BufferSlice
 from hloom.types.memory_space import DEFAULT_MEMORY_SPACE, HOST_MEMORY_SPACE
 from hloom.types.shape import Shape, tuple_shape
+from hloom.types.sizes import packed_bits
 
 HANDED_ON = opcodes_where(
     lambda op: (
@@ -55,6 +58,9 @@ def take_spaces(module: Module, device: Device) -> EntrySpaces:
     Raises `HloError` for a space that the device does not have.
     """
     by_space = _named_spaces(module)
+    for i in module.instructions():
+        if i.opcode == "copy-start":
+            i.backend_config = None  # a space will stand there
     if not by_space and not _requests_space(module):
         return NO_SPACES
     for space, i in by_space.items():
@@ -82,8 +88,11 @@ def tell_spaces(module: Module, assignment: BufferAssignment) -> None:
         return
     for i, tree in assignment.trees.items():
         i.shape = _placed(i.shape, tree)
-        if moved_to(i) is not None:
-            i.opcode, i.attrs, i.backend_config = "copy", OPS["copy"].empty, None
+        if moved_to(i) is None:
+            continue
+        i.backend_config = None
+        if i.opcode == "custom-call":
+            i.opcode, i.attrs = "copy", OPS["copy"].empty
     if module.entry_layout is not None:
         parameters = [p.shape for p in module.entry.parameters]
         result = module.entry.root.shape
@@ -204,7 +213,10 @@ def _take(c: Computation, i: Instruction, device: Device) -> None:
         source = i.operands[0]
         source = source.operands[0] if i.opcode == "copy-done" else source
         if source.shape.same(i.shape, ignore_memory_space=True):
-            _replace(c, i, source, spaces[()])
+            if i.opcode == "copy-done" and _has_engine(device, i, before.get((), 0), spaces[()]):
+                i.operands[0].backend_config = BackendConfig(str(spaces[()]))
+            else:
+                _replace(c, i, source, spaces[()])
             return
     if spaces:
         users = list(i.users)
@@ -214,6 +226,14 @@ def _take(c: Computation, i: Instruction, device: Device) -> None:
             u.replace_operand(i, moved)
         if is_root:
             c.root = moved
+
+
+def _has_engine(device: Device, done: Instruction, source: int, target: int) -> bool:
+    """Whether an engine copies beside the kernels what a start and its done copy, as it is."""
+    start, s = done.operands[0], done.shape
+    is_plain = not s.is_dynamic and not packed_bits(s) and _in_order(s) == s
+    is_pair = start.opcode == "copy-start" and list(start.users) == [done] and not start.is_root
+    return is_plain and is_pair and copy_engine(device, source, target) is not None
 
 
 def _replace(c: Computation, i: Instruction, x: Instruction, space: int) -> None:
@@ -269,6 +289,12 @@ def _moved(c: Computation, x: Instruction, space: int, site: Instruction) -> Ins
 
 
 # -- shapes
+
+
+def _in_order(s: Shape) -> Shape:
+    """The array row-major, in the space where it is."""
+    space = s.layout.memory_space if s.layout else 0
+    return _with_space(s.bare.with_default_layouts(), space)
 
 
 def _plain(s: Shape) -> Shape:

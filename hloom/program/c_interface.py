@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from hloom.base.diagnostics import HloError
 from hloom.program.program import Program
 from hloom.program.slice import ALIGNMENT, STREAMED_BYTES, Allocation, BufferSlice
+from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
@@ -27,7 +28,7 @@ from hloom.program.thunks.while_ import While
 from hloom.types.shape import Shape
 from hloom.types.sizes import size_bytes
 
-STEPS = (Kernel, Copy, While, Conditional, Call, Sort, TopK)
+STEPS = (Kernel, Copy, CopyDone, While, Conditional, Call, Sort, TopK)
 """The kinds of thunks that need nothing but memory."""
 MOST_OPERANDS, MOST_KEYS = 64, 16
 """Of one sort, as the runtime has it."""

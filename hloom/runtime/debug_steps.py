@@ -18,6 +18,7 @@ from hloom.program.graph import races
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.among_devices import AmongDevices
 from hloom.program.thunks.async_call import AsyncDone
+from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.concurrent import Concurrent
 from hloom.program.thunks.conditional import Conditional
@@ -196,7 +197,8 @@ def call(debug: DebugExecutor, t: Call) -> int:
 
 
 @STEPS.of(AsyncDone)
-def async_done(debug: DebugExecutor, t: AsyncDone) -> int:
+@STEPS.of(CopyDone)
+def async_done(debug: DebugExecutor, t: AsyncDone | CopyDone) -> int:
     """The start has ended by then."""
     return 0
 

@@ -15,6 +15,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.plan.order import Order
 from hloom.schedule.footprint import Footprint, footprint, peak_bytes
+from hloom.schedule.late_dones import await_late
 from hloom.schedule.list import list_order
 
 
@@ -24,7 +25,9 @@ def least_memory_order(module: Module) -> Order:
     peaks: dict[Computation, int] = {}
     for c in _sequential(module):
         steps[c], peaks[c] = least_memory_steps(c, peaks)
-    return Order(steps)
+    order = Order(steps)
+    await_late(order)
+    return order
 
 
 def order_as_it_stands(module: Module) -> Order:

@@ -7,6 +7,7 @@ others may run beside it.
 
 from __future__ import annotations
 
+from hloom.analysis.alias_spaces import moved_to
 from hloom.analysis.cost import module_cost
 from hloom.ir.async_chain import bound_operands
 from hloom.ir.computation import Computation
@@ -56,6 +57,7 @@ class AsyncSimplifier(Expander):
     Collectives in two halves are left, those of their own and those that wrap one: between the two
     a device computes while others are on their way. So are computations that take `long_ns` or
     longer, by the costs of a device; they stay in two halves, and bind all operands at the start.
+    Copies between memory spaces that an engine of the device makes are left, too.
     """
 
     name = "async-simplifier"
@@ -72,6 +74,8 @@ class AsyncSimplifier(Expander):
             return None
         end = chain_end(start)
         if end is None or (not end[0] and wrapped_collective(start) is not None):
+            return None
+        if moved_to(start) is not None:
             return None
         if start.opcode == "copy-start":
             replacement = b.copy(start.operands[0])

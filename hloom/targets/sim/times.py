@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hloom.device.device import Device
 from hloom.device.timing import copy_ns, kernel_ns, routine_ns
+from hloom.program.thunks.async_call import AsyncDone
+from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import Thunk
@@ -32,6 +34,8 @@ class ThunkTimes:
         return time
 
     def _of(self, t: Thunk) -> float:
+        if isinstance(t, AsyncDone | CopyDone):
+            return 0.0  # it waits, and does nothing
         if isinstance(t, Copy):
             return copy_ns(self.device, t.target.size_bytes, *spaces(t))
         if isinstance(t, While):

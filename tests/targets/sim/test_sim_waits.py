@@ -46,7 +46,38 @@ def exchange(rounds: int) -> str:
     return f"HloModule exchange, num_partitions=2\n{add}\nENTRY e {{\n{body}\n}}"
 
 
+def calls(rounds: int) -> str:
+    """Computations that are called, at once and in two halves, beside copies in two halves."""
+    near = "f32[64,64]{1,0:S(1)}"
+    kept = 'frontend_attributes={inlineable="false"}'
+    lines = [f"  x0 = {OF} parameter(0)"]
+    for k in range(rounds):
+        lines += [
+            f"  in{k} = ({near}, {OF}, u32[]) copy-start(x{k})",
+            f"  b{k} = (({OF}), {OF}, u32[]) async-start(x{k}), calls=begun{k}",
+            f"  c{k} = {OF} call(x{k}), to_apply=called, {kept}",
+            f"  d{k} = {OF} async-done(b{k}), calls=begun{k}",
+            f"  n{k} = {near} copy-done(in{k})",
+            f"  y{k} = {OF} dot(c{k}, n{k}), {PRODUCT}",
+            f"  {'ROOT ' if k == rounds - 1 else ''}x{k + 1} = {OF} dot(y{k}, d{k}), {PRODUCT}",
+        ]
+    inside = f"""{{
+  p = {OF} parameter(0)
+  q = {OF} dot(p, p), {PRODUCT}
+  t = {OF} transpose(p), dimensions={{1,0}}
+  u = {OF} dot(t, p), {PRODUCT}
+  ROOT r = {OF} dot(q, u), {PRODUCT}
+}}"""
+    more = ""
+    for k in range(rounds):
+        more += f"whole{k} {inside}\nbegun{k} {{\n  p = {OF} parameter(0)\n"
+        more += f"  ROOT r = {OF} call(p), to_apply=whole{k}\n}}\n"
+    body = "\n".join(lines)
+    return f"HloModule calls\ncalled {inside}\n{more}ENTRY e {{\n{body}\n}}"
+
+
 PROGRAMS = {
+    "calls": (calls(5), "sim"),
     "braid": (braid(3, 12), "sim"),
     "exchange": (exchange(6), "sim:two-gpus"),
     "resnet50": ((EXAMPLES / "resnet50.hlo").read_text(), "sim"),

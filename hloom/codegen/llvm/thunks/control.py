@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.main_function import EMITS, MainFunction
 from hloom.program.thunks.async_call import AsyncDone
+from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.while_ import While
@@ -85,5 +86,6 @@ def call(f: MainFunction, t: Call) -> None:
 
 
 @EMITS.of(AsyncDone)
-def async_done(f: MainFunction, t: AsyncDone) -> None:
+@EMITS.of(CopyDone)
+def async_done(f: MainFunction, t: AsyncDone | CopyDone) -> None:
     """Its run waits for the start; in one run, the start has ended."""

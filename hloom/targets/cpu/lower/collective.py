@@ -25,6 +25,7 @@ from hloom.passes.expand.expansion import Expansion
 from hloom.passes.expand.map_inliner import inlined
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.async_call import AsyncDone, AsyncStart
+from hloom.program.thunks.async_copy import CopyDone, CopyStart
 from hloom.program.thunks.collective import (
     Collective,
     CollectiveDone,
@@ -375,11 +376,21 @@ def awaited_wrapped(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 @CPU_LOWERS.of("copy-start")
 def copied(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    """A copy in two halves, which runs where it starts."""
-    return [Copy(i.name, cpu.slice(i.operands[0]), cpu.slice(i, (0,)))]
+    """The first half of a copy; all of it where nobody in sight awaits it."""
+    source, target = cpu.slice(i.operands[0]), cpu.slice(i, (0,))
+    kind = CopyStart if _is_awaited_here(i) else Copy
+    return [kind(i.name, source, target)]
 
 
-@CPU_LOWERS.of("async-update", "copy-done")
+@CPU_LOWERS.of("copy-done")
+def copy_awaited(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    start = i.operands[0]
+    if start.opcode != "copy-start" or not _is_awaited_here(start):
+        return []  # all was done at the start
+    return [CopyDone(i.name, start.name, cpu.slice(start.operands[0]), cpu.slice(i))]
+
+
+@CPU_LOWERS.of("async-update")
 def passed_on(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """What was done at the start is there."""
     return []
