@@ -8,7 +8,7 @@ from hloom.base.registry import load_room
 from hloom.passes.pass_ import PASSES, Pass, PassResult, RewritePass, register
 from hloom.passes.pipeline import FixedPoint, Pipeline, PipelineOptions
 
-_ROOMS = "simplify control normalize expand fuse layout sharding collectives"
+_ROOMS = "simplify control normalize expand fuse layout sharding collectives partition"
 for _room in _ROOMS.split():
     load_room(f"hloom.passes.{_room}")
 

@@ -1,0 +1,227 @@
+"""Operations by factors: which dimensions of operands and results go together.
+
+A factor is a loop of an operation. A dimension of an operand or a result is counted by one factor,
+or by several (of a reshape). Where a factor is cut along axes, all that it counts is cut so. Over
+a reduced factor devices sum (or fold) their own part, and the result is partial. A factor that an
+operation needs as a whole is never cut. Among what operands and the wanted result suggest, the
+assignment of axes to factors with the least bytes communicated is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.partition.reshard_plan import plan
+from hloom.passes.partition.tiling import Axes, Tiling
+from hloom.passes.partition.value import Value
+from hloom.types.shape import Shape
+
+if TYPE_CHECKING:
+    from hloom.passes.partition.partitioner import Walk
+
+Assignment = dict[int, Axes]
+"""The axes along which factors are cut."""
+Dims = tuple[tuple[int, ...], ...]
+"""For each dimension of a value its factors, the major one first."""
+WORK_BYTES = 1e-7
+"""What one multiplication or element counts beside a byte communicated: it decides between ways of
+equal traffic."""
+MOST_FORMS = 3
+
+
+@dataclass
+class Factors:
+    """The factors of one operation."""
+
+    sizes: list[int]
+    operands: list[Dims]
+    results: list[Dims]
+    whole: set[int] = field(default_factory=set)
+    reduced: set[int] = field(default_factory=set)
+    reduction: str = "add"
+
+    @staticmethod
+    def pointwise(operands: Sequence[Shape], results: Sequence[Shape]) -> Factors:
+        """Each element of the result of those at its own index; scalars serve all of them."""
+        dims = results[0].dims
+        every = tuple([(k,) for k in range(len(dims))])
+        return Factors(
+            list(dims),
+            [every if s.rank == len(dims) else () for s in operands],
+            [every for _ in results],
+        )
+
+    def new(self, size: int) -> int:
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+
+@dataclass
+class Chosen:
+    """How an operation is cut."""
+
+    axes: Assignment
+    operands: list[Tiling]
+    results: list[Tiling]
+    cost: float
+
+
+def pulled(walk: Walk, f: Factors, dims: Dims, t: Tiling) -> Assignment:
+    """The axes of a value's dimensions as axes of the factors, as far as they can be."""
+    found: Assignment = {}
+    for factors, axes in zip(dims, t.dims, strict=True):
+        if len(factors) == 1:
+            if axes and factors[0] not in f.whole:
+                found[factors[0]] = axes
+            continue
+        left = list(axes)
+        for k in factors:
+            if k in f.whole:
+                break
+            own: list[int] = []
+            tiles = 1
+            while left and f.sizes[k] % (tiles * walk.mesh.sizes[left[0]]) == 0:
+                tiles *= walk.mesh.sizes[left[0]]
+                own.append(left.pop(0))
+            if own:
+                found[k] = tuple(own)
+            if tiles != f.sizes[k]:
+                break
+    return found
+
+
+def pushed(f: Factors, dims: Dims, axes: Assignment) -> Tiling:
+    """The tiling of a value under an assignment."""
+    return Tiling(tuple([tuple([a for k in factors for a in axes.get(k, ())]) for factors in dims]))
+
+
+def settled(walk: Walk, f: Factors, axes: Assignment) -> Assignment:
+    """An assignment less what cannot be: a minor factor of a dimension is cut only where those
+    before it are cut into single elements, and evenly."""
+    found = dict(axes)
+    for dims in (*f.operands, *f.results):
+        for factors in dims:
+            if len(factors) < 2:
+                continue
+            is_open = True
+            for k in factors:
+                tiles = walk.mesh.count(found.get(k, ()))
+                if tiles > 1 and (not is_open or f.sizes[k] % tiles):
+                    del found[k]
+                    tiles = 1
+                is_open = is_open and tiles == f.sizes[k]
+    return found
+
+
+def _merged(first: Assignment, others: Iterable[Assignment]) -> Assignment:
+    found = dict(first)
+    used = {a for axes in found.values() for a in axes}
+    for other in others:
+        for k, axes in other.items():
+            have = found.get(k, ())
+            if axes[: len(have)] != have:
+                continue
+            more: list[int] = []
+            for a in axes[len(have) :]:
+                if a in used:
+                    break
+                more.append(a)
+            if more:
+                found[k] = (*have, *more)
+                used.update(more)
+    return found
+
+
+def candidates(
+    walk: Walk, f: Factors, operands: Sequence[Value], wanted: Sequence[Tiling | None]
+) -> list[Assignment]:
+    """Assignments that the wanted results and the operands as they stand suggest."""
+    asked = [
+        pulled(walk, f, dims, t) for dims, t in zip(f.results, wanted) if t is not None
+    ]
+    sources = list(asked[:1])
+    order = sorted(range(len(operands)), key=lambda k: -_size(operands[k].shape))
+    for k in order:
+        forms = dict.fromkeys((operands[k].primary, *operands[k].forms))
+        if operands[k].is_free:
+            continue
+        for t in list(forms)[:MOST_FORMS]:
+            sources.append(pulled(walk, f, f.operands[k], t))
+    found: dict[tuple, Assignment] = {}
+    for k, source in enumerate(sources):
+        others = sources[:k] + sources[k + 1 :]
+        for made in (_merged(source, others), _merged(source, asked), source):
+            made = settled(walk, f, made)
+            found.setdefault(tuple(sorted(made.items())), made)
+    if not found:
+        found[()] = {}
+    return list(found.values())
+
+
+def _size(s: Shape) -> int:
+    return s.size if s.is_array else 0
+
+
+def choose(
+    walk: Walk,
+    f: Factors,
+    operands: Sequence[Value],
+    shapes: Sequence[Shape],
+    wanted: Sequence[Tiling | None],
+) -> Chosen:
+    """The assignment with the fewest bytes."""
+    best: Chosen | None = None
+    for axes in candidates(walk, f, operands, wanted):
+        found = _priced(walk, f, axes, operands, shapes, wanted)
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None, "there is always the assignment that cuts nothing"
+    return best
+
+
+def _priced(
+    walk: Walk,
+    f: Factors,
+    axes: Assignment,
+    operands: Sequence[Value],
+    shapes: Sequence[Shape],
+    wanted: Sequence[Tiling | None],
+) -> Chosen:
+    ins = [pushed(f, dims, axes) for dims in f.operands]
+    outs = [pushed(f, dims, axes) for dims in f.results]
+    partial = tuple(sorted(a for k in f.reduced for a in axes.get(k, ())))
+    if partial:
+        outs = [replace(t, partial=partial, reduction=f.reduction) for t in outs]
+    cost = sum(v.cost(t) for v, t in zip(operands, ins))
+    for t, s, want in zip(outs, shapes, wanted):
+        if s.is_array:
+            cost += plan(walk.b.array(s), t, want or t.whole())[0]
+    work = 1.0
+    for k, size in enumerate(f.sizes):
+        work *= -(-size // walk.mesh.count(axes.get(k, ())))
+    return Chosen(axes, ins, outs, cost + work * WORK_BYTES)
+
+
+def by_factors(
+    walk: Walk,
+    i: Instruction,
+    f: Factors,
+    emit: Callable[[list[Instruction], Chosen], Sequence[Instruction]] | None = None,
+) -> list[Value]:
+    """The leaves of an operation, cut by its factors. `emit` makes the parts of the results of the
+    parts of the operands; else it is the same operation on them."""
+    operands = walk.operands(i)
+    shapes = list(i.shape.leaves())
+    wanted = walk.wanted(i)
+    chosen = choose(walk, f, operands, shapes, wanted)
+    parts = [v.get(t) for v, t in zip(operands, chosen.operands)]
+    if emit is not None:
+        made = list(emit(parts, chosen))
+        return [
+            walk.result(s, t, x, w) for s, t, x, w in zip(shapes, chosen.results, made, wanted)
+        ]
+    part = walk.b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
+    return walk.results(i, part, chosen.results, wanted)

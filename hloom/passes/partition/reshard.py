@@ -1,0 +1,289 @@
+"""Emits the steps of resharding: what each device does to come from one tiling to another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+import numpy as np
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.padding import Padding
+from hloom.passes.expand.expansion import Expansion
+from hloom.passes.partition.device_mesh import DeviceMesh
+from hloom.passes.partition.reshard_plan import ArrayOnMesh, Step, tile_size
+from hloom.passes.partition.tiling import Axes, Tiling
+from hloom.types.dtype import PRED, S32, DType
+from hloom.types.limits import max_value, min_value
+from hloom.types.literal import Literal
+from hloom.types.shape import Shape, shape
+
+
+class Emitter(Expansion):
+    """Builds one computation of the program that each partition runs."""
+
+    mesh: DeviceMesh
+
+    def begin(self, mesh: DeviceMesh, channels: Iterator[int]) -> None:
+        self.mesh = mesh
+        self.channels = channels
+        self._partition: Instruction | None = None
+        self._tables: dict[tuple[int, ...], Instruction] = {}
+
+    def emit_like(
+        self,
+        i: Instruction,
+        operands: Sequence[Instruction],
+        shape: Shape | None = None,
+        **changed: Any,
+    ) -> Instruction:
+        """The operation of `i` on parts of its operands, with some attributes changed."""
+        attrs = dataclasses.replace(i.attrs, **changed) if changed else i.attrs
+        of = i.shape if shape is None else shape
+        made = self.computation.append(i.opcode, attrs, tuple(operands), of, i.name, i.called)
+        made.metadata, made.frontend_attributes = i.metadata, i.frontend_attributes
+        made.backend_config = i.backend_config
+        self.made.append(made)
+        return made
+
+    # -- sizes
+
+    def array(self, of: Shape) -> ArrayOnMesh:
+        """What the price of resharding a value of this logical shape depends on."""
+        return ArrayOnMesh(of.dims, self.mesh.sizes, max(of.dtype.bits, 8) / 8)
+
+    def local_dims(self, dims: Sequence[int], t: Tiling) -> tuple[int, ...]:
+        return tuple([tile_size(n, self.mesh.count(axes)) for n, axes in zip(dims, t.dims)])
+
+    def local_shape(self, of: Shape, t: Tiling) -> Shape:
+        """The shape of a device's part."""
+        dims = self.local_dims(of.dims, t)
+        return of if dims == of.dims else of.with_dims(dims)
+
+    # -- which part is here
+
+    def of_device(self, values: Sequence[int]) -> Instruction:
+        """The s32 scalar that is `values[partition]`."""
+        key = tuple(values)
+        if len(set(key)) == 1:
+            return self.scalar(key[0], S32)
+        found = self._tables.get(key)
+        if found is None:
+            if self._partition is None:
+                self._partition = self.emit("partition-id")
+            table = self.constant(Literal.of(np.array(key, np.int32)))
+            at = self.emit(
+                "dynamic-slice", table, self._partition, dynamic_slice_sizes=(1,)
+            )
+            found = self._tables[key] = self.reshaped(at, ())
+        return found
+
+    def offset(self, axes: Axes, tile: int) -> Instruction:
+        """Where the tile of this device begins, in elements, along axes that cut one dimension."""
+        return self.of_device([k * tile for k in self.mesh.indices(axes)])
+
+    def masked(
+        self, x: Instruction, of: Shape, t: Tiling, dimensions: Sequence[int], fill: Instruction
+    ) -> Instruction:
+        """`x` with a scalar in place of what lies beyond the end of these dimensions."""
+        inside: Instruction | None = None
+        for d in dimensions:
+            tile = x.shape.dims[d]
+            if not t.dims[d] or tile * self.mesh.count(t.dims[d]) == of.dims[d]:
+                continue
+            left = [of.dims[d] - k * tile for k in self.mesh.indices(t.dims[d])]
+            at = self.iota(S32, x.shape.dims, d)
+            limit = self.spread(self.of_device(left), x.shape.dims)
+            here = self.compared(at, limit, "LT")
+            inside = here if inside is None else self.and_(inside, here)
+        if inside is None:
+            return x
+        return self.select(inside, x, self.spread(fill, x.shape.dims))
+
+    def zero(self, dtype: DType) -> Instruction:
+        return self.scalar(False if dtype is PRED else 0, dtype)
+
+    def padded(self, x: Instruction, d: int, size: int) -> Instruction:
+        """`x` made larger along a dimension; zeros behind it."""
+        if x.shape.dims[d] == size:
+            return x
+        high = [0] * x.shape.rank
+        high[d] = size - x.shape.dims[d]
+        padding = Padding.of(*[(0, n, 0) for n in high])
+        return self.emit("pad", x, self.zero(x.shape.dtype), padding=padding)
+
+    # -- steps
+
+    def take(self, x: Instruction, of: Shape, before: Tiling, step: Step) -> Instruction:
+        """One step: from the part under `before` to that under `step.after`."""
+        match step.kind:
+            case "slice":
+                return self._slice(x, step)
+            case "all-gather":
+                return self._gather(x, of, step)
+            case "all-to-all":
+                return self._exchange(x, of, step)
+            case "collective-permute":
+                return self._permute(x, before, step.after)
+            case "all-reduce":
+                return self.all_reduce(x, step.axes, before.reduction)
+            case "reduce-scatter":
+                return self._reduce_scatter(x, before.reduction, step)
+            case _:
+                return self._to_partial(x, step)
+
+    def _cut_size(self, x: Instruction, d: int, axes: Axes) -> tuple[Instruction, int]:
+        n = self.mesh.count(axes)
+        tile = tile_size(x.shape.dims[d], n)
+        return self.padded(x, d, tile * n), tile
+
+    def _slice(self, x: Instruction, step: Step) -> Instruction:
+        d = step.dimension
+        x, tile = self._cut_size(x, d, step.axes)
+        return self.dynamic_cut(x, d, self.offset(step.axes, tile), tile)
+
+    def dynamic_cut(self, x: Instruction, d: int, start: Instruction, size: int) -> Instruction:
+        """`size` elements of a dimension from an s32 scalar on."""
+        sizes = list(x.shape.dims)
+        if sizes[d] == size:
+            return x
+        sizes[d] = size
+        zero = self.scalar(0, S32)
+        starts = [start if k == d else zero for k in range(x.shape.rank)]
+        return self.emit("dynamic-slice", x, *starts, dynamic_slice_sizes=tuple(sizes))
+
+    def channel(self) -> int:
+        """The next number of a channel in the module."""
+        return next(self.channels)
+
+    def all_gather(self, x: Instruction, d: int, axes: Axes) -> Instruction:
+        n = self.mesh.count(axes)
+        if n == 1:
+            return x
+        dims = list(x.shape.dims)
+        dims[d] *= n
+        return self.emit(
+            "all-gather",
+            x,
+            dimensions=(d,),
+            replica_groups=self.mesh.groups_of_all_replicas(axes),
+            channel_id=self.channel(),
+            use_global_device_ids=True,
+            shape=shape(x.shape.dtype, dims),
+        )
+
+    def _gather(self, x: Instruction, of: Shape, step: Step) -> Instruction:
+        d = step.dimension
+        joined = self.all_gather(x, d, step.axes)
+        size = tile_size(of.dims[d], self.mesh.count(step.after.dims[d]))
+        return self.sliced(joined, d, 0, size)
+
+    def all_reduce(self, x: Instruction, axes: Axes, opcode: str) -> Instruction:
+        if self.mesh.count(axes) == 1:
+            return x
+        return self.emit(
+            "all-reduce",
+            x,
+            replica_groups=self.mesh.groups_of_all_replicas(axes),
+            channel_id=self.channel(),
+            use_global_device_ids=True,
+            called=(self.combiner(opcode, x.shape.dtype),),
+            shape=x.shape,
+        )
+
+    def _reduce_scatter(self, x: Instruction, opcode: str, step: Step) -> Instruction:
+        d = step.dimension
+        x, tile = self._cut_size(x, d, step.axes)
+        dims = list(x.shape.dims)
+        dims[d] = tile
+        return self.emit(
+            "reduce-scatter",
+            x,
+            dimensions=(d,),
+            replica_groups=self.mesh.groups_of_all_replicas(step.axes),
+            channel_id=self.channel(),
+            use_global_device_ids=True,
+            called=(self.combiner(opcode, x.shape.dtype),),
+            shape=shape(x.shape.dtype, dims),
+        )
+
+    def _exchange(self, x: Instruction, of: Shape, step: Step) -> Instruction:
+        """Join along one dimension, cut along another: pieces get a dimension of their own."""
+        joined, cut, axes = step.dimension, step.split, step.axes
+        n = self.mesh.count(axes)
+        x, tile = self._cut_size(x, cut, axes)
+        dims = list(x.shape.dims)
+        parts = self.reshaped(x, [*dims[:cut], n, tile, *dims[cut + 1 :]])
+        moved = self.emit(
+            "all-to-all",
+            parts,
+            dimensions=(cut,),
+            replica_groups=self.mesh.groups(axes),
+            channel_id=self.channel(),
+            shape=parts.shape,
+        )
+        # Piece j is that of tile j of the joined dimension: it belongs in front of that one.
+        rest = [k for k in range(len(dims) + 1) if k != cut]
+        at = joined if joined < cut else joined + 1
+        rest.insert(rest.index(at), cut)
+        turned = self.transposed(moved, rest)
+        dims[cut] = tile
+        dims[joined] *= n
+        whole = self.reshaped(turned, dims)
+        size = tile_size(of.dims[joined], self.mesh.count(step.after.dims[joined]))
+        return self.sliced(whole, joined, 0, size)
+
+    def _permute(self, x: Instruction, before: Tiling, after: Tiling) -> Instruction:
+        pairs = self._handed_on(before, after)
+        return self.permute(x, pairs)
+
+    def permute(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
+        """Every pair's second device gets what its first one has, the others zeros."""
+        if all(a == b for a, b in pairs) and len(pairs) == self.mesh.device_count:
+            return x
+        return self.emit(
+            "collective-permute",
+            x,
+            source_target_pairs=tuple(pairs),
+            channel_id=self.channel(),
+            shape=x.shape,
+        )
+
+    def _handed_on(self, before: Tiling, after: Tiling) -> list[tuple[int, int]]:
+        """Who gives each device the tile that it is to have; itself where it has it."""
+        having = self._tiles(before)
+        wanting = self._tiles(after)
+        free: dict[tuple[int, ...], list[int]] = {}
+        for device, tile in enumerate(having):
+            if wanting[device] != tile:
+                free.setdefault(tile, []).append(device)
+        pairs = []
+        for device, tile in enumerate(wanting):
+            source = device if having[device] == tile else free[tile].pop(0)
+            pairs.append((source, device))
+        return sorted(pairs)
+
+    def _tiles(self, t: Tiling) -> list[tuple[int, ...]]:
+        return list(zip(*[self.mesh.indices(axes) for axes in t.dims])) or [()] * (
+            self.mesh.device_count
+        )
+
+    def _to_partial(self, x: Instruction, step: Step) -> Instruction:
+        """The whole value on the first of the devices, what changes nothing on the others."""
+        first = self.of_device([int(k == 0) for k in self.mesh.indices(step.axes)])
+        here = self.spread(self.compared(first, self.scalar(1, S32), "EQ"), x.shape.dims)
+        neutral = neutral_number(step.after.reduction, x.shape.dtype)
+        return self.select(here, x, self.full(neutral, x.shape.dtype, x.shape.dims))
+
+
+def neutral_number(opcode: str, dtype: DType) -> int | float:
+    """What changes nothing under a reduction."""
+    if opcode in ("add", "or", "xor"):
+        return False if dtype is PRED else 0
+    if opcode == "multiply":
+        return 1
+    if opcode == "and":
+        return True if dtype is PRED else -1 if dtype.is_signed else max_value(dtype)
+    if dtype is PRED:
+        return opcode == "minimum"
+    return min_value(dtype) if opcode == "maximum" else max_value(dtype)

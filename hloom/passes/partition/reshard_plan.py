@@ -1,0 +1,234 @@
+"""The cheapest way from one tiling to another: a shortest path over steps of communication.
+
+A state is a tiling, a step changes it: take a part of what is there (slice, no communication),
+gather, exchange between two dimensions (all-to-all), hand tiles on (collective-permute), put partial
+values together (all-reduce, reduce-scatter). The price of a step is what a device receives, in
+bytes, and a little for the step itself. Everything can be gathered and cut again, so there always
+is a way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from heapq import heappop, heappush
+from itertools import count
+from math import prod
+
+from hloom.passes.partition.tiling import Axes, Tiling, common_prefix
+
+STEP_BYTES = 16.0
+"""What a collective costs apart from its bytes: of two ways with equal bytes that of fewer steps."""
+SLICE_BYTES = 0.01
+"""So that of two free ways the shorter is taken."""
+MOST_STATES = 4000
+"""States looked at before the search takes whatever it has; never reached with few axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of resharding."""
+
+    kind: str
+    """slice, all-gather, all-to-all, collective-permute, all-reduce, reduce-scatter, to-partial."""
+    dimension: int
+    """What is cut or joined; of an all-to-all what is joined."""
+    axes: Axes
+    after: Tiling
+    split: int = -1
+    """Of an all-to-all the dimension that is cut."""
+    cost: float = 0.0
+    received: float = 0.0
+    """Bytes that each device receives."""
+
+
+def tile_size(size: int, tiles: int) -> int:
+    return -(-size // tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOnMesh:
+    """What prices depend on: sizes of the whole array and of the mesh, bytes of an element."""
+
+    dims: tuple[int, ...]
+    sizes: tuple[int, ...]
+    itemsize: float
+
+    def count(self, axes: Axes) -> int:
+        return prod([self.sizes[a] for a in axes])
+
+    def tile_bytes(self, t: Tiling) -> float:
+        tiles = [tile_size(n, self.count(axes)) for n, axes in zip(self.dims, t.dims)]
+        return prod(tiles) * self.itemsize
+
+    def divides(self, dimension: int, outer: Axes, inner: Axes) -> bool:
+        """Whether the tiles along `outer` are made of whole tiles along `outer` and `inner`."""
+        if not outer:
+            return True
+        n, many, more = self.dims[dimension], self.count(outer), self.count(inner)
+        return tile_size(n, many * more) * more == tile_size(n, many)
+
+
+class Unreachable(Exception):
+    """There is no way between two tilings (two reductions, say)."""
+
+
+@lru_cache(maxsize=65536)
+def plan(array: ArrayOnMesh, source: Tiling, target: Tiling) -> tuple[float, tuple[Step, ...]]:
+    """The price, and the steps from one tiling to another."""
+    if source == target:
+        return 0.0, ()
+    order = count()
+    heap: list[tuple[float, int, Tiling]] = [(0.0, next(order), source)]
+    best: dict[Tiling, float] = {source: 0.0}
+    came: dict[Tiling, tuple[Tiling, Step]] = {}
+    done = set[Tiling]()
+    while heap:
+        cost, _, at = heappop(heap)
+        if at in done:
+            continue
+        if at == target:
+            return cost, _path(came, source, target)
+        done.add(at)
+        for step in _steps(array, at, target, is_brief=len(done) > MOST_STATES):
+            after = cost + step.cost
+            if after < best.get(step.after, float("inf")):
+                best[step.after] = after
+                came[step.after] = (at, step)
+                heappush(heap, (after, next(order), step.after))
+    raise Unreachable(f"from {source} to {target}")
+
+
+def _path(
+    came: dict[Tiling, tuple[Tiling, Step]], source: Tiling, target: Tiling
+) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    at = target
+    while at != source:
+        at, step = came[at]
+        steps.append(step)
+    return tuple(steps[::-1])
+
+
+def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> Iterator[Step]:
+    """The steps that may lead towards the target; the plain ones where the search is too wide."""
+    used = at.used
+    here = array.tile_bytes(at)
+    if at.partial:
+        yield from _reductions(array, at, target, here)
+    elif target.partial:
+        if used.isdisjoint(target.partial):
+            after = replace(at, partial=target.partial, reduction=target.reduction)
+            yield Step("to-partial", -1, target.partial, after, cost=SLICE_BYTES)
+    for d, (have, want) in enumerate(zip(at.dims, target.dims)):
+        common = common_prefix(have, want)
+        if common == len(have):
+            yield from _cuts(array, at, d, want[common:], used)
+        else:
+            yield from _gathers(array, at, d, common, here)
+            if not is_brief:
+                yield from _exchanges(array, at, target, d, common, here)
+    if not at.partial and not is_brief:
+        yield from _permutes(array, at, target, here)
+
+
+def _reductions(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> Iterator[Step]:
+    keep = target.partial if target.reduction == at.reduction else ()
+    gone = tuple([a for a in at.partial if a not in keep])
+    wanted = {a for axes in target.dims for a in axes}
+    never = tuple([a for a in gone if a not in wanted])
+    for axes in dict.fromkeys((gone, never)):
+        if axes:
+            rest = tuple([a for a in at.partial if a not in axes])
+            n = array.count(axes)
+            received = 2 * here * (n - 1) / n
+            after = Tiling(at.dims, rest, at.reduction if rest else "")
+            yield Step("all-reduce", -1, axes, after, -1, received + STEP_BYTES, received)
+    for d, (have, want) in enumerate(zip(at.dims, target.dims)):
+        common = common_prefix(have, want)
+        if common != len(have):
+            continue
+        for end in range(common + 1, len(want) + 1):
+            axes = want[common:end]
+            if not set(axes) <= set(gone) or not array.divides(d, have, axes):
+                break
+            n = array.count(axes)
+            rest = tuple([a for a in at.partial if a not in axes])
+            after = Tiling(at.with_dim(d, have + axes).dims, rest, at.reduction if rest else "")
+            received = array.tile_bytes(after) * (n - 1)
+            yield Step("reduce-scatter", d, axes, after, -1, received + STEP_BYTES, received)
+
+
+def _cuts(
+    array: ArrayOnMesh, at: Tiling, d: int, wanted: Axes, used: frozenset[int]
+) -> Iterator[Step]:
+    have = at.dims[d]
+    for end in range(len(wanted), 0, -1):
+        axes = wanted[:end]
+        if used.isdisjoint(axes) and array.divides(d, have, axes):
+            yield Step("slice", d, axes, at.with_dim(d, have + axes), cost=SLICE_BYTES)
+
+
+def _gathers(array: ArrayOnMesh, at: Tiling, d: int, common: int, here: float) -> Iterator[Step]:
+    have = at.dims[d]
+    for start in range(common, len(have)):
+        outer, axes = have[:start], have[start:]
+        if array.divides(d, outer, axes):
+            received = here * (array.count(axes) - 1)
+            after = at.with_dim(d, outer)
+            yield Step("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
+    if common and not array.divides(d, have[:common], have[common:]):
+        received = here * (array.count(have) - 1)
+        yield Step("all-gather", d, have, at.with_dim(d, ()), -1, received + STEP_BYTES, received)
+
+
+def _exchanges(
+    array: ArrayOnMesh, at: Tiling, target: Tiling, d: int, common: int, here: float
+) -> Iterator[Step]:
+    """All-to-alls that take the last axes of dimension d to where they are wanted."""
+    have = at.dims[d]
+    for start in range(common, len(have)):
+        outer, axes = have[:start], have[start:]
+        if not array.divides(d, outer, axes):
+            continue
+        for e, (theirs, want) in enumerate(zip(at.dims, target.dims)):
+            if e == d or want[: len(theirs) + len(axes)] != theirs + axes:
+                continue
+            if array.divides(e, theirs, axes):
+                after = at.with_dim(d, outer).with_dim(e, theirs + axes)
+                n = array.count(axes)
+                # What is cut unevenly is padded before it is sent.
+                whole = array.tile_bytes(after) if not theirs else here
+                received = max(here, whole) * (n - 1) / n
+                yield Step("all-to-all", d, axes, after, e, received + STEP_BYTES, received)
+
+
+def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> Iterator[Step]:
+    """Hand tiles on: to the target where it has as many tiles in each dimension, or to an order of
+    axes of which the last can be gathered or cut further."""
+    received = here
+    options: dict[Tiling, None] = {}
+    counts = [array.count(axes) for axes in at.dims]
+    if counts == [array.count(axes) for axes in target.dims]:
+        options[target.whole()] = None
+    for d, (have, want) in enumerate(zip(at.dims, target.dims)):
+        if not have or have == want:
+            continue
+        kept = tuple([a for a in want if a in have])
+        gone = tuple([a for a in have if a not in kept])
+        options[at.with_dim(d, kept + gone)] = None
+        others = at.used - set(have)
+        for end in range(1, len(want) + 1):
+            if array.count(want[:end]) == counts[d] and others.isdisjoint(want[:end]):
+                options[at.with_dim(d, want[:end])] = None
+            rest = tuple([a for a in have if a not in want[:end]])
+            head = want[:end]
+            if not others.isdisjoint(head):
+                break
+            for k in range(len(rest)):
+                if array.count(head + rest[k:]) == counts[d]:
+                    options[at.with_dim(d, head + rest[k:])] = None
+    for after in options:
+        if after != at:
+            yield Step("collective-permute", -1, (), after, -1, received + STEP_BYTES, received)

@@ -1,0 +1,84 @@
+"""A value while its module is partitioned: the parts that devices hold, under one or more tilings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.partition.reshard import Emitter
+from hloom.passes.partition.reshard_plan import plan
+from hloom.passes.partition.tiling import Tiling
+from hloom.types.shape import Shape
+
+
+class Value:
+    """One array (or token) of the old program.
+
+    `shape` is that of the whole, `forms` the parts that there are, by tiling; others are made from
+    the cheapest when somebody asks. `primary` is how it is to stand: as its sharding says, else as
+    it was computed. What costs nothing to compute is made in any tiling (`make`).
+    """
+
+    __slots__ = ("_make", "_price", "emitter", "forms", "primary", "shape")
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        shape: Shape,
+        forms: dict[Tiling, Instruction],
+        primary: Tiling,
+        make: Callable[[Tiling], Instruction] | None = None,
+        price: Callable[[Tiling], float] | None = None,
+    ) -> None:
+        self.emitter = emitter
+        self.shape = shape
+        self.forms = forms
+        self.primary = primary
+        self._make = make
+        self._price = price or (lambda _: 0.0)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it can be had in any tiling."""
+        return self._make is not None
+
+    def cost(self, t: Tiling) -> float:
+        """The price in bytes of having it under a tiling."""
+        return self._cheapest(t)[0]
+
+    def _cheapest(self, t: Tiling) -> tuple[float, Tiling | None]:
+        """The price, and from which form; None: it is made."""
+        if t in self.forms:
+            return 0.0, t
+        best: tuple[float, Tiling | None] = (float("inf"), None)
+        if self._make is not None and not t.partial:
+            best = (self._price(t), None)
+            if best[0] == 0:
+                return best
+        array = self.emitter.array(self.shape)
+        for source in self.forms:
+            cost = plan(array, source, t)[0] if self.shape.is_array else 0.0
+            if cost < best[0]:
+                best = (cost, source)
+        return best
+
+    def get(self, t: Tiling) -> Instruction:
+        """The part of a device under a tiling."""
+        found = self.forms.get(t)
+        if found is not None:
+            return found
+        _, source = self._cheapest(t)
+        if source is None:
+            assert self._make is not None, "a value has a form or can be made"
+            found = self.forms[t] = self._make(t)
+            return found
+        found, at = self.forms[source], source
+        for step in plan(self.emitter.array(self.shape), source, t)[1]:
+            if step.after not in self.forms:
+                self.forms[step.after] = self.emitter.take(found, self.shape, at, step)
+            found, at = self.forms[step.after], step.after
+        return found
+
+    def whole(self) -> Instruction:
+        """All of it, on every device."""
+        return self.get(Tiling.replicated(self.shape.rank if self.shape.is_array else 0))
