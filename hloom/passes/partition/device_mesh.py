@@ -89,7 +89,9 @@ class DeviceMesh:
             return groups
         n = self.device_count
         return ReplicaGroups(
-            tuple([tuple([r * n + d for d in g]) for r in range(self.replicas) for g in groups.groups])
+            tuple(
+                [tuple([r * n + d for d in g]) for r in range(self.replicas) for g in groups.groups]
+            )
         )
 
     # -- shardings
@@ -112,7 +114,7 @@ class DeviceMesh:
             return None
         lists = [self._axes_of(numbers) for numbers in _along_dimensions(array)]
         dims: list[Axes] = []
-        for found in lists[: rank]:
+        for found in lists[:rank]:
             if found is None:
                 return None
             dims.append(found)

@@ -29,7 +29,9 @@ def dot(walk: Walk, i: Instruction) -> Sequence[Value]:
             if d not in of:
                 of[d] = f.new(s.dims[d])
                 free.append(of[d])
-    f.operands = [tuple([(of[d],) for d in range(s.rank)]) for of, s in ((of_lhs, lhs), (of_rhs, rhs))]
+    f.operands = [
+        tuple([(of[d],) for d in range(s.rank)]) for of, s in ((of_lhs, lhs), (of_rhs, rhs))
+    ]
     f.results = [tuple([(k,) for k in (*batch, *free)])]
     if i.shape.dtype.is_pred:
         f.whole |= f.reduced

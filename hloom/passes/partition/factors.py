@@ -42,6 +42,7 @@ class Factors:
     whole: set[int] = field(default_factory=set)
     reduced: set[int] = field(default_factory=set)
     reduction: str = "add"
+    """What puts partial results together; "": who emits the operation does."""
 
     @staticmethod
     def pointwise(operands: Sequence[Shape], results: Sequence[Shape]) -> Factors:
@@ -139,9 +140,7 @@ def candidates(
     walk: Walk, f: Factors, operands: Sequence[Value], wanted: Sequence[Tiling | None]
 ) -> list[Assignment]:
     """Assignments that the wanted results and the operands as they stand suggest."""
-    asked = [
-        pulled(walk, f, dims, t) for dims, t in zip(f.results, wanted) if t is not None
-    ]
+    asked = [pulled(walk, f, dims, t) for dims, t in zip(f.results, wanted) if t is not None]
     sources = list(asked[:1])
     order = sorted(range(len(operands)), key=lambda k: -_size(operands[k].shape))
     for k in order:
@@ -193,12 +192,15 @@ def _priced(
     ins = [pushed(f, dims, axes) for dims in f.operands]
     outs = [pushed(f, dims, axes) for dims in f.results]
     partial = tuple(sorted(a for k in f.reduced for a in axes.get(k, ())))
-    if partial:
+    if partial and f.reduction:
         outs = [replace(t, partial=partial, reduction=f.reduction) for t in outs]
     cost = sum(v.cost(t) for v, t in zip(operands, ins))
     for t, s, want in zip(outs, shapes, wanted):
         if s.is_array:
             cost += plan(walk.b.array(s), t, want or t.whole())[0]
+    if partial and not f.reduction:
+        others = walk.mesh.count(partial) - 1
+        cost += sum(walk.b.array(s).tile_bytes(t) * others for t, s in zip(outs, shapes))
     work = 1.0
     for k, size in enumerate(f.sizes):
         work *= -(-size // walk.mesh.count(axes.get(k, ())))
@@ -220,8 +222,6 @@ def by_factors(
     parts = [v.get(t) for v, t in zip(operands, chosen.operands)]
     if emit is not None:
         made = list(emit(parts, chosen))
-        return [
-            walk.result(s, t, x, w) for s, t, x, w in zip(shapes, chosen.results, made, wanted)
-        ]
+        return [walk.result(s, t, x, w) for s, t, x, w in zip(shapes, chosen.results, made, wanted)]
     part = walk.b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
     return walk.results(i, part, chosen.results, wanted)

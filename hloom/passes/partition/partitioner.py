@@ -23,7 +23,7 @@ from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import tile_size
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import Value
-from hloom.types.shape import Shape
+from hloom.types.shape import Shape, tuple_shape
 
 Leaves = tuple[Tiling, ...]
 """A tiling for each leaf of a value, tuples flattened."""
@@ -76,7 +76,11 @@ class Partitioner:
             return [None] * len(leaves)
         found: list[Tiling | None] = []
         for k, leaf in enumerate(leaves):
-            own = sharding.for_leaf(k) if k < len(sharding.elements) or not sharding.is_tuple else None
+            own = (
+                sharding.for_leaf(k)
+                if k < len(sharding.elements) or not sharding.is_tuple
+                else None
+            )
             if not leaf.is_array or leaf.is_dynamic:
                 found.append(Tiling.replicated(leaf.rank if leaf.is_array else 0))
             else:
@@ -86,7 +90,7 @@ class Partitioner:
     def local_shape(self, shape: Shape, tilings: Sequence[Tiling]) -> Shape:
         """The shape of a device's part of a value, a tiling for each leaf."""
         left = iter(tilings)
-        return _mapped(shape, lambda s: self._leaf_shape(s, next(left)))
+        return mapped(shape, lambda s: self._leaf_shape(s, next(left)))
 
     def _leaf_shape(self, s: Shape, t: Tiling) -> Shape:
         if not s.is_array:
@@ -243,15 +247,12 @@ def _leaf_paths(shape: Shape) -> list[tuple[tuple[int, ...], Shape]]:
     if not shape.is_tuple:
         return [((), shape)]
     return [
-        ((k, *path), leaf)
-        for k, e in enumerate(shape.elements)
-        for path, leaf in _leaf_paths(e)
+        ((k, *path), leaf) for k, e in enumerate(shape.elements) for path, leaf in _leaf_paths(e)
     ]
 
 
-def _mapped(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
-    from hloom.types.shape import tuple_shape
-
+def mapped(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
+    """The shape with each leaf changed, in order."""
     if not shape.is_tuple:
         return change(shape)
-    return tuple_shape([_mapped(e, change) for e in shape.elements])
+    return tuple_shape([mapped(e, change) for e in shape.elements])

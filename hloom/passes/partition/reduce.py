@@ -112,5 +112,3 @@ def _is_idempotent(i: Instruction) -> bool:
         return False
     leaves = found.elements if found.is_tuple else [found]
     return all(np.array_equal(np.asarray(a.array), v) for a, v in zip(leaves, values))
-
-

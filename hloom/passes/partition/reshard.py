@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
+
 import numpy as np
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.groups import ReplicaGroups
 from hloom.ir.values.padding import Padding
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.partition.device_mesh import DeviceMesh
@@ -72,9 +74,7 @@ class Emitter(Expansion):
             if self._partition is None:
                 self._partition = self.emit("partition-id")
             table = self.constant(Literal.of(np.array(key, np.int32)))
-            at = self.emit(
-                "dynamic-slice", table, self._partition, dynamic_slice_sizes=(1,)
-            )
+            at = self.emit("dynamic-slice", table, self._partition, dynamic_slice_sizes=(1,))
             found = self._tables[key] = self.reshaped(at, ())
         return found
 
@@ -234,8 +234,7 @@ class Emitter(Expansion):
         return self.sliced(whole, joined, 0, size)
 
     def _permute(self, x: Instruction, before: Tiling, after: Tiling) -> Instruction:
-        pairs = self._handed_on(before, after)
-        return self.permute(x, pairs)
+        return self.permute(x, self.pairs(self.tiles(before), self.tiles(after)))
 
     def permute(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
         """Every pair's second device gets what its first one has, the others zeros."""
@@ -249,10 +248,11 @@ class Emitter(Expansion):
             shape=x.shape,
         )
 
-    def _handed_on(self, before: Tiling, after: Tiling) -> list[tuple[int, int]]:
+    @staticmethod
+    def pairs(
+        having: Sequence[tuple[int, ...]], wanting: Sequence[tuple[int, ...]]
+    ) -> list[tuple[int, int]]:
         """Who gives each device the tile that it is to have; itself where it has it."""
-        having = self._tiles(before)
-        wanting = self._tiles(after)
         free: dict[tuple[int, ...], list[int]] = {}
         for device, tile in enumerate(having):
             if wanting[device] != tile:
@@ -263,9 +263,23 @@ class Emitter(Expansion):
             pairs.append((source, device))
         return sorted(pairs)
 
-    def _tiles(self, t: Tiling) -> list[tuple[int, ...]]:
-        return list(zip(*[self.mesh.indices(axes) for axes in t.dims])) or [()] * (
-            self.mesh.device_count
+    def tiles(self, t: Tiling) -> list[tuple[int, ...]]:
+        """The tile that each device holds."""
+        numbers = list(zip(*[self.mesh.indices(axes) for axes in t.dims]))
+        return numbers or [()] * self.mesh.device_count
+
+    def all_gather_of_all(self, x: Instruction, order: Sequence[int]) -> Instruction:
+        """The rows of all devices in an order."""
+        n, replicas = self.mesh.device_count, self.mesh.replicas
+        groups = tuple([tuple([r * n + d for d in order]) for r in range(replicas)])
+        return self.emit(
+            "all-gather",
+            x,
+            dimensions=(0,),
+            replica_groups=ReplicaGroups(groups),
+            channel_id=self.channel(),
+            use_global_device_ids=True,
+            shape=shape(x.shape.dtype, (n, *x.shape.dims[1:])),
         )
 
     def _to_partial(self, x: Instruction, step: Step) -> Instruction:

@@ -1,8 +1,8 @@
 """The cheapest way from one tiling to another: a shortest path over steps of communication.
 
 A state is a tiling, a step changes it: take a part of what is there (slice, no communication),
-gather, exchange between two dimensions (all-to-all), hand tiles on (collective-permute), put partial
-values together (all-reduce, reduce-scatter). The price of a step is what a device receives, in
+gather, exchange between two dimensions (all-to-all), hand tiles on (collective-permute), put
+partial values together (all-reduce, reduce-scatter). The price of a step is what a device receives, in
 bytes, and a little for the step itself. Everything can be gathered and cut again, so there always
 is a way.
 """
@@ -19,7 +19,7 @@ from math import prod
 from hloom.passes.partition.tiling import Axes, Tiling, common_prefix
 
 STEP_BYTES = 16.0
-"""What a collective costs apart from its bytes: of two ways with equal bytes that of fewer steps."""
+"""What a collective costs apart from its bytes: of two ways with equal bytes the shorter wins."""
 SLICE_BYTES = 0.01
 """So that of two free ways the shorter is taken."""
 MOST_STATES = 4000
@@ -125,6 +125,8 @@ def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> It
         common = common_prefix(have, want)
         if common == len(have):
             yield from _cuts(array, at, d, want[common:], used)
+            if have and len(want) > common and not array.divides(d, have, want[common:]):
+                yield _gather(array, at, d, 0, here)
         else:
             yield from _gathers(array, at, d, common, here)
             if not is_brief:
@@ -172,15 +174,17 @@ def _cuts(
 
 def _gathers(array: ArrayOnMesh, at: Tiling, d: int, common: int, here: float) -> Iterator[Step]:
     have = at.dims[d]
-    for start in range(common, len(have)):
-        outer, axes = have[:start], have[start:]
-        if array.divides(d, outer, axes):
-            received = here * (array.count(axes) - 1)
-            after = at.with_dim(d, outer)
-            yield Step("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
-    if common and not array.divides(d, have[:common], have[common:]):
-        received = here * (array.count(have) - 1)
-        yield Step("all-gather", d, have, at.with_dim(d, ()), -1, received + STEP_BYTES, received)
+    starts = [k for k in range(common, len(have)) if array.divides(d, have[:k], have[k:])]
+    for start in starts or [0]:
+        yield _gather(array, at, d, start, here)
+
+
+def _gather(array: ArrayOnMesh, at: Tiling, d: int, start: int, here: float) -> Step:
+    """Join a dimension along its axes from one on."""
+    outer, axes = at.dims[d][:start], at.dims[d][start:]
+    received = here * (array.count(axes) - 1)
+    after = at.with_dim(d, outer)
+    return Step("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
 
 
 def _exchanges(

@@ -1,4 +1,4 @@
-"""A value while its module is partitioned: the parts that devices hold, under one or more tilings."""
+"""A value while its module is partitioned: what devices hold of it, under one or more tilings."""
 
 from __future__ import annotations
 

@@ -1,0 +1,110 @@
+"""Arguments and results whose shardings count by other axes than the mesh of the module.
+
+Where the mesh has axes for as many tiles in each dimension, tiles are handed on to the devices that
+have them there (one collective-permute). Else arguments are gathered, and results cut from what
+every device has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+
+from hloom.ir.instruction import Instruction
+from hloom.ir.values.sharding import Sharding
+from hloom.passes.partition.device_mesh import DeviceMesh
+from hloom.passes.partition.reshard import Emitter
+from hloom.passes.partition.tiling import Axes, Tiling
+from hloom.types.shape import Shape
+
+
+def alike(mesh: DeviceMesh, s: Sharding) -> Tiling:
+    """A tiling with as many tiles in each dimension; the replicated one where there is none."""
+    counts = s.tile_dims[: s.data_rank]
+
+    def assigned(k: int, free: tuple[int, ...]) -> list[Axes] | None:
+        if k == len(counts):
+            return []
+        for axes in _products(mesh, free, counts[k]):
+            rest = assigned(k + 1, tuple([a for a in free if a not in axes]))
+            if rest is not None:
+                return [axes, *rest]
+        return None
+
+    found = None if "manual" in s.subgroup_types else assigned(0, tuple(mesh.axes))
+    return Tiling.replicated(len(counts)) if found is None else Tiling(tuple(found))
+
+
+def _products(mesh: DeviceMesh, free: tuple[int, ...], count: int) -> Iterator[Axes]:
+    if count == 1:
+        yield ()
+        return
+    for k, a in enumerate(free):
+        if mesh.sizes[a] > 1 and count % mesh.sizes[a] == 0:
+            for rest in _products(mesh, free[k + 1 :], count // mesh.sizes[a]):
+                yield (a, *rest)
+
+
+def tiles_of(s: Sharding, devices: int) -> list[tuple[int, ...]]:
+    """The tile that each device holds."""
+    return [s.tile_index(d) for d in range(devices)]
+
+
+def entered(b: Emitter, part: Instruction, s: Sharding, of: Shape, t: Tiling) -> Instruction:
+    """The part under a tiling (that of `alike`) of what devices hold under a sharding."""
+    n = b.mesh.device_count
+    if not t.is_replicated:
+        return b.permute(part, b.pairs(tiles_of(s, n), b.tiles(t)))
+    counts, sizes = s.tile_dims[: of.rank], part.shape.dims
+    order = _in_tile_order(s, n)
+    rows = b.all_gather_of_all(b.reshaped(part, (1, *sizes)), order)
+    kept = b.sliced(rows, 0, 0, prod(counts))
+    apart = b.reshaped(kept, (*counts, *sizes))
+    turned = b.transposed(apart, [x for k in range(of.rank) for x in (k, of.rank + k)])
+    whole = b.reshaped(turned, [c * m for c, m in zip(counts, sizes)])
+    return b.cut(whole, [(0, m, 1) for m in of.dims])
+
+
+def _in_tile_order(s: Sharding, devices: int) -> list[int]:
+    """All devices, such that those in front hold the tiles in order."""
+    by_tile: dict[tuple[int, ...], list[int]] = {}
+    for d, tile in enumerate(tiles_of(s, devices)):
+        by_tile.setdefault(tile, []).append(d)
+    columns = [by_tile[tile] for tile in sorted(by_tile)]
+    return [column[k] for k in range(len(columns[0])) for column in columns]
+
+
+def left(b: Emitter, part: Instruction, s: Sharding, of: Shape, t: Tiling) -> Instruction:
+    """What devices hold under a sharding, of the part under a tiling (that of `alike`)."""
+    n = b.mesh.device_count
+    if not t.is_replicated:
+        return b.permute(part, b.pairs(b.tiles(t), tiles_of(s, n)))
+    tiles, sizes = tiles_of(s, n), s.tile_sizes(of.dims)
+    for k, size in enumerate(sizes):
+        part = b.padded(part, k, size * s.tile_dims[k])
+    starts = [b.of_device([tile[k] * size for tile in tiles]) for k, size in enumerate(sizes)]
+    if not starts or sizes == part.shape.dims:
+        return part
+    return b.emit("dynamic-slice", part, *starts, dynamic_slice_sizes=tuple(sizes))
+
+
+Moved = Callable[[Emitter, Instruction, Sharding, Shape, Tiling], Instruction]
+
+
+def moved_leaves(
+    b: Emitter,
+    x: Instruction,
+    of: Shape,
+    given: Sequence[tuple[Sharding | None, Tiling]],
+    move: Moved,
+) -> Instruction:
+    """`x` with those leaves that have a sharding here moved over the boundary."""
+    left_over = iter(given)
+
+    def walk(part: Instruction, s: Shape) -> Instruction:
+        if s.is_tuple:
+            return b.tuple(*[walk(b.element(part, k), e) for k, e in enumerate(s.elements)])
+        sharding, t = next(left_over)
+        return part if sharding is None else move(b, part, sharding, s, t)
+
+    return walk(x, of)
