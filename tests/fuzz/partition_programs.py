@@ -503,9 +503,8 @@ def main() -> None:
             failed.append(seed)
             last = traceback.extract_tb(error.__traceback__)[-1]
             text = str(error).split("\n")[0][:160]
-            print(
-                f"{seed}: {type(error).__name__} {text} ({last.filename.split('/')[-1]}:{last.lineno})"
-            )
+            place = f"{last.filename.split('/')[-1]}:{last.lineno}"
+            print(f"{seed}: {type(error).__name__} {text} ({place})")
     print(f"{done} programs, {len(failed)} failed")
     sys.exit(bool(failed))
 

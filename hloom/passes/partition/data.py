@@ -175,7 +175,7 @@ def reshape_factors(before: Sequence[int], after: Sequence[int]) -> Factors:
             left[s][at[s]] //= n
     # What is left over are sizes of 1, and the end of what is mixed.
     for s, dims in enumerate((before, after)):
-        for k, n in enumerate(dims):
+        for k in range(len(dims)):
             if left[s][k] != 1 or not sides[s][k]:
                 new = f.new(left[s][k])
                 f.whole.add(new)

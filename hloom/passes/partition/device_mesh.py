@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -195,7 +196,7 @@ def _along_dimensions(array: np.ndarray) -> list[list[int]]:
 
 
 def counting_loops(numbers: list[int]) -> Loops | None:
-    """The nested counting that gives these numbers, starting from the first; None: there is none."""
+    """The nested counting that gives these numbers from the first on; None: there is none."""
     loops: Loops = []
     inside = 1
     while inside < len(numbers):
@@ -282,4 +283,4 @@ def _sizes(steps: Counter[int], n: int) -> tuple[int, ...]:
         if all(max(step, c) % min(step, c) == 0 for c in chain) and step not in chain:
             chain.append(step)
     chain.sort()
-    return tuple([high // low for low, high in zip(chain, chain[1:])][::-1]) or (1,)
+    return tuple([high // low for low, high in pairwise(chain)][::-1]) or (1,)

@@ -17,12 +17,12 @@ def dot(walk: Walk, i: Instruction) -> Sequence[Value]:
     f = Factors([], [], [])
     of_lhs = dict[int, int]()
     of_rhs = dict[int, int]()
-    for l, r in zip(a.lhs_batch_dims, a.rhs_batch_dims):
-        of_lhs[l] = of_rhs[r] = f.new(lhs.dims[l])
-    batch = [of_lhs[l] for l in a.lhs_batch_dims]
-    for l, r in zip(a.lhs_contracting_dims, a.rhs_contracting_dims):
-        of_lhs[l] = of_rhs[r] = f.new(lhs.dims[l])
-        f.reduced.add(of_lhs[l])
+    for k, n in zip(a.lhs_batch_dims, a.rhs_batch_dims):
+        of_lhs[k] = of_rhs[n] = f.new(lhs.dims[k])
+    batch = [of_lhs[k] for k in a.lhs_batch_dims]
+    for k, n in zip(a.lhs_contracting_dims, a.rhs_contracting_dims):
+        of_lhs[k] = of_rhs[n] = f.new(lhs.dims[k])
+        f.reduced.add(of_lhs[k])
     free: list[int] = []
     for of, s in ((of_lhs, lhs), (of_rhs, rhs)):
         for d in range(s.rank):

@@ -2,9 +2,9 @@
 
 A state is a tiling, a step changes it: take a part of what is there (slice, no communication),
 gather, exchange between two dimensions (all-to-all), hand tiles on (collective-permute), put
-partial values together (all-reduce, reduce-scatter). The price of a step is what a device receives, in
-bytes, and a little for the step itself. Everything can be gathered and cut again, so there always
-is a way.
+partial values together (all-reduce, reduce-scatter). The price of a step is what a device receives,
+in bytes, and a little for the step itself. Everything can be gathered and cut again, so there
+always is a way.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hloom.base.registry import load_room
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.partition.boundary import alike, entered, left, moved_leaves
@@ -22,12 +23,25 @@ from hloom.types.shape import ProgramShape, Shape
 
 load_room("hloom.passes.partition")
 
+MEETING = opcodes(COLLECTIVE) | {"partition-id"}
+
 
 def is_partitionable(module: Module) -> bool:
-    """Whether it is a program of whole arrays for several partitions."""
-    if module.num_partitions < 2 or not module.use_spmd_partitioning:
+    """Whether it is a program of whole arrays for several partitions.
+
+    One that asks which partition it runs as, or lets them meet, is what each of them runs already:
+    but inside what its shardings call manual.
+    """
+    if module.num_partitions < 2:
         return False
-    return any(i.sharding is not None for i in module.instructions())
+    has_sharding = is_local = is_manual = False
+    for i in module.instructions():
+        s = i.sharding
+        if s is not None:
+            has_sharding = True
+            is_manual = is_manual or "manual" in s.text
+        is_local = is_local or i.opcode in MEETING
+    return has_sharding and (is_manual or not is_local)
 
 
 @register
