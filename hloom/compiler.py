@@ -182,7 +182,22 @@ def _compiled(
         "the program between passes: please report it with that",
     )
     with alarm:
+        if module.num_partitions > 1:
+            with clock.stage("partition"):
+                module = _partitioned(module)
         with clock.stage("verify"):
             target.check(module)
             verify(module)
         return target.compiled(module, clock, fault)
+
+
+def _partitioned(module: Module) -> Module:
+    """What each partition runs of a program of whole arrays with shardings; others as they are."""
+    from hloom.ir.verify import verify
+    from hloom.passes.partition.spmd_partitioner import is_partitionable
+    from hloom.passes.partition.whole_program import partitioned
+
+    if not is_partitionable(module):
+        return module
+    verify(module)
+    return partitioned(module)

@@ -99,7 +99,7 @@ def evaluate(
     loaded = read(file, replicas, partitions, shapes)
     module = checked(loaded.module)
     count = module.replica_count * module.num_partitions
-    arguments, origin = chosen_arguments(loaded, inputs, random, count)
+    module, arguments, origin = split_where_sharded(loaded, inputs, random, count)
     start = time.monotonic()
     with evaluating(f"evaluating {module.name}", module, while_limit) as options:
         if count == 1:
@@ -126,6 +126,18 @@ def checked(module: api.Module) -> api.Module:
     api.check_devices(module)
     warn_of_elided(module)
     return module
+
+
+def split_where_sharded(
+    loaded: api.Loaded, inputs: Path | None, seed: int | None, count: int
+) -> tuple[api.Module, Sequence[Sequence[api.Literal]], str]:
+    """What each device runs and is given, and where its arguments came from: parts of whole ones
+    where the program is to be partitioned."""
+    module = api.partitioned(loaded.module)
+    if module is loaded.module:
+        return (module, *chosen_arguments(loaded, inputs, seed, count))
+    whole, origin = chosen_arguments(loaded, inputs, seed, 1)
+    return module, api.split_arguments(module, whole[0]), f"{origin}, split by their shardings"
 
 
 def chosen_arguments(

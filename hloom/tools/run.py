@@ -153,14 +153,15 @@ def run(
     chosen = Chosen(words, target, time_passes, replicas, partitions, shapes)
     loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
-    arguments, origin = _arguments(loaded, inputs, random, memory := OwnedMemory())
+    module = api.partitioned(loaded.module)
+    arguments, origin = _arguments(loaded, module, inputs, random, memory := OwnedMemory())
     if not any((repeats, check, profile, roofline, exe.is_simulated)):  # nobody needs them later
         arguments = [memory.handed_over(exe, each) for each in arguments]
     simulator = simulated(exe, timeline, delays, leave_out_wait)
     first_s, times, results = timed(exe, arguments, repeats, simulator or _called)
     seen = simulator and simulator.written(timeline)
     _write(exe, results, output, memory_plot)
-    differing = _checked(loaded.module, arguments, results) if check else None
+    differing = _checked(module, arguments, results) if check else None
     steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
     limits = limits_of(exe, arguments, repeats) if roofline else None
     ran = run_report.Ran(exe, origin, first_s, times, results, differing, steps, seen, limits)
@@ -280,9 +281,17 @@ def compiled(
 
 
 def _arguments(
-    loaded: api.Loaded, inputs: Path | None, seed: int | None, memory: OwnedMemory
+    loaded: api.Loaded,
+    module: api.Module,
+    inputs: Path | None,
+    seed: int | None,
+    memory: OwnedMemory,
 ) -> tuple[Arguments, str]:
-    """The arguments of each device, random ones in this memory, and where they came from."""
+    """The arguments of each device, random ones in this memory, and where they came from: parts of
+    whole ones where `module` is the program partitioned."""
+    if module is not loaded.module:
+        whole, origin = chosen_arguments(loaded, inputs, seed, 1)
+        return api.split_arguments(module, whole[0]), f"{origin}, split by their shardings"
     count = loaded.module.replica_count * loaded.module.num_partitions
     if inputs is not None and inputs.suffix == ".npy" and seed is None:
         try:

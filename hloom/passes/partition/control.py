@@ -38,7 +38,7 @@ def call(walk: Walk, i: Instruction) -> Sequence[Value]:
 def _called(walk: Walk, i: Instruction, parts, callee, tilings: Leaves) -> list[Value]:
     shape, called = callee
     made = walk.new.append(i.opcode, i.attrs, tuple(parts), shape, i.name, called)
-    walk.b.made.append(made)
+    walk.b.added.append(made)
     made.metadata, made.frontend_attributes = i.metadata, i.frontend_attributes
     made.backend_config = i.backend_config
     return walk.results(i, made, tilings, walk.wanted(i))

@@ -188,16 +188,16 @@ class Walk:
         self.given = parameters
         ends: dict[Instruction, Instruction] = {}
         for i in self.old.in_order():
-            first = len(self.b.made)
+            first = len(self.b.added)
             family = FAMILIES.get(i.opcode) or whole_everywhere
             self.values[i] = list(family(self, i))
-            self._annotate(i, self.b.made[first:], ends)
+            self._annotate(i, self.b.added[first:], ends)
         leaves = self.values[self.old.root]
         tilings = result or tuple([v.primary for v in leaves])
-        first = len(self.b.made)
+        first = len(self.b.added)
         parts = [v.get(t) for v, t in zip(leaves, tilings, strict=True)]
         self.new.root = self.tuple_of(self.old.root.shape, iter(parts))
-        self._annotate(self.old.root, self.b.made[first:], {})
+        self._annotate(self.old.root, self.b.added[first:], {})
         return self.new, tilings
 
     def _annotate(

@@ -11,13 +11,15 @@ from hloom.base.diagnostics import HloError
 from hloom.interp import evaluate
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import ASSOCIATIVE
 from hloom.passes.partition.factors import Chosen, Factors, by_factors
 from hloom.passes.partition.partitioner import Walk, partitions, replicated
 from hloom.passes.partition.reshard import neutral_number
 from hloom.passes.partition.value import Value
 from hloom.types.dtype import S32
 
-FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or")
+FOLDS = opcodes(ASSOCIATIVE) - {"xor"}
 """What an all-reduce can do."""
 
 

@@ -45,7 +45,7 @@ class Emitter(Expansion):
         made = self.computation.append(i.opcode, attrs, tuple(operands), of, i.name, i.called)
         made.metadata, made.frontend_attributes = i.metadata, i.frontend_attributes
         made.backend_config = i.backend_config
-        self.made.append(made)
+        self.added.append(made)
         return made
 
     # -- sizes

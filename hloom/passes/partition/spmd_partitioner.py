@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hloom.base.registry import load_room
 from hloom.ir.computation import Computation
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes
@@ -20,8 +19,6 @@ from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import ProgramShape, Shape
-
-load_room("hloom.passes.partition")
 
 MEETING = opcodes(COLLECTIVE) | {"partition-id"}
 
@@ -57,7 +54,7 @@ class SpmdPartitioner(Pass):
             return PassResult()
         fired: Counter[str] = Counter()
         partition_module(module, fired)
-        return PassResult(True, fired)
+        return PassResult(True, +fired)
 
 
 def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
