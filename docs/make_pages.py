@@ -347,6 +347,7 @@ OTHER_RULES = {
     "outfeed": "An outfeed writes to a host that listens.",
     "output-place": "Each part of a result is where the caller looks for it.",
     "parameter-numbers": "Parameters are numbered 0, 1, 2, ..., each number once.",
+    "partition": "What is cut for several devices means the same on all of them together.",
     "pass-facts": "What a pass says it gives holds when it has run; what it breaks it says.",
     "pass-lists": "One list says which passes run, not two.",
     "pass-name": "A pass of this name exists.",

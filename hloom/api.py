@@ -178,6 +178,7 @@ _HOME = {
     "library_path": "runtime.pjrt",
     "load_bytes": "frontends.files",
     "load_file": "frontends.files",
+    "is_partitionable": "passes.partition.spmd_partitioner",
     "is_program_file": "runtime.program_files",
     "load_compiled": "compiler",
     "load_text": "ir.proto.files",

@@ -182,7 +182,7 @@ def _compiled(
         "the program between passes: please report it with that",
     )
     with alarm:
-        if module.num_partitions > 1:
+        if module.use_spmd_partitioning and module.num_partitions > 1:
             with clock.stage("partition"):
                 module = _partitioned(module)
         with clock.stage("verify"):
@@ -192,7 +192,7 @@ def _compiled(
 
 
 def _partitioned(module: Module) -> Module:
-    """What each partition runs of a program of whole arrays with shardings; others as they are."""
+    """What each partition runs of a program that is to be partitioned; others as they are."""
     from hloom.ir.verify import verify
     from hloom.passes.partition.spmd_partitioner import is_partitionable
     from hloom.passes.partition.whole_program import partitioned

@@ -44,6 +44,8 @@ def program_digest(module: Module) -> str:
         async_sugar=False,
     )
     digest = sha256(show_module(module, printed).encode("utf-8", "surrogateescape"))
+    is_cut = bool(module.spmd_parameters_shardings) or module.is_scheduled
+    digest.update(repr((module.use_spmd_partitioning, is_cut)).encode())
     for c in module.computations_in_order():
         for i in c.instructions:
             if i.opcode == "constant":

@@ -18,6 +18,7 @@ from hloom.tools.terminal import (
     Partitions,
     Replicas,
     Shapes,
+    Spmd,
     bytes_text,
     guarded,
     read,
@@ -47,6 +48,7 @@ def compile_(
     threads: Threads = None,
     replicas: Replicas = None,
     partitions: Partitions = None,
+    spmd: Spmd = False,
     shapes: Shapes = "",
     target: TargetName = "cpu",
     header: Header = None,
@@ -70,19 +72,18 @@ def compile_(
       hloom compile step.hlo -o libstep.so --header step.h
     """
     words = ctx.meta.get(OPTION_WORDS, [])
-    loaded = read(file, replicas, partitions, shapes)
+    loaded = read(file, replicas, partitions, shapes, spmd)
     warn_of_elided(loaded.module)
     names = (argument_names, result_names)
     if kind_of(output):
         _check_threads(output, threads)
-        arguments, results = map(_split, names)
         library = export_c(
             loaded.module,
             output,
             header,
             name=name or None,
-            argument_names=arguments,
-            result_names=results,
+            argument_names=_split(argument_names),
+            result_names=_split(result_names),
             options=words,
             target=target,
         )

@@ -29,6 +29,7 @@ from hloom.tools.terminal import (
     Partitions,
     Replicas,
     Shapes,
+    Spmd,
     bytes_text,
     console,
     guarded,
@@ -75,6 +76,7 @@ def evaluate(
     values: Annotated[bool, typer.Option("--print", help="Print every value.")] = False,
     replicas: Replicas = None,
     partitions: Partitions = None,
+    spmd: Spmd = False,
     shapes: Shapes = "",
     while_limit: Annotated[
         int, typer.Option(help="Iterations that one loop may take.", min=1)
@@ -96,7 +98,7 @@ def evaluate(
 
       hloom eval sharded.hlo --partitions 4 --random 7 --print
     """
-    loaded = read(file, replicas, partitions, shapes)
+    loaded = read(file, replicas, partitions, shapes, spmd)
     module = checked(loaded.module)
     count = module.replica_count * module.num_partitions
     module, arguments, origin = split_where_sharded(loaded, inputs, random, count)

@@ -36,6 +36,7 @@ from hloom.tools.terminal import (
     Partitions,
     Replicas,
     Shapes,
+    Spmd,
     guarded,
     read,
     warn,
@@ -126,6 +127,7 @@ def run(
     time_passes: TimePasses = False,
     replicas: Replicas = None,
     partitions: Partitions = None,
+    spmd: Spmd = False,
     shapes: Shapes = "",
     target: TargetName = "cpu",
     timeline: Trace = None,
@@ -150,11 +152,10 @@ def run(
       hloom run step.hlo --target sim:two-gpus --timeline trace.json
     """
     words = ctx.meta.get(OPTION_WORDS, [])
-    chosen = Chosen(words, target, time_passes, replicas, partitions, shapes)
+    chosen = Chosen(words, target, time_passes, replicas, partitions, shapes, spmd)
     loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
-    module = api.partitioned(loaded.module)
-    arguments, origin = _arguments(loaded, module, inputs, random, memory := OwnedMemory())
+    module, arguments, origin = _arguments(loaded, inputs, random, memory := OwnedMemory())
     if not any((repeats, check, profile, roofline, exe.is_simulated)):  # nobody needs them later
         arguments = [memory.handed_over(exe, each) for each in arguments]
     simulator = simulated(exe, timeline, delays, leave_out_wait)
@@ -188,6 +189,7 @@ class Chosen(NamedTuple):
     replicas: int | None
     partitions: int | None
     shapes: str
+    spmd: bool
 
 
 def _program(
@@ -199,7 +201,7 @@ def _program(
     roofline: bool,
 ) -> tuple[api.Loaded, api.Executable]:
     """A file compiled, or loaded where it is compiled already, which leaves nothing to choose."""
-    words, target, is_afresh, replicas, partitions, shapes = chosen
+    words, target, is_afresh, replicas, partitions, shapes, spmd = chosen
     if is_saved(file):
         switches = {
             "--check": check,
@@ -211,9 +213,10 @@ def _program(
             "--replicas": replicas,
             "--partitions": partitions,
             "--shapes": shapes,
+            "--spmd": spmd,
         }
         return opened(file, threads, switches)
-    loaded = read(file, replicas, partitions, shapes)
+    loaded = read(file, replicas, partitions, shapes, spmd)
     warn_of_elided(loaded.module)
     return loaded, compiled(loaded.module, threads, words, target, is_afresh)
 
@@ -282,26 +285,26 @@ def compiled(
 
 def _arguments(
     loaded: api.Loaded,
-    module: api.Module,
     inputs: Path | None,
     seed: int | None,
     memory: OwnedMemory,
-) -> tuple[Arguments, str]:
-    """The arguments of each device, random ones in this memory, and where they came from: parts of
-    whole ones where `module` is the program partitioned."""
+) -> tuple[api.Module, Arguments, str]:
+    """What each device runs, its arguments, random ones in this memory, and where they came from:
+    parts of whole ones where the program is to be partitioned."""
+    module = api.partitioned(loaded.module)
     if module is not loaded.module:
         whole, origin = chosen_arguments(loaded, inputs, seed, 1)
-        return api.split_arguments(module, whole[0]), f"{origin}, split by their shardings"
+        parts = api.split_arguments(module, whole[0])
+        return module, parts, f"{origin}, split by their shardings"
     count = loaded.module.replica_count * loaded.module.num_partitions
     if inputs is not None and inputs.suffix == ".npy" and seed is None:
         try:
             array = np.load(inputs, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise api.UsageError(f"cannot read {inputs}: {error}") from None
-        return arguments_per_device(loaded.module, {"arg_0": array}, count, str(inputs)), str(
-            inputs
-        )
-    return chosen_arguments(loaded, inputs, seed, count, memory.empty)
+        each = arguments_per_device(module, {"arg_0": array}, count, str(inputs))
+        return module, each, str(inputs)
+    return (module, *chosen_arguments(loaded, inputs, seed, count, memory.empty))
 
 
 def timed(

@@ -56,6 +56,12 @@ Partitions = Annotated[
         "--partitions", "--num_partitions", help="Replace the module's number of partitions.", min=1
     ),
 ]
+Spmd = Annotated[
+    bool,
+    typer.Option(
+        "--spmd", help="The program is one of whole arrays: partition it as its shardings say."
+    ),
+]
 
 Shapes = Annotated[
     str,
@@ -227,11 +233,16 @@ def table(title: str, *columns: str) -> Table:
 
 
 def read(
-    file: str, replicas: int | None = None, partitions: int | None = None, shapes: str = ""
+    file: str,
+    replicas: int | None = None,
+    partitions: int | None = None,
+    shapes: str = "",
+    spmd: bool = False,
 ) -> api.Loaded:
     """What is in a file, or in standard input for `-`.
 
     The numbers of devices win over those of the header; where they come to one, it is alone.
+    `spmd`: it is to be partitioned, which HLO text has no word for.
     """
     if file == "-":
         loaded = api.load_bytes(sys.stdin.buffer.read(), "<stdin>")
@@ -248,6 +259,15 @@ def read(
         module.num_partitions = partitions
     if (replicas or partitions) and module.replica_count * module.num_partitions == 1:
         api.run_alone(module)
+    if spmd:
+        if not api.is_partitionable(module):
+            raise api.UsageError(
+                f"there is nothing to partition in {file}",
+                rule="partition",
+                hint="it needs num_partitions above 1 (--partitions), shardings, and no "
+                "collectives but in regions that the shardings call manual",
+            )
+        module.use_spmd_partitioning = True
     return loaded
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import hloom
 from hloom.ir.values.sharding import Sharding
 
-MESHES = ((2,), (4,), (2, 2), (8,), (4, 2), (2, 2, 2), (3,), (6,), (2, 3))
+MESHES = ((2,), (4,), (2, 2), (8,), (4, 2), (2, 2, 2), (3,), (6,), (2, 3), (4, 4), (8, 4), (4, 8))
 SIZES = (1, 2, 3, 4, 4, 5, 6, 8, 8, 12, 16)
 
 

@@ -354,3 +354,23 @@ def test_several_devices(run, ring, tmp_path, npz):
         }
     rows = json.loads(run("run", ring, "--inputs", given, "--json").stdout)["results"]
     assert [row["device"] for row in rows] == [0, 1]
+
+
+WHOLE = """HloModule whole, num_partitions=2
+
+ENTRY main {
+  x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}
+  ROOT y = f32[4,2] negate(x), sharding={devices=[1,2]<=[2]}
+}
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_spmd_partitions_a_program_of_whole_arrays(run, tmp_path, command: str) -> None:
+    file = tmp_path / "whole.hlo"
+    file.write_text(WHOLE)
+    whole, parts = run(command, file), run(command, file, "--spmd")
+    assert whole.exit_code == parts.exit_code == 0, whole.output + parts.output
+    assert "f32[4,2]" in whole.output and "f32[4,1]" in parts.output
+    alone = run(command, file, "--spmd", "--partitions", "1")
+    assert alone.exit_code == 2 and "nothing to partition" in alone.output

@@ -6,6 +6,7 @@ from hloom.base.diagnostics import VerifyError
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.verify.rules import VerifyOptions, broken
+from hloom.types.shape import Shape, tuple_shape
 
 
 def check_shardings(module: Module, options: VerifyOptions) -> Iterator[VerifyError]:
@@ -18,9 +19,10 @@ def check_shardings(module: Module, options: VerifyOptions) -> Iterator[VerifyEr
     for c in module.computations:
         for i in c.instructions:
             if i.sharding is not None:
-                key = (i.sharding, i.shape)
+                shape = _sharded_shape(i)
+                key = (i.sharding, shape)
                 if key not in good:
-                    wrong = i.sharding.validate(i.shape, devices)
+                    wrong = i.sharding.validate(shape, devices)
                     if wrong:
                         yield broken("sharding", f"sharding={i.sharding.text}: {wrong}", i)
                         continue
@@ -31,6 +33,16 @@ def check_shardings(module: Module, options: VerifyOptions) -> Iterator[VerifyEr
                 yield from _check_agreement(i, related)
             elif i.opcode == "conditional":
                 yield from _check_agreement(i, (i, *(b.root for b in i.called)))
+
+
+def _sharded_shape(i: Instruction) -> Shape:
+    """What a sharding is of: of an outfeed what it sends, of which it may say (data, token)."""
+    if i.opcode != "outfeed":
+        return i.shape
+    data = i.operands[0].shape
+    leaves = [*data.leaves(), i.shape]
+    is_with_token = i.sharding.is_tuple and len(i.sharding.elements) == len(leaves)
+    return tuple_shape(leaves) if is_with_token else data
 
 
 def _check_agreement(i: Instruction, related: tuple[Instruction, ...]) -> Iterator[VerifyError]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.partitioner import Leaves, Walk, partitions
-from hloom.passes.partition.tiling import Tiling
+from hloom.ir.op import opcodes
+from hloom.ir.traits import COLLECTIVE
+from hloom.passes.partition.partitioner import Leaves, Walk, partitions, refused
+from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import Value
+
+MEETING = opcodes(COLLECTIVE)
 
 
 def _primary(values: Sequence[Value]) -> Leaves:
-    return tuple([v.primary for v in values])
+    return tuple([v.primary.with_manual(v.manual) for v in values])
 
 
 def _handed(walk: Walk, x: Instruction, tilings: Leaves) -> Instruction:
     """The parts of an operand as one instruction."""
-    parts = [v.get(t) for v, t in zip(walk.values[x], tilings, strict=True)]
+    parts = [v.get(t.with_manual(())) for v, t in zip(walk.values[x], tilings, strict=True)]
     return walk.tuple_of(x.shape, iter(parts))
 
 
@@ -41,25 +46,62 @@ def _called(walk: Walk, i: Instruction, parts, callee, tilings: Leaves) -> list[
     walk.b.added.append(made)
     made.metadata, made.frontend_attributes = i.metadata, i.frontend_attributes
     made.backend_config = i.backend_config
-    return walk.results(i, made, tilings, walk.wanted(i))
+    walk.region = frozenset()  # each leaf says its own
+    wanted = [
+        w and w.without(frozenset(t.manual)) for w, t in zip(walk.wanted(i), tilings, strict=True)
+    ]
+    return walk.results(i, made, tilings, wanted)
+
+
+def _together(leaves: Sequence[Leaves], also: Axes = ()) -> list[Axes]:
+    """The manual axes of leaves that come from several places."""
+    return [tuple(sorted({a for t in same for a in t.manual} | set(also))) for same in zip(*leaves)]
+
+
+def _with(leaves: Leaves, manual: Sequence[Axes]) -> Leaves:
+    return tuple(
+        [t.without(frozenset(m)).with_manual(m) for t, m in zip(leaves, manual, strict=True)]
+    )
+
+
+def _check_meetings(
+    walk: Walk, i: Instruction, decided: Axes, called: Sequence[Computation]
+) -> None:
+    """Devices that go different ways cannot meet on them, but for those that go together."""
+    if not decided or len(decided) == len(walk.mesh.axes):
+        return
+    if any(x.opcode in MEETING for c in called for x in c.instructions):
+        raise refused(
+            i,
+            "devices decide differently along manual axes, and what they run has collectives",
+            "make all axes manual, or decide by a value that is equal everywhere",
+        )
 
 
 @partitions("while")
 def while_(walk: Walk, i: Instruction) -> Sequence[Value]:
     condition, body = i.called
     (x,) = i.operands
-    # What is said of the loop, of its state inside, or how the state stands before it.
-    said = [
-        walk.wanted(i),
-        walk.wanted(body.parameters[0]),
-        walk.wanted(body.root),
-        [v.primary for v in walk.values[x]],
-    ]
-    state = tuple([next(t for t in leaf if t is not None) for leaf in zip(*said)])
-    state = tuple([t.whole() for t in state])
+    values = walk.values[x]
     scalar = (Tiling.replicated(0),)
-    tested, _ = walk.of.partition(condition, (state,), scalar)
-    repeated, _ = walk.of.partition(body, (state,), state)
+    manual = [v.manual for v in values]
+    while True:  # until the loop makes no more axes manual
+        # What is said of the loop, of its state inside, or how the state stands before it.
+        said = [
+            walk.wanted(i),
+            walk.wanted(body.parameters[0]),
+            walk.wanted(body.root),
+            [v.primary for v in values],
+        ]
+        first = [next(t for t in leaf if t is not None).whole() for leaf in zip(*said)]
+        state = _with(tuple(first), manual)
+        tested, (decision,) = walk.of.partition(condition, (state,), scalar)
+        repeated, ends = walk.of.partition(body, (state,), state)
+        after = _together([state, ends], decision.manual)
+        if after == manual:
+            break
+        manual = after
+    _check_meetings(walk, i, decision.manual, (tested, repeated))
     part = _handed(walk, x, state)
     return _called(walk, i, [part], (part.shape, (tested, repeated)), state)
 
@@ -67,14 +109,29 @@ def while_(walk: Walk, i: Instruction) -> Sequence[Value]:
 @partitions("conditional")
 def conditional(walk: Walk, i: Instruction) -> Sequence[Value]:
     given = [_primary(walk.values[x]) for x in i.operands[1:]]
+    chosen = walk.value(i.operands[0])
     result = _asked(walk, i)
-    branches = []
-    for c, t in zip(i.called, given, strict=True):
-        # Branches end alike: as the first one does where nothing is said.
-        made, ends = walk.of.partition(c, (t,), result)
-        result = result or ends
-        branches.append(made)
+    branches: list[Computation] = []
+    for _ in range(2):
+        branches, all_ends = [], []
+        for c, t in zip(i.called, given, strict=True):
+            # Branches end alike: as the first one does where nothing is said.
+            made, ends = walk.of.partition(c, (t,), result)
+            result = result or ends
+            branches.append(made)
+            all_ends.append(ends)
+        assert result is not None, "a conditional has branches"
+        # Axes that one branch finds to be manual are so for all of them.
+        result = _with(result, _together(all_ends, chosen.manual))
     assert result is not None, "a conditional has branches"
-    parts = [walk.value(i.operands[0]).whole()]
+    _check_meetings(walk, i, chosen.manual, branches)
+    parts = [chosen.whole()]
     parts += [_handed(walk, x, t) for x, t in zip(i.operands[1:], given)]
     return _called(walk, i, parts, (branches[0].root.shape, tuple(branches)), result)
+
+
+@partitions("fusion")
+def fusion(walk: Walk, i: Instruction) -> Sequence[Value]:
+    """What it fuses is partitioned by itself: what is fused is decided on the parts."""
+    values = walk.inlined(i.called[0], [walk.values[x] for x in i.operands])
+    return [v.seen(w and w.without(frozenset(v.manual))) for v, w in zip(values, walk.wanted(i))]

@@ -21,7 +21,12 @@ def parameter(walk: Walk, i: Instruction) -> Sequence[Value]:
     made = walk.b.emit(
         "parameter", number=i.attrs.number, name=i.name, shape=walk.local_shape(i.shape, given)
     )
-    return walk.results(i, made, given, walk.wanted(i))
+    return walk.results(
+        i,
+        made,
+        given,
+        [w and w.without(frozenset(t.manual)) for w, t in zip(walk.wanted(i), given)],
+    )
 
 
 @partitions("tuple")
@@ -36,7 +41,7 @@ def get_tuple_element(walk: Walk, i: Instruction) -> Sequence[Value]:
     return walk.values[i.operands[0]][first : first + i.shape.leaf_count]
 
 
-@partitions("optimization-barrier")
+@partitions("opt-barrier")
 def optimization_barrier(walk: Walk, i: Instruction) -> Sequence[Value]:
     values = walk.values[i.operands[0]]
     tilings = [w or v.primary for w, v in zip(walk.wanted(i), values)]
@@ -65,7 +70,7 @@ def constant(walk: Walk, i: Instruction) -> Sequence[Value]:
             scalar = type(literal).of(first, shape(i.shape.dtype))
             return walk.b.spread(walk.b.constant(scalar), dims)
 
-        return [Value(walk.b, i.shape, {}, want or whole, make)]
+        return [walk.free(i.shape, want or whole, make)]
     return [walk.result(i.shape, whole, walk.b.emit_like(i, ()), want)]
 
 
@@ -84,7 +89,7 @@ def iota(walk: Walk, i: Instruction) -> Sequence[Value]:
         first = b.spread(b.offset(t.dims[d], local.dims[d]), local.dims)
         return b.converted(b.add(at, first), i.shape.dtype)
 
-    return [Value(walk.b, i.shape, {}, want or Tiling.replicated(i.shape.rank), make)]
+    return [walk.free(i.shape, want or Tiling.replicated(i.shape.rank), make)]
 
 
 @partitions("broadcast")
@@ -104,7 +109,7 @@ def broadcast(walk: Walk, i: Instruction) -> Sequence[Value]:
         part = x.get(needed(t))
         return walk.b.emit_like(i, [part], walk.b.local_shape(i.shape, t))
 
-    return [Value(walk.b, i.shape, {}, want or natural, make, lambda t: x.cost(needed(t)))]
+    return [walk.free(i.shape, want or natural, make, lambda t: x.cost(needed(t)))]
 
 
 @partitions("transpose")

@@ -135,6 +135,24 @@ class DeviceMesh:
             return None
         return made
 
+    def manual_axes(self, sharding: Sharding | None) -> Axes | None:
+        """The axes along which a sharding says that the program cuts by itself; None where it does
+        not count by those of the mesh."""
+        s = None if sharding is None else sharding.tiled()
+        if s is None:
+            return ()
+        if s.kind == "manual":
+            return tuple(self.axes)
+        if s.kind != "tiled" or "manual" not in s.subgroup_types:
+            return ()
+        array = self._places(s)
+        if array is None:
+            return None
+        found = self._axes_of(
+            _along_dimensions(array)[s.data_rank + s.subgroup_types.index("manual")]
+        )
+        return None if found is None else tuple(sorted(found))
+
     def _places(self, s: Sharding) -> np.ndarray | None:
         """The places on the grid in the order of the tiles."""
         array = s.tile_assignment()

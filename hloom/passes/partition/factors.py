@@ -148,7 +148,7 @@ def candidates(
         if operands[k].is_free:
             continue
         for t in list(forms)[:MOST_FORMS]:
-            sources.append(pulled(walk, f, f.operands[k], t))
+            sources.append(pulled(walk, f, f.operands[k], t.without(walk.region)))
     found: dict[tuple, Assignment] = {}
     for k, source in enumerate(sources):
         others = sources[:k] + sources[k + 1 :]

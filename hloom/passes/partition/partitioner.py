@@ -11,11 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
+from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
+from hloom.ir.op import opcodes
+from hloom.ir.traits import (
+    ASYNC_CHAIN,
+    COLLECTIVE,
+    CONTROL_FLOW,
+    DEVICE_ID,
+    FORWARDS,
+    PLUMBING,
+    SIDE_EFFECT,
+)  # fmt: skip
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.expand.expansion import Combiners
 from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
@@ -29,6 +41,11 @@ Leaves = tuple[Tiling, ...]
 """A tiling for each leaf of a value, tuples flattened."""
 Family = Callable[["Walk", Instruction], Sequence[Value]]
 FAMILIES: Registry[str, Family] = Registry("partitioned operation")
+NAMES_ONLY = opcodes(CONTROL_FLOW, FORWARDS, PLUMBING, ASYNC_CHAIN, also=("fusion", "custom-call"))
+"""What says itself what becomes of its operands, whatever they are."""
+MEETING = opcodes(COLLECTIVE, DEVICE_ID)
+"""What means something else on each device: only regions that the program cut have them."""
+EFFECTS = opcodes(SIDE_EFFECT) - MEETING
 
 
 def partitions(*opcodes: str) -> Callable[[Family], Family]:
@@ -63,11 +80,19 @@ class Partitioner:
     combiners: Combiners = field(default_factory=dict)
     channels: Iterator[int] = field(default_factory=lambda: count(1))
     done: dict[tuple, tuple[Computation, Leaves]] = field(default_factory=dict)
+    kept_channels: set[int] = field(default_factory=set)
 
     @staticmethod
     def of(module: Module) -> Partitioner:
         used = [getattr(i.attrs, "channel_id", None) or 0 for i in module.instructions()]
         return Partitioner(module, mesh_of(module), channels=count(max(used, default=0) + 1))
+
+    def channel_like(self, channel: int) -> int:
+        """A channel that the program names: the same, but where its computation is made twice."""
+        if channel in self.kept_channels:
+            return next(self.channels)
+        self.kept_channels.add(channel)
+        return channel
 
     def tilings(self, sharding: Sharding | None, shape: Shape) -> list[Tiling | None]:
         """What a sharding says of each leaf; None: nothing."""
@@ -122,6 +147,11 @@ class Walk:
         self.b.begin(of.mesh, of.channels)
         self.values: dict[Instruction, list[Value]] = {}
         self.given: tuple[Leaves, ...] = ()
+        self.region: frozenset[int] = frozenset()
+        """The axes along which the program itself cut what the instruction at hand works on."""
+        self.kept: dict[Instruction, Instruction] = {}
+        """What was taken over as it is, by what it was."""
+        self._ends: dict[Instruction, Instruction] = {}
 
     @property
     def mesh(self) -> DeviceMesh:
@@ -134,12 +164,18 @@ class Walk:
         (found,) = self.values[x]
         return found
 
+    def whole(self, x: Instruction) -> Instruction:
+        """All of an operand, on every device."""
+        found = self.kept.get(x)
+        return found or self.tuple_of(x.shape, iter([v.whole() for v in self.values[x]]))
+
     def operands(self, i: Instruction) -> list[Value]:
         return [self.value(x) for x in i.operands]
 
     def wanted(self, i: Instruction) -> list[Tiling | None]:
         """How the leaves of a result are to stand by its sharding."""
-        return self.of.tilings(i.sharding, i.shape)
+        said = self.of.tilings(i.sharding, i.shape)
+        return [t and t.without(self.region) for t in said] if self.region else said
 
     def note(self, i: Instruction, reason: str, bytes: float = 0.0) -> None:
         """Remember that an operation is computed whole everywhere."""
@@ -151,7 +187,20 @@ class Walk:
         self, shape: Shape, t: Tiling, part: Instruction, wanted: Tiling | None = None
     ) -> Value:
         """A value of which there is a part under a tiling."""
-        return Value(self.b, shape, {t: part}, wanted or t.whole())
+        manual = t.manual or tuple(sorted(self.region))
+        t = t.with_manual(())
+        primary = (wanted or t.whole()).with_manual(())
+        return Value(self.b, shape, {t: part}, primary, manual=manual)
+
+    def free(
+        self,
+        shape: Shape,
+        primary: Tiling,
+        make: Callable[[Tiling], Instruction],
+        price: Callable[[Tiling], float] | None = None,
+    ) -> Value:
+        """A value that is made where somebody asks for it, in the tiling that is asked for."""
+        return Value(self.b, shape, {}, primary, make, price, tuple(sorted(self.region)))
 
     def results(
         self,
@@ -160,7 +209,8 @@ class Walk:
         tilings: Sequence[Tiling],
         wanted: Sequence[Tiling | None] | None = None,
     ) -> list[Value]:
-        """The leaves of something whose parts stand so."""
+        """The leaves of something whose parts stand so; axes that the program cuts along are those
+        of the tilings where they say some, else those of the region."""
         found: list[Value] = []
         for k, (path, leaf) in enumerate(_leaf_paths(i.shape)):
             part = made
@@ -186,23 +236,61 @@ class Walk:
         self, parameters: tuple[Leaves, ...], result: Leaves | None
     ) -> tuple[Computation, Leaves]:
         self.given = parameters
-        ends: dict[Instruction, Instruction] = {}
-        for i in self.old.in_order():
-            first = len(self.b.added)
-            family = FAMILIES.get(i.opcode) or whole_everywhere
-            self.values[i] = list(family(self, i))
-            self._annotate(i, self.b.added[first:], ends)
+        self._walk(self.old)
         leaves = self.values[self.old.root]
-        tilings = result or tuple([v.primary for v in leaves])
+        asked = result or tuple([v.primary for v in leaves])
         first = len(self.b.added)
-        parts = [v.get(t) for v, t in zip(leaves, tilings, strict=True)]
+        parts = [v.get(t.with_manual(())) for v, t in zip(leaves, asked, strict=True)]
         self.new.root = self.tuple_of(self.old.root.shape, iter(parts))
-        self._annotate(self.old.root, self.b.added[first:], {})
-        return self.new, tilings
+        self._annotate(self.old.root, self.b.added[first:])
+        return self.new, tuple([t.with_manual(v.manual) for v, t in zip(leaves, asked)])
 
-    def _annotate(
-        self, i: Instruction, made: list[Instruction], ends: dict[Instruction, Instruction]
-    ) -> None:
+    def inlined(self, c: Computation, operands: Sequence[Sequence[Value]]) -> list[Value]:
+        """The result of another computation, partitioned here."""
+        region, kept = self.region, self.kept
+        self.kept = {}
+        for p in c.parameters:
+            self.values[p] = list(operands[p.attrs.number])
+        self._walk(c)
+        self.region, self.kept = region, kept
+        return self.values[c.root]
+
+    def _walk(self, c: Computation) -> None:
+        for i in c.in_order():
+            if i.opcode == "parameter" and c is not self.old:
+                continue
+            first = len(self.b.added)
+            self.region = self._region(i)
+            self.values[i] = list(self._family(i)(self, i))
+            self._annotate(i, self.b.added[first:])
+
+    def _region(self, i: Instruction) -> frozenset[int]:
+        """The axes that the program itself cuts along: those of what is read, or as is said."""
+        region = {a for x in i.operands for v in self.values[x] for a in v.manual}
+        if i.sharding is not None and not i.sharding.is_tuple and i.shape.is_array:
+            said = self.mesh.manual_axes(i.sharding)
+            if said is None:
+                raise refused(i, "its manual axes are not axes of the other shardings")
+            region |= set(said)
+        return frozenset(region)
+
+    def _family(self, i: Instruction) -> Family:
+        """The function that partitions an instruction."""
+        own = FAMILIES.get(i.opcode)
+        if own is not None and i.opcode in NAMES_ONLY:
+            return own
+        if self.region == set(self.mesh.axes):
+            return as_it_is
+        if i.opcode in MEETING or i.opcode in EFFECTS:
+            return own or refused_effect
+        if i.has_side_effect:
+            return refused_effect
+        if any(s.is_dynamic for v in (*i.operands, i) for s in v.shape.leaves() if s.is_array):
+            return of_run_time_size
+        return own or whole_everywhere
+
+    def _annotate(self, i: Instruction, made: list[Instruction]) -> None:
+        ends = self._ends
         for x in made:
             if x.metadata is None:
                 x.metadata = i.metadata
@@ -225,21 +313,49 @@ def whole_everywhere(walk: Walk, i: Instruction) -> list[Value]:
     return replicated(walk, i, f"hloom has no partitioned form of {i.opcode}")
 
 
+def of_run_time_size(walk: Walk, i: Instruction) -> list[Value]:
+    """Compute an operation on something of a size that is known at run time only."""
+    return replicated(walk, i, "it has dimensions of run-time size")
+
+
 def replicated(walk: Walk, i: Instruction, reason: str) -> list[Value]:
     """Compute an operation whole on every device, for a reason."""
-    price = 0.0
-    operands: list[Instruction] = []
-    for x in i.operands:
-        values = walk.values[x]
-        price += sum(v.cost(_nothing_cut(v.shape)) for v in values)
-        operands.append(walk.tuple_of(x.shape, iter([v.whole() for v in values])))
+    price = sum(v.cost(nothing_cut(v.shape)) for x in i.operands for v in walk.values[x])
     if price:
         walk.note(i, reason, price)
-    made = walk.b.emit_like(i, operands)
-    return walk.results(i, made, [_nothing_cut(s) for s in i.shape.leaves()], walk.wanted(i))
+    return as_it_is(walk, i)
 
 
-def _nothing_cut(s: Shape) -> Tiling:
+def as_it_is(walk: Walk, i: Instruction, **changed: Any) -> list[Value]:
+    """The same operation on the whole of its operands (of their parts along manual axes)."""
+    operands = [walk.whole(x) for x in i.operands]
+    if getattr(i.attrs, "channel_id", None):
+        changed["channel_id"] = walk.of.channel_like(i.attrs.channel_id)
+    made = walk.kept[i] = walk.b.emit_like(i, operands, **changed)
+    return walk.results(i, made, [nothing_cut(s) for s in i.shape.leaves()], walk.wanted(i))
+
+
+def refused(i: Instruction, why: str, hint: str | None = None) -> UnsupportedError:
+    """The error for what cannot be partitioned."""
+    where = f"{i.parent.name}/%{i.name}"
+    return UnsupportedError(
+        f"{i.opcode} cannot be partitioned: {why}", instruction=where, rule="partition", hint=hint
+    )
+
+
+def refused_effect(walk: Walk, i: Instruction) -> list[Value]:
+    """Refuse what would be done once for each device, or means something else on each of them."""
+    if i.opcode in MEETING:
+        raise refused(
+            i,
+            "outside of a region that the program cuts by itself nothing says what it means",
+            "put it between SPMDFullToShardShape and SPMDShardToFullShape (shard_map), and run "
+            "sharding-propagation before; or leave the shardings out of what each device runs",
+        )
+    raise refused(i, "it has side effects, and every device would have them")
+
+
+def nothing_cut(s: Shape) -> Tiling:
     return Tiling.replicated(s.rank if s.is_array else 0)
 
 

@@ -114,8 +114,11 @@ class Emitter(Expansion):
 
     # -- steps
 
-    def take(self, x: Instruction, of: Shape, before: Tiling, step: Step) -> Instruction:
-        """One step: from the part under `before` to that under `step.after`."""
+    def take(
+        self, x: Instruction, of: Shape, before: Tiling, step: Step, manual: Axes = ()
+    ) -> Instruction:
+        """One step: from the part under `before` to that under `step.after`. Devices that differ
+        along manual axes hold different values, and give each other nothing."""
         match step.kind:
             case "slice":
                 return self._slice(x, step)
@@ -124,7 +127,7 @@ class Emitter(Expansion):
             case "all-to-all":
                 return self._exchange(x, of, step)
             case "collective-permute":
-                return self._permute(x, before, step.after)
+                return self._permute(x, before, step.after, manual)
             case "all-reduce":
                 return self.all_reduce(x, step.axes, before.reduction)
             case "reduce-scatter":
@@ -233,8 +236,9 @@ class Emitter(Expansion):
         size = tile_size(of.dims[joined], self.mesh.count(step.after.dims[joined]))
         return self.sliced(whole, joined, 0, size)
 
-    def _permute(self, x: Instruction, before: Tiling, after: Tiling) -> Instruction:
-        return self.permute(x, self.pairs(self.tiles(before), self.tiles(after)))
+    def _permute(self, x: Instruction, before: Tiling, after: Tiling, manual: Axes) -> Instruction:
+        having, wanting = self.tiles(before, manual), self.tiles(after, manual)
+        return self.permute(x, self.pairs(having, wanting))
 
     def permute(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
         """Every pair's second device gets what its first one has, the others zeros."""
@@ -263,9 +267,10 @@ class Emitter(Expansion):
             pairs.append((source, device))
         return sorted(pairs)
 
-    def tiles(self, t: Tiling) -> list[tuple[int, ...]]:
-        """The tile that each device holds."""
-        numbers = list(zip(*[self.mesh.indices(axes) for axes in t.dims]))
+    def tiles(self, t: Tiling, manual: Axes = ()) -> list[tuple[int, ...]]:
+        """The tile that each device holds, behind it its place along manual axes."""
+        lists = [*t.dims, manual] if manual else t.dims
+        numbers = list(zip(*[self.mesh.indices(axes) for axes in lists]))
         return numbers or [()] * self.mesh.device_count
 
     def all_gather_of_all(self, x: Instruction, order: Sequence[int]) -> Instruction:

@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
+from hloom.ir.values.aliasing import InputOutputAlias, subshape
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.partition.boundary import alike, entered, left, moved_leaves
-from hloom.passes.partition.partitioner import Leaves, Partitioner, mapped
+from hloom.passes.partition.partitioner import Leaves, Partitioner, mapped, refused
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, register
@@ -20,25 +23,37 @@ from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
 from hloom.types.shape import ProgramShape, Shape
 
-MEETING = opcodes(COLLECTIVE) | {"partition-id"}
+COLLECTIVES = opcodes(COLLECTIVE)
 
 
 def is_partitionable(module: Module) -> bool:
-    """Whether it is a program of whole arrays for several partitions.
+    """Whether it may be a program of whole arrays for several partitions.
 
-    One that asks which partition it runs as, or lets them meet, is what each of them runs already:
-    but inside what its shardings call manual.
+    One that asks which partition it runs as, or lets them meet, is what each of them runs already,
+    but inside what its shardings call manual. So is one that is scheduled, or says how what it was
+    made from was cut.
     """
-    if module.num_partitions < 2:
+    if module.num_partitions < 2 or module.is_scheduled or module.spmd_parameters_shardings:
         return False
     has_sharding = is_local = is_manual = False
     for i in module.instructions():
         s = i.sharding
         if s is not None:
             has_sharding = True
-            is_manual = is_manual or "manual" in s.text
-        is_local = is_local or i.opcode in MEETING
+            is_manual = is_manual or _is_manual(s)
+        is_local = is_local or _names_partitions(i)
     return has_sharding and (is_manual or not is_local)
+
+
+def _names_partitions(i: Instruction) -> bool:
+    if i.opcode in COLLECTIVES:
+        return getattr(i.attrs, "channel_id", None) is not None
+    return i.opcode == "partition-id"
+
+
+def _is_manual(s: Sharding) -> bool:
+    leaves = [e.tiled() for e in (s.elements if s.is_tuple else (s,))]
+    return any(e.kind == "manual" or "manual" in e.subgroup_types for e in leaves)
 
 
 @register
@@ -65,12 +80,21 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     result = _Ends.of(run, module.spmd_output_sharding or root.sharding, root.shape)
     module.spmd_parameters_shardings = tuple([p.sharding for p in entry.parameters])
     module.spmd_output_sharding = module.spmd_output_sharding or root.sharding
-    made, _ = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
+    _check_sizes(module)
+    made, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
+    if any(t.manual for t in ends):
+        raise refused(
+            root,
+            "the result of the program is what each device has by itself",
+            "SPMDShardToFullShape makes it a part of a whole",
+        )
     _cross_boundaries(run, made, parameters, result)
     _update_layouts(module, run, parameters, result)
+    _keep_fitting_aliases(module, made)
+    module.use_spmd_partitioning = True  # its channels belong to it
     _take_over(module, run, made)
     for i in module.instructions():
-        if COLLECTIVE in i.op.traits:
+        if i.opcode in COLLECTIVES:
             fired[i.opcode] += 1
     fired["replicated"] += len(run.replicated)
     fired["computations"] += len(run.done)
@@ -143,17 +167,14 @@ def _cross_boundaries(
 
 def _take_over(module: Module, run: Partitioner, entry: Computation) -> None:
     """Make the new computations the module: old ones go, names and layouts are taken over."""
-    old = module.entry
     names = {made: c.name for (c, *_), (made, _) in run.done.items()}
     module.entry = entry
     module.schedule = None
     for made, _ in run.done.values():
         remove_dead_instructions(made)
         made.reorder(made.in_order())
-    callers_first = module.computations_in_order([old])[::-1]
-    for c in callers_first:
-        if not c.callers and c is not entry:
-            module.remove_computation(c)
+    live = set(module.computations_in_order([entry]))
+    _remove(module, [c for c in module.computations if c not in live])
     taken = {c.name for c in module.computations}
     for made, name in names.items():
         if name not in taken:
@@ -176,3 +197,45 @@ def _update_layouts(
         module.entry_layout = ProgramShape(
             tuple(shapes), of.parameter_names, result.local_shape(of.result, local_shape)
         )
+
+
+def _keep_fitting_aliases(module: Module, made: Computation) -> None:
+    """What may be returned in place is: where argument and result are parts of one shape."""
+    aliases = module.input_output_alias
+    if not aliases:
+        return
+    shapes = [p.shape for p in made.parameters]
+    kept = []
+    for e in aliases.entries:
+        given = subshape(shapes[e.parameter_number], e.parameter_shape_index)
+        given_back = subshape(made.root.shape, e.output_shape_index)
+        if given is not None and given_back is not None and given.compatible(given_back):
+            kept.append(e)
+        elif e.kind == "must-alias":
+            raise UnsupportedError(
+                f"output {list(e.output_shape_index)} must be returned in place of parameter "
+                f"{e.parameter_number}, but a device has {given} of one and {given_back} of the "
+                "other",
+                rule="partition",
+                hint="give both the same sharding, or let the alias be may-alias",
+            )
+    module.input_output_alias = InputOutputAlias(tuple(kept)) if kept else None
+
+
+def _check_sizes(module: Module) -> None:
+    """Where a part begins is counted in 32 bits."""
+    for i in module.instructions():
+        for s in i.shape.leaves():
+            if s.is_array and any(n >= 2**31 for n in s.dims):
+                raise refused(i, f"{s} has a dimension of 2**31 elements or more")
+
+
+def _remove(module: Module, dead: list[Computation]) -> None:
+    """Remove computations that nobody calls but each other."""
+    left = dict.fromkeys(dead)
+    while left:
+        unused = [c for c in left if not c.callers]
+        assert unused, "computations do not call each other in a circle"
+        for c in unused:
+            module.remove_computation(c)
+            del left[c]

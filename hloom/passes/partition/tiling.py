@@ -20,6 +20,10 @@ class Tiling:
     dims: tuple[Axes, ...]
     partial: Axes = ()
     reduction: str = ""
+    manual: Axes = ()
+    """Axes along which the program itself cut the value: its shape is that of a part there, and
+    every device has its own. Said where computations hand values over; a `Value` says it once for
+    all its tilings."""
 
     @staticmethod
     def replicated(rank: int) -> Tiling:
@@ -43,6 +47,20 @@ class Tiling:
     def whole(self) -> Tiling:
         """The same without parts that are still to be put together."""
         return Tiling(self.dims) if self.partial else self
+
+    def without(self, axes: frozenset[int]) -> Tiling:
+        """Every dimension cut along the axes in front of the first of these only."""
+        if axes.isdisjoint(self.used):
+            return self
+        return replace(self, dims=tuple([until(own, axes) for own in self.dims]))
+
+    def with_manual(self, manual: Axes) -> Tiling:
+        return self if self.manual == manual else replace(self, manual=manual)
+
+
+def until(own: Axes, stop: frozenset[int]) -> Axes:
+    """The axes in front of the first one to stop at."""
+    return own[: next((k for k, a in enumerate(own) if a in stop), len(own))]
 
 
 def common_prefix(a: Axes, b: Axes) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import plan
-from hloom.passes.partition.tiling import Tiling
+from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.shape import Shape
 
 
@@ -16,10 +16,11 @@ class Value:
 
     `shape` is that of the whole, `forms` the parts that there are, by tiling; others are made from
     the cheapest when somebody asks. `primary` is how it is to stand: as its sharding says, else as
-    it was computed. What costs nothing to compute is made in any tiling (`make`).
+    it was computed. What costs nothing to compute is made in any tiling (`make`). Along `manual`
+    axes the program cut it by itself: `shape` is that of a part there.
     """
 
-    __slots__ = ("_make", "_price", "emitter", "forms", "primary", "shape")
+    __slots__ = ("_make", "_price", "emitter", "forms", "manual", "primary", "shape")
 
     def __init__(
         self,
@@ -29,11 +30,13 @@ class Value:
         primary: Tiling,
         make: Callable[[Tiling], Instruction] | None = None,
         price: Callable[[Tiling], float] | None = None,
+        manual: Axes = (),
     ) -> None:
         self.emitter = emitter
         self.shape = shape
         self.forms = forms
         self.primary = primary
+        self.manual = manual
         self._make = make
         self._price = price or (lambda _: 0.0)
 
@@ -75,9 +78,18 @@ class Value:
         found, at = self.forms[source], source
         for step in plan(self.emitter.array(self.shape), source, t)[1]:
             if step.after not in self.forms:
-                self.forms[step.after] = self.emitter.take(found, self.shape, at, step)
+                made = self.emitter.take(found, self.shape, at, step, self.manual)
+                self.forms[step.after] = made
             found, at = self.forms[step.after], step.after
         return found
+
+    def seen(self, primary: Tiling | None) -> Value:
+        """The same value, to stand otherwise."""
+        if primary is None or primary == self.primary:
+            return self
+        return Value(
+            self.emitter, self.shape, self.forms, primary, self._make, self._price, self.manual
+        )
 
     def whole(self) -> Instruction:
         """All of it, on every device."""

@@ -16,9 +16,9 @@ from hloom.types.literal import Literal, built
 
 
 def partitioned(module: Module) -> Module:
-    """What each partition runs, where the module is a program of whole arrays with shardings; else
-    the module itself. It is not changed."""
-    if not is_partitionable(module):
+    """What each partition runs, where the module says that it is to be partitioned
+    (`use_spmd_partitioning`) and is not yet; else the module itself. It is not changed."""
+    if not (module.use_spmd_partitioning and is_partitionable(module)):
         return module
     cut = copy_module(module)
     for step in (ShardingPropagation(), SpmdPartitioner(), DeadCodeElimination()):

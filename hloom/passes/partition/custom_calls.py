@@ -1,0 +1,110 @@
+"""Custom calls: the borders of regions that the program cuts by itself, annotations, and the rest,
+which is computed whole, or by one device where its sharding says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.partition.effects import on_one_device, only_device
+from hloom.passes.partition.factors import Factors, by_factors
+from hloom.passes.partition.partitioner import (
+    Walk,
+    as_it_is,
+    partitions,
+    refused,
+    refused_effect,
+    replicated,
+)
+from hloom.passes.partition.tiling import Axes, Tiling
+from hloom.passes.partition.value import Value
+
+ANNOTATIONS = ("Sharding", "AssumeGatherIndicesInBound")
+"""Targets whose result is their operand."""
+PLACED = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint")
+"""Targets whose result is their operand, elsewhere or otherwise stored."""
+
+
+@partitions("custom-call")
+def custom_call(walk: Walk, i: Instruction) -> Sequence[Value]:
+    target = i.attrs.custom_call_target
+    if target == "SPMDFullToShardShape":
+        return [_into_region(walk, i)]
+    if target == "SPMDShardToFullShape":
+        return [_out_of_region(walk, i)]
+    if target in ANNOTATIONS and len(i.operands) == 1 and i.shape.is_array:
+        (want,) = walk.wanted(i)
+        return [walk.value(i.operands[0]).seen(want)]
+    if walk.region == set(walk.mesh.axes):
+        return as_it_is(walk, i)
+    if only_device(i) is not None and not walk.region:
+        return on_one_device(walk, i)
+    if target in PLACED and len(i.operands) == 1 and i.shape.is_array and not i.shape.is_dynamic:
+        return by_factors(walk, i, Factors.pointwise([i.operands[0].shape], [i.shape]))
+    if i.has_side_effect:
+        return refused_effect(walk, i)
+    return replicated(walk, i, f"nothing says how {target} is cut")
+
+
+def _border(walk: Walk, i: Instruction) -> tuple[Value, frozenset[int], frozenset[int]]:
+    """The operand, and the manual axes before and behind."""
+    x = walk.value(i.operands[0])
+    said = walk.mesh.manual_axes(i.sharding)
+    if said is None:
+        raise refused(i, "its manual axes are not axes of the other shardings")
+    return x, frozenset(x.manual), frozenset(said)
+
+
+def _cut_along(
+    walk: Walk, i: Instruction, t: Tiling, axes: frozenset[int], dims: Sequence[tuple[int, int]]
+) -> list[Axes]:
+    """Of each dimension those of its axes in a set; they must cut the whole size, which stands
+    in front, into parts of the other."""
+    found = [tuple([a for a in own if a in axes]) for own in t.dims]
+    for d, (own, (whole, part)) in enumerate(zip(found, dims)):
+        if part * walk.mesh.count(own) != whole:
+            raise refused(
+                i,
+                f"dimension {d} is {whole} outside and {part} inside of the region, where its "
+                f"sharding cuts it along {walk.mesh.count(own)} devices",
+                "the sharding of the whole array (of the Sharding call before it, or its own) has "
+                "to cut it evenly along the manual axes",
+            )
+    return found
+
+
+def _into_region(walk: Walk, i: Instruction) -> Value:
+    """Each device goes on with the part that it has: manual axes cut before all others."""
+    x, before, behind = _border(walk, i)
+    new = behind - before
+    if not new:
+        raise refused(i, "its sharding names no axes to cut along by hand", "sharding={manual}")
+    t = x.primary.whole()
+    pairs = list(zip(x.shape.dims, i.shape.dims))
+    own = _cut_along(walk, i, t, new, pairs)
+    rest = [tuple([a for a in axes if a not in new]) for axes in t.dims]
+    part = x.get(Tiling(tuple([a + b for a, b in zip(own, rest)])))
+    walk.region = before | new
+    (want,) = walk.wanted(i)
+    return walk.result(i.shape, Tiling(tuple(rest)), part, want)
+
+
+def _out_of_region(walk: Walk, i: Instruction) -> Value:
+    """The parts of all devices are the whole, cut as the result's sharding says."""
+    x, before, behind = _border(walk, i)
+    old = before - behind
+    if not old:
+        raise refused(
+            i,
+            "its operand is not in a region that the program cuts by itself",
+            "it belongs to a value that comes from SPMDFullToShardShape",
+        )
+    walk.region = behind
+    (want,) = walk.of.tilings(i.sharding, i.shape)
+    want = want or Tiling.replicated(i.shape.rank)
+    pairs = list(zip(i.shape.dims, x.shape.dims))
+    own = _cut_along(walk, i, want, old, pairs)
+    inner = x.primary.whole()
+    part = x.get(inner)
+    outer = Tiling(tuple([a + b for a, b in zip(own, inner.dims)]))
+    return walk.result(i.shape, outer, part, want)

@@ -1,0 +1,153 @@
+"""What is not only a value: feeds, random numbers with a state, calls that one device makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir.computation import Computation
+from hloom.ir.instruction import Instruction
+from hloom.passes.partition.partitioner import (
+    Walk,
+    as_it_is,
+    nothing_cut,
+    partitions,
+    refused,
+)
+from hloom.passes.partition.reshard import Emitter
+from hloom.passes.partition.tiling import Tiling
+from hloom.passes.partition.value import Value
+from hloom.rewrite.build import RuleBuilder
+from hloom.types.dtype import S32, DType, dtype
+from hloom.types.shape import Shape
+
+
+def only_device(i: Instruction) -> int | None:
+    """The one device that is to run an instruction, by its sharding."""
+    s = i.sharding
+    if s is None:
+        return None
+    found = {e.tiled().device for e in (s.elements if s.is_tuple else (s,))}
+    return found.pop() if len(found) == 1 else None
+
+
+@partitions("infeed")
+def infeed(walk: Walk, i: Instruction) -> Sequence[Value]:
+    """Every device reads its part from its own queue."""
+    if i.sharding is None or only_device(i) is not None:
+        raise refused(i, _UNSAID, "give it a sharding for all devices: each reads its part")
+    tilings = _evenly(walk, i, i.sharding, i.shape)
+    shape = walk.local_shape(i.shape, tilings)
+    made = walk.b.emit_like(i, [walk.whole(i.operands[0])], shape)
+    return walk.results(i, made, tilings)
+
+
+@partitions("outfeed")
+def outfeed(walk: Walk, i: Instruction) -> Sequence[Value]:
+    """Every device writes its part to its own queue."""
+    if i.sharding is None or only_device(i) is not None:
+        raise refused(i, _UNSAID, "give it a sharding for all devices: each writes its part")
+    data = i.operands[0]
+    tilings = _evenly(walk, i, i.sharding, data.shape)
+    parts = [v.get(t) for v, t in zip(walk.values[data], tilings, strict=True)]
+    part = walk.tuple_of(data.shape, iter(parts))
+    changed = {}
+    if getattr(i.attrs, "outfeed_shape", None) is not None:
+        changed["outfeed_shape"] = walk.local_shape(i.attrs.outfeed_shape, tilings)
+    made = walk.b.emit_like(i, [part, walk.whole(i.operands[1])], i.shape, **changed)
+    return walk.results(i, made, [nothing_cut(i.shape)])
+
+
+_UNSAID = "nothing says which part of the data is whose"
+
+
+def _evenly(walk: Walk, i: Instruction, sharding, shape: Shape) -> list[Tiling]:
+    """How the leaves of data stand by a sharding, which cuts them into equal parts."""
+    found = []
+    for leaf, t in zip(shape.leaves(), walk.of.tilings(sharding, shape)):  # without the token
+        if t is None or t.partial:
+            raise refused(i, "its sharding is not one of all that it feeds")
+        for n, axes in zip(leaf.dims if leaf.is_array else (), t.dims):
+            if n % walk.mesh.count(axes):
+                raise refused(i, f"{n} elements are not the same number for each device")
+        found.append(t)
+    return found
+
+
+@partitions("rng", "rng-get-and-update-state")
+def random(walk: Walk, i: Instruction) -> Sequence[Value]:
+    """Every device draws, and takes what the first one has drawn: all have the same numbers."""
+    (drawn,) = as_it_is(walk, i)
+    b = walk.b
+    part = everywhere(b, drawn.whole(), 0, frozenset(walk.mesh.axes) - walk.region)
+    (want,) = walk.wanted(i)
+    return [walk.result(i.shape, nothing_cut(i.shape), part, want)]
+
+
+def everywhere(b: Emitter, x: Instruction, device: int, axes: frozenset[int]) -> Instruction:
+    """What one device has, bit for bit: all others have zeros, and the bits are or-ed. Devices
+    that differ along other axes have one of their own."""
+    own = x.shape.dtype
+    if own.is_complex:
+        real, imaginary = [everywhere(b, b.emit(o, x), device, axes) for o in ("real", "imag")]
+        return b.emit("complex", real, imaginary)
+    bits = _bits_type(own)
+    if bits is not own:
+        x = b.emit("bitcast-convert", x, shape=x.shape.with_dtype(bits))
+    along = tuple(sorted(axes))
+    numbers = b.mesh.indices(along)
+    first = b.of_device([int(n == numbers[device]) for n in numbers])
+    here = b.spread(b.compared(first, b.scalar(1, S32), "EQ"), x.shape.dims)
+    x = b.select(here, x, b.spread(b.zero(bits), x.shape.dims))
+    x = b.all_reduce(x, along, "or")
+    return x if bits is own else b.emit("bitcast-convert", x, shape=x.shape.with_dtype(own))
+
+
+def _bits_type(of: DType) -> DType:
+    return dtype(f"u{of.bits}") if of.is_floating else of
+
+
+def on_one_device(walk: Walk, i: Instruction) -> list[Value]:
+    """One device makes the call, inside of a conditional; all get its result."""
+    device = only_device(i)
+    assert device is not None
+    for s in (*(x.shape for x in i.operands), i.shape):
+        if any(not leaf.is_array or leaf.is_dynamic for leaf in s.leaves()):
+            raise refused(i, "one device is to run it, and it has tokens or run-time sizes")
+    if not 0 <= device < walk.mesh.device_count:
+        raise refused(i, f"there is no device {device}")
+    b = walk.b
+    given = b.tuple(*[walk.whole(x) for x in i.operands])
+    branches = (_calling(walk, i, given.shape), _giving_zeros(walk, i, given.shape))
+    index = b.of_device([int(d != device) for d in range(walk.mesh.device_count)])
+    made = b.emit("conditional", index, given, given, called=branches, shape=i.shape)
+    everything = frozenset(walk.mesh.axes)
+    leaves = walk.results(i, made, [nothing_cut(s) for s in i.shape.leaves()])
+    return [
+        walk.result(v.shape, nothing_cut(v.shape), everywhere(b, v.whole(), device, everything), w)
+        for v, w in zip(leaves, walk.wanted(i))
+    ]
+
+
+def _calling(walk: Walk, i: Instruction, given: Shape) -> Computation:
+    c = walk.of.module.add_computation(f"{i.name}.here")
+    b = RuleBuilder(c)
+    p = b.emit("parameter", number=0, name="p", shape=given)
+    parts = [b.emit("get-tuple-element", p, index=k) for k in range(len(i.operands))]
+    c.root = c.append(i.opcode, i.attrs, tuple(parts), i.shape, i.name, i.called)
+    c.root.backend_config, c.root.metadata = i.backend_config, i.metadata
+    c.root.frontend_attributes = i.frontend_attributes
+    return c
+
+
+def _giving_zeros(walk: Walk, i: Instruction, given: Shape) -> Computation:
+    c = walk.of.module.add_computation(f"{i.name}.elsewhere")
+    b = Emitter(c, walk.of.combiners)
+    b.emit("parameter", number=0, name="p", shape=given)
+
+    def zeros(s: Shape) -> Instruction:
+        if s.is_tuple:
+            return b.tuple(*[zeros(e) for e in s.elements])
+        return b.spread(b.zero(s.dtype), s.dims)
+
+    c.root = zeros(i.shape)
+    return c

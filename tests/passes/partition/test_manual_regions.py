@@ -1,0 +1,164 @@
+"""Regions that a program cuts by itself, in a program that is partitioned."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.interp.lockstep import evaluate_lockstep
+from hloom.ir.module import Module
+from hloom.ir.values.sharding_data import join_array
+from hloom.passes.partition.whole_program import partitioned, split_arguments
+
+ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n\n"
+
+
+def cut(text: str, partitions: int = 4) -> Module:
+    module = hloom.parse(f"HloModule m, num_partitions={partitions}\n\n{text}")
+    module.use_spmd_partitioning = True
+    hloom.verify(module)
+    made = partitioned(module)
+    hloom.verify(made)
+    return made
+
+
+def ran(module: Module, *arguments: np.ndarray) -> np.ndarray:
+    """The whole result, the same in lockstep and natively."""
+    parts = split_arguments(module, [hloom.Literal.of(a) for a in arguments])
+    lockstep = [np.asarray(r.array) for r in evaluate_lockstep(module, parts)]
+    arrays = [[np.asarray(x.array) for x in each] for each in parts]
+    native = [np.asarray(r) for r in hloom.compile(module).run_devices(arrays)]
+    for a, b in zip(lockstep, native, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    dims = lockstep[0].shape
+    sharding = module.spmd_output_sharding
+    if sharding is not None and sharding.tiled().kind == "tiled":
+        tiles = sharding.tiled().tile_dims
+        dims = tuple([n * t for n, t in zip(dims, tiles)])
+    return join_array(lockstep, sharding, dims)
+
+
+X = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+
+def test_a_region_works_on_the_part_of_each_device() -> None:
+    made = cut(
+        ADD
+        + """ENTRY main {
+  x = f32[8,4] parameter(0), sharding={devices=[1,4]<=[4]}
+  s = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+  l = f32[2,4] custom-call(s), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  r = f32[2,4] all-reduce(l), channel_id=1, replica_groups={{0,1,2,3}},
+    use_global_device_ids=true, to_apply=add, sharding={manual}
+  p = u32[] partition-id(), sharding={manual}
+  f = f32[] convert(p), sharding={manual}
+  b = f32[2,4] broadcast(f), dimensions={}, sharding={manual}
+  y = f32[2,4] add(r, b), sharding={manual}
+  ROOT w = f32[8,4] custom-call(y), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[4,1]<=[4]}
+}"""
+    )
+    total = X.reshape(4, 2, 4).sum(0)
+    np.testing.assert_array_equal(ran(made, X), np.concatenate([total + k for k in range(4)]))
+
+
+SUBGROUP = """ENTRY main {{
+  x = f32[8,4] parameter(0), sharding={{devices=[{tiles}]<=[4]{rest}}}
+  l = f32[4,4] custom-call(x), custom_call_target="SPMDFullToShardShape",
+    sharding={{devices=[1,1,2,2]<=[4] last_tile_dims={{manual, replicated}}}}
+  c = f32[] constant(0)
+  t = f32[4] reduce(l, c), dimensions={{1}}, to_apply=add
+  b = f32[4,4] broadcast(t), dimensions={{0}}
+  r = f32[4,4] reverse(l), dimensions={{0}}
+  y = f32[4,4] add(b, r)
+  ROOT w = f32[8,4] custom-call(y), custom_call_target="SPMDShardToFullShape",
+    sharding={{devices=[2,1,2]<=[4] last_tile_dim_replicate}}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("tiles", "rest"), [("2,2", ""), ("2,1,2", " last_tile_dim_replicate"), ("4,1", "")]
+)
+def test_other_axes_are_cut_inside_of_a_region_along_some(tiles: str, rest: str) -> None:
+    made = cut(ADD + SUBGROUP.format(tiles=tiles, rest=rest))
+    halves = [X[:4], X[4:]]
+    want = np.concatenate([h.sum(1)[:, None] + h[::-1] for h in halves])
+    np.testing.assert_array_equal(ran(made, X), want)
+
+
+def test_resharding_inside_of_a_region_stays_among_devices_of_one_place() -> None:
+    made = cut(
+        """ENTRY main {
+  x = f32[8,4] parameter(0), sharding={devices=[4,2]<=[8]}
+  l = f32[4,4] custom-call(x), custom_call_target="SPMDFullToShardShape",
+    sharding={devices=[2,2,2]<=[2,2,2]T(1,2,0) last_tile_dims={manual}}
+  n = f32[4,4] negate(l), sharding={devices=[2,2,2]<=[2,2,2]T(2,1,0) last_tile_dims={manual}}
+  ROOT w = f32[8,4] custom-call(n), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+}""",
+        8,
+    )
+    assert any(i.opcode == "collective-permute" for i in made.instructions())
+    np.testing.assert_array_equal(ran(made, X), -X)
+
+
+def test_a_loop_in_a_region_from_a_constant_on() -> None:
+    made = cut(
+        """cond { s = (s32[], f32[2,4]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3) ROOT c = pred[] compare(i, n), direction=LT }
+
+body { s = (s32[], f32[2,4]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f32[2,4] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+  p = u32[] partition-id() f = f32[] convert(p) b = f32[2,4] broadcast(f), dimensions={}
+  y = f32[2,4] add(x, b) ROOT t = (s32[], f32[2,4]) tuple(j, y) }
+
+ENTRY main {
+  x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  l = f32[2,4] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  zero = s32[] constant(0) z = f32[] constant(0) o = f32[2,4] broadcast(z), dimensions={}
+  s = (s32[], f32[2,4]) tuple(zero, o)
+  w = (s32[], f32[2,4]) while(s), condition=cond, body=body
+  e = f32[2,4] get-tuple-element(w), index=1
+  y = f32[2,4] add(e, l)
+  ROOT r = f32[8,4] custom-call(y), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[4,1]<=[4]}
+}"""
+    )
+    np.testing.assert_array_equal(ran(made, X), X + 3 * np.repeat(np.arange(4), 2)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            """x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  ROOT l = f32[2,4] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}""",
+            "what each device has by itself",
+        ),
+        (
+            """x = f32[8,4] parameter(0), sharding={devices=[1,4]<=[4]}
+  l = f32[2,4] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  ROOT w = f32[8,4] custom-call(l), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[4,1]<=[4]}""",
+            "dimension 0 is 8 outside and 2 inside",
+        ),
+        (
+            """x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  ROOT w = f32[32,4] custom-call(x), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[4,1]<=[4]}""",
+            "not in a region",
+        ),
+        (
+            """x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  r = f32[32,4] all-gather(x), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={0},
+    use_global_device_ids=true
+  l = f32[2,4] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  w = f32[8,4] custom-call(l), custom_call_target="SPMDShardToFullShape",
+    sharding={devices=[4,1]<=[4]}
+  ROOT y = (f32[8,4], f32[32,4]) tuple(w, r)""",
+            "nothing says what it means",
+        ),
+    ],
+)
+def test_what_has_no_meaning_is_refused(text: str, message: str) -> None:
+    with pytest.raises(hloom.HloError, match=message):
+        cut(f"ENTRY main {{\n  {text}\n}}")
