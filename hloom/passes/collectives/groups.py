@@ -20,6 +20,7 @@ from hloom.ir.values.group_modes import (
     ids_in_mode,
 )
 from hloom.ir.values.groups import ReplicaGroups
+from hloom.types.shape import Shape
 
 REDUCTIONS = opcodes(ASSOCIATIVE)
 IDEMPOTENT = opcodes(ASSOCIATIVE, without=("add", "multiply", "xor"))
@@ -135,3 +136,13 @@ def group_size(groups: Sequence[Sequence[int]]) -> int | None:
     """How many are in each group; None where that differs."""
     sizes = {len(g) for g in groups}
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def widens(x: Shape, y: Shape) -> bool:
+    """Whether every number of one float type is one of the other."""
+    if not (x.dtype.is_floating and y.dtype.is_floating):
+        return False
+    return x.dtype is y.dtype or (
+        x.dtype.exponent_bits <= y.dtype.exponent_bits
+        and x.dtype.mantissa_bits <= y.dtype.mantissa_bits
+    )
