@@ -103,6 +103,8 @@ class Pipeline(Pass):
     """What must hold before it; `assuming` says what passes need."""
     leaves: tuple[Fact, ...] = ()
     """What must hold behind it: one that cannot promise it is refused."""
+    where: Callable[[Module], bool] | None = None
+    """Which modules it is for; others it leaves as they are. What it gives holds of those too."""
 
     name: ClassVar[str] = "pipeline"
 
@@ -211,7 +213,7 @@ class PipelineRun:
         options = self.options
         if options.disable_all_hlo_passes or p.title in options.disable_hlo_passes:
             return total
-        if p.title in options.left_out:
+        if p.title in options.left_out or (p.where is not None and not p.where(module)):
             return total
         whole = p.title in options.enable_hlo_passes_only
         outer = self.path

@@ -24,9 +24,9 @@ def is_taken_apart(body: Computation, loops: list[Instruction]) -> bool:
     if body.root.opcode != "tuple" or body.root is body.parameters[0]:
         return False
     states = [body.parameters[0], *(i.called[0].parameters[0] for i in loops)]
-    return all(
-        u.opcode == "get-tuple-element" for s in states for u in s.users
-    ) and not any(s.is_root for s in states)
+    return all(u.opcode == "get-tuple-element" for s in states for u in s.users) and not any(
+        s.is_root for s in states
+    )
 
 
 def element_readers(state: Instruction, k: int) -> list[Instruction]:
@@ -57,9 +57,7 @@ def initial_element(loop: Instruction, k: int) -> Instruction:
 def set_initial(loop: Instruction, k: int, value: Instruction) -> None:
     """Let an element of the state begin as another value."""
     c, init = loop.parent, loop.operands[0]
-    parts = [
-        value if n == k else initial_element(loop, n) for n in range(len(init.shape.elements))
-    ]
+    parts = [value if n == k else initial_element(loop, n) for n in range(len(init.shape.elements))]
     new = c.append("tuple", OPS["tuple"].attrs(), tuple(parts), loop.shape, "tuple")
     if init.opcode == "tuple":
         new.metadata, new.sharding = init.metadata, init.sharding

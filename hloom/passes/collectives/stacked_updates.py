@@ -12,7 +12,7 @@ from hloom.analysis.trip_count import counters, source, trip_count
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
-from hloom.ir.traits import RESHAPES
+from hloom.ir.traits import ASSOCIATIVE, RESHAPES
 from hloom.ir.values.slices import Slices
 from hloom.passes.collectives.groups import reduction_of, widens
 from hloom.passes.collectives.loop_results import (
@@ -25,7 +25,7 @@ from hloom.types.dtype import S32
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape, shape
 
-STACKED = ("add", "multiply", "minimum", "maximum")
+STACKED = opcodes(ASSOCIATIVE, without=("and", "or", "xor"))
 """Reductions that are moved."""
 _NAMES = opcodes(RESHAPES)
 
@@ -77,7 +77,7 @@ def stacked_update(
 
 
 def written_by(i: Instruction) -> Instruction | None:
-    """The dynamic-update-slice that writes a value, alone, under another name or in a wider type."""
+    """The dynamic-update-slice that writes a value, maybe in another form or a wider type."""
     while not i.is_root and len(i.users) == 1:
         (reader,) = i.users
         if reader.has_control_edges:
@@ -205,7 +205,10 @@ def move_stacked(body: Computation, loops: list[Instruction], update: StackedUpd
                 "convert", new, shape=shape(output.dtype, reduced.dims).with_default_layouts()
             )
         if not whole:
-            starts = [c.add("constant", literal=(n := Literal.of(a, S32)), shape=n.shape) for a, _ in region]
+            starts = [
+                c.add("constant", literal=(n := Literal.of(a, S32)), shape=n.shape)
+                for a, _ in region
+            ]
             new = c.add("dynamic-update-slice", element, new, *starts)
             new.shape = output
         set_result(loop, update.k, element, new)

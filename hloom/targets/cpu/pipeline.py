@@ -7,7 +7,24 @@ from functools import cache
 from hloom.base.faults import Culprit
 from hloom.codegen.columns import BLOCK_SHARE as COLUMN_SHARE
 from hloom.codegen.gemm_tiling import STEPS_PER_UNIT as PRODUCT_STEPS
+from hloom.device.costs import Costs
 from hloom.device.device import Device
+from hloom.ir.module import Module
+from hloom.passes.collectives.all_gather_combiner import AllGatherCombiner
+from hloom.passes.collectives.all_gather_dynamic_slice_simplifier import (
+    AllGatherDynamicSliceSimplifier,
+)
+from hloom.passes.collectives.all_gather_simplifier import AllGatherSimplifier
+from hloom.passes.collectives.all_reduce_combiner import AllReduceCombiner
+from hloom.passes.collectives.all_reduce_folder import AllReduceFolder
+from hloom.passes.collectives.all_reduce_reassociate import AllReduceReassociate
+from hloom.passes.collectives.all_reduce_simplifier import AllReduceSimplifier
+from hloom.passes.collectives.collective_permute_combiner import CollectivePermuteCombiner
+from hloom.passes.collectives.collective_permute_folder import CollectivePermuteFolder
+from hloom.passes.collectives.reduce_scatter_combiner import ReduceScatterCombiner
+from hloom.passes.collectives.reduce_scatter_creator import ReduceScatterCreator
+from hloom.passes.collectives.reduce_scatter_reassociate import ReduceScatterReassociate
+from hloom.passes.collectives.while_loop_all_reduce_code_motion import WhileLoopAllReduceCodeMotion
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.defuser import Defuser
@@ -39,6 +56,8 @@ STEPS_PER_UNIT = 4
 """Long rows, or parts of what is cut, so that all cores have some."""
 MOST_STEPS = 64
 """Of what is cut in parts, on however many cores: each is worth a start, and all are added up."""
+MEETINGS = 8
+"""How many times what a meeting of devices costs its bytes may take, to be combined with others."""
 PROGRAM_CALLS = frozenset(["hloom_manual_region"])
 """Custom calls whose handlers are programs of their own: they take arrays as callers have them."""
 
@@ -65,6 +84,48 @@ def simplification() -> Pass:
         DeadCodeElimination(),
     )
     return FixedPoint(Pipeline("simplification", inner), limit=5)
+
+
+def runs_on_several_devices(module: Module) -> bool:
+    """Whether there may be collectives: for one device they are gone."""
+    return module.replica_count * module.num_partitions > 1
+
+
+def collective_simplification() -> Pass:
+    """Less communication for the same results."""
+    return Pipeline(
+        "collectives",
+        (
+            AllReduceSimplifier(),  # what all have already needs no sending
+            AllGatherSimplifier(),
+            AllReduceFolder(),
+            AllReduceReassociate(),  # sums of them first, so that their slices are found
+            ReduceScatterCreator(),  # half the bytes
+            ReduceScatterReassociate(),
+            AllGatherDynamicSliceSimplifier(),
+            CollectivePermuteFolder(),
+            WhileLoopAllReduceCodeMotion(),  # once for all steps
+            DeadCodeElimination(),
+        ),
+        where=runs_on_several_devices,
+    )
+
+
+def collective_combination(device: Device | None) -> Pass:
+    """Several small collectives as one, as long as what a meeting costs shows beside its bytes:
+    what is combined waits for the last operand, and all of them are in memory until then."""
+    costs = device.costs if device is not None else Costs()
+    most = int(MEETINGS * costs.run_ns / costs.byte_ns)
+    return Pipeline(
+        "combination",
+        (
+            AllReduceCombiner(combine_threshold_in_bytes=most),
+            ReduceScatterCombiner(combine_threshold_in_bytes=most),
+            AllGatherCombiner(combine_threshold_in_bytes=most),
+            CollectivePermuteCombiner(combine_threshold_in_bytes=most),
+        ),
+        where=runs_on_several_devices,
+    )
 
 
 def expansion_for(device: Device | None) -> tuple[Pass, ...]:
@@ -142,12 +203,14 @@ def cpu_pipeline(
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions
             WhileLoopInvariantCodeMotion(),  # loops compute only what changes
+            collective_simplification(),  # once the offsets of shards are plain
             Pipeline("barriers", LAST),  # nothing moves across computations from here on
             # Packed where callers and handlers see them; kernels address bytes.
             SubByteNormalization(packed_calls=PROGRAM_CALLS),
             LayoutNormalization(),  # every array row-major; transposes say what layouts said
             simplification(),
             attention_for(device),  # before its dots and reductions are cut in parts
+            collective_combination(device),  # before what is around them is fused
             *taken_apart(apart),  # so that its parts are fused otherwise
             # Once it is plain which dimension is K, and before anything is fused.
             *splitters_for(device),
