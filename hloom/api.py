@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.machine import Machine
-    from hloom.compiler import compile_module, load_compiled, why_cached
+    from hloom.compiler import compile_module, compile_saved, load_compiled, why_cached
     from hloom.device.costs import Costs
     from hloom.device.device import Device
     from hloom.device.known import device_named, known_names
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
     from hloom.plan.usage import MemoryUse
     from hloom.program.c_interface import CArray, CInterface, LibraryCode
+    from hloom.program.program import Processor
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer
     from hloom.runtime.cache import ProgramCache, program_cache
@@ -88,7 +89,12 @@ if TYPE_CHECKING:
     from hloom.runtime.saved_executable import executable_from_bytes, executable_to_bytes
     from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import Explained, explained
-    from hloom.targets.cpu.options import COMPILE_OPTIONS, cpu_target, options_without_effect
+    from hloom.targets.cpu.options import (
+        COMPILE_OPTIONS,
+        TARGET_OPTIONS,
+        cpu_target,
+        options_without_effect,
+    )
     from hloom.targets.roofline import Roofline
     from hloom.targets.sim.simulate import Timeline
     from hloom.targets.stages import LaterStages
@@ -141,12 +147,14 @@ _HOME = {
     "Pipeline": "passes.pipeline",
     "PipelineOptions": "passes.pipeline",
     "PrintOptions": "ir.text.options",
+    "Processor": "program.program",
     "ProgramCache": "runtime.cache",
     "Reply": "runtime.pjrt",
     "Shape": "types.shape",
     "Snapshot": "ir.proto.snapshot",
     "ShardSpec": "runtime.launch_spec",
     "Statistics": "analysis.statistics",
+    "TARGET_OPTIONS": "targets.cpu.options",
     "Roofline": "targets.roofline",
     "Timeline": "targets.sim.simulate",
     "Trace": "rewrite.driver",
@@ -156,6 +164,7 @@ _HOME = {
     "check_devices": "ir.named_devices",
     "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
+    "compile_saved": "compiler",
     "copy_computation": "ir.copy",
     "copy_module": "ir.copy",
     "cpu_target": "targets.cpu.options",
@@ -359,6 +368,7 @@ __all__ = [
     "PASSES",
     "PJRT_QUESTIONS",
     "PRESETS",
+    "TARGET_OPTIONS",
     "AliasEntry",
     "Buffer",
     "Builder",
@@ -395,6 +405,7 @@ __all__ = [
     "Pipeline",
     "PipelineOptions",
     "PrintOptions",
+    "Processor",
     "ProgramCache",
     "Reply",
     "Roofline",
@@ -411,6 +422,7 @@ __all__ = [
     "clear_pjrt_compiler",
     "compile",
     "compile_module",
+    "compile_saved",
     "copy_computation",
     "copy_module",
     "cpu_target",

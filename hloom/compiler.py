@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
+from hloom.base.diagnostics import UsageError
 from hloom.base.faults import CompilerFaultWarning
 from hloom.base.options import Options
 from hloom.executable import Executable
@@ -19,7 +20,7 @@ from hloom.frontends.source import Source
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.native import LoadError
-from hloom.runtime.program_files import read_program
+from hloom.runtime.program_files import is_loadable, read_program, write_program
 from hloom.targets.cache_key import differences, key_parts, other_parts
 from hloom.targets.stages import LaterStages, SavedStages, Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
@@ -27,6 +28,7 @@ from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 if TYPE_CHECKING:
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.program.program import Program
 
 
 def compile_module(
@@ -96,6 +98,33 @@ def compile_source(
             warn(text)
     executable.seconds = clock.seconds
     return executable
+
+
+def compile_saved(
+    module: Module,
+    path: Path,
+    options: Options | None = None,
+    *,
+    target: str = DEFAULT,
+    progress: Callable[[str], None] | None = None,
+) -> Program:
+    """Write a program of a module, which is not changed, to a file, for a machine that need not be
+    this one; `load_compiled` reads it there."""
+    options, clock, kind = options or Options(), StageClock(progress), target_kind(target)
+    with paused_collection():
+        stages = _compiled(module, kind.target(options), options, clock)
+    program = stages.program
+    if not is_loadable(program):
+        raise UsageError(
+            f"saved programs are loaded on Linux, on x86-64 and aarch64, and not on "
+            f"{'' if program.processor is None else program.processor.triple}",
+            rule="target-triple",
+            hint="C libraries can be made for other systems: -o libmodel.a",
+        )
+    if stages.faults:
+        warnings.warn(kind.notice(module, options, stages.faults), CompilerFaultWarning, 2)
+    write_program(path, program, {"name": program.name})
+    return program
 
 
 def compile_library(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MAGIC = b"!<arch>\n"
@@ -46,11 +45,3 @@ def _member(name: str, data: bytes) -> bytes:
 
 def _even(size: int) -> int:
     return size + size % 2
-
-
-def kind_of(path: PurePath) -> str:
-    """What a file of this name is: `shared`, `archive`, `object`; empty: none of these."""
-    return KINDS.get(path.suffix, "")
-
-
-KINDS: Mapping[str, str] = {".so": "shared", ".a": "archive", ".o": "object"}

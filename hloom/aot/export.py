@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hloom.aot import link
-from hloom.aot.archive import KINDS, Member, archive, kind_of
+from hloom.aot.archive import Member, archive
 from hloom.aot.header import c_name, checked_names, distinct, header
+from hloom.aot.kinds import KINDS, check_ending, kind_of
+from hloom.aot.link import NAMES, toolchain
 from hloom.api import (
     CInterface,
     Instruction,
@@ -76,6 +77,7 @@ def export_c(
             f"a library's function cannot be called {name}", rule="library-name", hint="--name"
         )
     module, code = library_code(program, name, options, target)
+    check_ending(path, code.processor.system, code.processor.triple)
     inputs = _input_names(module, code, argument_names)
     outputs = _output_names(module, code, result_names)
     with tempfile.TemporaryDirectory() as folder:
@@ -104,18 +106,23 @@ def _library(code: LibraryCode, name: str, kind: str, file: str, folder: Path) -
     objects[0].write_bytes(code.object)
     if code.interface.needs_routines:
         orders = ", ".join([f"%{t}" for t in code.routines])
-        objects.append(link.routines_object(name, folder, f"the routines that {orders} call"))
+        what_for = f"the routines that {orders} call"
+        tools = toolchain(code.processor, what_for)
+        objects.append(tools.routines_object(name, folder, what_for))
     if kind == "archive":
-        symbols = [[name], [f"{name}_{r}" for r in link.NAMES]]
+        symbols = [[name], [f"{name}_{r}" for r in NAMES]]
+        if code.processor.system == "macos":
+            symbols = [[f"_{s}" for s in each] for each in symbols]
         members = [Member(o.name, o.read_bytes(), s) for o, s in zip(objects, symbols)]
         return archive(members)
     if kind == "object" and len(objects) == 1:
         return code.object
     out = folder / file
+    tools = toolchain(code.processor, f"linking {file}")
     if kind == "object":
-        link.joined_object(objects, out)
+        tools.joined_object(objects, out)
     else:
-        link.shared_library(objects, out)
+        tools.shared_library(objects, out)
     return out.read_bytes()
 
 

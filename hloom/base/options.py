@@ -150,6 +150,13 @@ _ROWS: tuple[tuple[str, Any, str], ...] = (
         "faults of the compiler are raised, not gone around (HLOOM_STRICT=1)",
     ),
     ("syntax_sugar_async_ops", False, "dumps use the short form for async ops"),
+    ("target_cpu", "", "processor to make code for, as LLVM calls it; empty is the one at hand"),
+    ("target_features", "", "features of it, +avx2,-fma; empty is what its name says"),
+    (
+        "target_triple",
+        "",
+        "system to make code for, such as aarch64-linux-gnu; empty is this one",
+    ),
     (
         "unsupported_crash_on_hlo_pass_fix_max_iterations",
         False,

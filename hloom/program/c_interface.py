@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hloom.base.diagnostics import HloError
-from hloom.program.program import Program
+from hloom.program.program import Processor, Program
 from hloom.program.slice import ALIGNMENT, STREAMED_BYTES, Allocation, BufferSlice
 from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.call import Call
@@ -104,14 +104,21 @@ class LibraryCode:
     """It defines the function, and calls routines where `needs_routines`."""
 
     @property
+    def processor(self) -> Processor:
+        """What it runs on."""
+        assert self.program.processor is not None
+        return self.program.processor
+
+    @property
     def routines(self) -> list[str]:
         """The steps that call routines, by name."""
         return [t.name for t in walk(self.program.thunks) if isinstance(t, (Sort, TopK))]
 
 
-def c_interface(program: Program) -> CInterface:
-    """The interface of a program; `HloError` for one that cannot run without a runtime."""
-    _check(program)
+def c_interface(program: Program, address_bits: int = 64) -> CInterface:
+    """The interface of a program; `HloError` for one that cannot run without a runtime, or whose
+    arrays take more memory than there are addresses."""
+    _check(program, address_bits)
     places = {(p.number, p.index): k for k, p in enumerate(program.parameters)}
     results = [r for r in program.results if r.slice is not None]
     at: dict[tuple[int, ...], int] = {r.index: k for k, r in enumerate(results)}
@@ -202,7 +209,13 @@ def _error(message: str, hint: str | None = None) -> HloError:
     return HloError(message, rule="ahead-of-time", hint=hint)
 
 
-def _check(program: Program) -> None:
+def _check(program: Program, address_bits: int) -> None:
+    size = sum([a.size_bytes for a in program.allocations])
+    if size >= 1 << (address_bits - 1):
+        raise _error(
+            f"{program.name} works on {size} bytes, and the processor has {address_bits} bits for "
+            "an address"
+        )
     if program.device_count > 1:
         raise _error(
             f"{program.name} is for {program.device_count} devices, and a C library has one"

@@ -41,6 +41,24 @@ class Result:
     """None for tokens."""
 
 
+_SYSTEMS = (
+    ("linux", "linux"),
+    ("macos", "macos"),
+    ("darwin", "macos"),
+    ("windows", "windows"),
+    ("mingw", "windows"),
+)
+
+
+def system_of(triple: str) -> str:
+    """What a triple says of the system: linux, macos, windows, wasm; empty: there is none."""
+    architecture, *words = triple.split("-")
+    for name, system in _SYSTEMS:
+        if any(w.startswith(name) for w in words):
+            return system
+    return "wasm" if architecture == "wasm32" else ""
+
+
 class Processor(NamedTuple):
     """What the machine code of a program was made for."""
 
@@ -54,6 +72,11 @@ class Processor(NamedTuple):
     def architecture(self) -> str:
         """The first word of the triple: `x86_64`, `aarch64`."""
         return self.triple.split("-")[0]
+
+    @property
+    def system(self) -> str:
+        """As `system_of` has it."""
+        return system_of(self.triple)
 
 
 @dataclass

@@ -55,6 +55,14 @@ def contents(path: Path) -> Piece:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def is_loadable(program: Program) -> bool:
+    """Whether a loader of saved programs exists for the machine that a program is for."""
+    p = program.processor
+    if p is None:
+        return True
+    return p.system == "linux" and p.architecture in ("x86_64", "amd64", "aarch64", "arm64")
+
+
 def is_program_file(path: Path) -> bool:
     """Whether a file begins as a saved program does; one that cannot be read does not."""
     try:

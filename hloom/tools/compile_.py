@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hloom import api
-from hloom.aot.archive import KINDS, kind_of
 from hloom.aot.export import CLibrary, export_c
+from hloom.aot.kinds import kind_of
+from hloom.tools.evaluate import progress
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.run import TargetName, Threads, compiled
 from hloom.tools.terminal import (
@@ -26,13 +27,10 @@ from hloom.tools.terminal import (
     write_json,
 )
 
-ELSEWHERE = (".dll", ".dylib", ".exe", ".lib", ".obj", ".wasm")
-"""Endings of libraries and objects that other systems have."""
-
 Output = Annotated[
     Path,
     typer.Option(
-        "--output", "-o", help="The file to write: step.hloom, or a C library, .so, .a or .o."
+        "--output", "-o", help="The file to write: step.hloom, or a C library, .so, .a, .o, ..."
     ),
 ]
 Header = Annotated[Path | None, typer.Option("--header", help="The header of a C library.")]
@@ -60,8 +58,9 @@ def compile_(
     """Compile a program to a file that `hloom run` and `hloom.load_compiled` load in milliseconds,
     or to a C library that needs nothing of hloom.
 
-    Both hold machine code and constants, and need a processor with the same instructions. Compiler
-    options are taken too, with xla_ or without, and those of XLA_FLAGS.
+    Both hold machine code and constants, and need a processor with the same instructions: this one,
+    or what target_triple, target_cpu and target_features name. Compiler options are taken too, with
+    xla_ or without, and those of XLA_FLAGS.
 
     [bold]Examples[/bold]
 
@@ -70,11 +69,12 @@ def compile_(
       hloom compile step.hlo -o step.hloom --cpu_max_isa=AVX2
 
       hloom compile step.hlo -o libstep.so --header step.h
+
+      hloom compile step.hlo -o libstep.a --target_triple=aarch64-linux-gnu --target_cpu=neoverse-n1
     """
     words = ctx.meta.get(OPTION_WORDS, [])
     loaded = read(file, replicas, partitions, shapes, spmd)
     warn_of_elided(loaded.module)
-    names = (argument_names, result_names)
     if kind_of(output):
         _check_threads(output, threads)
         library = export_c(
@@ -89,28 +89,29 @@ def compile_(
         )
         _tell_of(library, as_json)
         return
-    _check_ending(output)
-    if refused := _of_libraries(header, name, *names):
+    if refused := _of_libraries(header, name, argument_names, result_names):
         raise api.UsageError(
             f"{refused} is for C libraries, and {output.name} is none", hint="-o libstep.so"
         )
-    exe = compiled(loaded.module, threads, words, target)
-    exe.save(output)
+    program = _saved(loaded.module, output, threads, words, target)
     size = output.stat().st_size
     if as_json:
-        write_json({"file": str(output), "bytes": size, "program": _about(exe)})
+        write_json({"file": str(output), "bytes": size, "program": _about(program)})
     else:
-        typer.echo(f"wrote {output}: {exe.program.name}, {bytes_text(size)}")
+        typer.echo(f"wrote {output}: {program.name}, {bytes_text(size)}")
 
 
-def _check_ending(output: Path) -> None:
-    """Refuse to write a saved program under the name of another system's library."""
-    if output.suffix.lower() in ELSEWHERE:
-        raise api.UsageError(
-            f"{output.name} would be a library of another system; those for Linux can be made",
-            rule="library-file",
-            hint=f"{', '.join(KINDS)}; other names are for saved programs (.hloom)",
-        )
+def _saved(
+    module: api.Module, output: Path, threads: int | None, words: list[str], target: str
+) -> Any:
+    """Write a program to a file; one for a machine that was named is not loaded here."""
+    options = api.Options.parsed(words, api.Options.from_environment())
+    if any(options[name] for name in api.TARGET_OPTIONS):
+        with progress(f"compiling {module.name}") as stage:
+            return api.compile_saved(module, output, options, target=target, progress=stage)
+    exe = compiled(module, threads, words, target)
+    exe.save(output)
+    return exe.program
 
 
 def _check_threads(output: Path, threads: int | None) -> None:
@@ -161,8 +162,7 @@ def _tell_of(library: CLibrary, as_json: bool) -> None:
         typer.echo(f"wrote {library.header}")
 
 
-def _about(exe: api.Executable) -> dict[str, object]:
-    program = exe.program
+def _about(program: Any) -> dict[str, object]:
     return {
         "name": program.name,
         "arguments": [shape.text_without_layout for shape in program.argument_shapes],

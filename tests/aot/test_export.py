@@ -259,7 +259,7 @@ def test_other_refusals(tmp_path, monkeypatch):
     with pytest.raises(HloError, match="run-time size"):
         hloom.export_c(dynamic, tmp_path / "libx.so")
     with pytest.raises(UsageError, match="no kind of library"):
-        hloom.export_c(text, tmp_path / "libx.dylib")
+        hloom.export_c(text, tmp_path / "libx.exe")
     with pytest.raises(UsageError, match="cannot be called main"):
         hloom.export_c(text, tmp_path / "main.o")
     with pytest.raises(HloError, match="Argument names must be unique: a, a"):

@@ -4,8 +4,11 @@
  * radixes and threads: by keys both are stable, which leaves one answer; by a comparator, whatever it
  * answers, the same comparisons are made in the same order.
  */
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+/* Declared here: compilers for machines without a system have no string.h. */
+void *memcpy(void *to, const void *from, size_t count);
 
 #define JOINED(a, b) a##b
 #define WITH_PREFIX(a, b) JOINED(a, b)
@@ -23,10 +26,12 @@ enum {
 
 typedef int8_t (*less_function)(const void *const *elements);
 
-/* The first fields of hl_context (hloom/runtime/native/hl.h); `user` is the working memory. */
+/* The first fields of hl_context (hloom/runtime/native/hl.h), where pointers have 64 bits; `user` is
+ * the working memory. */
 typedef struct {
   int32_t status, cancel, threads, device;
-  void *pool, *arena, *user;
+  uint64_t pool, arena;
+  void *user;
 } context;
 
 /* -- keys: numbers whose unsigned order is that of the elements (runtime/native/sort_keys.cc) -- */

@@ -55,7 +55,9 @@ MOST_CONSTANT_BYTES = 1 << 30
 
 _DEFINED = re.compile(r"^(?:define [^@\n]*@([\w.$-]+)\(|@([\w.$-]+) = )", re.MULTILINE)
 _DECLARED = re.compile(r"^declare [^@\n]*@([\w.$-]+)\(", re.MULTILINE)
+_MEMCPY = re.compile(r"call ptr @memcpy\((ptr [^,]*, ptr [^,]*, i64 [^)]*)\)")
 _DEFINE = re.compile(r"^define (?!internal )", re.MULTILINE)
+_PLAIN = re.compile(r"^(define [^{\n]*\)) \{$", re.MULTILINE)
 _NAME = re.compile(r"@([\w.$-]+)")
 
 
@@ -73,10 +75,14 @@ def library_text(
         )
     text = _DEFINE.sub("define internal ", module_text(machine, texts.values(), texts))
     text = text.replace(PARALLEL, IN_TURN)
+    if machine.address_bytes == 4:  # where memcpy takes a size of 32 bits
+        text = _MEMCPY.sub(r"call void @llvm.memcpy.p0.p0.i64(\1, i1 false)", text)
+        text = text.replace("declare ptr @memcpy(ptr, ptr, i64)\n", "")
     copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     head = [] if copy.split("(")[0] in text else [copy]
     globals_ = head + [_constant(k, c) for k, c in enumerate(constants) if c is not None]
-    whole = "\n".join([text, *globals_, _entry(program.entry, interface), ""])
+    text = _PLAIN.sub(r"\1 nounwind {", text)  # no tables for unwinding, which need a library
+    whole = "\n".join([text, *globals_, _entry(name, program.entry, interface, machine), ""])
     return _renamed(whole, name)
 
 
@@ -133,17 +139,22 @@ class _Lines:
         self.lines.append(f"{name}:")
 
 
-def _entry(main: str, interface: CInterface) -> str:
+def _entry(name: str, main: str, interface: CInterface, machine: Machine) -> str:
     """The function that callers see."""
     f = _Lines()
-    f.lines.append(f"define i32 @{_ENTRY}(ptr %inputs, ptr %outputs, ptr %workspace) {{")
+    linkage = "dllexport " if machine.system == "windows" else ""
+    attribute = f'"wasm-export-name"="{name}" ' if machine.architecture == "wasm32" else ""
+    f.lines.append(
+        f"define {linkage}i32 @{_ENTRY}(ptr %inputs, ptr %outputs, ptr %workspace) nounwind"
+        f" {attribute}{{"
+    )
     f.label("start")
     f.add(f"%context = alloca [{CONTEXT_BYTES} x i8], align 16")
     f.add(f"%buffers = alloca [{max(len(interface.bases), 1)} x ptr], align 64")
     missing = "false"
     for table, arrays in (("%inputs", interface.inputs), ("%outputs", interface.outputs)):
         if arrays:
-            missing = _or_wrong(f, missing, table, 8)
+            missing = _or_wrong(f, missing, table, machine.address_bytes)
     f.add(f"br i1 {missing}, label %refused, label %given")
     f.label("given")
     inputs = _loaded(f, "%inputs", len(interface.inputs))

@@ -43,8 +43,10 @@ def lower_function(
     e = Emit(name or kernel.name, machine, arguments)
     low = Lowering(kernel, machine, e, freedom)
     args, begin, end = e.args
+    size = machine.address_bytes
     for number, param in enumerate(kernel.params):
-        low.rows[param.value] = [e.load(e.gep(args, 8 * number), "ptr", invariant=True)]
+        place = e.gep(args, size * number)
+        low.rows[param.value] = [e.load(place, "ptr", align=size, invariant=True)]
     _look_ahead(low)
     with _steps(e, kernel.grid, begin, end) as indices:
         for value, index in zip(kernel.body.arguments, indices):

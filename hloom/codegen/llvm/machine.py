@@ -19,6 +19,7 @@ from typing import Any
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.required_features import is_known, required_features
+from hloom.program.program import system_of
 
 PLAIN_ADDRESSES = '"hloom-plain-addresses"'
 """The attribute of functions that do not want the addresses in their loops rewritten."""
@@ -77,6 +78,9 @@ define void @wide_float(ptr %p) {
   store <16 x float> %y, ptr %p
   ret void
 }
+"""
+# What only x86 and ARM may have; LLVM for others cannot select all of it.
+_PROBE_NARROW = """
 define void @narrow(ptr %p, ptr %q) {
   %x = load <8 x float>, ptr %p
   %y = fptrunc <8 x float> %x to <8 x bfloat>
@@ -90,6 +94,9 @@ define void @narrow(ptr %p, ptr %q) {
   ret void
 }
 """
+
+
+_PROBED_NARROW = ("x86_64", "amd64", "aarch64", "arm64")
 
 
 def _error(message: str, hint: str | None = None) -> HloError:
@@ -139,6 +146,16 @@ class Machine:
         return self.triple.split("-")[0]
 
     @property
+    def system(self) -> str:
+        """As `program.program.system_of` has it."""
+        return system_of(self.triple)
+
+    @property
+    def address_bytes(self) -> int:
+        """Of a pointer: 8, or 4."""
+        return 4 if "-p:32:32" in self.data_layout else 8
+
+    @property
     def required(self) -> tuple[str, ...]:
         """The features without which a processor cannot run this machine's code, sorted."""
         return required_features(self.architecture, self.cpu, self.enabled, self.disabled)
@@ -179,7 +196,7 @@ class Machine:
     def of(triple: str, cpu: str = "", features: str = "") -> Machine:
         """From explicit strings. Every feature has a sign; avx512 prefers neither gather nor
         scatter unless the text says otherwise."""
-        enabled, disabled = _parsed(features)
+        enabled, disabled = parsed_features(features)
         return Machine(triple, cpu, *_completed(enabled, disabled))
 
     @staticmethod
@@ -215,7 +232,7 @@ class Machine:
         )
 
 
-def _parsed(features: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def parsed_features(features: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Enabled and disabled features of a text such as `+a,-b`, each sorted and once."""
     signs: dict[str, set[str]] = {"+": set(), "-": set()}
     for word in filter(None, (w.strip() for w in features.split(","))):
@@ -257,7 +274,7 @@ def _host() -> tuple[str, str, str]:
 @lru_cache(maxsize=16)
 def _host_machine(max_isa: str) -> Machine:
     triple, cpu, features = _host()
-    unknown = [f"-{f}" for f in _parsed(features)[0] if not is_known(f)]
+    unknown = [f"-{f}" for f in parsed_features(features)[0] if not is_known(f)]
     machine = Machine.of(triple, cpu, ",".join([features, *unknown]))
     return machine.capped(max_isa) if max_isa else machine
 
@@ -281,14 +298,15 @@ def _probed(triple: str, cpu: str, features: str) -> dict[str, Any]:
     llvm = _llvm()
     target = _target_machine(triple, cpu, features, 1)
     text = target.emit_assembly(llvm.parse_assembly(_PROBE))
-    head = text[: text.index("wide_float:")]
-    wide = text[text.index("wide_float:") : text.index("narrow:")]
-    narrow = text[text.index("narrow:") :]
+    head, _, wide = text.partition("wide_float:")
+    narrow = ""
+    if triple.split("-")[0] in _PROBED_NARROW:
+        narrow = target.emit_assembly(llvm.parse_assembly(_PROBE_NARROW))
     return {
         "data_layout": str(target.target_data),
         "vector_bytes": 64 if "zmm" in wide else 32 if "ymm" in wide else 16,
-        "has_fma": "fmaf" not in text,
-        "has_round": "floorf" not in text,
+        "has_fma": "fmaf" not in head,
+        "has_round": "floorf" not in head,
         "has_f16_convert": "hfsf2" not in head and "h2f_ieee" not in head,
         "has_scale": "scalef" in narrow and "ldexp" not in narrow,
         "has_bf16": "vcvtneps2bf16" in narrow or "bfcvt" in narrow,

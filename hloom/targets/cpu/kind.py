@@ -57,11 +57,9 @@ class CpuKind:
         self, options: Options, threads: int | None = None, cache: ProgramCache | None = None
     ) -> CpuTarget:
         object_cache = cache.objects if cache is not None else None
-        base = replace(
-            cpu_target(options, threads),
-            kernel_device=self.kernel_device,
-            object_cache=object_cache,
-        )
+        base = replace(cpu_target(options, threads), object_cache=object_cache)
+        if self.kernel_device is not None:
+            base = replace(base, kernel_device=self.kernel_device)
         return tuned(base, options, threads)
 
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:

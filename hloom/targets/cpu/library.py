@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hloom.codegen.llvm.c_entry import library_text
-from hloom.codegen.llvm.machine import object_bytes
+from hloom.codegen.llvm.other_machine import object_for
 from hloom.ir.copy import copy_module
 from hloom.ir.verify import verify
 from hloom.program.c_interface import LibraryCode, c_interface
@@ -23,6 +23,6 @@ def library_code(target: CpuTarget, module: Module, name: str) -> LibraryCode:
     verify(module)
     stages = replace(target, scheduler="memory").written(copy_module(module))
     program = stages.program
-    interface = c_interface(program)
+    interface = c_interface(program, 8 * target.machine.address_bytes)
     text = library_text(name, program, interface, stages.texts, target.machine)
-    return LibraryCode(program, interface, object_bytes(text, target.machine, target.opt_level))
+    return LibraryCode(program, interface, object_for(text, target.machine, target.opt_level))

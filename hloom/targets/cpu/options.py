@@ -11,6 +11,8 @@ from hloom.base.options import Options
 from hloom.runtime.communicator.patience import PATIENCE_OPTIONS
 
 if TYPE_CHECKING:
+    from hloom.codegen.llvm.machine import Machine
+    from hloom.device.device import Device
     from hloom.targets.cpu.target import CpuTarget
 
 PASS_OPTIONS = (
@@ -30,8 +32,10 @@ KERNEL_OPTIONS = (
     "cpu_fast_math_honor_nans",
 )
 TUNING_OPTIONS = ("autotune", "autotune_complete", "autotune_export", "autotune_load")
+TARGET_OPTIONS = ("target_triple", "target_cpu", "target_features")
 COMPILE_OPTIONS = frozenset(
     (
+        *TARGET_OPTIONS,
         *PASS_OPTIONS,
         *TUNING_OPTIONS,
         *KERNEL_OPTIONS,
@@ -97,7 +101,6 @@ def scheduler_of(options: Options) -> str:
 def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
     """The CPU of this machine, as the options want it used; `threads` are all that may work."""
     # Here, for who asks the options only: with the passes, this takes half a second to import.
-    from hloom.codegen.llvm.machine import Machine
     from hloom.codegen.llvm.module import KernelOptions
     from hloom.passes.pipeline import PipelineOptions
     from hloom.runtime.processors import checked_threads, granted_threads
@@ -107,7 +110,7 @@ def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
         checked_threads(threads), granted_threads(), options["cpu_parallel_codegen_split_count"]
     )
     return CpuTarget(
-        Machine.host(options["cpu_max_isa"]),
+        machine_of(options),
         processes=max(1, processes),
         passes=PipelineOptions(
             disable_hlo_passes=frozenset(options["disable_hlo_passes"]),
@@ -128,7 +131,33 @@ def cpu_target(options: Options, threads: int | None = None) -> CpuTarget:
         excess_precision=options["allow_excess_precision"],
         scheduler=scheduler_of(options),
         is_strict=is_strict(options),
+        kernel_device=device_of_options(options),
     )
+
+
+def is_elsewhere(options: Options) -> bool:
+    """Whether code is to be made for a machine that was named."""
+    return any(options[name] for name in TARGET_OPTIONS)
+
+
+def machine_of(options: Options) -> Machine:
+    """The machine to make code for."""
+    from hloom.codegen.llvm.machine import Machine
+    from hloom.codegen.llvm.other_machine import other_machine
+
+    if not is_elsewhere(options):
+        return Machine.host(options["cpu_max_isa"])
+    machine = other_machine(*[options[name] for name in TARGET_OPTIONS])
+    return machine.capped(options["cpu_max_isa"]) if options["cpu_max_isa"] else machine
+
+
+def device_of_options(options: Options) -> Device | None:
+    """What kernels are cut for where a machine was named; None where it is the one at hand."""
+    if not is_elsewhere(options):
+        return None
+    from hloom.targets.cpu.device import described
+
+    return described(machine_of(options))
 
 
 def tuned(target: CpuTarget, options: Options, threads: int | None) -> CpuTarget:

