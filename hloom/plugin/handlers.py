@@ -19,6 +19,8 @@ from hloom.plugin.callbacks import have_callbacks
 _LAPACK_STARTED: list[bool] = []
 _REGISTERED: dict[str, tuple[Any, int]] = {}
 """Capsules, or capsules by stage, and the version of the API, by target."""
+_VIEWERS = frozenset(["xla_buffer_python_cpu_callback"])
+"""Handlers of jaxlib that show buffers as numpy arrays, which have a byte for each element."""
 _PLATFORM = "Host"
 """How jaxlib calls the CPU."""
 _CAPSULE_NAME = b"xla._CUSTOM_CALL_TARGET"
@@ -96,4 +98,4 @@ def have_handlers_for(targets: set[str]) -> None:
     for target in missing:
         registered = _REGISTERED.get(target) or there.get(target)
         if target not in CALLBACKS and registered is not None:
-            register_capsule(target, *registered)
+            register_capsule(target, *registered, packed=target not in _VIEWERS)

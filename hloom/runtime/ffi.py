@@ -271,10 +271,10 @@ def register_pointer(name: str, address: int, api: str = "xla") -> None:
         raise UsageError(f"no kind of handler is called {api!r}: hloom, xla, status, original")
 
 
-def register_capsule(name: str, capsule: Any, api_version: int = 1) -> None:
+def register_capsule(name: str, capsule: Any, api_version: int = 1, *, packed: bool = True) -> None:
     """A handler as jax.ffi has it: a PyCapsule, or capsules by stage. api_version 1: XLA FFI.
 
-    Or a type of its states, as `register_type` takes it.
+    Or a type of its states, as `register_type` takes it. `packed` as for `register_bundle`.
     """
     if isinstance(capsule, Mapping) and "type_id" in capsule:
         register_type(name, capsule)
@@ -286,9 +286,11 @@ def register_capsule(name: str, capsule: Any, api_version: int = 1) -> None:
     if isinstance(capsule, Mapping):
         if api_version == 0 or "execute" not in capsule:
             raise UsageError(f"handlers of {name!r} by stage need api_version=1 and `execute`")
-        register_bundle(name, {stage: _address(c) for stage, c in capsule.items()})
+        register_bundle(name, {s: _address(c) for s, c in capsule.items()}, packed=packed)
+    elif api_version:
+        register_bundle(name, {"execute": _address(capsule)}, packed=packed)
     else:
-        register_pointer(name, _address(capsule), "xla" if api_version else "status")
+        register_pointer(name, _address(capsule), "status")
 
 
 def _address(capsule: Any) -> int:
@@ -298,10 +300,15 @@ def _address(capsule: Any) -> int:
     return pointer_of(capsule, name_of(capsule))
 
 
-def register_bundle(name: str, addresses: Mapping[str, int]) -> None:
-    """XLA FFI handlers by stage, after asking each for the version of the ABI it was built for."""
+def register_bundle(name: str, addresses: Mapping[str, int], *, packed: bool = True) -> None:
+    """XLA FFI handlers by stage, after asking each for the version of the ABI it was built for.
+
+    They find elements below a byte packed, as XLA hands them over, while dimensions count elements.
+    Not `packed`: a byte for each, which is what those need that make arrays of the dimensions.
+    """
     runtime = library()
-    bundle = _immortal((ctypes.c_void_p * len(STAGES))())
+    bundle = _immortal((ctypes.c_void_p * (len(STAGES) + 1))())
+    bundle[len(STAGES)] = 0 if packed else 1
     bits = 0
     for stage, address in addresses.items():
         if stage not in STAGES:

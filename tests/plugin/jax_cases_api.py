@@ -222,6 +222,33 @@ def case_control_dependencies_order_what_runs():
         np.testing.assert_array_equal(made, wanted)
 
 
+def case_control_dependencies_that_close_a_cycle_are_refused():
+    from jax.experimental.control_deps import control_dep
+
+    def backwards(x):
+        a = jnp.sin(x)
+        b = jnp.cos(a)
+        control_dep(b, a)
+        return b
+
+    def itself(x):
+        a = jnp.sin(x)
+        control_dep(a, a)
+        return a
+
+    for f in (backwards, itself):
+        assert "cycle is detected" in error_of(jax.jit(f), 1.0)
+
+
+def case_memory_analysis_counts_the_table_of_several_results():
+    x = jnp.eye(4)
+    sizes = {
+        f: jax.jit(f).lower(x).compile().memory_analysis().output_size_in_bytes
+        for f in (lambda a: a + 1, lambda a: (a + 1, a * 2), lambda a: [a, (a + 2, a @ a)])
+    }
+    assert list(sizes.values()) == [64, 2 * 64 + 16, 3 * 64 + 24], sizes
+
+
 def case_functions_registered_for_hlo_modules():
     try:
         from jax._src.xla_transform import PipelineStage

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -141,6 +142,21 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     scale, Scale, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().RemainingArgs()
     .Ret<ffi::Buffer<ffi::F32>>().Attr<float>("factor").Attr<std::string_view>("word")
     .Attr<ffi::Span<const int64_t>>("shape").Attr<Mode>("mode").Attr<ffi::Dictionary>("all"));
+// Flips all bits of the memory that elements of `width` bits take, and shows what was there.
+static ffi::Error Flip(ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y,
+                       ffi::Result<ffi::AnyBuffer> seen, int32_t width) {
+  size_t bytes = (x.element_count() * width + 7) / 8;
+  auto* from = (const uint8_t*)x.untyped_data();
+  auto* to = (uint8_t*)y->untyped_data();
+  auto* shown = (uint8_t*)seen->untyped_data();
+  for (size_t i = 0; i < bytes; i++) shown[i] = from[i], to[i] = from[i] ^ 0xff;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flip, Flip, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>()
+    .Ret<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>().Attr<int32_t>("width"));
+extern "C" void flip_seven(void* out, const void** in) {
+  for (int i = 0; i < 4; i++) ((uint8_t*)out)[i] = ((const uint8_t*)in[0])[i] ^ 0xff;
+}
 struct Status;
 extern "C" void old_style(void* out, const void** in, const char* opaque, size_t size, Status*) {
   *(float*)((void**)out)[0] = *(const float*)in[0] + size;
@@ -219,6 +235,60 @@ def test_custom_calls_of_the_older_kind(call: NativeCall, compiled: str):
     assert (a, b) == (6, 65)
     assert run(call, "test.first", CallFrame([x], [a], {})) == (0, "")
     assert a == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int4", "int2", "uint4", "uint2", "float4_e2m1fn"])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 65])
+def test_handlers_find_elements_below_a_byte_packed(
+    call: NativeCall, compiled: str, dtype: str, count: int
+):
+    """The first in the lowest bits; a result that is an operand stands where that does."""
+    ffi.register_symbol("test.flip", compiled, "flip")
+    width = 2 if "2" in dtype[-1] else 4
+    mask = (1 << width) - 1
+    raw = np.random.default_rng(count).integers(0, mask + 1, count).astype(np.uint8)
+    x = np.asarray(ml_dtypes_of(dtype, raw, width))
+    bytes_ = (count * width + 7) // 8
+    for out in (np.zeros_like(x), x):
+        before = raw.copy()
+        shown = np.zeros(bytes_ + 1, np.uint8)
+        frame = CallFrame([x], [out, shown], {"width": typed(width, "s32")})
+        assert run(call, "test.flip", frame) == (0, "")
+        packed = np.zeros(bytes_ + 1, np.uint8)
+        for k, value in enumerate(before):
+            packed[k * width // 8] |= value << (k * width % 8)
+        np.testing.assert_array_equal(shown, packed)
+        np.testing.assert_array_equal(out.view(np.uint8) & mask, before ^ mask)
+        if dtype.startswith("int"):  # signs stand in all bits above, as numpy has them
+            assert out.view(np.int8).tolist() == out.astype(np.int8).tolist()
+
+
+def ml_dtypes_of(dtype: str, raw: np.ndarray, width: int) -> np.ndarray:
+    """Elements of these bits, as numpy has them."""
+    if dtype.startswith("int"):
+        sign = 1 << (width - 1)
+        return (
+            (((raw ^ sign).astype(np.int8)) - sign).astype(np.int8).view(getattr(ml_dtypes, dtype))
+        )
+    return raw.view(getattr(ml_dtypes, dtype))
+
+
+@pytest.mark.slow
+def test_older_custom_calls_find_them_packed_and_views_of_numpy_do_not(
+    call: NativeCall, compiled: str
+):
+    ffi.register_symbol("test.seven", compiled, "flip_seven", api="original")
+    x = np.array([1, -2, 3, -4, 5, -6, 7], np.int8).astype(ml_dtypes.int4)
+    out = np.zeros_like(x)
+    assert run(call, "test.seven", CallFrame([x], [out], {})) == (0, "")
+    assert out.astype(np.int8).tolist() == [-2, 1, -4, 3, -6, 5, -8]
+    flip = ctypes.cast(ctypes.CDLL(compiled).flip, ctypes.c_void_p).value or 0
+    ffi.register_bundle("test.apart", {"execute": flip}, packed=False)
+    shown = np.zeros(4, np.uint8)
+    frame = CallFrame([x], [out, shown], {"width": typed(4, "s32")})
+    assert run(call, "test.apart", frame) == (0, "")
+    assert shown.tolist() == x.view(np.uint8)[:4].tolist()
 
 
 def test_what_cannot_be_registered():

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hloom.base.diagnostics import GraphError
+from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.order import repair_schedules
-from hloom.passes.expand.expansion import refuse
+from hloom.passes.expand.expansion import ExpandError, refuse
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 
@@ -39,11 +41,20 @@ class ControlDepRewriter(Pass):
             for i in calls:
                 _order(i)
             if calls:
-                c.in_order()  # raises where the edges close a cycle
+                _refuse_cycles(c)
             rewritten += len(calls)
         if rewritten:
             repair_schedules(module)
         return PassResult.of(Counter({TARGET: rewritten} if rewritten else {}))
+
+
+def _refuse_cycles(c: Computation) -> None:
+    """Raise where the edges close a cycle."""
+    try:
+        c.in_order()
+    except GraphError as error:
+        message = f"a cycle is detected after {TARGET}: {error.message}"
+        raise ExpandError(message, instruction=c.name, rule="control-dep") from None
 
 
 def _order(i: Instruction) -> None:
@@ -56,7 +67,9 @@ def _order(i: Instruction) -> None:
             "control-dep",
         )
     before, after = i.operands
-    if before is not after and after.opcode not in ALWAYS_THERE:
+    if before is after:
+        raise refuse(i, f"a cycle is detected: %{after.name} before itself", "control-dep")
+    if after.opcode not in ALWAYS_THERE:
         after.add_control_predecessor(before)
     computation = i.parent
     if i.users or i.is_root:

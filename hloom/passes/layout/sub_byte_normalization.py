@@ -8,8 +8,8 @@ out, which readers do in their own kernels, so that weights of four bits are rea
 Results go the other way. Where the minor dimension in memory is no multiple of what a byte holds,
 elements are counted through all dimensions, and the last byte is filled up with zeros.
 
-Handlers of custom calls see a byte for each element, as the typed interface counts them (XLA hands
-them packed memory of which it says that it is not), but for those that are programs themselves.
+Custom calls take and give a byte for each element, but for those that are programs themselves: the
+runtime packs what it hands to handlers that are written for XLA.
 Arrays of run-time size stay at a byte each everywhere.
 """
 

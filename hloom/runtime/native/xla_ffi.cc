@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "context.h"
+#include "packed_buffers.h"
 
 namespace hloom {
 namespace ffi {
@@ -348,6 +349,9 @@ HL_API int32_t hl_xla_ffi_call(hl_context* ctx, const hl_call_frame* frame) {
   auto* bundle = (const Bundle*)frame->user;
   Handler* handler = frame->stage >= 0 && frame->stage < 4 ? bundle->stages[frame->stage] : nullptr;
   if (!handler) return HL_OK;
+  hloom::PackedBuffers packed(ctx, frame, bundle->apart != 0);
+  frame = packed.frame();
+  if (!frame) return HL_RESOURCE_EXHAUSTED;
   TranslatedFrame memory;
   Context context{ctx, frame};
   bool instantiating = frame->stage == HL_STAGE_INSTANTIATE;  // there are no buffers yet
@@ -368,6 +372,7 @@ HL_API int32_t hl_xla_ffi_call(hl_context* ctx, const hl_call_frame* frame) {
     lock.unlock();
     delete future;
   }
+  packed.put_back();
   return told(ctx, error);
 }
 
@@ -486,16 +491,22 @@ struct Old {
 
 // API_VERSION_STATUS_RETURNING and _UNIFIED: `user` is f(out, in, opaque, size, status).
 HL_API int32_t hl_status_custom_call(hl_context* ctx, const hl_call_frame* frame) {
-  Old old(frame);
+  hloom::PackedBuffers packed(ctx, frame);
+  if (!packed.frame()) return HL_RESOURCE_EXHAUSTED;
+  Old old(packed.frame());
   XlaCustomCallStatus_ status;
   ((void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus_*))frame->user)(
       old.result(), (const void**)old.in.data(), old.opaque, old.size, &status);
+  packed.put_back();
   return status.failed ? hl_set_error(ctx, HL_INTERNAL, "%s", status.message.c_str()) : HL_OK;
 }
 
 // API_VERSION_ORIGINAL: `user` is f(out, in).
 HL_API int32_t hl_original_custom_call(hl_context* ctx, const hl_call_frame* frame) {
-  Old old(frame);
+  hloom::PackedBuffers packed(ctx, frame);
+  if (!packed.frame()) return HL_RESOURCE_EXHAUSTED;
+  Old old(packed.frame());
   ((void (*)(void*, const void**))frame->user)(old.result(), (const void**)old.in.data());
+  packed.put_back();
   return HL_OK;
 }

@@ -67,8 +67,9 @@ struct CallFrame {
 };
 typedef Error* Handler(CallFrame*);
 struct Bundle {
-  Handler* stages[4];
-};  // instantiate, prepare, initialize, execute
+  Handler* stages[4];  // instantiate, prepare, initialize, execute
+  uintptr_t apart;     // not 0: elements below a byte have a byte each
+};
 
 struct Version {
   size_t struct_size;

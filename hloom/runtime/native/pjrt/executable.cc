@@ -292,6 +292,8 @@ PJRT_Error* Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryS
   a->argument_size_in_bytes = a->output_size_in_bytes = 0;
   for (const Array& array : program.arguments) a->argument_size_in_bytes += array.size;
   for (const Array& array : program.results) a->output_size_in_bytes += array.size;
+  if (program.results.size() != 1)  // a tuple's table, as the built-in backend counts it
+    a->output_size_in_bytes += static_cast<int64_t>(program.results.size() * sizeof(void*));
   a->alias_size_in_bytes = aliased_bytes(program);
   a->temp_size_in_bytes = program.core->temporary_bytes;
   a->host_generated_code_size_in_bytes = a->host_argument_size_in_bytes = 0;

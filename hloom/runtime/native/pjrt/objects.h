@@ -223,10 +223,6 @@ bool lie_as(const Layout* layout, const int64_t* strides, const int64_t* dims, i
 void copy_strided(char* to, const int64_t* to_strides, const char* from,
                   const int64_t* from_strides, const int64_t* dims, int64_t rank, int64_t item);
 std::vector<int64_t> row_major_strides(const int64_t* dims, int64_t rank, int64_t item);
-// Elements of 2 or 4 bits that each have a byte, several to a byte, and back: the first in the
-// lowest bits, the last byte filled up with zeros.
-void pack_elements(char* to, const char* from, int64_t count, int bits);
-void unpack_elements(char* to, const char* from, int64_t count, int bits);
 // The storage in another layout, when it is there. Null: there is no memory.
 Ref<Storage> relaid(const Ref<Storage>& from, PJRT_Buffer_Type type, const int64_t* dims,
                     const Layout* before, const Layout* after);

@@ -1,6 +1,7 @@
 // Arrays in and out: from the host, to the host, to another memory.
 #include <string.h>
 
+#include "../packing.h"
 #include "entries.h"
 #include "profiler.h"
 #include "transfer.h"
