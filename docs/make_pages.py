@@ -273,6 +273,7 @@ OTHER_RULES = {
     "cpu-unsupported": "The CPU target has a lowering for the operation as it is used.",
     "custom-call": "A custom call is made as its handler expects it.",
     "custom-call-handler": "A custom call has a handler, which takes what it is given.",
+    "control-dep": "Control dependencies of JAX order two values, and close no cycle.",
     "custom-partitioning": "custom_partitioning has code for one device, on even parts.",
     "deleted-buffer": "A buffer is used only until it is deleted or donated.",
     "depth": "Text and messages nest no deeper than can be read.",
