@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hloom.device.costs import Costs
     from hloom.device.device import Device
     from hloom.device.known import device_named, known_names
+    from hloom.device.mesh import mesh_named
     from hloom.device.text import show_device
     from hloom.device.text import table_of as device_table
     from hloom.device.topology import topology_named
@@ -191,6 +192,7 @@ _HOME = {
     "is_program_file": "runtime.program_files",
     "load_compiled": "compiler",
     "load_text": "ir.proto.files",
+    "mesh_named": "device.mesh",
     "module_cost": "analysis.cost",
     "module_of": "frontends.stablehlo.files",
     "module_of_bytes": "frontends.stablehlo.read",
@@ -450,6 +452,7 @@ __all__ = [
     "load_compiled",
     "load_file",
     "load_text",
+    "mesh_named",
     "module_cost",
     "module_of",
     "module_of_bytes",

@@ -3,7 +3,7 @@
 name = "two-gpus"
 
 [[groups]]            # devices that are alike, numbered on
-device = "h100"       # a known one, or a file beside this one
+device = "h100"       # a known one, a file beside this one, or one written out as a table
 count = 2
 process = 0
 host = 0
@@ -17,22 +17,25 @@ switch = "nvswitch"
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import tomli_w
 
 from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.device.device import Device
 from hloom.device.ids import GlobalDeviceId, LocalDeviceId
 from hloom.device.known import FOLDER, device_in, known_device, known_names, text_in
-from hloom.device.text import parse_device, parsed_table, record
+from hloom.device.text import device_of, parse_device, parsed_table, record, table_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Devices that are alike, of one process."""
 
-    device: str
+    device: Device
     count: int = 1
     process: int = 0
     host: int = 0
@@ -110,39 +113,56 @@ def alike(device: Device, count: int, name: str = "") -> Topology:
 
 def parse_topology(text: str, file: str | None = None) -> Topology:
     """The topology that a text describes (see above); `UsageError` names the key that is wrong."""
-    table, where = parsed_table(text, file), file or "the topology"
+    folder = Path(file).parent if file else Path()
+    return topology_of(parsed_table(text, file), file or "the topology", folder)
+
+
+def topology_of(table: Mapping[str, Any], where: str, folder: Path) -> Topology:
+    """The topology of a table; files of devices are looked for in the folder."""
     for name in table:
         if name not in ("name", "groups", "links"):
             raise UsageError(
                 f"{where} has no {name!r}", rule="topology", hint="it has name, groups and links"
             )
     groups = [
-        record(Group, row, f"groups[{k}] in {where}")
+        record(Group, _with_device(row, where, folder), f"groups[{k}] in {where}")
         for k, row in enumerate(_list(table, "groups"))
     ]
     links = [
         record(Link, row, f"links[{k}] in {where}") for k, row in enumerate(_list(table, "links"))
     ]
-    folder = Path(file).parent if file else Path()
     members: list[Member] = []
     locals_: dict[int, int] = {}
     for group in groups:
-        device = _device(group.device, folder)
         for _ in range(group.count):
             local = locals_.get(group.process, 0)
             locals_[group.process] = local + 1
             ids = GlobalDeviceId(len(members)), LocalDeviceId(local)
-            members.append(Member(*ids, group.process, group.host, device))
+            members.append(Member(*ids, group.process, group.host, group.device))
     if not members:
         raise UsageError(f"{where} has no devices", rule="topology", hint="add a [[groups]]")
     topology = Topology(str(table.get("name", where)), tuple(members), tuple(links))
     for link in links:
         for number in link.devices:
+            if type(number) is not int:
+                raise UsageError(f"a link in {where} names {number!r}", rule="topology")
             topology.member(GlobalDeviceId(number))
     return topology
 
 
-def _list(table: dict[str, object], name: str) -> list[object]:
+def _with_device(row: object, where: str, folder: Path) -> object:
+    """A group with its device in place of the name of one."""
+    if not isinstance(row, Mapping) or "device" not in row:
+        return row  # what is wrong is said by whoever reads it
+    word = row["device"]
+    if isinstance(word, Mapping):
+        return {**row, "device": device_of(word, f"device in {where}")}
+    if not isinstance(word, str):
+        raise UsageError(f"device in {where} is {word!r}", rule="topology", hint="write its name")
+    return {**row, "device": _device(word, folder)}
+
+
+def _list(table: Mapping[str, object], name: str) -> list[object]:
     rows = table.get(name, [])
     if not isinstance(rows, list):
         raise UsageError(f"{name} is no list", rule="topology", hint=f"write [[{name}]]")
@@ -193,21 +213,27 @@ def _known(name: str) -> Device:
 
 
 def show_topology(topology: Topology) -> str:
-    """The text of a topology of known devices; it reads back as an equal one."""
-    lines = [f'name = "{topology.name}"']
-    runs: list[list[Member]] = []
+    """The text of a topology; it reads back as an equal one."""
+    return tomli_w.dumps(table_of_topology(topology))
+
+
+def table_of_topology(topology: Topology) -> dict[str, Any]:
+    """A topology as a table; a device that is not a known one is written out."""
+    groups: list[dict[str, Any]] = []
+    last: tuple[object, ...] = ()
     for m in topology:
-        last = runs[-1][-1] if runs else None
-        if last and (last.device, last.process, last.host) == (m.device, m.process, m.host):
-            runs[-1].append(m)
-        else:
-            runs.append([m])
-    for run in runs:
-        m = run[0]
-        lines += ["", "[[groups]]", f'device = "{m.device.name}"', f"count = {len(run)}"]
-        lines += [f"process = {m.process}", f"host = {m.host}"]
-    for link in topology.links:
-        lines += ["", "[[links]]", f"devices = {list(link.devices)}"]
-        lines += [f"bandwidth_bytes_per_s = {link.bandwidth_bytes_per_s!r}"]
-        lines += [f"latency_ns = {link.latency_ns!r}", f'switch = "{link.switch}"']
-    return "\n".join(lines) + "\n"
+        alike_ = (m.device, m.process, m.host)
+        if alike_ == last:
+            groups[-1]["count"] += 1
+            continue
+        last = alike_
+        name = m.device.name
+        is_known = name in known_names() and known_device(name) == m.device
+        group = {"count": 1, "process": m.process, "host": m.host}
+        groups.append({**group, "device": name if is_known else table_of(m.device)})
+    table: dict[str, Any] = {"name": topology.name, "groups": groups}
+    if topology.links:
+        table["links"] = [
+            {**table_of(link), "devices": list(link.devices)} for link in topology.links
+        ]
+    return table

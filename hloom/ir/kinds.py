@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir.text.cursor import Cursor, escape
+from hloom.base.quoting import escape
+from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.aliasing import parse_output_operand_aliasing
 from hloom.ir.values.conv_dims import parse_conv_dims
 from hloom.ir.values.domain import parse_domain

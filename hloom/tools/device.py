@@ -19,6 +19,7 @@ from hloom.tools.terminal import (
 
 HOST = "host"
 SIMULATED = "sim:"
+ALL_REDUCE_BYTES = 64 << 20
 
 
 @guarded
@@ -42,6 +43,8 @@ def device(
       hloom device h100 --json | jq .compute
 
       hloom device sim:two-gpus
+
+      hloom device mesh.toml
     """
     if name is None:
         devices = [api.host_device(), *map(api.device_named, api.known_names())]
@@ -52,6 +55,9 @@ def device(
         return
     if name.startswith(SIMULATED):
         _show_simulated(name.removeprefix(SIMULATED), as_json)
+        return
+    if (mesh := api.mesh_named(name)) is not None:
+        _show_mesh(mesh, as_json)
         return
     chosen = api.host_device() if name == HOST else api.device_named(name)
     if as_json:
@@ -73,6 +79,25 @@ def _show_simulated(name: str, as_json: bool) -> None:
     typer.echo(topology.text, nl=False)
     for d in devices:
         typer.echo(f"\n# {d.name}\n\n{api.show_device(d)}", nl=False)
+
+
+def _show_mesh(mesh: api.Mesh, as_json: bool) -> None:
+    """Each axis of a mesh, who is along it, and what an all-reduce over it takes."""
+    rows = []
+    for name, size in mesh.axes.axes:
+        groups = [[d.value for d in g] for g in mesh.groups(name)]
+        ns = mesh.collective_ns("all-reduce", ALL_REDUCE_BYTES, name)
+        rows.append({"axis": name, "size": size, "groups": groups, "all_reduce_ns": ns})
+    if as_json:
+        write_json({"mesh": mesh.axes.text, "topology": mesh.topology.name, "axes": rows})
+        return
+    title = f"{mesh.axes.text} of {mesh.topology.name}"
+    rich_table = table(title, "axis", ">size", "first group", ">all-reduce of 64 MiB")
+    for row in rows:
+        first = ", ".join(map(str, row["groups"][0]))
+        time = f"{row['all_reduce_ns'] / 1e6:.3f} ms"
+        rich_table.add_row(row["axis"], str(row["size"]), first, time)
+    print_table(rich_table, console())
 
 
 def _show(devices: list[api.Device]) -> None:

@@ -102,7 +102,7 @@ Assignment = Annotated[
     typer.Option(
         "--device-assignment",
         metavar="IDS",
-        help="The device of each partition, replica by replica: {{0,2},{1,3}}.",
+        help="The device of each partition, replica by replica: {{0,2},{1,3}}; or a mesh.toml.",
     ),
 ]
 TimePasses = Annotated[

@@ -28,6 +28,15 @@ def test_as_json(run):
     assert table["compute"]["units"] == 132
 
 
+def test_a_mesh(run, tmp_path):
+    file = tmp_path / "mesh.toml"
+    axes = "".join([f'[[axes]]\nname = "{name}"\nsize = 2\n' for name in "xy"])
+    file.write_text(f'topology = "four-sims"\n{axes}')
+    table = json.loads(run("device", str(file), "--json").stdout)
+    assert [a["groups"] for a in table["axes"]] == [[[0, 2], [1, 3]], [[0, 1], [2, 3]]]
+    assert "all-reduce of 64 MiB" in run("device", str(file)).stdout
+
+
 def test_wrong_names_are_said(run, tmp_path):
     done = run("device", "h10O")
     assert done.exit_code == 2 and "did you mean h100" in done.stderr

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hloom.base.diagnostics import UsageError
+from hloom.base.quoting import escape
 from hloom.ir.async_chain import async_start_of
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -17,7 +18,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.order import canonical_order
 from hloom.ir.text.async_form import is_async_wrapper
-from hloom.ir.text.cursor import RESERVED, escape
+from hloom.ir.text.cursor import RESERVED
 from hloom.ir.text.fields import fields_text
 from hloom.ir.text.options import PrintOptions
 from hloom.types.literal_text import show_literal

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hloom.ir.text.cursor import Cursor, escape, unescape
+from hloom.base.quoting import escape, unescape
+from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.precision import show_number
 
 _KEY = re.compile(r"\s*([A-Za-z_][\w.\-]*)\s*=\s*")

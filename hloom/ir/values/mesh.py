@@ -9,60 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 from typing import TYPE_CHECKING
 
-from hloom.ir.text.cursor import Cursor, escape, unescape
-from hloom.ir.values.devices import IotaDevices, parse_iota
+from hloom.base.quoting import escape, unescape
+from hloom.ir.text.cursor import Cursor
+from hloom.ir.values.devices import parse_iota
+from hloom.types.mesh import IotaDevices, MeshAxes
 
 if TYPE_CHECKING:
     import numpy
 
 
-@dataclass(frozen=True, slots=True)
-class Mesh:
-    """Devices laid out on named axes, the first axis the most major.
-
-    `devices` is None for 0, 1, 2, ...; a maximal mesh has no axes and exactly one device.
-    """
-
-    axes: tuple[tuple[str, int], ...]
-    devices: tuple[int, ...] | IotaDevices | None = None
-
-    @property
-    def is_maximal(self) -> bool:
-        return not self.axes and bool(self.devices)
-
-    @property
-    def device_count(self) -> int:
-        return prod(size for _, size in self.axes)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(size for _, size in self.axes)
-
-    @property
-    def text(self) -> str:
-        if self.is_maximal and isinstance(self.devices, tuple):
-            return f"maximal_mesh[device_id={self.devices[0]}]"
-        text = "mesh[" + ",".join(f"'{escape(n)}'={s}" for n, s in self.axes) + "]"
-        if isinstance(self.devices, IotaDevices):
-            return f"{text}, device_ids=({self.devices.text})"
-        if self.devices is not None:
-            return f"{text}, device_ids=({','.join(map(str, self.devices))})"
-        return text
-
-    def array(self) -> numpy.ndarray:
-        """The device numbers, one dimension per axis."""
-        import numpy as np
-
-        if self.devices is None:
-            flat = np.arange(self.device_count)
-        elif isinstance(self.devices, IotaDevices):
-            flat = self.devices.array()
-        else:
-            flat = np.array(self.devices)
-        return flat.reshape(self.sizes) if self.axes else flat
+Mesh = MeshAxes
+"""Without the devices themselves: a program knows their numbers only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from hloom.ir.text.cursor import Cursor, escape, unescape
+from hloom.base.quoting import escape, unescape
+from hloom.ir.text.cursor import Cursor
 from hloom.ir.values.stack_frames import StackFrameIndex
 
 MAX_OP_NAME = 1024

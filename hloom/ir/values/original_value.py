@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from hloom.ir.text.cursor import Cursor, escape
+from hloom.base.quoting import escape
+from hloom.ir.text.cursor import Cursor
 
 Index = tuple[int, ...]
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from hloom.ir.text.cursor import Cursor, escape
+from hloom.base.quoting import escape
+from hloom.ir.text.cursor import Cursor
 
 _TITLE = re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)\b")
 _ROW = re.compile(r"(\d{1,10})(?=\s*[\"{])")
