@@ -141,7 +141,7 @@ class Executable:
     @device_assignment.setter
     def device_assignment(self, assignment: DeviceAssignment | str) -> None:
         if isinstance(assignment, str):
-            assignment = _assignment(assignment)
+            assignment = DeviceAssignment.named(assignment)
         topology = getattr(self._executor, "topology", None)
         count = None if topology is None else len(topology)
         assignment.check(self.program.replicas, self.program.partitions, count)
@@ -396,12 +396,3 @@ class Executable:
         shapes = ", ".join([s.text_without_layout for s in self._shapes])
         result = self.program.result_shape.text_without_layout
         return f"<Executable {self.program.name}: ({shapes}) -> {result}>"
-
-
-def _assignment(text: str) -> DeviceAssignment:
-    """An assignment as it is written, or that of a mesh in a file."""
-    if not text.endswith(".toml"):
-        return DeviceAssignment.parsed(text)
-    from hloom.device.mesh import load_mesh
-
-    return load_mesh(Path(text)).assignment

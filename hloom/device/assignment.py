@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from hloom.base.diagnostics import UsageError
 from hloom.device.ids import GlobalDeviceId
@@ -39,6 +40,15 @@ class DeviceAssignment:
         return DeviceAssignment(
             tuple([tuple([GlobalDeviceId(int(n)) for n in row.split(",")]) for row in rows])
         )
+
+    @staticmethod
+    def named(text: str) -> DeviceAssignment:
+        """An assignment as it is written, or that of the mesh in a file."""
+        if not text.endswith(".toml"):
+            return DeviceAssignment.parsed(text)
+        from hloom.device.mesh import load_mesh
+
+        return load_mesh(Path(text)).assignment
 
     @property
     def flat(self) -> tuple[GlobalDeviceId, ...]:
