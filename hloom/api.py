@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.device.known import device_named, known_names
     from hloom.device.mesh import mesh_named
-    from hloom.device.text import show_device
     from hloom.device.text import table_of as device_table
     from hloom.device.topology import topology_named
     from hloom.executable import Executable
@@ -212,7 +211,6 @@ _HOME = {
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
     "sharding_bytes": "ir.proto.sharding",
-    "show_device": "device.text",
     "size_bytes": "types.sizes",
     "split_arguments": "passes.partition.whole_program",
     "topology_named": "device.topology",
@@ -473,7 +471,6 @@ __all__ = [
     "set_pjrt_versions",
     "sharding_bytes",
     "show",
-    "show_device",
     "size_bytes",
     "topology_named",
     "trip_count",

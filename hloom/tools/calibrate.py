@@ -16,6 +16,7 @@ import numpy as np
 import typer
 
 from hloom import api
+from hloom.device.text import show_device
 from hloom.tools.terminal import AsJson, console, guarded, print_table, table, write_json
 
 NEAR_ELEMENTS = 8192
@@ -61,7 +62,7 @@ def calibrate(
     measured = measured_costs(known.costs, rounds, FAR_ELEMENTS)
     device = measured_rates(replace(known, costs=measured), FAR_ELEMENTS)
     if output is not None:
-        api.write_whole(output, api.show_device(device).encode())
+        api.write_whole(output, show_device(device).encode())
     if as_json:
         write_json(api.device_table(device))
         return

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hloom import api
+from hloom.device.text import show_device
 from hloom.tools.terminal import (
     AsJson,
     bytes_text,
@@ -63,7 +64,7 @@ def device(
     if as_json:
         write_json(api.device_table(chosen))
     else:
-        typer.echo(api.show_device(chosen), nl=False)
+        typer.echo(show_device(chosen), nl=False)
 
 
 def _show_simulated(name: str, as_json: bool) -> None:
@@ -78,7 +79,7 @@ def _show_simulated(name: str, as_json: bool) -> None:
         return
     typer.echo(topology.text, nl=False)
     for d in devices:
-        typer.echo(f"\n# {d.name}\n\n{api.show_device(d)}", nl=False)
+        typer.echo(f"\n# {d.name}\n\n{show_device(d)}", nl=False)
 
 
 def _show_mesh(mesh: api.Mesh, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Prints modules, computations and instructions as HLO text.
 
-A module of 100,000 instructions has few distinct shapes, attribute records and metadata, so the
-text of each is made once per print and looked up afterwards; operands cost one join.
+A module of 100,000 instructions has few distinct shapes, attribute records and metadata: the text
+of each is made once per print. Operands cost one join.
 """
 
 import re
@@ -59,8 +59,7 @@ class Printer:
     # -- module ----------------------------------------------------------------------------
 
     def module_text(self, module: Module) -> str:
-        options = self.options
-        self.module = module
+        options, self.module = self.options, module
         parts = [self.header(module)]
         if module.stack_frames is not None and options.metadata and not options.inline_stack_frames:
             parts.append(module.stack_frames.text)
