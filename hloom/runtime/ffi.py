@@ -140,8 +140,8 @@ _KEPT: dict[int, Any] = {}
 """What Python functions returned from instantiate, by the address of the call's slot."""
 
 
-PYTHON = 1 << 16
-"""HL_HANDLER_PYTHON of native/custom_call.h."""
+IN_ORDER = 1 << 16
+"""HL_HANDLER_IN_ORDER of native/custom_call.h."""
 
 
 def root_context(context: int) -> int:
@@ -228,8 +228,12 @@ def register(
     instantiate: Callable[[Call], Any] | None = None,
     prepare: Callable[[Call], Any] | None = None,
     initialize: Callable[[Call], Any] | None = None,
+    concurrent: bool = False,
 ) -> None:
     """Makes Python functions the handler of custom calls to `name`, in place of an earlier one.
+
+    Calls that need nothing of each other come in the order of the program; `concurrent` functions
+    may be called by several threads at once, in any order, but for calls with side effects.
 
     They are called with the GIL held. A HandlerError's code is the status of the execution; any
     other exception is an INTERNAL error, and its cause; Ctrl-C comes out of the execution.
@@ -237,7 +241,7 @@ def register(
     by_stage = dict(zip(STAGES, (instantiate, prepare, initialize, execute)))
     stages = {stage: function for stage, function in by_stage.items() if function is not None}
     callback = _immortal(_CALLBACK(_PythonHandler(name, stages)))
-    bits = PYTHON | sum(1 << STAGES.index(stage) for stage in stages)
+    bits = (0 if concurrent else IN_ORDER) | sum(1 << STAGES.index(stage) for stage in stages)
     _add(name, ctypes.cast(callback, ctypes.c_void_p), None, bits)
 
 

@@ -123,6 +123,28 @@ def test_handlers_of_python_keep_their_order():
     assert seen == [1.0, -1.0] * 5
 
 
+def test_concurrent_handlers_of_python_take_the_time_of_one():
+    inside: list[int] = []
+    together: list[int] = []
+
+    def rests(call):
+        inside.append(1)
+        together.append(len(inside))
+        time.sleep(0.15)
+        inside.pop()
+        call.results[0][:] = call.arguments[0]
+
+    ffi.register("beside.rests", rests, concurrent=True)
+    exe = hloom.compile(calls("rests", "rests"), threads=2)
+    assert np.asarray(exe(X)).tolist() == (2 * X).tolist()
+    assert min(seconds(lambda: exe(X)) for _ in range(3)) < 0.28 and max(together) == 2
+    # What has effects keeps its order all the same.
+    together.clear()
+    exe = hloom.compile(calls("rests", "rests", "true"), threads=2)
+    exe(X)
+    assert together == [1, 1]
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_the_first_error_stops_the_others(first):
     names = ("fail", "until_cancelled") if first else ("until_cancelled", "fail")

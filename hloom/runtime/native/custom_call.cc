@@ -101,10 +101,10 @@ HL_API int32_t hl_custom_call_run(hl_context* ctx, const hl_custom_call* call,
   return target->handler(ctx, &own);
 }
 
-// Whether the calls go to a function of Python now.
-HL_API int32_t hl_custom_call_is_python(const hl_custom_call* call) {
+// Whether the calls are to be in the order of the program, though nothing is said of effects.
+HL_API int32_t hl_custom_call_keeps_order(const hl_custom_call* call) {
   return call != nullptr &&
-         (call->target.load(std::memory_order_acquire)->stages & HL_HANDLER_PYTHON) != 0;
+         (call->target.load(std::memory_order_acquire)->stages & HL_HANDLER_IN_ORDER) != 0;
 }
 
 // Whether the calls go to this function now.

@@ -36,8 +36,8 @@ enum {
   HL_STAGE_EXECUTE = 3
 };
 
-// A bit beside those of the stages: the handler is written in Python.
-enum { HL_HANDLER_PYTHON = 1 << 16 };
+// A bit beside those of the stages: calls keep the order of the program.
+enum { HL_HANDLER_IN_ORDER = 1 << 16 };
 
 typedef struct {
   int64_t operand_count;

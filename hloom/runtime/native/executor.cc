@@ -20,7 +20,7 @@
 #include "steps.h"
 
 // Of custom_call.cc.
-HL_API int32_t hl_custom_call_is_python(const hl_custom_call* call);
+HL_API int32_t hl_custom_call_keeps_order(const hl_custom_call* call);
 
 namespace hloom {
 namespace {
@@ -310,15 +310,15 @@ int32_t one_after_another(hl_context* context, void** buffers, const hl_main_fun
   return HL_OK;
 }
 
-// Whether two runs call handlers written in Python: these keep their order, and share one lock.
-bool calls_python_twice(Context* context, const BranchPlan& plan) {
+// Whether two runs call handlers that keep their order, as those written in Python do.
+bool calls_in_order(Context* context, const BranchPlan& plan) {
   int64_t found = 0;
   for (int64_t k = 0; k < plan.count(); ++k) {
     bool calls = false;
     for (int64_t s = 0; s < plan.run(k)[HL_RUN_SITE_COUNT]; ++s) {
       int64_t site = plan.sites(k)[s];
       calls |= site < context->call_site_count &&
-               hl_custom_call_is_python(context->call_sites[site].call) != 0;
+               hl_custom_call_keeps_order(context->call_sites[site].call) != 0;
     }
     found += calls;
   }
@@ -397,7 +397,7 @@ HL_API int32_t hl_run_concurrently(hl_context* context, void** buffers,
                                    int64_t* state) {
   using namespace hloom;
   BranchPlan numbers{plan};
-  if (context->threads <= 1 || context->pool == nullptr || calls_python_twice(of(context), numbers))
+  if (context->threads <= 1 || context->pool == nullptr || calls_in_order(of(context), numbers))
     return one_after_another(context, buffers, runs, numbers.count());
   if (draw_seed.load(std::memory_order_relaxed) != 0) {
     uint64_t seed = draw_seed.fetch_add(0x9e3779b97f4a7c15u) | 1;
