@@ -15,19 +15,18 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.plan.order import Order
 from hloom.schedule.footprint import Footprint, footprint, peak_bytes
-from hloom.schedule.late_dones import await_late
 from hloom.schedule.list import list_order
+from hloom.schedule.overlap import overlapped
 
 
-def least_memory_order(module: Module) -> Order:
-    """An order of the entry and everything that control flow calls."""
+def least_memory_order(module: Module, kept_bytes: float = 0.0) -> Order:
+    """An order of the entry and everything that control flow calls. `kept_bytes`: how much may be
+    kept for longer so that what goes on beside kernels begins early and is awaited late."""
     steps: dict[Computation, list[Instruction]] = {}
     peaks: dict[Computation, int] = {}
     for c in _sequential(module):
         steps[c], peaks[c] = least_memory_steps(c, peaks)
-    order = Order(steps)
-    await_late(order)
-    return order
+    return overlapped(Order(steps), kept_bytes)
 
 
 def order_as_it_stands(module: Module) -> Order:

@@ -346,7 +346,7 @@ class CpuTarget:
         """The order in which a module runs."""
         if self.is_left_out("schedule"):
             return order_as_it_stands(module)
-        return least_memory_order(module)
+        return least_memory_order(module, self.device.costs.concurrency_bytes)
 
     def is_left_out(self, step: str) -> bool:
         """Whether a step of compilation is to be done in its simplest way."""
