@@ -13,11 +13,14 @@ from dataclasses import replace
 
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
-from hloom.ir.values.group_modes import Groups, group_mode
+from hloom.ir.values.group_modes import CROSS_REPLICA_AND_PARTITION, Groups, group_mode
 from hloom.ir.values.groups import ReplicaGroups
 from hloom.passes.collectives.groups import (
     IDEMPOTENT,
+    devices_of,
+    in_mode,
     is_plain,
+    module_of,
     positions,
     reduction_key,
     reduction_of,
@@ -61,7 +64,7 @@ class AllReduceFolder(ComputationPass):
             if groups is None:
                 continue
             inner = i.operands[0]
-            attrs = replace(i.attrs, replica_groups=ReplicaGroups(groups))
+            attrs = replace(i.attrs, replica_groups=groups)
             new = c.append(i.opcode, attrs, inner.operands, i.shape, i.opcode, i.called)
             new.copy_annotations(i)
             c.replace(i, new)
@@ -70,12 +73,18 @@ class AllReduceFolder(ComputationPass):
             fired["folded"] += 1
         return [c] if fired.total() > count else []
 
-    def groups_of_both(self, outer: Instruction, inner: Instruction) -> Groups | None:
+    def groups_of_both(self, outer: Instruction, inner: Instruction) -> ReplicaGroups | None:
         if not is_plain(outer) or not is_plain(inner) or sole_reader(inner) is not outer:
             return None
         if reduction_of(outer) is None or reduction_key(outer) != reduction_key(inner):
             return None
-        if group_mode(outer.attrs) != group_mode(inner.attrs):
-            return None
         counts = reduction_of(outer) not in IDEMPOTENT
-        return folded(written_ids(inner), written_ids(outer), counts)
+        inside, outside = devices_of(inner), devices_of(outer)
+        if inside is not None and outside is not None:
+            groups = folded(inside, outside, counts)
+            return None if groups is None else in_mode(groups, outer.attrs, module_of(outer))
+        mode = group_mode(outer.attrs)
+        if mode != group_mode(inner.attrs) or mode == CROSS_REPLICA_AND_PARTITION:
+            return None  # a group of one replica is as many devices as it has partitions
+        groups = folded(written_ids(inner), written_ids(outer), counts)
+        return None if groups is None else ReplicaGroups(groups)

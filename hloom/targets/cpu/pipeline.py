@@ -19,6 +19,7 @@ from hloom.passes.collectives.all_reduce_combiner import AllReduceCombiner
 from hloom.passes.collectives.all_reduce_folder import AllReduceFolder
 from hloom.passes.collectives.all_reduce_reassociate import AllReduceReassociate
 from hloom.passes.collectives.all_reduce_simplifier import AllReduceSimplifier
+from hloom.passes.collectives.all_reduce_splitter import AllReduceSplitter
 from hloom.passes.collectives.collective_permute_combiner import CollectivePermuteCombiner
 from hloom.passes.collectives.collective_permute_folder import CollectivePermuteFolder
 from hloom.passes.collectives.reduce_scatter_combiner import ReduceScatterCombiner
@@ -100,6 +101,7 @@ def collective_simplification() -> Pass:
             AllGatherSimplifier(),
             AllReduceFolder(),
             AllReduceReassociate(),  # sums of them first, so that their slices are found
+            AllReduceSplitter(),  # so that the shards of smaller groups are found
             ReduceScatterCreator(),  # half the bytes
             ReduceScatterReassociate(),
             AllGatherDynamicSliceSimplifier(),

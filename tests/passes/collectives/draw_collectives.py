@@ -1,0 +1,228 @@
+"""Random programs in which collectives meet as the passes on collectives look for them: on
+integers, so that each has one right answer."""
+
+from __future__ import annotations
+
+import random
+
+DEVICES = [(1, 2), (1, 4), (2, 2), (4, 1), (2, 1), (1, 8), (2, 3)]
+FOLDS = ("add", "maximum", "and")
+SIZE = 24
+"""Groups of 1, 2, 3, 4, 6 and 8 cut it evenly."""
+
+
+class Program:
+    """One program as it is drawn: values are s32[24]; `text` is the module."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.replicas, self.partitions = self.rng.choice(DEVICES)
+        self.count = self.replicas * self.partitions
+        self.lines: list[str] = []
+        self.names = 0
+        self.values = ["x", "y", "z"]
+        self.bodies = ""
+        for _ in range(self.rng.randint(4, 12)):
+            steps = [self.joined, self.cut, self.nested, self.gathered, self.permuted, self.plain]
+            steps.append(self.exchanged)
+            if not self.bodies:
+                steps.append(self.loop)
+            self.rng.choice(steps)()
+
+    def emit(self, what: str, of: str = f"s32[{SIZE}]", keep: bool = True) -> str:
+        self.names += 1
+        name = f"v{self.names}"
+        self.lines.append(f"{name} = {of} {what}")
+        if keep:
+            self.values.append(name)
+        return name
+
+    def value(self) -> str:
+        return self.rng.choice(self.values[-5:])
+
+    # -- who takes part
+
+    def groups(self) -> tuple[str, list[list[int]]]:
+        """Attributes, and the groups in global ids."""
+        mode = self.rng.choice(["replica", "flat", "both"])
+        ids = self.count if mode == "flat" else self.replicas
+        sizes = [n for n in range(1, ids + 1) if ids % n == 0]
+        size = self.rng.choice(sizes)
+        order = list(range(ids))
+        if self.rng.random() < 0.5:
+            self.rng.shuffle(order)
+        rows = [order[k : k + size] for k in range(0, ids, size)]
+        text = "replica_groups={" + ",".join(braced(r) for r in rows) + "}"
+        p = self.partitions
+        if mode == "flat":
+            return f"channel_id={self.channel()}, {text}, use_global_device_ids=true", rows
+        if mode == "both":
+            mixed = [[r * p + k for r in row for k in range(p)] for row in rows]
+            return f"channel_id={self.channel()}, {text}", mixed
+        return text, [[r * p + k for r in row] for row in rows for k in range(p)]
+
+    def channel(self) -> int:
+        return self.rng.randint(1, 9)
+
+    def pairs(self) -> str:
+        across_partitions = self.rng.random() < 0.5
+        ids = list(range(self.partitions if across_partitions else self.replicas))
+        targets = ids[1:] + ids[:1] if self.rng.random() < 0.5 else self.rng.sample(ids, len(ids))
+        pairs = [(s, t) for s, t in zip(ids, targets) if self.rng.random() < 0.9]
+        text = "source_target_pairs={" + ",".join(braced(p) for p in pairs) + "}"
+        return f"channel_id={self.channel()}, {text}" if across_partitions else text
+
+    def own(self, numbers: list[int]) -> str:
+        """A scalar that is one of these numbers on each device."""
+        table = self.emit(f"constant({braced(numbers)})", f"s32[{len(numbers)}]", keep=False)
+        p = self.emit("partition-id()", "u32[]", keep=False)
+        r = self.emit("replica-id()", "u32[]", keep=False)
+        n = self.emit(f"constant({self.partitions})", "u32[]", keep=False)
+        first = self.emit(f"multiply({r}, {n})", "u32[]", keep=False)
+        at = self.emit(f"add({first}, {p})", "u32[]", keep=False)
+        cut = f"dynamic-slice({table}, {at}), dynamic_slice_sizes={{1}}"
+        return self.emit(f"reshape({self.emit(cut, 's32[1]', keep=False)})", "s32[]", keep=False)
+
+    # -- what meets what
+
+    def plain(self) -> None:
+        op = self.rng.choice(["add", "multiply", "maximum", "and"])
+        self.emit(f"{op}({self.value()}, {self.value()})")
+
+    def joined(self) -> None:
+        """An operation on two collectives, most often alike."""
+        fold, (attrs, groups) = self.rng.choice(FOLDS), self.groups()
+        kind, of = "all-reduce", f"s32[{SIZE}]"
+        if self.rng.random() < 0.4:
+            kind, of = "reduce-scatter", f"s32[{SIZE // len(groups[0])}]"
+            attrs += ", dimensions={0}"
+        x, y = (
+            self.emit(f"{kind}({self.value()}), {attrs}, to_apply={fold}", of, keep=False)
+            for _ in range(2)
+        )
+        op = fold if self.rng.random() < 0.8 else "subtract"
+        both = self.emit(f"{op}({x}, {y})", of, keep=False)
+        if kind == "reduce-scatter":
+            both = self.emit(f"concatenate({', '.join([both] * len(groups[0]))}), dimensions={{0}}")
+        else:
+            self.values.append(both)
+
+    def nested(self) -> None:
+        fold = self.rng.choice(FOLDS)
+        inner = f"all-reduce({self.value()}), {self.groups()[0]}, to_apply={fold}"
+        x = self.emit(inner, keep=self.rng.random() < 0.3)
+        self.emit(f"all-reduce({x}), {self.groups()[0]}, to_apply={fold}")
+
+    def cut(self) -> None:
+        """Shards of an all-reduce, each device its own, or several the same."""
+        attrs, groups = self.groups()
+        x = self.emit(f"all-reduce({self.value()}), {attrs}, to_apply=add", keep=False)
+        self.shard(x, groups, len(groups[0]))
+
+    def gathered(self) -> None:
+        attrs, groups = self.groups()
+        size = SIZE // len(groups[0])
+        first = self.emit(
+            f"slice({self.value()}), slice={{[0:{size}]}}", f"s32[{size}]", keep=False
+        )
+        x = self.emit(f"all-gather({first}), {attrs}, dimensions={{0}}")
+        if self.rng.random() < 0.7:
+            self.shard(x, groups, len(groups[0]))
+
+    def shard(self, x: str, groups: list[list[int]], count: int) -> None:
+        takers = 2 if count % 2 == 0 and self.rng.random() < 0.3 else 1
+        shards, size = count // takers, SIZE * takers // count
+        numbers = [0] * self.count
+        for group in groups:
+            order = [s for s in range(shards) for _ in range(takers)]
+            if self.rng.random() < 0.3:
+                self.rng.shuffle(order)
+            for d, s in zip(group, order, strict=True):
+                numbers[d] = s * size
+        start = self.own(numbers)
+        part = self.emit(
+            f"dynamic-slice({x}, {start}), dynamic_slice_sizes={{{size}}}",
+            f"s32[{size}]",
+            keep=False,
+        )
+        self.emit(f"concatenate({', '.join([part] * shards)}), dimensions={{0}}")
+
+    def exchanged(self) -> None:
+        ids = self.partitions
+        self.emit(
+            f"all-to-all({self.value()}), channel_id={self.channel()}, "
+            f"replica_groups={{{braced(range(ids))}}}, dimensions={{0}}"
+        )
+
+    def permuted(self) -> None:
+        x = self.emit(f"collective-permute({self.value()}), {self.pairs()}", keep=False)
+        if self.rng.random() < 0.5:
+            x = self.emit(f"collective-permute({x}), {self.pairs()}", keep=False)
+        self.values.append(x)
+
+    def loop(self) -> None:
+        """All-reduces that a loop adds up, and stacks."""
+        state = f"(s32[], s32[{SIZE}], s32[4,{SIZE}], s32[{SIZE}])"
+        one, two = (f"{self.groups()[0]}, to_apply={f}" for f in ("add", self.rng.choice(FOLDS)))
+        index = self.rng.choice(["k", "back", "zero"])
+        self.bodies = f"""body {{
+  s = {state} parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  acc = s32[{SIZE}] get-tuple-element(s), index=1
+  out = s32[4,{SIZE}] get-tuple-element(s), index=2
+  x = s32[{SIZE}] get-tuple-element(s), index=3
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  last = s32[] constant(3)
+  back = s32[] subtract(last, k)
+  next = s32[] add(k, one)
+  ks = s32[{SIZE}] broadcast(k), dimensions={{}}
+  m = s32[{SIZE}] multiply(x, ks)
+  a = s32[{SIZE}] all-reduce(m), {one}
+  b = s32[{SIZE}] all-reduce(m), {two}
+  b1 = s32[1,{SIZE}] reshape(b)
+  acc1 = s32[{SIZE}] add(acc, a)
+  out1 = s32[4,{SIZE}] dynamic-update-slice(out, b1, {index}, zero)
+  ROOT t = {state} tuple(next, acc1, out1, x)
+}}
+condition {{
+  s = {state} parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT l = pred[] compare(k, n), direction=LT
+}}
+"""
+        zero = self.emit("constant(0)", "s32[]", keep=False)
+        out = self.emit(f"broadcast({zero}), dimensions={{}}", f"s32[4,{SIZE}]", keep=False)
+        first = self.emit(
+            f"tuple({zero}, {self.value()}, {out}, {self.value()})", state, keep=False
+        )
+        loop = self.emit(f"while({first}), condition=condition, body=body", state, keep=False)
+        self.emit(f"get-tuple-element({loop}), index=1")
+        stack = self.emit(f"get-tuple-element({loop}), index=2", f"s32[4,{SIZE}]", keep=False)
+        row = self.emit(f"slice({stack}), slice={{[2:3],[0:{SIZE}]}}", f"s32[1,{SIZE}]", keep=False)
+        self.emit(f"reshape({row})")
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        folds = "".join(
+            f"{f} {{ a = s32[] parameter(0)\n b = s32[] parameter(1)\n"
+            f" ROOT r = s32[] {f}(a, b) }}\n"
+            for f in FOLDS
+        )
+        results = self.values[-6:]
+        lines = "\n  ".join(self.lines)
+        shapes = ", ".join([f"s32[{SIZE}]"] * len(results))
+        return f"""HloModule m, replica_count={self.replicas}, num_partitions={self.partitions}
+{folds}{self.bodies}ENTRY e {{
+  x = s32[{SIZE}] parameter(0)
+  y = s32[{SIZE}] parameter(1)
+  z = s32[{SIZE}] parameter(2), parameter_replication={{true}}, sharding={{replicated}}
+  {lines}
+  ROOT t = ({shapes}) tuple({", ".join(results)})
+}}"""
+
+
+def braced(numbers) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"

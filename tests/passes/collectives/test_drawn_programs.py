@@ -1,0 +1,83 @@
+"""Passes on collectives change no result of drawn programs, on any device, and each finds work."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hloom.compiler import compile_module
+from hloom.interp import evaluate_lockstep
+from hloom.ir.copy import copy_module
+from hloom.ir.text import parse_module, show_module
+from hloom.ir.verify import verify
+from hloom.passes import PASSES, pass_named
+from tests.pass_case import leaves
+from tests.passes.collectives.draw_collectives import Program
+from tests.random_arguments import arguments_on_devices
+
+COLLECTIVE_PASSES = sorted(
+    name for name, cls in PASSES.items() if cls.__module__.startswith("hloom.passes.collectives.")
+)
+OF_SCHEDULES = {"convert-async-collectives-to-sync"}
+OF_HALVES = {"async-collective-replacer", "async-collective-annotator"}
+
+
+def drawn(seed: int):
+    """A program, arguments for every device, and its results."""
+    module = parse_module(Program(seed).text)
+    verify(module)
+    arguments = arguments_on_devices(module, np.random.default_rng(seed))
+    return module, arguments, [leaves(r) for r in evaluate_lockstep(module, arguments)]
+
+
+def assert_same(module, arguments, wanted, what: str) -> None:
+    found = [leaves(r) for r in evaluate_lockstep(module, arguments)]
+    for d, (old, new) in enumerate(zip(wanted, found, strict=True)):
+        for k, (x, y) in enumerate(zip(old, new, strict=True)):
+            assert np.array_equal(x, y), f"{what}: result {k} of device {d}"
+
+
+def prepared(name: str):
+    """The pass, and what has to run before it finds anything."""
+    if name in OF_HALVES:
+        options = {"disabled": ("ALLCOLLECTIVES",)} if "annotator" in name else {}
+        return [pass_named("async-collective-creator"), pass_named(name, **options)]
+    return [pass_named(name)]
+
+
+@pytest.mark.parametrize("name", sorted(set(COLLECTIVE_PASSES) - OF_SCHEDULES))
+def test_a_pass_changes_no_result_and_finds_work(name):
+    fired: Counter[str] = Counter()
+    for seed in range(60):
+        module, arguments, wanted = drawn(seed)
+        for p in prepared(name):
+            before = show_module(module)
+            result = p.run(module)
+            assert result.changed == (show_module(module) != before), f"seed {seed}"
+        fired += result.fired
+        verify(module)
+        if result.changed:
+            assert_same(module, arguments, wanted, f"{name}, seed {seed}")
+    assert fired.total() > 0, f"{name} found nothing to do"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_all_passes_in_any_order_change_no_result(first):
+    names = [n for n in COLLECTIVE_PASSES if n not in OF_SCHEDULES | OF_HALVES]
+    names.remove("async-collective-creator")
+    for seed in range(first, first + 20):
+        module, arguments, wanted = drawn(1000 + seed)
+        order = np.random.default_rng(seed).permutation(names * 2).tolist()
+        for name in order:
+            pass_named(name).run(module)
+        verify(module)
+        assert_same(module, arguments, wanted, f"seed {seed}: {order}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_compiled_computes_the_same(seed):
+    module, arguments, wanted = drawn(2000 + seed)
+    exe = compile_module(copy_module(module), cached=False)
+    for old, new in zip(wanted, exe.run_devices(arguments), strict=True):
+        for x, y in zip(old, leaves(new), strict=True):
+            assert np.array_equal(x, y)
