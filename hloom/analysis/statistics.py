@@ -27,7 +27,7 @@ _CONTROL = opcodes(CONTROL_FLOW)
 
 
 @dataclass
-class Collective:
+class CollectiveCount:
     """All collectives of one opcode over one kind of groups."""
 
     opcode: str
@@ -69,7 +69,7 @@ class Statistics:
     module: Module
     cost: ModuleCost
     opcodes: list[Opcode] = field(default_factory=list)
-    collectives: list[Collective] = field(default_factory=list)
+    collectives: list[CollectiveCount] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     biggest: list[Instruction] = field(default_factory=list)
     computations: list[tuple[Computation, float, Cost]] = field(default_factory=list)
@@ -95,7 +95,7 @@ def module_statistics(module: Module, biggest: int = 10) -> Statistics:
     cost = module_cost(module)
     statistics = Statistics(module, cost)
     opcodes: dict[str, Opcode] = {}
-    collectives: dict[tuple[str, str], Collective] = {}
+    collectives: dict[tuple[str, str], CollectiveCount] = {}
     values: list[tuple[int, Instruction]] = []
     for c in module.computations:
         runs = cost.executions.get(c, 0.0)
@@ -133,10 +133,10 @@ def module_statistics(module: Module, biggest: int = 10) -> Statistics:
 
 
 def _add_collective(
-    collectives: dict[tuple[str, str], Collective], i: Instruction, runs: float
+    collectives: dict[tuple[str, str], CollectiveCount], i: Instruction, runs: float
 ) -> None:
     groups = groups_text(i)
-    entry = collectives.setdefault((i.opcode, groups), Collective(i.opcode, groups))
+    entry = collectives.setdefault((i.opcode, groups), CollectiveCount(i.opcode, groups))
     entry.count += 1
     entry.runs += runs
     entry.bytes += runs * sum(moved_bytes(x.shape) for x in i.operands)

@@ -10,7 +10,7 @@ MAGIC = b"!<arch>\n"
 HEADER_BYTES = 60
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """An object, and what it defines for others."""
 
     name: str
@@ -18,7 +18,7 @@ class Member(NamedTuple):
     symbols: Sequence[str]
 
 
-def archive(members: Sequence[Member]) -> bytes:
+def archive(members: Sequence[ArchiveMember]) -> bytes:
     """The library of these objects; the same bytes for the same members."""
     names = b"".join([f"{m.name}/\n".encode() for m in members])
     symbols = b"".join([s.encode() + b"\0" for m in members for s in m.symbols])

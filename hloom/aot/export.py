@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hloom.aot.archive import Member, archive
+from hloom.aot.archive import ArchiveMember, archive
 from hloom.aot.header import c_name, checked_names, distinct, header
 from hloom.aot.kinds import KINDS, check_ending, kind_of
 from hloom.aot.link import NAMES, toolchain
@@ -113,7 +113,7 @@ def _library(code: LibraryCode, name: str, kind: str, file: str, folder: Path) -
         symbols = [[name], [f"{name}_{r}" for r in NAMES]]
         if code.processor.system == "macos":
             symbols = [[f"_{s}" for s in each] for each in symbols]
-        members = [Member(o.name, o.read_bytes(), s) for o, s in zip(objects, symbols)]
+        members = [ArchiveMember(o.name, o.read_bytes(), s) for o, s in zip(objects, symbols)]
         return archive(members)
     if kind == "object" and len(objects) == 1:
         return code.object

@@ -366,14 +366,14 @@ def _part(e: Elements, whole: Value, at: Affine, bits: int) -> Value:
     """
     b = e.builder
     if whole.dtype.bits == 8 and not at.is_constant:
-        found = whole
+        chosen = whole
         for k in range(1, 8 // bits):
             moved = b.constant(whole.dtype, k * bits, whole.shape)
             part = b.binary("shift-right-logical", whole, moved)
             here = equals(e, at, k)
             assert here is not None
-            found = choose(e, here, part, found)
-        return found
+            chosen = choose(e, here, part, chosen)
+        return chosen
     shift = b.convert(e.numbers(at.times(bits)), whole.dtype)
     whole, shift = e.matched([whole, shift])
     return b.binary("shift-right-logical", whole, shift)

@@ -19,7 +19,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 
 if TYPE_CHECKING:
-    from hloom.interp.machine import Machine
+    from hloom.interp.machine import SharedEvaluation
 
 NESTED_CALL_LIMIT = 60
 """How deep `EvalContext.call` may nest: each level is a few contexts of Python's own stack."""
@@ -58,7 +58,7 @@ class EvalOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DevicePosition:
     """Which of the devices that run one program together this is."""
 
     replica: int = 0
@@ -132,7 +132,9 @@ class EvalContext:
         "rng",
     )
 
-    def __init__(self, machine: Machine, options: EvalOptions, device: Device) -> None:
+    def __init__(
+        self, machine: SharedEvaluation, options: EvalOptions, device: DevicePosition
+    ) -> None:
         self.machine = machine
         self.options = options
         self.device = device

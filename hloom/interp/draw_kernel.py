@@ -41,7 +41,7 @@ class Scope(NamedTuple):
     """Scalars s64 and what they stay below; all combinations are different steps or iterations."""
 
 
-class Sketch:
+class KernelSketch:
     """A kernel in the making."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -235,7 +235,7 @@ def draw_kernel(rng: np.random.Generator | int) -> DrawnKernel:
     """A random kernel of up to some forty ops, with arrays for its parameters."""
     from hloom.interp.draw_kernel_ops import body
 
-    sketch = Sketch(np.random.default_rng(rng))
+    sketch = KernelSketch(np.random.default_rng(rng))
     for shape in sketch.shapes:
         sketch.like(TileType(sketch.pick(sketch.dtypes), shape))
     body(sketch, sketch.integer(2, 16), 0)

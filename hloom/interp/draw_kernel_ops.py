@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from hloom.interp.draw_kernel import Scope, Sketch
+from hloom.interp.draw_kernel import KernelSketch, Scope
 from hloom.kernel.attributes import DIRECTIONS
 from hloom.kernel.kernel import BINARY, UNARY, TileType, Value
 from hloom.kernel.verify_ops import ADMITS, CLASS
@@ -21,7 +21,7 @@ DEEPEST = 2
 """How deep loops nest."""
 
 
-def body(s: Sketch, count: int, depth: int) -> None:
+def body(s: KernelSketch, count: int, depth: int) -> None:
     """Some ops, then stores of some of what they made."""
     start = len(s.scope.exact), len(s.scope.loose)
     for _ in range(count):
@@ -47,7 +47,7 @@ def admitted(opcode: str, x: DType) -> bool:
     return CLASS[x] in ADMITS[opcode]
 
 
-def elementwise(s: Sketch) -> None:
+def elementwise(s: KernelSketch) -> None:
     opcodes = sorted(UNARY) if s.chance(0.4) else sorted(BINARY)
     opcode = s.pick(opcodes)
     x = s.exact(lambda t: admitted(opcode, t))
@@ -75,14 +75,14 @@ def _named(name: str) -> DType:
     return next(t for t in ARRAY_TYPES if t.name == name)
 
 
-def without_nan(s: Sketch, x: Value) -> Value:
+def without_nan(s: KernelSketch, x: Value) -> Value:
     """x with 0 or 1 for NaN, whose bits are nobody's promise."""
     if not (x.dtype.is_floating and x.dtype.has_nan):
         return x
     return s.b.select(s.b.compare("EQ", x, x), x, s.b.constant(x.dtype, 1.0, x.shape))
 
 
-def compare(s: Sketch) -> None:
+def compare(s: KernelSketch) -> None:
     x = s.pick(s.scope.exact)
     y = s.like(x.type)
     order = ""
@@ -92,7 +92,7 @@ def compare(s: Sketch) -> None:
     s.remembered(s.b.compare(direction, x, y, order))
 
 
-def select(s: Sketch) -> None:
+def select(s: KernelSketch) -> None:
     x = s.any_tile()
     same = [y for y in [*s.scope.exact, *s.scope.loose] if y.type == x.type]
     y = s.pick(same)
@@ -100,19 +100,19 @@ def select(s: Sketch) -> None:
     s.remembered(s.b.select(mask, x, y), max(s.tolerance.get(v, 0.0) for v in (x, y)))
 
 
-def clamp(s: Sketch) -> None:
+def clamp(s: KernelSketch) -> None:
     x = s.exact(lambda t: not t.is_complex)
     if x is not None:
         s.remembered(s.b.add("clamp", (s.like(x.type), x, s.like(x.type)), x.type))
 
 
-def convert(s: Sketch) -> None:
+def convert(s: KernelSketch) -> None:
     x = s.pick(s.scope.exact)
     dtype = s.pick(s.dtypes) if s.chance(0.5) else s.pick(ARRAY_TYPES)
     s.remembered(s.b.convert(x, dtype))
 
 
-def bitcast(s: Sketch) -> None:
+def bitcast(s: KernelSketch) -> None:
     x = s.exact(lambda t: not t.is_pred)
     if x is None:
         return
@@ -123,14 +123,14 @@ def bitcast(s: Sketch) -> None:
     s.remembered(s.b.unary("bitcast-convert", without_nan(s, x), dtype))
 
 
-def reduce_precision(s: Sketch) -> None:
+def reduce_precision(s: KernelSketch) -> None:
     x = s.exact(lambda t: t.is_floating)
     if x is not None:
         attrs = {"exponent_bits": s.integer(1, 9), "mantissa_bits": s.integer(0, 24)}
         s.remembered(s.b.add("reduce-precision", (x,), x.type, attrs))
 
 
-def move(s: Sketch) -> None:
+def move(s: KernelSketch) -> None:
     """broadcast, reshape, transpose, slice or concatenate."""
     x, b = s.any_tile(), s.b
     shape, rank = x.shape, len(x.shape)
@@ -158,7 +158,7 @@ def move(s: Sketch) -> None:
         s.remembered(moved, s.tolerance.get(x, 0.0))
 
 
-def tame(s: Sketch, x: Value) -> Value:
+def tame(s: KernelSketch, x: Value) -> Value:
     """x between 0.5 and 2, so that sums and products in any order are close to each other."""
     if not x.dtype.is_floating:
         return x
@@ -166,7 +166,7 @@ def tame(s: Sketch, x: Value) -> Value:
     return s.b.add("clamp", (half, s.b.unary("abs", x), two), x.type)
 
 
-def fold(s: Sketch) -> None:
+def fold(s: KernelSketch) -> None:
     """reduce or scan."""
     kind = s.pick(("add", "multiply", "minimum", "maximum", "and", "or", "xor"))
     x = s.exact(lambda t: CLASS[t] in ADMITS[kind])
@@ -182,7 +182,7 @@ def fold(s: Sketch) -> None:
     s.remembered(folded, slack(x.dtype, x.shape[axis]) if loose else 0.0)
 
 
-def dot(s: Sketch) -> None:
+def dot(s: KernelSketch) -> None:
     x = s.exact(lambda t: CLASS[t] in "ifc" and t.bits >= 8 and not t.is_fp8)
     if x is None:
         return
@@ -196,7 +196,7 @@ def dot(s: Sketch) -> None:
     s.remembered(s.b.dot(acc, a, b), slack(wide, k + 2) if loose else 0.0)
 
 
-def fma(s: Sketch) -> None:
+def fma(s: KernelSketch) -> None:
     x = s.exact(lambda t: t.is_floating and t.bits >= 16)
     if x is not None:
         x, y, z = (tame(s, v) for v in (x, s.like(x.type), s.like(x.type)))
@@ -206,7 +206,9 @@ def fma(s: Sketch) -> None:
 # -- control
 
 
-def inside(s: Sketch, arguments: list[Value], loose: list[Value], index: tuple | None) -> Scope:
+def inside(
+    s: KernelSketch, arguments: list[Value], loose: list[Value], index: tuple | None
+) -> Scope:
     """Enter a block whose arguments are known in it; the scope to go back to."""
     outer = s.scope
     indices = outer.indices + ([index] if index else [])
@@ -214,14 +216,14 @@ def inside(s: Sketch, arguments: list[Value], loose: list[Value], index: tuple |
     return outer
 
 
-def another(s: Sketch, value: Value) -> Value:
+def another(s: KernelSketch, value: Value) -> Value:
     """An exact tile of the same type, computed from the value where that is easy."""
     if CLASS[value.dtype] in ADMITS["add"] and s.chance(0.6):
         return s.b.binary("add", value, s.like(value.type))
     return s.like(value.type)
 
 
-def loop(s: Sketch, depth: int) -> None:
+def loop(s: KernelSketch, depth: int) -> None:
     """A for with static bounds, or an upper one that depends on the step."""
     low, trips, step = s.integer(0, 2), s.integer(0, 3), s.integer(1, 3)
     high: Value = s.b.index(low + trips * step - s.integer(0, step - 1 if trips else 0))
@@ -243,7 +245,7 @@ def loop(s: Sketch, depth: int) -> None:
         s.remembered(total)
 
 
-def repeat(s: Sketch, depth: int) -> None:
+def repeat(s: KernelSketch, depth: int) -> None:
     """A while that counts to at most three."""
     init = s.pick(s.scope.exact)
     most = s.integer(0, 3)
@@ -264,7 +266,7 @@ def repeat(s: Sketch, depth: int) -> None:
         s.remembered(total)
 
 
-def branch(s: Sketch, depth: int) -> None:
+def branch(s: KernelSketch, depth: int) -> None:
     """An if on an exact pred."""
     if s.scope.indices and s.chance(0.7):
         index, extent = s.pick(s.scope.indices)
@@ -284,7 +286,7 @@ def branch(s: Sketch, depth: int) -> None:
         s.remembered(chosen)
 
 
-RECIPES: list[Callable[[Sketch], None]] = [
+RECIPES: list[Callable[[KernelSketch], None]] = [
     *[elementwise] * 12,
     *[move] * 5,
     *[convert] * 4,
@@ -297,7 +299,7 @@ RECIPES: list[Callable[[Sketch], None]] = [
     dot,
     fma,
     reduce_precision,
-    Sketch.gathered,
-    Sketch.scattered,
-    Sketch.scratch,
+    KernelSketch.gathered,
+    KernelSketch.scattered,
+    KernelSketch.scratch,
 ]

@@ -16,8 +16,8 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp.arguments import checked_arguments
-from hloom.interp.context import Device, EvalContext, EvalOptions, Meet, Receive
-from hloom.interp.machine import Machine, target
+from hloom.interp.context import DevicePosition, EvalContext, EvalOptions, Meet, Receive
+from hloom.interp.machine import SharedEvaluation, target
 from hloom.interp.memory import check_memory
 from hloom.interp.values import EvalValue, nesting_limit, to_literal
 from hloom.ir.module import Module
@@ -50,12 +50,12 @@ def evaluate_lockstep(
             f"but {argument_count} {'was' if argument_count == 1 else 'were'} given"
         )
     options = _shareable(options or EvalOptions())
-    machine = Machine(options)
+    machine = SharedEvaluation(options)
     _, entry = target(module)
     check_memory(entry, options.memory_limit_bytes, count)
     devices: list[_Running] = []
     for g, arguments in enumerate(arguments_per_device):
-        device = Device(g // partitions, g % partitions, replicas, partitions)
+        device = DevicePosition(g // partitions, g % partitions, replicas, partitions)
         values = checked_arguments(entry, arguments, module.name)
         run = machine.run(entry, values, EvalContext(machine, options, device))
         devices.append(_Running(device, run))
@@ -76,7 +76,7 @@ def _shareable(options: EvalOptions) -> EvalOptions:
 class _Running:
     """One device in progress: what it waits for, or its result."""
 
-    def __init__(self, device: Device, run: Generator[Any, Any, EvalValue]) -> None:
+    def __init__(self, device: DevicePosition, run: Generator[Any, Any, EvalValue]) -> None:
         self.device = device
         self.run = run
         self.request: Meet | Receive | None = None
@@ -95,7 +95,7 @@ class _Running:
             raise
 
 
-def _run_all(devices: list[_Running], machine: Machine) -> None:
+def _run_all(devices: list[_Running], machine: SharedEvaluation) -> None:
     for d in devices:
         d.go_on(None)
     while not all(d.finished for d in devices):
@@ -104,7 +104,7 @@ def _run_all(devices: list[_Running], machine: Machine) -> None:
             raise EvalError(_stuck(devices), hint="every member of a group must reach the same op")
 
 
-def _answer(d: _Running, devices: list[_Running], machine: Machine) -> bool:
+def _answer(d: _Running, devices: list[_Running], machine: SharedEvaluation) -> bool:
     """Answer what this device waits for, if that can be done now."""
     request = d.request
     if isinstance(request, Receive):

@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import checked_arguments
-from hloom.interp.context import Device, Enter, EvalContext, EvalOptions, Meet, Receive
+from hloom.interp.context import DevicePosition, Enter, EvalContext, EvalOptions, Meet, Receive
 from hloom.interp.dynamic_sizes import fitting
 from hloom.interp.memory import check_memory
 from hloom.interp.registry import MEANING, load_meanings
@@ -48,8 +48,8 @@ def evaluate(
     """
     options = options or EvalOptions()
     module, computation = target(module_or_computation)
-    machine = Machine(options)
-    context = EvalContext(machine, options, Device())
+    machine = SharedEvaluation(options)
+    context = EvalContext(machine, options, DevicePosition())
     check_memory(computation, options.memory_limit_bytes)
     with np.errstate(all="ignore"), nesting_limit():
         values = checked_arguments(computation, arguments, module.name if module else None)
@@ -77,7 +77,7 @@ def target(which: Module | Computation) -> tuple[Module | None, Computation]:
     return module, computation
 
 
-class Machine:
+class SharedEvaluation:
     """The prepared computations of one evaluation, shared by all devices of a lockstep run."""
 
     def __init__(self, options: EvalOptions) -> None:

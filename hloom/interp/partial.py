@@ -14,8 +14,8 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError, HloError
 from hloom.interp.arguments import as_value
-from hloom.interp.context import Device, EvalContext, EvalOptions
-from hloom.interp.machine import Machine, evaluate_step
+from hloom.interp.context import DevicePosition, EvalContext, EvalOptions
+from hloom.interp.machine import SharedEvaluation, evaluate_step
 from hloom.interp.memory import check_memory
 from hloom.interp.values import (
     MORE_MEMORY,
@@ -84,7 +84,7 @@ class _Finder:
         self.known = {**known, **substitutions}
         self.results: dict[Part, EvalValue] = {}
         self.held_bytes = 0
-        self.context = EvalContext(Machine(options), options, Device())
+        self.context = EvalContext(SharedEvaluation(options), options, DevicePosition())
 
     def value(self, asked_part: Part) -> EvalValue:
         stack = [asked_part]

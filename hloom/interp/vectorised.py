@@ -23,7 +23,7 @@ from hloom.ir.traits import ELEMENTWISE, FORWARDS, RESHAPES, STRIDED
 
 if TYPE_CHECKING:
     from hloom.interp.context import EvalContext
-    from hloom.interp.machine import Machine
+    from hloom.interp.machine import SharedEvaluation
 
 _IDENTITIES = opcodes(STRIDED, RESHAPES, FORWARDS, also=("copy",), without=("iota",))
 _ELEMENTWISE = opcodes(ELEMENTWISE)
@@ -48,7 +48,7 @@ class VectorStepList(NamedTuple):
     root: int
 
 
-def vector_step_list(machine: Machine, computation: Computation) -> VectorStepList | None:
+def vector_step_list(machine: SharedEvaluation, computation: Computation) -> VectorStepList | None:
     """The steps, or None when some operation of the body is not elementwise."""
     slots: dict[Instruction, int] = {}
     template: list[EvalValue] = []
@@ -69,7 +69,7 @@ def vector_step_list(machine: Machine, computation: Computation) -> VectorStepLi
     return VectorStepList(tuple(steps), template, parameters, slots[computation.root])
 
 
-def _act(machine: Machine, i: Instruction) -> Callable[..., EvalValue] | None:
+def _act(machine: SharedEvaluation, i: Instruction) -> Callable[..., EvalValue] | None:
     """How one instruction of a scalar body acts on batch arrays, or None."""
     opcode, operands = i.opcode, i.operands
     if opcode in ("tuple", "get-tuple-element"):
@@ -93,7 +93,7 @@ def _act(machine: Machine, i: Instruction) -> Callable[..., EvalValue] | None:
     return None
 
 
-def _inner(machine: Machine, computation: Computation) -> VectorStepList | None:
+def _inner(machine: SharedEvaluation, computation: Computation) -> VectorStepList | None:
     if computation not in machine.vector_step_lists:
         machine.vector_step_lists[computation] = vector_step_list(machine, computation)
     return machine.vector_step_lists[computation]

@@ -28,7 +28,7 @@ from hloom.types.text import parse_shape
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class AttributeKind:
     """Reads and writes one sort of attribute value."""
 
     name: str
@@ -48,7 +48,7 @@ def show_boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def enumeration(name: str, *words: str) -> Kind:
+def enumeration(name: str, *words: str) -> AttributeKind:
     """One of several words."""
     known = frozenset(words)
 
@@ -61,7 +61,7 @@ def enumeration(name: str, *words: str) -> Kind:
             )
         return word
 
-    return Kind(name, parse, str, "|".join(words), "str")
+    return AttributeKind(name, parse, str, "|".join(words), "str")
 
 
 def _parse_booleans(cursor: Cursor) -> tuple[bool, ...]:
@@ -111,57 +111,67 @@ def _show_float(value: float) -> str:
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
-Int = Kind("integer", lambda c: c.integer(), str, "0", "int")
-Float = Kind("float", lambda c: c.number(), _show_float, "0.001", "float")
-Bool = Kind("boolean", lambda c: c.boolean(), show_boolean, "true|false", "bool")
-String = Kind("string", lambda c: c.string(), lambda s: f'"{escape(s)}"', '"text"', "str")
-Raw = Kind("raw text", lambda c: c.balanced(), str, "{...}", "str")
-Dims = Kind("dimensions", lambda c: c.integers(), show_braced, "{0,1}", "tuple[int, ...]")
-Bools = Kind(
+Int = AttributeKind("integer", lambda c: c.integer(), str, "0", "int")
+Float = AttributeKind("float", lambda c: c.number(), _show_float, "0.001", "float")
+Bool = AttributeKind("boolean", lambda c: c.boolean(), show_boolean, "true|false", "bool")
+String = AttributeKind("string", lambda c: c.string(), lambda s: f'"{escape(s)}"', '"text"', "str")
+Raw = AttributeKind("raw text", lambda c: c.balanced(), str, "{...}", "str")
+Dims = AttributeKind("dimensions", lambda c: c.integers(), show_braced, "{0,1}", "tuple[int, ...]")
+Bools = AttributeKind(
     "booleans",
     _parse_booleans,
     lambda v: "{" + ",".join(map(show_boolean, v)) + "}",
     "{true,false}",
     "tuple[bool, ...]",
 )
-IntLists = Kind(
+IntLists = AttributeKind(
     "integer lists",
     _parse_integer_lists,
     lambda v: "{" + ",".join(map(show_braced, v)) + "}",
     "{{0,1},{2,3}}",
     "tuple[tuple[int, ...], ...]",
 )
-SlicesKind = Kind("slice", parse_slices, _text, "{[0:4], [1:9:2]}", "Slices")
-PaddingKind = Kind("padding", parse_padding, _text, "0_0x1_2_3", "Padding")
-WindowKind = Kind("window", parse_window, _text, "{size=3x3 stride=2x2 pad=1_1x1_1}", "Window")
-DimLabels = Kind("dim_labels", parse_conv_dims, _text, "b01f_01io->b01f", "ConvolutionDimensions")
-Groups = Kind("replica_groups", parse_replica_groups, _text, "{{0,1},{2,3}}", "ReplicaGroups")
-Pairs = Kind(
+SlicesKind = AttributeKind("slice", parse_slices, _text, "{[0:4], [1:9:2]}", "Slices")
+PaddingKind = AttributeKind("padding", parse_padding, _text, "0_0x1_2_3", "Padding")
+WindowKind = AttributeKind(
+    "window", parse_window, _text, "{size=3x3 stride=2x2 pad=1_1x1_1}", "Window"
+)
+DimLabels = AttributeKind(
+    "dim_labels", parse_conv_dims, _text, "b01f_01io->b01f", "ConvolutionDimensions"
+)
+Groups = AttributeKind(
+    "replica_groups", parse_replica_groups, _text, "{{0,1},{2,3}}", "ReplicaGroups"
+)
+Pairs = AttributeKind(
     "source_target_pairs",
     parse_pairs,
     lambda v: "{" + ",".join(map(show_braced, v)) + "}",
     "{{0,1},{1,0}}",
     "tuple[tuple[int, int], ...]",
 )
-Precisions = Kind(
+Precisions = AttributeKind(
     "operand_precision",
     parse_precisions,
     lambda v: "{" + ",".join(v) + "}",
     "{highest,default}",
     "tuple[str, ...]",
 )
-Accuracy = Kind("result_accuracy", parse_result_accuracy, _text, "{mode=highest}", "ResultAccuracy")
-Aliasing = Kind(
+Accuracy = AttributeKind(
+    "result_accuracy", parse_result_accuracy, _text, "{mode=highest}", "ResultAccuracy"
+)
+Aliasing = AttributeKind(
     "output_to_operand_aliasing",
     parse_output_operand_aliasing,
     _text,
     "{{}: (0, {})}",
     "OutputOperandAliasing",
 )
-DomainKind = Kind(
+DomainKind = AttributeKind(
     "domain", parse_domain, _text, '{kind="sharding", entry={...}, exit={...}}', "Domain"
 )
-Shapes = Kind("shapes", parse_shapes, show_shapes, "{f32[2]{0}, s32[]}", "tuple[Shape, ...]")
-ShapeKind = Kind("shape", _parse_shape, str, "f32[2]{0}", "Shape")
-LiteralKind = Kind("literal", _literal_not_here, str, "{1, 2}", "Literal")
-AlgorithmKind = Kind("algorithm", _parse_algorithm, str, "|".join(ALGORITHMS), "str")
+Shapes = AttributeKind(
+    "shapes", parse_shapes, show_shapes, "{f32[2]{0}, s32[]}", "tuple[Shape, ...]"
+)
+ShapeKind = AttributeKind("shape", _parse_shape, str, "f32[2]{0}", "Shape")
+LiteralKind = AttributeKind("literal", _literal_not_here, str, "{1, 2}", "Literal")
+AlgorithmKind = AttributeKind("algorithm", _parse_algorithm, str, "|".join(ALGORITHMS), "str")

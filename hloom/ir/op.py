@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
 from hloom.base.registry import Registry
-from hloom.ir.kinds import Kind
+from hloom.ir.kinds import AttributeKind
 from hloom.ir.traits import Trait
 from hloom.types.shape import Shape
 
@@ -65,7 +65,7 @@ class Field:
     """One attribute of an operation."""
 
     name: str
-    kind: Kind
+    kind: AttributeKind
     default: Any
     """What it is when not written; `REQUIRED` when it must be."""
 

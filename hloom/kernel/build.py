@@ -28,7 +28,7 @@ from hloom.kernel.verify_ops import BrokenRule, require_size, require_stretch
 from hloom.types.dtype import DType
 
 
-class Scope:
+class OpenBlock:
     """A block being written: what is known in it, and where its values were made."""
 
     __slots__ = ("block", "known", "level")
@@ -44,7 +44,7 @@ class KernelBuilder:
 
     def __init__(self, name: str, grid: tuple[int, ...] = ()) -> None:
         self.kernel = Kernel(name, grid)
-        self.scopes = [Scope(self.kernel.body, 0)]
+        self.scopes = [OpenBlock(self.kernel.body, 0)]
         self._level: dict[Value, int] = dict.fromkeys(self.kernel.body.arguments, 0)
 
     @property
@@ -262,7 +262,7 @@ class KernelBuilder:
 
     def _block(self, types: tuple[Type, ...], write: Callable[..., Sequence[Value]]) -> Block:
         block = Block(types)
-        self.scopes.append(Scope(block, len(self.scopes)))
+        self.scopes.append(OpenBlock(block, len(self.scopes)))
         for x in block.arguments:
             self._level[x] = len(self.scopes) - 1
         results = write(*block.arguments)

@@ -21,7 +21,7 @@ class KernelSyntaxError(OffsetError):
     """Text that is not a kernel."""
 
 
-class Cursor:
+class KernelCursor:
     """A position in a text that moves forward as things are read."""
 
     def __init__(self, text: str) -> None:

@@ -11,7 +11,7 @@ import json
 from typing import Any, Final
 
 from hloom.kernel.attributes import ATTRIBUTES, Attribute
-from hloom.kernel.cursor import GLOBAL, NAME, NUMBER, WORD, Cursor, KernelSyntaxError
+from hloom.kernel.cursor import GLOBAL, NAME, NUMBER, WORD, KernelCursor, KernelSyntaxError
 from hloom.kernel.kernel import Block, BufferType, Kernel, Op, Param, Value
 from hloom.types.syntax import OffsetError
 
@@ -42,7 +42,7 @@ def parse_kernels(text: str, file: str | None = None) -> list[Kernel]:
         raise error.at(text, file)  # noqa: B904 - it is the same error
 
 
-class _Reader(Cursor):
+class _Reader(KernelCursor):
     """A position in a text, and the values whose names are known there."""
 
     def __init__(self, text: str) -> None:

@@ -22,7 +22,7 @@ from hloom.base.diagnostics import HloError
 from hloom.device.device import MemorySpace
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
-from hloom.memory.groups import Group, Groups
+from hloom.memory.groups import BufferGroup, Groups
 from hloom.memory.heap import best_fit as _best_fit  # noqa: F401  (registers itself)
 from hloom.memory.heap import first_fit as _first_fit  # noqa: F401
 from hloom.memory.heap.buffer_interval import HEAPS, BufferInterval, live_bytes
@@ -187,7 +187,7 @@ class _Assignment:
 
     def _temp(self) -> int:
         """Pack what is left, one block for each memory space; the most bytes alive at one time."""
-        left: dict[int, Group] = {}
+        left: dict[int, BufferGroup] = {}
         for v in self.flow.values:
             g = self.groups.group[v]
             if id(g) not in self.home:
@@ -198,7 +198,7 @@ class _Assignment:
             return sum(g.bytes for g in left.values())
         return sum([self._pack(k, left) for k in sorted({g.space for g in left.values()})])
 
-    def _pack(self, space: int, left: dict[int, Group]) -> int:
+    def _pack(self, space: int, left: dict[int, BufferGroup]) -> int:
         """Pack the groups of one memory space; the most bytes alive at one time."""
         memory = self._memory(space)
         own = {key: g for key, g in left.items() if g.space == space}
@@ -275,7 +275,7 @@ def _sliced(tree: Tree, slices: dict[LogicalBuffer, BufferSlice]) -> SliceTree:
     return None if tree is None else slices[tree]
 
 
-def _merged_intervals(g: Group) -> tuple[tuple[int, int], ...]:
+def _merged_intervals(g: BufferGroup) -> tuple[tuple[int, int], ...]:
     """The times a group is alive, touching ones made one."""
     merged: list[tuple[int, int]] = []
     for start, end, _ in g.intervals:

@@ -25,7 +25,7 @@ Fixed = tuple[str, object, tuple[int, ...]]
 """A buffer that is not ours to place: ("parameter", number, index) or ("output", 0, index)."""
 
 
-class Group:
+class BufferGroup:
     """Values in one buffer. `fixed` when the caller says where it is."""
 
     __slots__ = ("bytes", "fixed", "intervals", "members", "read_only", "space", "touches")
@@ -62,11 +62,11 @@ class Groups:
         self.beside = Beside(flow, branches) if branches else None
         self.contacts = Contacts(flow, can_share)
         self.can_share = self.contacts.can_share
-        self.group: dict[LogicalBuffer, Group] = {}
+        self.group: dict[LogicalBuffer, BufferGroup] = {}
         self.same = self.contacts.same
         self.donated = donated_parts(flow)
         for v in flow.values:
-            self.group[v] = g = Group([v], [(s, e, v) for s, e in intervals(v)], v.bytes)
+            self.group[v] = g = BufferGroup([v], [(s, e, v) for s, e in intervals(v)], v.bytes)
             if v.kind == "constant":
                 g.read_only = True
             elif v.kind == "parameter":
@@ -92,7 +92,7 @@ class Groups:
                 continue
             v = self.outputs[e.index] = LogicalBuffer(-1, e.site, e.index, e.source.bytes, "output")
             v.space = self.spaces.results.get(e.index, 0)
-            self.group[v] = g = Group([v], [], v.bytes)
+            self.group[v] = g = BufferGroup([v], [], v.bytes)
             g.fixed = ("output", 0, e.index)
 
     def join_edges(self, apart: bool = True) -> list[Edge]:
@@ -105,7 +105,7 @@ class Groups:
                 failed.append(e)
         return failed
 
-    def join(self, a: Group, b: Group, apart: bool = True) -> bool:
+    def join(self, a: BufferGroup, b: BufferGroup, apart: bool = True) -> bool:
         """Make one group of two if no two values in them are alive together."""
         if a is b:
             return True
@@ -168,7 +168,7 @@ class Groups:
         return True
 
     @staticmethod
-    def _both(a: Group, b: Group) -> list[Interval]:
+    def _both(a: BufferGroup, b: BufferGroup) -> list[Interval]:
         return a.intervals if a is b else a.intervals + b.intervals
 
     def _undo(self, copy: LogicalBuffer, before: LogicalBuffer | None) -> None:
@@ -181,7 +181,7 @@ class Groups:
         """Whether one buffer for both would make what runs side by side wait."""
         return self.beside is not None and self.beside.in_the_way(a, b)
 
-    def _absorb(self, a: Group, b: Group) -> None:
+    def _absorb(self, a: BufferGroup, b: BufferGroup) -> None:
         a.touches = merged(a.touches, b.touches)
         if len(b.intervals) * 8 < len(a.intervals):
             for interval in b.intervals:

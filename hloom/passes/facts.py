@@ -2,8 +2,8 @@
 
 A pass *needs* what must hold for it to do its work: without it, it would find nothing, or leave
 what nobody after it expects. It *gives* what holds of every module that it has run on. It *breaks*
-what may have held before and need not afterwards. `Order` follows these through passes, pipelines
-in pipelines and fixed points.
+what may have held before and need not afterwards. `KnownFacts` follows these through passes,
+pipelines in pipelines and fixed points.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Claims(NamedTuple):
 
 
 @dataclass
-class Order:
+class KnownFacts:
     """What is known to hold while passes run one after another; `add` refuses an impossible one.
 
     `needs` collects what the passes so far need from before the first of them, `breaks` what they
@@ -122,7 +122,7 @@ class Order:
 
 def needed_before(steps: Iterable[tuple[str, Claims]]) -> tuple[Fact, ...]:
     """What passes in this order need to hold before the first of them."""
-    order = Order("passes", None)
+    order = KnownFacts("passes", None)
     for name, claims in steps:
         order.add(name, claims)
     return tuple(order.needs)

@@ -15,7 +15,7 @@ from hloom.base.faults import Culprit, blame
 from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.show import show_module
-from hloom.passes.facts import Claims, Fact, Order, needed_before
+from hloom.passes.facts import Claims, Fact, KnownFacts, needed_before
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, checked_option
 from hloom.rewrite.driver import Trace
 
@@ -117,9 +117,9 @@ class Pipeline(Pass):
         module has it not."""
         return cls(title, passes, needed_before((title_of(p), p.claims()) for p in passes))
 
-    def after(self) -> Order:
+    def after(self) -> KnownFacts:
         """What is known when all passes have run; `ValueError` for an impossible order."""
-        order = Order(self.title, self.assumes)
+        order = KnownFacts(self.title, self.assumes)
         for p in self.passes:
             order.add(title_of(p), p.claims())
         order.add("whoever comes behind", Claims(needs=self.leaves))
@@ -166,7 +166,7 @@ class FixedPoint(Pass):
 
     def __post_init__(self) -> None:
         """A second round must be possible too."""
-        order = Order(title_of(self), None)
+        order = KnownFacts(title_of(self), None)
         for _ in range(2):
             order.add(title_of(self.inner), self.inner.claims())
 
@@ -202,7 +202,7 @@ class PipelineRun:
     path: tuple[str, ...] = ()
     stopped: str = ""
     """Why the last fixed point ended before nothing changed."""
-    known: Order = field(default_factory=lambda: Order("run"))
+    known: KnownFacts = field(default_factory=lambda: KnownFacts("run"))
     """What is said to hold, where that is checked."""
     steps: int = 0
     count: int | None = None

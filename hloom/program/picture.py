@@ -30,24 +30,24 @@ OTHER_COLOUR = "#d9ead3"
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class DrawnStep:
     """A step of a sequence."""
 
     kind: str
     name: str
     waits: tuple[int, ...]
     """The positions, in the same sequence, of the steps that it waits for directly."""
-    parts: tuple[tuple[str, tuple[Operation, ...]], ...] = ()
+    parts: tuple[tuple[str, tuple[DrawnStep, ...]], ...] = ()
     """The sequences inside it, each with a name."""
 
 
-def operations(thunks: Sequence[Thunk]) -> tuple[Operation, ...]:
+def operations(thunks: Sequence[Thunk]) -> tuple[DrawnStep, ...]:
     """The steps of a sequence, with those inside them."""
     waits: list[list[int]] = [[] for _ in thunks]
     for before, after in execution_graph(thunks).edges:
         waits[after].append(before)
     return tuple(
-        Operation(
+        DrawnStep(
             t.kind,
             t.name,
             tuple(before),
@@ -61,7 +61,7 @@ class GraphRenderer(ABC):
     """Makes pictures of graphs, and puts them where they can be looked at."""
 
     @abstractmethod
-    def render(self, name: str, steps: Sequence[Operation]) -> str:
+    def render(self, name: str, steps: Sequence[DrawnStep]) -> str:
         """The picture of a program, in whatever language the renderer draws."""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class DotRenderer(GraphRenderer):
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def render(self, name: str, steps: Sequence[Operation]) -> str:
+    def render(self, name: str, steps: Sequence[DrawnStep]) -> str:
         return dot(name, steps)
 
     def publish(self, name: str, picture: str) -> str:
@@ -125,14 +125,14 @@ def show_graph(name: str, thunks: Sequence[Thunk]) -> str:
     return dot(name, operations(thunks))
 
 
-def dot(name: str, steps: Sequence[Operation]) -> str:
+def dot(name: str, steps: Sequence[DrawnStep]) -> str:
     """DOT text: a node a step, coloured by kind, an edge a wait; sequences inside are clusters."""
     lines = [f"digraph {_quoted(name)} {{", '  node [shape=box, style=filled, fontname="sans"];']
     _draw(steps, "", 1, lines)
     return "\n".join([*lines, "}", ""])
 
 
-def _draw(steps: Sequence[Operation], prefix: str, depth: int, lines: list[str]) -> None:
+def _draw(steps: Sequence[DrawnStep], prefix: str, depth: int, lines: list[str]) -> None:
     indent = "  " * depth
     for number, step in enumerate(steps):
         colour = COLOURS.get(step.kind, OTHER_COLOUR)

@@ -33,7 +33,7 @@ _SIZE = struct.Struct("<q")
 
 def thunks_section(thunks: Iterable[Thunk]) -> list[bytes]:
     """The section of saved programs: the size of a text, the text, then the blobs."""
-    writer = Writer()
+    writer = ThunkWriter()
     header = {
         "thunks": writer.thunks(thunks),
         "slices": writer.slices,
@@ -57,7 +57,7 @@ def thunks_of_section(section: memoryview, allocations: Sequence[Allocation]) ->
     return Reader(allocations, header["slices"], blobs).thunks(header["thunks"])
 
 
-class Writer:
+class ThunkWriter:
     """Collects the tables while thunks are written."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Reader:
 class SavedForm(NamedTuple):
     """How values of one declared type are saved, and read again."""
 
-    write: Callable[[Writer, Any], Any]
+    write: Callable[[ThunkWriter, Any], Any]
     read: Callable[[Reader, Any], Any]
 
 
@@ -145,7 +145,7 @@ def _read_float(_: Reader, x: Any) -> float:
     return x
 
 
-def _write_thunk(to: Writer, t: Thunk) -> list[Any]:
+def _write_thunk(to: ThunkWriter, t: Thunk) -> list[Any]:
     fields = _fields(type(t))
     return [t.kind, *[form.write(to, getattr(t, name)) for name, form in fields]]
 
@@ -164,8 +164,8 @@ _FORMS: dict[Any, SavedForm] = {
     int: _plain(int),
     bool: _plain(bool),
     float: SavedForm(lambda _, x: x, _read_float),
-    bytes: SavedForm(Writer.blob, Reader.blob),
-    BufferSlice: SavedForm(Writer.slice, Reader.slice),
+    bytes: SavedForm(ThunkWriter.blob, Reader.blob),
+    BufferSlice: SavedForm(ThunkWriter.slice, Reader.slice),
     Thunk: SavedForm(_write_thunk, _read_thunk),
 }
 
@@ -215,7 +215,7 @@ def _choice(types_: tuple[Any, ...]) -> SavedForm:
     forms = {name: saved_form(t) for t, name in names.items()}
     only = next(iter(forms.values())) if len(forms) == 1 else None
 
-    def write(to: Writer, x: Any) -> Any:
+    def write(to: ThunkWriter, x: Any) -> Any:
         if x is None:
             return None
         if only is not None:

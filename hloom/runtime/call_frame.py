@@ -20,7 +20,7 @@ STAGES = ("instantiate", "prepare", "initialize", "execute")
 ARRAY, DICTIONARY, SCALAR, STRING = 1, 2, 3, 4
 
 
-class Buffer(ctypes.Structure):
+class ArgumentBuffer(ctypes.Structure):
     """hl_buffer."""
 
     _fields_ = [
@@ -49,9 +49,9 @@ class RawCallFrame(ctypes.Structure):
 
     _fields_ = [
         ("operand_count", ctypes.c_int64),
-        ("operands", ctypes.POINTER(Buffer)),
+        ("operands", ctypes.POINTER(ArgumentBuffer)),
         ("result_count", ctypes.c_int64),
-        ("results", ctypes.POINTER(Buffer)),
+        ("results", ctypes.POINTER(ArgumentBuffer)),
         ("attribute_count", ctypes.c_int64),
         ("attributes", ctypes.POINTER(RawAttribute)),
         ("stage", ctypes.c_int64),
@@ -70,7 +70,7 @@ def typed(value: Any, dtype: str) -> Typed:
     return Typed(kind, array if array.ndim else array[()])
 
 
-def view(buffer: Buffer, writable: bool) -> np.ndarray:
+def view(buffer: ArgumentBuffer, writable: bool) -> np.ndarray:
     """The memory of a buffer as a row-major array; nothing is copied. A token has no elements."""
     if buffer.dtype == TOKEN.number:
         return np.empty(0, np.bool_)
@@ -140,7 +140,7 @@ class CallFrame:
         return object_
 
     def _buffers(self, arrays: Sequence[np.ndarray]) -> Any:
-        buffers = self._keep_alive((Buffer * len(arrays))())
+        buffers = self._keep_alive((ArgumentBuffer * len(arrays))())
         for buffer, array in zip(buffers, arrays):
             if not array.flags.c_contiguous:
                 raise UsageError("the buffers of a custom call are row-major arrays")
@@ -148,7 +148,7 @@ class CallFrame:
             buffer.dtype, buffer.rank = number_of(array.dtype), array.ndim
             buffer.dims = ctypes.cast(dims, ctypes.POINTER(ctypes.c_int64))
             buffer.data = array.ctypes.data
-        return ctypes.cast(buffers, ctypes.POINTER(Buffer))
+        return ctypes.cast(buffers, ctypes.POINTER(ArgumentBuffer))
 
     def _attributes(self, attributes: Mapping[str, Attribute]) -> Any:
         raw_attributes = self._keep_alive((RawAttribute * len(attributes))())

@@ -19,7 +19,7 @@ from hloom.program.program import Program
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime.debug import StepTime
 from hloom.targets.stages import Stages
-from hloom.targets.thunk_work import ThunkWork, Work
+from hloom.targets.thunk_work import RunWork, ThunkWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def program_floor(stages: Stages, device: Device) -> Floor:
     return floor(device, total, cost.functions, _outside_bytes(stages, cost.bytes))
 
 
-def _floor(device: Device, work: Work) -> Floor:
+def _floor(device: Device, work: RunWork) -> Floor:
     return floor(device, work.operations, work.functions, work.moved, work.is_matrix)
 
 

@@ -21,7 +21,7 @@ WINDOW_FOLDS = 3
 
 
 @dataclass(frozen=True)
-class Work:
+class RunWork:
     """Of one run of a thunk."""
 
     operations: dict[str, float]
@@ -53,12 +53,12 @@ class ThunkWork:
         self.whole: ModuleCost = module_cost(stages.module, costs)
         self._parts = Counter(t.name for t in walk(stages.program.thunks))
 
-    def __call__(self, t: Thunk) -> Work:
+    def __call__(self, t: Thunk) -> RunWork:
         """Of one run of a thunk; what an instruction does is shared alike by its thunks."""
         i = self._instructions.get(t.name)
         cost = self._least_cost(i) if i is not None else Cost()
         share = 1 / self._parts[t.name]
-        return Work(
+        return RunWork(
             {_dtype(i): cost.flops * share},
             cost.transcendentals * share,
             cost.functions * share,

@@ -233,9 +233,9 @@ def progress(what: str, state: object = "") -> Iterator[Callable[[str], None]]:
             return Text(str(state), style="dim")
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), State(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what)
-        yield lambda stage: bar.update(task, description=f"{what}: {stage}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what)
+        yield lambda stage: progress.update(task, description=f"{what}: {stage}")
 
 
 def named_results(results: list[api.Literal]) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ import hloom.targets.cpu.target as cpu_target
 from hloom.base.diagnostics import HloError
 from hloom.ir.module import Module
 from hloom.passes import PASSES
-from hloom.passes.fuse.group import Group
+from hloom.passes.fuse.group import FusionGroup
 from hloom.targets.cpu.lower.families import FAMILIES
 from hloom.targets.cpu.recovery import pass_names
 
@@ -92,15 +92,15 @@ def _half_done(name: str) -> Callable[[Planted], Any]:
 
 def _joining(kind: str) -> Callable[[Planted], Any]:
     """When a producer is asked to join a fusion of this kind."""
-    real = Group._refusal
+    real = FusionGroup._refusal
 
     def put(fault: Planted) -> Any:
-        def refusal(self: Group, p: Any, limits: Any) -> Any:
+        def refusal(self: FusionGroup, p: Any, limits: Any) -> Any:
             if self.kind_with(p) == kind:
                 fault()
             return real(self, p, limits)
 
-        return replaced(Group, "_refusal", refusal)
+        return replaced(FusionGroup, "_refusal", refusal)
 
     return put
 

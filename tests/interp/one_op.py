@@ -9,7 +9,7 @@ import numpy as np
 
 import hloom.interp.registry as registry
 from hloom.base.registry import load_room
-from hloom.interp.context import Device, EvalContext, EvalOptions
+from hloom.interp.context import DevicePosition, EvalContext, EvalOptions
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.types.dtype import BY_NAME, from_numpy
@@ -22,7 +22,7 @@ load_room("hloom.interp")
 def context(seed: int = 0) -> EvalContext:
     """A context that can do all but call computations."""
     machine: Any = None
-    return EvalContext(machine, EvalOptions(seed=seed), Device())
+    return EvalContext(machine, EvalOptions(seed=seed), DevicePosition())
 
 
 def run(

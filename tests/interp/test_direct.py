@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hloom.interp.context import Device, EvalContext, EvalOptions
+from hloom.interp.context import DevicePosition, EvalContext, EvalOptions
 from hloom.interp.direct import direct
-from hloom.interp.machine import Machine
+from hloom.interp.machine import SharedEvaluation
 from hloom.interp.registry import MEANING, load_meanings
 from hloom.ir.module import Module
 from hloom.ir.values.slices import SliceDimension, Slices
@@ -41,7 +41,7 @@ def both(opcode, dtypes, arrays, result, **attributes):
     i = c.add(opcode, *operands, shape=result.with_default_layouts(), **attributes)
     shortcut = direct(i)
     options = EvalOptions()
-    context = EvalContext(Machine(options), options, Device())
+    context = EvalContext(SharedEvaluation(options), options, DevicePosition())
     with np.errstate(all="ignore"):
         slow = MEANING[opcode](i, context, *arrays)
         fast = None if shortcut is None else shortcut(i, context, *arrays)

@@ -5,8 +5,8 @@ import pytest
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp import EvalOptions, evaluate
-from hloom.interp.context import Device, EvalContext
-from hloom.interp.machine import Machine
+from hloom.interp.context import DevicePosition, EvalContext
+from hloom.interp.machine import SharedEvaluation
 from hloom.interp.step_list import step_list
 from hloom.interp.values import TOKEN
 from hloom.ir.module import Module
@@ -189,7 +189,7 @@ def test_a_module_without_entry_is_an_error():
 
 def context() -> EvalContext:
     options = EvalOptions()
-    return EvalContext(Machine(options), options, Device())
+    return EvalContext(SharedEvaluation(options), options, DevicePosition())
 
 
 def computation(body: str):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hloom.interp.context import Device, EvalContext, EvalOptions
+from hloom.interp.context import DevicePosition, EvalContext, EvalOptions
 from hloom.interp.control import chosen_branch
-from hloom.interp.machine import Machine, evaluate_step
+from hloom.interp.machine import SharedEvaluation, evaluate_step
 from hloom.interp.values import TOKEN
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
@@ -50,7 +50,7 @@ class MemoryMachine:
             for a in assignment.allocations
         ]
         options = EvalOptions()
-        self.frame = EvalContext(Machine(options), options, Device())
+        self.frame = EvalContext(SharedEvaluation(options), options, DevicePosition())
         self.frame.machine.run_once = set()
 
     def run(self, arguments: list[Literal]) -> Any:

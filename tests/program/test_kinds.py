@@ -13,7 +13,7 @@ from hloom.codegen.llvm.main_function import EMITS, main_text
 from hloom.program.graph import execution_graph
 from hloom.program.program import Program, Result
 from hloom.program.saved import program_from_bytes, program_to_bytes
-from hloom.program.saved_thunks import Reader, Writer, _fields
+from hloom.program.saved_thunks import Reader, ThunkWriter, _fields
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.text import show_thunks
 from hloom.program.thunks.copy import Copy
@@ -162,7 +162,7 @@ def test_a_new_kind_needs_no_other_file(fill):
 
 
 def test_saved_forms_refuse_what_is_none(fill):
-    to = Writer()
+    to = ThunkWriter()
     [row] = to.thunks((fill("f", A, 7, (("x", "y"), ())),))
     [back] = Reader([ARENA], to.slices, []).thunks([row])
     assert (back.kind, back.name, back.target, back.value) == ("Fill", "f", A, 7)

@@ -11,7 +11,7 @@ from hloom.runtime.build import SOURCES, BuildError, compiler
 HEADERS = ("context.h", "call_site.h", "loaded_program.h", "pjrt/compiler.h")
 STRUCTURES = {
     "hl_context": ffi.RawContext,
-    "hl_buffer": call_frame.Buffer,
+    "hl_buffer": call_frame.ArgumentBuffer,
     "hl_attribute": call_frame.RawAttribute,
     "hl_call_frame": call_frame.RawCallFrame,
     "hl_program_parts": loaded_program.RawParts,

@@ -20,7 +20,7 @@ from hloom.codegen.llvm.lower_fold import FOLD
 from hloom.codegen.llvm.lower_gather import GATHER
 from hloom.codegen.llvm.lower_memory import MEMORY
 from hloom.codegen.llvm.lower_shape import SHAPE
-from hloom.codegen.llvm.lower_state import Freedom, Handler, Lowering
+from hloom.codegen.llvm.lower_state import Freedom, Handler, KernelLowering
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.moved import moved_as_bits
 from hloom.codegen.llvm.values import V
@@ -41,7 +41,7 @@ def lower_function(
     kernel = moved_as_bits(kernel)
     arguments = [("ptr", "args"), ("i64", "begin"), ("i64", "end")]
     e = Emit(name or kernel.name, machine, arguments)
-    low = Lowering(kernel, machine, e, freedom)
+    low = KernelLowering(kernel, machine, e, freedom)
     args, begin, end = e.args
     size = machine.address_bytes
     for number, param in enumerate(kernel.params):
@@ -58,7 +58,7 @@ def lower_function(
     return e
 
 
-def lower_block(low: Lowering, block: Block) -> tuple[Value, ...]:
+def lower_block(low: KernelLowering, block: Block) -> tuple[Value, ...]:
     """Emits the ops of a block; the values it yields."""
     rows = low.rows
     for op in block.ops:
@@ -75,7 +75,7 @@ def lower_block(low: Lowering, block: Block) -> tuple[Value, ...]:
     return ()
 
 
-def _look_ahead(low: Lowering) -> None:
+def _look_ahead(low: KernelLowering) -> None:
     """Looks in every block for loads that dots emit themselves, and for what it yields."""
     uses: dict[Value, int] = {}
     blocks: set[Block] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hloom.codegen.llvm.lower_state import Handler, Joined, Lowering, Rows
+from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
 
@@ -13,10 +13,10 @@ UNROLLED_STEPS = 4
 UNROLLED_OPS = 64
 """Loops of no more steps, and of no more ops when written out, are written out."""
 
-LowerBlock = Callable[[Lowering, Block], tuple[Value, ...]]
+LowerBlock = Callable[[KernelLowering, Block], tuple[Value, ...]]
 
 
-def _flat(low: Lowering, values: tuple[Value, ...]) -> Rows:
+def _flat(low: KernelLowering, values: tuple[Value, ...]) -> Rows:
     """The registers of several tiles, one after another; rows that have parts as their parts.
 
     They are made here, in the block that ends with a branch to the phis that take them.
@@ -25,7 +25,9 @@ def _flat(low: Lowering, values: tuple[Value, ...]) -> Rows:
     return [low.e.concat(row.parts) if isinstance(row, Joined) else row for row in rows]
 
 
-def _bind(low: Lowering, values: tuple[Value, ...], like: tuple[Value, ...], flat: Rows) -> None:
+def _bind(
+    low: KernelLowering, values: tuple[Value, ...], like: tuple[Value, ...], flat: Rows
+) -> None:
     """Gives tiles the registers of a list; each takes as many as its namesake in `like`."""
     at = 0
     for value, model in zip(values, like):
@@ -40,7 +42,7 @@ def _bind(low: Lowering, values: tuple[Value, ...], like: tuple[Value, ...], fla
 def for_(lower_block: LowerBlock) -> Handler:
     """The handler of counted loops."""
 
-    def apply(low: Lowering, op: Op) -> None:
+    def apply(low: KernelLowering, op: Op) -> None:
         e, (block,) = low.e, op.blocks
         lower, upper, *init = op.operands
         (begin,), (end,), step = low.of(lower), low.of(upper), op.attrs["step"]
@@ -67,7 +69,7 @@ def for_(lower_block: LowerBlock) -> Handler:
     return apply
 
 
-def _is_written_out(low: Lowering, block: Block, trips: int) -> bool:
+def _is_written_out(low: KernelLowering, block: Block, trips: int) -> bool:
     """Whether a loop of known steps is cheaper without the loop."""
     if trips <= 1:
         return True
@@ -86,7 +88,7 @@ def _trips(begin: V, end: V, step: int) -> int | None:
 def while_(lower_block: LowerBlock) -> Handler:
     """The handler of loops with a condition."""
 
-    def apply(low: Lowering, op: Op) -> None:
+    def apply(low: KernelLowering, op: Op) -> None:
         e, (condition, body) = low.e, op.blocks
         carried = op.operands
         initial = _flat(low, carried)
@@ -123,7 +125,7 @@ def while_(lower_block: LowerBlock) -> Handler:
 def if_(lower_block: LowerBlock) -> Handler:
     """The handler of a choice between two blocks."""
 
-    def apply(low: Lowering, op: Op) -> None:
+    def apply(low: KernelLowering, op: Op) -> None:
         e, (then, otherwise) = low.e, op.blocks
         (pred,) = low.of(op.operands[0])
         if pred.value is not None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from hloom.codegen.llvm.convert import float_to_integer, narrowed, widened
-from hloom.codegen.llvm.lower_state import Lowering, Rows, kind_of, raw, rounded_through, wrapped
+from hloom.codegen.llvm.lower_state import (
+    KernelLowering,
+    Rows,
+    kind_of,
+    raw,
+    rounded_through,
+    wrapped,
+)
 from hloom.codegen.llvm.values import BITS, V
 from hloom.types.dtype import DType
 
 
-def convert_rows(low: Lowering, rows: Rows, source: DType, target: DType) -> Rows:
+def convert_rows(low: KernelLowering, rows: Rows, source: DType, target: DType) -> Rows:
     """The rows of a tile in another type. Complex to real takes the real part."""
     if source is target:
         return rows
@@ -25,14 +32,14 @@ def convert_rows(low: Lowering, rows: Rows, source: DType, target: DType) -> Row
     return [convert_row(low, row, source, target) for row in rows]
 
 
-def convert_row(low: Lowering, x: V, source: DType, target: DType) -> V:
+def convert_row(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     """A row of one real type as another."""
     if source is target:
         return x
     return low.each(lambda part: _converted(low, part, source, target), x)
 
 
-def _converted(low: Lowering, x: V, source: DType, target: DType) -> V:
+def _converted(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     e, kind = low.e, kind_of(target)
     if target.is_pred:
         if source.is_floating:
@@ -51,14 +58,14 @@ def _converted(low: Lowering, x: V, source: DType, target: DType) -> V:
     return wrapped(e, result, target)
 
 
-def _between_floats(low: Lowering, x: V, target: DType) -> V:
+def _between_floats(low: KernelLowering, x: V, target: DType) -> V:
     e = low.e
     if target.bits < 32:
         return rounded_through(e, x, target)
     return e.fpext(x, "f64") if target.bits == 64 else e.fptrunc(x, "f32")
 
 
-def _from_integer(low: Lowering, x: V, source: DType, target: DType) -> V:
+def _from_integer(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     e = low.e
     signed = source.is_signed_int
     if BITS[x.kind] < 32:
@@ -72,7 +79,7 @@ def _from_integer(low: Lowering, x: V, source: DType, target: DType) -> V:
     return e.fpext(result, "f64") if target.bits == 64 else result
 
 
-def bitcast_row(low: Lowering, x: V, source: DType, target: DType) -> V:
+def bitcast_row(low: KernelLowering, x: V, source: DType, target: DType) -> V:
     """The same bits as another type of the same width."""
     if source is target:
         return x

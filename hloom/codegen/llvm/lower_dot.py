@@ -16,7 +16,7 @@ from hloom.codegen.llvm.lower_element import folding
 from hloom.codegen.llvm.lower_fold import Item, folded_rows, items_of, lanes_of_item, rows_of
 from hloom.codegen.llvm.lower_memory import load_rows, load_tile
 from hloom.codegen.llvm.lower_shape import lane
-from hloom.codegen.llvm.lower_state import Handler, Joined, Lowering, Rows, storage_of
+from hloom.codegen.llvm.lower_state import Handler, Joined, KernelLowering, Rows, storage_of
 from hloom.codegen.llvm.lower_storage import address, from_storage
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Block, Op, Value
@@ -46,7 +46,7 @@ def find_deferred(block: Block, uses: dict[Value, int]) -> dict[Value, Op]:
     return deferred
 
 
-def dot(low: Lowering, op: Op) -> Rows:
+def dot(low: KernelLowering, op: Op) -> Rows:
     """acc[M,N] + a[M,K] b[K,N], in the type of acc."""
     acc, a, b = op.operands
     if len(acc.shape) != 2 or len(a.shape) != 2 or len(b.shape) != 2:
@@ -78,7 +78,7 @@ def dot(low: Lowering, op: Op) -> Rows:
     return [low.joined([low.rounded(part, dtype) for part in parts]) for parts in rows]
 
 
-def _grouped(low: Lowering, op: Op) -> DotProduct | None:
+def _grouped(low: KernelLowering, op: Op) -> DotProduct | None:
     """The instruction that multiplies neighbours along K, where both operands lie as it takes them:
     `a` along K, `b` with the neighbours of each column side by side."""
     acc, a, b = op.operands
@@ -96,7 +96,7 @@ def _is_constant(x: Value) -> bool:
     return x.op is not None and x.op.opcode == "constant" and x.dtype.size_bytes == 1
 
 
-def _dot_grouped(low: Lowering, op: Op, d: DotProduct) -> Rows:
+def _dot_grouped(low: KernelLowering, op: Op, d: DotProduct) -> Rows:
     """A dot by such an instruction: a word of 32 bits of `a` for each row, in every lane."""
     acc, a, b = op.operands
     e, (height, width) = low.e, acc.shape
@@ -119,14 +119,14 @@ def _dot_grouped(low: Lowering, op: Op, d: DotProduct) -> Rows:
     return [low.joined(parts) for parts in rows]
 
 
-def _product(low: Lowering, x: V, y: V, dtype: DType) -> V:
+def _product(low: KernelLowering, x: V, y: V, dtype: DType) -> V:
     return folding(low, "multiply", dtype)((x,), (y,))[0]
 
 
 class _Left:
     """The left operand: each element in every lane of a row."""
 
-    def __init__(self, low: Lowering, a: Value, dtype: DType) -> None:
+    def __init__(self, low: KernelLowering, a: Value, dtype: DType) -> None:
         self.low, self.dtype, self.source = low, dtype, a.dtype
         self.load = low.deferred.get(a)
         if self.load is not None:
@@ -153,7 +153,7 @@ class _Left:
 class _Right:
     """The right operand, row by row."""
 
-    def __init__(self, low: Lowering, b: Value, dtype: DType) -> None:
+    def __init__(self, low: KernelLowering, b: Value, dtype: DType) -> None:
         self.low, self.dtype, self.b = low, dtype, b
         self.load = low.deferred.get(b)
         if self.load is not None:
@@ -172,7 +172,7 @@ class _Right:
         return convert_row(self.low, row, b.dtype, self.dtype)
 
 
-def operand_rows(low: Lowering, x: Value) -> Rows:
+def operand_rows(low: KernelLowering, x: Value) -> Rows:
     """The rows of an operand, loaded now if its load was deferred."""
     load = low.deferred.get(x)
     if load is None:
@@ -181,7 +181,7 @@ def operand_rows(low: Lowering, x: Value) -> Rows:
     return [low.each(lambda v: bitcast_row(low, v, held_dtype, x.dtype), row) for row in rows]
 
 
-def _dot_column(low: Lowering, op: Op) -> Rows:
+def _dot_column(low: KernelLowering, op: Op) -> Rows:
     """b has one column: products of whole rows, then a sum along them."""
     acc, a, b = op.operands
     dtype = acc.dtype
@@ -193,7 +193,7 @@ def _dot_column(low: Lowering, op: Op) -> Rows:
     return [add((x,), y)[0] for x, y in zip(low.of(acc), sums)]
 
 
-def _dot_complex(low: Lowering, op: Op) -> Rows:
+def _dot_complex(low: KernelLowering, op: Op) -> Rows:
     acc, a, b = op.operands
     dtype, depth, width = acc.dtype, a.shape[1], acc.shape[1]
     if not (a.dtype is b.dtype is dtype):

@@ -14,7 +14,7 @@ from hloom.codegen.llvm.lower_convert import bitcast_row, convert_rows
 from hloom.codegen.llvm.lower_integer import INTEGER, PRED_FUNCTIONS
 from hloom.codegen.llvm.lower_real import REAL, compare, reduce_precision
 from hloom.codegen.llvm.lower_shape import splatted
-from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, rounded_through
+from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, rounded_through
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import BINARY, UNARY, Op, Value
 from hloom.types.dtype import F8E8M0FNU, DType
@@ -22,7 +22,7 @@ from hloom.types.dtype import F8E8M0FNU, DType
 Item = tuple[V, ...]
 
 
-def row_function(low: Lowering, opcode: str, dtype: DType) -> Callable[..., V]:
+def row_function(low: KernelLowering, opcode: str, dtype: DType) -> Callable[..., V]:
     """What computes one row of a tile that is not complex; its operands have this type."""
     if dtype.is_floating:
         table = REAL
@@ -36,7 +36,7 @@ def row_function(low: Lowering, opcode: str, dtype: DType) -> Callable[..., V]:
     return function
 
 
-def undefined(low: Lowering, opcode: str, dtype: DType) -> HloError:
+def undefined(low: KernelLowering, opcode: str, dtype: DType) -> HloError:
     """The error for an op on a type it does not admit."""
     return HloError(
         f"{opcode} is not defined for {dtype} operands",
@@ -46,7 +46,7 @@ def undefined(low: Lowering, opcode: str, dtype: DType) -> HloError:
     )
 
 
-def folding(low: Lowering, opcode: str, dtype: DType) -> Callable[[Item, Item], Item]:
+def folding(low: KernelLowering, opcode: str, dtype: DType) -> Callable[[Item, Item], Item]:
     """What combines two rows (pairs of parts if complex) in a reduction."""
     if dtype.is_complex:
         pair = COMPLEX.get(opcode)
@@ -61,7 +61,7 @@ def folding(low: Lowering, opcode: str, dtype: DType) -> Callable[[Item, Item], 
     return lambda a, b: (low.each(apply, a[0], b[0]),)
 
 
-def elementwise(low: Lowering, op: Op) -> Rows:
+def elementwise(low: KernelLowering, op: Op) -> Rows:
     """HLO's elementwise operations with operands of one type."""
     operands, opcode = op.operands, op.opcode
     dtype = operands[0].dtype
@@ -76,7 +76,7 @@ def elementwise(low: Lowering, op: Op) -> Rows:
     return [apply(low, dtype, *row) for row in zip(*columns)]
 
 
-def _is_rounded(low: Lowering, value: Value) -> bool:
+def _is_rounded(low: KernelLowering, value: Value) -> bool:
     """Whether a result is rounded although the kernel allows excess precision."""
     dtype = value.dtype
     narrow = dtype.is_floating and dtype.bits <= 8
@@ -86,13 +86,13 @@ def _is_rounded(low: Lowering, value: Value) -> bool:
 def _rounding(apply: Callable[..., V]) -> Callable[..., V]:
     """The function, rounded to the type: with three bits, excess makes other numbers of them."""
 
-    def rounded(low: Lowering, dtype: DType, *x: V) -> V:
+    def rounded(low: KernelLowering, dtype: DType, *x: V) -> V:
         return rounded_through(low.e, apply(low, dtype, *x), dtype)
 
     return rounded
 
 
-def _elementwise_complex(low: Lowering, op: Op) -> Rows:
+def _elementwise_complex(low: KernelLowering, op: Op) -> Rows:
     opcode, part = op.opcode, op.operands[0].dtype.component
     columns = []
     for x in op.operands:
@@ -109,25 +109,25 @@ def _elementwise_complex(low: Lowering, op: Op) -> Rows:
     return [low.joined([pair[plane] for pair in row]) for plane in range(2) for row in pairs]
 
 
-def _pair_parts(low: Lowering, operands: tuple[Item, ...]) -> list[tuple[Item, ...]]:
+def _pair_parts(low: KernelLowering, operands: tuple[Item, ...]) -> list[tuple[Item, ...]]:
     """The parts of a row of each operand (see `Lowering.widths`), each a pair."""
     if not low.widths(operands[0][0].lanes):
         return [operands]
     return list(zip(*[list(zip(*[low.parts(plane) for plane in pair])) for pair in operands]))
 
 
-def complex_(low: Lowering, op: Op) -> Rows:
+def complex_(low: KernelLowering, op: Op) -> Rows:
     """x + iy of two real tiles."""
     return low.of(op.operands[0]) + low.of(op.operands[1])
 
 
-def real(low: Lowering, op: Op) -> Rows:
+def real(low: KernelLowering, op: Op) -> Rows:
     """The real part; a real tile itself."""
     rows = low.of(op.operands[0])
     return rows[: len(rows) // 2] if op.operands[0].dtype.is_complex else rows
 
 
-def imag(low: Lowering, op: Op) -> Rows:
+def imag(low: KernelLowering, op: Op) -> Rows:
     """The imaginary part; 0 of a real tile."""
     rows = low.of(op.operands[0])
     if op.operands[0].dtype.is_complex:
@@ -137,7 +137,7 @@ def imag(low: Lowering, op: Op) -> Rows:
     return [low.e.like(row, zero) for row in rows]
 
 
-def compare_(low: Lowering, op: Op) -> Rows:
+def compare_(low: KernelLowering, op: Op) -> Rows:
     """x DIRECTION y."""
     x, y = op.operands
     direction, order, dtype = op.attrs["direction"], op.attrs.get("order", ""), x.dtype
@@ -152,7 +152,7 @@ def compare_(low: Lowering, op: Op) -> Rows:
     return [low.each(apply, a, b) for a, b in zip(low.of(x), low.of(y))]
 
 
-def select(low: Lowering, op: Op) -> Rows:
+def select(low: KernelLowering, op: Op) -> Rows:
     """x where the mask holds, else y; the mask per element, or one for all."""
     mask, x, y = op.operands
     masks, first, second = low.of(mask), low.of(x), low.of(y)
@@ -162,7 +162,7 @@ def select(low: Lowering, op: Op) -> Rows:
     return [low.each(pick, m, a, b) for m, a, b in zip(masks, first, second)]
 
 
-def clamp(low: Lowering, op: Op) -> Rows:
+def clamp(low: KernelLowering, op: Op) -> Rows:
     """min(max(x, low), high); the limits may be scalars."""
     least, x, most = op.operands
     dtype, rows = x.dtype, low.of(x)
@@ -182,13 +182,13 @@ def clamp(low: Lowering, op: Op) -> Rows:
     return [low.each(apply, a, v, b) for a, v, b in zip(bounds[0], rows, bounds[1])]
 
 
-def convert(low: Lowering, op: Op) -> Rows:
+def convert(low: KernelLowering, op: Op) -> Rows:
     """The tile in another type."""
     x = op.operands[0]
     return convert_rows(low, low.of(x), x.dtype, op.result.dtype)
 
 
-def bitcast_convert(low: Lowering, op: Op) -> Rows:
+def bitcast_convert(low: KernelLowering, op: Op) -> Rows:
     """The same bits as another type of the same width."""
     x, target = op.operands[0], op.result.dtype
     source = x.dtype
@@ -203,7 +203,7 @@ def bitcast_convert(low: Lowering, op: Op) -> Rows:
     return [low.each(lambda v: bitcast_row(low, v, source, target), r) for r in low.of(x)]
 
 
-def reduce_precision_(low: Lowering, op: Op) -> Rows:
+def reduce_precision_(low: KernelLowering, op: Op) -> Rows:
     """x rounded to fewer bits."""
     x, attrs = op.operands[0], op.attrs
     if not x.dtype.is_floating:

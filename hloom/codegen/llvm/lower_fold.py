@@ -13,7 +13,7 @@ from itertools import pairwise
 from hloom.codegen.llvm.emit import Emit
 from hloom.codegen.llvm.lower_element import folding
 from hloom.codegen.llvm.lower_shape import constant_rows
-from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, count_of, planes_of
+from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, count_of, planes_of
 from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op
 from hloom.types.dtype import DType
@@ -23,7 +23,7 @@ Item = tuple[V, ...]
 Combine = Callable[[Item, Item], Item]
 
 
-def items_of(low: Lowering, rows: Rows, dtype: DType) -> list[Item]:
+def items_of(low: KernelLowering, rows: Rows, dtype: DType) -> list[Item]:
     """Rows as items."""
     if planes_of(dtype) == 1:
         return [(row,) for row in rows]
@@ -36,7 +36,7 @@ def rows_of(items: list[Item]) -> Rows:
     return [item[plane] for plane in range(len(items[0])) for item in items]
 
 
-def reduce(low: Lowering, op: Op) -> Rows:
+def reduce(low: KernelLowering, op: Op) -> Rows:
     """One axis folded."""
     x, axis, kind = op.operands[0], op.attrs["axis"], op.attrs["kind"]
     dtype, shape = x.dtype, x.shape
@@ -61,7 +61,7 @@ def _tree(items: list[Item], combine: Combine) -> Item:
     return items[0]
 
 
-def _reduced_last(low: Lowering, items: list[Item], combine: Combine, op: Op) -> Rows:
+def _reduced_last(low: KernelLowering, items: list[Item], combine: Combine, op: Op) -> Rows:
     """Each row folded to one number; the numbers are the rows of the result."""
     e, shape = low.e, op.result.shape
     numbers = folded_rows(low, items, combine)
@@ -79,7 +79,7 @@ def lanes_of_item(e: Emit, item: Item) -> list[Item]:
     return [tuple([e.extract(part, i) for part in item]) for i in range(count)]
 
 
-def _packed(low: Lowering, numbers: list[Item], lanes: int) -> list[Item]:
+def _packed(low: KernelLowering, numbers: list[Item], lanes: int) -> list[Item]:
     """Items of any widths that divide `lanes` or are 1, regrouped into rows of `lanes`."""
     glued: list[Item] = []
     group: list[Item] = []
@@ -104,11 +104,11 @@ def _packed(low: Lowering, numbers: list[Item], lanes: int) -> list[Item]:
     return glued
 
 
-def _glued(low: Lowering, group: list[Item]) -> Item:
+def _glued(low: KernelLowering, group: list[Item]) -> Item:
     return tuple([low.joined([item[p] for item in group]) for p in range(len(group[0]))])
 
 
-def folded_rows(low: Lowering, items: list[Item], combine: Combine) -> list[Item]:
+def folded_rows(low: KernelLowering, items: list[Item], combine: Combine) -> list[Item]:
     """Each row folded; items of the result hold the numbers of one or several rows, in order."""
     e, first = low.e, items[0][0]
     lanes = first.lanes
@@ -130,11 +130,11 @@ def folded_rows(low: Lowering, items: list[Item], combine: Combine) -> list[Item
     return folded
 
 
-def _cut(low: Lowering, item: Item, start: int, width: int) -> Item:
+def _cut(low: KernelLowering, item: Item, start: int, width: int) -> Item:
     return tuple([low.cut(part, start, width) for part in item])
 
 
-def _narrowed(low: Lowering, item: Item, width: int, combine: Combine) -> Item:
+def _narrowed(low: KernelLowering, item: Item, width: int, combine: Combine) -> Item:
     """The parts of `width` lanes of a row combined; what is left over is not looked at."""
     whole = item[0].lanes // width
     if whole == 1 and item[0].lanes == width:
@@ -142,7 +142,7 @@ def _narrowed(low: Lowering, item: Item, width: int, combine: Combine) -> Item:
     return _tree([_cut(low, item, i * width, width) for i in range(whole)], combine)
 
 
-def _folded_row(low: Lowering, item: Item, width: int, combine: Combine) -> Item:
+def _folded_row(low: KernelLowering, item: Item, width: int, combine: Combine) -> Item:
     """One row of any number of lanes folded."""
     lanes = item[0].lanes
     now = _narrowed(low, item, width, combine)
@@ -212,7 +212,7 @@ def identity(dtype: DType, kind: str) -> float | int:
     return least if kind == "maximum" else most
 
 
-def scan(low: Lowering, op: Op) -> Rows:
+def scan(low: KernelLowering, op: Op) -> Rows:
     """The inclusive running fold along one axis."""
     x, axis, attrs = op.operands[0], op.attrs["axis"], op.attrs
     dtype, shape, reverse = x.dtype, x.shape, attrs.get("reverse", False)
@@ -235,7 +235,7 @@ def scan(low: Lowering, op: Op) -> Rows:
 
 
 def _scanned(
-    low: Lowering, item: Item, combine: Combine, dtype: DType, kind: str, reverse: bool
+    low: KernelLowering, item: Item, combine: Combine, dtype: DType, kind: str, reverse: bool
 ) -> Item:
     """One row scanned: parts of a register's width by doubling steps, then the sums before."""
     e, lanes = low.e, item[0].lanes
@@ -261,7 +261,7 @@ def _scanned(
 
 
 def _scanned_register(
-    low: Lowering,
+    low: KernelLowering,
     item: Item,
     combine: Combine,
     dtype: DType,

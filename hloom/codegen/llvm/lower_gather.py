@@ -11,14 +11,14 @@ from hloom.codegen.llvm.lower_masked import (
     masked_scalar,
 )
 from hloom.codegen.llvm.lower_shape import lane
-from hloom.codegen.llvm.lower_state import Handler, Lowering, Rows, planes_of, storage_of
+from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, planes_of, storage_of
 from hloom.codegen.llvm.lower_storage import from_storage, to_storage
 from hloom.codegen.llvm.values import BITS, V
 from hloom.kernel.kernel import Op, Value
 from hloom.types.dtype import DType
 
 
-def gather(low: Lowering, op: Op) -> Rows:
+def gather(low: KernelLowering, op: Op) -> Rows:
     """Elements at a tile of offsets."""
     buffer, offsets = op.operands[:2]
     (base,), dtype = low.of(buffer), op.result.dtype
@@ -52,7 +52,7 @@ def _bytes_of(e: Emit, at: V, size: int) -> V:
     return e.mul(wide, e.like(wide, size))
 
 
-def _gathered(low: Lowering, base: V, at: V, dtype: DType) -> V:
+def _gathered(low: KernelLowering, base: V, at: V, dtype: DType) -> V:
     """Without a mask: scalar loads, which no machine of today gathers faster than."""
     e, kind = low.e, storage_of(dtype)
     if at.lanes == 1:
@@ -63,7 +63,12 @@ def _gathered(low: Lowering, base: V, at: V, dtype: DType) -> V:
 
 
 def _picked(
-    low: Lowering, base: V, at: V, apart: tuple[int, ...], dtype: DType, held_elements: int = 0
+    low: KernelLowering,
+    base: V,
+    at: V,
+    apart: tuple[int, ...],
+    dtype: DType,
+    held_elements: int = 0,
 ) -> V:
     """Elements at known distances in a short piece of memory: one load and one shuffle, or for
     each register two loads, which hold no more than what lies between the elements, and one.
@@ -90,7 +95,7 @@ def _picked(
     return from_storage(e, e.shuffle(piece, None, [x - least for x in apart]), dtype)
 
 
-def _from_two(low: Lowering, base: V, apart: tuple[int, ...], dtype: DType) -> V:
+def _from_two(low: KernelLowering, base: V, apart: tuple[int, ...], dtype: DType) -> V:
     """A register of elements at known distances from the base."""
     e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
     least, last, width = min(apart), max(apart), len(apart)
@@ -105,7 +110,7 @@ def _from_two(low: Lowering, base: V, apart: tuple[int, ...], dtype: DType) -> V
 
 
 def _gathered_masked(
-    low: Lowering, buffer: Value, base: V, at: V, mask: V, other: V, dtype: DType
+    low: KernelLowering, buffer: Value, base: V, at: V, mask: V, other: V, dtype: DType
 ) -> V:
     """Lanes that the mask excludes read the first element instead: a branch for each lane, which
     is what LLVM makes of a masked gather, takes longer to run and several times as long to compile.
@@ -123,7 +128,7 @@ def _gathered_masked(
     return e.select(mask, from_storage(e, gathered, dtype), other)
 
 
-def scatter(low: Lowering, op: Op) -> Rows:
+def scatter(low: KernelLowering, op: Op) -> Rows:
     """Writes elements at a tile of offsets; the last lane wins where offsets are equal."""
     e = low.e
     buffer, offsets, value = op.operands[:3]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.lower_state import Lowering, raw, wrapped
+from hloom.codegen.llvm.lower_state import KernelLowering, raw, wrapped
 from hloom.codegen.llvm.values import BITS, V
 from hloom.types.dtype import DType
 
@@ -21,7 +21,7 @@ Function = Callable[..., V]
 def _plain(method: str) -> Function:
     """An Emit method whose result may need to wrap."""
 
-    def apply(low: Lowering, dtype: DType, *x: V) -> V:
+    def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
         e = low.e
         return wrapped(e, getattr(e, method)(*x), dtype)
 
@@ -31,20 +31,20 @@ def _plain(method: str) -> Function:
 def _bitwise(method: str) -> Function:
     """An Emit method that keeps values in their range."""
 
-    def apply(low: Lowering, dtype: DType, *x: V) -> V:
+    def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
         return getattr(low.e, method)(*x)
 
     return apply
 
 
 def _ordered(signed: str, unsigned: str) -> Function:
-    def apply(low: Lowering, dtype: DType, x: V, y: V) -> V:
+    def apply(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
         return getattr(low.e, signed if dtype.is_signed_int else unsigned)(x, y)
 
     return apply
 
 
-def absolute(low: Lowering, dtype: DType, x: V) -> V:
+def absolute(low: KernelLowering, dtype: DType, x: V) -> V:
     """|x|; the smallest integer stays itself."""
     if not dtype.is_signed_int:
         return x
@@ -52,7 +52,7 @@ def absolute(low: Lowering, dtype: DType, x: V) -> V:
     return wrapped(e, e.smax(x, e.neg(x)), dtype)
 
 
-def sign(low: Lowering, dtype: DType, x: V) -> V:
+def sign(low: KernelLowering, dtype: DType, x: V) -> V:
     """-1, 0 or 1."""
     e = low.e
     above = e.zext(e.icmp("ne", x, e.like(x, 0)), x.kind)
@@ -62,7 +62,7 @@ def sign(low: Lowering, dtype: DType, x: V) -> V:
     return wrapped(e, result, dtype)
 
 
-def count_leading_zeros(low: Lowering, dtype: DType, x: V) -> V:
+def count_leading_zeros(low: KernelLowering, dtype: DType, x: V) -> V:
     """Zero bits above the highest one; the width for 0."""
     e = low.e
     count = e.clz(raw(e, x, dtype))
@@ -71,12 +71,12 @@ def count_leading_zeros(low: Lowering, dtype: DType, x: V) -> V:
     return wrapped(e, count, dtype)
 
 
-def population_count(low: Lowering, dtype: DType, x: V) -> V:
+def population_count(low: KernelLowering, dtype: DType, x: V) -> V:
     """How many bits are one."""
     return wrapped(low.e, low.e.popcnt(raw(low.e, x, dtype)), dtype)
 
 
-def divide(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def divide(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """Truncated quotient; x / 0 is all ones, MIN / -1 is MIN."""
     e, signed = low.e, dtype.is_signed_int
     if y.value is not None and y.value not in (0, -1):
@@ -92,7 +92,7 @@ def divide(low: Lowering, dtype: DType, x: V, y: V) -> V:
     return e.select(zero, ones, quotient)
 
 
-def remainder(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def remainder(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """What truncated division leaves; x for x % 0, 0 for x % -1."""
     e, signed = low.e, dtype.is_signed_int
     if y.value is not None and y.value not in (0, -1):
@@ -122,7 +122,7 @@ def _quotient(e: Emit, x: V, y: V, signed: bool) -> V:
     return e.trunc(quotient, f"i{bits}")
 
 
-def multiply_high(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def multiply_high(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """The high half of the product of twice the width."""
     e, bits = low.e, dtype.bits
     if bits == 64 and x.lanes > 1:
@@ -147,12 +147,12 @@ def _high_of_words(e: Emit, x: V, y: V, signed: bool) -> V:
     return high
 
 
-def _fits(low: Lowering, dtype: DType, y: V) -> V:
+def _fits(low: KernelLowering, dtype: DType, y: V) -> V:
     """Where an amount, read as unsigned, is below the width."""
     return low.e.icmp("ult", raw(low.e, y, dtype), low.e.like(y, dtype.bits))
 
 
-def shift_left(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def shift_left(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """x << y; 0 when y, read as unsigned, is not below the width."""
     e = low.e
     if y.value is not None and 0 <= y.value < dtype.bits:
@@ -160,7 +160,7 @@ def shift_left(low: Lowering, dtype: DType, x: V, y: V) -> V:
     return wrapped(e, e.select(_fits(low, dtype, y), e.shl(x, y), e.like(x, 0)), dtype)
 
 
-def shift_right_logical(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def shift_right_logical(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """x >> y filled with zeros; 0 when y is not below the width."""
     e = low.e
     word = raw(e, x, dtype)
@@ -169,7 +169,7 @@ def shift_right_logical(low: Lowering, dtype: DType, x: V, y: V) -> V:
     return wrapped(e, e.select(_fits(low, dtype, y), e.lshr(word, y), e.like(x, 0)), dtype)
 
 
-def shift_right_arithmetic(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def shift_right_arithmetic(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """x >> y filled with the top bit (also of unsigned types), however large y is."""
     e = low.e
     amount = e.umin(raw(e, y, dtype), e.like(y, dtype.bits - 1)) if y.value is None else None
@@ -182,7 +182,7 @@ def shift_right_arithmetic(low: Lowering, dtype: DType, x: V, y: V) -> V:
     return wrapped(e, e.ashr(x, amount), dtype)
 
 
-def power(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def power(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """x ** y, wrapping; a negative y gives 1 or -1 for those bases and 0 for all others."""
     e = low.e
     one, zero = e.like(x, 1), e.like(x, 0)
@@ -215,12 +215,12 @@ def _known_power(e: Emit, x: V, exponent: int) -> V:
     return e.like(x, 1) if product is None else product
 
 
-def fused(low: Lowering, dtype: DType, a: V, b: V, c: V) -> V:
+def fused(low: KernelLowering, dtype: DType, a: V, b: V, c: V) -> V:
     """a * b + c."""
     return wrapped(low.e, low.e.add(low.e.mul(a, b), c), dtype)
 
 
-def inverted(low: Lowering, dtype: DType, x: V) -> V:
+def inverted(low: KernelLowering, dtype: DType, x: V) -> V:
     """Every bit turned."""
     return wrapped(low.e, low.e.not_(x), dtype)
 

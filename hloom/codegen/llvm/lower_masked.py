@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.lower_shape import lane
 from hloom.codegen.llvm.lower_state import (
-    Lowering,
+    KernelLowering,
     Rows,
     lanes_of,
     planes_of,
@@ -26,13 +26,13 @@ WIDEST_STRIDE = 4
 """Reads of larger strides, masked or not, go element by element."""
 
 
-def places_of(low: Lowering, base: V, at: int, lanes: int, stride: int, size: int) -> V:
+def places_of(low: KernelLowering, base: V, at: int, lanes: int, stride: int, size: int) -> V:
     """The address of each lane of a row."""
     e = low.e
     return e.gep(base, e.vector("i64", [(at + i * stride) * size for i in range(lanes)]))
 
 
-def load_masked(low: Lowering, op: Op, base: V) -> Rows:
+def load_masked(low: KernelLowering, op: Op, base: V) -> Rows:
     mask, other = op.operands[2:]
     e, shape, strides, dtype = low.e, op.result.shape, op.attrs["strides"], op.result.dtype
     size, planes = dtype.size_bytes, planes_of(dtype)
@@ -59,7 +59,7 @@ def load_masked(low: Lowering, op: Op, base: V) -> Rows:
 
 
 def _whole_rows(
-    low: Lowering,
+    low: KernelLowering,
     op: Op,
     base: V,
     masks: Rows,
@@ -101,7 +101,7 @@ def _whole_rows(
     return [e.phi([(a, arms[0][1]), (b, arms[1][1])]) for a, b in zip(arms[0][0], arms[1][0])]
 
 
-def _near(low: Lowering, op: Op, base: V, home: V) -> tuple[V, V, V]:
+def _near(low: KernelLowering, op: Op, base: V, home: V) -> tuple[V, V, V]:
     """The address of a tile, how far from it the first element lies, and whether any of the tile is
     in the buffer: else the address is that of the first element, so that nothing is read.
 
@@ -119,7 +119,7 @@ def _near(low: Lowering, op: Op, base: V, home: V) -> tuple[V, V, V]:
 
 
 def _masked_row(
-    low: Lowering,
+    low: KernelLowering,
     base: V,
     at: int,
     stride: int,
@@ -149,14 +149,14 @@ def _masked_row(
     return e.select(mask, from_storage(e, loaded, dtype), other)
 
 
-def first_is_there(low: Lowering, buffer: Value) -> bool:
+def first_is_there(low: KernelLowering, buffer: Value) -> bool:
     """Whether a buffer has a first element, which may then be read whatever a mask says."""
     if buffer.op is not None:
         return buffer.op.opcode == "alloc" and buffer.op.attrs["size"] > 0
     return any(p.value is buffer and p.size > 0 for p in low.kernel.params)
 
 
-def elements_held(low: Lowering, buffer: Value) -> int:
+def elements_held(low: KernelLowering, buffer: Value) -> int:
     """How many elements may be read of a buffer whatever a mask says; 0 where that is not known, or
     where others may write what is read."""
     if buffer.op is not None:
@@ -164,12 +164,14 @@ def elements_held(low: Lowering, buffer: Value) -> int:
     return next((p.size for p in low.kernel.params if p.value is buffer and p.role == "in"), 0)
 
 
-def has_masks(low: Lowering, size: int) -> bool:
+def has_masks(low: KernelLowering, size: int) -> bool:
     """Whether the machine loads vectors of elements of so many bytes under a mask."""
     return low.machine.has_avx512 or (low.machine.has_avx2 and size >= 4)
 
 
-def _masked_apart(low: Lowering, base: V, at: int, stride: int, mask: V, blank: V, size: int) -> V:
+def _masked_apart(
+    low: KernelLowering, base: V, at: int, stride: int, mask: V, blank: V, size: int
+) -> V:
     """A row of a small stride: as many vectors as the stride says, of which the mask lets through
     only elements of the row, and shuffles."""
     e, lanes = low.e, mask.lanes
@@ -187,14 +189,14 @@ def _masked_apart(low: Lowering, base: V, at: int, stride: int, mask: V, blank: 
     return joined
 
 
-def masked_scalar(low: Lowering, place: V, mask: V, blank: V) -> V:
+def masked_scalar(low: KernelLowering, place: V, mask: V, blank: V) -> V:
     """A scalar that is read only where the mask holds."""
     e = low.e
     two = e.concat([mask, e.const("i1", 0)])
     return e.extract(e.masked_load(place, two, e.splat(blank, 2)), 0)
 
 
-def store_masked(low: Lowering, op: Op, base: V) -> None:
+def store_masked(low: KernelLowering, op: Op, base: V) -> None:
     value, mask = op.operands[2:]
     e, strides, dtype = low.e, op.attrs["strides"], op.operands[0].dtype
     size, planes = dtype.size_bytes, planes_of(dtype)

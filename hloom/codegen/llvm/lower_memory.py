@@ -15,7 +15,7 @@ from hloom.codegen.llvm.lower_masked import WIDEST_STRIDE, load_masked, store_ma
 from hloom.codegen.llvm.lower_shape import lane, splatted, turned_matrix
 from hloom.codegen.llvm.lower_state import (
     Handler,
-    Lowering,
+    KernelLowering,
     Rows,
     lanes_of,
     row_offsets,
@@ -27,12 +27,12 @@ from hloom.kernel.kernel import STACK_LIMIT, Op
 from hloom.types.dtype import DType
 
 
-def load(low: Lowering, op: Op) -> Rows:
+def load(low: KernelLowering, op: Op) -> Rows:
     """The tile at an offset."""
     return [] if op.result in low.deferred else load_tile(low, op)
 
 
-def load_tile(low: Lowering, op: Op) -> Rows:
+def load_tile(low: KernelLowering, op: Op) -> Rows:
     """What a load reads, whatever is deferred."""
     buffer, offset = op.operands[:2]
     shape, strides, dtype = op.result.shape, op.attrs["strides"], op.result.dtype
@@ -45,7 +45,7 @@ def load_tile(low: Lowering, op: Op) -> Rows:
 
 
 def load_rows(
-    low: Lowering,
+    low: KernelLowering,
     base: V,
     offsets: list[int],
     shape: tuple[int, ...],
@@ -76,7 +76,7 @@ def load_rows(
     return rows
 
 
-def _whole(low: Lowering, base: V, at: int, lanes: int, dtype: DType) -> V:
+def _whole(low: KernelLowering, base: V, at: int, lanes: int, dtype: DType) -> V:
     """A row whose elements lie side by side."""
     e, size, kind = low.e, dtype.size_bytes, storage_of(dtype)
     parts = []
@@ -86,7 +86,7 @@ def _whole(low: Lowering, base: V, at: int, lanes: int, dtype: DType) -> V:
     return low.joined(parts)
 
 
-def _strided(low: Lowering, base: V, at: int, lanes: int, stride: int, kind: str) -> V:
+def _strided(low: KernelLowering, base: V, at: int, lanes: int, stride: int, kind: str) -> V:
     """One row whose elements do not touch, as it is in memory."""
     e, size = low.e, BITS[kind] // 8
     if stride == -1:
@@ -117,7 +117,7 @@ def _strided(low: Lowering, base: V, at: int, lanes: int, stride: int, kind: str
 
 
 def _complex_row(
-    low: Lowering, base: V, at: int, lanes: int, stride: int, dtype: DType
+    low: KernelLowering, base: V, at: int, lanes: int, stride: int, dtype: DType
 ) -> tuple[V, V]:
     """The real and the imaginary parts of one row."""
     e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
@@ -151,7 +151,7 @@ def _is_crosswise(shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
 
 
 def _load_crosswise(
-    low: Lowering, base: V, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
+    low: KernelLowering, base: V, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
 ) -> Rows:
     """A tile that lies transposed in memory."""
     e, size, kind = low.e, dtype.size_bytes, storage_of(dtype)
@@ -165,7 +165,7 @@ def _load_crosswise(
     return rows
 
 
-def store(low: Lowering, op: Op) -> Rows:
+def store(low: KernelLowering, op: Op) -> Rows:
     """Writes a tile at an offset."""
     buffer, offset, value = op.operands[:3]
     shape, dtype = value.shape, buffer.dtype
@@ -191,7 +191,7 @@ def store(low: Lowering, op: Op) -> Rows:
     return []
 
 
-def _hints(low: Lowering, op: Op, dtype: DType) -> tuple[str, int | None]:
+def _hints(low: KernelLowering, op: Op, dtype: DType) -> tuple[str, int | None]:
     """Metadata and alignment of stores that should not go through the caches."""
     if not op.attrs.get("nontemporal"):
         return "", None
@@ -201,7 +201,7 @@ def _hints(low: Lowering, op: Op, dtype: DType) -> tuple[str, int | None]:
 
 
 def _store_row(
-    low: Lowering, base: V, at: int, stride: int, row: V, flags: str, align: int | None
+    low: KernelLowering, base: V, at: int, stride: int, row: V, flags: str, align: int | None
 ) -> None:
     """One row as it lies in memory."""
     e, size, lanes = low.e, BITS[row.kind] // 8, row.lanes
@@ -216,7 +216,7 @@ def _store_row(
 
 
 def _store_complex(
-    low: Lowering, base: V, at: int, stride: int, real: V, imaginary: V, dtype: DType
+    low: KernelLowering, base: V, at: int, stride: int, real: V, imaginary: V, dtype: DType
 ) -> None:
     e, size, lanes = low.e, dtype.size_bytes, real.lanes
     if stride == 1 or lanes == 1:
@@ -238,7 +238,7 @@ def _is_interleaved(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _store_interleaved(
-    low: Lowering,
+    low: KernelLowering,
     base: V,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -266,7 +266,7 @@ def _in_turn(e: Emit, x: V, y: V) -> V:
     return e.shuffle(x, y, [k for i in range(x.lanes) for k in (i, i + x.lanes)])
 
 
-def _store_crosswise(low: Lowering, op: Op, base: V, rows: Rows) -> None:
+def _store_crosswise(low: KernelLowering, op: Op, base: V, rows: Rows) -> None:
     """A tile stored transposed."""
     e, shape, strides, dtype = (
         low.e,
@@ -287,7 +287,7 @@ def _store_crosswise(low: Lowering, op: Op, base: V, rows: Rows) -> None:
             e.store(row, e.gep(base, (start + j * strides[-1]) * size), align, flags)
 
 
-def alloc(low: Lowering, op: Op) -> Rows:
+def alloc(low: KernelLowering, op: Op) -> Rows:
     """Private scratch memory on the stack, 64-byte aligned; before a protected page under guard."""
     number, size = low.stack, op.attrs["size"] * op.result.dtype.size_bytes
     low.stack += (size + 63) // 64 * 64

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.lower_state import Lowering
+from hloom.codegen.llvm.lower_state import KernelLowering
 from hloom.codegen.llvm.math import MATH
 from hloom.codegen.llvm.values import BITS, V
 from hloom.types.dtype import DType
@@ -21,7 +21,7 @@ Function = Callable[..., V]
 def _rounded(method: str) -> Function:
     """An Emit method, and rounding to the type."""
 
-    def apply(low: Lowering, dtype: DType, *x: V) -> V:
+    def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
         return low.rounded(getattr(low.e, method)(*x), dtype)
 
     return apply
@@ -30,7 +30,7 @@ def _rounded(method: str) -> Function:
 def _flagged(method: str) -> Function:
     """As `_rounded`, with the fast-math flags of the kernel."""
 
-    def apply(low: Lowering, dtype: DType, *x: V) -> V:
+    def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
         e = low.e
         e.flags = low.freedom.flags
         result = getattr(e, method)(*x)
@@ -40,7 +40,7 @@ def _flagged(method: str) -> Function:
     return apply
 
 
-def divide(low: Lowering, dtype: DType, x: V, y: V) -> V:
+def divide(low: KernelLowering, dtype: DType, x: V, y: V) -> V:
     """x / y; by the reciprocal if the kernel's fast-math flags allow it."""
     e, flags = low.e, low.freedom.flags
     if not flags:
@@ -52,7 +52,7 @@ def divide(low: Lowering, dtype: DType, x: V, y: V) -> V:
 def _chosen(method: str) -> Function:
     """An Emit method whose result is one of the operands."""
 
-    def apply(low: Lowering, dtype: DType, *x: V) -> V:
+    def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
         return getattr(low.e, method)(*x)
 
     return apply
@@ -67,7 +67,7 @@ def function(opcode: str) -> Function:
     """A function of `math`, rounded to the type: its code, or a call of it in long kernels."""
     compute = MATH[opcode]
 
-    def apply(low: Lowering, dtype: DType, *x: V) -> V:
+    def apply(low: KernelLowering, dtype: DType, *x: V) -> V:
         e = low.e
         if low.written_out > MOST_WRITTEN_OUT:
             return low.rounded(e.call_inner(opcode, compute, x), dtype)
@@ -79,13 +79,13 @@ def function(opcode: str) -> Function:
     return apply
 
 
-def clamp(low: Lowering, dtype: DType, least: V, x: V, most: V) -> V:
+def clamp(low: KernelLowering, dtype: DType, least: V, x: V, most: V) -> V:
     """min(max(x, least), most); NaN anywhere gives NaN."""
     e = low.e
     return e.fminimum(e.fmaximum(x, least), most)
 
 
-def is_finite(low: Lowering, dtype: DType, x: V) -> V:
+def is_finite(low: KernelLowering, dtype: DType, x: V) -> V:
     """Whether x is neither infinite nor NaN."""
     return MATH["is-finite"](low.e, x)
 
@@ -95,7 +95,7 @@ _SIGNED = {"EQ": "eq", "NE": "ne", "LT": "slt", "LE": "sle", "GT": "sgt", "GE": 
 _UNSIGNED = {"EQ": "eq", "NE": "ne", "LT": "ult", "LE": "ule", "GT": "ugt", "GE": "uge"}
 
 
-def compare(low: Lowering, dtype: DType, direction: str, order: str, x: V, y: V) -> V:
+def compare(low: KernelLowering, dtype: DType, direction: str, order: str, x: V, y: V) -> V:
     """x DIRECTION y, as IEEE has it or, where `order` is 'total', by the total order."""
     e = low.e
     if dtype.is_floating:
@@ -127,7 +127,7 @@ def total_key(e: Emit, x: V, dtype: DType) -> V:
     return key
 
 
-def reduce_precision(low: Lowering, dtype: DType, exponents: int, mantissas: int, x: V) -> V:
+def reduce_precision(low: KernelLowering, dtype: DType, exponents: int, mantissas: int, x: V) -> V:
     """x rounded to fewer bits: too large becomes infinite, below the smallest normal a zero."""
     e = low.e
     own, digits = (11, 52) if x.kind == "f64" else (8, 23)
@@ -157,7 +157,7 @@ def reduce_precision(low: Lowering, dtype: DType, exponents: int, mantissas: int
     return rounded if narrowly else low.rounded(rounded, dtype)
 
 
-def negate(low: Lowering, dtype: DType, x: V) -> V:
+def negate(low: KernelLowering, dtype: DType, x: V) -> V:
     """The other sign, of NaN and zero too; rounded where a type has no such number."""
     result = low.e.fneg(x)
     return result if dtype.has_negative_zero else low.rounded(result, dtype)

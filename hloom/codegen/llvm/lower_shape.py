@@ -15,7 +15,7 @@ import numpy as np
 
 from hloom.codegen.llvm.lower_state import (
     Handler,
-    Lowering,
+    KernelLowering,
     Rows,
     count_of,
     kind_of,
@@ -29,7 +29,7 @@ from hloom.types.convert import converted
 from hloom.types.dtype import F64, DType
 
 
-def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: Any) -> Rows:
+def constant_rows(low: KernelLowering, dtype: DType, shape: tuple[int, ...], value: Any) -> Rows:
     """The rows of a tile that holds one number of its registers' kind everywhere."""
     e, kind, lanes, count = low.e, kind_of(dtype), lanes_of(shape), count_of(shape)
     if dtype.is_complex:
@@ -43,7 +43,7 @@ def constant_rows(low: Lowering, dtype: DType, shape: tuple[int, ...], value: An
     return [e.const(kind, value, lanes)] * count
 
 
-def constant(low: Lowering, op: Op) -> Rows:
+def constant(low: KernelLowering, op: Op) -> Rows:
     """One number everywhere."""
     result = op.result
     value, dtype = op.attrs["value"], result.dtype
@@ -53,7 +53,7 @@ def constant(low: Lowering, op: Op) -> Rows:
     return constant_rows(low, dtype, result.shape, value)
 
 
-def iota(low: Lowering, op: Op) -> Rows:
+def iota(low: KernelLowering, op: Op) -> Rows:
     """0, 1, 2 .. along one axis, wrapped or rounded to the type."""
     result = op.result
     dtype, shape, axis = result.dtype, result.shape, op.attrs["axis"]
@@ -69,7 +69,7 @@ def iota(low: Lowering, op: Op) -> Rows:
     return rows_ + [e.const(kind, 0, lanes)] * len(rows_) if dtype.is_complex else rows_
 
 
-def _numbers(low: Lowering, kind: str, numbers: list[Any]) -> V:
+def _numbers(low: KernelLowering, kind: str, numbers: list[Any]) -> V:
     """A row of constants."""
     parts, at = [], 0
     for width in low.widths(len(numbers)) or (len(numbers),):
@@ -93,14 +93,14 @@ def _counted(extent: int, dtype: DType) -> list[Any]:
     return converted(numbers, dtype, S32).tolist()
 
 
-def broadcast(low: Lowering, op: Op) -> Rows:
+def broadcast(low: KernelLowering, op: Op) -> Rows:
     """Axes of size 1 stretched, missing leading axes added."""
     x, shape = op.operands[0], op.result.shape
     return broadcast_rows(low, low.of(x), x.shape, shape)
 
 
 def broadcast_rows(
-    low: Lowering, rows: Rows, before: tuple[int, ...], shape: tuple[int, ...]
+    low: KernelLowering, rows: Rows, before: tuple[int, ...], shape: tuple[int, ...]
 ) -> Rows:
     """As `broadcast`, of the rows of a tile of shape `before`."""
     before = (1,) * (len(shape) - len(before)) + before
@@ -116,7 +116,7 @@ def broadcast_rows(
     return [rows[start + at] for start in range(0, len(rows), count) for at in order]
 
 
-def splatted(low: Lowering, x: V, lanes: int) -> V:
+def splatted(low: KernelLowering, x: V, lanes: int) -> V:
     """A scalar in every lane of a row."""
     widths = low.widths(lanes)
     if not widths or x.value is not None:
@@ -124,13 +124,13 @@ def splatted(low: Lowering, x: V, lanes: int) -> V:
     return low.joined([low.e.splat(x, width) for width in widths])
 
 
-def reshape(low: Lowering, op: Op) -> Rows:
+def reshape(low: KernelLowering, op: Op) -> Rows:
     """The same elements in row-major order."""
     x = op.operands[0]
     return regrouped(low, low.of(x), lanes_of(x.shape), lanes_of(op.result.shape))
 
 
-def regrouped(low: Lowering, rows: Rows, before: int, lanes: int) -> Rows:
+def regrouped(low: KernelLowering, rows: Rows, before: int, lanes: int) -> Rows:
     """Rows of `before` lanes as rows of `lanes` lanes."""
     if before == lanes:
         return rows
@@ -142,7 +142,7 @@ def regrouped(low: Lowering, rows: Rows, before: int, lanes: int) -> Rows:
     return [low.joined(pieces[at : at + group]) for at in range(0, len(pieces), group)]
 
 
-def slice_(low: Lowering, op: Op) -> Rows:
+def slice_(low: KernelLowering, op: Op) -> Rows:
     """Part of one axis."""
     x, attrs = op.operands[0], op.attrs
     axis, start, size, shape = attrs["axis"], attrs["start"], attrs["size"], x.shape
@@ -155,7 +155,7 @@ def slice_(low: Lowering, op: Op) -> Rows:
     return [row for at in range(first, len(rows), block) for row in rows[at : at + length]]
 
 
-def concatenate(low: Lowering, op: Op) -> Rows:
+def concatenate(low: KernelLowering, op: Op) -> Rows:
     """Tiles joined along one axis."""
     axis = op.attrs["axis"]
     parts = [low.of(x) for x in op.operands]
@@ -169,7 +169,7 @@ def concatenate(low: Lowering, op: Op) -> Rows:
     return joined
 
 
-def transpose(low: Lowering, op: Op) -> Rows:
+def transpose(low: KernelLowering, op: Op) -> Rows:
     """Axis i of the result is axis permutation[i]."""
     x, order, shape = op.operands[0], op.attrs["permutation"], op.operands[0].shape
     rows, planes = low.of(x), planes_of(x.dtype)
@@ -180,7 +180,9 @@ def transpose(low: Lowering, op: Op) -> Rows:
     return turned
 
 
-def _transposed(low: Lowering, rows: Rows, shape: tuple[int, ...], order: tuple[int, ...]) -> Rows:
+def _transposed(
+    low: KernelLowering, rows: Rows, shape: tuple[int, ...], order: tuple[int, ...]
+) -> Rows:
     """One plane of a tile with its axes permuted."""
     rank = len(shape)
     strides, stride = [0] * rank, 1
@@ -209,7 +211,7 @@ def _transposed(low: Lowering, rows: Rows, shape: tuple[int, ...], order: tuple[
 # -- the transpose of a matrix of registers
 
 
-def turned_matrix(low: Lowering, rows: Rows) -> Rows:
+def turned_matrix(low: KernelLowering, rows: Rows) -> Rows:
     """Columns as rows: R rows of C lanes become C rows of R lanes."""
     e, kind = low.e, rows[0].kind
     if kind == "i1":
@@ -242,7 +244,7 @@ def _chunks(extent: int, most: int) -> list[int]:
     return sizes
 
 
-def _turned_block(low: Lowering, rows: Rows, width: int, size: int) -> Rows:
+def _turned_block(low: KernelLowering, rows: Rows, width: int, size: int) -> Rows:
     """A block whose height and width are powers of two, made of squares."""
     height = len(rows)
     if width == 1:
@@ -258,7 +260,7 @@ def _turned_block(low: Lowering, rows: Rows, width: int, size: int) -> Rows:
     return [low.joined(pieces) for pieces in zip(*bands)]
 
 
-def _turned_square(low: Lowering, rows: Rows, size: int) -> Rows:
+def _turned_square(low: KernelLowering, rows: Rows, size: int) -> Rows:
     """n rows of n elements of `size` bytes, n a power of two; at most four parts of 128 bits."""
     e, n = low.e, len(rows)
     part = min(n, 16 // size)
@@ -291,7 +293,7 @@ def _turned_square(low: Lowering, rows: Rows, size: int) -> Rows:
     return [row for group in quarters for row in group]
 
 
-def _left_alone(low: Lowering, row: V, size: int) -> V:
+def _left_alone(low: KernelLowering, row: V, size: int) -> V:
     """The row, whose shuffles LLVM does not try to join with later ones: these are the best there
     are, and looking for better ones takes it half the time of a kernel."""
     row_bytes = row.lanes * size
@@ -323,7 +325,7 @@ def _parts(part: int, count: int, parity: int) -> list[int]:
     return [p * part + i for p in chosen for i in range(part)]
 
 
-def lane(low: Lowering, row: V, at: int) -> V:
+def lane(low: KernelLowering, row: V, at: int) -> V:
     """One lane of a row as a scalar."""
     return low.cut(row, at, 1)
 

@@ -20,7 +20,7 @@ from hloom.kernel.kernel import Block, Kernel, Op, Value
 from hloom.types.dtype import DType
 
 Rows = list[V]
-Handler = Callable[["Lowering", Op], Any]
+Handler = Callable[["KernelLowering", Op], Any]
 
 
 class Freedom(NamedTuple):
@@ -50,7 +50,7 @@ class Joined(V):
         return self.e.concat(self.parts).name
 
 
-class Lowering:
+class KernelLowering:
     """The lowering of one kernel to one function."""
 
     __slots__ = (
@@ -238,4 +238,4 @@ def raw(e: Emit, x: V, dtype: DType) -> V:
     return e.and_(x, e.like(x, (1 << dtype.bits) - 1)) if dtype.is_sub_byte else x
 
 
-__all__ = ["Block", "Handler", "Lowering", "Rows"]
+__all__ = ["Block", "Handler", "KernelLowering", "Rows"]

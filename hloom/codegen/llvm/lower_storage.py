@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.convert import narrowed, widened
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.lower_state import Lowering, raw, wrapped
+from hloom.codegen.llvm.lower_state import KernelLowering, raw, wrapped
 from hloom.codegen.llvm.values import V
 from hloom.kernel.kernel import Value
 from hloom.types.dtype import DType
@@ -28,7 +28,7 @@ def to_storage(e: Emit, x: V, dtype: DType) -> V:
     return raw(e, x, dtype)
 
 
-def address(low: Lowering, buffer: Value, offset: Value) -> V:
+def address(low: KernelLowering, buffer: Value, offset: Value) -> V:
     """Where the element at an offset of a buffer lies."""
     e = low.e
     (base,), (at,) = low.of(buffer), low.of(offset)

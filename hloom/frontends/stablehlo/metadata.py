@@ -18,7 +18,7 @@ NO_FILE = "-"
 """What the parser calls text that is in no file."""
 
 
-class Source(NamedTuple):
+class SourceLine(NamedTuple):
     """One place in a source file, and the function it is in."""
 
     file: str
@@ -76,7 +76,7 @@ class Locations:
                 fields["stack_frame_id"] = self._frame(chain)
         return OpMetadata(**fields)
 
-    def _read(self, location: Any) -> tuple[str, str, list[Source]]:
+    def _read(self, location: Any) -> tuple[str, str, list[SourceLine]]:
         """Name, type and places (innermost first) of a location."""
         if is_name(location):
             name, child = location.name_str, location.child_loc
@@ -94,9 +94,9 @@ class Locations:
             return name, kind, next((c for _, _, c in parts if c), [])
         return "", "", self._chain(location)
 
-    def _chain(self, location: Any) -> list[Source]:
+    def _chain(self, location: Any) -> list[SourceLine]:
         """The places of a location, from the innermost outwards."""
-        chain: list[Source] = []
+        chain: list[SourceLine] = []
         stack = [location]
         while stack:
             place = stack.pop()
@@ -113,7 +113,7 @@ class Locations:
                 chain.append(source)
         return chain
 
-    def _place(self, place: Any) -> Source | None:
+    def _place(self, place: Any) -> SourceLine | None:
         file = place.filename
         file = file if isinstance(file, str) else file.value
         if file == NO_FILE:
@@ -124,9 +124,9 @@ class Locations:
         end_line, end_column = place.end_line, place.end_col
         if (end_line, end_column) == (line, column):
             end_line = end_column = 0
-        return Source(file, line, column, end_line, end_column)
+        return SourceLine(file, line, column, end_line, end_column)
 
-    def _frame(self, chain: list[Source]) -> int:
+    def _frame(self, chain: list[SourceLine]) -> int:
         """The number of the innermost frame of a chain of places."""
         parent = 0
         for source in reversed(chain):

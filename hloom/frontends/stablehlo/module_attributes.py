@@ -14,10 +14,10 @@ from hloom.types.layout import layout
 from hloom.types.shape import ProgramShape, Shape, tuple_shape
 
 if TYPE_CHECKING:
-    from hloom.frontends.stablehlo.program import Program
+    from hloom.frontends.stablehlo.program import ImportedProgram
 
 
-def module_attributes(program: Program, op: Any) -> None:
+def module_attributes(program: ImportedProgram, op: Any) -> None:
     """Take over the attributes of the module itself."""
     module = program.module
     module.replica_count = integer(op, "mhlo.num_replicas", 1)
@@ -41,7 +41,7 @@ def module_attributes(program: Program, op: Any) -> None:
         module.frontend_attributes = FrontendAttributes.of(pairs)
 
 
-def _layouts(program: Program, attributes: Any) -> None:
+def _layouts(program: ImportedProgram, attributes: Any) -> None:
     """The layouts in which callers give arguments and get results."""
     shape = program.module.entry_layout
     assert shape is not None
@@ -61,7 +61,7 @@ def _placed(shape: Shape, order: Any) -> Shape:
     return shape.with_layout(layout(plain_ints(order))) if shape.is_array else shape
 
 
-def argument_attributes(program: Program, function: Any) -> None:
+def argument_attributes(program: ImportedProgram, function: Any) -> None:
     """Aliasing and donation, as JAX says them at the arguments of the entry."""
     if "arg_attrs" not in function.attributes:
         return

@@ -52,9 +52,9 @@ def graph_of(
     load_imports()
     with paused_collection():
         try:
-            return Program(mlir_module, file, text, keep_dynamic).read()
+            return ImportedProgram(mlir_module, file, text, keep_dynamic).read()
         except QuantisedType:
-            return Program(mlir_module, file, text, keep_dynamic, is_quantised=True).read()
+            return ImportedProgram(mlir_module, file, text, keep_dynamic, is_quantised=True).read()
 
 
 @cache
@@ -63,7 +63,7 @@ def load_imports() -> None:
     load_room(ROOM)
 
 
-class Program:
+class ImportedProgram:
     """What all computations of one program share while they are being made."""
 
     def __init__(

@@ -21,7 +21,7 @@ from hloom.types.shape import Shape, tuple_shape
 from hloom.types.shape import shape as shape_of
 
 if TYPE_CHECKING:
-    from hloom.frontends.stablehlo.program import Program
+    from hloom.frontends.stablehlo.program import ImportedProgram
 
 _REMADE = frozenset(
     f"stablehlo.{name}"
@@ -57,7 +57,7 @@ class Scope:
 
     def __init__(
         self,
-        program: Program,
+        program: ImportedProgram,
         computation: Computation,
         around: Scope | None = None,
         captures: Captures | None = None,

@@ -15,7 +15,7 @@ from hloom.ir.values.sharding import REPLICATED, Sharding, parse_sharding
 from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
 
 if TYPE_CHECKING:
-    from hloom.frontends.stablehlo.program import Program
+    from hloom.frontends.stablehlo.program import ImportedProgram
     from hloom.frontends.stablehlo.scope import Scope
     from hloom.ir.computation import Computation
 
@@ -27,7 +27,7 @@ _COMMENT = re.compile(r"/\*.*?\*/")
 class Shardings:
     """The meshes of one program, and each sharding that was read."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ImportedProgram) -> None:
         self.program = program
         self.meshes: dict[str, Mesh] = {}
         self._of_text: dict[str, Sharding] = {}

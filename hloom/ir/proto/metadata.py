@@ -3,7 +3,7 @@
 from typing import Any
 
 from hloom.base.diagnostics import ProtoError
-from hloom.ir.values.frontend import NO_ATTRIBUTES, FrontendAttributes, Statistics
+from hloom.ir.values.frontend import NO_ATTRIBUTES, FrontendAttributes, InstructionStatistics
 from hloom.ir.values.metadata import OpMetadata
 
 _PLAIN = (
@@ -66,17 +66,17 @@ def write_frontend_attributes(value: FrontendAttributes, message: Any) -> None:
         message.map[name] = text
 
 
-def read_statistics(message: Any) -> Statistics | None:
+def read_statistics(message: Any) -> InstructionStatistics | None:
     """The statistics of a `StatisticsViz`; None when there are none."""
     if not message.statistics:
         return None
     values = tuple([(s.stat_name, s.stat_val) for s in message.statistics])
     if not 0 <= message.stat_index_to_visualize < len(values):
         raise ProtoError(f"statistic {message.stat_index_to_visualize} is not one of {len(values)}")
-    return Statistics(message.stat_index_to_visualize, values)
+    return InstructionStatistics(message.stat_index_to_visualize, values)
 
 
-def write_statistics(value: Statistics, message: Any) -> None:
+def write_statistics(value: InstructionStatistics, message: Any) -> None:
     """Fill a `StatisticsViz`."""
     message.stat_index_to_visualize = value.stat_index_to_visualize
     for name, number in value.statistics:

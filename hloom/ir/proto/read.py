@@ -31,7 +31,7 @@ LOCAL = 2**32 - 1
 def module_from_proto(message: Any) -> Module:
     """The module that an `HloModuleProto` describes; `ProtoError` where it is broken."""
     try:
-        return ModuleReader(message).read()
+        return MessageReader(message).read()
     except ProtoError:
         raise
     except HloError as error:
@@ -40,7 +40,7 @@ def module_from_proto(message: Any) -> Module:
         raise ProtoError(f"the module cannot be read: {error}") from None
 
 
-class ModuleReader:
+class MessageReader:
     """Reads one message into one module."""
 
     def __init__(self, message: Any) -> None:

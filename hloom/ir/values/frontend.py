@@ -127,7 +127,7 @@ def parse_frontend_attributes(cursor: Cursor) -> FrontendAttributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class InstructionStatistics:
     """Numbers to show beside an instruction, and which of them: `{visualizing_index=0,a=1}`."""
 
     stat_index_to_visualize: int
@@ -139,11 +139,11 @@ class Statistics:
         return "{" + ",".join([f"visualizing_index={self.stat_index_to_visualize}", *parts]) + "}"
 
 
-def parse_statistics(cursor: Cursor) -> Statistics:
+def parse_statistics(cursor: Cursor) -> InstructionStatistics:
     """Read `{visualizing_index=1,a=1,b=2.5}`."""
     cursor.expect("{", "to start statistics")
     if cursor.eat("}"):
-        return Statistics(0, ())
+        return InstructionStatistics(0, ())
     at = cursor.skip()
     if cursor.name("visualizing_index=") != "visualizing_index":
         cursor.fail("statistics start with visualizing_index=", at)
@@ -156,4 +156,4 @@ def parse_statistics(cursor: Cursor) -> Statistics:
         if not match:
             cursor.fail(f"expected the name of a statistic, found {cursor.next_text()}")
         values.append((match[1], cursor.number()))
-    return Statistics(index, tuple(values))
+    return InstructionStatistics(index, tuple(values))

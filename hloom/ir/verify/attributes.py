@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hloom.base.diagnostics import HloError, VerifyError
-from hloom.ir.kinds import Float, Kind, LiteralKind, Raw, String
+from hloom.ir.kinds import AttributeKind, Float, LiteralKind, Raw, String
 from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.text.cursor import Cursor, blank_comments
@@ -51,7 +51,7 @@ def check_attributes(module: Module, options: VerifyOptions) -> Iterator[VerifyE
                 yield broken("sharding", f"{i.sharding!r} is no sharding", i)
 
 
-def _reads_back(kind: Kind, value: Any) -> bool:
+def _reads_back(kind: AttributeKind, value: Any) -> bool:
     try:
         text = kind.show(value)
         cursor = Cursor(blank_comments(text))

@@ -14,7 +14,7 @@ from hloom.kernel.proof.cases import Demand, InCases, Unresolved
 from hloom.kernel.proof.linear import Linear, Symbol
 from hloom.kernel.proof.parts import Parts, part_of, within
 from hloom.kernel.proof.tiling import Box, Digit, covers
-from hloom.kernel.proof.windows import Cut, Window, as_made, is_bound, tells, window_places
+from hloom.kernel.proof.windows import Cut, NumberSpan, as_made, is_bound, tells, window_places
 
 
 class Windowed(NamedTuple):
@@ -58,7 +58,7 @@ class Dividend:
         if any(part_of(s).base == self.base for s in self.known_symbols):
             return None  # what bounds a digit by itself is for `number`
         ordered = sorted([(part, c) for part, _, c in parts], key=lambda p: -p[0].by)
-        window_, places = Window.of(self.places()), None
+        window_, places = NumberSpan.of(self.places()), None
         if window_ is not None:
             window_ = window_.within(self.whole, self.facts)
             if window_.low > window_.high:

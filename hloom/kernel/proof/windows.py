@@ -17,21 +17,21 @@ from hloom.kernel.proof.parts import Part
 from hloom.kernel.proof.tiling import Box, Digit, covers
 
 
-class Window(NamedTuple):
+class NumberSpan(NamedTuple):
     """The numbers from `low` to `high`, both counted."""
 
     low: int
     high: int
 
     @staticmethod
-    def of(boxes: Sequence[Box]) -> Window | None:
+    def of(boxes: Sequence[Box]) -> NumberSpan | None:
         """What boxes fill without a gap; None where they leave one."""
         low = min((b.start for b in boxes), default=0)
         high = max((b.start + b.extent for b in boxes), default=0) - 1
         moved = [b._replace(start=b.start - low) for b in boxes]
-        return Window(low, high) if covers(moved, high - low + 1) else None
+        return NumberSpan(low, high) if covers(moved, high - low + 1) else None
 
-    def within(self, x: Linear, facts: Iterable[Linear]) -> Window:
+    def within(self, x: Linear, facts: Iterable[Linear]) -> NumberSpan:
         """What facts about the number leave of it."""
         low, high = self
         for fact in facts:
@@ -39,7 +39,7 @@ class Window(NamedTuple):
                 low = max(low, x.const - fact.const)
             elif is_bound(fact, x):
                 high = min(high, x.const + fact.const)
-        return Window(low, high)
+        return NumberSpan(low, high)
 
 
 def is_bound(fact: Linear, x: Linear) -> bool:
@@ -69,7 +69,9 @@ class WindowDigits(NamedTuple):
         return WindowDigits(const, [(part, value, Digit(c, count)), *self.digits], self.fixed)
 
 
-def window_places(window: Window, parts: Sequence[tuple[Part, int]]) -> WindowDigits | Cut | None:
+def window_places(
+    window: NumberSpan, parts: Sequence[tuple[Part, int]]
+) -> WindowDigits | Cut | None:
     """The places of all numbers of a window; each part is a digit of the number and what it is
     multiplied by, those of the greatest divisor first. None where digits are not independent."""
     low, high = window
@@ -80,7 +82,7 @@ def window_places(window: Window, parts: Sequence[tuple[Part, int]]) -> WindowDi
     by, of = part.by, part.of
     first, last = low // by, high // by
     if first == last:
-        inner = window_places(Window(low - first * by, high - first * by), lower)
+        inner = window_places(NumberSpan(low - first * by, high - first * by), lower)
         if isinstance(inner, Cut):
             return Cut(inner.at + first * by)
         return inner and inner.further(part, part.value(low), c, 1)
@@ -90,13 +92,13 @@ def window_places(window: Window, parts: Sequence[tuple[Part, int]]) -> WindowDi
         return Cut(last * by)
     if of is not None and first % of + last - first >= of:
         return None
-    inner = window_places(Window(0, by - 1), lower)
+    inner = window_places(NumberSpan(0, by - 1), lower)
     if inner is None or isinstance(inner, Cut):
         return None
     return inner.further(part, part.value(low), c, last - first + 1)
 
 
-def tells(window: Window, parts: Sequence[Part]) -> bool:
+def tells(window: NumberSpan, parts: Sequence[Part]) -> bool:
     """Whether digits, those of the greatest divisor first, are others for each number of a window
     whose places are known."""
     low, high = window
@@ -105,7 +107,7 @@ def tells(window: Window, parts: Sequence[Part]) -> bool:
     by = parts[0].by
     first = low // by
     whole = first < high // by
-    inner = Window(0, by - 1) if whole else Window(low - first * by, high - first * by)
+    inner = NumberSpan(0, by - 1) if whole else NumberSpan(low - first * by, high - first * by)
     return tells(inner, parts[1:])
 
 

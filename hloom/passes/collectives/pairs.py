@@ -34,7 +34,7 @@ def has_cycle(pairs: Pairs) -> bool:
 def cycles(pairs: Pairs) -> list[list[int]]:
     """The devices of each cycle of at least two, in the order in which data goes."""
     target_of = dict(pairs)
-    found, seen = [], set[int]()
+    loops, seen = [], set[int]()
     for start in target_of:
         path, d = [], start
         while d in target_of and d not in seen:
@@ -42,5 +42,5 @@ def cycles(pairs: Pairs) -> list[list[int]]:
             path.append(d)
             d = target_of[d]
         if d == start and len(path) > 1:
-            found.append(path)
-    return found
+            loops.append(path)
+    return loops

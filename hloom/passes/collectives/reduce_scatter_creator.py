@@ -32,9 +32,9 @@ class ReduceScatterCreator(ComputationPass):
         count = fired.total()
         for i in c.in_order():
             if i.opcode == "all-reduce" and is_plain(i) and not i.is_root:
-                found = self.scattered(i)
-                if found is not None:
-                    scatter(i, *found)
+                cut = self.scattered(i)
+                if cut is not None:
+                    scatter(i, *cut)
                     fired["created"] += 1
         return [c] if fired.total() > count else []
 

@@ -96,9 +96,9 @@ class WhileLoopAllReduceCodeMotion(Pass):
             for i in body.in_order():
                 if i.opcode not in ("all-reduce", "reduce-scatter") or not is_plain(i):
                     continue
-                found = self.accumulation(body, loops, i, alike)
-                if found is not None:
-                    self.move(body, loops, found, combiners)
+                accumulation = self.accumulation(body, loops, i, alike)
+                if accumulation is not None:
+                    self.move(body, loops, accumulation, combiners)
                     fired["accumulated"] += 1
                 elif self.stacks(body, loops, i):
                     fired["stacked"] += 1
@@ -143,10 +143,10 @@ class WhileLoopAllReduceCodeMotion(Pass):
         self,
         body: Computation,
         loops: list[Instruction],
-        found: Accumulation,
+        accumulation: Accumulation,
         combiners: Combiners,
     ) -> None:
-        k, add, i = found
+        k, add, i = accumulation
         x = i.operands[0]
         result = add.shape
         shape = result if i.opcode == "all-reduce" else x.shape

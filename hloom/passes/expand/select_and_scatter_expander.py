@@ -83,11 +83,11 @@ def _asked(b: Expansion, i: Instruction) -> Instruction:
     wide = _sum_type(i)
     of = wide or i.shape.dtype
     zero = b.scalar(0, of)
-    given = b.converted(source, of)
+    sources = b.converted(source, of)
     result = b.spread(b.converted(initial, of), x.shape.dims)
     for back in product(*[range(_covering(w) - 1, -1, -1) for w in windows]):
         met = b.compared(_windows_of(b, chosen, nowhere, x.shape.dims, windows, back), place, "EQ")
-        term = _windows_of(b, given, zero, x.shape.dims, windows, back)
+        term = _windows_of(b, sources, zero, x.shape.dims, windows, back)
         if wide is not None:
             new = b.add(result, term)
         else:
@@ -127,7 +127,7 @@ def _chosen(b: Expansion, i: Instruction, place: Instruction) -> Instruction:
     of = x.shape.dtype
     sizes = source.shape.dims
     both = tuple_shape((shape(of, sizes), shape(S32, sizes))).with_default_layouts()
-    found = b.emit(
+    choices = b.emit(
         "reduce-window",
         x,
         place,
@@ -137,7 +137,7 @@ def _chosen(b: Expansion, i: Instruction, place: Instruction) -> Instruction:
         called=(_choice(b, i, of),),
         shape=both,
     )
-    return b.element(found, 1)
+    return b.element(choices, 1)
 
 
 def _choice(b: Expansion, i: Instruction, of: DType) -> Computation:

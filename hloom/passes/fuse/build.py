@@ -16,7 +16,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.ir.values.backend_config import BackendConfig
 from hloom.passes.fuse.fusion_plan import FusionPlan
-from hloom.passes.fuse.group import Group
+from hloom.passes.fuse.group import FusionGroup
 from hloom.types.shape import tuple_shape
 
 CONFIGS: dict[str, BackendConfig] = {
@@ -50,12 +50,14 @@ def apply_plan(plan: FusionPlan, module: Module) -> int:
     return len(fusions)
 
 
-def group_kind(g: Group) -> str:
+def group_kind(g: FusionGroup) -> str:
     """`loop`, `row`, `column`, `output`, or `sequence` for results of several shapes."""
     return "sequence" if g.is_sequence else g.form.kind
 
 
-def _fusion(c: Computation, module: Module, g: Group, roots: list[Instruction]) -> Instruction:
+def _fusion(
+    c: Computation, module: Module, g: FusionGroup, roots: list[Instruction]
+) -> Instruction:
     kind = group_kind(g)
     fused = {"row": "kInput", "column": "kInput", OUTPUT: "kOutput"}.get(kind, "kLoop")
     return _appended(c, module, g.members, roots, fused, CONFIGS[kind])

@@ -21,7 +21,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import PLUMBING
 from hloom.passes.fuse import cost
-from hloom.passes.fuse.group import Group, Limits
+from hloom.passes.fuse.group import FusionGroup, Limits
 
 FUSED = None
 QUIET = opcodes(PLUMBING)
@@ -49,10 +49,10 @@ class FusionPlan:
 
     computation: Computation
     limits: Limits
-    groups: list[Group] = field(default_factory=list)
-    where: dict[Instruction, list[Group]] = field(default_factory=dict)
+    groups: list[FusionGroup] = field(default_factory=list)
+    where: dict[Instruction, list[FusionGroup]] = field(default_factory=dict)
     """The groups an instruction is computed in."""
-    owner: dict[Instruction, Group] = field(default_factory=dict)
+    owner: dict[Instruction, FusionGroup] = field(default_factory=dict)
     """The group of which an instruction is a result."""
     standing: set[Instruction] = field(default_factory=set)
     """Views and constants that are computed in groups and stand in the graph as well."""
@@ -66,7 +66,7 @@ class FusionPlan:
         last = {(producer, consumer): reason for producer, consumer, reason in self.edges}
         return [Decision(*edge, reason) for edge, reason in last.items()]
 
-    def declined(self, p: Instruction, groups: Iterable[Group], reason: str) -> None:
+    def declined(self, p: Instruction, groups: Iterable[FusionGroup], reason: str) -> None:
         for g in groups:
             self.edges.append((p, next(iter(g.roots)), reason))
 
@@ -104,11 +104,11 @@ def _place(plan: FusionPlan, p: Instruction, at: int) -> None:
         plan.standing.add(p)
 
 
-def _readers(plan: FusionPlan, p: Instruction) -> tuple[list[Group], bool]:
+def _readers(plan: FusionPlan, p: Instruction) -> tuple[list[FusionGroup], bool]:
     """The groups that read it, and whether anything else does."""
     where = plan.where
     outside = p is plan.computation._root
-    groups: dict[Group, None] = {}
+    groups: dict[FusionGroup, None] = {}
     for u in p.users:
         holders = where.get(u)
         if holders is None or u in plan.standing:
@@ -122,7 +122,7 @@ def _readers(plan: FusionPlan, p: Instruction) -> tuple[list[Group], bool]:
 
 
 def _join(
-    plan: FusionPlan, p: Instruction, groups: list[Group], outside: bool, view: bool
+    plan: FusionPlan, p: Instruction, groups: list[FusionGroup], outside: bool, view: bool
 ) -> str | None:
     """Put a producer into the groups that read it; None when it needs no group of its own."""
     limits = plan.limits
@@ -150,7 +150,7 @@ def _join(
     return KEPT
 
 
-def _is_copied(plan: FusionPlan, p: Instruction, groups: list[Group]) -> bool:
+def _is_copied(plan: FusionPlan, p: Instruction, groups: list[FusionGroup]) -> bool:
     """Whether a value is computed in each of several kernels."""
     limits = plan.limits
     if len(groups) > limits.copies and (
@@ -173,7 +173,7 @@ def _start(plan: FusionPlan, p: Instruction, at: int) -> bool:
     form = Form([p], plan.roles)
     if form.start() is not None or form.refuses(p) is not None:
         return False
-    g = Group(form, at)
+    g = FusionGroup(form, at)
     form.admit(p)
     plan.groups.append(g)
     plan.owner[p] = g

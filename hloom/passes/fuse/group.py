@@ -72,7 +72,7 @@ OPERANDS = "the kernel has as many operands as it may"
 LEFT_OUT = "fusions of this kind are left out"
 
 
-class Group:
+class FusionGroup:
     """Results, forms (one; several in a sequence) and members; `order` places it among others."""
 
     __slots__ = ("account", "dead", "forms", "members", "order", "roots")

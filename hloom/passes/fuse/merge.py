@@ -24,8 +24,8 @@ from hloom.device.costs import Costs
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse import cost
 from hloom.passes.fuse.fusion_plan import FusionPlan
-from hloom.passes.fuse.group import OPERANDS, TOO_DEAR, TOO_MANY, Group
-from hloom.passes.fuse.order import Order
+from hloom.passes.fuse.group import OPERANDS, TOO_DEAR, TOO_MANY, FusionGroup
+from hloom.passes.fuse.order import KernelOrder
 from hloom.types.sizes import top_bytes
 
 MOST_RESULTS = 24
@@ -40,7 +40,7 @@ class Merger:
 
     def __init__(self, plan: FusionPlan) -> None:
         self.plan = plan
-        self.order = Order(plan)
+        self.order = KernelOrder(plan)
 
     # -- reasons to merge
 
@@ -54,7 +54,7 @@ class Merger:
                     if reader.dead or g.dead or r in reader.members:
                         continue
                     merged = self.merge(g, reader, r)
-                    if isinstance(merged, Group):
+                    if isinstance(merged, FusionGroup):
                         g = merged
 
     def siblings(self) -> None:
@@ -63,13 +63,13 @@ class Merger:
         for x in self.plan.position:
             if len(x.users) < 2 or not x.shape.is_array or top_bytes(x.shape) <= cached_bytes:
                 continue
-            by_space: dict[object, list[Group]] = {}
+            by_space: dict[object, list[FusionGroup]] = {}
             for g in self.readers(x)[:MOST_READERS]:
                 if g.dead or x not in g.form.accesses or g.form.kind == OUTPUT:
                     continue
                 for other in by_space.setdefault(_space(g), []):
                     merged = self.merge(other, g, x)
-                    if isinstance(merged, Group):
+                    if isinstance(merged, FusionGroup):
                         by_space[_space(g)].remove(other)
                         g = merged
                         break
@@ -84,12 +84,12 @@ class Merger:
             if not g.dead and g.form.kind == LOOP and _steps(g.form) <= most
         ]
         small.sort(key=self.order.number.__getitem__)
-        done: list[Group] = []
+        done: list[FusionGroup] = []
         for g in small:
             for k in range(len(done) - 1, max(-1, len(done) - 1 - MOST_OPEN), -1):
                 other = done[k]
                 merged = self.merge(other, g, next(iter(other.roots)), sequence=True)
-                if isinstance(merged, Group):
+                if isinstance(merged, FusionGroup):
                     done[k] = merged
                     break
             else:
@@ -97,7 +97,7 @@ class Merger:
 
     # -- how
 
-    def readers(self, x: Instruction) -> list[Group]:
+    def readers(self, x: Instruction) -> list[FusionGroup]:
         """The kernels that read a value from memory, in their order."""
         where = self.plan.where
         groups = {
@@ -106,21 +106,21 @@ class Merger:
         return sorted(groups, key=self.order.number.__getitem__)
 
     def merge(
-        self, a: Group, b: Group, because: Instruction, sequence: bool = False
-    ) -> Group | str:
+        self, a: FusionGroup, b: FusionGroup, because: Instruction, sequence: bool = False
+    ) -> FusionGroup | str:
         """Make two groups one; why not, when they cannot be."""
-        merged: Group | str = "results of another shape"
+        merged: FusionGroup | str = "results of another shape"
         if sequence or _compatible(a, b):
             merged = self._unsafe(a, b) or self._combined(a, b, sequence)
         why = merged if isinstance(merged, str) else None
         edge = (because, next(iter(b.roots)), why)
         if not sequence or why is None:
             self.plan.edges.append(edge)
-        if isinstance(merged, Group):
+        if isinstance(merged, FusionGroup):
             self._replace(a, b, merged)
         return merged
 
-    def _combined(self, a: Group, b: Group, sequence: bool) -> Group | str:
+    def _combined(self, a: FusionGroup, b: FusionGroup, sequence: bool) -> FusionGroup | str:
         limits = self.plan.limits
         members = a.members | b.members
         if limits.full(members):
@@ -141,17 +141,17 @@ class Merger:
             return self._sequence(a, b, roots, ordered) if sequence else form
         if len(form.inputs()) > limits.operands:
             return OPERANDS
-        group = Group(form, 0)
+        group = FusionGroup(form, 0)
         group.account = _joined(a, b)
         return group
 
     def _sequence(
         self,
-        a: Group,
-        b: Group,
+        a: FusionGroup,
+        b: FusionGroup,
         roots: list[Instruction],
         ordered: list[Instruction],
-    ) -> Group | str:
+    ) -> FusionGroup | str:
         """Both, one after the other, in one kernel."""
         forms: list[Form] = []
         limits = self.plan.limits
@@ -174,7 +174,7 @@ class Merger:
             forms.append(form)
         if spent > _worth_a_kernel(limits.costs):
             return TOO_DEAR
-        group = Group(forms[0], 0)
+        group = FusionGroup(forms[0], 0)
         group.forms = forms
         group.roots = dict.fromkeys(roots)
         group.members = {p: None for p in ordered if any(p in f.members for f in forms)}
@@ -187,7 +187,7 @@ class Merger:
                 return READS_TARGET
         return OPERANDS if len(group.inputs()) > limits.operands else group
 
-    def _results(self, a: Group, b: Group) -> list[Instruction]:
+    def _results(self, a: FusionGroup, b: FusionGroup) -> list[Instruction]:
         """The results of both that are still wanted outside, in program order."""
         plan = self.plan
         results = [
@@ -197,14 +197,14 @@ class Merger:
         ]
         return sorted(dict.fromkeys(results), key=plan.position.__getitem__)
 
-    def _reads(self, u: Instruction, r: Instruction, a: Group, b: Group) -> bool:
+    def _reads(self, u: Instruction, r: Instruction, a: FusionGroup, b: FusionGroup) -> bool:
         """Whether a reader of `r` reads it from memory once `a` and `b` are one."""
         groups = self.plan.where.get(u)
         if groups is None or u in self.plan.standing:
             return True
         return any(g is not a and g is not b and r not in g.members for g in groups)
 
-    def _refusal(self, form: Form, a: Group, b: Group) -> str | None:
+    def _refusal(self, form: Form, a: FusionGroup, b: FusionGroup) -> str | None:
         """Why a legal kernel is not a good one."""
         for r in form.roots:
             if len(form.accesses[r]) > 1:
@@ -225,12 +225,12 @@ class Merger:
         most = sum(x.account.again for x in (a, b))
         return TOO_DEAR if spent > most * 1.01 + _worth_a_kernel(limits.costs) else None
 
-    def _apart(self, a: Group, b: Group) -> bool:
+    def _apart(self, a: FusionGroup, b: FusionGroup) -> bool:
         return not any(r in b.form.accesses for r in a.roots) and not any(
             r in a.form.accesses for r in b.roots
         )
 
-    def _unsafe(self, a: Group, b: Group) -> str | None:
+    def _unsafe(self, a: FusionGroup, b: FusionGroup) -> str | None:
         """Why one kernel would run in the wrong order with others."""
         why = self.order.obstacle(a, b)
         if why is not None:
@@ -245,10 +245,10 @@ class Merger:
                                 return OVERWRITTEN
         return None
 
-    def _nodes(self, u: Instruction) -> Iterable[Group | Instruction]:
+    def _nodes(self, u: Instruction) -> Iterable[FusionGroup | Instruction]:
         return self.plan.where.get(u, (u,))
 
-    def _replace(self, a: Group, b: Group, merged: Group) -> None:
+    def _replace(self, a: FusionGroup, b: FusionGroup, merged: FusionGroup) -> None:
         plan = self.plan
         self.order.merged(a, b, merged)
         a.dead = b.dead = True
@@ -266,7 +266,7 @@ class Merger:
                     del plan.owner[r]
 
 
-def _joined(a: Group, b: Group) -> cost.Account:
+def _joined(a: FusionGroup, b: FusionGroup) -> cost.Account:
     return cost.Account(a.account.again + b.account.again, a.account.copies + b.account.copies)
 
 
@@ -288,7 +288,7 @@ def _steps(form: Form) -> int:
     return form.space.steps[form.outer - 1] if form.outer else 1
 
 
-def _space(g: Group) -> object:
+def _space(g: FusionGroup) -> object:
     """Groups that can be one have the same."""
     form = g.form
     if form.kind == COLUMN:
@@ -296,7 +296,7 @@ def _space(g: Group) -> object:
     return tuple(form.space.sizes[: max(form.outer, form.lead + len(form.columns))])
 
 
-def _compatible(a: Group, b: Group) -> bool:
+def _compatible(a: FusionGroup, b: FusionGroup) -> bool:
     """A quick first question before the form of both is derived."""
     if a.is_sequence or b.is_sequence:
         return False

@@ -14,16 +14,16 @@ from collections.abc import Iterator
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.fuse.fusion_plan import FusionPlan
-from hloom.passes.fuse.group import Group
+from hloom.passes.fuse.group import FusionGroup
 
-Node = Group | Instruction
+Node = FusionGroup | Instruction
 BUDGET = 150
 """Nodes one search may visit."""
 BETWEEN = "something else runs between them"
 FAR = "too much runs between them to look at"
 
 
-class Order:
+class KernelOrder:
     """Numbers for the nodes of a plan."""
 
     def __init__(self, plan: FusionPlan) -> None:
@@ -40,7 +40,7 @@ class Order:
     def after(self, node: Node) -> Iterator[Node]:
         """What reads a node's results, each perhaps more often than once."""
         where, standing = self.plan.where, self.plan.standing
-        results = node.roots if isinstance(node, Group) else (node,)
+        results = node.roots if isinstance(node, FusionGroup) else (node,)
         for r in results:
             for u in r.users:
                 groups = where.get(u)
@@ -54,13 +54,13 @@ class Order:
 
     def before(self, node: Node) -> Iterator[Node]:
         """What a node reads."""
-        if isinstance(node, Group):
+        if isinstance(node, FusionGroup):
             yield from map(self.node, node.inputs())
         else:
             yield from map(self.node, node.operands)
             yield from map(self.node, node.control_predecessors)
 
-    def obstacle(self, a: Group, b: Group) -> str | None:
+    def obstacle(self, a: FusionGroup, b: FusionGroup) -> str | None:
         """Why the two cannot be one kernel: the way from one to the other through a third."""
         number = self.number
         low, high = (a, b) if number[a] < number[b] else (b, a)
@@ -92,7 +92,7 @@ class Order:
         seen.discard(start)
         return seen
 
-    def merged(self, a: Group, b: Group, merged_group: Group) -> None:
+    def merged(self, a: FusionGroup, b: FusionGroup, merged_group: FusionGroup) -> None:
         """Number the new group, which stands for both now; call before the plan's tables change."""
         number = self.number
         low, high = (a, b) if number[a] < number[b] else (b, a)

@@ -193,9 +193,9 @@ class _Normalizer:
         turned = self.turned(x, physical_order(before))
         dims = [after.dims[d] for d in order]
         flat = self.append("reshape", turned, shape(after.dtype, dims).with_default_layouts())
-        made = self.turned(flat, _inverse(order))
-        self.was[made] = after  # bitcasts among the readers still mean that
-        self.c.replace(i, made)
+        outside = self.turned(flat, _inverse(order))
+        self.was[outside] = after  # bitcasts among the readers still mean that
+        self.c.replace(i, outside)
         self.c.erase(i)
 
     def is_final(self, i: Instruction) -> bool:

@@ -70,7 +70,7 @@ def unchanged_elements(body: Computation) -> set[Instruction]:
 
 
 @dataclass(slots=True)
-class Link:
+class LayoutLink:
     """A transpose of so many bytes stands here unless the cell is in the wanted order."""
 
     bytes: int
@@ -130,8 +130,8 @@ class Cell:
     """Leaves in one order, and where a transpose stands unless it is the right one."""
 
     order: Order
-    links: dict[object, Link] = field(default_factory=dict)
-    inner: list[Link] = field(default_factory=list)
+    links: dict[object, LayoutLink] = field(default_factory=dict)
+    inner: list[LayoutLink] = field(default_factory=list)
     """Transposes between two leaves of the cell."""
     sides: list[DotSide | RowSide] = field(default_factory=list)
     fixed_orders: list[tuple[int, ...]] = field(default_factory=list)
@@ -306,18 +306,18 @@ class OrderGraph:
         size, mask = min(self.bytes[leaf], self.bytes[of]), large(self.dims[leaf])
         if self.kind[source] == CELL and self.find(source) == self.find(leaf):
             if source <= leaf and len(self.dims[source]) == len(self.dims[leaf]):
-                self.cell(leaf).inner.append(Link(size, mask, source, table))
+                self.cell(leaf).inner.append(LayoutLink(size, mask, source, table))
             return
         lies = self.lies.get(source)
         if lies is not None:
             order = mapped(lies, table, len(self.dims[leaf]))
-            self.cell(leaf).links[source, table] = Link(size, mask, order=order)
+            self.cell(leaf).links[source, table] = LayoutLink(size, mask, order=order)
         else:
-            self.cell(leaf).links[source, table] = Link(size, mask, source, table)
+            self.cell(leaf).links[source, table] = LayoutLink(size, mask, source, table)
 
     def _want(self, leaf: int, order: Order) -> None:
         """A value of a cell is read in one order, wherever that may be."""
-        link = Link(self.bytes[leaf], large(self.dims[leaf]), order=order)
+        link = LayoutLink(self.bytes[leaf], large(self.dims[leaf]), order=order)
         self.cell(leaf).links[leaf, order] = link
 
     def savings(self, cell: int) -> dict[tuple[Order, int], int]:

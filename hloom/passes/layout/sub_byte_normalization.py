@@ -71,9 +71,9 @@ class SubByteNormalization(Pass):
         self, module: Module, *, trace: Trace | None = None, threads: frozenset[str] = ALL_THREADS
     ) -> PassResult:
         fired: Counter[str] = Counter()
-        entry, given = module.entry, module.entry_layout
-        outside = [p.shape for p in entry.parameters] if given is None else given.parameters
-        result = entry.root.shape if given is None else given.result
+        entry, layouts = module.entry, module.entry_layout
+        outside = [p.shape for p in entry.parameters] if layouts is None else layouts.parameters
+        result = entry.root.shape if layouts is None else layouts.result
         parameters = tuple([packed_form(s) for s in outside])
         if _is_normal(module, (*parameters, packed_form(result))):
             return PassResult()
@@ -82,9 +82,9 @@ class SubByteNormalization(Pass):
         for p, s in zip(entry.parameters, parameters):
             boundary.read(p, s)
         boundary.write(packed_form(result))
-        if given is not None:
-            said = replace(given, parameters=parameters, result=packed_form(result))
-            if said != given:
+        if layouts is not None:
+            said = replace(layouts, parameters=parameters, result=packed_form(result))
+            if said != layouts:
                 module.entry_layout = said
                 fired["entry layout"] += 1
         if boundary.b.added:
@@ -110,9 +110,9 @@ class SubByteNormalization(Pass):
             fired["element sizes"] += 1
             if i.opcode == "constant":
                 i.attrs = OPS["constant"].attrs(literal=i.attrs.literal.with_shape(bare))
-        made = [c.parent for c in calls if _Boundary(Expansion(c.parent, {})).call(c)]
-        fired["custom calls"] += len(made)
-        return made
+        changed = [c.parent for c in calls if _Boundary(Expansion(c.parent, {})).call(c)]
+        fired["custom calls"] += len(changed)
+        return changed
 
 
 def _is_normal(module: Module, outside: tuple[Shape, ...]) -> bool:
@@ -148,11 +148,11 @@ class _Boundary:
         p.shape = outside
         entry = self.b.computation
         readers, is_root = list(p.users), entry.root is p
-        made = self.unpacked(p)
+        elements = self.unpacked(p)
         for u in readers:
-            u.replace_operand(p, made)
+            u.replace_operand(p, elements)
         if is_root:
-            entry.root = made
+            entry.root = elements
 
     def unpacked(self, x: Instruction) -> Instruction:
         """What callers hand in, with a byte for each element."""
@@ -163,10 +163,10 @@ class _Boundary:
             return self.tuple([self.unpacked(self.element(x, k, s)) for k, s in parts])
         if not packed_bits(x.shape):
             return x
-        made = _taken_out(self.b, x)
-        self.packed[made] = x
+        elements = _taken_out(self.b, x)
+        self.packed[elements] = x
         self.count += 1
-        return made
+        return elements
 
     def write(self, outside: Shape) -> None:
         """Give the result of the entry its shape outside."""
@@ -237,8 +237,8 @@ def _taken_out(b: Expansion, x: Instruction) -> Instruction:
     if len(rows) != len(sizes) or prod(rows) * per_byte != prod(sizes):
         apart = b.reshaped(apart, (prod(rows) * per_byte,))
         apart = b.sliced(apart, 0, 0, prod(sizes))
-    found = b.reshaped(apart, sizes)
-    return found if found.shape is _bare(s) else b.emit("bitcast", found, shape=_bare(s))
+    elements = b.reshaped(apart, sizes)
+    return elements if elements.shape is _bare(s) else b.emit("bitcast", elements, shape=_bare(s))
 
 
 def _put_together(b: Expansion, x: Instruction, wanted: Shape) -> Instruction:

@@ -146,13 +146,13 @@ def _merged(parts: list[tuple[int, int, int]], mesh: Mesh) -> tuple[AxisRef, ...
 
 
 def _primes(n: int) -> list[int]:
-    found, p = [], 2
+    primes, p = [], 2
     while n > 1:
         while n % p == 0:
-            found.append(p)
+            primes.append(p)
             n //= p
         p += 1
-    return found
+    return primes
 
 
 def _ends(loops: Iterable[tuple[int, int]]) -> set[int]:
@@ -235,10 +235,10 @@ class AxisSpaces:
 def _orders(array: np.ndarray, mesh: Mesh | None) -> list[tuple[int, ...]]:
     """Orders of the devices in which the tiles may be digits: 0, 1, ... first."""
     flat = tuple(array.reshape(-1).tolist())
-    found = [tuple(sorted(flat))]
+    orders = [tuple(sorted(flat))]
     if mesh is not None:
-        found.append(tuple(mesh.array().reshape(-1).tolist()))
-    return [*found, flat]
+        orders.append(tuple(mesh.array().reshape(-1).tolist()))
+    return [*orders, flat]
 
 
 def _loops_of(array: np.ndarray, order: tuple[int, ...]) -> list[list[tuple[int, int]]] | None:
@@ -255,10 +255,10 @@ def _loops_of(array: np.ndarray, order: tuple[int, ...]) -> list[list[tuple[int,
     whole = np.zeros(array.shape, np.int64)
     for d, size in enumerate(array.shape):
         row = places[tuple(slice(None) if k == d else 0 for k in range(array.ndim))]
-        found = _digits(row.tolist())
-        if found is None:
+        digits = _digits(row.tolist())
+        if digits is None:
             return None
-        loops.append(found)
+        loops.append(digits)
         whole += row.reshape([size if k == d else 1 for k in range(array.ndim)])
     return loops if (whole == places).all() else None
 

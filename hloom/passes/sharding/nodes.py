@@ -36,7 +36,7 @@ class Node:
     kept: frozenset[int] = frozenset()
     """Axes that stay unused: those the program says to be replicated, or unreduced."""
     unreduced: frozenset[int] = frozenset()
-    given: Sharding | None = None
+    stated: Sharding | None = None
     """What the program says of it, as written."""
     why: list[str] = field(default_factory=list)
     """In words: where the sharding came from, and what was declined."""
@@ -122,11 +122,11 @@ class Nodes:
     # -- what the program says
 
     def _read(self) -> None:
-        given = [(n, i, k, _leaf_sharding(i, k)) for n, i, k in self._annotated()]
-        for _, _, _, sharding in given:
+        annotations = [(n, i, k, _leaf_sharding(i, k)) for n, i, k in self._annotated()]
+        for _, _, _, sharding in annotations:
             self.spaces.add(sharding)
         self.spaces.settle()
-        for node, i, leaf, sharding in given:
+        for node, i, leaf, sharding in annotations:
             self._give(node, i, leaf, sharding)
         self._entry()
 
@@ -140,16 +140,16 @@ class Nodes:
         if sharding.kind == "unknown" or not node.shape.is_array:
             node.all_manual = sharding.tiled().kind == "manual"
             return
-        if node.given is not None:
+        if node.stated is not None:
             return
-        node.given = sharding
+        node.stated = sharding
         node.why.append(f"given at %{i.name}")
         open_dims = _open_dims(i, sharding, node.shape.rank)
         node.is_open = open_dims
         tiled = sharding.tiled()
-        found = self.spaces.of(sharding)
-        if found is not None:
-            node.space, state = found
+        placed = self.spaces.of(sharding)
+        if placed is not None:
+            node.space, state = placed
             if len(state.dims) == node.shape.rank:
                 node.dims = list(state.dims)
             node.manual, node.unreduced = state.manual, state.unreduced
@@ -162,13 +162,13 @@ class Nodes:
         named = sharding.named
         if named is None or not named.replicated_axes:
             return frozenset()
-        found: set[int] = set()
+        axes: set[int] = set()
         for ref in named.replicated_axes:
             low, high = ref.span_in(named.mesh)
             inner = prod(named.mesh.sizes[ref.mesh_axis_index + 1 :])
             size = named.mesh.sizes[ref.mesh_axis_index]
-            found |= set(self.spaces.spaces[space].of_loop(inner * (size // high), high // low))
-        return frozenset(found)
+            axes |= set(self.spaces.spaces[space].of_loop(inner * (size // high), high // low))
+        return frozenset(axes)
 
     def _entry(self) -> None:
         """Parameters and results of the program: closed unless it allows to choose."""
@@ -189,7 +189,7 @@ class Nodes:
     def _open(self, node: Node, is_allowed: bool, closes: bool) -> None:
         if is_allowed:
             node.is_open = [True] * len(node.is_open)
-        elif node.given is None and closes:
+        elif node.stated is None and closes:
             node.is_open = [False] * len(node.is_open)
             node.why.append("a parameter of the program, whose sharding may not be chosen")
 
@@ -213,8 +213,8 @@ def _open_dims(i: Instruction, sharding: Sharding, rank: int) -> list[bool]:
     if named is not None and len(named.dim_shardings) == rank:
         return [not d.is_closed for d in named.dim_shardings]
     if i.opcode == "custom-call" and i.backend_config is not None:
-        found = _UNSPECIFIED.search(i.backend_config.raw)
-        if found:
-            numbers = {int(n) for n in found[1].split(",") if n.strip()}
+        match = _UNSPECIFIED.search(i.backend_config.raw)
+        if match:
+            numbers = {int(n) for n in match[1].split(",") if n.strip()}
             return [d in numbers for d in range(rank)]
     return [False] * rank

@@ -45,9 +45,9 @@ class Step:
     """An instruction (or a handing on) as factors over nodes."""
 
     at: Instruction
-    found: Factors
+    table: Factors
     nodes: list[Node]
-    """One for each of `found.tensors`."""
+    """One for each of `table.tensors`."""
     is_early: bool
 
 
@@ -66,11 +66,11 @@ class Propagation:
     def _collect(self) -> None:
         for c in reversed(self.nodes.flow.computations):
             for i in c.in_order():
-                found = factors(i)
-                if found is not None:
+                table = factors(i)
+                if table is not None:
                     operands = [self._operand(x) for x in i.operands]
-                    results = [self.nodes.of(i, k) for k in range(len(found.results))]
-                    self._add(Step(i, found, [*operands, *results], i.opcode in _EARLY))
+                    results = [self.nodes.of(i, k) for k in range(len(table.results))]
+                    self._add(Step(i, table, [*operands, *results], i.opcode in _EARLY))
         for h in self.nodes.flow.handed:
             a, b = self.nodes.of(*h.source), self.nodes.of(*h.target)
             if a is not b and a.shape.is_array and a.shape.dims == b.shape.dims:
@@ -117,8 +117,8 @@ class Propagation:
         lead = max(cut, key=lambda n: n.size_bytes)
         wanted = self._wanted(step, phase, lead)
         changed: dict[Node, None] = {}
-        first = len(step.found.operands) if phase == Phase.FORWARD else 0
-        for node, dims in list(zip(step.nodes, step.found.tensors))[first:]:
+        first = len(step.table.operands) if phase == Phase.FORWARD else 0
+        for node, dims in list(zip(step.nodes, step.table.tensors))[first:]:
             if _joinable(node, lead) and self._extend(step, node, dims, wanted, lead):
                 changed[node] = None
         return list(changed)
@@ -126,15 +126,15 @@ class Propagation:
     def _wanted(self, step: Step, phase: Phase, lead: Node) -> dict[int, Axes]:
         """The axes of each factor; of two that disagree, those of more bytes."""
         proposals: dict[tuple[int, Axes], list[Node]] = {}
-        for node, dims in zip(step.nodes, step.found.tensors):
+        for node, dims in zip(step.nodes, step.table.tensors):
             if node.space == lead.space and node.manual == lead.manual:
-                for factor, axes in self._projected(step.found, node, dims).items():
-                    if axes and _may(step.found.factors[factor].kind, phase):
+                for factor, axes in self._projected(step.table, node, dims).items():
+                    if axes and _may(step.table.factors[factor].kind, phase):
                         proposals.setdefault((factor, axes), []).append(node)
         kept_bytes = {key: sum(n.size_bytes for n in held) for key, held in proposals.items()}
         wanted: dict[int, Axes] = {}
         owner: dict[int, int] = {}
-        kinds = step.found.factors
+        kinds = step.table.factors
 
         def rank(key: tuple[int, Axes]) -> tuple[bool, int]:
             """An axis that cuts a result is worth more than one that is summed over: the other
@@ -165,14 +165,14 @@ class Propagation:
             if text not in node.why:
                 node.why.append(text)
 
-    def _projected(self, found: Factors, node: Node, dims: Dimensions) -> dict[int, Axes]:
+    def _projected(self, table: Factors, node: Node, dims: Dimensions) -> dict[int, Axes]:
         """The axes that each factor of a value is cut along."""
         result: dict[int, Axes] = {}
         for axes, numbers in zip(node.dims, dims):
             for k, number in enumerate(numbers):
-                taken = self._fitting(node, axes, found.factors[number], k == len(numbers) - 1)
+                taken = self._fitting(node, axes, table.factors[number], k == len(numbers) - 1)
                 result[number], axes = taken, axes[len(taken) :]
-                if axes and self._size(node, taken) != found.factors[number].size:
+                if axes and self._size(node, taken) != table.factors[number].size:
                     break
         return result
 
@@ -192,13 +192,13 @@ class Propagation:
         self, step: Step, node: Node, dims: Dimensions, wanted: dict[int, Axes], lead: Node
     ) -> bool:
         """Cut a value further where it agrees so far; whether that changed anything."""
-        now = self._projected(step.found, node, dims)
+        now = self._projected(step.table, node, dims)
         space = node.space
         node.space = lead.space
         changed = False
         for d, numbers in enumerate(dims):
             if node.is_open[d]:
-                new = self._new_axes(step.found, node, d, numbers, now, wanted)
+                new = self._new_axes(step.table, node, d, numbers, now, wanted)
                 if new != node.dims[d] and new[: len(node.dims[d])] == node.dims[d]:
                     node.dims[d], changed = new, True
         if not changed:
@@ -210,7 +210,7 @@ class Propagation:
 
     def _new_axes(
         self,
-        found: Factors,
+        table: Factors,
         node: Node,
         d: int,
         numbers: tuple[int, ...],
@@ -229,7 +229,7 @@ class Propagation:
                 if axis in elsewhere or axis in taken:
                     break
                 have += (axis,)
-            factor = found.factors[number]
+            factor = table.factors[number]
             size = node.shape.dims[d] if factor.kind == Kind.PERMUTE else factor.size
             if k < len(numbers) - 1 or factor.kind == Kind.PERMUTE:
                 have = self._fitting(node, have, Factor(size), False)
@@ -263,7 +263,7 @@ def _spread_manual(nodes: Nodes, steps: list[Step]) -> None:
     readers: dict[Node, list[Node]] = defaultdict(list)
     makers: dict[Node, list[Node]] = defaultdict(list)
     for step in steps:
-        count = len(step.found.operands)
+        count = len(step.table.operands)
         for x in step.nodes[:count]:
             for y in step.nodes[count:]:
                 readers[x].append(y)
@@ -284,7 +284,7 @@ def _manual(node: Node) -> tuple[bool, frozenset[int]]:
 
 
 def _take_manual(node: Node, source: Node) -> bool:
-    if node.given is not None or _manual(node) != (False, frozenset()):
+    if node.stated is not None or _manual(node) != (False, frozenset()):
         return False
     node.all_manual, node.manual, node.space = source.all_manual, source.manual, source.space
     node.why.append("in a region that the program partitions itself")

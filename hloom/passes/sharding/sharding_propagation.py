@@ -61,22 +61,22 @@ def _sharding_of(nodes: Nodes, i: Instruction) -> Sharding | None:
     if not i.shape.leaf_count:
         return None
     leaves = [nodes.of(i, k) for k in range(i.shape.leaf_count)]
-    found = [_of_node(nodes, n) for n in leaves]
-    if all(s is None for s in found):
+    shardings = [_of_node(nodes, n) for n in leaves]
+    if all(s is None for s in shardings):
         return None
     if not i.shape.is_tuple:
-        return found[0]
-    made = Sharding.tuple_of(*(s or REPLICATED for s in found))
-    return i.sharding if i.sharding is not None and not any(map(_is_new, leaves)) else made
+        return shardings[0]
+    whole = Sharding.tuple_of(*(s or REPLICATED for s in shardings))
+    return i.sharding if i.sharding is not None and not any(map(_is_new, leaves)) else whole
 
 
 def _is_new(node: Node) -> bool:
-    return node.given is None or bool(node.source)
+    return node.stated is None or bool(node.source)
 
 
 def _of_node(nodes: Nodes, node: Node) -> Sharding | None:
-    if node.given is not None and not node.source:
-        return node.given
+    if node.stated is not None and not node.source:
+        return node.stated
     if node.all_manual:
         return MANUAL
     if node.space is None or not (node.is_cut or node.manual or node.unreduced):
@@ -98,11 +98,11 @@ class ShardingReason:
 def explained_shardings(module: Module) -> list[ShardingReason]:
     """Where the sharding of every value came from; changes nothing."""
     nodes = propagated(module).nodes
-    found = []
+    reasons = []
     for c in nodes.flow.computations:
         for i in c.instructions:
             for leaf in range(i.shape.leaf_count):
                 node = nodes.of(i, leaf)
                 why = "; ".join(node.why) or "nothing that is sharded reaches it"
-                found.append(ShardingReason(i, leaf, _of_node(nodes, node), node.source, why))
-    return found
+                reasons.append(ShardingReason(i, leaf, _of_node(nodes, node), node.source, why))
+    return reasons

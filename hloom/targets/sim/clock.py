@@ -1,8 +1,8 @@
 """A discrete-event clock: processes that wait, hold engines and take time, in order of time.
 
-A process is a generator that yields what it wants next: an `Event` to wait for, an `Engine` to have
-for itself, or how many nanoseconds pass. Who could go on at one time does so in the order in which
-it came to that point, so a run with given delays is always the same.
+A process is a generator that yields what it wants next: an `Event` to wait for, an `EngineClock` to
+have for itself, or how many nanoseconds pass. Who could go on at one time does so in the order in
+which it came to that point, so a run with given delays is always the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
-Process = Generator["Event | Engine | float", None, None]
+Process = Generator["Event | EngineClock | float", None, None]
 
 
 @dataclass(eq=False)
@@ -26,7 +26,7 @@ class Event:
 
 
 @dataclass(eq=False)
-class Engine:
+class EngineClock:
     """What one process at a time may hold."""
 
     name: str
@@ -39,11 +39,11 @@ class Channel:
     """What several may use at once, each of n at an n-th of the rate."""
 
     name: str
-    users: list[Use] = field(default_factory=list)
+    users: list[ChannelUse] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Use:
+class ChannelUse:
     """A use of channels that is under way."""
 
     phase: Event
@@ -76,7 +76,7 @@ class EventClock:
             self._at(self.now, process)
         event.waiting.clear()
 
-    def release(self, engine: Engine) -> None:
+    def release(self, engine: EngineClock) -> None:
         """Give an engine to who waits for it longest."""
         engine.holder = engine.queue.popleft() if engine.queue else None
         if engine.holder is not None:
@@ -88,7 +88,7 @@ class EventClock:
         A phase ends when others come or go, or with its timer. It is the timer that says that a use
         is over, not what is left: that is a difference of times, which may never be 0.
         """
-        own = Use(Event())
+        own = ChannelUse(Event())
         for channel in channels:
             channel.users.append(own)
         self._tell_users(channels, own)
@@ -104,14 +104,14 @@ class EventClock:
             channel.users.remove(own)
         self._tell_users(channels, own)
 
-    def _timer(self, use: Use, phase: Event, ns: float) -> Process:
+    def _timer(self, use: ChannelUse, phase: Event, ns: float) -> Process:
         """Ends a use after so long, unless its phase ends before."""
         yield ns
         if not phase.is_done:
             use.is_over = True
             self.fire(phase)
 
-    def _tell_users(self, channels: Sequence[Channel], of: Use) -> None:
+    def _tell_users(self, channels: Sequence[Channel], of: ChannelUse) -> None:
         """Let the others who use channels look again at how many they are."""
         for user in dict.fromkeys([u for channel in channels for u in channel.users]):
             if user is not of:
@@ -140,7 +140,7 @@ class EventClock:
                 if not request.is_done:
                     request.waiting.append(process)
                     return
-            elif isinstance(request, Engine):
+            elif isinstance(request, EngineClock):
                 if request.holder is not None:
                     request.queue.append(process)
                     return

@@ -28,7 +28,7 @@ from hloom.runtime.buffer import Buffer
 from hloom.runtime.debug import FAILED, MAIN, DebugExecutor
 from hloom.runtime.debug_devices import device_number
 from hloom.runtime.debug_steps import STEPS, branch_of
-from hloom.targets.sim.clock import Deadlock, Engine, Event, EventClock, Process
+from hloom.targets.sim.clock import Deadlock, EngineClock, Event, EventClock, Process
 from hloom.targets.sim.meetings import Meeting, Meetings, Times
 from hloom.targets.sim.races import Clock, RaceChecker, merge
 from hloom.targets.sim.streams import SequenceStreams
@@ -210,7 +210,7 @@ class _Device:
         self.debug.enter(context, buffers)
         self.simulation = run
         self.clock = run.clock
-        self.engines: dict[str, Engine] = {}
+        self.engines: dict[str, EngineClock] = {}
         self._streams: dict[tuple[int, str], int] = {}
 
     def program(self) -> Process:
@@ -234,7 +234,7 @@ class _Device:
     ) -> Process:
         """Run what one stream of a sequence runs."""
         number = self._streams.setdefault((assigned.number, name), self._new_stream())
-        engine = self.engines.setdefault(name, Engine(name))
+        engine = self.engines.setdefault(name, EngineClock(name))
         run = self.simulation
         for k in assigned.order(name):
             t = assigned.thunks[k]

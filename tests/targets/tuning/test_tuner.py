@@ -11,7 +11,7 @@ from hloom.ir.text.parse import parse_module
 from hloom.targets.cpu.lower.hosted import alone
 from hloom.targets.cpu.tuning.choice import Choice
 from hloom.targets.cpu.tuning.profiler import Measured
-from hloom.targets.cpu.tuning.results import Result, ResultCache, parsed_results, results_text
+from hloom.targets.cpu.tuning.results import ResultCache, TuningResult, parsed_results, results_text
 from hloom.targets.cpu.tuning.tuner import DEFAULT, Tuner, select
 
 DEVICE = "a machine"
@@ -116,7 +116,7 @@ def test_results_on_disk_are_found_whatever_the_names_and_nothing_is_measured(tm
 
 def test_a_folder_of_others_is_not_read(tmp_path):
     cache = ResultCache(tmp_path, DEVICE)
-    result = Result("k" * 64, "dot", "b")
+    result = TuningResult("k" * 64, "dot", "b")
     cache.put(result)
     assert cache.get(result.key) == result
     cache.folder.parent.chmod(0o777)
@@ -147,7 +147,7 @@ def test_exported_results_read_back_and_choose_the_same(tmp_path):
 
 
 def test_results_of_another_device_version_or_compiler_are_named(tmp_path):
-    text = results_text(DEVICE, [Result("k", "dot", "b", (("a", 1.5),), (("c", "no"),))])
+    text = results_text(DEVICE, [TuningResult("k", "dot", "b", (("a", 1.5),), (("c", "no"),))])
     assert parsed_results(text, "x", DEVICE)["k"].times_us == (("a", 1.5),)
     for changed, message in (
         (text.replace(DEVICE, "a toaster"), "is for another device: a toaster"),

@@ -18,7 +18,7 @@ def same(table: FactorTable, i: Instruction) -> None:
 
 
 @RULES.of("constant", "iota")
-def made(table: FactorTable, i: Instruction) -> None:
+def created(table: FactorTable, i: Instruction) -> None:
     """A device makes its part: of `iota` from where the part starts."""
     if i.shape.is_array:
         table.same([], [0], range(i.shape.rank))

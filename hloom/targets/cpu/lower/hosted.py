@@ -82,12 +82,15 @@ def hosted_module(cpu: Lowering, i: Instruction, module: Module) -> list[Thunk]:
     """The thunk that has a module evaluated of the operands of an instruction, as its result."""
     if ffi.find(INTERPRETER) is None:
         ffi.register(INTERPRETER, _execute, instantiate=_instantiate)
-    given = list(dict.fromkeys(i.operands))
+    distinct = list(dict.fromkeys(i.operands))
     # How they lie in memory, which may be otherwise than in the module.
-    module.entry_layout = ProgramShape(tuple([x.shape for x in given]), (), i.shape)
+    module.entry_layout = ProgramShape(tuple([x.shape for x in distinct]), (), i.shape)
     text = show_module(module, PrintOptions(large_constants=True))
     operands = [
-        cpu.slice(x, index) for x in given for index, leaf in x.shape.subshapes() if leaf.is_array
+        cpu.slice(x, index)
+        for x in distinct
+        for index, leaf in x.shape.subshapes()
+        if leaf.is_array
     ]
     results = [cpu.slice(i, index) for index, leaf in i.shape.subshapes() if leaf.is_array]
     number = len(cpu.call_sites)

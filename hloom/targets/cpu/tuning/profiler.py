@@ -55,8 +55,8 @@ class Arguments:
     """Random arguments of a program of one instruction, and room for its results."""
 
     def __init__(self, module: Module, program: Program) -> None:
-        given = [leaf for literal in random_arguments(module) for leaf in literal.leaves()]
-        arrays = [leaf.array for leaf in given if leaf.shape.is_array]
+        leaves = [leaf for literal in random_arguments(module) for leaf in literal.leaves()]
+        arrays = [leaf.array for leaf in leaves if leaf.shape.is_array]
         self._arrays = [
             _guarded(in_layout(array, p.shape))
             for array, p in zip(arrays, program.parameters, strict=True)

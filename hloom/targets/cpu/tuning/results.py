@@ -28,7 +28,7 @@ MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Result:
+class TuningResult:
     """What was found for one kernel."""
 
     key: str
@@ -43,7 +43,7 @@ class Result:
     """Of the others, why."""
 
 
-def results_text(device: str, results: Iterable[Result]) -> str:
+def results_text(device: str, results: Iterable[TuningResult]) -> str:
     """The text of results for a device; sorted, so that equal results have equal texts."""
     rows = [
         {
@@ -58,7 +58,7 @@ def results_text(device: str, results: Iterable[Result]) -> str:
     return tomli_w.dumps({"hloom": hloom_version(), "device": device, "results": rows})
 
 
-def parsed_results(text: str, where: str, device: str) -> dict[str, Result]:
+def parsed_results(text: str, where: str, device: str) -> dict[str, TuningResult]:
     """The results in a text, by key; `UsageError` for what is none, or of another device or
     version."""
     try:
@@ -78,13 +78,13 @@ def parsed_results(text: str, where: str, device: str) -> dict[str, Result]:
     return results
 
 
-def _result(row: dict[str, Any]) -> Result:
+def _result(row: dict[str, Any]) -> TuningResult:
     times = {str(k): float(v) for k, v in row.get("times_us", {}).items()}
     failures = {str(k): str(v) for k, v in row.get("failures", {}).items()}
     for name in ("key", "what", "choice"):
         if not isinstance(row[name], str):
             raise ValueError(f"{name} is no text")
-    return Result(
+    return TuningResult(
         row["key"], row["what"], row["choice"], tuple(times.items()), tuple(failures.items())
     )
 
@@ -95,7 +95,7 @@ def _wrong(where: str, what: str) -> UsageError:
     )
 
 
-def read_results(path: Path, device: str) -> dict[str, Result]:
+def read_results(path: Path, device: str) -> dict[str, TuningResult]:
     """The results in a file that somebody names."""
     try:
         with path.open("rb") as file:
@@ -108,7 +108,7 @@ def read_results(path: Path, device: str) -> dict[str, Result]:
         raise UsageError(f"cannot read tuning results {path}: {why}", rule="autotune") from None
 
 
-def write_results(path: Path, device: str, results: Iterable[Result]) -> None:
+def write_results(path: Path, device: str, results: Iterable[TuningResult]) -> None:
     """Write a file for `read_results`, whole or not at all."""
     try:
         replaced(path, [results_text(device, results).encode()], 0o666)
@@ -126,7 +126,7 @@ class ResultCache:
         digest = hashlib.sha256(f"{hloom_version()}\n{device}".encode()).hexdigest()[:32]
         self.device, self.folder = device, folder / digest
 
-    def get(self, key: str) -> Result | None:
+    def get(self, key: str) -> TuningResult | None:
         path = self.folder / f"{key}.toml"
         try:
             if not self.folder.exists():
@@ -138,7 +138,7 @@ class ResultCache:
         except (OSError, NotPrivate, UnicodeDecodeError, UsageError):
             return None
 
-    def put(self, result: Result) -> None:
+    def put(self, result: TuningResult) -> None:
         text = results_text(self.device, [result])
         try:
             made_private(self.folder)

@@ -22,8 +22,8 @@ from hloom.ir.text.show import show_module
 from hloom.targets.cpu.tuning.choice import Choice
 from hloom.targets.cpu.tuning.profiler import Measured
 from hloom.targets.cpu.tuning.results import (
-    Result,
     ResultCache,
+    TuningResult,
     read_results,
     write_results,
 )
@@ -83,8 +83,8 @@ class Tuner:
     """Where the results that were used are written."""
     is_complete: bool = False
     """Whether a kernel of which nothing is known is an error, where nothing is measured."""
-    known: dict[str, Result] = field(default_factory=dict)
-    used: dict[str, Result] = field(default_factory=dict)
+    known: dict[str, TuningResult] = field(default_factory=dict)
+    used: dict[str, TuningResult] = field(default_factory=dict)
     measured: int = 0
     """How many kernels have been measured."""
 
@@ -122,12 +122,12 @@ class Tuner:
             write_results(self.export, self.device, self.used.values())
         return choices_
 
-    def _known(self, key: str) -> Result | None:
+    def _known(self, key: str) -> TuningResult | None:
         if key in self.known:
             return self.known[key]
         return self.cache.get(key) if self.cache is not None else None
 
-    def _tuned(self, backend: Backend, i: Instruction, key: str, alone: Module) -> Result:
+    def _tuned(self, backend: Backend, i: Instruction, key: str, alone: Module) -> TuningResult:
         """Measure an instruction, and keep what was found."""
         is_thorough = self.mode == "full"
         able = backend.candidates(i, is_thorough)
@@ -136,7 +136,7 @@ class Tuner:
         best = select(measured, what=f"%{i.name}")
         default = measured[0]
         gains = default.failure or best.seconds < (1 - LEAST_GAIN) * default.seconds
-        result = Result(
+        result = TuningResult(
             key=key,
             what=_line(i),
             choice=best.text if best is not default and gains else DEFAULT,
@@ -148,7 +148,7 @@ class Tuner:
         return result
 
 
-def _chosen(result: Result, able: Sequence[Choice], i: Instruction) -> Choice:
+def _chosen(result: TuningResult, able: Sequence[Choice], i: Instruction) -> Choice:
     """The choice that a result names: one of those that this compiler can make."""
     for choice in able:
         if choice.text == result.choice:
