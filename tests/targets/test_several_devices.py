@@ -5,7 +5,7 @@ import pytest
 
 from hloom.base.diagnostics import HloError
 from hloom.compiler import compile_module
-from hloom.interp import evaluate_lockstep
+from hloom.interp import evaluate_lockstep, random_arguments
 from hloom.ir.text import parse_module
 from hloom.types.literal import Literal
 
@@ -101,3 +101,19 @@ def test_a_device_alone_talks_to_itself(name):
     exe = compile_module(module)
     for found in (exe(*given), exe.run_devices([given])[0]):
         np.testing.assert_array_equal(np.asarray(found), wanted.array)
+
+
+@pytest.mark.parametrize("dtype", ["f8e8m0fnu", "f4e2m1fn", "pred", "c64", "s2", "bf16"])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_whom_nobody_sends_to_has_bytes_of_zeros(dtype, is_whole):
+    """One of these types has no zero: the number 0 is not that which is meant."""
+    many = "" if is_whole else ", num_partitions=2"
+    text = f"""HloModule m{many}
+ENTRY e {{ x = {dtype}[6] parameter(0)
+  ROOT g = {dtype}[6] collective-permute(x), source_target_pairs={{}}, channel_id=1 }}"""
+    module = parse_module(text)
+    (x,) = random_arguments(module, seed=0)
+    devices = 1 if is_whole else 2
+    results = compile_module(module).run_devices([[x]] * devices)
+    for found, wanted in zip(results, evaluate_lockstep(module, [[x]] * devices), strict=True):
+        assert np.asarray(found).tobytes() == wanted.array.tobytes() == bytes(wanted.array.nbytes)

@@ -14,6 +14,7 @@ from hloom.ir.traits import COLLECTIVE, DEVICE_ID
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
 from hloom.types.dtype import U32
+from hloom.types.limits import zero
 from hloom.types.shape import Shape
 
 _STARTS = opcodes_where(lambda op: COLLECTIVE in op.traits and op.start_of is not None)
@@ -50,7 +51,7 @@ def _shaped(b: Expansion, values: Sequence[Instruction], of: Shape) -> Instructi
 def _zeros(b: Expansion, of: Shape) -> Instruction:
     if of.is_tuple:
         return b.tuple(*(_zeros(b, part) for part in of.elements))
-    return b.full(0, of.dtype, of.dims)
+    return b.full(zero(of.dtype), of.dtype, of.dims)
 
 
 @register
