@@ -66,6 +66,16 @@ class Operation(NamedTuple):
     folds: tuple[Fold, ...] = ()
     numbers: tuple[int, ...] = ()
 
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """The source and target devices of a permute, one pair after another."""
+        if self.exchange == "permute":
+            return self.numbers
+        at = 1
+        for _ in range(self.numbers[0]):
+            at += 6 + 3 * self.numbers[at + 5]
+        return self.numbers[at:]
+
     def words(self, operands: int, results: int) -> tuple[int, ...]:
         """As the runtime reads it; the symbols of folds stand with the pointers."""
         words_ = [self.number, EXCHANGES.index(self.exchange), operands, results]

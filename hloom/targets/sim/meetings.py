@@ -23,6 +23,10 @@ from hloom.targets.sim.clock import Channel, Event
 from hloom.targets.sim.races import Clock, merge
 
 Key = tuple[object, ...]
+Hop = tuple[int, int]
+"""From which device to which."""
+PERMUTES = ("permute", "permute-slices")
+"""Exchanges in which devices send to those that they name."""
 
 
 class Times(NamedTuple):
@@ -111,7 +115,22 @@ class Meetings:
 
     def times(self, meeting: Meeting) -> Times:
         """How long a collective takes once all have come."""
-        return self._times_of(meeting.group, meeting.size_bytes, meeting.operation.exchange)
+        kind = meeting.operation.exchange
+        if kind not in PERMUTES:
+            return self._times_of(meeting.group, meeting.size_bytes, kind)
+        hops = [self._times_of(h, meeting.size_bytes, kind) for h in self.hops(meeting)]
+        return Times(
+            max([t.latency for t in hops], default=0.0), max([t.moving for t in hops], default=0.0)
+        )
+
+    def hops(self, meeting: Meeting) -> list[Hop]:
+        """Who sends to whom: each to the next one of a ring, or as the pairs of a permute say."""
+        operation, group = meeting.operation, meeting.group
+        if operation.exchange not in PERMUTES:
+            return list(zip(group, (*group[1:], group[0]), strict=True))
+        flat = operation.pairs
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+        return [(a, b) for a, b in pairs if a in group and a != b]
 
     def transfer_times(self, source: int, target: int, size_bytes: int) -> Times:
         """How long a message takes."""
@@ -122,11 +141,10 @@ class Meetings:
         latency = collective_ns(self.topology, members, 0, kind)
         return Times(latency, collective_ns(self.topology, members, size_bytes, kind) - latency)
 
-    def channels(self, devices: Sequence[int]) -> list[Channel]:
-        """What each device of a ring sends to the next one over: the link, out of that device."""
-        members = [self.ids[d] for d in devices]
+    def channels(self, hops: Sequence[Hop]) -> list[Channel]:
+        """What devices send to others over: the link, out of the device that sends."""
         names: dict[str, None] = {}
-        for one, other in zip(members, (*members[1:], members[0])):
+        for one, other in [(self.ids[a], self.ids[b]) for a, b in hops]:
             link = self.topology.link(one, other)
             number = "" if link is None else f"link {self.topology.links.index(link)} "
             names[f"{number}out of device {one}"] = None

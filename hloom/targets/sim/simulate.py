@@ -29,7 +29,7 @@ from hloom.runtime.debug import FAILED, MAIN, DebugExecutor
 from hloom.runtime.debug_devices import device_number
 from hloom.runtime.debug_steps import STEPS, branch_of
 from hloom.targets.sim.clock import Deadlock, EngineClock, Event, EventClock, Process
-from hloom.targets.sim.meetings import Meeting, Meetings, Times
+from hloom.targets.sim.meetings import Hop, Meeting, Meetings, Times
 from hloom.targets.sim.races import Clock, RaceChecker, merge
 from hloom.targets.sim.streams import SequenceStreams
 
@@ -144,19 +144,19 @@ class Simulation:
     def conducted(self, meeting: Meeting, t: Thunk, stream: str) -> Process:
         """A collective that all have come to."""
         start = self.clock.now
-        yield from self.under_way(self.meetings.times(meeting), meeting.group)
+        yield from self.under_way(self.meetings.times(meeting), self.meetings.hops(meeting))
         meeting.conduct()
         for device in meeting.group:
             self.devices[device].tell(t, stream, start)
         meeting.done.clock = dict(meeting.clock)
         self.clock.fire(meeting.done)
 
-    def under_way(self, times: Times, devices: Sequence[int], is_ring: bool = True) -> Process:
+    def under_way(self, times: Times, hops: Sequence[Hop]) -> Process:
         """Let data move between devices, over links that others may use at the same time."""
         yield self.delayed(times.latency)
-        channels = self.meetings.channels(devices)
+        channels = self.meetings.channels(hops)
         moving = self.delayed(times.moving) if times.moving else 0.0
-        yield from self.clock.use(channels if is_ring else channels[:1], moving)
+        yield from self.clock.use(channels, moving)
 
     def _go(self) -> None:
         self.devices.sort(key=lambda device: device.number)
@@ -287,7 +287,7 @@ class _Device:
                 yield sent
                 merge(clock, sent.clock)
                 times = meetings.transfer_times(source, self.number, t.data.size_bytes)
-                yield from run.under_way(times, (source, self.number), is_ring=False)
+                yield from run.under_way(times, [(source, self.number)])
             self.execute(t)
         elif isinstance(t, CollectiveDone):
             joined = meetings.under_way.pop((self.number, t.operation.number), None)

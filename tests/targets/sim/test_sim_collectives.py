@@ -156,3 +156,27 @@ def test_uses_of_a_channel_end_whatever_the_rounding(offset):
     assert len(ends) == 300 and not any(c.users for c in channels)
     slack = 300 * (1e-6 + offset * 1e-15)
     assert all(ns - slack <= took <= 2 * total + slack for took, ns in ends)
+
+
+def directions(*pairs: str) -> float:
+    """How long permutes of a ring of four take that are under way together."""
+    starts = [
+        f"  s_{k} = (f32[65536], f32[65536]) collective-permute-start(x), channel_id={k + 1}, "
+        f"source_target_pairs={{{pair}}}\n"
+        for k, pair in enumerate(pairs)
+    ]
+    dones = [f"  d{k} = f32[65536] collective-permute-done(s_{k})\n" for k in range(len(pairs))]
+    parts = ", ".join([f"d{k}" for k in range(len(pairs))])
+    shapes = ", ".join(["f32[65536]"] * len(pairs))
+    text = "HloModule m, num_partitions=4\nENTRY e {\n  x = f32[65536] parameter(0)\n"
+    text += "".join([*starts, *dones]) + f"  ROOT t = ({shapes}) tuple({parts})\n}}"
+    exe = hloom.compile(text, target="sim:four-sims")
+    return exe.simulate([[np.ones(65536, np.float32)]] * 4)[1].total_ns
+
+
+def test_permutes_share_a_link_only_where_they_send_the_same_way():
+    one = directions("{0,1}")
+    assert directions("{0,1}", "{1,0}") < 1.2 * one
+    assert directions("{0,1}", "{1,0}", "{2,3}") < 1.2 * one
+    assert directions("{0,1},{1,2}", "{1,0},{2,1},{3,2}") > 1.7 * one
+    assert directions("{0,1}", "{0,2}", "{0,3}") > 2.5 * one
