@@ -265,3 +265,23 @@ def case_together_one_device():
         o = jax.device_put(np.full(6, 9, np.float32), HLOOM[0])
         (out,) = program.execute_sharded([x, o]).disassemble_into_single_device_arrays()
         np.testing.assert_array_equal(np.asarray(out[0]), [9, 1, 2, 3, 9, 9])
+
+
+def case_functions_of_the_host_do_not_see_what_the_caller_has_set():
+    """As on the built-in backend, whose devices have threads of their own."""
+    seen = []
+
+    def called(a):
+        seen.append((str(jnp.ones(2).dtype), jnp.ones(2).device.id))
+        return a + 1  # of arrays on one device, which the mesh around the call has not
+
+    def f(a):
+        return jax.pure_callback(called, jax.ShapeDtypeStruct(a.shape, a.dtype), a)
+
+    x = np.arange(8, dtype=np.float32)
+    each = jax.shard_map(f, mesh=mesh(4), in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    whole = jax.jit(f, out_shardings=jax.NamedSharding(mesh(4), P("x")))
+    with jax.enable_x64(True), jax.default_device(jax.devices()[2]):
+        for g in (each, jax.jit(each), whole):
+            np.testing.assert_array_equal(g(x), x + 1)
+    assert set(seen) == {("float32", 0)}, seen

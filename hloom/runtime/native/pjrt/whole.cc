@@ -7,6 +7,7 @@
 
 #include <deque>
 
+#include "../team.h"
 #include "entries.h"
 #include "program.h"
 #include "transfer.h"
@@ -132,6 +133,17 @@ void finish_joint(JointRun* run, const Ref<PJRT_Event>& done) {
   finish(done.get(), code, message);
 }
 
+// The same while the caller waits. Functions of the host do not see what the caller's thread has set
+// (JAX's mesh, its default device, its types), as on the built-in backend, whose devices have
+// threads of their own.
+void finish_for_caller(JointRun* run, const Ref<PJRT_Event>& done) {
+  bool is_apart = run->program->calls_host && run->devices.size() > 1;
+  bool ran = is_apart && run_team(2, [&](int k) {
+               if (k == 1) finish_joint(run, done);
+             });
+  if (!ran) finish_joint(run, done);
+}
+
 // Results of all devices, pending until `done`. Those that are the same share their storage.
 void make_results(JointRun* run, const Ref<PJRT_Event>& done, PJRT_Buffer** const* lists) {
   size_t count = run->program->results.size();
@@ -196,7 +208,7 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
   for (size_t d = 0; d < run->devices.size() && a->device_complete_events != nullptr; ++d)
     a->device_complete_events[d] = Ref(done).passed_on();
   if (where == RunsOn::kCaller) {
-    finish_joint(run.get(), done);
+    finish_for_caller(run.get(), done);
     return nullptr;
   }
   push(run->devices[0]->programs, [run, done] { finish_joint(run.get(), done); });
