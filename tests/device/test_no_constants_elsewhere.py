@@ -126,7 +126,7 @@ LARGE = {
     "passes/fuse/fusion.py": "as above",
     "passes/fuse/group.py": "as above",
     "passes/partition/reshard_plan.py": "entries of a cache of the compiler's",
-    "passes/partition/spmd_partitioner.py": EFFORT,
+    "passes/partition/spmd_partitioner.py": WIDTH,
     "passes/sharding/sharding_propagation.py": EFFORT,
     "passes/simplify/constant_folding.py": EFFORT,
     "passes/simplify/cse.py": EFFORT,
