@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.factors import Factors, by_factors
+from hloom.passes.partition.assignment import Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, as_it_is, partitions, refused_effect
 from hloom.passes.partition.value import Value
 
@@ -23,7 +23,7 @@ def pointwise(walk: Walk, i: Instruction) -> Sequence[Value]:
         return refused_effect(walk, i)
     if not i.shape.is_array or len(i.operands) != 1 or i.shape.is_dynamic:
         return as_it_is(walk, i)
-    return by_factors(walk, i, Factors.pointwise([i.operands[0].shape], [i.shape]))
+    return by_factors(walk, i, Loops.pointwise([i.operands[0].shape], [i.shape]))
 
 
 @partitions(

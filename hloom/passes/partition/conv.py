@@ -1,76 +1,82 @@
-"""Convolutions: cut along batch, features and groups; summed over input features."""
+"""Convolutions: cut along batch, features and groups, along images with halos; summed over input
+features, and over images whose kernel is an image too (gradients of weights)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.factors import Chosen, Factors, by_factors
+from hloom.ir.values.window import Window
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.halo import Halo, read
+from hloom.passes.partition.moves import cut_halos, local
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.value import Value
+from hloom.passes.partition.windows import local_window, window_halo
 
 
 @partitions("convolution")
 def convolution(walk: Walk, i: Instruction) -> Sequence[Value]:
-    a = i.attrs
-    lhs, rhs = [x.shape for x in i.operands]
-    f, groups, batch_groups = _factors(i)
+    f, labels = Loops.of(i), i.attrs.dim_labels
+    summed = _image_halos(i, f)
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
-        n = a.dim_labels
-        zero = walk.b.zero(lhs.dtype)
-        features = (n.input_feature_dimension, n.kernel_input_feature_dimension)
-        for k, (of, d) in enumerate(zip((lhs, rhs), features)):
-            parts[k] = walk.b.masked(parts[k], of, chosen.operands[k], (d,), zero)
-        counts = {
-            "feature_group_count": a.feature_group_count // _tiles(walk, chosen, groups),
-            "batch_group_count": a.batch_group_count // _tiles(walk, chosen, batch_groups),
-        }
-        return [walk.b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results), **counts)]
+        parts, windows = list(parts), list(i.attrs.window.dimensions)
+        b, zero = walk.b, walk.b.zero(i.operands[0].shape.dtype)
+        for h, axes in cut_halos(walk, f, chosen):
+            parts[0] = read(b, parts[0], h, axes, zero)
+            k = labels.input_spatial_dimensions.index(h.dimension)
+            windows[k] = local_window(windows[k], h, walk.mesh.count(axes))
+            if k in summed:
+                d = labels.kernel_spatial_dimensions[k]
+                windows[k] = replace(windows[k], size=parts[1].shape.dims[d])
+        features = (labels.input_feature_dimension, labels.kernel_input_feature_dimension)
+        parts[0] = b.masked(parts[0], i.operands[0].shape, chosen.operands[0], features[:1], zero)
+        beyond = [labels.kernel_spatial_dimensions[k] for k in summed] + [features[1]]
+        parts[1] = b.masked(
+            parts[1],
+            i.operands[1].shape,
+            chosen.operands[1],
+            beyond,
+            b.zero(i.operands[1].shape.dtype),
+        )
+        changed = _counts(walk, i, f, chosen) | {"window": Window(tuple(windows))}
+        return [b.emit_like(i, parts, local(walk, i, chosen), **changed)]
 
     return by_factors(walk, i, f, emit)
 
 
-def _tiles(walk: Walk, chosen: Chosen, factor: int | None) -> int:
-    return 1 if factor is None else walk.mesh.count(chosen.axes.get(factor, ()))
+def _image_halos(i: Instruction, f: Loops) -> set[int]:
+    """Say what parts of images read; the spatial dimensions that are summed over come back."""
+    labels, lhs = i.attrs.dim_labels, i.operands[0].shape.dims
+    summed: set[int] = set()
+    for k, w in enumerate(i.attrs.window.dimensions):
+        d, out = labels.input_spatial_dimensions[k], labels.output_spatial_dimensions[k]
+        (factor,) = f.operands[0][d]
+        size = i.shape.dims[out]
+        if factor in f.operands[1][labels.kernel_spatial_dimensions[k]]:
+            # The kernel's elements are what is cut: each meets `size` places of the image.
+            span = (size - 1) * w.stride + 1
+            f.moves(factor, Halo(0, d, lhs[d], w.size, w.window_dilation, -w.padding_low, span))
+            summed.add(k)
+        elif not w.is_trivial and f.results[0][out] == (factor,):
+            f.moves(factor, window_halo(0, d, lhs[d], size, w))
+    return summed
 
 
-def _factors(i: Instruction) -> tuple[Factors, int | None, int | None]:
-    """The factors, and which of them count the feature groups and the batch groups."""
-    a, n = i.attrs, i.attrs.dim_labels
-    lhs, rhs = [x.shape.dims for x in i.operands]
-    f = Factors([], [], [])
-    groups = f.new(a.feature_group_count) if a.feature_group_count > 1 else None
-    batch_groups = f.new(a.batch_group_count) if a.batch_group_count > 1 else None
-    batch = f.new(lhs[n.input_batch_dimension] // a.batch_group_count)
-    inner = f.new(rhs[n.kernel_input_feature_dimension])
-    f.reduced.add(inner)
-    outer = groups if groups is not None else batch_groups
-    count = max(a.feature_group_count, a.batch_group_count)
-    output = f.new(rhs[n.kernel_output_feature_dimension] // count)
+def _counts(walk: Walk, i: Instruction, f: Loops, chosen: Chosen) -> dict[str, int]:
+    """The groups that a device has: the first factor of a dimension that has groups."""
+    n, a = i.attrs.dim_labels, i.attrs
 
-    def several(*factors: int | None) -> tuple[int, ...]:
-        return tuple([k for k in factors if k is not None])
+    def left(count: int, d: int) -> int:
+        return (
+            count // walk.mesh.count(chosen.axes.get(f.operands[0][d][0], ()))
+            if count > 1
+            else count
+        )
 
-    of_lhs = {
-        n.input_batch_dimension: several(batch_groups, batch),
-        n.input_feature_dimension: several(groups, inner),
+    return {
+        "feature_group_count": left(a.feature_group_count, n.input_feature_dimension),
+        "batch_group_count": left(a.batch_group_count, n.input_batch_dimension),
     }
-    of_rhs = {
-        n.kernel_input_feature_dimension: (inner,),
-        n.kernel_output_feature_dimension: several(outer, output),
-    }
-    of_out = {
-        n.output_batch_dimension: (batch,),
-        n.output_feature_dimension: several(outer, output),
-    }
-    sides = ((of_lhs, lhs), (of_rhs, rhs), (of_out, i.shape.dims))
-    for of, dims in sides:
-        for d, size in enumerate(dims):
-            if d not in of:
-                new = f.new(size)
-                f.whole.add(new)
-                of[d] = (new,)
-    made = [tuple([of[d] for d in range(len(dims))]) for of, dims in sides]
-    f.operands, f.results = made[:2], made[2:]
-    return f, groups, batch_groups

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
+from hloom.passes.partition.assignment import Loops, by_factors
 from hloom.passes.partition.effects import on_one_device, only_device
-from hloom.passes.partition.factors import Factors, by_factors
 from hloom.passes.partition.partitioner import (
     Walk,
     as_it_is,
@@ -40,7 +40,7 @@ def custom_call(walk: Walk, i: Instruction) -> Sequence[Value]:
     if only_device(i) is not None and not walk.region:
         return on_one_device(walk, i)
     if target in PLACED and len(i.operands) == 1 and i.shape.is_array and not i.shape.is_dynamic:
-        return by_factors(walk, i, Factors.pointwise([i.operands[0].shape], [i.shape]))
+        return by_factors(walk, i, Loops.pointwise([i.operands[0].shape], [i.shape]))
     if i.has_side_effect:
         return refused_effect(walk, i)
     return replicated(walk, i, f"nothing says how {target} is cut")

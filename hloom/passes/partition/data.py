@@ -4,10 +4,9 @@ tuples."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.factors import Dims, Factors, by_factors, pulled, pushed
+from hloom.passes.partition.assignment import Chosen, Dims, Loops, by_factors, pulled, pushed
 from hloom.passes.partition.partitioner import Walk, partitions, replicated
 from hloom.passes.partition.tiling import Tiling
 from hloom.passes.partition.value import Value
@@ -95,10 +94,8 @@ def iota(walk: Walk, i: Instruction) -> Sequence[Value]:
 @partitions("broadcast")
 def broadcast(walk: Walk, i: Instruction) -> Sequence[Value]:
     x = walk.value(i.operands[0])
-    if i.shape.is_dynamic or x.shape.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    every: Dims = tuple([(k,) for k in range(i.shape.rank)])
-    f = Factors(list(i.shape.dims), [tuple([(k,) for k in i.attrs.dimensions])], [every])
+    f = Loops.of(i)
+    every: Dims = f.results[0]
     (want,) = walk.wanted(i)
     natural = pushed(f, every, pulled(walk, f, f.operands[0], x.primary))
 
@@ -112,79 +109,10 @@ def broadcast(walk: Walk, i: Instruction) -> Sequence[Value]:
     return [walk.free(i.shape, want or natural, make, lambda t: x.cost(needed(t)))]
 
 
-@partitions("transpose")
-def transpose(walk: Walk, i: Instruction) -> Sequence[Value]:
-    if i.shape.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    of = i.operands[0].shape
-    every: Dims = tuple([(k,) for k in range(of.rank)])
-    return by_factors(
-        walk, i, Factors(list(of.dims), [every], [tuple([(k,) for k in i.attrs.dimensions])])
-    )
-
-
 @partitions("reshape")
 def reshape(walk: Walk, i: Instruction) -> Sequence[Value]:
-    if i.shape.is_dynamic or i.operands[0].shape.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    f = reshape_factors(i.operands[0].shape.dims, i.shape.dims)
-
-    def emit(parts, chosen):
+    def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         dims = walk.b.local_dims(i.shape.dims, chosen.results[0])
         return [walk.b.reshaped(parts[0], dims)]
 
-    return by_factors(walk, i, f, emit)
-
-
-def reshape_factors(before: Sequence[int], after: Sequence[int]) -> Factors:
-    """The factors that dimensions before and after a reshape have in common, major ones first.
-
-    Where the two do not divide each other, the rest of what is mixed is one whole.
-    """
-    f = Factors([], [], [])
-    if 0 in before or 0 in after:
-        lists = []
-        for dims in (before, after):
-            lists.append(tuple([(f.new(n),) for n in dims]))
-        f.whole.update(range(len(f.sizes)))
-        f.operands, f.results = lists[:1], lists[1:]
-        return f
-    sides = [[list[int]() for _ in before], [list[int]() for _ in after]]
-    left = [list(before), list(after)]
-    at = [0, 0]
-    is_mixed = False
-    seen = [1, 1]
-    while at[0] < len(before) or at[1] < len(after):
-        for s in (0, 1):
-            while at[s] < len(left[s]) and left[s][at[s]] == 1:
-                at[s] += 1
-        if at[0] >= len(before) or at[1] >= len(after):
-            break
-        if is_mixed:
-            s = 0 if seen[0] <= seen[1] else 1
-            k = at[s]
-            n, left[s][k] = left[s][k], 1
-            new = f.new(n)
-            f.whole.add(new)
-            sides[s][k].append(new)
-            seen[s] *= n
-            is_mixed = seen[0] != seen[1]
-            continue
-        n = gcd(left[0][at[0]], left[1][at[1]])
-        if n == 1:
-            is_mixed, seen = True, [1, 1]
-            continue
-        new = f.new(n)
-        for s in (0, 1):
-            sides[s][at[s]].append(new)
-            left[s][at[s]] //= n
-    # What is left over are sizes of 1, and the end of what is mixed.
-    for s, dims in enumerate((before, after)):
-        for k in range(len(dims)):
-            if left[s][k] != 1 or not sides[s][k]:
-                new = f.new(left[s][k])
-                f.whole.add(new)
-                sides[s][k].append(new)
-    f.operands = [tuple(map(tuple, sides[0]))]
-    f.results = [tuple(map(tuple, sides[1]))]
-    return f
+    return by_factors(walk, i, Loops.of(i), emit)

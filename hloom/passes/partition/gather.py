@@ -6,43 +6,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.factors import Chosen, Factors, by_factors
-from hloom.passes.partition.partitioner import Walk, partitions, replicated
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.tiling import Axes
 from hloom.passes.partition.value import Value
-from hloom.types.dtype import PRED, S32, S64, U32, DType
+from hloom.types.dtype import PRED, S32, S64, U32, U64, DType
 
 
 @partitions("gather")
 def gather(walk: Walk, i: Instruction) -> Sequence[Value]:
     a = i.attrs
-    x, indices = [v.shape for v in i.operands]
-    if x.is_dynamic or indices.is_dynamic or i.shape.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    f = Factors([], [], [])
-    of_x: dict[int, int] = {}
-    of_indices = index_factors(f, indices.dims, a.index_vector_dim)
-    for d, k in zip(a.operand_batching_dims, a.start_indices_batching_dims):
-        of_x[d] = of_indices[k]
-    offsets: list[int] = []
+    x = i.operands[0].shape
+    f = Loops.of(i)
     by_index: dict[int, int] = {}
-    for d, (size, taken) in enumerate(zip(x.dims, a.slice_sizes)):
-        if d in of_x:
-            continue
-        of_x[d] = f.new(size)
-        if d not in a.collapsed_slice_dims:
-            offsets.append(of_x[d])
-        if taken == size and d not in a.collapsed_slice_dims:
-            continue
-        if d in a.collapsed_slice_dims and d in a.start_index_map:
-            by_index[d] = of_x[d]
-            f.reduced.add(of_x[d])
+    for d in a.collapsed_slice_dims:
+        (factor,) = f.operands[0][d]
+        if d in a.start_index_map and factor in f.reduced:
+            by_index[d] = factor
         else:
-            f.whole.add(of_x[d])
+            f.whole.add(factor)
     f.reduction = "or" if x.dtype is PRED else "add"
-    batch = [of_indices[k] for k in range(indices.rank) if k != a.index_vector_dim]
-    f.operands = [single_factors(of_x, x.rank), single_factors(of_indices, indices.rank)]
-    f.results = [result_factors(batch, offsets, a.offset_dims)]
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         shape = walk.local_shape(i.shape, chosen.results)
@@ -83,6 +66,8 @@ def _relative(
     """
     b, a = walk.b, i.attrs
     dtype = index_type(indices.shape.dtype)
+    if indices.shape.dtype is U64:
+        indices = b.minimum(indices, b.full(2**63 - 1, U64, indices.shape.dims))
     indices = b.converted(indices, dtype)
     v = a.index_vector_dim
     if v == indices.shape.rank:
@@ -112,21 +97,3 @@ def _relative(
 def index_type(t: DType) -> DType:
     """A signed type for differences of indices."""
     return S32 if t.bits < 32 or t is S32 else S64 if t is U32 or t.bits == 64 else t
-
-
-def index_factors(f: Factors, dims: Sequence[int], vector: int) -> dict[int, int]:
-    found = {k: f.new(n) for k, n in enumerate(dims)}
-    if vector in found:
-        f.whole.add(found[vector])
-    return found
-
-
-def single_factors(of: dict[int, int], rank: int) -> tuple[tuple[int, ...], ...]:
-    return tuple([(of[d],) for d in range(rank)])
-
-
-def result_factors(batch: Sequence[int], window: Sequence[int], window_dims: Sequence[int]):
-    """Factors of dimensions that are those of index vectors, and at `window_dims` of windows."""
-    left, inner = iter(batch), iter(window)
-    rank = len(batch) + len(window)
-    return tuple([(next(inner if d in window_dims else left),) for d in range(rank)])

@@ -1,179 +1,140 @@
-"""Operations that move data along some dimensions and leave the others alone: cut along those."""
+"""Operations that move data along some dimensions: what a part reads of other parts is brought."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
+from hloom.ir.values.padding import Padding
 from hloom.ir.values.slices import Slices
-from hloom.passes.partition.factors import Chosen, Dims, Factors, by_factors
-from hloom.passes.partition.partitioner import Walk, partitions, replicated
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.halo import Halo, read
+from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.value import Value
+from hloom.types.dtype import S32
 
 
-def along(sizes: Sequence[int], ranks: Sequence[int], whole: Sequence[int], results: int = 1):
-    """Factors of operands and results that all have these dimensions, some not to be cut; of
-    another rank are scalars."""
-    every: Dims = tuple([(k,) for k in range(len(sizes))])
-    f = Factors(
-        list(sizes),
-        [every if r == len(sizes) else () for r in ranks],
-        [every] * results,
-    )
-    f.whole = set(whole)
-    return f
+def local(walk: Walk, i: Instruction, chosen: Chosen):
+    """The shape of a device's part of the result."""
+    return walk.local_shape(i.shape, chosen.results)
 
 
-def _different(i: Instruction) -> list[int]:
-    """The dimensions in which operand 0 and the result have other sizes."""
-    before, after = i.operands[0].shape.dims, i.shape.dims
-    return [k for k in range(len(after)) if before[k] != after[k]]
+def cut_halos(walk: Walk, f: Loops, chosen: Chosen) -> list[tuple[Halo, tuple[int, ...]]]:
+    """The halos of factors that are cut, and along which axes."""
+    return [
+        (h, chosen.axes[k])
+        for k, halos in f.halos.items()
+        if walk.mesh.count(chosen.axes.get(k, ())) > 1
+        for h in halos
+    ]
+
+
+@partitions(
+    "sort", "topk", "fft", "cholesky", "triangular-solve", "shuffle", "batch-norm-inference",
+    "transpose",
+)  # fmt: skip
+def along_others(walk: Walk, i: Instruction) -> Sequence[Value]:
+    """Cut along the dimensions in which nothing moves."""
+    return by_factors(walk, i, Loops.of(i))
 
 
 @partitions("slice")
 def slice_(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    if of.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    cut = [k for k, d in enumerate(i.attrs.slice.dimensions) if d.size != of.dims[k]]
-    f = along(of.dims, [of.rank], cut)
+    f, of = Loops.of(i), i.operands[0].shape
+    ranges = i.attrs.slice.dimensions
+    for d, r in enumerate(ranges):
+        if i.shape.dims[d] != of.dims[d]:
+            f.moves(f.of_result(d), Halo(0, d, of.dims[d], i.shape.dims[d], r.stride, r.start, 1))
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
-        ranges = [
-            (d.start, d.limit, d.stride) if k in cut else (0, parts[0].shape.dims[k], 1)
-            for k, d in enumerate(i.attrs.slice.dimensions)
-        ]
-        return [
-            walk.b.emit_like(
-                i, parts, walk.local_shape(i.shape, chosen.results), slice=Slices.of(*ranges)
-            )
-        ]
+        x, shape = parts[0], local(walk, i, chosen)
+        moved = {h.dimension: axes for h, axes in cut_halos(walk, f, chosen)}
+        for h, axes in cut_halos(walk, f, chosen):
+            x = read(walk.b, x, h, axes)
+        taken = []
+        for d, r in enumerate(ranges):
+            if d in moved:
+                taken.append((0, x.shape.dims[d], r.stride))
+            elif i.shape.dims[d] == of.dims[d]:
+                taken.append((0, x.shape.dims[d], 1))
+            else:
+                taken.append((r.start, r.limit, r.stride))
+        return [walk.b.emit_like(i, [x], shape, slice=Slices.of(*taken))]
 
     return by_factors(walk, i, f, emit)
 
 
 @partitions("pad")
 def pad(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    if of.is_dynamic or i.shape.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    changed = [
-        k
-        for k, d in enumerate(i.attrs.padding.dimensions)
-        if d.edge_padding_low or d.edge_padding_high or d.interior_padding
-    ]
-    return by_factors(walk, i, along(of.dims, [of.rank, -1], changed))
-
-
-@partitions("concatenate")
-def concatenate(walk: Walk, i: Instruction) -> Sequence[Value]:
-    if i.shape.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    ranks = [i.shape.rank] * len(i.operands)
-    return by_factors(walk, i, along(i.shape.dims, ranks, i.attrs.dimensions))
-
-
-@partitions("reverse", "shuffle")
-def reverse(walk: Walk, i: Instruction) -> Sequence[Value]:
-    if i.shape.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    return by_factors(walk, i, along(i.shape.dims, [i.shape.rank], i.attrs.dimensions))
-
-
-@partitions("dynamic-slice")
-def dynamic_slice(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    if of.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    cut = _different(i)
-    f = along(of.dims, [of.rank, *[-1] * (len(i.operands) - 1)], cut)
+    f, of = Loops.of(i), i.operands[0].shape
+    paddings = i.attrs.padding.dimensions
+    for d, p in enumerate(paddings):
+        is_moved = p.edge_padding_low or p.edge_padding_high
+        if is_moved and not p.interior_padding:
+            f.moves(f.of_result(d), Halo(0, d, of.dims[d], i.shape.dims[d], 1, -p.edge_padding_low))
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
-        shape = walk.local_shape(i.shape, chosen.results)
-        return [walk.b.emit_like(i, parts, shape, dynamic_slice_sizes=shape.dims)]
+        x, fill = parts
+        left = [(p.edge_padding_low, p.edge_padding_high, p.interior_padding) for p in paddings]
+        for h, axes in cut_halos(walk, f, chosen):
+            x = read(walk.b, x, h, axes, fill)
+            left[h.dimension] = (0, 0, 0)
+        return [walk.b.emit_like(i, [x, fill], local(walk, i, chosen), padding=Padding.of(*left))]
 
     return by_factors(walk, i, f, emit)
 
 
-@partitions("dynamic-update-slice")
-def dynamic_update_slice(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of, update = i.operands[0].shape, i.operands[1].shape
-    if of.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    whole = [k for k in range(of.rank) if update.dims[k] != of.dims[k]]
-    f = along(of.dims, [of.rank, of.rank, *[-1] * (len(i.operands) - 2)], whole)
-    return by_factors(walk, i, f)
+@partitions("concatenate")
+def concatenate(walk: Walk, i: Instruction) -> Sequence[Value]:
+    f = Loops.of(i)
+    (d,) = i.attrs.dimensions
+    begins: list[int] = [0]
+    for x in i.operands:
+        begins.append(begins[-1] + x.shape.dims[d])
+    if len(i.operands) > 1:
+        halos = [
+            Halo(k, d, x.shape.dims[d], i.shape.dims[d], 1, -begins[k])
+            for k, x in enumerate(i.operands)
+            if x.shape.dims[d]
+        ]
+        f.moves(f.of_result(d), *halos)
+
+    def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
+        shape = local(walk, i, chosen)
+        cut = cut_halos(walk, f, chosen)
+        if not cut:
+            return [walk.b.emit_like(i, parts, shape)]
+        b, made = walk.b, None
+        axes = cut[0][1]
+        first = b.spread(b.offset(axes, shape.dims[d]), shape.dims)
+        at = b.add(b.iota(S32, shape.dims, d), first)
+        for h, _ in cut:
+            part = read(b, parts[h.operand], h, axes)
+            if made is None:
+                made = part
+                continue
+            begin = b.full(begins[h.operand], S32, shape.dims)
+            made = b.select(b.compared(at, begin, "GE"), part, made)
+        assert made is not None, "something is joined"
+        return [made]
+
+    return by_factors(walk, i, f, emit)
 
 
-@partitions("sort")
-def sort(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    if of.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    n = len(i.operands)
-    return by_factors(walk, i, along(of.dims, [of.rank] * n, i.attrs.dimensions, n))
+@partitions("reverse")
+def reverse(walk: Walk, i: Instruction) -> Sequence[Value]:
+    f, sizes = Loops.of(i), i.shape.dims
+    for d in i.attrs.dimensions:
+        f.moves(f.of_result(d), Halo(0, d, sizes[d], sizes[d], is_mirrored=True))
 
+    def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
+        x = parts[0]
+        cut = cut_halos(walk, f, chosen)
+        for h, axes in cut:
+            x = read(walk.b, x, h, axes)
+        left = [d for d in i.attrs.dimensions if d not in [h.dimension for h, _ in cut]]
+        if not left:
+            return [x]
+        return [walk.b.emit_like(i, [x], local(walk, i, chosen), dimensions=tuple(left))]
 
-@partitions("topk")
-def topk(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    if of.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    return by_factors(walk, i, along(of.dims, [of.rank], [of.rank - 1], 2))
-
-
-@partitions("fft")
-def fft(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    first = of.rank - len(i.attrs.fft_length)
-    return by_factors(walk, i, along(of.dims, [of.rank], range(first, of.rank)))
-
-
-@partitions("cholesky")
-def cholesky(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    return by_factors(walk, i, along(of.dims, [of.rank], (of.rank - 2, of.rank - 1)))
-
-
-@partitions("triangular-solve")
-def triangular_solve(walk: Walk, i: Instruction) -> Sequence[Value]:
-    a, x = [x.shape for x in i.operands]
-    f = along(x.dims, [a.rank, x.rank], ())
-    # Right-hand sides are solved each by itself; the matrix and the unknowns are needed whole.
-    unknown = x.rank - 2 if i.attrs.left_side else x.rank - 1
-    f.whole = {unknown}
-    size = f.new(a.dims[-1])
-    f.whole.add(size)
-    batch = tuple([(k,) for k in range(a.rank - 2)])
-    f.operands[0] = (*batch, (size,), (size,))
-    return by_factors(walk, i, f)
-
-
-@partitions("reduce-window")
-def reduce_window(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    if of.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    n = len(i.operands) // 2
-    whole = windowed(i)
-    return by_factors(walk, i, along(of.dims, [of.rank] * n + [-1] * n, whole, n))
-
-
-@partitions("select-and-scatter")
-def select_and_scatter(walk: Walk, i: Instruction) -> Sequence[Value]:
-    of = i.operands[0].shape
-    return by_factors(walk, i, along(of.dims, [of.rank, of.rank, -1], windowed(i)))
-
-
-def windowed(i: Instruction) -> list[int]:
-    """The dimensions along which a window is not one element at each place."""
-    return [
-        k
-        for k, d in enumerate(i.attrs.window.dimensions)
-        if not (
-            d.size == 1
-            and d.stride == 1
-            and d.padding_low == d.padding_high == 0
-            and d.window_dilation == d.base_dilation == 1
-        )
-    ]
+    return by_factors(walk, i, f, emit)

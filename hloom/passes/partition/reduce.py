@@ -13,8 +13,8 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
 from hloom.ir.traits import ASSOCIATIVE
-from hloom.passes.partition.factors import Chosen, Factors, by_factors
-from hloom.passes.partition.partitioner import Walk, partitions, replicated
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reshard import neutral_number
 from hloom.passes.partition.value import Value
 from hloom.types.dtype import S32
@@ -34,20 +34,14 @@ def fold_of(c: Computation) -> str | None:
 @partitions("reduce")
 def reduce(walk: Walk, i: Instruction) -> Sequence[Value]:
     n = len(i.operands) // 2
-    of = i.operands[0].shape
-    if of.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    every = tuple([(k,) for k in range(of.rank)])
-    kept = tuple([(k,) for k in range(of.rank) if k not in i.attrs.dimensions])
-    f = Factors(list(of.dims), [every] * n + [()] * n, [kept] * n)
-    f.reduced = set(i.attrs.dimensions)
+    f = Loops.of(i)
     opcode = fold_of(i.called[0]) if n == 1 else None
     if opcode is not None:
         f.reduction = opcode
-    elif _is_idempotent(i):
+    elif is_idempotent(i):
         f.reduction = ""
     else:
-        f.whole, f.reduced = f.reduced, set()
+        f.whole |= f.reduced
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         if not any(chosen.axes.get(k) for k in f.reduced):
@@ -94,13 +88,13 @@ def _folded_again(
     ]
     local = walk.local_shape(i.shape, chosen.results)
     once = _elements(walk, b.emit_like(i, [*masked, *initial], local))
-    axes = tuple([a for k in i.attrs.dimensions for a in chosen.axes.get(k, ())])
+    axes = tuple([a for d in i.attrs.dimensions for a in chosen.operands[0].dims[d]])
     rows = [b.all_gather(b.reshaped(x, (1, *x.shape.dims)), 0, axes) for x in once]
     again = b.emit_like(i, [*rows, *initial], local, dimensions=(0,))
     return _elements(walk, again)
 
 
-def _is_idempotent(i: Instruction) -> bool:
+def is_idempotent(i: Instruction) -> bool:
     """Whether the initial values are constants that give themselves when folded together."""
     n = len(i.operands) // 2
     values = []

@@ -105,12 +105,14 @@ class Emitter(Expansion):
 
     def padded(self, x: Instruction, d: int, size: int) -> Instruction:
         """`x` made larger along a dimension; zeros behind it."""
-        if x.shape.dims[d] == size:
+        return self.padded_both(x, d, 0, size - x.shape.dims[d])
+
+    def padded_both(self, x: Instruction, d: int, low: int, high: int) -> Instruction:
+        """`x` with so many zeros before and behind along a dimension."""
+        if not (low or high):
             return x
-        high = [0] * x.shape.rank
-        high[d] = size - x.shape.dims[d]
-        padding = Padding.of(*[(0, n, 0) for n in high])
-        return self.emit("pad", x, self.zero(x.shape.dtype), padding=padding)
+        sizes = [(low, high, 0) if k == d else (0, 0, 0) for k in range(x.shape.rank)]
+        return self.emit("pad", x, self.zero(x.shape.dtype), padding=Padding.of(*sizes))
 
     # -- steps
 

@@ -5,42 +5,30 @@ the updates that fall into its part."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.factors import Chosen, Factors, by_factors
-from hloom.passes.partition.gather import (
-    index_factors,
-    index_type,
-    result_factors,
-    single_factors,
-)
-from hloom.passes.partition.partitioner import Walk, partitions, replicated
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors
+from hloom.passes.partition.gather import index_type
+from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reduce import fold_of
 from hloom.passes.partition.reshard import neutral_number
 from hloom.passes.partition.tiling import Axes
 from hloom.passes.partition.value import Value
 from hloom.types.dtype import S32
-from hloom.types.shape import Shape
 
 
 @partitions("scatter")
 def scatter(walk: Walk, i: Instruction) -> Sequence[Value]:
     n = len(i.operands) // 2
-    x, indices, updates = [i.operands[k].shape for k in (0, n, n + 1)]
-    if x.is_dynamic or indices.is_dynamic or updates.is_dynamic:
-        return replicated(walk, i, "it has dimensions of run-time size")
-    written = _Written.of(i, x, indices, updates)
-    f, by_index = written.factors, written.by_index
-    each = single_factors(written.of_operand, x.rank)
-    f.operands = [each] * n + [single_factors(written.of_indices, indices.rank)]
-    f.operands += [written.update] * n
-    f.results = [each] * n
+    a, x = i.attrs, i.operands[0].shape
+    f = Loops.of(i)
+    by_index = {d: f.operands[0][d][0] for d in a.inserted_window_dims}
+    f.whole |= {k for d, k in by_index.items() if d not in a.scatter_dims_to_operand_dims}
     opcode = fold_of(i.called[0]) if n == 1 else None
     if opcode is None:
-        f.whole |= written.own
+        f.whole |= f.reduced
     else:
-        f.reduced, f.reduction = written.own, opcode
+        f.reduction = opcode
 
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         b = walk.b
@@ -93,45 +81,3 @@ def _shifted(
     if v == rank:
         return b.subtract(indices, b.spread(firsts[0], indices.shape.dims))
     return b.subtract(indices, b.spread(row, indices.shape.dims, (v,)))
-
-
-@dataclass
-class _Written:
-    """Which factors count the dimensions of a scatter."""
-
-    factors: Factors
-    of_operand: dict[int, int]
-    of_indices: dict[int, int]
-    update: tuple[tuple[int, ...], ...] = ()
-    own: set[int] = field(default_factory=set)
-    """Factors of index vectors that the operand does not have."""
-    by_index: dict[int, int] = field(default_factory=dict)
-    """Of dimensions of the operand whose single elements are indexed."""
-
-    @staticmethod
-    def of(i: Instruction, x: Shape, indices: Shape, updates: Shape) -> _Written:
-        a, f = i.attrs, Factors([], [], [])
-        of_indices = index_factors(f, indices.dims, a.index_vector_dim)
-        batching = zip(a.input_batching_dims, a.scatter_indices_batching_dims)
-        found = _Written(f, {d: of_indices[k] for d, k in batching}, of_indices)
-        of_x, shared = found.of_operand, set(found.of_operand.values())
-        sizes = iter([updates.dims[d] for d in a.update_window_dims])
-        window: list[int] = []
-        for d, size in enumerate(x.dims):
-            if d in of_x:
-                continue
-            of_x[d] = f.new(size)
-            if d in a.inserted_window_dims:
-                if d in a.scatter_dims_to_operand_dims:
-                    found.by_index[d] = of_x[d]
-                else:
-                    f.whole.add(of_x[d])
-            elif (taken := next(sizes)) == size:
-                window.append(of_x[d])
-            else:
-                window.append(f.new(taken))
-                f.whole |= {of_x[d], window[-1]}
-        batch = [of_indices[k] for k in range(indices.rank) if k != a.index_vector_dim]
-        found.update = result_factors(batch, window, a.update_window_dims)
-        found.own = {k for k in batch if k not in shared}
-        return found

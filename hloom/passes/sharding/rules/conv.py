@@ -33,13 +33,14 @@ def convolution(table: FactorTable, i: Instruction) -> None:
         out = labels.output_spatial_dimensions[k]
         if w.is_trivial:
             table.add(lhs[image], {0: image}, {0: out})
-        elif _is_summed(w, lhs[image]):
+        elif _is_summed(w, lhs[image], i.shape.dims[out]):
             table.add(lhs[image], {0: image, 1: kernel}, {}, Kind.REDUCE)
         else:
             table.add(lhs[image], {0: image}, {0: out}, Kind.PERMUTE)
 
 
-def _is_summed(w: WindowDimension, size: int) -> bool:
-    """Whether the only window is the whole dimension: a contraction."""
-    plain = WindowDimension(w.size, w.stride)
-    return w == plain and w.size == size and w.output_size(size) == 1
+def _is_summed(w: WindowDimension, size: int, count: int) -> bool:
+    """Whether the kernel is as large as the image and there are fewer windows than it has elements:
+    a contraction, of one window or (a gradient of weights) of some, that are shifted."""
+    plain = WindowDimension(w.size, w.stride, w.padding_low, w.padding_high)
+    return w == plain and w.size == size and count < size

@@ -133,11 +133,14 @@ def concatenate(table: FactorTable, i: Instruction) -> None:
 
 @RULES.of("dynamic-slice")
 def dynamic_slice(table: FactorTable, i: Instruction) -> None:
-    """What is taken whole goes through; of what is cut every device needs some part."""
+    """What is taken whole goes through; of what is cut a device gives what it has: the others add
+    zeros."""
     x = i.operands[0].shape
     for d, size in enumerate(i.shape.dims):
         if size == x.dims[d]:
             table.add(size, {0: d}, {0: d})
+        else:
+            table.add(x.dims[d], {0: d}, {}, Kind.REDUCE)
 
 
 @RULES.of("dynamic-update-slice")

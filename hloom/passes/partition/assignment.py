@@ -1,10 +1,10 @@
-"""Operations by factors: which dimensions of operands and results go together.
+"""Operations by factors: along which axes each factor of an operation is cut.
 
-A factor is a loop of an operation. A dimension of an operand or a result is counted by one factor,
-or by several (of a reshape). Where a factor is cut along axes, all that it counts is cut so. Over
-a reduced factor devices sum (or fold) their own part, and the result is partial. A factor that an
-operation needs as a whole is never cut. Among what operands and the wanted result suggest, the
-assignment of axes to factors with the least bytes communicated is taken.
+What the factors of an operation are says `passes/sharding/factors.py`. Where a factor is cut along
+axes, all that it counts is cut so. Over a reduced factor devices sum (or fold) their own part, and
+the result is partial. A factor that an operation needs as a whole is never cut; of one along which
+elements move, a halo says what a part reads of others. Among what operands and the wanted result
+suggest, the assignment of axes to factors with the least bytes communicated is taken.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.reshard_plan import plan
+from hloom.passes.partition.halo import Halo
+from hloom.passes.partition.reshard_plan import plan, tile_size
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import Value
+from hloom.passes.sharding.factors import Kind, factors
 from hloom.types.shape import Shape
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ MOST_FORMS = 3
 
 
 @dataclass
-class Factors:
-    """The factors of one operation."""
+class Loops:
+    """The factors of one operation as they may be cut."""
 
     sizes: list[int]
     operands: list[Dims]
@@ -43,21 +45,43 @@ class Factors:
     reduced: set[int] = field(default_factory=set)
     reduction: str = "add"
     """What puts partial results together; "": who emits the operation does."""
+    halos: dict[int, list[Halo]] = field(default_factory=dict)
+    """Of a factor along which elements move, what its parts read."""
 
     @staticmethod
-    def pointwise(operands: Sequence[Shape], results: Sequence[Shape]) -> Factors:
+    def of(i: Instruction) -> Loops:
+        """The factors of an instruction; those along which elements move are whole until somebody
+        says what they read."""
+        found = factors(i)
+        assert found is not None, f"{i.opcode} has factors"
+        kinds = [f.kind for f in found.factors]
+        return Loops(
+            [f.size for f in found.factors],
+            list(found.operands),
+            list(found.results),
+            {k for k, kind in enumerate(kinds) if kind in (Kind.WHOLE, Kind.PERMUTE)},
+            {k for k, kind in enumerate(kinds) if kind == Kind.REDUCE},
+        )
+
+    @staticmethod
+    def pointwise(operands: Sequence[Shape], results: Sequence[Shape]) -> Loops:
         """Each element of the result of those at its own index; scalars serve all of them."""
         dims = results[0].dims
         every = tuple([(k,) for k in range(len(dims))])
-        return Factors(
+        return Loops(
             list(dims),
             [every if s.rank == len(dims) else () for s in operands],
             [every for _ in results],
         )
 
-    def new(self, size: int) -> int:
-        self.sizes.append(size)
-        return len(self.sizes) - 1
+    def of_result(self, d: int) -> int:
+        """The factor of a dimension of the first result that has one."""
+        return self.results[0][d][0]
+
+    def moves(self, factor: int, *halos: Halo) -> None:
+        """Say what the parts of a factor read."""
+        self.whole.discard(factor)
+        self.halos[factor] = list(halos)
 
 
 @dataclass
@@ -70,16 +94,16 @@ class Chosen:
     cost: float
 
 
-def pulled(walk: Walk, f: Factors, dims: Dims, t: Tiling) -> Assignment:
+def pulled(walk: Walk, f: Loops, dims: Dims, t: Tiling) -> Assignment:
     """The axes of a value's dimensions as axes of the factors, as far as they can be."""
     found: Assignment = {}
-    for factors, axes in zip(dims, t.dims, strict=True):
-        if len(factors) == 1:
-            if axes and factors[0] not in f.whole:
-                found[factors[0]] = axes
+    for numbers, axes in zip(dims, t.dims, strict=True):
+        if len(numbers) == 1:
+            if axes and numbers[0] not in f.whole:
+                found[numbers[0]] = axes
             continue
         left = list(axes)
-        for k in factors:
+        for k in numbers:
             if k in f.whole:
                 break
             own: list[int] = []
@@ -94,21 +118,25 @@ def pulled(walk: Walk, f: Factors, dims: Dims, t: Tiling) -> Assignment:
     return found
 
 
-def pushed(f: Factors, dims: Dims, axes: Assignment) -> Tiling:
+def pushed(f: Loops, dims: Dims, axes: Assignment) -> Tiling:
     """The tiling of a value under an assignment."""
     return Tiling(tuple([tuple([a for k in factors for a in axes.get(k, ())]) for factors in dims]))
 
 
-def settled(walk: Walk, f: Factors, axes: Assignment) -> Assignment:
+def settled(walk: Walk, f: Loops, axes: Assignment) -> Assignment:
     """An assignment less what cannot be: a minor factor of a dimension is cut only where those
     before it are cut into single elements, and evenly."""
     found = dict(axes)
+    for k, halos in f.halos.items():
+        tiles = walk.mesh.count(found.get(k, ()))
+        if tiles > 1 and any(h.need(tiles) is None for h in halos):
+            del found[k]
     for dims in (*f.operands, *f.results):
-        for factors in dims:
-            if len(factors) < 2:
+        for numbers in dims:
+            if len(numbers) < 2:
                 continue
             is_open = True
-            for k in factors:
+            for k in numbers:
                 tiles = walk.mesh.count(found.get(k, ()))
                 if tiles > 1 and (not is_open or f.sizes[k] % tiles):
                     del found[k]
@@ -137,7 +165,7 @@ def _merged(first: Assignment, others: Iterable[Assignment]) -> Assignment:
 
 
 def candidates(
-    walk: Walk, f: Factors, operands: Sequence[Value], wanted: Sequence[Tiling | None]
+    walk: Walk, f: Loops, operands: Sequence[Value], wanted: Sequence[Tiling | None]
 ) -> list[Assignment]:
     """Assignments that the wanted results and the operands as they stand suggest."""
     asked = [pulled(walk, f, dims, t) for dims, t in zip(f.results, wanted) if t is not None]
@@ -166,7 +194,7 @@ def _size(s: Shape) -> int:
 
 def choose(
     walk: Walk,
-    f: Factors,
+    f: Loops,
     operands: Sequence[Value],
     shapes: Sequence[Shape],
     wanted: Sequence[Tiling | None],
@@ -183,7 +211,7 @@ def choose(
 
 def _priced(
     walk: Walk,
-    f: Factors,
+    f: Loops,
     axes: Assignment,
     operands: Sequence[Value],
     shapes: Sequence[Shape],
@@ -201,16 +229,25 @@ def _priced(
     if partial and not f.reduction:
         others = walk.mesh.count(partial) - 1
         cost += sum(walk.b.array(s).tile_bytes(t) * others for t, s in zip(outs, shapes))
+    for k, halos in f.halos.items():
+        tiles = walk.mesh.count(axes.get(k, ()))
+        if tiles > 1:
+            cost += sum(_halo_bytes(walk, h, operands[h.operand], ins, tiles) for h in halos)
     work = 1.0
     for k, size in enumerate(f.sizes):
         work *= -(-size // walk.mesh.count(axes.get(k, ())))
     return Chosen(axes, ins, outs, cost + work * WORK_BYTES)
 
 
+def _halo_bytes(walk: Walk, h: Halo, of: Value, ins: list[Tiling], tiles: int) -> float:
+    tile = tile_size(h.size, tiles)
+    return h.received(tiles) * walk.b.array(of.shape).tile_bytes(ins[h.operand]) / max(tile, 1)
+
+
 def by_factors(
     walk: Walk,
     i: Instruction,
-    f: Factors,
+    f: Loops,
     emit: Callable[[list[Instruction], Chosen], Sequence[Instruction]] | None = None,
 ) -> list[Value]:
     """The leaves of an operation, cut by its factors. `emit` makes the parts of the results of the

@@ -1,0 +1,193 @@
+"""Parts with what lies beside them: the elements that operations along a cut dimension read of
+other devices' parts (a halo), brought by permutes of slabs, or by a gather where that is less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hloom.ir.instruction import Instruction
+from hloom.passes.partition.reshard import Emitter
+from hloom.passes.partition.reshard_plan import tile_size
+from hloom.passes.partition.tiling import Axes
+from hloom.types.dtype import S32
+
+
+@dataclass(frozen=True, slots=True)
+class Halo:
+    """Which elements of an operand the part of a factor reads: its element p reads `span` elements
+    from p * scale + offset on, where the operand's stand `base` apart."""
+
+    operand: int
+    dimension: int
+    size: int
+    """Of the operand's dimension."""
+    count: int
+    """Of the factor: all p."""
+    scale: int = 1
+    offset: int = 0
+    span: int = 1
+    base: int = 1
+    is_mirrored: bool = False
+    """Whether the operand is read from its end on (of a reversal)."""
+
+    def need(self, tiles: int) -> Need | None:
+        """What each of so many tiles reads; None where they read at different phases."""
+        each = tile_size(self.count, tiles)
+        step, wide = each * self.scale, (each - 1) * self.scale + self.span
+        if step % self.base or not self.size:
+            return None
+        # Turned round, what lies behind the end of the last tile comes first.
+        offset = each * tiles - self.size if self.is_mirrored else self.offset
+        first = -(-offset // self.base)
+        phase = first * self.base - offset
+        if wide <= phase:
+            return None
+        size = (wide - 1 - phase) // self.base + 1
+        starts = tuple([first + k * (step // self.base) for k in range(tiles)])
+        return Need(starts, size, phase, wide - 1 - phase - (size - 1) * self.base)
+
+    def received(self, tiles: int) -> float:
+        """Elements of the dimension that a device receives."""
+        need = self.need(tiles)
+        assert need is not None, "only what can be cut is priced"
+        if self.is_mirrored:
+            tile = tile_size(self.size, tiles)
+            return tile + exchange(tile * tiles, tiles, need.starts, need.size).received
+        return exchange(self.size, tiles, need.starts, need.size).received
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The elements that tiles read: `size` from `starts` on, the first one `phase` behind where the
+    reading begins, the last one `rest` before where it ends (both 0 unless elements stand apart).
+    """
+
+    starts: tuple[int, ...]
+    size: int
+    phase: int = 0
+    rest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Elements low to high of the tile `shift` tiles on, and the tiles that read some of them."""
+
+    shift: int
+    low: int
+    high: int
+    readers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """How tiles get what they read: slabs, one behind the other, or (none) all tiles."""
+
+    slabs: tuple[Slab, ...]
+    positions: tuple[int, ...]
+    """Where in those what a tile reads begins."""
+    front: int
+    """Elements missing before and behind."""
+    back: int
+    received: float
+
+
+@lru_cache(maxsize=4096)
+def exchange(size: int, tiles: int, starts: tuple[int, ...], length: int) -> Exchange:
+    """The cheapest exchange of a dimension of this size."""
+    tile = tile_size(size, tiles)
+    found: dict[int, tuple[int, int, list[int]]] = {}
+    firsts: dict[int, tuple[int, int]] = {}
+    for k, start in enumerate(starts):
+        low, high = max(start, 0), min(start + length, size)
+        if low >= high:
+            continue
+        firsts[k] = (low // tile - k, low - low // tile * tile)
+        for other in range(low // tile, (high - 1) // tile + 1):
+            a, b = max(low - other * tile, 0), min(high - other * tile, tile)
+            have = found.get(other - k, (a, b, []))
+            found[other - k] = (min(a, have[0]), max(b, have[1]), [*have[2], k])
+    slabs = [Slab(j, *found[j][:2], tuple(found[j][2])) for j in sorted(found)]
+    received = sum(s.high - s.low for s in slabs if s.shift)
+    if received >= (tiles - 1) * tile and received:
+        positions: list[int | None] = list(starts)
+        total, received = tile * tiles, (tiles - 1) * tile
+        slabs = []
+    else:
+        begins, total = {}, 0
+        for s in slabs:
+            begins[s.shift] = total - s.low
+            total += s.high - s.low
+        positions = [
+            begins[firsts[k][0]] + firsts[k][1] + min(start, 0) if k in firsts else None
+            for k, start in enumerate(starts)
+        ]
+    known = [p for p in positions if p is not None] or [0]
+    front = max(0, -min(known))
+    back = max(0, max(known) + length - total)
+    # Who reads nothing may read anything.
+    placed = tuple([front + (known[0] if p is None else p) for p in positions])
+    return Exchange(tuple(slabs), placed, front, back, received)
+
+
+def read(
+    b: Emitter, x: Instruction, halo: Halo, axes: Axes, fill: Instruction | None = None
+) -> Instruction:
+    """What the part of this device reads of an operand, of which `x` is the part; `fill` stands
+    where there are no elements (None: nobody looks)."""
+    tiles = b.mesh.count(axes)
+    need = halo.need(tiles)
+    assert need is not None, "only what can be cut is emitted"
+    size, d = halo.size, halo.dimension
+    if halo.is_mirrored:
+        tile = tile_size(size, tiles)
+        x = b.emit("reverse", x, dimensions=(d,))
+        x = b.permute(x, _pairs(b, axes, lambda k: tiles - 1 - k, range(tiles)))
+        size = tile * tiles
+    found = exchange(size, tiles, need.starts, need.size)
+    x = _brought(b, x, d, axes, found)
+    x = b.padded_both(x, d, found.front, found.back)
+    if len(set(found.positions)) == 1:
+        x = b.sliced(x, d, found.positions[0], found.positions[0] + need.size)
+    else:
+        at = b.of_device([found.positions[k] for k in b.mesh.indices(axes)])
+        x = b.dynamic_cut(x, d, at, need.size)
+    return x if fill is None else _filled(b, x, d, axes, need, halo.size, fill)
+
+
+def _brought(b: Emitter, x: Instruction, d: int, axes: Axes, found: Exchange) -> Instruction:
+    if not found.slabs:
+        return b.all_gather(x, d, axes) if found.received else x
+    pieces = []
+    for s in found.slabs:
+        piece = b.sliced(x, d, s.low, s.high)
+        if s.shift:
+            piece = b.permute(piece, _pairs(b, axes, lambda k, j=s.shift: k + j, s.readers))
+        pieces.append(piece)
+    return b.joined(pieces, d)
+
+
+def _pairs(b: Emitter, axes: Axes, source, readers) -> list[tuple[int, int]]:
+    """Who gives to the readers: in each group of devices along the axes."""
+    return sorted([(g[source(k)], g[k]) for g in b.mesh.groups(axes).groups for k in readers])
+
+
+def _filled(
+    b: Emitter, x: Instruction, d: int, axes: Axes, need: Need, size: int, fill: Instruction
+) -> Instruction:
+    """`x` with a scalar in place of what lies outside of the dimension."""
+    is_short = min(need.starts) < 0
+    is_long = max(need.starts) + need.size > size
+    if not (is_short or is_long):
+        return x
+    dims = x.shape.dims
+    start = b.of_device([need.starts[k] for k in b.mesh.indices(axes)])
+    at = b.add(b.iota(S32, dims, d), b.spread(start, dims))
+    inside: Instruction | None = None
+    if is_short:
+        inside = b.compared(at, b.full(0, S32, dims), "GE")
+    if is_long:
+        before_end = b.compared(at, b.full(size, S32, dims), "LT")
+        inside = before_end if inside is None else b.and_(inside, before_end)
+    assert inside is not None, "something is outside"
+    return b.select(inside, x, b.spread(fill, dims))

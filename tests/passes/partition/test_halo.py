@@ -1,0 +1,177 @@
+"""Operations along cut dimensions: parts read what lies beside them; the results are the same bits
+as on one device, and no more is communicated than the elements that are missing."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.interp.lockstep import evaluate_lockstep
+from hloom.ir.module import Module
+from hloom.ir.text.cursor import Cursor
+from hloom.ir.values.sharding_data import join_array
+from hloom.ir.values.window import parse_window
+from hloom.passes.partition.halo import exchange
+from hloom.passes.partition.spmd_partitioner import is_partitionable
+from hloom.passes.partition.whole_program import split_arguments
+
+SUM = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+MAX = "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }\n"
+
+
+def compared(text: str, partitions: int = 4) -> Module:
+    """The partitioned module, equal in lockstep to the whole one."""
+    module = hloom.parse(f"HloModule m, num_partitions={partitions}\n\n{SUM}{MAX}\n{text}")
+    hloom.verify(module)
+    assert is_partitionable(module)
+    arguments = hloom.random_arguments(module, seed=3)
+    want = hloom.evaluate(module, *arguments)
+    hloom.pass_named("spmd-partitioner").run(module)
+    hloom.verify(module)
+    found = evaluate_lockstep(module, split_arguments(module, arguments))
+    parts = [np.asarray(r.array) for r in found]
+    joined = join_array(parts, module.spmd_output_sharding, want.array.shape)
+    np.testing.assert_allclose(joined, want.array, rtol=1e-5, atol=1e-6)
+    return module
+
+
+def opcodes_of(module: Module) -> set[str]:
+    return {i.opcode for i in module.instructions()}
+
+
+ROWS = "devices=[4,1]<=[4]"
+OPERATIONS = {
+    "slice": "f32[{m},2] slice(x), slice={{[3:{n}], [0:2]}}",
+    "stride": "f32[{h},2] slice(x), slice={{[1:{n}:2], [0:2]}}",
+    "short": "f32[3,2] slice(x), slice={{[{l}:{n}], [0:2]}}",
+    "pad": "f32[{p},2] pad(x, one), padding=2_3x0_0",
+    "pad-cut": "f32[{q},2] pad(x, one), padding=-1_4x0_0",
+    "pad-inside": "f32[{i},2] pad(x, one), padding=1_0_1x0_0",
+    "reverse": "f32[{n},2] reverse(x), dimensions={{0,1}}",
+    "window": "f32[{n},2] reduce-window(x, one), window={{size=3x1 pad=1_1x0_0}}, to_apply=add",
+    "window-max": "f32[{w},2] reduce-window(x, one), window={{size=3x2 stride=2x1 pad=2_1x1_0}},"
+    " to_apply=max",
+    "window-far": "f32[{v},2] reduce-window(x, one), window={{size=2x1 rhs_dilate=3x1}},"
+    " to_apply=add",
+    "cumulative": "f32[{n},2] reduce-window(x, one), window={{size={n}x1 pad={e}_0x0_0}},"
+    " to_apply=add",
+}
+
+
+def sizes_of(n: int) -> dict[str, int]:
+    return {
+        "n": n, "m": n - 3, "h": (n - 1 + 1) // 2, "l": n - 3, "p": n + 5, "q": n + 3,
+        "i": 2 * n, "w": (n + 3 - 3) // 2 + 1, "v": n - 3, "e": n - 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("tiles", [ROWS, "devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate"])
+@pytest.mark.parametrize("n", [4, 5, 8, 13, 16])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_part_reads_what_lies_beside_it(name: str, n: int, tiles: str) -> None:
+    compared(
+        f"""ENTRY main {{
+  x = f32[{n},2] parameter(0), sharding={{{tiles}}}
+  one = f32[] parameter(1), sharding={{replicated}}
+  ROOT y = {OPERATIONS[name].format(**sizes_of(n))}, sharding={{{tiles}}}
+}}"""
+    )
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (3, 9), (1, 7, 2), (8, 1)])
+def test_joined_parts(sizes: tuple[int, ...]) -> None:
+    parameters = "\n".join(
+        f"  x{k} = f32[{n},2] parameter({k}), sharding={{{ROWS}}}" for k, n in enumerate(sizes)
+    )
+    names = ", ".join(f"x{k}" for k in range(len(sizes)))
+    compared(
+        f"ENTRY main {{\n{parameters}\n  ROOT y = f32[{sum(sizes)},2] concatenate({names}), "
+        f"dimensions={{0}}, sharding={{{ROWS}}}\n}}"
+    )
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "size=3 pad=1_1", "size=3 stride=2 pad=1_1", "size=2", "size=3 pad=2_2 lhs_dilate=2",
+        "size=3 rhs_dilate=2 pad=2_2", "size=3 pad=1_1 rhs_reversal=1", "size=4 stride=4",
+        "size=3 stride=2 pad=1_2 lhs_dilate=2", "size=5 pad=7_-3",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("n", [8, 16, 13])
+def test_images_in_parts(window: str, n: int) -> None:
+    size = int(window.split("size=")[1][0])
+    dimension = parse_window(Cursor("{" + window + "}")).dimensions[0]
+    out = dimension.output_size(n)
+    cut = "devices=[1,4,1]<=[4]"
+    compared(
+        f"""ENTRY main {{
+  x = f32[2,{n},3] parameter(0), sharding={{{cut}}}
+  w = f32[{size},3,4] parameter(1), sharding={{replicated}}
+  ROOT y = f32[2,{out},4] convolution(x, w), window={{{window}}}, dim_labels=b0f_0io->b0f,
+    sharding={{{cut}}}
+}}"""
+    )
+
+
+def test_a_gradient_of_weights_is_summed_over_parts_of_images() -> None:
+    made = compared(
+        """ENTRY main {
+  x = f32[2,16,3] parameter(0), sharding={devices=[1,4,1]<=[4]}
+  g = f32[2,16,4] parameter(1), sharding={devices=[1,4,1]<=[4]}
+  ROOT y = f32[3,3,4] convolution(x, g), window={size=16 pad=1_1}, dim_labels=f0b_i0o->0bf,
+    sharding={replicated}
+}"""
+    )
+    assert "all-gather" not in opcodes_of(made) and "all-reduce" in opcodes_of(made)
+
+
+def test_a_convolution_brings_only_the_elements_beside_a_part() -> None:
+    made = compared(
+        """ENTRY main {
+  x = f32[2,16,3] parameter(0), sharding={devices=[1,4,1]<=[4]}
+  w = f32[3,3,4] parameter(1), sharding={replicated}
+  ROOT y = f32[2,16,4] convolution(x, w), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f,
+    sharding={devices=[1,4,1]<=[4]}
+}"""
+    )
+    permutes = [i for i in made.instructions() if i.opcode == "collective-permute"]
+    assert [i.shape.dims for i in permutes] == [(2, 1, 3)] * 2
+    assert opcodes_of(made).isdisjoint({"all-gather", "all-reduce", "all-to-all"})
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 13])
+@pytest.mark.parametrize("dtype", ["s32", "u8", "s64", "u64"])
+@pytest.mark.parametrize("n", [13, 16])
+def test_slices_that_begin_where_a_value_says(size: int, dtype: str, n: int) -> None:
+    for start in (0, 2, 5, n - size, 100):
+        compared(
+            f"""ENTRY main {{
+  x = f32[{n},2] parameter(0), sharding={{{ROWS}}}
+  i = {dtype}[] constant({start})
+  z = {dtype}[] constant(0)
+  ROOT y = f32[{size},2] dynamic-slice(x, i, z), dynamic_slice_sizes={{{size},2}},
+    sharding={{replicated}}
+}}"""
+        )
+        made = compared(
+            f"""ENTRY main {{
+  x = f32[{n},2] parameter(0), sharding={{{ROWS}}}
+  u = f32[{size},2] parameter(1), sharding={{replicated}}
+  i = {dtype}[] constant({start})
+  z = {dtype}[] constant(0)
+  ROOT y = f32[{n},2] dynamic-update-slice(x, u, i, z), sharding={{{ROWS}}}
+}}"""
+        )
+        if size < n:
+            assert "all-gather" not in opcodes_of(made)
+
+
+def test_exchanges_bring_no_more_than_all_tiles() -> None:
+    for size in (1, 5, 8, 16):
+        for tiles in (2, 3, 4):
+            for first in (-3, -1, 0, 1, 4):
+                for step in (1, 2, 4):
+                    starts = tuple([first + step * k for k in range(tiles)])
+                    found = exchange(size, tiles, starts, step + 1)
+                    assert found.received <= (tiles - 1) * -(-size // tiles)
+                    assert min(found.positions) >= 0
