@@ -151,7 +151,8 @@ def test_what_is_returned_in_place_and_layouts_of_callers_stay() -> None:
         (2, 4),
         (2, 4),
     ]
-    assert made.entry_layout.result.layout.minor_to_major == (0, 1)
+    layout = made.entry_layout.result.layout
+    assert layout is not None and layout.minor_to_major == (0, 1)
     assert not cut(X + other, ALIAS % "may").input_output_alias
     with pytest.raises(hloom.HloError, match="in place of parameter 0"):
         cut(X + other, ALIAS % "must")
