@@ -15,7 +15,7 @@ from typing import Any
 from hloom.aot.archive import ArchiveMember, archive
 from hloom.aot.header import c_name, checked_names, distinct, header
 from hloom.aot.kinds import KINDS, check_ending, kind_of
-from hloom.aot.link import NAMES, toolchain
+from hloom.aot.link import MATRICES, ORDERS, toolchain
 from hloom.api import (
     CInterface,
     Instruction,
@@ -104,13 +104,18 @@ def _library(code: LibraryCode, name: str, kind: str, file: str, folder: Path) -
     """The bytes of the library."""
     objects = [folder / f"{name}.o"]
     objects[0].write_bytes(code.object)
-    if code.interface.needs_routines:
-        orders = ", ".join([f"%{t}" for t in code.routines])
-        what_for = f"the routines that {orders} call"
+    symbols = [[name]]
+    if code.orders:
+        what_for = _callers(code.orders)
         tools = toolchain(code.processor, what_for)
-        objects.append(tools.routines_object(name, folder, what_for))
+        objects.append(tools.orders_object(name, folder, what_for))
+        symbols.append([f"{name}_{r}" for r in ORDERS])
+    if code.matrices:
+        what_for = _callers(code.matrices)
+        tools = toolchain(code.processor, what_for)
+        objects.append(tools.matrices_object(name, folder, code.matrix_calls, what_for))
+        symbols.append([f"{name}_{r}" for r in MATRICES])
     if kind == "archive":
-        symbols = [[name], [f"{name}_{r}" for r in NAMES]]
         if code.processor.system == "macos":
             symbols = [[f"_{s}" for s in each] for each in symbols]
         members = [ArchiveMember(o.name, o.read_bytes(), s) for o, s in zip(objects, symbols)]
@@ -124,6 +129,10 @@ def _library(code: LibraryCode, name: str, kind: str, file: str, folder: Path) -
     else:
         tools.shared_library(objects, out)
     return out.read_bytes()
+
+
+def _callers(steps: Sequence[str]) -> str:
+    return f"the routines that {', '.join([f'%{t}' for t in steps])} call"
 
 
 def _input_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None) -> list[str]:

@@ -20,8 +20,16 @@ from pathlib import Path
 from hloom.api import HloError, Machine, Processor
 
 NATIVE = Path(__file__).parent / "native"
-NAMES = ("hl_sort_keys", "hl_sort_compare", "hl_topk")
+RUNTIME = Path(__file__).parents[1] / "runtime" / "native"
+ORDERS = ("hl_sort_keys", "hl_sort_compare", "hl_topk")
+MATRICES = ("hl_cholesky", "hl_triangular_solve", "hl_library_call")
 """What the routines define, behind the name of the library."""
+_MATRIX_FLAGS = (
+    *("-x", "c++", "-std=c++20", "-O3", "-fno-exceptions", "-fno-rtti", "-fno-math-errno"),
+    *("-ffp-contract=fast", "-fno-semantic-interposition"),
+    *("-fno-threadsafe-statics", "-fvisibility=hidden", f"-I{RUNTIME}"),
+)
+"""As the runtime itself is compiled, so that results are the same."""
 _ELF = ("-shared", "-nostartfiles", "-Wl,-z,noexecstack", "-Wl,-s")
 _SHARED = {
     "linux": (*_ELF, "-Wl,--no-undefined"),
@@ -43,13 +51,36 @@ class Toolchain:
     words: tuple[str, ...]
     """That call it."""
 
-    def routines_object(self, name: str, folder: Path, what_for: str) -> Path:
-        """Compiles the routines for a library of this name; where the object is."""
-        path = folder / f"{name}_routines.o"
-        flags = ["-O2", "-fvisibility=hidden", "-ffreestanding", f"-DHLOOM_PREFIX={name}_"]
+    def orders_object(self, name: str, folder: Path, what_for: str) -> Path:
+        """Compiles the routines that sort for a library of this name; where the object is."""
+        flags = ["-O2", "-fvisibility=hidden", "-ffreestanding"]
+        return self._object(f"{name}_orders", name, folder, "order.c", flags, what_for)
+
+    def matrices_object(
+        self, name: str, folder: Path, calls: tuple[list[str], list[int]], what_for: str
+    ) -> Path:
+        """Compiles the linear algebra of a library of this name: these custom calls, and HLO's own
+        operations for these types; where the object is."""
+        if self.processor.system in ("windows", "wasm", ""):
+            raise HloError(
+                f"linear algebra is not there for {self.processor.triple}: {what_for}",
+                rule="ahead-of-time",
+                hint="for Linux and macOS it is",
+            )
+        flags = [*_MATRIX_FLAGS, f"-DHLOOM_NAMESPACE={name}_hloom"]
+        flags.append(f"-DHLOOM_CALLS={''.join([_table_row(t) for t in calls[0]])}")
+        types = " ".join([f"of({n}, {_TYPES[n]})" for n in calls[1]])
+        flags.append(f"-DHLOOM_HLO_TYPES(of)={types}")
+        return self._object(f"{name}_matrices", name, folder, "dense.cc", flags, what_for)
+
+    def _object(
+        self, stem: str, name: str, folder: Path, file: str, flags: Sequence[str], what_for: str
+    ) -> Path:
+        path = folder / f"{stem}.o"
+        words = [*flags, f"-DHLOOM_PREFIX={name}_"]
         if self.processor.system != "windows":
-            flags.append("-fPIC")
-        self._run([*flags, "-c", str(NATIVE / "order.c"), "-o", str(path)], what_for)
+            words.append("-fPIC")
+        self._run([*words, "-c", str(NATIVE / file), "-o", str(path)], what_for)
         return path
 
     def shared_library(self, objects: Sequence[Path], path: Path) -> None:
@@ -87,6 +118,24 @@ class Toolchain:
                 f"the C compiler fails at {what_for}: {shlex.join(words)}\n{done.stderr.strip()}",
                 rule="c-compiler",
             )
+
+
+_LETTERS = {"s": "float", "d": "double", "c": "Complex<float>", "z": "Complex<double>"}
+_TYPES = {11: "float", 12: "double", 15: "Complex<float>", 18: "Complex<double>"}
+"""By the number in the protobuf enum."""
+_HANDLERS = {"ungqr": "orgqr", "unmqr": "ormqr", "syevd": "heevd", "sytrd": "hetrd"}
+"""Of routines whose names differ with the type."""
+
+
+def _table_row(target: str) -> str:
+    """The entry of a custom call, `lapack_sgetrf_ffi`, in the table of linalg_calls.cc."""
+    word = target.removeprefix("lapack_").removesuffix("_ffi")
+    kind, routine = _LETTERS[word[0]], word[1:]
+    if routine in ("gesdd", "gesvd"):
+        handler = f"gesdd<{kind}, {'true' if routine == 'gesvd' else 'false'}>"
+    else:
+        handler = f"{_HANDLERS.get(routine, routine)}<{kind}>"
+    return f'{{"{target}", {handler}}},'
 
 
 def toolchain(processor: Processor, what_for: str) -> Toolchain:

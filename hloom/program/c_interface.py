@@ -9,26 +9,31 @@ state that is returned where it came in is changed in place, and a call copies n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hloom.base.diagnostics import HloError
+from hloom.program.c_scratch import is_known_call, scratch_bytes
 from hloom.program.program import Processor, Program
 from hloom.program.slice import ALIGNMENT, STREAMED_BYTES, Allocation, BufferSlice
 from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
+from hloom.program.thunks.custom_call import CustomCall
 from hloom.program.thunks.kernel import Kernel
-from hloom.program.thunks.routine import Function, Numbers
+from hloom.program.thunks.linalg import Cholesky, TriangularSolve
+from hloom.program.thunks.routine import Function
 from hloom.program.thunks.sort import Sort, TopK
-from hloom.program.thunks.thunk import Thunk, walk
+from hloom.program.thunks.thunk import walk
 from hloom.program.thunks.while_ import While
 from hloom.types.shape import Shape
 from hloom.types.sizes import size_bytes
 
-STEPS = (Kernel, Copy, CopyDone, While, Conditional, Call, Sort, TopK)
+ORDERS = (Sort, TopK)
+MATRICES = (Cholesky, TriangularSolve, CustomCall)
+"""Of custom calls, those of LAPACK."""
+STEPS = (Kernel, Copy, CopyDone, While, Conditional, Call, *ORDERS, *MATRICES)
 """The kinds of thunks that need nothing but memory."""
 MOST_OPERANDS, MOST_KEYS = 64, 16
 """Of one sort, as the runtime has it."""
@@ -85,13 +90,8 @@ class CInterface:
     copies_out: tuple[CopyOut, ...]
     constants: tuple[Allocation, ...]
     scratch: Base
-    """Where routines have working memory."""
+    """Where routines have working memory, to the end of the workspace."""
     workspace_bytes: int
-
-    @property
-    def needs_routines(self) -> bool:
-        """Whether it calls functions that are written in C."""
-        return self.scratch.at < self.workspace_bytes
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class LibraryCode:
     program: Program
     interface: CInterface
     object: bytes
-    """It defines the function, and calls routines where `needs_routines`."""
+    """It defines the function, and calls those routines that it needs."""
 
     @property
     def processor(self) -> Processor:
@@ -110,9 +110,28 @@ class LibraryCode:
         return self.program.processor
 
     @property
-    def routines(self) -> list[str]:
-        """The steps that call routines, by name."""
-        return [t.name for t in walk(self.program.thunks) if isinstance(t, (Sort, TopK))]
+    def orders(self) -> list[str]:
+        """The steps that sort, by name."""
+        return [t.name for t in walk(self.program.thunks) if isinstance(t, ORDERS)]
+
+    @property
+    def matrix_calls(self) -> tuple[list[str], list[int]]:
+        """As `matrix_calls` has them."""
+        return matrix_calls(self.program)
+
+    @property
+    def matrices(self) -> list[str]:
+        """The steps that are linear algebra, by name."""
+        return [t.name for t in walk(self.program.thunks) if isinstance(t, MATRICES)]
+
+
+def matrix_calls(program: Program) -> tuple[list[str], list[int]]:
+    """What linear algebra a program has: targets of custom calls, and numbers of the types of
+    HLO's own operations."""
+    thunks = [t for t in walk(program.thunks) if isinstance(t, MATRICES)]
+    sites = {program.call_sites[t.site].target for t in thunks if isinstance(t, CustomCall)}
+    types = {_int(t.arguments[0]) for t in thunks if not isinstance(t, CustomCall)}
+    return sorted(sites), sorted(types)
 
 
 def c_interface(program: Program, address_bits: int = 64) -> CInterface:
@@ -167,7 +186,7 @@ def c_interface(program: Program, address_bits: int = 64) -> CInterface:
         tuple(copies_out),
         tuple(constants),
         scratch,
-        scratch.at + scratch_bytes(program.thunks),
+        scratch.at + scratch_bytes(program),
     )
 
 
@@ -227,7 +246,8 @@ def _check(program: Program, address_bits: int) -> None:
                 "library have the size that its header says"
             )
     for t in walk(program.thunks):
-        if not isinstance(t, STEPS):
+        is_foreign = isinstance(t, CustomCall) and not is_known_call(program, t)
+        if is_foreign or not isinstance(t, STEPS):
             raise _error(
                 f"%{t.name} needs a runtime ({t.kind}{t.particulars()}), and a C library has none",
                 "hloom compile -o program.hloom keeps it, for hloom run, hloom.load_compiled and "
@@ -247,27 +267,6 @@ def _check_row(t: Sort | TopK) -> None:
             raise _error(f"%{t.name} sorts {count} arrays together; {MOST_OPERANDS} can be")
         if not isinstance(t.arguments[7], Function) and _int(t.arguments[7]) > MOST_KEYS:
             raise _error(f"%{t.name} sorts by {t.arguments[7]} keys; {MOST_KEYS} can be")
-
-
-# -- working memory of routines, as aot/native/order.c takes it
-
-
-def scratch_bytes(thunks: Sequence[Thunk]) -> int:
-    """Bytes that the routines of a program need at once: one runs at a time."""
-    sizes = [_scratch(t) for t in walk(thunks) if isinstance(t, (Sort, TopK))]
-    return max(sizes, default=0)
-
-
-def _scratch(t: Sort | TopK) -> int:
-    if isinstance(t, TopK):
-        return 16 * _int(t.arguments[2]) * 2 + ALIGNMENT
-    n, count = _int(t.arguments[1]), _int(t.arguments[3])
-    sizes = t.arguments[6]
-    assert isinstance(sizes, Numbers)
-    keys = 0 if isinstance(t.arguments[7], Function) else _int(t.arguments[7])
-    iotas = 8 * count if keys == 0 else 0
-    # Two orders, keys or numbers of rows that are not there, a row of one array.
-    return n * (4 + 4 + 8 * keys + iotas + max(sizes.values, default=0)) + 4 * ALIGNMENT
 
 
 def _int(x: object) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hloom.base.diagnostics import HloError
+from hloom.codegen.llvm.c_call_sites import CALL_SITE, call_sites_text
 from hloom.codegen.llvm.compile import module_text
 from hloom.codegen.llvm.machine import Machine
 from hloom.program.c_interface import Base, CInterface
@@ -20,8 +21,9 @@ from hloom.program.program import Program
 from hloom.program.slice import ALIGNMENT
 
 CONTEXT_BYTES = 64
-THREADS_AT, SCRATCH_AT = 8, 32
-"""Of hl_context: `threads`, and `user`, where the routines find their working memory."""
+THREADS_AT, SCRATCH_END_AT, SCRATCH_AT = 8, 24, 32
+"""Of hl_context: `threads`; `arena` and `user`, where the routines find the end of their working
+memory and its beginning."""
 INVALID_ARGUMENT = 3
 """HL_INVALID_ARGUMENT of native/hl.h."""
 PARALLEL = "declare void @hl_parallel_for_ns(ptr, ptr, ptr, i64, i64, i64)"
@@ -47,8 +49,11 @@ done:
   ret void
 }"""
 )
-ROUTINES = frozenset(("hl_sort_keys", "hl_sort_compare", "hl_topk"))
-"""What aot/native/order.c has."""
+ROUTINES = frozenset(
+    ("hl_sort_keys", "hl_sort_compare", "hl_topk")
+    + ("hl_cholesky", "hl_triangular_solve", "hl_library_call")
+)
+"""What aot/native/order.c and dense.cc have."""
 LIBC = frozenset(("memcpy", "memmove", "memset", "memcmp"))
 MOST_CONSTANT_BYTES = 1 << 30
 """The small code model reaches 2 GiB."""
@@ -81,6 +86,8 @@ def library_text(
     copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     head = [] if copy.split("(")[0] in text else [copy]
     globals_ = head + [_constant(k, c) for k, c in enumerate(constants) if c is not None]
+    if program.call_sites:
+        text = text.replace(CALL_SITE, call_sites_text(program.call_sites))
     text = _PLAIN.sub(r"\1 nounwind {", text)  # no tables for unwinding, which need a library
     whole = "\n".join([text, *globals_, _entry(name, program.entry, interface, machine), ""])
     return _renamed(whole, name)
@@ -183,7 +190,8 @@ def _entry(name: str, main: str, interface: CInterface, machine: Machine) -> str
     for number, base in enumerate(bases):
         slot = f.value(f"getelementptr ptr, ptr %buffers, i64 {number}")
         f.add(f"store ptr {base}, ptr {slot}")
-    _context(f, address(interface.scratch))
+    end = f.value(f"getelementptr i8, ptr %workspace, i64 {interface.workspace_bytes}")
+    _context(f, address(interface.scratch), end)
     status = f.value(f"call i32 @{main}(ptr %context, ptr %buffers)")
     bad = f.value(f"icmp ne i32 {status}, 0")
     f.add(f"br i1 {bad}, label %failed, label %done")
@@ -233,7 +241,7 @@ def _or_wrong(f: _Lines, bad: str, pointer: str, alignment: int) -> str:
     return f.value(f"or i1 {bad}, {wrong}")
 
 
-def _context(f: _Lines, scratch: str) -> None:
+def _context(f: _Lines, scratch: str, end: str) -> None:
     """What functions of the program may look at: no error, no cancelling, one thread."""
     for at in range(0, CONTEXT_BYTES, 8):
         place = f.value(f"getelementptr i8, ptr %context, i64 {at}")
@@ -242,6 +250,8 @@ def _context(f: _Lines, scratch: str) -> None:
     f.add(f"store i32 1, ptr {threads}")
     user = f.value(f"getelementptr i8, ptr %context, i64 {SCRATCH_AT}")
     f.add(f"store ptr {scratch}, ptr {user}")
+    arena = f.value(f"getelementptr i8, ptr %context, i64 {SCRATCH_END_AT}")
+    f.add(f"store ptr {end}, ptr {arena}")
 
 
 def _copy(f: _Lines, target: str, source: str, size: int) -> None:

@@ -54,6 +54,11 @@ int32_t triangular_solve(hl_context* ctx, int64_t batch, int64_t m, int64_t n, b
   });
 }
 
+#ifndef HLOOM_HLO_TYPES  // a C library has those that it needs (hloom/aot/link.py)
+#define HLOOM_HLO_TYPES(of) \
+  of(kF32, float) of(kF64, double) of(kC64, Complex<float>) of(kC128, Complex<double>)
+#endif
+
 int32_t no_type(hl_context* ctx, const char* what, int64_t dtype) {
   return hl_set_error(ctx, HL_UNIMPLEMENTED, "%s: type %lld; f32, f64, c64 and c128 are there",
                       what, (long long)dtype);
@@ -68,14 +73,11 @@ HL_API int32_t hl_cholesky(hl_context* ctx, int64_t dtype, int64_t batch, int64_
   using namespace hloom;
   if (n == 0) return HL_OK;
   switch (dtype) {
-    case kF32:
-      return cholesky(ctx, batch, n, lower, (const float*)in, (float*)out);
-    case kF64:
-      return cholesky(ctx, batch, n, lower, (const double*)in, (double*)out);
-    case kC64:
-      return cholesky(ctx, batch, n, lower, (const Complex<float>*)in, (Complex<float>*)out);
-    case kC128:
-      return cholesky(ctx, batch, n, lower, (const Complex<double>*)in, (Complex<double>*)out);
+#define HLOOM_CASE(number, type) \
+  case number:                   \
+    return cholesky(ctx, batch, n, lower, (const type*)in, (type*)out);
+    HLOOM_HLO_TYPES(HLOOM_CASE)
+#undef HLOOM_CASE
     default:
       return no_type(ctx, "cholesky", dtype);
   }
@@ -89,18 +91,12 @@ HL_API int32_t hl_triangular_solve(hl_context* ctx, int64_t dtype, int64_t batch
   if (m == 0 || n == 0) return HL_OK;
   int t = (int)trans;
   switch (dtype) {
-    case kF32:
-      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const float*)a,
-                              (const float*)b, (float*)out);
-    case kF64:
-      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const double*)a,
-                              (const double*)b, (double*)out);
-    case kC64:
-      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const Complex<float>*)a,
-                              (const Complex<float>*)b, (Complex<float>*)out);
-    case kC128:
-      return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const Complex<double>*)a,
-                              (const Complex<double>*)b, (Complex<double>*)out);
+#define HLOOM_CASE(number, type)                                                    \
+  case number:                                                                      \
+    return triangular_solve(ctx, batch, m, n, left, lower, t, unit, (const type*)a, \
+                            (const type*)b, (type*)out);
+    HLOOM_HLO_TYPES(HLOOM_CASE)
+#undef HLOOM_CASE
     default:
       return no_type(ctx, "triangular-solve", dtype);
   }

@@ -504,6 +504,9 @@ using C128 = Complex<double>;
   }
 
 const BuiltIn kCalls[] = {
+#ifdef HLOOM_CALLS  // those that a C library makes (hloom/aot/link.py)
+    HLOOM_CALLS
+#else
     HLOOM_FOUR(potrf),
     HLOOM_FOUR(getrf),
     HLOOM_FOUR(geqrf),
@@ -519,6 +522,7 @@ const BuiltIn kCalls[] = {
     HLOOM_TWO("sytrd", "hetrd", hetrd),
     HLOOM_SVD("gesdd", false),
     HLOOM_SVD("gesvd", true),
+#endif
     {nullptr, nullptr},
 };
 
