@@ -50,12 +50,12 @@ def scalar_attributes(site: CallSite) -> list[tuple[str, int, int]] | None:
         attributes = parsed_attributes(site.config)
     except UsageError:
         return None
-    found = []
+    scalars = []
     for name, value in attributes.items():
         if not isinstance(value, Typed) or value.dtype.is_floating or len(name) >= NAME_BYTES:
             return None
-        found.append((name, value.dtype.number, int(value.value)))
-    return found if len(found) <= MOST_ATTRIBUTES else None
+        scalars.append((name, value.dtype.number, int(value.value)))
+    return scalars if len(scalars) <= MOST_ATTRIBUTES else None
 
 
 def _scratch(program: Program, t: Thunk) -> int:
