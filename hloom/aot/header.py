@@ -151,7 +151,9 @@ def _function(name: str, prefix: str) -> list[str]:
         "",
         f"static inline const char *{name}_error(int status) {{",
         '  return status == 0 ? "" : status == 3',
-        '      ? "a pointer is null or not aligned" : "the program failed";',
+        '      ? "a pointer is null or not aligned" : status == 4',
+        '      ? "this processor lacks instructions that the library was compiled for"',
+        '      : "the program failed";',
         "}",
         "",
     ]

@@ -14,6 +14,7 @@ import numpy as np
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.c_call_sites import CALL_SITE, call_sites_text
+from hloom.codegen.llvm.c_processor import CHECK, LACKING, check_text, checked_features
 from hloom.codegen.llvm.compile import module_text
 from hloom.codegen.llvm.machine import Machine
 from hloom.program.c_interface import Base, CInterface
@@ -89,8 +90,42 @@ def library_text(
     if program.call_sites:
         text = text.replace(CALL_SITE, call_sites_text(program.call_sites))
     text = _PLAIN.sub(r"\1 nounwind {", text)  # no tables for unwinding, which need a library
-    whole = "\n".join([text, *globals_, _entry(name, program.entry, interface, machine), ""])
-    return _renamed(whole, name)
+    entry = _entry(name, program.entry, interface, machine)
+    if is_checked(machine):
+        entry = _checked(entry, machine)
+    return _renamed("\n".join([text, *globals_, entry, ""]), name)
+
+
+def is_checked(machine: Machine) -> bool:
+    """Whether a library asks its processor what it has: an x86, where this one is, too."""
+    return machine.is_x86 and Machine.host().is_x86 and bool(checked_features(machine.required))
+
+
+def _checked(entry: str, machine: Machine) -> str:
+    """The entry behind a function for any processor, which looks before the first call."""
+    run = entry.replace("define dllexport ", "define ").replace("define ", "define internal ", 1)
+    run = run.replace(f"@{_ENTRY}(", "@checked_run(", 1)
+    exported = "dllexport " if machine.system == "windows" else ""
+    return f"""@processor_state = internal global i32 0, align 4
+{check_text(machine.required)}
+{run}
+define {exported}i32 @{_ENTRY}(ptr %inputs, ptr %outputs, ptr %workspace) nounwind #99 {{
+start:
+  %known = load atomic i32, ptr @processor_state monotonic, align 4
+  %has = icmp eq i32 %known, 1
+  br i1 %has, label %run, label %ask
+ask:
+  %state = call i32 @{CHECK}()
+  store atomic i32 %state, ptr @processor_state monotonic, align 4
+  %has.now = icmp eq i32 %state, 1
+  br i1 %has.now, label %run, label %lacks
+run:
+  %status = call i32 @checked_run(ptr %inputs, ptr %outputs, ptr %workspace)
+  ret i32 %status
+lacks:
+  ret i32 {LACKING}
+}}
+attributes #99 = {{ "target-cpu"="x86-64" "target-features"="" }}"""
 
 
 def _renamed(text: str, name: str) -> str:

@@ -261,6 +261,7 @@ def _llvm() -> Any:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()  # C libraries ask their processor
     return llvm
 
 
