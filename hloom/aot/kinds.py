@@ -28,12 +28,12 @@ _ENDINGS: Mapping[str, tuple[str, ...]] = {
 
 def kind_of(path: PurePath) -> str:
     """What a file of this name is: `shared`, `archive`, `object`; empty: none of these."""
-    return KINDS.get(path.suffix, "")
+    return KINDS.get(path.suffix.lower(), "")
 
 
 def check_ending(path: PurePath, system: str, triple: str) -> None:
     """`UsageError` where a system has no libraries of this name."""
-    if path.suffix not in _ENDINGS[system]:
+    if path.suffix.lower() not in _ENDINGS[system]:
         raise UsageError(
             f"{path.name} is no library of {triple}",
             rule="library-file",

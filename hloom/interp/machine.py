@@ -29,6 +29,7 @@ from hloom.ir.copy import copy_module
 from hloom.ir.instruction import Instruction
 from hloom.ir.mixed_precision import is_mixed, uniform, unify
 from hloom.ir.module import Module
+from hloom.ir.verify import verify
 from hloom.types.literal import Literal
 
 Run = Generator[Any, Any, EvalValue]
@@ -70,6 +71,7 @@ def target(which: Module | Computation) -> tuple[Module | None, Computation]:
         module, computation = which.module, which
     if module is None or not is_mixed(module):
         return module, computation
+    verify(module)  # what is broken cannot be copied
     number = list(module.computations).index(computation)
     module = copy_module(module)
     computation = list(module.computations)[number]

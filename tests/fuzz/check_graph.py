@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.base.diagnostics import EvalError, HloError
+from hloom.base.diagnostics import EvalError, HloError, UnsupportedError
 from hloom.interp import EvalOptions, evaluate, evaluate_lockstep, random_arguments
 from hloom.interp.values import zero
 from hloom.ir.module import Module
@@ -152,7 +152,6 @@ def _passed(module: Module, arguments: list[Literal] | None, before: list[Litera
     from hloom.ir.copy import copy_module
     from hloom.ir.verify import verify
     from hloom.passes import PASSES, pass_named
-    from hloom.passes.expand.expansion import ExpandError
 
     every = copy_module(module)
     for name in sorted(PASSES):
@@ -161,7 +160,7 @@ def _passed(module: Module, arguments: list[Literal] | None, before: list[Litera
             if not pass_named(name).run(alone).changed:
                 continue
             pass_named(name).run(every)
-        except ExpandError:
+        except UnsupportedError:
             # It said clearly what it makes no code for; what it left half done does not count.
             every = copy_module(module)
             continue

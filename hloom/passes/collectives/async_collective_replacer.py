@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import OPS, opcodes_where
+from hloom.ir.order import repair_schedules
 from hloom.passes.collectives.halves import collective_of, erase_starts, start_of
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
@@ -41,4 +42,5 @@ class AsyncCollectiveReplacer(Expander):
         if result.changed:
             for c in list(module.computations):
                 erase_starts(c)
+            repair_schedules(module)
         return result

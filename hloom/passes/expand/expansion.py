@@ -20,6 +20,7 @@ from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.values.slices import Slices
+from hloom.ir.verify.pairs import is_async_body
 from hloom.passes.computation_pass import settle
 from hloom.passes.facts import no_dead_code
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult
@@ -170,7 +171,10 @@ class Expander(Pass):
         for c in list(module.computations):
             if threads and c.execution_thread not in threads:
                 continue
-            for i in [i for i in c.instructions if i.opcode in opcodes and wants(i)]:
+            asked = [i for i in c.instructions if i.opcode in opcodes and wants(i)]
+            if asked and is_async_body(c):  # which holds one operation on its parameters
+                continue
+            for i in asked:
                 b = Expansion(c, combiners)
                 new = self.expand(b, i)
                 if new is not None:

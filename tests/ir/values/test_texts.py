@@ -28,7 +28,7 @@ from hloom.ir.values.backend_schema import (
 from hloom.ir.values.domain import Domain, parse_domain
 from hloom.ir.values.frontend import (
     FrontendAttributes,
-    Statistics,
+    InstructionStatistics,
     parse_frontend_attributes,
     parse_statistics,
 )
@@ -204,7 +204,7 @@ def test_raw_values_keep_what_looks_like_a_comment():
 
 @given(st.integers(0, 3), st.lists(st.tuples(NAME, st.floats(allow_nan=False)), min_size=1))
 def test_statistics_round_trip(index, pairs):
-    value = Statistics(index, tuple(pairs))
+    value = InstructionStatistics(index, tuple(pairs))
     assert read(parse_statistics, value.text) == value
 
 
