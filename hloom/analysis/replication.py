@@ -211,12 +211,14 @@ class ReplicationAnalysis:
                 return _everywhere(i.shape, self.unique)
             pairs = i.attrs.source_target_pairs
             source = {t: s for s, t in device_pairs(pairs, mode, self.replicas, self.partitions)}
+            named = [*source, *source.values()]
 
             def known(d: int, x: Labels) -> Hashable:
                 return x[source[d]] if d in source else "zeros"
         else:
             groups = device_groups(i.attrs.replica_groups, mode, self.replicas, self.partitions)
             place = {d: (g, k) for g in groups for k, d in enumerate(g)}
+            named = list(place)
 
             def known(d: int, x: Labels) -> Hashable:
                 if d not in place:
@@ -224,6 +226,8 @@ class ReplicationAnalysis:
                 group, k = place[d]
                 return (k if i.opcode in PLACED else 0, tuple(x[e] for e in group))
 
+        if max(named, default=0) >= len(self.unique):  # more devices than the module says
+            return _everywhere(i.shape, self.unique)
         if i.opcode == "all-to-all" and i.shape.is_tuple:
             operands = [self.joint(operands)] * len(operands)
         results: list[Value] = [
