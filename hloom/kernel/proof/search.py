@@ -9,6 +9,7 @@ asked first whether a search could say more (`Linear.is_free`, `is_attained`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 
 from hloom.kernel.proof.linear import Linear, Symbol, undivided
 
@@ -27,15 +28,16 @@ IMPOSSIBLE = 1 << 70
 
 def at_least_zero(x: Linear, scope: Iterable[Linear] = (), tried: int = MOST_TRIED) -> bool:
     """Whether `x >= 0` follows from intervals, from the facts of its symbols and from `scope`."""
-    if x.least() >= 0:
+    low = x.least()
+    if low >= 0:
         return True
     symbols = list(scope)
     if not symbols and x.is_free:
         return False
     for s in x.terms:
         for fact in s.facts:
-            other = _without(x, fact)
-            if other is not None and other.least() >= 0:
+            other = _without(x, low, fact)
+            if other is not None and other[0] >= 0:
                 return True
     if is_attained(x, symbols):
         return False
@@ -136,24 +138,27 @@ def least(
         equal.remove(division[0])  # each division once
         open_.append((division[1].least(), division[1]))
     if tried > MOST_TRIED:  # first what is told here, however much worse it makes the bound
-        more = [_without(y, fact) for _, y in open_ for fact in facts]
-        open_ += [(y.least(), y) for y in more if y is not None]
+        more = [(y, fact, _without(y, low, fact)) for low, y in open_ for fact in facts]
+        open_ += [(z[0], y.plus(fact, -z[1])) for y, fact, z in more if z is not None]
     seen = {y.key() for _, y in open_}
     best = max([low for low, _ in open_])
     facts += [fact for s in inside for fact in s.facts]
-    seeds = len(open_)
-    for number in range(seeds + tried):
-        if (enough is not None and best >= enough) or not open_:
+    queue: list[
+        tuple[int, int, int, Linear]
+    ] = []  # less the bound, less the place: of equals the last
+    for number in range(len(open_) + tried):
+        if (enough is not None and best >= enough) or (number >= len(open_) and not queue):
             break
-        at = 0 if number < seeds else max(range(len(open_)), key=lambda k: (open_[k][0], k))
-        current = open_.pop(at)[1]
+        low, current = open_[number] if number < len(open_) else heappop(queue)[2:]
         for fact in [*facts, *[fact for s in current.terms for fact in s.facts]]:
-            other = _without(current, fact)
-            if other is not None and (key := other.key()) not in seen:
+            found = _without(current, low, fact)
+            if found is None:
+                continue
+            other = current.plus(fact, -found[1])
+            if (key := other.key()) not in seen:
                 seen.add(key)
-                low = other.least()
-                best = max(best, low)
-                open_.append((low, other))
+                best = max(best, found[0])
+                heappush(queue, (-found[0], -len(seen), found[0], other))
     if cases and (enough is None or best < enough):
         for s, c in x.terms.items():
             if s.origin[:1] == ("extreme",) and (c > 0) == (s.origin[1] > 0):
@@ -199,22 +204,28 @@ def _exchanged(x: Linear, zero: Linear) -> Linear | None:
     return x.plus(zero, -(c // f)) if c and c % f == 0 else None
 
 
-def _without(x: Linear, fact: Linear) -> Linear | None:
-    """`x` less a positive multiple of the fact that rids it of a symbol; None if there is none.
+def _without(x: Linear, low: int, fact: Linear) -> tuple[int, int] | None:
+    """The bound of `x`, whose own is `low`, less a positive multiple of the fact that rids it of a
+    symbol, and the multiple; None if there is none.
 
     The one that leaves the greatest bound, of those for each symbol that they share.
     """
-    best: Linear | None = None
-    low = last = 0
+    best: tuple[int, int] | None = None
+    last = 0
+    terms = x.terms
     for s, f in fact.terms.items():
-        c = x.terms.get(s, 0)
+        c = terms.get(s, 0)
         if c * f <= 0 or c % f or c // f == last:
             continue
         last = c // f  # most symbols ask for the same multiple
-        other = x.plus(fact, -last)
-        bound = other.least()
-        if best is None or bound > low:
-            best, low = other, bound
+        bound = low - last * fact.const
+        for t, g in fact.terms.items():  # no other symbol counts for more or less than in `x`
+            before = terms.get(t, 0)
+            after = before - last * g
+            bound += after * (t.low if after > 0 else t.high)
+            bound -= before * (t.low if before > 0 else t.high)
+        if best is None or bound > best[0]:
+            best = bound, last
     return best
 
 

@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 from hloom.kernel.proof.linear import Linear, Symbol
-from hloom.kernel.proof.search import at_least_zero, is_attained, span
+from hloom.kernel.proof.search import _without, at_least_zero, is_attained, span
 
 
 def drawn_sum(rng: random.Random, symbols: list[Symbol]) -> Linear:
@@ -53,3 +53,19 @@ def test_bounds_hold_at_all_points():
             heard = told + [f for s in of_facts for f in s.facts]
             assert x.least() == min(value(x, p) for p in points(symbols, heard))
     assert proved > 100 and reached > 100
+
+
+def test_the_bound_of_a_sum_less_a_fact_is_that_of_the_sum_when_it_is_built():
+    rng = random.Random(5)
+    found = 0
+    for _ in range(500):
+        symbols = [Symbol(low, low + rng.randrange(9)) for low in rng.choices(range(-6, 7), k=4)]
+        x, fact = [
+            Linear(rng.randint(-9, 9), {s: c for s in symbols if (c := rng.randint(-4, 4))})
+            for _ in range(2)
+        ]
+        if (less := _without(x, x.least(), fact)) is not None:
+            found += 1
+            bound, factor = less
+            assert factor > 0 and bound == x.plus(fact, -factor).least()
+    assert found > 100
