@@ -55,15 +55,19 @@ class Mesh:
 
     def __post_init__(self) -> None:
         names = [name for name, _ in self.axes.axes]
-        numbers = self._numbers
         count = len(self.topology)
         wrong = ""
+        is_small = self.axes.devices is not None or self.axes.device_count <= count
+        numbers = self._numbers if is_small and min(self.axes.sizes, default=0) > 0 else ()
         if not names:
             wrong, hint = "has no axes", "name one at least"
         elif len(set(names)) != len(names) or not all(names):
             wrong, hint = f"has axes {names}", "each axis has a name of its own"
         elif min(self.axes.sizes) < 1:
             wrong, hint = f"has axes of sizes {list(self.axes.sizes)}", "each is 1 at least"
+        elif not is_small:
+            wrong = f"is for {self.axes.device_count} devices, and {self.topology.name} has {count}"
+            hint = "the product of the sizes is how many there are"
         elif len(numbers) != self.axes.device_count:
             wrong = f"is for {self.axes.device_count} devices, and {len(numbers)} are named"
             hint = "the product of the sizes is how many there are"

@@ -192,6 +192,13 @@ def test_what_cannot_be(change, why):
     assert why in str(caught.value)
 
 
+@pytest.mark.parametrize("size", [5, 10**12, 10**30])
+def test_more_devices_than_there_are(size):
+    text = f'topology = "four-sims"\n[[axes]]\nname = "x"\nsize = {size}\n'
+    with pytest.raises(UsageError, match="device"):
+        parse_mesh(text)
+
+
 def test_no_axis_of_that_name():
     with pytest.raises(UsageError, match="no axis 'z'"):
         parse_mesh(FOUR).groups("z")
