@@ -108,7 +108,10 @@ class Toolchain:
 
     def _run(self, words: Sequence[str], what_for: str) -> None:
         """Calls it; `HloError` with its words if it fails."""
-        words = [*self.words, *words]
+        called = self.words
+        if "c++" in words and "ziglang" in called:  # which knows the headers of C++ by this name
+            called = tuple(["c++" if w == "cc" else w for w in called])
+        words = [*called, *words]
         try:
             done = subprocess.run(words, capture_output=True, text=True)
         except OSError as error:

@@ -203,6 +203,14 @@ def test_shared_libraries(tmp_path, triple, suffix, head):
     assert data.startswith(head) and b"sorted" in data
 
 
+@needs_zig
+@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "aarch64-apple-macos"])
+def test_linear_algebra(tmp_path, triple):
+    text = "HloModule m\nENTRY e { x = f32[4,4] parameter(0)\n ROOT c = f32[4,4] cholesky(x) }"
+    data = exported(tmp_path, text, "factor", ".a", triple).path.read_bytes()
+    assert data.startswith(b"!<arch>") and b"factor_hl_cholesky" in data
+
+
 def test_a_saved_program_names_its_machine(tmp_path):
     from hloom.compiler import compile_saved
 
