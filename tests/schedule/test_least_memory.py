@@ -100,4 +100,6 @@ def test_time_grows_with_the_number_of_instructions():
         least_memory_order(module)
         return time.process_time() - start
 
-    assert seconds(16000) < 40 * max(seconds(2000), 0.01)  # Quadratic would be 64.
+    # Quadratic would be 64; what is measured beside other work is the least of three.
+    least = {count: min([seconds(count) for _ in range(3)]) for count in (2000, 16000)}
+    assert least[16000] < 40 * max(least[2000], 0.01)

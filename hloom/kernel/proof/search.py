@@ -151,14 +151,14 @@ def least(
             break
         low, current = open_[number] if number < len(open_) else heappop(queue)[2:]
         for fact in [*facts, *[fact for s in current.terms for fact in s.facts]]:
-            found = _without(current, low, fact)
-            if found is None:
+            lower = _without(current, low, fact)
+            if lower is None:
                 continue
-            other = current.plus(fact, -found[1])
+            other = current.plus(fact, -lower[1])
             if (key := other.key()) not in seen:
                 seen.add(key)
-                best = max(best, found[0])
-                heappush(queue, (-found[0], -len(seen), found[0], other))
+                best = max(best, lower[0])
+                heappush(queue, (-lower[0], -len(seen), lower[0], other))
     if cases and (enough is None or best < enough):
         for s, c in x.terms.items():
             if s.origin[:1] == ("extreme",) and (c > 0) == (s.origin[1] > 0):
