@@ -24,11 +24,13 @@ import numpy as np
 
 from hloom.base.guarding import GUARDING
 from hloom.base.options import Options
+from hloom.codegen.walk import block_elements
 from hloom.executable import Executable
 from hloom.interp import evaluate
 from hloom.ir.copy import copy_module
 from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
+from hloom.targets.cpu.device import host_device
 from hloom.targets.cpu.options import cpu_target
 from tests.fuzz.check_native import (
     Trial,
@@ -46,6 +48,8 @@ AROUND = 40
 TIMES = (1, 2, 3)
 THREADS = (1, 2, 4)
 CHUNK, SECONDS = 30, 240
+WRITTEN_FOR = 4096
+"""Elements of a block where the multiples of families are exact."""
 
 
 class Case(NamedTuple):
@@ -61,11 +65,13 @@ class Case(NamedTuple):
 def lengths_of(family: str) -> list[int]:
     """The lengths at which a family is tried."""
     _, multiples, most = families()[family]
-    found = set(range(1, LENGTHS + 1))
-    for block in multiples:
+    lengths = set(range(1, LENGTHS + 1))
+    # Blocks follow the nearest memory; the multiples are written for 32 KiB of it.
+    block = block_elements(host_device())
+    for multiple in {m * size // WRITTEN_FOR for m in multiples for size in (block, WRITTEN_FOR)}:
         for k in TIMES:
-            found.update(range(k * block - AROUND, k * block + AROUND + 1))
-    return sorted(n for n in found if 1 <= n <= most)
+            lengths.update(range(k * multiple - AROUND, k * multiple + AROUND + 1))
+    return sorted(n for n in lengths if 1 <= n <= most)
 
 
 def cases(chosen: Sequence[str], seed: int) -> list[Case]:
