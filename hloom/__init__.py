@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from hloom.aot.export import export_c
+    from hloom.aot.loading import load_library
     from hloom.api import *
 
 # What users need of hloom.api (the command line needs more); written out for type checkers.
@@ -60,6 +61,7 @@ __all__ = [
     "load_bytes",
     "load_compiled",
     "load_file",
+    "load_library",
     "load_text",
     "parse",
     "pass_named",
@@ -72,7 +74,7 @@ __all__ = [
 
 
 # What does not live in hloom.api.
-_ELSEWHERE = {"export_c": "hloom.aot.export"}
+_ELSEWHERE = {"export_c": "hloom.aot.export", "load_library": "hloom.aot.loading"}
 # Modules for those who have the packages of these names.
 _DOORS = ("jax", "tensorflow", "torch")
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from hloom.program.c_interface import CArray, CInterface, LibraryCode
     from hloom.program.program import Processor
     from hloom.rewrite.driver import Trace
-    from hloom.runtime.buffer import Buffer
+    from hloom.runtime.buffer import Buffer, in_layout
     from hloom.runtime.cache import ProgramCache, program_cache
     from hloom.runtime.communicator.patience import Patience
     from hloom.runtime.ffi import Call as HandlerCall
@@ -182,6 +182,7 @@ _HOME = {
     "fingerprint": "ir.text.digest",
     "granted_threads": "runtime.processors",
     "host_device": "targets.cpu.device",
+    "in_layout": "runtime.buffer",
     "is_handled": "runtime.ffi",
     "known_names": "device.known",
     "library_path": "runtime.pjrt",
@@ -440,6 +441,7 @@ __all__ = [
     "fingerprint",
     "granted_threads",
     "host_device",
+    "in_layout",
     "is_handled",
     "is_program_file",
     "known_names",
