@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from hloom.runtime.saved_executable import executable_from_bytes, executable_to_bytes
     from hloom.targets.cpu.device import host_device
     from hloom.targets.cpu.explain import Explained, explained
+    from hloom.targets.cpu.library_tables import fft_plans_object
     from hloom.targets.cpu.options import (
         COMPILE_OPTIONS,
         TARGET_OPTIONS,
@@ -437,6 +438,7 @@ __all__ = [
     "executable_from_bytes",
     "executable_to_bytes",
     "explained",
+    "fft_plans_object",
     "file_bytes",
     "fingerprint",
     "granted_threads",

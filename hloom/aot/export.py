@@ -15,13 +15,14 @@ from typing import Any
 from hloom.aot.archive import ArchiveMember, archive
 from hloom.aot.header import c_name, checked_names, distinct, header
 from hloom.aot.kinds import KINDS, check_ending, kind_of
-from hloom.aot.link import MATRICES, ORDERS, toolchain
+from hloom.aot.link import MATRICES, ORDERS, TRANSFORMS, toolchain
 from hloom.api import (
     CInterface,
     Instruction,
     LibraryCode,
     Module,
     UsageError,
+    fft_plans_object,
     library_code,
     written_whole,
 )
@@ -115,6 +116,14 @@ def _library(code: LibraryCode, name: str, kind: str, file: str, folder: Path) -
         tools = toolchain(code.processor, what_for)
         objects.append(tools.matrices_object(name, folder, code.matrix_calls, what_for))
         symbols.append([f"{name}_{r}" for r in MATRICES])
+    if code.transforms:
+        what_for = _callers(code.transforms)
+        tools = toolchain(code.processor, what_for)
+        objects.append(tools.transforms_object(name, folder, what_for))
+        symbols.append([f"{name}_{r}" for r in TRANSFORMS])
+        objects.append(folder / f"{name}_plans.o")
+        objects[-1].write_bytes(fft_plans_object(name, code.transform_lengths, code.processor))
+        symbols.append([f"{name}_fft_plans"])
     if kind == "archive":
         if code.processor.system == "macos":
             symbols = [[f"_{s}" for s in each] for each in symbols]

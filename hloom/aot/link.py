@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +24,8 @@ RUNTIME = Path(__file__).parents[1] / "runtime" / "native"
 ORDERS = ("hl_sort_keys", "hl_sort_compare", "hl_topk")
 MATRICES = ("hl_cholesky", "hl_triangular_solve", "hl_library_call")
 """What the routines define, behind the name of the library."""
-_MATRIX_FLAGS = (
+TRANSFORMS = ("hl_fft",)
+_ROUTINE_FLAGS = (
     *("-x", "c++", "-std=c++20", "-O3", "-fno-exceptions", "-fno-rtti", "-fno-math-errno"),
     *("-ffp-contract=fast", "-fno-semantic-interposition"),
     *("-fno-threadsafe-statics", "-fvisibility=hidden", f"-I{RUNTIME}"),
@@ -39,8 +40,10 @@ _SHARED = {
 }
 """How a system's shared libraries are linked."""
 _ZIG_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "armv7": "arm", "armv7a": "arm"}
-_ZIG_GLIBC = "2.28"
-"""The C library of Linux that is linked against; newer ones have all of it."""
+_ZIG_GLIBC = {"loongarch64": "2.36"}
+_OLDEST_GLIBC = "2.28"
+"""The C library of Linux that is linked against, where an architecture has it; newer ones have all
+of it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,15 @@ class Toolchain:
     processor: Processor
     words: tuple[str, ...]
     """That call it."""
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is that of this system, which has a C++ library."""
+        host = Machine.host()
+        return (self.processor.architecture, self.processor.system) == (
+            host.architecture,
+            host.system,
+        )
 
     def orders_object(self, name: str, folder: Path, what_for: str) -> Path:
         """Compiles the routines that sort for a library of this name; where the object is."""
@@ -61,17 +73,27 @@ class Toolchain:
     ) -> Path:
         """Compiles the linear algebra of a library of this name: these custom calls, and HLO's own
         operations for these types; where the object is."""
+        flags = [*_ROUTINE_FLAGS, f"-DHLOOM_NAMESPACE={name}_hloom"]
         if self.processor.system in ("windows", "wasm", ""):
             raise HloError(
                 f"linear algebra is not there for {self.processor.triple}: {what_for}",
                 rule="ahead-of-time",
                 hint="for Linux and macOS it is",
             )
-        flags = [*_MATRIX_FLAGS, f"-DHLOOM_NAMESPACE={name}_hloom"]
         flags.append(f"-DHLOOM_CALLS={''.join([_table_row(t) for t in calls[0]])}")
         types = " ".join([f"of({n}, {_TYPES[n]})" for n in calls[1]])
         flags.append(f"-DHLOOM_HLO_TYPES(of)={types}")
         return self._object(f"{name}_matrices", name, folder, "dense.cc", flags, what_for)
+
+    def transforms_object(self, name: str, folder: Path, what_for: str) -> Path:
+        """Compiles the Fourier transforms of a library of this name; where the object is."""
+        flags = [*_ROUTINE_FLAGS, f"-DHLOOM_NAMESPACE={name}_hloom"]
+        flags.append(f"-DHLOOM_FFT_BYTES={_vector_bytes(self.processor)}")
+        if not self.is_host:
+            flags += ["-nostdinc++", f"-I{NATIVE / 'bare'}"]
+        if self.processor.architecture == "wasm32":
+            flags.append("-msimd128")
+        return self._object(f"{name}_transforms", name, folder, "transforms.cc", flags, what_for)
 
     def _object(
         self, stem: str, name: str, folder: Path, file: str, flags: Sequence[str], what_for: str
@@ -123,6 +145,14 @@ class Toolchain:
             )
 
 
+def _vector_bytes(processor: Processor) -> int:
+    """Of the vectors that fft_tile.cc has for a processor."""
+    features = set(processor.features)
+    if features >= {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"}:
+        return 64
+    return 32 if features >= {"avx2", "fma"} else 16
+
+
 _LETTERS = {"s": "float", "d": "double", "c": "Complex<float>", "z": "Complex<double>"}
 _TYPES = {11: "float", 12: "double", 15: "Complex<float>", 18: "Complex<double>"}
 """By the number in the protobuf enum."""
@@ -143,9 +173,8 @@ def _table_row(target: str) -> str:
 
 def toolchain(processor: Processor, what_for: str) -> Toolchain:
     """What compiles and links for a machine; `HloError` where there is nothing."""
-    host = Machine.host()
-    if (processor.architecture, processor.system) == (host.architecture, host.system):
-        return Toolchain(processor, tuple(compiler(what_for)))
+    if (own := Toolchain(processor, ())).is_host:
+        return replace(own, words=tuple(compiler(what_for)))
     variable = f"CC_{processor.triple.replace('-', '_').replace('.', '_')}"
     if words := shlex.split(os.environ.get(variable, "")):
         return Toolchain(processor, tuple(words))
@@ -170,9 +199,9 @@ def zig_target(processor: Processor) -> str:
     architecture = "thumb" if first.startswith("thumb") else _ZIG_ARCHITECTURES.get(first, first)
     last = processor.triple.split("-")[-1]
     if processor.system == "linux":
-        known = ("gnu", "musl")
+        known, glibc = ("gnu", "musl"), _ZIG_GLIBC.get(architecture, _OLDEST_GLIBC)
         abi = last if last.startswith(known) else "gnu"
-        return f"{architecture}-linux-{abi}" + (f".{_ZIG_GLIBC}" if abi.startswith("gnu") else "")
+        return f"{architecture}-linux-{abi}" + (f".{glibc}" if abi.startswith("gnu") else "")
     if processor.system == "windows":
         return f"{architecture}-windows-gnu"
     if processor.system == "macos":

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hloom.base.diagnostics import HloError
+from hloom.program.c_fft import plan_lengths
 from hloom.program.c_scratch import is_known_call, scratch_bytes
 from hloom.program.program import Processor, Program
 from hloom.program.slice import ALIGNMENT, STREAMED_BYTES, Allocation, BufferSlice
@@ -21,6 +22,7 @@ from hloom.program.thunks.call import Call
 from hloom.program.thunks.conditional import Conditional
 from hloom.program.thunks.copy import Copy
 from hloom.program.thunks.custom_call import CustomCall
+from hloom.program.thunks.fft import FFT
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.linalg import Cholesky, TriangularSolve
 from hloom.program.thunks.routine import Function
@@ -33,7 +35,7 @@ from hloom.types.sizes import size_bytes
 ORDERS = (Sort, TopK)
 MATRICES = (Cholesky, TriangularSolve, CustomCall)
 """Of custom calls, those of LAPACK."""
-STEPS = (Kernel, Copy, CopyDone, While, Conditional, Call, *ORDERS, *MATRICES)
+STEPS = (Kernel, Copy, CopyDone, While, Conditional, Call, *ORDERS, *MATRICES, FFT)
 """The kinds of thunks that need nothing but memory."""
 MOST_OPERANDS, MOST_KEYS = 64, 16
 """Of one sort, as the runtime has it."""
@@ -123,6 +125,17 @@ class LibraryCode:
     def matrices(self) -> list[str]:
         """The steps that are linear algebra, by name."""
         return [t.name for t in walk(self.program.thunks) if isinstance(t, MATRICES)]
+
+    @property
+    def transforms(self) -> list[str]:
+        """The steps that are Fourier transforms, by name."""
+        return [t.name for t in walk(self.program.thunks) if isinstance(t, FFT)]
+
+    @property
+    def transform_lengths(self) -> set[tuple[int, bool]]:
+        """Of the plans that they ask for, and whether of f64."""
+        thunks = [t for t in walk(self.program.thunks) if isinstance(t, FFT)]
+        return {key for t in thunks for key in plan_lengths(t)}
 
 
 def matrix_calls(program: Program) -> tuple[list[str], list[int]]:

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from math import prod
 
 from hloom.base.diagnostics import UsageError
+from hloom.program.c_fft import fft_scratch_bytes
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.program import Program
 from hloom.program.slice import ALIGNMENT
 from hloom.program.thunks.custom_call import CustomCall
+from hloom.program.thunks.fft import FFT
 from hloom.program.thunks.linalg import Cholesky, TriangularSolve
 from hloom.program.thunks.routine import Function, Numbers
 from hloom.program.thunks.sort import Sort, TopK
@@ -67,6 +69,8 @@ def _scratch(program: Program, t: Thunk) -> int:
         return 4 * ALIGNMENT
     if isinstance(t, CustomCall):
         return _of_call(program.call_sites[t.site]) + 4 * ALIGNMENT
+    if isinstance(t, FFT):
+        return fft_scratch_bytes(t)
     return 0
 
 

@@ -24,6 +24,12 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 #endif
 }
 
+void *memset(void *to, int value, unsigned long count) {
+  volatile char *t = to;
+  while (count--) *t++ = (char)value;
+  return to;
+}
+
 void *memcpy(void *to, const void *from, unsigned long count) {
   for (unsigned long k = 0; k < count; k++) ((volatile char *)to)[k] = ((const char *)from)[k];
   return to;

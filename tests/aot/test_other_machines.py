@@ -17,6 +17,7 @@ from hloom.api import HloError, UsageError
 from hloom.base.guarding import GUARDING
 from hloom.runtime.buffer import in_layout
 from tests.aot.programs import PROGRAMS
+from tests.aot.test_transforms import CASES, program
 
 pytestmark = pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
 HERE = Path(__file__).parent
@@ -90,12 +91,15 @@ def literal_leaves(literal):
     return [literal.array]
 
 
+KINDS = {**PROGRAMS, "transforms": program(CASES)}
+
+
 @needs_zig
 @pytest.mark.parametrize("triple", RUNNERS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", KINDS)
 def test_right_values(tmp_path, name, triple):
     """Vectors have other widths there, so sums are taken in another order."""
-    text = PROGRAMS[name]
+    text = KINDS[name]
     suffix = ".wasm" if triple.startswith("wasm") else ".a"
     library = exported(tmp_path, text, name, suffix, triple)
     literals = hloom.random_arguments(hloom.parse(text), seed=3)

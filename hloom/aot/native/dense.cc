@@ -11,44 +11,14 @@
 #include <type_traits>
 #include <utility>
 
-#define JOINED(a, b) a##b
-#define WITH_PREFIX(a, b) JOINED(a, b)
-#define hloom HLOOM_NAMESPACE
-#define hl_alloc WITH_PREFIX(HLOOM_PREFIX, hl_alloc)
-#define hl_free WITH_PREFIX(HLOOM_PREFIX, hl_free)
-#define hl_set_error WITH_PREFIX(HLOOM_PREFIX, hl_set_error)
-#define hl_parallel_for WITH_PREFIX(HLOOM_PREFIX, hl_parallel_for)
+#define HLOOM_PART(name) WITH_PREFIX(HLOOM_PREFIX, name)
 #define hl_lapack_find WITH_PREFIX(HLOOM_PREFIX, hl_lapack_find)
 #define hl_cholesky WITH_PREFIX(HLOOM_PREFIX, hl_cholesky)
 #define hl_triangular_solve WITH_PREFIX(HLOOM_PREFIX, hl_triangular_solve)
 #define hl_library_call WITH_PREFIX(HLOOM_PREFIX, hl_library_call)
 
-#include "hl.h"
-#undef HL_API
-#define HL_API extern "C"
-
-// What the runtime keeps behind a context, and steps that somebody watches: here there is neither.
-#define HLOOM_RUNTIME_CONTEXT_H
-#define HLOOM_RUNTIME_STEPS_H
-
-namespace hloom {
-
-struct Nobody {
-  static int load() { return 0; }
-};
-
-struct Context : hl_context {
-  Nobody beside;
-};
-
-static inline Context* of(hl_context* context) { return static_cast<Context*>(context); }
-
-struct StepSpan {
-  StepSpan(hl_context*, const void*, const char*) {}
-};
-
-}  // namespace hloom
-
+#include "lent.inc"
+//
 #include "linalg.cc"
 #include "linalg_calls.cc"
 #include "linalg_dense.cc"
@@ -58,31 +28,7 @@ namespace hloom {
 LapackThreads::LapackThreads(bool single) : single_(single) {}
 LapackThreads::~LapackThreads() { (void)single_; }
 
-// Working memory: `user` is where it begins, `arena` its end, `pool` where it is free, null at first.
-constexpr uintptr_t kAlignment = 64;
-
 }  // namespace hloom
-
-extern "C" void* hl_alloc(hl_context* context, int64_t size) {
-  char* top = context->pool ? (char*)context->pool : (char*)context->user;
-  uintptr_t begin =
-      ((uintptr_t)top + hloom::kAlignment - 1) / hloom::kAlignment * hloom::kAlignment;
-  if ((uint64_t)begin + (uint64_t)size > (uint64_t)(uintptr_t)context->arena) return nullptr;
-  context->pool = (hl_pool*)(begin + (uintptr_t)size);
-  return (void*)begin;
-}
-
-extern "C" void hl_free(hl_context* context, void* memory) {
-  if (memory) context->pool = (hl_pool*)memory;  // the last that was taken
-}
-
-extern "C" int32_t hl_set_error(hl_context* context, int32_t status, const char*, ...) {
-  return context->status = status;
-}
-
-extern "C" void hl_parallel_for(hl_context*, hl_range_function fn, void* args, int64_t n, int64_t) {
-  if (n > 0) fn(args, 0, n);
-}
 
 extern "C" void* hl_lapack_find(const char*, int64_t*) { return nullptr; }
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import numpy as np
-
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.c_call_sites import CALL_SITE, call_sites_text
 from hloom.codegen.llvm.c_processor import CHECK, LACKING, check_text, checked_features
 from hloom.codegen.llvm.compile import module_text
+from hloom.codegen.llvm.constant_bytes import constant_bytes
 from hloom.codegen.llvm.machine import Machine
 from hloom.program.c_interface import Base, CInterface
 from hloom.program.program import Program
@@ -52,9 +51,9 @@ done:
 )
 ROUTINES = frozenset(
     ("hl_sort_keys", "hl_sort_compare", "hl_topk")
-    + ("hl_cholesky", "hl_triangular_solve", "hl_library_call")
+    + ("hl_cholesky", "hl_triangular_solve", "hl_library_call", "hl_fft")
 )
-"""What aot/native/order.c and dense.cc have."""
+"""What aot/native/order.c, dense.cc and transforms.cc have."""
 LIBC = frozenset(("memcpy", "memmove", "memset", "memcmp"))
 MOST_CONSTANT_BYTES = 1 << 30
 """The small code model reaches 2 GiB."""
@@ -150,14 +149,8 @@ _ENTRY = "c.entry"
 
 def _constant(number: int, data: bytes | memoryview) -> str:
     """A constant's bytes, read only."""
-    raw = np.frombuffer(data, np.uint8)
-    digits = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-    letters = np.empty((len(raw), 3), np.uint8)
-    letters[:, 0] = ord("\\")
-    letters[:, 1], letters[:, 2] = digits[raw >> 4], digits[raw & 15]
-    inside = letters.tobytes().decode("ascii")
     return (
-        f'@constant{number} = private unnamed_addr constant [{len(raw)} x i8] c"{inside}",'
+        f"@constant{number} = private unnamed_addr constant {constant_bytes(data)},"
         f" align {ALIGNMENT}"
     )
 

@@ -224,7 +224,7 @@ template <class T>
 bool along(hl_context* ctx, const T* in, T* out, int64_t outer, int64_t n, int64_t inner,
            bool inverse, T scale) {
   auto plan = plan_of<T>(n);
-  Job<T> j{ctx, plan.get(), in, out, outer, inner, n, n, inverse, scale, nullptr, 0};
+  Job<T> j{ctx, &*plan, in, out, outer, inner, n, n, inverse, scale, nullptr, 0};
   const FftPlan<T>& p = *plan;
   int64_t L = lanes<T>(), threads = ctx->threads;
   auto grain = [&](int64_t pieces, int64_t points) {

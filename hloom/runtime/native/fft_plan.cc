@@ -1,10 +1,12 @@
 #include "fft_plan.h"
 
 #include <math.h>
+#include <string.h>
 
 #include <list>
 #include <mutex>
 
+#include "fft.h"
 #include "fork.h"
 
 namespace hloom {
@@ -244,3 +246,49 @@ template struct FftPlan<float>;
 template struct FftPlan<double>;
 
 }  // namespace hloom
+
+namespace {
+
+template <class V>
+int64_t copied(const V& values, void* out) {
+  int64_t bytes = (int64_t)(values.size() * sizeof(values[0]));
+  if (out != nullptr && bytes > 0) memcpy(out, values.data(), bytes);
+  return bytes;
+}
+
+template <class T>
+int64_t part_of(int64_t n, int64_t part, void* out) {
+  auto plan = hloom::plan_of<T>(n);
+  switch (part) {
+    case 0:
+      return copied(std::vector<int64_t>{plan->n1, plan->n2, plan->step_stride,
+                                         plan->convolution ? plan->convolution->n : 0},
+                    out);
+    case 1: {
+      std::vector<int64_t> passes;
+      for (const hloom::Pass& p : plan->passes)
+        passes.insert(passes.end(), {(int64_t)p.radix, p.length, p.twiddles});
+      return copied(passes, out);
+    }
+    case 2:
+      return copied(plan->twiddles, out);
+    case 3:
+      return copied(plan->step_real, out);
+    case 4:
+      return copied(plan->step_imag, out);
+    case 5:
+      return copied(plan->chirp, out);
+    case 6:
+      return copied(plan->spectrum, out);
+    case 7:
+      return copied(plan->half, out);
+    default:
+      return -1;
+  }
+}
+
+}  // namespace
+
+HL_API int64_t hl_fft_plan(int64_t n, int64_t is_double, int64_t part, void* out) {
+  return is_double ? part_of<double>(n, part, out) : part_of<float>(n, part, out);
+}

@@ -2,10 +2,32 @@
 #pragma once
 #include <stdint.h>
 
+#if !defined(HLOOM_FFT_CONSTANT)
 #include <memory>
 #include <vector>
+#endif
 
 namespace hloom {
+
+#if defined(HLOOM_FFT_CONSTANT)  // C libraries, whose plans are constants: codegen/llvm/c_fft.py
+template <class T>
+struct Table {
+  const T* first;
+  int64_t count;
+  const T* data() const { return first; }
+  const T* begin() const { return first; }
+  const T* end() const { return first + count; }
+  bool empty() const { return count == 0; }
+  const T& operator[](int64_t at) const { return first[at]; }
+};
+template <class T>
+using PlanPointer = const T*;
+#else
+template <class T>
+using Table = std::vector<T>;
+template <class T>
+using PlanPointer = std::shared_ptr<const T>;
+#endif
 
 // `many` transforms side by side, one per vector lane, with real and imaginary parts apart.
 template <class T>
@@ -32,21 +54,21 @@ struct Pass {
 template <class T>
 struct FftPlan {
   int64_t n = 0;
-  std::vector<Pass> passes;
-  std::vector<T> twiddles;
+  Table<Pass> passes;
+  Table<T> twiddles;
   int64_t n1 = 0, n2 = 0;  // n = n1 * n2, if the two steps are worth it
-  std::shared_ptr<const FftPlan> first, second;
-  std::vector<T> step_real, step_imag;  // [n1][stride]
+  PlanPointer<FftPlan> first, second;
+  Table<T> step_real, step_imag;  // [n1][stride]
   int64_t step_stride = 0;
-  std::shared_ptr<const FftPlan> convolution;
-  std::vector<T> chirp, spectrum;  // interleaved
-  std::vector<T> half;             // of real transforms of 2n: exp(-i pi k / n), interleaved
+  PlanPointer<FftPlan> convolution;
+  Table<T> chirp, spectrum;  // interleaved
+  Table<T> half;             // of real transforms of 2n: exp(-i pi k / n), interleaved
   int64_t bytes() const;
 };
 
 // The plan of a length, from a bounded cache that threads share.
 template <class T>
-std::shared_ptr<const FftPlan<T>> plan_of(int64_t n);
+PlanPointer<FftPlan<T>> plan_of(int64_t n);
 
 // The widest lanes this machine has: bytes of a vector, and the function that does a tile.
 int64_t fft_vector_bytes();

@@ -1,10 +1,8 @@
 // fft_tile.inc for each vector width, and the choice between them.
 #include <stdint.h>
 
-#include <memory>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "fft_plan.h"
 #include "instruction_set.h"
@@ -12,13 +10,22 @@
 namespace hloom {
 namespace {
 
+// C libraries have one width, HLOOM_FFT_BYTES; the runtime all, and the choice at run time.
+#if !defined(HLOOM_FFT_BYTES)
+#define HLOOM_FFT_WIDTH(bytes) (bytes == 16 || HLOOM_X86_TARGETS)
+#else
+#define HLOOM_FFT_WIDTH(bytes) (bytes == HLOOM_FFT_BYTES)
+#endif
+
+#if HLOOM_FFT_WIDTH(16)
 #define HLOOM_NAME baseline
 #define HLOOM_BYTES 16
 #include "fft_tile.inc"
 #undef HLOOM_NAME
 #undef HLOOM_BYTES
+#endif
 
-#if HLOOM_X86_TARGETS
+#if HLOOM_FFT_WIDTH(32)
 HLOOM_TARGET_BEGIN("avx2,fma")
 #define HLOOM_NAME avx2
 #define HLOOM_BYTES 32
@@ -26,7 +33,9 @@ HLOOM_TARGET_BEGIN("avx2,fma")
 #undef HLOOM_NAME
 #undef HLOOM_BYTES
 HLOOM_TARGET_END
+#endif
 
+#if HLOOM_FFT_WIDTH(64)
 #if defined(__clang__)  // which takes the width of the vectors that are written
 HLOOM_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
 #else
@@ -43,7 +52,9 @@ HLOOM_TARGET_END
 }  // namespace
 
 int64_t fft_vector_bytes() {
-#if HLOOM_X86_TARGETS
+#if defined(HLOOM_FFT_BYTES)
+  return HLOOM_FFT_BYTES;
+#elif HLOOM_X86_TARGETS
   static const int64_t bytes =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
@@ -58,12 +69,16 @@ int64_t fft_vector_bytes() {
 
 template <class T>
 void fft_tile(const FftPlan<T>& plan, const Tile<T>& t) {
-#if HLOOM_X86_TARGETS
-  int64_t bytes = fft_vector_bytes();
+  [[maybe_unused]] int64_t bytes = fft_vector_bytes();
+#if HLOOM_FFT_WIDTH(64)
   if (bytes == 64) return avx512::tile(plan, t);
+#endif
+#if HLOOM_FFT_WIDTH(32)
   if (bytes == 32) return avx2::tile(plan, t);
 #endif
+#if HLOOM_FFT_WIDTH(16)
   baseline::tile(plan, t);
+#endif
 }
 
 template void fft_tile<float>(const FftPlan<float>&, const Tile<float>&);

@@ -43,15 +43,17 @@ typedef int32_t (*hl_main_function)(hl_context* context, void** buffers);
 // A function of the host that a program may call. Returns a status.
 typedef int32_t (*hl_host_function)(hl_context* context, int64_t id, void** buffers);
 
-// What a compiled program may read without a call: the offsets are part of the ABI.
+// What a compiled program may read without a call: the offsets are part of the ABI, on processors
+// whose pointers have 32 bits, too.
+#define HL_AT_8 __attribute__((aligned(8)))
 struct hl_context {
-  int32_t status;   // 0: the first error, HL_OK while there is none
-  int32_t cancel;   // 4: not 0 once somebody asked the program to stop: test it in long loops
-  int32_t threads;  // 8: how many may work on a region; 1 means that regions need not be cut
-  int32_t device;   // 12: replica or partition number, for whoever runs several
-  hl_pool* pool;    // 16: null if threads is 1
-  hl_arena* arena;  // 24
-  void* user;       // 32: whatever the host put there
+  int32_t status;         // 0: the first error, HL_OK while there is none
+  int32_t cancel;         // 4: not 0 once somebody asked the program to stop: test it in long loops
+  int32_t threads;        // 8: how many may work on a region; 1 means that regions need not be cut
+  int32_t device;         // 12: replica or partition number, for whoever runs several
+  HL_AT_8 hl_pool* pool;  // 16: null if threads is 1
+  HL_AT_8 hl_arena* arena;  // 24
+  HL_AT_8 void* user;       // 32: whatever the host put there
   // What follows is private to the runtime.
 };
 
