@@ -180,6 +180,7 @@ _HOME = {
     "executable_to_bytes": "runtime.saved_executable",
     "explained": "targets.cpu.explain",
     "file_bytes": "frontends.files",
+    "fft_plans_object": "targets.cpu.library_tables",
     "fingerprint": "ir.text.digest",
     "granted_threads": "runtime.processors",
     "host_device": "targets.cpu.device",

@@ -76,6 +76,7 @@ NAMED = {
     "passes/fuse/group.py:vector_floats": DEFAULTS,
     "passes/partition/reshard_plan.py:STEP_BYTES": "still to be asked of the links",
     "passes/simplify/constant_folding.py:result_limit_bytes": EFFORT,
+    "program/c_fft.py:VECTOR_BYTES": "of the widest code of fft_tile.inc: memory is counted for it",
     "program/c_scratch.py:NAME_BYTES": SIZED,
     "program/saved_form.py:PAGE": SIZED,
     "program/slice.py:STREAMED_BYTES": "a promise to callers: what is smaller need not be aligned",
