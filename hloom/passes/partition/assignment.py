@@ -17,7 +17,7 @@ from hloom.ir.instruction import Instruction
 from hloom.passes.partition.halo import Halo
 from hloom.passes.partition.reshard_plan import plan, tile_size
 from hloom.passes.partition.tiling import Axes, Tiling
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.passes.sharding.factors import Kind, factors
 from hloom.types.shape import Shape
 
@@ -52,13 +52,13 @@ class Loops:
     def of(i: Instruction) -> Loops:
         """The factors of an instruction; those along which elements move are whole until somebody
         says what they read."""
-        found = factors(i)
-        assert found is not None, f"{i.opcode} has factors"
-        kinds = [f.kind for f in found.factors]
+        roles = factors(i)
+        assert roles is not None, f"{i.opcode} has factors"
+        kinds = [f.kind for f in roles.factors]
         return Loops(
-            [f.size for f in found.factors],
-            list(found.operands),
-            list(found.results),
+            [f.size for f in roles.factors],
+            list(roles.operands),
+            list(roles.results),
             {k for k, kind in enumerate(kinds) if kind in (Kind.WHOLE, Kind.PERMUTE)},
             {k for k, kind in enumerate(kinds) if kind == Kind.REDUCE},
         )
@@ -96,11 +96,11 @@ class Chosen:
 
 def pulled(walk: Walk, f: Loops, dims: Dims, t: Tiling) -> Assignment:
     """The axes of a value's dimensions as axes of the factors, as far as they can be."""
-    found: Assignment = {}
+    assignment: Assignment = {}
     for numbers, axes in zip(dims, t.dims, strict=True):
         if len(numbers) == 1:
             if axes and numbers[0] not in f.whole:
-                found[numbers[0]] = axes
+                assignment[numbers[0]] = axes
             continue
         left = list(axes)
         for k in numbers:
@@ -112,10 +112,10 @@ def pulled(walk: Walk, f: Loops, dims: Dims, t: Tiling) -> Assignment:
                 tiles *= walk.mesh.sizes[left[0]]
                 own.append(left.pop(0))
             if own:
-                found[k] = tuple(own)
+                assignment[k] = tuple(own)
             if tiles != f.sizes[k]:
                 break
-    return found
+    return assignment
 
 
 def pushed(f: Loops, dims: Dims, axes: Assignment) -> Tiling:
@@ -126,31 +126,31 @@ def pushed(f: Loops, dims: Dims, axes: Assignment) -> Tiling:
 def settled(walk: Walk, f: Loops, axes: Assignment) -> Assignment:
     """An assignment less what cannot be: a minor factor of a dimension is cut only where those
     before it are cut into single elements, and evenly."""
-    found = dict(axes)
+    assignment = dict(axes)
     for k, halos in f.halos.items():
-        tiles = walk.mesh.count(found.get(k, ()))
+        tiles = walk.mesh.count(assignment.get(k, ()))
         if tiles > 1 and any(h.need(tiles) is None for h in halos):
-            del found[k]
+            del assignment[k]
     for dims in (*f.operands, *f.results):
         for numbers in dims:
             if len(numbers) < 2:
                 continue
             is_open = True
             for k in numbers:
-                tiles = walk.mesh.count(found.get(k, ()))
+                tiles = walk.mesh.count(assignment.get(k, ()))
                 if tiles > 1 and (not is_open or f.sizes[k] % tiles):
-                    del found[k]
+                    del assignment[k]
                     tiles = 1
                 is_open = is_open and tiles == f.sizes[k]
-    return found
+    return assignment
 
 
 def _merged(first: Assignment, others: Iterable[Assignment]) -> Assignment:
-    found = dict(first)
-    used = {a for axes in found.values() for a in axes}
+    merged = dict(first)
+    used = {a for axes in merged.values() for a in axes}
     for other in others:
         for k, axes in other.items():
-            have = found.get(k, ())
+            have = merged.get(k, ())
             if axes[: len(have)] != have:
                 continue
             more: list[int] = []
@@ -159,13 +159,13 @@ def _merged(first: Assignment, others: Iterable[Assignment]) -> Assignment:
                     break
                 more.append(a)
             if more:
-                found[k] = (*have, *more)
+                merged[k] = (*have, *more)
                 used.update(more)
-    return found
+    return merged
 
 
 def candidates(
-    walk: Walk, f: Loops, operands: Sequence[Value], wanted: Sequence[Tiling | None]
+    walk: Walk, f: Loops, operands: Sequence[TiledValue], wanted: Sequence[Tiling | None]
 ) -> list[Assignment]:
     """Assignments that the wanted results and the operands as they stand suggest."""
     asked = [pulled(walk, f, dims, t) for dims, t in zip(f.results, wanted) if t is not None]
@@ -177,15 +177,15 @@ def candidates(
             continue
         for t in list(forms)[:MOST_FORMS]:
             sources.append(pulled(walk, f, f.operands[k], t.without(walk.region)))
-    found: dict[tuple, Assignment] = {}
+    options: dict[tuple, Assignment] = {}
     for k, source in enumerate(sources):
         others = sources[:k] + sources[k + 1 :]
-        for made in (_merged(source, others), _merged(source, asked), source):
-            made = settled(walk, f, made)
-            found.setdefault(tuple(sorted(made.items())), made)
-    if not found:
-        found[()] = {}
-    return list(found.values())
+        for option in (_merged(source, others), _merged(source, asked), source):
+            option = settled(walk, f, option)
+            options.setdefault(tuple(sorted(option.items())), option)
+    if not options:
+        options[()] = {}
+    return list(options.values())
 
 
 def _size(s: Shape) -> int:
@@ -195,16 +195,16 @@ def _size(s: Shape) -> int:
 def choose(
     walk: Walk,
     f: Loops,
-    operands: Sequence[Value],
+    operands: Sequence[TiledValue],
     shapes: Sequence[Shape],
     wanted: Sequence[Tiling | None],
 ) -> Chosen:
     """The assignment with the fewest bytes."""
     best: Chosen | None = None
     for axes in candidates(walk, f, operands, wanted):
-        found = _priced(walk, f, axes, operands, shapes, wanted)
-        if best is None or found.cost < best.cost:
-            best = found
+        option = _priced(walk, f, axes, operands, shapes, wanted)
+        if best is None or option.cost < best.cost:
+            best = option
     assert best is not None, "there is always the assignment that cuts nothing"
     return best
 
@@ -213,7 +213,7 @@ def _priced(
     walk: Walk,
     f: Loops,
     axes: Assignment,
-    operands: Sequence[Value],
+    operands: Sequence[TiledValue],
     shapes: Sequence[Shape],
     wanted: Sequence[Tiling | None],
 ) -> Chosen:
@@ -239,7 +239,7 @@ def _priced(
     return Chosen(axes, ins, outs, cost + work * WORK_BYTES)
 
 
-def _halo_bytes(walk: Walk, h: Halo, of: Value, ins: list[Tiling], tiles: int) -> float:
+def _halo_bytes(walk: Walk, h: Halo, of: TiledValue, ins: list[Tiling], tiles: int) -> float:
     tile = tile_size(h.size, tiles)
     return h.received(tiles) * walk.b.array(of.shape).tile_bytes(ins[h.operand]) / max(tile, 1)
 
@@ -249,7 +249,7 @@ def by_factors(
     i: Instruction,
     f: Loops,
     emit: Callable[[list[Instruction], Chosen], Sequence[Instruction]] | None = None,
-) -> list[Value]:
+) -> list[TiledValue]:
     """The leaves of an operation, cut by its factors. `emit` makes the parts of the results of the
     parts of the operands; else it is the same operation on them."""
     operands = walk.operands(i)
@@ -258,7 +258,10 @@ def by_factors(
     chosen = choose(walk, f, operands, shapes, wanted)
     parts = [v.get(t) for v, t in zip(operands, chosen.operands)]
     if emit is not None:
-        made = list(emit(parts, chosen))
-        return [walk.result(s, t, x, w) for s, t, x, w in zip(shapes, chosen.results, made, wanted)]
+        parts_of_results = list(emit(parts, chosen))
+        return [
+            walk.result(s, t, x, w)
+            for s, t, x, w in zip(shapes, chosen.results, parts_of_results, wanted)
+        ]
     part = walk.b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
     return walk.results(i, part, chosen.results, wanted)

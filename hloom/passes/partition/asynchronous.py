@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.partitioner import Walk, as_it_is, nothing_cut, partitions, refused
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.shape import Shape
 
 
@@ -15,17 +15,17 @@ def _is_kept(walk: Walk) -> bool:
 
 
 @partitions("async-start")
-def async_start(walk: Walk, i: Instruction) -> Sequence[Value]:
+def async_start(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """(operands, result, ...)."""
     if _is_kept(walk):
         return as_it_is(walk, i)
-    found = [v for x in i.operands for v in walk.values[x]]
-    found += walk.inlined(i.called[0], [walk.values[x] for x in i.operands])
-    rest = list(i.shape.leaves())[len(found) :]
-    return [*found, *[_context(walk, i, s) for s in rest]]
+    values = [v for x in i.operands for v in walk.values[x]]
+    values += walk.inlined(i.called[0], [walk.values[x] for x in i.operands])
+    rest = list(i.shape.leaves())[len(values) :]
+    return [*values, *[_context(walk, i, s) for s in rest]]
 
 
-def _context(walk: Walk, i: Instruction, s: Shape) -> Value:
+def _context(walk: Walk, i: Instruction, s: Shape) -> TiledValue:
     if not s.is_array:
         raise refused(i, "its context is not an array")
     zero = walk.b.spread(walk.b.zero(s.dtype), s.dims)
@@ -33,12 +33,12 @@ def _context(walk: Walk, i: Instruction, s: Shape) -> Value:
 
 
 @partitions("async-update")
-def async_update(walk: Walk, i: Instruction) -> Sequence[Value]:
+def async_update(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     return as_it_is(walk, i) if _is_kept(walk) else walk.values[i.operands[0]]
 
 
 @partitions("async-done", "copy-done")
-def done(walk: Walk, i: Instruction) -> Sequence[Value]:
+def done(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Element 1 of a call's start, element 0 of a copy's."""
     if _is_kept(walk):
         return as_it_is(walk, i)
@@ -49,7 +49,7 @@ def done(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("copy-start")
-def copy_start(walk: Walk, i: Instruction) -> Sequence[Value]:
+def copy_start(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """(target, source, context)."""
     if _is_kept(walk):
         return as_it_is(walk, i)

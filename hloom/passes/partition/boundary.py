@@ -31,8 +31,8 @@ def alike(mesh: DeviceMesh, s: Sharding) -> Tiling:
                 return [axes, *rest]
         return None
 
-    found = None if "manual" in s.subgroup_types else assigned(0, tuple(mesh.axes))
-    return Tiling.replicated(len(counts)) if found is None else Tiling(tuple(found))
+    axes_of_dims = None if "manual" in s.subgroup_types else assigned(0, tuple(mesh.axes))
+    return Tiling.replicated(len(counts)) if axes_of_dims is None else Tiling(tuple(axes_of_dims))
 
 
 def _products(mesh: DeviceMesh, free: tuple[int, ...], count: int) -> Iterator[Axes]:
@@ -95,11 +95,11 @@ def moved_leaves(
     b: Emitter,
     x: Instruction,
     of: Shape,
-    given: Sequence[tuple[Sharding | None, Tiling]],
+    shardings: Sequence[tuple[Sharding | None, Tiling]],
     move: Moved,
 ) -> Instruction:
     """`x` with those leaves that have a sharding here moved over the boundary."""
-    left_over = iter(given)
+    left_over = iter(shardings)
 
     def walk(part: Instruction, s: Shape) -> Instruction:
         if s.is_tuple:

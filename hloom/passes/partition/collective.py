@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.assignment import Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, as_it_is, partitions, refused_effect
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 
 
 def _is_meant(walk: Walk, i: Instruction) -> bool:
@@ -17,7 +17,7 @@ def _is_meant(walk: Walk, i: Instruction) -> bool:
 
 
 @partitions("all-reduce", "collective-permute", "collective-broadcast")
-def pointwise(walk: Walk, i: Instruction) -> Sequence[Value]:
+def pointwise(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Devices meet with those that have the same part."""
     if not _is_meant(walk, i):
         return refused_effect(walk, i)
@@ -29,12 +29,12 @@ def pointwise(walk: Walk, i: Instruction) -> Sequence[Value]:
 @partitions(
     "all-gather", "all-to-all", "reduce-scatter", "ragged-all-to-all", "collective-reduce",
 )  # fmt: skip
-def moving(walk: Walk, i: Instruction) -> Sequence[Value]:
+def moving(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     return as_it_is(walk, i) if _is_meant(walk, i) else refused_effect(walk, i)
 
 
 @partitions("partition-id")
-def partition_id(walk: Walk, i: Instruction) -> Sequence[Value]:
+def partition_id(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Where nothing says by which axes the program cuts here, it is by all: what is computed from
     it cannot be a result of the whole program."""
     walk.region = walk.region or frozenset(walk.mesh.axes)
@@ -42,5 +42,5 @@ def partition_id(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("replica-id")
-def replica_id(walk: Walk, i: Instruction) -> Sequence[Value]:
+def replica_id(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     return as_it_is(walk, i)

@@ -10,12 +10,12 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
 from hloom.passes.partition.partitioner import Leaves, Walk, partitions, refused
 from hloom.passes.partition.tiling import Axes, Tiling
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 
 MEETING = opcodes(COLLECTIVE)
 
 
-def _primary(values: Sequence[Value]) -> Leaves:
+def _primary(values: Sequence[TiledValue]) -> Leaves:
     return tuple([v.primary.with_manual(v.manual) for v in values])
 
 
@@ -27,30 +27,30 @@ def _handed(walk: Walk, x: Instruction, tilings: Leaves) -> Instruction:
 
 def _asked(walk: Walk, i: Instruction) -> Leaves | None:
     """How the result is to stand, if its sharding says so of every leaf."""
-    found = walk.wanted(i)
-    known = [t for t in found if t is not None]
-    return tuple(known) if len(known) == len(found) else None
+    tilings = walk.wanted(i)
+    known = [t for t in tilings if t is not None]
+    return tuple(known) if len(known) == len(tilings) else None
 
 
 @partitions("call")
-def call(walk: Walk, i: Instruction) -> Sequence[Value]:
-    given = tuple([_primary(walk.values[x]) for x in i.operands])
-    callee, tilings = walk.of.partition(i.called[0], given)
-    parts = [_handed(walk, x, t) for x, t in zip(i.operands, given)]
+def call(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    arguments = tuple([_primary(walk.values[x]) for x in i.operands])
+    callee, tilings = walk.of.partition(i.called[0], arguments)
+    parts = [_handed(walk, x, t) for x, t in zip(i.operands, arguments)]
     return _called(walk, i, parts, (callee.root.shape, (callee,)), tilings)
 
 
-def _called(walk: Walk, i: Instruction, parts, callee, tilings: Leaves) -> list[Value]:
+def _called(walk: Walk, i: Instruction, parts, callee, tilings: Leaves) -> list[TiledValue]:
     shape, called = callee
-    made = walk.new.append(i.opcode, i.attrs, tuple(parts), shape, i.name, called)
-    walk.b.added.append(made)
-    made.metadata, made.frontend_attributes = i.metadata, i.frontend_attributes
-    made.backend_config = i.backend_config
+    instruction = walk.new.append(i.opcode, i.attrs, tuple(parts), shape, i.name, called)
+    walk.b.added.append(instruction)
+    instruction.metadata, instruction.frontend_attributes = i.metadata, i.frontend_attributes
+    instruction.backend_config = i.backend_config
     walk.region = frozenset()  # each leaf says its own
     wanted = [
         w and w.without(frozenset(t.manual)) for w, t in zip(walk.wanted(i), tilings, strict=True)
     ]
-    return walk.results(i, made, tilings, wanted)
+    return walk.results(i, instruction, tilings, wanted)
 
 
 def _together(leaves: Sequence[Leaves], also: Axes = ()) -> list[Axes]:
@@ -79,7 +79,7 @@ def _check_meetings(
 
 
 @partitions("while")
-def while_(walk: Walk, i: Instruction) -> Sequence[Value]:
+def while_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     condition, body = i.called
     (x,) = i.operands
     values = walk.values[x]
@@ -107,18 +107,18 @@ def while_(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("conditional")
-def conditional(walk: Walk, i: Instruction) -> Sequence[Value]:
-    given = [_primary(walk.values[x]) for x in i.operands[1:]]
+def conditional(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    arguments = [_primary(walk.values[x]) for x in i.operands[1:]]
     chosen = walk.value(i.operands[0])
     result = _asked(walk, i)
     branches: list[Computation] = []
     for _ in range(2):
         branches, all_ends = [], []
-        for c, t in zip(i.called, given, strict=True):
+        for c, t in zip(i.called, arguments, strict=True):
             # Branches end alike: as the first one does where nothing is said.
-            made, ends = walk.of.partition(c, (t,), result)
+            branch, ends = walk.of.partition(c, (t,), result)
             result = result or ends
-            branches.append(made)
+            branches.append(branch)
             all_ends.append(ends)
         assert result is not None, "a conditional has branches"
         # Axes that one branch finds to be manual are so for all of them.
@@ -126,12 +126,12 @@ def conditional(walk: Walk, i: Instruction) -> Sequence[Value]:
     assert result is not None, "a conditional has branches"
     _check_meetings(walk, i, chosen.manual, branches)
     parts = [chosen.whole()]
-    parts += [_handed(walk, x, t) for x, t in zip(i.operands[1:], given)]
+    parts += [_handed(walk, x, t) for x, t in zip(i.operands[1:], arguments)]
     return _called(walk, i, parts, (branches[0].root.shape, tuple(branches)), result)
 
 
 @partitions("fusion")
-def fusion(walk: Walk, i: Instruction) -> Sequence[Value]:
+def fusion(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """What it fuses is partitioned by itself: what is fused is decided on the parts."""
     values = walk.inlined(i.called[0], [walk.values[x] for x in i.operands])
     return [v.seen(w and w.without(frozenset(v.manual))) for v, w in zip(values, walk.wanted(i))]

@@ -12,12 +12,12 @@ from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.halo import Halo, read
 from hloom.passes.partition.moves import cut_halos, local
 from hloom.passes.partition.partitioner import Walk, partitions
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.passes.partition.windows import local_window, window_halo
 
 
 @partitions("convolution")
-def convolution(walk: Walk, i: Instruction) -> Sequence[Value]:
+def convolution(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, labels = Loops.of(i), i.attrs.dim_labels
     summed = _image_halos(i, f)
 

@@ -17,7 +17,7 @@ from hloom.passes.partition.partitioner import (
     replicated,
 )
 from hloom.passes.partition.tiling import Axes, Tiling
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 
 ANNOTATIONS = ("Sharding", "AssumeGatherIndicesInBound")
 """Targets whose result is their operand."""
@@ -26,7 +26,7 @@ PLACED = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutCons
 
 
 @partitions("custom-call")
-def custom_call(walk: Walk, i: Instruction) -> Sequence[Value]:
+def custom_call(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     target = i.attrs.custom_call_target
     if target == "SPMDFullToShardShape":
         return [_into_region(walk, i)]
@@ -46,7 +46,7 @@ def custom_call(walk: Walk, i: Instruction) -> Sequence[Value]:
     return replicated(walk, i, f"nothing says how {target} is cut")
 
 
-def _border(walk: Walk, i: Instruction) -> tuple[Value, frozenset[int], frozenset[int]]:
+def _border(walk: Walk, i: Instruction) -> tuple[TiledValue, frozenset[int], frozenset[int]]:
     """The operand, and the manual axes before and behind."""
     x = walk.value(i.operands[0])
     said = walk.mesh.manual_axes(i.sharding)
@@ -60,8 +60,8 @@ def _cut_along(
 ) -> list[Axes]:
     """Of each dimension those of its axes in a set; they must cut the whole size, which stands
     in front, into parts of the other."""
-    found = [tuple([a for a in own if a in axes]) for own in t.dims]
-    for d, (own, (whole, part)) in enumerate(zip(found, dims)):
+    kept = [tuple([a for a in own if a in axes]) for own in t.dims]
+    for d, (own, (whole, part)) in enumerate(zip(kept, dims)):
         if part * walk.mesh.count(own) != whole:
             raise refused(
                 i,
@@ -70,10 +70,10 @@ def _cut_along(
                 "the sharding of the whole array (of the Sharding call before it, or its own) has "
                 "to cut it evenly along the manual axes",
             )
-    return found
+    return kept
 
 
-def _into_region(walk: Walk, i: Instruction) -> Value:
+def _into_region(walk: Walk, i: Instruction) -> TiledValue:
     """Each device goes on with the part that it has: manual axes cut before all others."""
     x, before, behind = _border(walk, i)
     new = behind - before
@@ -89,7 +89,7 @@ def _into_region(walk: Walk, i: Instruction) -> Value:
     return walk.result(i.shape, Tiling(tuple(rest)), part, want)
 
 
-def _out_of_region(walk: Walk, i: Instruction) -> Value:
+def _out_of_region(walk: Walk, i: Instruction) -> TiledValue:
     """The parts of all devices are the whole, cut as the result's sharding says."""
     x, before, behind = _border(walk, i)
     old = before - behind

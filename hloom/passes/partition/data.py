@@ -9,53 +9,53 @@ from hloom.ir.instruction import Instruction
 from hloom.passes.partition.assignment import Chosen, Dims, Loops, by_factors, pulled, pushed
 from hloom.passes.partition.partitioner import Walk, partitions, replicated
 from hloom.passes.partition.tiling import Tiling
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import S32
 from hloom.types.shape import shape
 
 
 @partitions("parameter")
-def parameter(walk: Walk, i: Instruction) -> Sequence[Value]:
-    given = walk.given[i.attrs.number]
-    made = walk.b.emit(
-        "parameter", number=i.attrs.number, name=i.name, shape=walk.local_shape(i.shape, given)
+def parameter(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
+    tilings = walk.argument_tilings[i.attrs.number]
+    part = walk.b.emit(
+        "parameter", number=i.attrs.number, name=i.name, shape=walk.local_shape(i.shape, tilings)
     )
     return walk.results(
         i,
-        made,
-        given,
-        [w and w.without(frozenset(t.manual)) for w, t in zip(walk.wanted(i), given)],
+        part,
+        tilings,
+        [w and w.without(frozenset(t.manual)) for w, t in zip(walk.wanted(i), tilings)],
     )
 
 
 @partitions("tuple")
-def tuple_(walk: Walk, i: Instruction) -> Sequence[Value]:
+def tuple_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     return [v for x in i.operands for v in walk.values[x]]
 
 
 @partitions("get-tuple-element")
-def get_tuple_element(walk: Walk, i: Instruction) -> Sequence[Value]:
+def get_tuple_element(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     of = i.operands[0].shape
     first = sum(e.leaf_count for e in of.elements[: i.attrs.index])
     return walk.values[i.operands[0]][first : first + i.shape.leaf_count]
 
 
 @partitions("opt-barrier")
-def optimization_barrier(walk: Walk, i: Instruction) -> Sequence[Value]:
+def optimization_barrier(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     values = walk.values[i.operands[0]]
     tilings = [w or v.primary for w, v in zip(walk.wanted(i), values)]
-    given = walk.tuple_of(i.shape, iter([v.get(t) for v, t in zip(values, tilings)]))
-    made = walk.b.emit_like(i, [given], given.shape)
-    return walk.results(i, made, tilings)
+    bundle = walk.tuple_of(i.shape, iter([v.get(t) for v, t in zip(values, tilings)]))
+    barrier = walk.b.emit_like(i, [bundle], bundle.shape)
+    return walk.results(i, barrier, tilings)
 
 
 @partitions("domain")
-def domain(walk: Walk, i: Instruction) -> Sequence[Value]:
+def domain(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     return walk.values[i.operands[0]]
 
 
 @partitions("constant")
-def constant(walk: Walk, i: Instruction) -> Sequence[Value]:
+def constant(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     if not i.shape.is_array:
         return replicated(walk, i, "a constant")
     (want,) = walk.wanted(i)
@@ -74,7 +74,7 @@ def constant(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("iota")
-def iota(walk: Walk, i: Instruction) -> Sequence[Value]:
+def iota(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     (want,) = walk.wanted(i)
     d = i.attrs.iota_dimension
 
@@ -92,7 +92,7 @@ def iota(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("broadcast")
-def broadcast(walk: Walk, i: Instruction) -> Sequence[Value]:
+def broadcast(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     x = walk.value(i.operands[0])
     f = Loops.of(i)
     every: Dims = f.results[0]
@@ -110,7 +110,7 @@ def broadcast(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("reshape")
-def reshape(walk: Walk, i: Instruction) -> Sequence[Value]:
+def reshape(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     def emit(parts: list[Instruction], chosen: Chosen) -> Sequence[Instruction]:
         dims = walk.b.local_dims(i.shape.dims, chosen.results[0])
         return [walk.b.reshaped(parts[0], dims)]

@@ -62,12 +62,12 @@ class DeviceMesh:
 
     def indices(self, axes: Axes) -> list[int]:
         """For each device the number of its tile, where a dimension is cut along these axes."""
-        found = np.zeros(self.sizes, np.int64)
+        number = np.zeros(self.sizes, np.int64)
         for a in axes:
             at = np.arange(self.sizes[a]).reshape([-1 if k == a else 1 for k in self.axes])
-            found = found * self.sizes[a] + at
+            number = number * self.sizes[a] + at
         by_device = np.empty(self.device_count, np.int64)
-        by_device[self.devices.reshape(-1)] = found.reshape(-1)
+        by_device[self.devices.reshape(-1)] = number.reshape(-1)
         return by_device.tolist()
 
     def groups(self, axes: Axes) -> AnyGroups:
@@ -115,25 +115,25 @@ class DeviceMesh:
             return None
         lists = [self._axes_of(numbers) for numbers in _along_dimensions(array)]
         dims: list[Axes] = []
-        for found in lists[:rank]:
-            if found is None:
+        for own in lists[:rank]:
+            if own is None:
                 return None
-            dims.append(found)
+            dims.append(own)
         partial: Axes = ()
         known = list(dims)
-        for kind, found in zip(s.subgroup_types, lists[rank:], strict=True):
-            if found is None:
+        for kind, own in zip(s.subgroup_types, lists[rank:], strict=True):
+            if own is None:
                 if kind == "replicated":
                     continue
                 return None
             if kind == "unreduced":
-                partial = tuple(sorted(found))
+                partial = tuple(sorted(own))
             if kind != "replicated":
-                known.append(found)
-        made = Tiling(tuple(dims), partial, "add" if partial else "")
+                known.append(own)
+        tiling = Tiling(tuple(dims), partial, "add" if partial else "")
         if not _is_disjoint(known) or not self._agrees(array, known, s):
             return None
-        return made
+        return tiling
 
     def manual_axes(self, sharding: Sharding | None) -> Axes | None:
         """The axes along which a sharding says that the program cuts by itself; None where it does
@@ -148,10 +148,10 @@ class DeviceMesh:
         array = self._places(s)
         if array is None:
             return None
-        found = self._axes_of(
+        axes = self._axes_of(
             _along_dimensions(array)[s.data_rank + s.subgroup_types.index("manual")]
         )
-        return None if found is None else tuple(sorted(found))
+        return None if axes is None else tuple(sorted(axes))
 
     def _places(self, s: Sharding) -> np.ndarray | None:
         """The places on the grid in the order of the tiles."""
@@ -169,7 +169,7 @@ class DeviceMesh:
         loops = counting_loops(numbers)
         if loops is None:
             return None
-        found: list[int] = []
+        axes: list[int] = []
         for step, length in loops:
             part: list[int] = []
             for a in reversed(self.axes):
@@ -181,8 +181,8 @@ class DeviceMesh:
                     step *= self.sizes[a]
             if length != 1:
                 return None
-            found.extend(reversed(part))
-        return tuple(found)
+            axes.extend(reversed(part))
+        return tuple(axes)
 
     def _agrees(self, array: np.ndarray, known: list[Axes], s: Sharding) -> bool:
         """Whether the tiles that axes say are those that the sharding says."""
@@ -206,11 +206,11 @@ def _is_disjoint(lists: list[Axes]) -> bool:
 
 def _along_dimensions(array: np.ndarray) -> list[list[int]]:
     """The numbers along each dimension, at index 0 of the others."""
-    found = []
+    numbers = []
     for k in range(array.ndim):
         at = tuple([slice(None) if j == k else 0 for j in range(array.ndim)])
-        found.append(array[at].tolist())
-    return found
+        numbers.append(array[at].tolist())
+    return numbers
 
 
 def counting_loops(numbers: list[int]) -> Loops | None:
@@ -284,14 +284,14 @@ def _steps(array: np.ndarray, order: tuple[int, ...] | None) -> list[int] | None
         place = np.empty(array.size, np.int64)
         place[np.array(order)] = np.arange(array.size)
         array = place[array]
-    found: list[int] = []
+    ends: list[int] = []
     for numbers in _along_dimensions(array):
         loops = counting_loops(numbers)
         if loops is None:
             return None
         for step, length in loops:
-            found += [step, step * length]
-    return found
+            ends += [step, step * length]
+    return ends
 
 
 def _sizes(steps: Counter[int], n: int) -> tuple[int, ...]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, partitions
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 
 
 @partitions("dot", "ragged-dot")
-def dot(walk: Walk, i: Instruction) -> Sequence[Value]:
+def dot(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     a, f = i.attrs, Loops.of(i)
     if i.shape.dtype.is_pred:
         f.whole |= f.reduced

@@ -9,12 +9,12 @@ from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Axes
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import PRED, S32
 
 
 @partitions("dynamic-slice")
-def dynamic_slice(walk: Walk, i: Instruction) -> Sequence[Value]:
+def dynamic_slice(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, of = Loops.of(i), i.operands[0].shape
     f.reduction = "or" if of.dtype is PRED else "add"
     b = walk.b
@@ -44,9 +44,9 @@ def dynamic_slice(walk: Walk, i: Instruction) -> Sequence[Value]:
             s if s.shape.dtype is S32 else bounded_start(b, s, of.dims[d] - i.shape.dims[d])
             for d, s in enumerate(starts)
         ]
-        made = b.emit_like(i, [x, *starts], shape, dynamic_slice_sizes=shape.dims)
+        piece = b.emit_like(i, [x, *starts], shape, dynamic_slice_sizes=shape.dims)
         assert inside is not None, "some dimension is cut"
-        return [b.select(inside, made, b.spread(b.zero(shape.dtype), shape.dims))]
+        return [b.select(inside, piece, b.spread(b.zero(shape.dtype), shape.dims))]
 
     return by_factors(walk, i, f, emit)
 
@@ -72,7 +72,7 @@ def _within(b: Emitter, distance: Instruction, dims: Sequence[int], d: int, tile
 
 
 @partitions("dynamic-update-slice")
-def dynamic_update_slice(walk: Walk, i: Instruction) -> Sequence[Value]:
+def dynamic_update_slice(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, of, update = Loops.of(i), i.operands[0].shape, i.operands[1].shape
     b = walk.b
 

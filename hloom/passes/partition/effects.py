@@ -15,7 +15,7 @@ from hloom.passes.partition.partitioner import (
 )
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.tiling import Tiling
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.rewrite.build import RuleBuilder
 from hloom.types.dtype import S32, DType, dtype
 from hloom.types.shape import Shape
@@ -26,23 +26,23 @@ def only_device(i: Instruction) -> int | None:
     s = i.sharding
     if s is None:
         return None
-    found = {e.tiled().device for e in (s.elements if s.is_tuple else (s,))}
-    return found.pop() if len(found) == 1 else None
+    devices = {e.tiled().device for e in (s.elements if s.is_tuple else (s,))}
+    return devices.pop() if len(devices) == 1 else None
 
 
 @partitions("infeed")
-def infeed(walk: Walk, i: Instruction) -> Sequence[Value]:
+def infeed(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Every device reads its part from its own queue."""
     if i.sharding is None or only_device(i) is not None:
         raise refused(i, _UNSAID, "give it a sharding for all devices: each reads its part")
     tilings = _evenly(walk, i, i.sharding, i.shape)
     shape = walk.local_shape(i.shape, tilings)
-    made = walk.b.emit_like(i, [walk.whole(i.operands[0])], shape)
-    return walk.results(i, made, tilings)
+    fed = walk.b.emit_like(i, [walk.whole(i.operands[0])], shape)
+    return walk.results(i, fed, tilings)
 
 
 @partitions("outfeed")
-def outfeed(walk: Walk, i: Instruction) -> Sequence[Value]:
+def outfeed(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Every device writes its part to its own queue."""
     if i.sharding is None or only_device(i) is not None:
         raise refused(i, _UNSAID, "give it a sharding for all devices: each writes its part")
@@ -53,8 +53,8 @@ def outfeed(walk: Walk, i: Instruction) -> Sequence[Value]:
     changed = {}
     if getattr(i.attrs, "outfeed_shape", None) is not None:
         changed["outfeed_shape"] = walk.local_shape(i.attrs.outfeed_shape, tilings)
-    made = walk.b.emit_like(i, [part, walk.whole(i.operands[1])], i.shape, **changed)
-    return walk.results(i, made, [nothing_cut(i.shape)])
+    fed = walk.b.emit_like(i, [part, walk.whole(i.operands[1])], i.shape, **changed)
+    return walk.results(i, fed, [nothing_cut(i.shape)])
 
 
 _UNSAID = "nothing says which part of the data is whose"
@@ -62,19 +62,19 @@ _UNSAID = "nothing says which part of the data is whose"
 
 def _evenly(walk: Walk, i: Instruction, sharding, shape: Shape) -> list[Tiling]:
     """How the leaves of data stand by a sharding, which cuts them into equal parts."""
-    found = []
+    tilings = []
     for leaf, t in zip(shape.leaves(), walk.of.tilings(sharding, shape)):  # without the token
         if t is None or t.partial:
             raise refused(i, "its sharding is not one of all that it feeds")
         for n, axes in zip(leaf.dims if leaf.is_array else (), t.dims):
             if n % walk.mesh.count(axes):
                 raise refused(i, f"{n} elements are not the same number for each device")
-        found.append(t)
-    return found
+        tilings.append(t)
+    return tilings
 
 
 @partitions("rng", "rng-get-and-update-state")
-def random(walk: Walk, i: Instruction) -> Sequence[Value]:
+def random(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Every device draws, and takes what the first one has drawn: all have the same numbers."""
     (drawn,) = as_it_is(walk, i)
     b = walk.b
@@ -106,7 +106,7 @@ def _bits_type(of: DType) -> DType:
     return dtype(f"u{of.bits}") if of.is_floating else of
 
 
-def on_one_device(walk: Walk, i: Instruction) -> list[Value]:
+def on_one_device(walk: Walk, i: Instruction) -> list[TiledValue]:
     """One device makes the call, inside of a conditional; all get its result."""
     device = only_device(i)
     assert device is not None
@@ -116,22 +116,22 @@ def on_one_device(walk: Walk, i: Instruction) -> list[Value]:
     if not 0 <= device < walk.mesh.device_count:
         raise refused(i, f"there is no device {device}")
     b = walk.b
-    given = b.tuple(*[walk.whole(x) for x in i.operands])
-    branches = (_calling(walk, i, given.shape), _giving_zeros(walk, i, given.shape))
+    bundle = b.tuple(*[walk.whole(x) for x in i.operands])
+    branches = (_calling(walk, i, bundle.shape), _giving_zeros(walk, i, bundle.shape))
     index = b.of_device([int(d != device) for d in range(walk.mesh.device_count)])
-    made = b.emit("conditional", index, given, given, called=branches, shape=i.shape)
+    call = b.emit("conditional", index, bundle, bundle, called=branches, shape=i.shape)
     everything = frozenset(walk.mesh.axes)
-    leaves = walk.results(i, made, [nothing_cut(s) for s in i.shape.leaves()])
+    leaves = walk.results(i, call, [nothing_cut(s) for s in i.shape.leaves()])
     return [
         walk.result(v.shape, nothing_cut(v.shape), everywhere(b, v.whole(), device, everything), w)
         for v, w in zip(leaves, walk.wanted(i))
     ]
 
 
-def _calling(walk: Walk, i: Instruction, given: Shape) -> Computation:
+def _calling(walk: Walk, i: Instruction, shape: Shape) -> Computation:
     c = walk.of.module.add_computation(f"{i.name}.here")
     b = RuleBuilder(c)
-    p = b.emit("parameter", number=0, name="p", shape=given)
+    p = b.emit("parameter", number=0, name="p", shape=shape)
     parts = [b.emit("get-tuple-element", p, index=k) for k in range(len(i.operands))]
     c.root = c.append(i.opcode, i.attrs, tuple(parts), i.shape, i.name, i.called)
     c.root.backend_config, c.root.metadata = i.backend_config, i.metadata
@@ -139,10 +139,10 @@ def _calling(walk: Walk, i: Instruction, given: Shape) -> Computation:
     return c
 
 
-def _giving_zeros(walk: Walk, i: Instruction, given: Shape) -> Computation:
+def _giving_zeros(walk: Walk, i: Instruction, shape: Shape) -> Computation:
     c = walk.of.module.add_computation(f"{i.name}.elsewhere")
     b = Emitter(c, walk.of.combiners)
-    b.emit("parameter", number=0, name="p", shape=given)
+    b.emit("parameter", number=0, name="p", shape=shape)
 
     def zeros(s: Shape) -> Instruction:
         if s.is_tuple:

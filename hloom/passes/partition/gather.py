@@ -9,12 +9,12 @@ from hloom.ir.instruction import Instruction
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.tiling import Axes
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import PRED, S32, S64, U32, U64, DType
 
 
 @partitions("gather")
-def gather(walk: Walk, i: Instruction) -> Sequence[Value]:
+def gather(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     a = i.attrs
     x = i.operands[0].shape
     f = Loops.of(i)
@@ -51,10 +51,10 @@ def _served(walk: Walk, i: Instruction, parts: list[Instruction], of, cut: dict[
     indices, inside = _relative(
         walk, i, indices, {d: (axes, x.shape.dims[d], whole[d]) for d, axes in cut.items()}
     )
-    made = b.emit_like(i, [x, indices], shape, slice_sizes=sizes)
+    slices = b.emit_like(i, [x, indices], shape, slice_sizes=sizes)
     batch = [k for k in range(shape.rank) if k not in a.offset_dims]
     here = b.spread(inside, shape.dims, batch)
-    return b.select(here, made, b.spread(b.zero(shape.dtype), shape.dims))
+    return b.select(here, slices, b.spread(b.zero(shape.dtype), shape.dims))
 
 
 def _relative(

@@ -96,7 +96,7 @@ class Exchange:
 def exchange(size: int, tiles: int, starts: tuple[int, ...], length: int) -> Exchange:
     """The cheapest exchange of a dimension of this size."""
     tile = tile_size(size, tiles)
-    found: dict[int, tuple[int, int, list[int]]] = {}
+    ranges: dict[int, tuple[int, int, list[int]]] = {}
     firsts: dict[int, tuple[int, int]] = {}
     for k, start in enumerate(starts):
         low, high = max(start, 0), min(start + length, size)
@@ -105,9 +105,9 @@ def exchange(size: int, tiles: int, starts: tuple[int, ...], length: int) -> Exc
         firsts[k] = (low // tile - k, low - low // tile * tile)
         for other in range(low // tile, (high - 1) // tile + 1):
             a, b = max(low - other * tile, 0), min(high - other * tile, tile)
-            have = found.get(other - k, (a, b, []))
-            found[other - k] = (min(a, have[0]), max(b, have[1]), [*have[2], k])
-    slabs = [Slab(j, *found[j][:2], tuple(found[j][2])) for j in sorted(found)]
+            have = ranges.get(other - k, (a, b, []))
+            ranges[other - k] = (min(a, have[0]), max(b, have[1]), [*have[2], k])
+    slabs = [Slab(j, *ranges[j][:2], tuple(ranges[j][2])) for j in sorted(ranges)]
     received = sum(s.high - s.low for s in slabs if s.shift)
     if received >= (tiles - 1) * tile and received:
         positions: list[int | None] = list(starts)
@@ -144,22 +144,22 @@ def read(
         x = b.emit("reverse", x, dimensions=(d,))
         x = b.permute(x, _pairs(b, axes, lambda k: tiles - 1 - k, range(tiles)))
         size = tile * tiles
-    found = exchange(size, tiles, need.starts, need.size)
-    x = _brought(b, x, d, axes, found)
-    x = b.padded_both(x, d, found.front, found.back)
-    if len(set(found.positions)) == 1:
-        x = b.sliced(x, d, found.positions[0], found.positions[0] + need.size)
+    plan = exchange(size, tiles, need.starts, need.size)
+    x = _brought(b, x, d, axes, plan)
+    x = b.padded_both(x, d, plan.front, plan.back)
+    if len(set(plan.positions)) == 1:
+        x = b.sliced(x, d, plan.positions[0], plan.positions[0] + need.size)
     else:
-        at = b.of_device([found.positions[k] for k in b.mesh.indices(axes)])
+        at = b.of_device([plan.positions[k] for k in b.mesh.indices(axes)])
         x = b.dynamic_cut(x, d, at, need.size)
     return x if fill is None else _filled(b, x, d, axes, need, halo.size, fill)
 
 
-def _brought(b: Emitter, x: Instruction, d: int, axes: Axes, found: Exchange) -> Instruction:
-    if not found.slabs:
-        return b.all_gather(x, d, axes) if found.received else x
+def _brought(b: Emitter, x: Instruction, d: int, axes: Axes, plan: Exchange) -> Instruction:
+    if not plan.slabs:
+        return b.all_gather(x, d, axes) if plan.received else x
     pieces = []
-    for s in found.slabs:
+    for s in plan.slabs:
         piece = b.sliced(x, d, s.low, s.high)
         if s.shift:
             piece = b.permute(piece, _pairs(b, axes, lambda k, j=s.shift: k + j, s.readers))

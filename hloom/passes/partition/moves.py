@@ -10,7 +10,7 @@ from hloom.ir.values.slices import Slices
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.halo import Halo, read
 from hloom.passes.partition.partitioner import Walk, partitions
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import S32
 
 
@@ -33,13 +33,13 @@ def cut_halos(walk: Walk, f: Loops, chosen: Chosen) -> list[tuple[Halo, tuple[in
     "sort", "topk", "fft", "cholesky", "triangular-solve", "shuffle", "batch-norm-inference",
     "transpose",
 )  # fmt: skip
-def along_others(walk: Walk, i: Instruction) -> Sequence[Value]:
+def along_others(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     """Cut along the dimensions in which nothing moves."""
     return by_factors(walk, i, Loops.of(i))
 
 
 @partitions("slice")
-def slice_(walk: Walk, i: Instruction) -> Sequence[Value]:
+def slice_(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, of = Loops.of(i), i.operands[0].shape
     ranges = i.attrs.slice.dimensions
     for d, r in enumerate(ranges):
@@ -65,7 +65,7 @@ def slice_(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("pad")
-def pad(walk: Walk, i: Instruction) -> Sequence[Value]:
+def pad(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, of = Loops.of(i), i.operands[0].shape
     paddings = i.attrs.padding.dimensions
     for d, p in enumerate(paddings):
@@ -85,7 +85,7 @@ def pad(walk: Walk, i: Instruction) -> Sequence[Value]:
 
 
 @partitions("concatenate")
-def concatenate(walk: Walk, i: Instruction) -> Sequence[Value]:
+def concatenate(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f = Loops.of(i)
     (d,) = i.attrs.dimensions
     begins: list[int] = [0]
@@ -104,25 +104,25 @@ def concatenate(walk: Walk, i: Instruction) -> Sequence[Value]:
         cut = cut_halos(walk, f, chosen)
         if not cut:
             return [walk.b.emit_like(i, parts, shape)]
-        b, made = walk.b, None
+        b, joined = walk.b, None
         axes = cut[0][1]
         first = b.spread(b.offset(axes, shape.dims[d]), shape.dims)
         at = b.add(b.iota(S32, shape.dims, d), first)
         for h, _ in cut:
             part = read(b, parts[h.operand], h, axes)
-            if made is None:
-                made = part
+            if joined is None:
+                joined = part
                 continue
             begin = b.full(begins[h.operand], S32, shape.dims)
-            made = b.select(b.compared(at, begin, "GE"), part, made)
-        assert made is not None, "something is joined"
-        return [made]
+            joined = b.select(b.compared(at, begin, "GE"), part, joined)
+        assert joined is not None, "something is joined"
+        return [joined]
 
     return by_factors(walk, i, f, emit)
 
 
 @partitions("reverse")
-def reverse(walk: Walk, i: Instruction) -> Sequence[Value]:
+def reverse(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, sizes = Loops.of(i), i.shape.dims
     for d in i.attrs.dimensions:
         f.moves(f.of_result(d), Halo(0, d, sizes[d], sizes[d], is_mirrored=True))

@@ -34,12 +34,12 @@ from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import tile_size
 from hloom.passes.partition.tiling import Tiling
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.shape import Shape, tuple_shape
 
 Leaves = tuple[Tiling, ...]
 """A tiling for each leaf of a value, tuples flattened."""
-Family = Callable[["Walk", Instruction], Sequence[Value]]
+Family = Callable[["Walk", Instruction], Sequence[TiledValue]]
 FAMILIES: Registry[str, Family] = Registry("partitioned operation")
 NAMES_ONLY = opcodes(CONTROL_FLOW, FORWARDS, PLUMBING, ASYNC_CHAIN, also=("fusion", "custom-call"))
 """What says itself what becomes of its operands, whatever they are."""
@@ -99,7 +99,7 @@ class Partitioner:
         leaves = list(shape.leaves())
         if sharding is None:
             return [None] * len(leaves)
-        found: list[Tiling | None] = []
+        of_leaves: list[Tiling | None] = []
         for k, leaf in enumerate(leaves):
             own = (
                 sharding.for_leaf(k)
@@ -107,10 +107,10 @@ class Partitioner:
                 else None
             )
             if not leaf.is_array or leaf.is_dynamic:
-                found.append(Tiling.replicated(leaf.rank if leaf.is_array else 0))
+                of_leaves.append(Tiling.replicated(leaf.rank if leaf.is_array else 0))
             else:
-                found.append(None if own is None else self.mesh.tiling(own, leaf.rank))
-        return found
+                of_leaves.append(None if own is None else self.mesh.tiling(own, leaf.rank))
+        return of_leaves
 
     def local_shape(self, shape: Shape, tilings: Sequence[Tiling]) -> Shape:
         """The shape of a device's part of a value, a tiling for each leaf."""
@@ -129,10 +129,10 @@ class Partitioner:
         """The computation for parameters that stand so; the result stands as asked, else as its
         sharding says or as it was computed. How it stands comes back."""
         key = (c, parameters, result)
-        found = self.done.get(key)
-        if found is None:
-            found = self.done[key] = Walk(self, c).run(parameters, result)
-        return found
+        partitioned = self.done.get(key)
+        if partitioned is None:
+            partitioned = self.done[key] = Walk(self, c).run(parameters, result)
+        return partitioned
 
 
 class Walk:
@@ -145,8 +145,8 @@ class Walk:
         self.new.backend_config = c.backend_config
         self.b = Emitter(self.new, of.combiners)
         self.b.begin(of.mesh, of.channels)
-        self.values: dict[Instruction, list[Value]] = {}
-        self.given: tuple[Leaves, ...] = ()
+        self.values: dict[Instruction, list[TiledValue]] = {}
+        self.argument_tilings: tuple[Leaves, ...] = ()
         self.region: frozenset[int] = frozenset()
         """The axes along which the program itself cut what the instruction at hand works on."""
         self.kept: dict[Instruction, Instruction] = {}
@@ -159,17 +159,17 @@ class Walk:
 
     # -- reading
 
-    def value(self, x: Instruction) -> Value:
+    def value(self, x: Instruction) -> TiledValue:
         """An array of the old program."""
-        (found,) = self.values[x]
-        return found
+        (only,) = self.values[x]
+        return only
 
     def whole(self, x: Instruction) -> Instruction:
         """All of an operand, on every device."""
-        found = self.kept.get(x)
-        return found or self.tuple_of(x.shape, iter([v.whole() for v in self.values[x]]))
+        instruction = self.kept.get(x)
+        return instruction or self.tuple_of(x.shape, iter([v.whole() for v in self.values[x]]))
 
-    def operands(self, i: Instruction) -> list[Value]:
+    def operands(self, i: Instruction) -> list[TiledValue]:
         return [self.value(x) for x in i.operands]
 
     def wanted(self, i: Instruction) -> list[Tiling | None]:
@@ -185,12 +185,12 @@ class Walk:
 
     def result(
         self, shape: Shape, t: Tiling, part: Instruction, wanted: Tiling | None = None
-    ) -> Value:
+    ) -> TiledValue:
         """A value of which there is a part under a tiling."""
         manual = t.manual or tuple(sorted(self.region))
         t = t.with_manual(())
         primary = (wanted or t.whole()).with_manual(())
-        return Value(self.b, shape, {t: part}, primary, manual=manual)
+        return TiledValue(self.b, shape, {t: part}, primary, manual=manual)
 
     def free(
         self,
@@ -198,27 +198,27 @@ class Walk:
         primary: Tiling,
         make: Callable[[Tiling], Instruction],
         price: Callable[[Tiling], float] | None = None,
-    ) -> Value:
+    ) -> TiledValue:
         """A value that is made where somebody asks for it, in the tiling that is asked for."""
-        return Value(self.b, shape, {}, primary, make, price, tuple(sorted(self.region)))
+        return TiledValue(self.b, shape, {}, primary, make, price, tuple(sorted(self.region)))
 
     def results(
         self,
         i: Instruction,
-        made: Instruction,
+        instruction: Instruction,
         tilings: Sequence[Tiling],
         wanted: Sequence[Tiling | None] | None = None,
-    ) -> list[Value]:
+    ) -> list[TiledValue]:
         """The leaves of something whose parts stand so; axes that the program cuts along are those
         of the tilings where they say some, else those of the region."""
-        found: list[Value] = []
+        values: list[TiledValue] = []
         for k, (path, leaf) in enumerate(_leaf_paths(i.shape)):
-            part = made
+            part = instruction
             for index in path:
                 part = self.b.element(part, index)
             want = wanted[k] if wanted else None
-            found.append(self.result(leaf, tilings[k], part, want))
-        return found
+            values.append(self.result(leaf, tilings[k], part, want))
+        return values
 
     def tuple_of(self, shape: Shape, parts: Iterator[Instruction]) -> Instruction:
         """Parts of leaves in the nested tuples of a shape."""
@@ -235,7 +235,7 @@ class Walk:
     def run(
         self, parameters: tuple[Leaves, ...], result: Leaves | None
     ) -> tuple[Computation, Leaves]:
-        self.given = parameters
+        self.argument_tilings = parameters
         self._walk(self.old)
         leaves = self.values[self.old.root]
         asked = result or tuple([v.primary for v in leaves])
@@ -245,7 +245,7 @@ class Walk:
         self._annotate(self.old.root, self.b.added[first:])
         return self.new, tuple([t.with_manual(v.manual) for v, t in zip(leaves, asked)])
 
-    def inlined(self, c: Computation, operands: Sequence[Sequence[Value]]) -> list[Value]:
+    def inlined(self, c: Computation, operands: Sequence[Sequence[TiledValue]]) -> list[TiledValue]:
         """The result of another computation, partitioned here."""
         region, kept = self.region, self.kept
         self.kept = {}
@@ -289,15 +289,15 @@ class Walk:
             return of_run_time_size
         return own or whole_everywhere
 
-    def _annotate(self, i: Instruction, made: list[Instruction]) -> None:
+    def _annotate(self, i: Instruction, instructions: list[Instruction]) -> None:
         ends = self._ends
-        for x in made:
+        for x in instructions:
             if x.metadata is None:
                 x.metadata = i.metadata
         if not i.has_control_edges:
             return
         # What was made for it waits for what was made for those before it.
-        own = [x for x in made if x.opcode not in ("constant", "parameter")] or [
+        own = [x for x in instructions if x.opcode not in ("constant", "parameter")] or [
             next(iter(v.forms.values())) for v in self.values[i] if v.forms
         ]
         for before in i.control_predecessors:
@@ -308,17 +308,17 @@ class Walk:
             ends[i] = own[-1]
 
 
-def whole_everywhere(walk: Walk, i: Instruction) -> list[Value]:
+def whole_everywhere(walk: Walk, i: Instruction) -> list[TiledValue]:
     """Compute an operation whole on every device."""
     return replicated(walk, i, f"hloom has no partitioned form of {i.opcode}")
 
 
-def of_run_time_size(walk: Walk, i: Instruction) -> list[Value]:
+def of_run_time_size(walk: Walk, i: Instruction) -> list[TiledValue]:
     """Compute an operation on something of a size that is known at run time only."""
     return replicated(walk, i, "it has dimensions of run-time size")
 
 
-def replicated(walk: Walk, i: Instruction, reason: str) -> list[Value]:
+def replicated(walk: Walk, i: Instruction, reason: str) -> list[TiledValue]:
     """Compute an operation whole on every device, for a reason."""
     price = sum(v.cost(nothing_cut(v.shape)) for x in i.operands for v in walk.values[x])
     if price:
@@ -326,13 +326,13 @@ def replicated(walk: Walk, i: Instruction, reason: str) -> list[Value]:
     return as_it_is(walk, i)
 
 
-def as_it_is(walk: Walk, i: Instruction, **changed: Any) -> list[Value]:
+def as_it_is(walk: Walk, i: Instruction, **changed: Any) -> list[TiledValue]:
     """The same operation on the whole of its operands (of their parts along manual axes)."""
     operands = [walk.whole(x) for x in i.operands]
     if getattr(i.attrs, "channel_id", None):
         changed["channel_id"] = walk.of.channel_like(i.attrs.channel_id)
-    made = walk.kept[i] = walk.b.emit_like(i, operands, **changed)
-    return walk.results(i, made, [nothing_cut(s) for s in i.shape.leaves()], walk.wanted(i))
+    copy = walk.kept[i] = walk.b.emit_like(i, operands, **changed)
+    return walk.results(i, copy, [nothing_cut(s) for s in i.shape.leaves()], walk.wanted(i))
 
 
 def refused(i: Instruction, why: str, hint: str | None = None) -> UnsupportedError:
@@ -343,7 +343,7 @@ def refused(i: Instruction, why: str, hint: str | None = None) -> UnsupportedErr
     )
 
 
-def refused_effect(walk: Walk, i: Instruction) -> list[Value]:
+def refused_effect(walk: Walk, i: Instruction) -> list[TiledValue]:
     """Refuse what would be done once for each device, or means something else on each of them."""
     if i.opcode in MEETING:
         raise refused(

@@ -16,7 +16,7 @@ from hloom.ir.traits import ASSOCIATIVE
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reshard import neutral_number
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import S32
 
 FOLDS = opcodes(ASSOCIATIVE) - {"xor"}
@@ -32,7 +32,7 @@ def fold_of(c: Computation) -> str | None:
 
 
 @partitions("reduce")
-def reduce(walk: Walk, i: Instruction) -> Sequence[Value]:
+def reduce(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     n = len(i.operands) // 2
     f = Loops.of(i)
     opcode = fold_of(i.called[0]) if n == 1 else None
@@ -103,8 +103,8 @@ def is_idempotent(i: Instruction) -> bool:
             return False
         values.append(np.asarray(x.attrs.literal.array))
     try:
-        found = evaluate(i.called[0], *values, *values)
+        twice = evaluate(i.called[0], *values, *values)
     except HloError:
         return False
-    leaves = found.elements if found.is_tuple else [found]
+    leaves = twice.elements if twice.is_tuple else [twice]
     return all(np.array_equal(np.asarray(a.array), v) for a, v in zip(leaves, values))

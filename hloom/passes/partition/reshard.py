@@ -13,7 +13,7 @@ from hloom.ir.values.groups import ReplicaGroups
 from hloom.ir.values.padding import Padding
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.partition.device_mesh import DeviceMesh
-from hloom.passes.partition.reshard_plan import ArrayOnMesh, Step, tile_size
+from hloom.passes.partition.reshard_plan import ArrayOnMesh, ReshardStep, tile_size
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.dtype import PRED, S32, DType
 from hloom.types.limits import max_value, min_value
@@ -42,11 +42,11 @@ class Emitter(Expansion):
         """The operation of `i` on parts of its operands, with some attributes changed."""
         attrs = dataclasses.replace(i.attrs, **changed) if changed else i.attrs
         of = i.shape if shape is None else shape
-        made = self.computation.append(i.opcode, attrs, tuple(operands), of, i.name, i.called)
-        made.metadata, made.frontend_attributes = i.metadata, i.frontend_attributes
-        made.backend_config = i.backend_config
-        self.added.append(made)
-        return made
+        copy = self.computation.append(i.opcode, attrs, tuple(operands), of, i.name, i.called)
+        copy.metadata, copy.frontend_attributes = i.metadata, i.frontend_attributes
+        copy.backend_config = i.backend_config
+        self.added.append(copy)
+        return copy
 
     # -- sizes
 
@@ -69,14 +69,14 @@ class Emitter(Expansion):
         key = tuple(values)
         if len(set(key)) == 1:
             return self.scalar(key[0], S32)
-        found = self._tables.get(key)
-        if found is None:
+        entry = self._tables.get(key)
+        if entry is None:
             if self._partition is None:
                 self._partition = self.emit("partition-id")
             table = self.constant(Literal.of(np.array(key, np.int32)))
             at = self.emit("dynamic-slice", table, self._partition, dynamic_slice_sizes=(1,))
-            found = self._tables[key] = self.reshaped(at, ())
-        return found
+            entry = self._tables[key] = self.reshaped(at, ())
+        return entry
 
     def offset(self, axes: Axes, tile: int) -> Instruction:
         """Where the tile of this device begins, in elements, along axes that cut one dimension."""
@@ -117,7 +117,7 @@ class Emitter(Expansion):
     # -- steps
 
     def take(
-        self, x: Instruction, of: Shape, before: Tiling, step: Step, manual: Axes = ()
+        self, x: Instruction, of: Shape, before: Tiling, step: ReshardStep, manual: Axes = ()
     ) -> Instruction:
         """One step: from the part under `before` to that under `step.after`. Devices that differ
         along manual axes hold different values, and give each other nothing."""
@@ -142,7 +142,7 @@ class Emitter(Expansion):
         tile = tile_size(x.shape.dims[d], n)
         return self.padded(x, d, tile * n), tile
 
-    def _slice(self, x: Instruction, step: Step) -> Instruction:
+    def _slice(self, x: Instruction, step: ReshardStep) -> Instruction:
         d = step.dimension
         x, tile = self._cut_size(x, d, step.axes)
         return self.dynamic_cut(x, d, self.offset(step.axes, tile), tile)
@@ -177,7 +177,7 @@ class Emitter(Expansion):
             shape=shape(x.shape.dtype, dims),
         )
 
-    def _gather(self, x: Instruction, of: Shape, step: Step) -> Instruction:
+    def _gather(self, x: Instruction, of: Shape, step: ReshardStep) -> Instruction:
         d = step.dimension
         joined = self.all_gather(x, d, step.axes)
         size = tile_size(of.dims[d], self.mesh.count(step.after.dims[d]))
@@ -196,7 +196,7 @@ class Emitter(Expansion):
             shape=x.shape,
         )
 
-    def _reduce_scatter(self, x: Instruction, opcode: str, step: Step) -> Instruction:
+    def _reduce_scatter(self, x: Instruction, opcode: str, step: ReshardStep) -> Instruction:
         d = step.dimension
         x, tile = self._cut_size(x, d, step.axes)
         dims = list(x.shape.dims)
@@ -212,7 +212,7 @@ class Emitter(Expansion):
             shape=shape(x.shape.dtype, dims),
         )
 
-    def _exchange(self, x: Instruction, of: Shape, step: Step) -> Instruction:
+    def _exchange(self, x: Instruction, of: Shape, step: ReshardStep) -> Instruction:
         """Join along one dimension, cut along another: pieces get a dimension of their own."""
         joined, cut, axes = step.dimension, step.split, step.axes
         n = self.mesh.count(axes)
@@ -289,7 +289,7 @@ class Emitter(Expansion):
             shape=shape(x.shape.dtype, (n, *x.shape.dims[1:])),
         )
 
-    def _to_partial(self, x: Instruction, step: Step) -> Instruction:
+    def _to_partial(self, x: Instruction, step: ReshardStep) -> Instruction:
         """The whole value on the first of the devices, what changes nothing on the others."""
         first = self.of_device([int(k == 0) for k in self.mesh.indices(step.axes)])
         here = self.spread(self.compared(first, self.scalar(1, S32), "EQ"), x.shape.dims)

@@ -27,7 +27,7 @@ MOST_STATES = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReshardStep:
     """One step of resharding."""
 
     kind: str
@@ -75,14 +75,16 @@ class Unreachable(Exception):
 
 
 @lru_cache(maxsize=65536)
-def plan(array: ArrayOnMesh, source: Tiling, target: Tiling) -> tuple[float, tuple[Step, ...]]:
+def plan(
+    array: ArrayOnMesh, source: Tiling, target: Tiling
+) -> tuple[float, tuple[ReshardStep, ...]]:
     """The price, and the steps from one tiling to another."""
     if source == target:
         return 0.0, ()
     order = count()
     heap: list[tuple[float, int, Tiling]] = [(0.0, next(order), source)]
     best: dict[Tiling, float] = {source: 0.0}
-    came: dict[Tiling, tuple[Tiling, Step]] = {}
+    came: dict[Tiling, tuple[Tiling, ReshardStep]] = {}
     done = set[Tiling]()
     while heap:
         cost, _, at = heappop(heap)
@@ -101,9 +103,9 @@ def plan(array: ArrayOnMesh, source: Tiling, target: Tiling) -> tuple[float, tup
 
 
 def _path(
-    came: dict[Tiling, tuple[Tiling, Step]], source: Tiling, target: Tiling
-) -> tuple[Step, ...]:
-    steps: list[Step] = []
+    came: dict[Tiling, tuple[Tiling, ReshardStep]], source: Tiling, target: Tiling
+) -> tuple[ReshardStep, ...]:
+    steps: list[ReshardStep] = []
     at = target
     while at != source:
         at, step = came[at]
@@ -111,7 +113,7 @@ def _path(
     return tuple(steps[::-1])
 
 
-def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> Iterator[Step]:
+def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> Iterator[ReshardStep]:
     """The steps that may lead towards the target; the plain ones where the search is too wide."""
     used = at.used
     here = array.tile_bytes(at)
@@ -120,7 +122,7 @@ def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> It
     elif target.partial:
         if used.isdisjoint(target.partial):
             after = replace(at, partial=target.partial, reduction=target.reduction)
-            yield Step("to-partial", -1, target.partial, after, cost=SLICE_BYTES)
+            yield ReshardStep("to-partial", -1, target.partial, after, cost=SLICE_BYTES)
     for d, (have, want) in enumerate(zip(at.dims, target.dims)):
         common = common_prefix(have, want)
         if common == len(have):
@@ -135,7 +137,9 @@ def _steps(array: ArrayOnMesh, at: Tiling, target: Tiling, is_brief: bool) -> It
         yield from _permutes(array, at, target, here)
 
 
-def _reductions(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> Iterator[Step]:
+def _reductions(
+    array: ArrayOnMesh, at: Tiling, target: Tiling, here: float
+) -> Iterator[ReshardStep]:
     keep = target.partial if target.reduction == at.reduction else ()
     gone = tuple([a for a in at.partial if a not in keep])
     wanted = {a for axes in target.dims for a in axes}
@@ -146,7 +150,7 @@ def _reductions(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> 
             n = array.count(axes)
             received = 2 * here * (n - 1) / n
             after = Tiling(at.dims, rest, at.reduction if rest else "")
-            yield Step("all-reduce", -1, axes, after, -1, received + STEP_BYTES, received)
+            yield ReshardStep("all-reduce", -1, axes, after, -1, received + STEP_BYTES, received)
     for d, (have, want) in enumerate(zip(at.dims, target.dims)):
         common = common_prefix(have, want)
         if common != len(have):
@@ -159,37 +163,39 @@ def _reductions(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> 
             rest = tuple([a for a in at.partial if a not in axes])
             after = Tiling(at.with_dim(d, have + axes).dims, rest, at.reduction if rest else "")
             received = array.tile_bytes(after) * (n - 1)
-            yield Step("reduce-scatter", d, axes, after, -1, received + STEP_BYTES, received)
+            yield ReshardStep("reduce-scatter", d, axes, after, -1, received + STEP_BYTES, received)
 
 
 def _cuts(
     array: ArrayOnMesh, at: Tiling, d: int, wanted: Axes, used: frozenset[int]
-) -> Iterator[Step]:
+) -> Iterator[ReshardStep]:
     have = at.dims[d]
     for end in range(len(wanted), 0, -1):
         axes = wanted[:end]
         if used.isdisjoint(axes) and array.divides(d, have, axes):
-            yield Step("slice", d, axes, at.with_dim(d, have + axes), cost=SLICE_BYTES)
+            yield ReshardStep("slice", d, axes, at.with_dim(d, have + axes), cost=SLICE_BYTES)
 
 
-def _gathers(array: ArrayOnMesh, at: Tiling, d: int, common: int, here: float) -> Iterator[Step]:
+def _gathers(
+    array: ArrayOnMesh, at: Tiling, d: int, common: int, here: float
+) -> Iterator[ReshardStep]:
     have = at.dims[d]
     starts = [k for k in range(common, len(have)) if array.divides(d, have[:k], have[k:])]
     for start in starts or [0]:
         yield _gather(array, at, d, start, here)
 
 
-def _gather(array: ArrayOnMesh, at: Tiling, d: int, start: int, here: float) -> Step:
+def _gather(array: ArrayOnMesh, at: Tiling, d: int, start: int, here: float) -> ReshardStep:
     """Join a dimension along its axes from one on."""
     outer, axes = at.dims[d][:start], at.dims[d][start:]
     received = here * (array.count(axes) - 1)
     after = at.with_dim(d, outer)
-    return Step("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
+    return ReshardStep("all-gather", d, axes, after, -1, received + STEP_BYTES, received)
 
 
 def _exchanges(
     array: ArrayOnMesh, at: Tiling, target: Tiling, d: int, common: int, here: float
-) -> Iterator[Step]:
+) -> Iterator[ReshardStep]:
     """All-to-alls that take the last axes of dimension d to where they are wanted."""
     have = at.dims[d]
     for start in range(common, len(have)):
@@ -205,10 +211,10 @@ def _exchanges(
                 # What is cut unevenly is padded before it is sent.
                 whole = array.tile_bytes(after) if not theirs else here
                 received = max(here, whole) * (n - 1) / n
-                yield Step("all-to-all", d, axes, after, e, received + STEP_BYTES, received)
+                yield ReshardStep("all-to-all", d, axes, after, e, received + STEP_BYTES, received)
 
 
-def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> Iterator[Step]:
+def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> Iterator[ReshardStep]:
     """Hand tiles on: to the target where it has as many tiles in each dimension, or to an order of
     axes of which the last can be gathered or cut further."""
     received = here
@@ -235,4 +241,6 @@ def _permutes(array: ArrayOnMesh, at: Tiling, target: Tiling, here: float) -> It
                     options[at.with_dim(d, head + rest[k:])] = None
     for after in options:
         if after != at:
-            yield Step("collective-permute", -1, (), after, -1, received + STEP_BYTES, received)
+            yield ReshardStep(
+                "collective-permute", -1, (), after, -1, received + STEP_BYTES, received
+            )

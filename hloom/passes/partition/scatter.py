@@ -13,12 +13,12 @@ from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reduce import fold_of
 from hloom.passes.partition.reshard import neutral_number
 from hloom.passes.partition.tiling import Axes
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import S32
 
 
 @partitions("scatter")
-def scatter(walk: Walk, i: Instruction) -> Sequence[Value]:
+def scatter(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     n = len(i.operands) // 2
     a, x = i.attrs, i.operands[0].shape
     f = Loops.of(i)
@@ -46,8 +46,8 @@ def scatter(walk: Walk, i: Instruction) -> Sequence[Value]:
             parts[n] = _shifted(
                 walk, i, parts[n], {d: (t, parts[0].shape.dims[d]) for d, t in cut.items()}
             )
-        made = b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
-        return [made] if n == 1 else [b.element(made, k) for k in range(n)]
+        scattered = b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
+        return [scattered] if n == 1 else [b.element(scattered, k) for k in range(n)]
 
     return by_factors(walk, i, f, emit)
 

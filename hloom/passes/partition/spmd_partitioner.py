@@ -81,18 +81,18 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     module.spmd_parameters_shardings = tuple([p.sharding for p in entry.parameters])
     module.spmd_output_sharding = module.spmd_output_sharding or root.sharding
     _check_sizes(module)
-    made, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
+    partitioned, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
     if any(t.manual for t in ends):
         raise refused(
             root,
             "the result of the program is what each device has by itself",
             "SPMDShardToFullShape makes it a part of a whole",
         )
-    _cross_boundaries(run, made, parameters, result)
+    _cross_boundaries(run, partitioned, parameters, result)
     _update_layouts(module, run, parameters, result)
-    _keep_fitting_aliases(module, made)
+    _keep_fitting_aliases(module, partitioned)
     module.use_spmd_partitioning = True  # its channels belong to it
-    _take_over(module, run, made)
+    _take_over(module, run, partitioned)
     for i in module.instructions():
         if i.opcode in COLLECTIVES:
             fired[i.opcode] += 1
@@ -167,19 +167,19 @@ def _cross_boundaries(
 
 def _take_over(module: Module, run: Partitioner, entry: Computation) -> None:
     """Make the new computations the module: old ones go, names and layouts are taken over."""
-    names = {made: c.name for (c, *_), (made, _) in run.done.items()}
+    names = {computation: c.name for (c, *_), (computation, _) in run.done.items()}
     module.entry = entry
     module.schedule = None
-    for made, _ in run.done.values():
-        remove_dead_instructions(made)
-        made.reorder(made.in_order())
+    for computation, _ in run.done.values():
+        remove_dead_instructions(computation)
+        computation.reorder(computation.in_order())
     live = set(module.computations_in_order([entry]))
     _remove(module, [c for c in module.computations if c not in live])
     taken = {c.name for c in module.computations}
-    for made, name in names.items():
+    for computation, name in names.items():
         if name not in taken:
-            taken.discard(made.name)
-            made.name = name
+            taken.discard(computation.name)
+            computation.name = name
             taken.add(name)
     live = module.computations_in_order()
     module.computations = dict.fromkeys(live)
@@ -199,22 +199,22 @@ def _update_layouts(
         )
 
 
-def _keep_fitting_aliases(module: Module, made: Computation) -> None:
+def _keep_fitting_aliases(module: Module, entry: Computation) -> None:
     """What may be returned in place is: where argument and result are parts of one shape."""
     aliases = module.input_output_alias
     if not aliases:
         return
-    shapes = [p.shape for p in made.parameters]
+    shapes = [p.shape for p in entry.parameters]
     kept = []
     for e in aliases.entries:
-        given = subshape(shapes[e.parameter_number], e.parameter_shape_index)
-        given_back = subshape(made.root.shape, e.output_shape_index)
-        if given is not None and given_back is not None and given.compatible(given_back):
+        passed = subshape(shapes[e.parameter_number], e.parameter_shape_index)
+        given_back = subshape(entry.root.shape, e.output_shape_index)
+        if passed is not None and given_back is not None and passed.compatible(given_back):
             kept.append(e)
         elif e.kind == "must-alias":
             raise UnsupportedError(
                 f"output {list(e.output_shape_index)} must be returned in place of parameter "
-                f"{e.parameter_number}, but a device has {given} of one and {given_back} of the "
+                f"{e.parameter_number}, but a device has {passed} of one and {given_back} of the "
                 "other",
                 rule="partition",
                 hint="give both the same sharding, or let the alias be may-alias",

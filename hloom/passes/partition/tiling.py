@@ -22,8 +22,8 @@ class Tiling:
     reduction: str = ""
     manual: Axes = ()
     """Axes along which the program itself cut the value: its shape is that of a part there, and
-    every device has its own. Said where computations hand values over; a `Value` says it once for
-    all its tilings."""
+    every device has its own. Said where computations hand values over; a `TiledValue` says it
+    once for all its tilings."""
 
     @staticmethod
     def replicated(rank: int) -> Tiling:

@@ -11,7 +11,7 @@ from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.shape import Shape
 
 
-class Value:
+class TiledValue:
     """One array (or token) of the old program.
 
     `shape` is that of the whole, `forms` the parts that there are, by tiling; others are made from
@@ -67,27 +67,27 @@ class Value:
 
     def get(self, t: Tiling) -> Instruction:
         """The part of a device under a tiling."""
-        found = self.forms.get(t)
-        if found is not None:
-            return found
+        part = self.forms.get(t)
+        if part is not None:
+            return part
         _, source = self._cheapest(t)
         if source is None:
             assert self._make is not None, "a value has a form or can be made"
-            found = self.forms[t] = self._make(t)
-            return found
-        found, at = self.forms[source], source
+            part = self.forms[t] = self._make(t)
+            return part
+        part, at = self.forms[source], source
         for step in plan(self.emitter.array(self.shape), source, t)[1]:
             if step.after not in self.forms:
-                made = self.emitter.take(found, self.shape, at, step, self.manual)
-                self.forms[step.after] = made
-            found, at = self.forms[step.after], step.after
-        return found
+                moved = self.emitter.take(part, self.shape, at, step, self.manual)
+                self.forms[step.after] = moved
+            part, at = self.forms[step.after], step.after
+        return part
 
-    def seen(self, primary: Tiling | None) -> Value:
+    def seen(self, primary: Tiling | None) -> TiledValue:
         """The same value, to stand otherwise."""
         if primary is None or primary == self.primary:
             return self
-        return Value(
+        return TiledValue(
             self.emitter, self.shape, self.forms, primary, self._make, self._price, self.manual
         )
 

@@ -13,7 +13,7 @@ from hloom.passes.partition.moves import cut_halos, local
 from hloom.passes.partition.partitioner import Walk, partitions
 from hloom.passes.partition.reduce import fold_of, is_idempotent
 from hloom.passes.partition.reshard import neutral_number
-from hloom.passes.partition.value import Value
+from hloom.passes.partition.value import TiledValue
 
 
 def window_halo(operand: int, d: int, size: int, count: int, w: WindowDimension) -> Halo:
@@ -32,7 +32,7 @@ def local_window(w: WindowDimension, halo: Halo, tiles: int) -> WindowDimension:
 
 
 @partitions("reduce-window")
-def reduce_window(walk: Walk, i: Instruction) -> Sequence[Value]:
+def reduce_window(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
     f, of = Loops.of(i), i.operands[0].shape
     n = len(i.operands) // 2
     out = next(iter(i.shape.leaves())).dims
@@ -49,8 +49,8 @@ def reduce_window(walk: Walk, i: Instruction) -> Sequence[Value]:
             k, d = h.operand, h.dimension
             parts[k] = read(walk.b, parts[k], h, axes, fills[k] or parts[n + k])
             left[d] = local_window(windows[d], h, walk.mesh.count(axes))
-        made = walk.b.emit_like(i, parts, local(walk, i, chosen), window=Window(tuple(left)))
-        return [made] if n == 1 else [walk.b.element(made, k) for k in range(n)]
+        reduced = walk.b.emit_like(i, parts, local(walk, i, chosen), window=Window(tuple(left)))
+        return [reduced] if n == 1 else [walk.b.element(reduced, k) for k in range(n)]
 
     return by_factors(walk, i, f, emit)
 
