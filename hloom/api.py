@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from hloom.interp.machine import evaluate
     from hloom.interp.partial import evaluate_partially
     from hloom.interp.sample import random_arguments
-    from hloom.ir.bind import bound
     from hloom.ir.builder import Builder
     from hloom.ir.computation import Computation
     from hloom.ir.copy import copy_computation, copy_module, difference
@@ -163,7 +162,6 @@ _HOME = {
     "UsageError": "base.diagnostics",
     "VerifyError": "base.diagnostics",
     "VerifyOptions": "ir.verify",
-    "bound": "ir.bind",
     "check_devices": "ir.named_devices",
     "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
@@ -423,7 +421,6 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "VerifyOptions",
-    "bound",
     "check_devices",
     "clear_pjrt_compiler",
     "compile",

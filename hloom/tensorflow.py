@@ -54,7 +54,7 @@ def export_c(
     first = len(lowered.module.entry.parameters) - len(values)
     constants = {first + k: Literal.owning(value) for k, value in enumerate(values)}
     return export_c(
-        api.bound(lowered.module, constants),
+        lowered.module.with_constants(constants),
         path,
         header_path,
         name=name,

@@ -67,7 +67,7 @@ def export_c(
     captured = _captured(model, arguments, keywords or {})
     weights = {k: Literal.owning(value) for k, value in enumerate(captured.state)}
     return export_c(
-        api.bound(captured.module, weights),
+        captured.module.with_constants(weights),
         path,
         header_path,
         name=name,

@@ -5,7 +5,6 @@ import pytest
 
 import hloom
 from hloom.api import Literal, UsageError
-from hloom.ir.bind import bound
 
 TEXT = """HloModule m, input_output_alias={ {0}: (3, {}, may-alias), {1}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }
 ENTRY e {
@@ -25,7 +24,7 @@ ENTRY e {
 def test_same_results_with_fewer_arguments(numbers):
     module = hloom.parse(TEXT)
     arguments = hloom.random_arguments(module, seed=1)
-    smaller = bound(module, {k: arguments[k] for k in numbers})
+    smaller = module.with_constants({k: arguments[k] for k in numbers})
     hloom.verify(smaller)
     assert hloom.difference(hloom.parse(hloom.show(smaller, large_constants=True)), smaller) is None
     left = [a for k, a in enumerate(arguments) if k not in numbers]
@@ -43,12 +42,12 @@ def test_same_results_with_fewer_arguments(numbers):
 def test_a_parameter_that_is_the_result():
     module = hloom.parse("HloModule m\nENTRY e { ROOT a = f32[2] parameter(0) }")
     value = Literal.of(np.array([1, 2], np.float32))
-    assert hloom.evaluate(bound(module, {0: value})).array.tolist() == [1, 2]
+    assert hloom.evaluate(module.with_constants({0: value})).array.tolist() == [1, 2]
 
 
 def test_what_does_not_fit_is_refused():
     module = hloom.parse(TEXT)
     with pytest.raises(UsageError, match="has no parameter 4"):
-        bound(module, {4: Literal.of(1.0)})
+        module.with_constants({4: Literal.of(1.0)})
     with pytest.raises(UsageError, match=r"parameter 0 is f32\[4\], the value for it f32\[\]"):
-        bound(module, {0: Literal.of(1.0)})
+        module.with_constants({0: Literal.of(1.0)})
