@@ -102,6 +102,8 @@ format: $(STAMP) ## let ruff and clang-format format, and ruff fix what it can
 
 bench: $(STAMP) ## measure; results also go to bench/results/
 	@$(BIN)/python -m bench.run
+	@$(BIN)/python -m bench.kernels.iterations
+	@$(BIN)/python -m bench.kernels.blocks
 
 replay: $(STAMP) ## compile many programs at BASE and here, and show whose stages differ
 	@$(BIN)/python -m bench.replay --base $(BASE)

@@ -7,7 +7,7 @@ Beside it stands the least that this machine allows, and how many times that hlo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,11 @@ def _drawn(rng: np.random.Generator, text: str) -> np.ndarray:
         made = rng.integers(0, top, shape, np.int8 if kind == "s8" else np.int32)
         return np.sort(made) if bound.endswith("sorted") else made
     wide = rng.standard_normal(shape, np.float32)
-    types = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+    if kind == "c64":
+        return (wide + 1j * rng.standard_normal(shape, np.float32)).astype(np.complex64)
+    if kind == "s4":
+        return rng.integers(-8, 8, shape, np.int8).astype(ml_dtypes.int4)
+    types = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "f64": np.float64}
     return wide.astype(types[kind])
 
 
@@ -227,15 +231,19 @@ def _functions() -> Iterator[tuple[Any, ...]]:
     yield "function fft 4096", jnp.fft.fft, "f32[256,4096]"
 
 
-def main() -> None:
-    args = arguments(__doc__)
+def contest(each_of: Iterable[Operation], doc: str | None) -> None:
+    """Time each on both compilers; print a line for each, and at the end the worst first."""
+    import jax
+
+    args = arguments(doc)
     rows = []
-    for each in operations():
+    for each in each_of:
         if args.k not in each.name:
             continue
         inputs = each.inputs()
-        text = each.text(inputs)
-        ours, theirs, floor, compiling = compare(text, args.rounds, args.seconds, inputs)
+        with jax.enable_x64(any("f64" in a for a in each.arguments)):
+            text = each.text(inputs)
+            ours, theirs, floor, compiling = compare(text, args.rounds, args.seconds, inputs)
         rows.append((ours / theirs, ours, theirs, floor, each.name))
         print(f"{_line(rows[-1])}   {compiling}", flush=True)
     print("\nworst first")
@@ -243,6 +251,10 @@ def main() -> None:
         print(_line(row))
     if rows:
         print(f"geometric mean of {len(rows)}: {np.exp(np.mean(np.log([r[0] for r in rows]))):.3f}")
+
+
+def main() -> None:
+    contest(operations(), __doc__)
 
 
 def _line(row: tuple[float, float, float, float, str]) -> str:

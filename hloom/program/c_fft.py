@@ -15,8 +15,10 @@ from hloom.program.slice import ALIGNMENT
 from hloom.program.thunks.fft import FFT
 from hloom.program.thunks.routine import Numbers
 
-PRIMES = (13, 11, 7, 5, 3, 2)
-"""Factors that have passes."""
+MOST_RADIX, MOST_TILE_CONVOLUTION = 127, 2048
+"""The largest prime factor that has passes; the longest convolution whose rows share a tile."""
+POINT_COSTS = ((7, 44), (5, 32), (3, 22), (2, 12))
+"""Of a point, for each factor of a convolution's length."""
 MOST_PASSES, LEAST_STEPS, MOST_ROWS = 4096, 64, 1024
 """Up to which length there are passes; from which on two steps; up to which rows share tiles."""
 GROUP, LEAST_GROUP = 1 << 18, 64
@@ -40,24 +42,49 @@ class FftLength(NamedTuple):
 
     @property
     def by_tiles(self) -> bool:
-        """Whether all passes are done in one tile."""
-        return self.has_passes or self.n == 1
+        """Whether rows share a tile."""
+        return self.has_passes or self.n == 1 or 0 < self.convolution <= MOST_TILE_CONVOLUTION
 
 
 @cache
 def fft_length(n: int) -> FftLength:
     """How a length is transformed (fft_plan.cc)."""
     rest = n
-    for p in PRIMES:
+    for p in range(2, MOST_RADIX + 1):
         while rest % p == 0:
             rest //= p
     if rest != 1:
-        return FftLength(n, False, 0, 0, 1 << (2 * n - 2).bit_length())
+        return FftLength(n, False, 0, 0, _convolution_length(2 * n - 1))
     middle = next((d for d in range(isqrt(n), 1, -1) if n % d == 0), 1)
     in_steps = n >= LEAST_STEPS and middle >= 4
     has_passes = n > 1 and (n <= MOST_PASSES or middle < 4)
     n1 = middle if in_steps else 0
     return FftLength(n, has_passes, n1, n // n1 if n1 else 0, 0)
+
+
+def _point_cost(n: int) -> int:
+    """What a point costs in the passes of a length with factors of at most 7."""
+    cost = 0
+    for p, of_one in POINT_COSTS:
+        while n % p == 0:
+            n, cost = n // p, cost + of_one
+    return cost
+
+
+def _convolution_length(least: int) -> int:
+    """The cheapest length of a cyclic convolution of at least so many points (fft_plan.cc)."""
+    best = most = 1 << (least - 1).bit_length()
+    for odd in sorted(
+        {7**a * 5**b * 3**c for a in range(22) for b in range(27) for c in range(39)}
+    ):
+        if 8 * odd >= most:
+            break
+        n = 8 * odd
+        while n < least:
+            n *= 2
+        if n < most and (n * _point_cost(n), n) < (best * _point_cost(best), best):
+            best = n
+    return best
 
 
 def plan_lengths(t: FFT) -> set[tuple[int, bool]]:
@@ -118,10 +145,10 @@ def _room(count: int, size: int) -> int:
 def _along(outer: int, n: int, inner: int, size: int) -> int:
     """Of transforms along the middle of [outer, n, inner]."""
     p = fft_length(n)
-    tile = _room(4 * n * (VECTOR_BYTES // size), size)
+    tile = _room(4 * (p.convolution or n) * (VECTOR_BYTES // size), size)
     if inner > 1:
         return tile if p.by_tiles else 2 * _room(2 * n, size) + _row(n, size)
-    if p.by_tiles and (not p.n1 or n <= MOST_ROWS):
+    if p.by_tiles and (not (p.n1 or p.convolution) or n <= MOST_ROWS):
         return max(tile, _row(n, size))
     return _row(n, size)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 import pytest
 
+from hloom.program.c_fft import fft_length
+from hloom.runtime.library import library
 from tests.runtime.native_call import NativeCall, native, sizes
 
 FFT, IFFT, RFFT, IRFFT = range(4)
@@ -36,7 +39,31 @@ LENGTHS = [
     143,
     210,
 ]
-LENGTHS += [256, 360, 509, 512, 720, 1000, 1001, 1024, 1018, 2048, 2310, 4096, 6561, 8192, 10007]
+LENGTHS += [
+    17 * 19,
+    43,
+    113,
+    127,
+    129,
+    127 * 127,
+    131,
+    257,
+    256,
+    360,
+    509,
+    512,
+    720,
+    1000,
+    1001,
+    1024,
+    1018,
+    2048,
+    2310,
+    4096,
+    6561,
+    8192,
+    10007,
+]
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -87,6 +114,9 @@ def test_several_dimensions(call: NativeCall, kind: int, single: bool):
         (8, 1, 12),
         (17, 3, 64),
         (64, 128),
+        (131, 5),  # columns that are convolutions share tiles, too
+        (257, 40),
+        (40, 261),
     ]:
         check(call, kind, lengths, 2, single)
 
@@ -96,6 +126,17 @@ def test_long_rows(call: NativeCall):
         check(call, FFT, (n,), 1, True)
         check(call, IFFT, (n,), 1, False)
         check(call, RFFT, (n,), 1, True)
+
+
+def test_libraries_know_how_a_length_is_transformed(call: NativeCall):
+    plan = library().hl_fft_plan
+    for n in [*range(1, 300), 1009, 2027, 4099, 8193, 65537, 100003]:
+        known = (ctypes.c_int64 * 4)()
+        assert plan(n, 0, 0, ctypes.addressof(known)) == 32
+        shape = fft_length(n)
+        n1, n2, _, convolution = known
+        assert (shape.n1, shape.n2, shape.convolution) == (n1, n2, convolution), n
+        assert shape.has_passes == (plan(n, 0, 1, None) > 0), n
 
 
 def test_in_place_empty_and_wrong(call: NativeCall):

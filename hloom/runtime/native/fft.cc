@@ -33,11 +33,6 @@ int64_t lanes() {
   return fft_vector_bytes() / (int64_t)sizeof(T);
 }
 
-template <class T>
-bool by_tiles(const FftPlan<T>& p) {
-  return !p.passes.empty() || p.n == 1;
-}
-
 // -- one row ------------------------------------------------------------------------------------
 
 // Step one of a long row, columns [begin, end) in units of lanes: to [j2][k1].
@@ -153,7 +148,7 @@ template <class T>
 void rows_in_lanes(void* args, int64_t begin, int64_t end) {
   auto& j = *(Job<T>*)args;
   int64_t L = lanes<T>(), n = j.plan->n;
-  Scratch<T> work(j.context, 4 * n * L);
+  Scratch<T> work(j.context, 4 * tile_points(*j.plan) * L);
   if (!work) j.status = 1;
   else
     for (int64_t c = begin; c < end; c++) {
@@ -174,7 +169,7 @@ template <class T>
 void columns_in_lanes(void* args, int64_t begin, int64_t end) {
   auto& j = *(Job<T>*)args;
   int64_t L = lanes<T>(), n = j.plan->n, tiles = (j.inner + L - 1) / L;
-  Scratch<T> work(j.context, 4 * n * L);
+  Scratch<T> work(j.context, 4 * tile_points(*j.plan) * L);
   if (!work) j.status = 1;
   else
     for (int64_t c = begin; c < end; c++) {
@@ -235,7 +230,7 @@ bool along(hl_context* ctx, const T* in, T* out, int64_t outer, int64_t n, int64
     int64_t pieces = outer * (direct ? (inner + L - 1) / L : inner);
     hl_parallel_for(ctx, direct ? columns_in_lanes<T> : single_columns<T>, &j, pieces,
                     grain(pieces, direct ? n * L : n));
-  } else if (by_tiles(p) && (!p.first || (outer >= L && n <= 1024))) {
+  } else if (by_tiles(p) && (!(p.first || p.convolution) || (outer >= L && n <= 1024))) {
     int64_t pieces = (outer + L - 1) / L;
     hl_parallel_for(ctx, rows_in_lanes<T>, &j, pieces, grain(pieces, n * L));
   } else if (outer < threads && n >= 32768 && p.first && by_tiles(*p.first) &&
@@ -256,88 +251,7 @@ bool along(hl_context* ctx, const T* in, T* out, int64_t outer, int64_t n, int64
   return j.status == 0;
 }
 
-// -- real numbers -------------------------------------------------------------------------------
-
-// From the transform z of n/2 pairs of reals to that of the n reals, in place (n/2 + 1 numbers).
-template <class T>
-void unpack(T* z, int64_t m, const T* w) {
-  T x = z[0], y = z[1];
-  z[0] = x + y, z[1] = 0, z[2 * m] = x - y, z[2 * m + 1] = 0;
-  for (int64_t k = 1; 2 * k <= m; k++) {
-    T *a = z + 2 * k, *b = z + 2 * (m - k);
-    T er = (a[0] + b[0]) / 2, ei = (a[1] - b[1]) / 2, dr = (a[1] + b[1]) / 2,
-      di = (b[0] - a[0]) / 2;
-    T c = w[2 * k], s = w[2 * k + 1];
-    T tr = dr * c - di * s, ti = dr * s + di * c;
-    a[0] = er + tr, a[1] = ei + ti;
-    b[0] = er - tr, b[1] = ti - ei;
-  }
-}
-
-// The other way: x has m + 1 numbers, z gets m, twice as large.
-template <class T>
-void pack(const T* x, int64_t m, const T* w, T* z) {
-  z[0] = x[0] + x[2 * m], z[1] = x[0] - x[2 * m];
-  for (int64_t k = 1; 2 * k <= m; k++) {
-    const T *a = x + 2 * k, *b = x + 2 * (m - k);
-    T er = a[0] + b[0], ei = a[1] - b[1], tr = a[0] - b[0], ti = a[1] + b[1];
-    T c = w[2 * k], s = -w[2 * k + 1];  // the inverse turns the other way
-    T dr = tr * c - ti * s, di = tr * s + ti * c;
-    T pr = er - di, pi = ei + dr, qr = er + di, qi = dr - ei;
-    z[2 * k] = pr, z[2 * k + 1] = pi;
-    if (2 * k != m) z[2 * (m - k)] = qr, z[2 * (m - k) + 1] = qi;
-  }
-}
-
-template <class T>
-bool real_forward(hl_context* ctx, const T* in, T* out, int64_t rows, int64_t n) {
-  int64_t half = n / 2 + 1, m = n / 2;
-  bool even = n % 2 == 0 && n > 1;
-  int64_t width = even ? m : n;
-  // Groups of rows, so that the packed numbers stay near.
-  int64_t group = std::max<int64_t>(1, std::min(rows, std::max<int64_t>(64, (1 << 18) / width)));
-  Scratch<T> packed(ctx, 2 * width * group);
-  if (!packed) return false;
-  for (int64_t r = 0; r < rows; r += group) {
-    int64_t many = std::min(group, rows - r);
-    const T* x = in + r * n;
-    if (even) {
-      if (!along<T>(ctx, x, packed.get(), many, m, 1, false, 1)) return false;
-    } else {
-      for (int64_t i = 0; i < many * n; i++) packed[2 * i] = x[i], packed[2 * i + 1] = 0;
-      if (!along<T>(ctx, packed.get(), packed.get(), many, n, 1, false, 1)) return false;
-    }
-    auto plan = plan_of<T>(width);
-    for (int64_t i = 0; i < many; i++) {
-      T* y = out + 2 * (r + i) * half;
-      memcpy(y, packed + 2 * i * width, 2 * std::min(width, half) * sizeof(T));
-      if (even) unpack(y, m, plan->half.data());
-      else y[1] = 0;
-    }
-  }
-  return true;
-}
-
-template <class T>
-bool real_inverse(hl_context* ctx, const T* in, T* out, int64_t rows, int64_t n, T scale) {
-  int64_t half = n / 2 + 1, m = n / 2;
-  if (n % 2 == 0 && n > 1) {
-    auto plan = plan_of<T>(m);
-    for (int64_t r = 0; r < rows; r++) pack(in + 2 * r * half, m, plan->half.data(), out + r * n);
-    return along<T>(ctx, out, out, rows, m, 1, true, scale);
-  }
-  Scratch<T> full(ctx, 2 * n * rows);
-  if (!full) return false;
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t k = 0; k < n; k++) {
-      const T* x = in + 2 * (r * half + std::min(k, n - k));
-      T* y = full + 2 * (r * n + k);
-      y[0] = x[0], y[1] = k == 0 ? 0 : k <= n - k ? x[1] : -x[1];
-    }
-  if (!along<T>(ctx, full.get(), full.get(), rows, n, 1, true, scale)) return false;
-  for (int64_t i = 0; i < rows * n; i++) out[i] = full[2 * i];
-  return true;
-}
+#include "fft_real.inc"
 
 template <class T>
 bool transform(hl_context* ctx, int64_t kind, int64_t rank, const int64_t* lengths, int64_t batch,

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include <complex>
 #include <list>
 #include <mutex>
+#include <utility>
 
 #include "fft.h"
 #include "fork.h"
@@ -77,13 +79,19 @@ void root(int64_t k, int64_t n, double* real, double* imag) {
   *real = c, *imag = -s;
 }
 
+bool is_prime(int p) {
+  for (int d = 3; d * d <= p; d += 2)
+    if (p % d == 0) return false;
+  return true;
+}
+
 std::vector<int> radices(int64_t n) {
   std::vector<int> found;
-  for (int p : {13, 11, 7, 5, 3})
-    while (n % p == 0) found.push_back(p), n /= p;
+  for (int p = kMostRadix; p >= 3; p -= 2)
+    while (n % p == 0 && is_prime(p)) found.push_back(p), n /= p;
   int twos = 0;
   while (n % 2 == 0) twos++, n /= 2;
-  if (n != 1) return {};  // a prime above 13
+  if (n != 1) return {};  // a prime above them
   while (twos >= 3 && twos != 4) found.push_back(8), twos -= 3;
   while (twos >= 2) found.push_back(4), twos -= 2;
   if (twos) found.push_back(2);
@@ -111,6 +119,11 @@ void add_passes(FftPlan<T>& plan) {
         root(p * k, left, &c, &s);
         plan.twiddles.push_back((T)c), plan.twiddles.push_back((T)s);
       }
+    for (int k = 0; r > 13 && k < r; k++) {
+      double c, s;
+      root(k, r, &c, &s);
+      plan.twiddles.push_back((T)c), plan.twiddles.push_back((T)-s);
+    }
     left /= r;
   }
 }
@@ -131,44 +144,78 @@ void add_steps(FftPlan<T>& plan) {
     }
 }
 
-// The transform in double, for the spectrum of the chirp: any algorithm will do.
-void transform(std::vector<double>& re, std::vector<double>& im) {
-  size_t n = re.size();
-  for (size_t i = 1, j = 0; i < n; i++) {
-    size_t bit = n >> 1;
-    for (; j & bit; bit >>= 1) j ^= bit;
-    j ^= bit;
-    if (i < j) std::swap(re[i], re[j]), std::swap(im[i], im[j]);
+using Complex = std::complex<double>;
+
+// The transform of x[0], x[stride], ..., n of them, to y; for the spectrum of the chirp any
+// algorithm will do. w: the roots of N = n * stride.
+void transform(const Complex* x, Complex* y, int64_t n, int64_t stride, const Complex* w) {
+  if (n == 1) {
+    y[0] = x[0];
+    return;
   }
-  for (size_t m = 2; m <= n; m *= 2)
-    for (size_t k = 0; k < m / 2; k++) {
-      double c, s;
-      root((int64_t)k, (int64_t)m, &c, &s);
-      for (size_t i = k; i < n; i += m) {
-        size_t h = i + m / 2;
-        double r = re[h] * c - im[h] * s, q = re[h] * s + im[h] * c;
-        re[h] = re[i] - r, im[h] = im[i] - q, re[i] += r, im[i] += q;
-      }
+  int64_t p = 2;
+  while (n % p != 0) p++;
+  int64_t m = n / p, all = n * stride;
+  for (int64_t r = 0; r < p; r++) transform(x + r * stride, y + r * m, m, stride * p, w);
+  Complex part[7];
+  for (int64_t k = 0; k < m; k++) {
+    for (int64_t r = 0; r < p; r++) part[r] = y[r * m + k] * w[r * k * stride];
+    for (int64_t q = 0; q < p; q++) {
+      Complex sum = part[0];
+      for (int64_t r = 1; r < p; r++) sum += part[r] * w[r * q % p * (all / p)];
+      y[q * m + k] = sum;
     }
+  }
+}
+
+// What a point costs in the passes of a length whose factors are at most 7, and 0 for others.
+int64_t point_cost(int64_t n) {
+  int64_t cost = 0;
+  for (auto [p, of_one] : {std::pair<int64_t, int64_t>{7, 44}, {5, 32}, {3, 22}})
+    for (; n % p == 0; n /= p) cost += of_one;
+  for (; n % 2 == 0; n /= 2) cost += 12;
+  return n == 1 ? cost : 0;
+}
+
+// The cheapest length of a cyclic convolution of at least so many points.
+int64_t convolution_length(int64_t least) {
+  int64_t best = 1;
+  while (best < least) best *= 2;
+  int64_t most = best;
+  for (int64_t seven = 1; seven < most; seven *= 7)
+    for (int64_t five = seven; five < most; five *= 5)
+      for (int64_t three = five; three < most; three *= 3) {
+        int64_t n = three * 8;  // so that lanes are full, mostly
+        while (n < least) n *= 2;
+        int64_t cost = n * point_cost(n), known = best * point_cost(best);
+        if (n < most && (cost < known || (cost == known && n < best))) best = n;
+      }
+  return best;
 }
 
 template <class T>
 void add_chirp(FftPlan<T>& plan) {
-  int64_t n = plan.n, m = 1;
-  while (m < 2 * n - 1) m *= 2;
+  int64_t n = plan.n, m = convolution_length(2 * n - 1);
   plan.convolution = plan_of<T>(m);
-  std::vector<double> re(m), im(m);
+  std::vector<Complex> turned(m), spectrum(m), roots(m);
   plan.chirp.resize(2 * n), plan.spectrum.resize(2 * m);
   for (int64_t j = 0; j < n; j++) {
     double c, s;  // exp(-pi i j^2 / n); the square is reduced first
     root((int64_t)((__int128)j * j % (2 * n)), 2 * n, &c, &s);
     plan.chirp[2 * j] = (T)c, plan.chirp[2 * j + 1] = (T)s;
-    re[j] = c, im[j] = -s;
-    if (j) re[m - j] = c, im[m - j] = -s;
+    turned[j] = Complex(c, -s);
+    if (j) turned[m - j] = Complex(c, -s);
   }
-  transform(re, im);
-  for (int64_t k = 0; k < m; k++)
-    plan.spectrum[2 * k] = (T)(re[k] / m), plan.spectrum[2 * k + 1] = (T)(im[k] / m);
+  for (int64_t k = 0; k < m; k++) {
+    double c, s;
+    root(k, m, &c, &s);
+    roots[k] = Complex(c, s);
+  }
+  transform(turned.data(), spectrum.data(), m, 1, roots.data());
+  for (int64_t k = 0; k < m; k++) {
+    plan.spectrum[2 * k] = (T)(spectrum[k].real() / m);
+    plan.spectrum[2 * k + 1] = (T)(spectrum[k].imag() / m);
+  }
 }
 
 template <class T>

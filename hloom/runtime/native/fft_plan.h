@@ -41,7 +41,7 @@ struct Tile {
   T scale;
   const T *twiddle_real, *twiddle_imag;  // of element j, lane l: [j * twiddle_stride + l]; or null
   int64_t twiddle_stride;
-  T* work;  // 4 * n * lanes values
+  T* work;  // 4 * tile_points(plan) * lanes values
 };
 
 struct Pass {
@@ -49,8 +49,14 @@ struct Pass {
   int64_t length, twiddles;  // what is left to transform; where its twiddles start
 };
 
-// A length whose prime factors are at most 13 is done in passes (Stockham, no reordering); a large
-// one in two steps of about its root; any other as a convolution with a chirp (Bluestein).
+// A prime factor above this would be dearer as sums of all its elements than as a convolution.
+constexpr int64_t kMostRadix = 127;
+// Convolutions of so many points stay in a core's second cache with a row in every lane.
+constexpr int64_t kMostTileConvolution = 2048;
+
+// A length whose prime factors are at most 127 is done in passes (Stockham, no reordering); a large
+// one in two steps of about its root; any other as a convolution with a chirp (Bluestein). Behind
+// the twiddles of a pass of a prime above 13 stand its roots: cos, sin of 2 pi k / radix.
 template <class T>
 struct FftPlan {
   int64_t n = 0;
@@ -66,6 +72,19 @@ struct FftPlan {
   int64_t bytes() const;
 };
 
+// Whether lanes can hold a row each: all passes, or a short convolution, are done in one tile.
+template <class T>
+bool by_tiles(const FftPlan<T>& p) {
+  return !p.passes.empty() || p.n == 1 ||
+         (p.convolution && p.convolution->n <= kMostTileConvolution);
+}
+
+// What a tile works on, for each lane.
+template <class T>
+int64_t tile_points(const FftPlan<T>& p) {
+  return p.convolution ? p.convolution->n : p.n;
+}
+
 // The plan of a length, from a bounded cache that threads share.
 template <class T>
 PlanPointer<FftPlan<T>> plan_of(int64_t n);
@@ -74,5 +93,12 @@ PlanPointer<FftPlan<T>> plan_of(int64_t n);
 int64_t fft_vector_bytes();
 template <class T>
 void fft_tile(const FftPlan<T>& plan, const Tile<T>& tile);
+
+// A row of 2m reals: from the transform z of its m pairs to y, m + 1 numbers; w: `half` of m.
+template <class T>
+void fft_unpack(const T* z, T* y, int64_t m, const T* w);
+// The other way: x has m + 1 numbers, z gets m, twice as large.
+template <class T>
+void fft_pack(const T* x, int64_t m, const T* w, T* z);
 
 }  // namespace hloom

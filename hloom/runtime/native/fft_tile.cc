@@ -67,21 +67,47 @@ int64_t fft_vector_bytes() {
 #endif
 }
 
-template <class T>
-void fft_tile(const FftPlan<T>& plan, const Tile<T>& t) {
-  [[maybe_unused]] int64_t bytes = fft_vector_bytes();
 #if HLOOM_FFT_WIDTH(64)
-  if (bytes == 64) return avx512::tile(plan, t);
+#define HLOOM_FFT_64(call) \
+  if (bytes == 64) return avx512::call;
+#else
+#define HLOOM_FFT_64(call)
 #endif
 #if HLOOM_FFT_WIDTH(32)
-  if (bytes == 32) return avx2::tile(plan, t);
+#define HLOOM_FFT_32(call) \
+  if (bytes == 32) return avx2::call;
+#else
+#define HLOOM_FFT_32(call)
 #endif
 #if HLOOM_FFT_WIDTH(16)
-  baseline::tile(plan, t);
+#define HLOOM_FFT_16(call) baseline::call;
+#else
+#define HLOOM_FFT_16(call)
 #endif
+#define HLOOM_FFT_CHOSEN(call)                         \
+  [[maybe_unused]] int64_t bytes = fft_vector_bytes(); \
+  HLOOM_FFT_64(call) HLOOM_FFT_32(call) HLOOM_FFT_16(call)
+
+template <class T>
+void fft_tile(const FftPlan<T>& plan, const Tile<T>& t) {
+  HLOOM_FFT_CHOSEN(tile(plan, t))
+}
+
+template <class T>
+void fft_unpack(const T* z, T* y, int64_t m, const T* w) {
+  HLOOM_FFT_CHOSEN(unpack(z, y, m, w))
+}
+
+template <class T>
+void fft_pack(const T* x, int64_t m, const T* w, T* z) {
+  HLOOM_FFT_CHOSEN(pack(x, m, w, z))
 }
 
 template void fft_tile<float>(const FftPlan<float>&, const Tile<float>&);
 template void fft_tile<double>(const FftPlan<double>&, const Tile<double>&);
+template void fft_unpack<float>(const float*, float*, int64_t, const float*);
+template void fft_unpack<double>(const double*, double*, int64_t, const double*);
+template void fft_pack<float>(const float*, int64_t, const float*, float*);
+template void fft_pack<double>(const double*, int64_t, const double*, double*);
 
 }  // namespace hloom

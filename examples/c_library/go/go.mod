@@ -1,7 +1,0 @@
-module steps
-
-go 1.19
-
-require step v1.0.0
-
-replace step => ../package/go

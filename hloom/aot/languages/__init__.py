@@ -1,1 +1,0 @@
-"""Sources that call a C library from other languages, a file for each language."""
