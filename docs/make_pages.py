@@ -312,6 +312,7 @@ OTHER_RULES = {
     "library-file": "A C library's file is named as its system has them: here .so, .a or .o.",
     "library-function": "A C library has the function that is asked for, and its header declares.",
     "library-header": "A C library's header is one that hloom has written, whole.",
+    "library-language": "Sources are written for languages that can link the library.",
     "library-memory": "Results share no memory with other arrays but where the header allows it.",
     "library-name": "A C library's function has a name that is no word of C.",
     "library-names": "Arguments and results of a C library have a name each, and each another.",

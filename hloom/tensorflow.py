@@ -1,4 +1,4 @@
-"""hloom for TensorFlow functions: `hloom.tensorflow.lower(f, *args)`, `hloom.tensorflow.jit(f)`.
+"""hloom for TensorFlow functions: `hloom.tensorflow.lower(f, *args)`, `jit(f)`, `export_c`.
 
 TensorFlow's bridge writes HLO (`f.experimental_get_compiler_ir`) of a `tf.function` of the tensors
 among the arguments; what else they are (True, None, texts) is part of the program. Variables that
@@ -14,17 +14,54 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hloom import api
-from hloom.api import Executable, Module, UsageError
+from hloom.api import Executable, Literal, Module, UsageError
+
+if TYPE_CHECKING:
+    from hloom.aot.export import CLibrary
 
 
 def lower(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Module:
     """The graph of a function for tensors like these (or `tf.TensorSpec`s)."""
     return _lowered(function, _split(arguments, keywords)).module
+
+
+def export_c(
+    function: Callable[..., Any],
+    *arguments: Any,
+    path: str | Path,
+    header_path: str | Path | None = None,
+    name: str | None = None,
+    argument_names: Sequence[str] | None = None,
+    result_names: Sequence[str] | None = None,
+    options: Mapping[str, Any] | Iterable[str] | None = None,
+    **keywords: Any,
+) -> CLibrary:
+    """Write the function for tensors like these as a C library (`hloom.export_c`).
+
+    Variables that it reads stand in the library as they are now. Tensors whose values are part of
+    the program are no arguments of the library.
+    """
+    from hloom.aot.export import export_c
+
+    lowered = _lowered(function, _split(arguments, keywords))
+    values = [x.numpy() for x in _captured(lowered.concrete)]
+    first = len(lowered.module.entry.parameters) - len(values)
+    constants = {first + k: Literal.owning(value) for k, value in enumerate(values)}
+    return export_c(
+        lowered.module.with_constants(constants),
+        path,
+        header_path,
+        name=name,
+        argument_names=argument_names,
+        result_names=result_names,
+        options=options,
+    )
 
 
 def jit(

@@ -1,4 +1,4 @@
-"""hloom for PyTorch models: `hloom.torch.lower(model, *args)`, `hloom.torch.compile(model, *args)`.
+"""hloom for PyTorch models: `hloom.torch.lower(model, *args)`, `compile`, `export_c`.
 
 `torch.export` captures the model for arguments like these; torchax, which must be installed,
 writes its operations in JAX, and JAX writes StableHLO. Parameters and buffers of the model are the
@@ -7,15 +7,20 @@ first parameters of the graph, its inputs come behind them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from hloom import api
-from hloom.api import Executable, Module, UsageError
+from hloom.api import Executable, Literal, Module, UsageError
+
+if TYPE_CHECKING:
+    from hloom.aot.export import CLibrary
 
 INSTALL = "pip install 'torch>=2.9,<2.13' torchax 'hloom[jax]'"
 """torchax 0.0.13, the newest, names operations that PyTorch 2.13 has dropped."""
@@ -40,6 +45,57 @@ def compile(
     captured = _captured(model, arguments, keywords or {})
     executable = api.compile(captured.module, threads=threads, options=options)
     return Compiled(executable, captured)
+
+
+def export_c(
+    model: Any,
+    *arguments: Any,
+    path: str | Path,
+    header_path: str | Path | None = None,
+    keywords: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    argument_names: Sequence[str] | None = None,
+    result_names: Sequence[str] | None = None,
+    options: Mapping[str, Any] | Iterable[str] | None = None,
+) -> CLibrary:
+    """Write the model for tensors like these as a C library (`hloom.export_c`).
+
+    Its present weights stand in the library; its inputs are called as `forward` calls them.
+    """
+    from hloom.aot.export import export_c
+
+    captured = _captured(model, arguments, keywords or {})
+    weights = {k: Literal.owning(value) for k, value in enumerate(captured.state)}
+    return export_c(
+        captured.module.with_constants(weights),
+        path,
+        header_path,
+        name=name,
+        argument_names=argument_names or _argument_names(model, arguments, keywords or {}),
+        result_names=result_names,
+        options=options,
+    )
+
+
+def _argument_names(
+    model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> list[str]:
+    """A name for each tensor among the arguments: the parameter of `forward`, and where in it."""
+    torch, pytree = _torch()
+    forward = getattr(model, "forward", None)
+    known: list[str] = []
+    if forward is not None and not isinstance(model, torch.export.ExportedProgram):
+        parameters = inspect.signature(forward).parameters.values()
+        known = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    names: list[str] = []
+    places = [(known[k] if k < len(known) else f"x{k}", a) for k, a in enumerate(arguments)]
+    for place, value in (*places, *keywords.items()):
+        leaves = pytree.tree_flatten(value)[0]
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor):
+                name = place if len(leaves) == 1 else f"{place}_{k}"
+                names.append(name if name not in names else f"{name}_{len(names)}")
+    return names
 
 
 @dataclass(frozen=True)

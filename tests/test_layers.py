@@ -41,8 +41,8 @@ MAY_IMPORT = {
     " schedule memory codegen runtime targets executable compiler",
     # The doors may also name the text of every noun: see `allowed`.
     **dict.fromkeys(DOORS.split(), "api"),
-    # What writes C libraries is asked for at three other doors, too.
-    **dict.fromkeys("tools jax".split(), "api aot"),
+    # What writes C libraries is asked for at other doors, too.
+    **dict.fromkeys("tools jax torch tensorflow".split(), "api aot"),
     # hloom/__init__.py itself.
     "__init__": "api aot",
     # `python -m hloom`.

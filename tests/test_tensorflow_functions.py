@@ -1,9 +1,12 @@
 """hloom.tensorflow: functions of TensorFlow, through the HLO that its compiler makes."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 import hloom
+from hloom.base.guarding import GUARDING
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
@@ -84,3 +87,21 @@ def test_keywords_and_what_is_no_tensor():
         found = compiled(x, training, shift=tf.constant(3.0))
         np.testing.assert_array_equal(found[0], f(x, training, shift=3.0)[0])
         assert found[1] is None
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
+def test_a_c_library(tmp_path):
+    weights = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    path, names = tmp_path / "liblayer.so", ["x"]
+    hloom.tensorflow.export_c(
+        lambda x: tf.tanh(x @ weights),
+        tf.constant(x),
+        path=path,
+        header_path=tmp_path / "layer.h",
+        argument_names=names,
+        result_names=["y"],
+    )
+    wanted = np.tanh(x @ weights.numpy())
+    np.testing.assert_allclose(hloom.load_library(path)(x=x)["y"], wanted, 1e-5)

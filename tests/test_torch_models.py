@@ -1,8 +1,11 @@
 """hloom.torch: models of PyTorch, through torch.export and torchax."""
 
+import shutil
+
 import pytest
 
 import hloom
+from hloom.base.guarding import GUARDING
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 try:
@@ -84,3 +87,17 @@ def test_arguments_that_change_are_refused():
 
     with pytest.raises(hloom.HloError, match="changes its arguments"):
         hloom.torch.lower(Adds(), torch.randn(3))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
+def test_a_c_library(tmp_path):
+    model = Model().eval()
+    i, x = torch.randint(0, 10, (2, 5)), torch.randn(2, 5, 8)
+    path = tmp_path / "libmodel.so"
+    library = hloom.torch.export_c(model, i, x, path=path, header_path=tmp_path / "model.h")
+    assert library.inputs == ("i", "x")
+    wanted = model(i, x)
+    results = hloom.load_library(path)(i=i.numpy(), x=x.numpy())
+    for mine, his in zip(results.values(), wanted.values(), strict=True):
+        torch.testing.assert_close(torch.from_numpy(mine), his.detach(), rtol=1e-4, atol=1e-4)

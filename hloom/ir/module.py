@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from hloom.base.diagnostics import GraphError
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.types.shape import ProgramShape
+
+if TYPE_CHECKING:
+    from hloom.types.literal import Literal
 
 
 class Module:
@@ -82,6 +85,12 @@ class Module:
     def reserve_id(self, id: int) -> None:
         """Never hand out this id or a lower one: for readers that keep the ids they find."""
         self._next_id = max(self._next_id, id)
+
+    def with_constants(self, values: Mapping[int, Literal]) -> Module:
+        """A copy whose parameters of these numbers are constants (see `bind.py`)."""
+        from hloom.ir.bind import bound
+
+        return bound(self, values)
 
     def instructions(self) -> Iterator[Instruction]:
         """Every instruction of every computation."""

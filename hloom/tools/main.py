@@ -17,6 +17,7 @@ from hloom.tools.doctor import doctor
 from hloom.tools.evaluate import evaluate
 from hloom.tools.explain import explain
 from hloom.tools.opt import OptionsCommand, opt
+from hloom.tools.package import package_
 from hloom.tools.print_ import print_
 from hloom.tools.run import run
 from hloom.tools.stats import stats
@@ -59,6 +60,7 @@ app.command("stats")(stats)
 app.command("eval")(evaluate)
 app.command("run", cls=OptionsCommand)(run)
 app.command("compile", cls=OptionsCommand)(compile_)
+app.command("package")(package_)
 app.command("explain")(explain)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)

@@ -1,0 +1,7 @@
+module steps
+
+go 1.19
+
+require step v1.0.0
+
+replace step => ../package/go

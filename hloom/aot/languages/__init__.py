@@ -1,0 +1,1 @@
+"""Sources that call a C library from other languages, a file for each language."""
