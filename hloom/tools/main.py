@@ -20,6 +20,7 @@ from hloom.tools.opt import OptionsCommand, opt
 from hloom.tools.package import package_
 from hloom.tools.print_ import print_
 from hloom.tools.run import run
+from hloom.tools.runtime_library import runtime_library_
 from hloom.tools.stats import stats
 from hloom.tools.verify import verify
 
@@ -61,6 +62,7 @@ app.command("eval")(evaluate)
 app.command("run", cls=OptionsCommand)(run)
 app.command("compile", cls=OptionsCommand)(compile_)
 app.command("package")(package_)
+app.command("runtime-library")(runtime_library_)
 app.command("explain")(explain)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)

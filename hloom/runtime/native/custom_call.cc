@@ -14,6 +14,12 @@
 #include "fork.h"
 #include "library_calls.h"
 
+// The embeddable runtime (rt/) has these only where a program asks for linear algebra.
+namespace hloom {
+[[gnu::weak]] const BuiltIn* linalg_calls();
+[[gnu::weak]] const BuiltIn* library_calls();
+}  // namespace hloom
+
 struct hl_custom_call {
   struct Target {
     hl_handler handler;
@@ -71,9 +77,11 @@ void add_built_in() {
   static bool done = false;
   if (done) return;
   done = true;
-  for (const BuiltIn* table : {linalg_calls(), library_calls()})
-    for (const BuiltIn* b = table; b->name; b++)
+  for (auto* calls : {&linalg_calls, &library_calls}) {
+    if (calls == nullptr) continue;
+    for (const BuiltIn* b = calls(); b->name; b++)
       if (!found(b->name)) add(b->name, b->handler, nullptr, 1 << HL_STAGE_EXECUTE);
+  }
 }
 
 }  // namespace

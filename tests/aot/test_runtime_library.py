@@ -1,0 +1,173 @@
+"""libhloom_rt.a: saved programs run by C programs, in processes without Python."""
+
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom import api
+from hloom.aot.link import RUNTIME, compiler
+from hloom.aot.runtime_library import FLAGS, archived, run, sources
+from hloom.base.guarding import GUARDING
+from hloom.runtime.native import library
+from tests.aot.programs import PROGRAMS
+from tests.aot.test_export import arguments_of, flat_bytes
+
+BUILT = RUNTIME / "build"
+pytestmark = [
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
+    pytest.mark.skipif(GUARDING, reason="the runtime of this process is guarded"),
+    pytest.mark.skipif(not any(BUILT.glob("*.o")), reason="the runtime was not compiled here"),
+]
+CALLS = """HloModule m
+ENTRY e {
+  x = f32[5] parameter(0)
+  y = f32[5] custom-call(x), custom_call_target="twice"
+  ROOT z = f32[5] negate(y)
+}"""
+LINALG = "HloModule m\nENTRY e { x = f32[4,4] parameter(0)\n ROOT c = f32[4,4] cholesky(x) }"
+FOURIER = """HloModule m
+ENTRY e {
+  x = c64[12] parameter(0)
+  ROOT y = c64[12] fft(x), fft_type=FFT, fft_length={12}
+}"""
+LINK = ["-Wl,--gc-sections", "-lstdc++", "-lm", "-pthread", "-s"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The library, of what the runtime in this checkout was linked of, and the program that tests
+    it, with all kinds (`all`) and without any (`core`)."""
+    library()
+    folder = tmp_path_factory.mktemp("runtime")
+    words, objects = compiler("tests"), []
+
+    def compiled(source: Path) -> Path:
+        if source.parent == RUNTIME:
+            built = [p for p in BUILT.glob("*.o") if p.stem.rsplit("-", 1)[0] == source.stem]
+            return max(built, key=lambda p: p.stat().st_mtime)
+        flags = [f for f in FLAGS if f != "-O3"]
+        out = folder / f"{source.stem}.o"
+        run([*words, *flags, "-Wall", "-Werror", f"-I{RUNTIME}", "-c", str(source), "-o", str(out)])
+        return out
+
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(compiled, sources()))
+    archived(objects, folder)
+    main = Path(__file__).parent / "runtime.c"
+    for name, flags in (("all", []), ("core", ["-DCORE"])):
+        command = [*words, *flags, "-Wall", "-Werror", f"-I{folder}", str(main)]
+        run([*command, str(folder / "libhloom_rt.a"), *LINK, "-o", str(folder / name)])
+    return folder
+
+
+def saved(folder, text, name="m"):
+    hloom.compile(text, threads=1).save(folder / f"{name}.hloom")
+    return folder / f"{name}.hloom"
+
+
+def called(folder, program, path, kind, way, arrays=()):
+    data = b"".join([np.ascontiguousarray(a).tobytes() for a in arrays])
+    words = [str(folder / program), kind, way, str(path)]
+    return subprocess.run(words, input=data, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "name, way",
+    [
+        *(("loop", "plain"), ("dot", "two"), ("conditional", "async"), ("sort", "eight")),
+        *(("topk", "plain"), ("state_in_place", "place"), ("state_in_place", "plain")),
+        *(("convolution", "eight"), ("comparator", "async"), ("loop", "cancel")),
+    ],
+)
+def test_the_same_bits(folder, name, way):
+    literals, arrays = arguments_of(PROGRAMS[name], 2)
+    path = saved(folder, PROGRAMS[name], f"{name}_{way}")
+    done = called(folder, "all", path, "all", way, arrays)
+    assert done.returncode == 0, done.stderr.decode()
+    expected = flat_bytes(hloom.compile(PROGRAMS[name], threads=1)(*literals))
+    assert done.stdout == b"".join(expected)
+
+
+@pytest.mark.parametrize("text", [LINALG, FOURIER])
+def test_routines_of_other_kinds(folder, text):
+    x = np.eye(4, dtype=np.float32) * 4 if text is LINALG else np.arange(12, dtype=np.complex64)
+    done = called(folder, "all", saved(folder, text), "all", "plain", [x])
+    assert done.stdout == np.asarray(hloom.compile(text)(x)).tobytes()
+
+
+def test_kinds_that_are_missing_are_named(folder):
+    for text, words in (
+        (PROGRAMS["sort"], "needs hl_sort_keys, which is not linked in: call hloom_rt_use_sort()"),
+        (FOURIER, "call hloom_rt_use_fft()"),
+        (LINALG, "call hloom_rt_use_linalg()"),
+    ):
+        done = called(folder, "core", saved(folder, text), "none", "plain")
+        assert done.returncode == 1 and words in done.stderr.decode()
+
+
+def test_custom_calls_by_name(folder):
+    from hloom.runtime import ffi
+
+    if not api.is_handled("twice"):
+        ffi.register("twice", lambda call: None)
+    path, x = saved(folder, CALLS, "calls"), np.arange(5, dtype=np.float32)
+    done = called(folder, "core", path, "calls", "plain", [x])
+    assert done.stdout == (-2 * x).tobytes()
+    done = called(folder, "core", path, "fails", "async", [x])
+    assert done.returncode == 1 and b"the handler is not content" in done.stderr
+    done = called(folder, "core", path, "none", "plain", [x])
+    assert done.returncode == 1 and b"no handler is registered" in done.stderr
+
+
+def test_memory_that_does_not_fit(folder):
+    _, arrays = arguments_of(PROGRAMS["sort"])
+    path = saved(folder, PROGRAMS["sort"], "wrong")
+    done = called(folder, "all", path, "all", "wrong", arrays)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_files_that_are_none(folder):
+    good = saved(folder, PROGRAMS["loop"], "good").read_bytes()
+    changed = bytearray(good)
+    changed[len(good) // 2] ^= 16
+    several = "HloModule m, replica_count=2\nENTRY e { ROOT x = f32[2] parameter(0) }"
+    for data, words in (
+        (b"", "it is empty"),
+        (b"parrot", "no saved program"),
+        (good[:-8], "a saved program of"),
+        (bytes(changed), "checksum"),
+        (saved(folder, several).read_bytes(), "is for several devices"),
+    ):
+        path = folder / "none.hloom"
+        path.write_bytes(data)
+        done = called(folder, "core", path, "none", "plain")
+        assert done.returncode == 1 and words in done.stderr.decode()
+    for path, words in ((folder, "it is no file"), (folder / "nowhere", "No such file")):
+        done = called(folder, "core", path, "none", "plain")
+        assert done.returncode == 1 and words in done.stderr.decode()
+
+
+def test_links_only_what_it_needs(folder):
+    """The sizes that docs/saved-programs.md states, stripped."""
+    core, whole = (folder / "core").stat().st_size, (folder / "all").stat().st_size
+    assert core < 300 << 10 and core < whole / 3
+    needed = subprocess.run(["readelf", "-d", folder / "core"], capture_output=True, text=True)
+    assert set(re.findall(r"\[(lib.*?)\.so", needed.stdout)) <= {
+        *("libc", "libm", "libstdc++", "libgcc_s")
+    }
+
+
+def test_the_example(folder):
+    source = Path(__file__).parents[2] / "examples" / "runtime_c" / "main.c"
+    words = [*compiler("tests"), "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{folder}"]
+    out = folder / "example"
+    run([*words, str(source), str(folder / "libhloom_rt.a"), *LINK, "-o", str(out)])
+    path = saved(folder, PROGRAMS["loop"], "example")
+    done = subprocess.run([str(out), str(path)], capture_output=True, text=True)
+    assert done.returncode == 0 and "input 0: f32[16]{0}" in done.stdout
