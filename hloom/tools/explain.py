@@ -32,6 +32,7 @@ class Topic(StrEnum):
     kernels = "kernels"
     concurrency = "concurrency"
     sharding = "sharding"
+    partition = "partition"
 
 
 ABOUT = {
@@ -42,6 +43,8 @@ ABOUT = {
     "kernels": "each kernel: the family that wrote it; first, what was left out for a fault",
     "concurrency": "each sequence of steps: what of it runs side by side, or what it waits for",
     "sharding": "each value: how it is cut over devices, and where that came from",
+    "partition": "each collective that partitioning brings in (bytes a device receives), and what "
+    "several devices compute alike",
 }
 
 
@@ -67,6 +70,8 @@ def explain(
     [bold]kernels[/bold]: which family of kernels wrote each, and faults of hloom.
     [bold]concurrency[/bold]: which steps run side by side, and why others wait.
     [bold]sharding[/bold]: how each value is cut over devices, and from where that came.
+    [bold]partition[/bold]: which collectives that brings in, for what, along which axis, how many
+    bytes; what is computed whole all the same.
 
     [bold]Examples[/bold]
 
@@ -75,6 +80,8 @@ def explain(
       hloom explain step.hlo memory --only loop.3
 
       hloom explain step.hlo sharding %dot.3
+
+      hloom explain step.hlo partition
 
       hloom explain step.hlo fallback --json
     """

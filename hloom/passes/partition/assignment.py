@@ -256,6 +256,7 @@ def by_factors(
     shapes = list(i.shape.leaves())
     wanted = walk.wanted(i)
     chosen = choose(walk, f, operands, shapes, wanted)
+    note_repeated(walk, i, f, operands, chosen)
     parts = [v.get(t) for v, t in zip(operands, chosen.operands)]
     if emit is not None:
         parts_of_results = list(emit(parts, chosen))
@@ -265,3 +266,27 @@ def by_factors(
         ]
     part = walk.b.emit_like(i, parts, walk.local_shape(i.shape, chosen.results))
     return walk.results(i, part, chosen.results, wanted)
+
+
+def note_repeated(
+    walk: Walk, i: Instruction, f: Loops, operands: Sequence[Value], chosen: Chosen
+) -> None:
+    """Say so where devices along some axes all do the same, though an operand is cut there."""
+    working = {a for axes in chosen.axes.values() for a in axes}
+    for v, t, dims in zip(operands, chosen.operands, f.operands):
+        idle = v.primary.used - working
+        if v.is_free or not idle:
+            continue
+        price = v.cost(t)
+        if not price:
+            continue
+        cut = [d for d, axes in enumerate(v.primary.dims) if not idle.isdisjoint(axes)]
+        factors_ = {k for d in cut if d < len(dims) for k in dims[d]}
+        where = ", ".join(map(str, cut))
+        if factors_ & f.whole:
+            why = f"{i.opcode} works along dimension {where} of its operand, which is cut"
+        elif any(f.halos.get(k) for k in factors_):
+            why = f"its parts would read dimension {where} at places that differ from each other"
+        else:
+            why = f"to cut it along dimension {where} as well would take more bytes than to repeat it"
+        walk.note(i, why, price)

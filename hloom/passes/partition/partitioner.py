@@ -46,6 +46,15 @@ NAMES_ONLY = opcodes(CONTROL_FLOW, FORWARDS, PLUMBING, ASYNC_CHAIN, also=("fusio
 MEETING = opcodes(COLLECTIVE, DEVICE_ID)
 """What means something else on each device: only regions that the program cut have them."""
 EFFECTS = opcodes(SIDE_EFFECT) - MEETING
+COMMUNICATES = opcodes(COLLECTIVE)
+WHYS = {
+    "all-gather": "its parts read more of one another than they have themselves",
+    "all-reduce": "each device has computed a part of it",
+    "reduce-scatter": "each device has computed a part of it, and keeps a part of the sum",
+    "all-to-all": "what each device needs is spread over the others",
+    "collective-permute": "its parts read elements that other devices have",
+}
+"""What collectives are for that do not bring a value from one tiling to another."""
 
 
 def partitions(*opcodes: str) -> Callable[[Family], Family]:
@@ -70,6 +79,16 @@ class Replicated:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Inserted:
+    """A collective that partitioning brought in: for which instruction of the program, and why."""
+
+    collective: Instruction
+    name: str
+    opcode: str
+    why: str
+
+
 @dataclass
 class Partitioner:
     """One run on one module."""
@@ -77,6 +96,7 @@ class Partitioner:
     module: Module
     mesh: DeviceMesh
     replicated: list[Replicated] = field(default_factory=list)
+    inserted: list[Inserted] = field(default_factory=list)
     combiners: Combiners = field(default_factory=dict)
     channels: Iterator[int] = field(default_factory=lambda: count(1))
     done: dict[tuple, tuple[Computation, Leaves]] = field(default_factory=dict)
@@ -260,6 +280,7 @@ class Walk:
             if i.opcode == "parameter" and c is not self.old:
                 continue
             first = len(self.b.added)
+            self.b.at = i
             self.region = self._region(i)
             self.values[i] = list(self._family(i)(self, i))
             self._annotate(i, self.b.added[first:])
@@ -294,6 +315,9 @@ class Walk:
         for x in instructions:
             if x.metadata is None:
                 x.metadata = i.metadata
+            if x.opcode in COMMUNICATES and i.opcode not in COMMUNICATES:
+                why = self.b.whys.get(x) or WHYS[x.opcode]
+                self.of.inserted.append(Inserted(x, i.name, i.opcode, why))
         if not i.has_control_edges:
             return
         # What was made for it waits for what was made for those before it.

@@ -29,6 +29,10 @@ class Emitter(Expansion):
     def begin(self, mesh: DeviceMesh, channels: Iterator[int]) -> None:
         self.mesh = mesh
         self.channels = channels
+        self.at: Instruction | None = None
+        """The instruction of the program at hand."""
+        self.whys: dict[Instruction, str] = {}
+        """What collectives are for that resharding takes."""
         self._partition: Instruction | None = None
         self._tables: dict[tuple[int, ...], Instruction] = {}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.reshard import Emitter
-from hloom.passes.partition.reshard_plan import plan
+from hloom.passes.partition.reshard_plan import Step, plan
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.shape import Shape
 
@@ -20,7 +20,7 @@ class TiledValue:
     axes the program cut it by itself: `shape` is that of a part there.
     """
 
-    __slots__ = ("_make", "_price", "emitter", "forms", "manual", "primary", "shape")
+    __slots__ = ("_make", "_price", "emitter", "forms", "manual", "of", "primary", "shape")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class TiledValue:
         manual: Axes = (),
     ) -> None:
         self.emitter = emitter
+        self.of = emitter.at
         self.shape = shape
         self.forms = forms
         self.primary = primary
@@ -78,10 +79,31 @@ class TiledValue:
         part, at = self.forms[source], source
         for step in plan(self.emitter.array(self.shape), source, t)[1]:
             if step.after not in self.forms:
+                first = len(self.emitter.added)
                 moved = self.emitter.take(part, self.shape, at, step, self.manual)
                 self.forms[step.after] = moved
+                self._say_why(self.emitter.added[first:], step)
             part, at = self.forms[step.after], step.after
         return part
+
+    def _say_why(self, added: Sequence[Instruction], step: Step) -> None:
+        """Keep what the collectives of a step are for."""
+        name = f"%{self.of.name}" if self.of is not None else "the value"
+        d = step.dimension
+        why = {
+            "all-gather": f"{name} is cut along dimension {d}, and is read whole there",
+            "all-to-all": f"{name} is cut along dimension {d}, and is read cut along dimension "
+            f"{step.split}",
+            "collective-permute": f"the tiles of {name} are on other devices than those that read "
+            "them",
+            "all-reduce": f"{name} is summed (or folded) over what is cut: each device has a part "
+            "of every element",
+            "reduce-scatter": f"{name} is summed (or folded) over what is cut, and is read in parts "
+            f"along dimension {d}",
+        }.get(step.kind)
+        for x in added if why else ():
+            if x.opcode == step.kind:
+                self.emitter.whys[x] = why or ""
 
     def seen(self, primary: Tiling | None) -> TiledValue:
         """The same value, to stand otherwise."""

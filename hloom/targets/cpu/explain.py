@@ -24,6 +24,7 @@ from hloom.ir.module import Module
 from hloom.ir.verify import verify
 from hloom.passes.fuse.explain import fusion_decisions
 from hloom.passes.fuse.fusion import Fusion
+from hloom.passes.partition.explain import explained_partition
 from hloom.passes.pipeline import Pipeline, title_of
 from hloom.passes.sharding.sharding_propagation import explained_shardings
 from hloom.plan.buffer_assignment import AssignedValue, BufferAssignment
@@ -293,6 +294,23 @@ def _sharding(module: Module, target: CpuTarget) -> list[Row]:
     return rows
 
 
+# -- partitioning
+
+
+def _partition(module: Module, target: CpuTarget) -> list[Row]:
+    """What is communicated, and what every device computes alike, most bytes first."""
+    explained_ = explained_partition(module)
+    rows = []
+    for r in explained_.inserted:
+        c = r.communication
+        runs = f", {c.runs:.4g} runs" if c.runs != 1 else ""
+        verdict = f"{c.kind} along {c.axis}{runs}"
+        rows.append(Row(r.name, r.opcode, verdict, r.why, round(c.total_bytes), c.place or None))
+    for r in explained_.replicated:
+        rows.append(Row(r.name, r.opcode, "the same on several devices", r.reason, r.bytes))
+    return rows
+
+
 EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
     "fusion": _fusion,
     "memory": _memory,
@@ -301,6 +319,7 @@ EXPLANATIONS: dict[str, Callable[[Module, CpuTarget], list[Row]]] = {
     "kernels": _kernels,
     "concurrency": _concurrency,
     "sharding": _sharding,
+    "partition": _partition,
 }
 """The topics, and what finds the rows."""
 
