@@ -96,10 +96,17 @@ if TYPE_CHECKING:
         cpu_target,
         options_without_effect,
     )
+    from hloom.targets.partition_cost import (
+        PartitionCost,
+        Proposal,
+        costs_of_meshes,
+        proposed_shardings,
+    )
     from hloom.targets.roofline import Roofline
     from hloom.targets.sim.simulate import Timeline
     from hloom.targets.stages import LaterStages
     from hloom.types.literal import Literal
+    from hloom.types.mesh import MeshAxes
     from hloom.types.shape import Shape, tuple_shape
     from hloom.types.sizes import size_bytes
 
@@ -113,6 +120,9 @@ _HOME = {
     "COMPILE_OPTIONS": "targets.cpu.options",
     "Computation": "ir.computation",
     "Costs": "device.costs",
+    "MeshAxes": "types.mesh",
+    "PartitionCost": "targets.partition_cost",
+    "Proposal": "passes.partition.propose",
     "LaunchSpec": "runtime.launch_spec",
     "Device": "device.device",
     "EvalError": "base.diagnostics",
@@ -168,6 +178,7 @@ _HOME = {
     "compile_saved": "compiler",
     "copy_computation": "ir.copy",
     "copy_module": "ir.copy",
+    "costs_of_meshes": "targets.partition_cost",
     "cpu_target": "targets.cpu.options",
     "device_named": "device.known",
     "device_table": "device.text",
@@ -201,11 +212,13 @@ _HOME = {
     "module_statistics": "analysis.statistics",
     "native_library": "runtime.installation",
     "options_without_effect": "targets.cpu.options",
+    "partition_cost": "targets.partition_cost",
     "partitioned": "passes.partition.whole_program",
     "pass_named": "passes",
     "permute_fusion_operands": "ir.fusion",
     "permute_parameters": "ir.fusion",
     "program_cache": "runtime.cache",
+    "proposed_shardings": "targets.partition_cost",
     "random_arguments": "interp.sample",
     "register_capsule": "runtime.ffi",
     "register_handler": "runtime.ffi",
@@ -398,9 +411,11 @@ __all__ = [
     "Loaded",
     "Machine",
     "MemoryUse",
+    "MeshAxes",
     "Module",
     "Options",
     "ParseError",
+    "PartitionCost",
     "Pass",
     "PassRecord",
     "PassResult",
@@ -410,6 +425,7 @@ __all__ = [
     "PrintOptions",
     "Processor",
     "ProgramCache",
+    "Proposal",
     "Reply",
     "Roofline",
     "Shape",
@@ -428,6 +444,7 @@ __all__ = [
     "compile_saved",
     "copy_computation",
     "copy_module",
+    "costs_of_meshes",
     "cpu_target",
     "device_named",
     "device_table",
@@ -467,6 +484,7 @@ __all__ = [
     "permute_fusion_operands",
     "permute_parameters",
     "program_cache",
+    "proposed_shardings",
     "random_arguments",
     "register_capsule",
     "register_handler",

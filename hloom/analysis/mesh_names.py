@@ -27,7 +27,7 @@ class MeshNames:
     of whole axes, sizes and distances."""
 
     def __init__(self, mesh: MeshAxes | None, device_count: int) -> None:
-        self.mesh = mesh if mesh is not None and mesh.device_count == device_count else None
+        self.mesh = mesh
         self.device_count = device_count
 
     def of_groups(self, groups: Groups) -> str:
@@ -54,7 +54,7 @@ class MeshNames:
         moved = [(s, t) for s, t in pairs if s != t]
         if not moved:
             return "no one"
-        if self.mesh is None:
+        if self.mesh is None or any(d not in self._place for pair in moved for d in pair):
             distances = sorted({abs(t - s) for s, t in moved})
             return f"pairs apart by {', '.join(map(str, distances[:3]))}"
         differing: set[str] = set()
@@ -65,7 +65,7 @@ class MeshNames:
 
     @cached_property
     def _place(self) -> dict[int, tuple[int, ...]]:
-        assert self.mesh is not None
+        assert self.mesh is not None, "places are those of a mesh"
         array = self.mesh.array()
         return {int(array[at]): at for at in np.ndindex(array.shape)}
 

@@ -157,7 +157,9 @@ class _Played:
         self.computed[c] = computed
         return max(now, last)
 
-    def _expose(self, busy: list[tuple[float, float, Instruction]], low: float, high: float) -> None:
+    def _expose(
+        self, busy: list[tuple[float, float, Instruction]], low: float, high: float
+    ) -> None:
         """Nothing is computed from `low` to `high`: what is communicated then is exposed."""
         for start, end, i in reversed(busy):
             if end <= low:
@@ -165,5 +167,3 @@ class _Played:
             both = min(end, high) - max(start, low)
             if both > 0:
                 self.exposed[i] = self.exposed.get(i, 0.0) + both
-
-

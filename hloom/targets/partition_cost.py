@@ -76,7 +76,7 @@ def costs_of_meshes(
     return sorted(priced, key=lambda pair: pair[1].step.total_ns)
 
 
-OVER_MEMORY_NS = 1e15
+PENALTY_OF_NO_ROOM = 1e15
 """What a program costs for each time that it needs the memory of a device beyond the first."""
 
 
@@ -93,6 +93,6 @@ def proposed_shardings(
         # Of equal times, less memory; what does not fit counts above all.
         over = max(0.0, cost.peak_bytes / memory.size_bytes - 1) if memory.size_bytes else 0.0
         held_ns = cost.peak_bytes / memory.bandwidth_bytes_per_s * 1e9
-        return cost.step.total_ns + 0.1 * held_ns + over * OVER_MEMORY_NS
+        return cost.step.total_ns + 0.1 * held_ns + over * PENALTY_OF_NO_ROOM
 
     return proposed(copy_module(module), mesh, price, seconds)

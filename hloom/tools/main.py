@@ -18,6 +18,7 @@ from hloom.tools.evaluate import evaluate
 from hloom.tools.explain import explain
 from hloom.tools.opt import OptionsCommand, opt
 from hloom.tools.package import package_
+from hloom.tools.partition import partition
 from hloom.tools.print_ import print_
 from hloom.tools.run import run
 from hloom.tools.runtime_library import runtime_library_
@@ -64,6 +65,7 @@ app.command("compile", cls=OptionsCommand)(compile_)
 app.command("package")(package_)
 app.command("runtime-library")(runtime_library_)
 app.command("explain")(explain)
+app.command("partition")(partition)
 app.command("opt", cls=OptionsCommand)(opt)
 app.command("convert")(convert)
 app.command("conformance")(conformance)

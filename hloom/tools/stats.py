@@ -9,9 +9,12 @@ import typer
 from hloom import api
 from hloom.ir.text.expression import shape_short
 from hloom.ir.text.readable import Readable
+from hloom.tools import communication
 from hloom.tools.terminal import (
     AsJson,
     InputFile,
+    Partitions,
+    Spmd,
     bytes_text,
     console,
     count_text,
@@ -27,6 +30,11 @@ from hloom.tools.terminal import (
 def stats(
     file: InputFile,
     top: Annotated[int, typer.Option(help="Rows in each table; 0 is all.", min=0)] = 12,
+    spmd: Spmd = False,
+    partitions: Partitions = None,
+    device: communication.DeviceName = "host",
+    mesh: communication.MeshText = "",
+    meshes: communication.Meshes = communication.Compared.own,
     as_json: AsJson = False,
 ) -> None:
     """Count a program: opcodes, bytes, FLOPs with trip counts, collectives, the biggest values.
@@ -34,19 +42,38 @@ def stats(
     FLOPs are arithmetic operations of one device in one run: a multiply-add is two, loops count as
     often as they run. Loops whose count cannot be told are named and counted once.
 
+    Of a program with collectives also: bytes that a device receives by kind, axis of the mesh and
+    line of the source, what time they take on a device and how much of it nothing can hide.
+    [bold]--spmd[/bold] partitions a program of whole arrays first; [bold]--meshes all[/bold] does
+    so for every mesh of as many devices and axes, and compares.
+
     [bold]Examples[/bold]
 
       hloom stats step.hlo
 
       hloom stats step.hlo --json | jq .flops
+
+      hloom stats step.hlo --spmd --device h100
+
+      hloom stats step.hlo --spmd --device h100 --meshes all
     """
-    module = read(file).module
+    module = read(file, partitions=partitions, spmd=spmd).module
     api.verify(module)
+    topology = communication.topology_of(device)
+    if meshes is communication.Compared.all:
+        communication.show_meshes(api.costs_of_meshes(module, topology), as_json)
+        return
+    module = api.partitioned(module)
     statistics = api.module_statistics(module, top or module.instruction_count)
+    cost = None
+    if statistics.collectives:
+        cost = api.partition_cost(module, topology, communication.mesh_of(mesh))
     if as_json:
-        write_json(as_data(statistics))
-    else:
-        show(statistics, top)
+        write_json(as_data(statistics) | communication.as_data(cost))
+        return
+    show(statistics, top)
+    if cost is not None:
+        communication.show(cost, top)
 
 
 def show(statistics: api.Statistics, top: int) -> None:

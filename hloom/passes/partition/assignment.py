@@ -269,7 +269,7 @@ def by_factors(
 
 
 def note_repeated(
-    walk: Walk, i: Instruction, f: Loops, operands: Sequence[Value], chosen: Chosen
+    walk: Walk, i: Instruction, f: Loops, operands: Sequence[TiledValue], chosen: Chosen
 ) -> None:
     """Say so where devices along some axes all do the same, though an operand is cut there."""
     working = {a for axes in chosen.axes.values() for a in axes}
@@ -288,5 +288,7 @@ def note_repeated(
         elif any(f.halos.get(k) for k in factors_):
             why = f"its parts would read dimension {where} at places that differ from each other"
         else:
-            why = f"to cut it along dimension {where} as well would take more bytes than to repeat it"
+            why = (
+                f"to cut it along dimension {where} as well would take more bytes than to repeat it"
+            )
         walk.note(i, why, price)

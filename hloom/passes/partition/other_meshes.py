@@ -14,7 +14,7 @@ from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
-from hloom.types.mesh import MeshAxes
+from hloom.types.mesh import IotaDevices, MeshAxes
 
 MOST_MESHES = 64
 """Meshes that are looked at."""
@@ -81,8 +81,8 @@ def _moved(s: Sharding, mesh: MeshAxes, grid: DeviceMesh | None) -> Sharding:
     tiles = [int(np.prod([mesh.sizes[a] for a in axes])) for axes in t.dims]
     used = [a for axes in t.dims for a in axes]
     rest = [a for a in range(len(mesh.sizes)) if a not in used]
-    devices = np.arange(mesh.device_count).reshape(mesh.sizes).transpose([*used, *rest])
+    devices = IotaDevices.of(mesh.sizes, (*used, *rest))
     copies = int(np.prod([mesh.sizes[a] for a in rest]))
     types = ("replicated",) if copies > 1 else ()
     dims = (*tiles, copies) if copies > 1 else tuple(tiles)
-    return Sharding.tile(dims, tuple(devices.reshape(-1).tolist()), types)
+    return Sharding.tile(dims, devices, types)

@@ -2,8 +2,8 @@
 
 A move cuts one dimension of an argument along one more axis of the mesh, or not at all any more.
 Arguments that are alike (one shape, read by the same kinds of operations, as the weights of all
-layers are) move together. From nothing cut on, the arguments with most bytes first, the best move of
-each is taken if it makes the program cheaper, until a whole round changes nothing or time is up.
+layers are) move together. From nothing cut on, the arguments with most bytes first, the best move
+of each is taken if it makes the program cheaper, until a round changes nothing or time is up.
 Every state is propagated, partitioned and priced as a whole program. Shardings that the program
 states stay; arguments of which nothing is decided are what propagation makes of them.
 """
@@ -173,7 +173,9 @@ def _say_the_rest(module: Module) -> None:
     for x in (*module.entry.parameters, module.entry.root):
         if x.sharding is None:
             count = x.shape.leaf_count
-            x.sharding = Sharding.tuple_of(*[REPLICATED] * count) if x.shape.is_tuple else REPLICATED
+            x.sharding = (
+                Sharding.tuple_of(*[REPLICATED] * count) if x.shape.is_tuple else REPLICATED
+            )
 
 
 def _groups(module: Module) -> list[Alike]:

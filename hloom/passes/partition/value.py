@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.reshard import Emitter
-from hloom.passes.partition.reshard_plan import Step, plan
+from hloom.passes.partition.reshard_plan import ReshardStep, plan
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.shape import Shape
 
@@ -86,7 +86,7 @@ class TiledValue:
             part, at = self.forms[step.after], step.after
         return part
 
-    def _say_why(self, added: Sequence[Instruction], step: Step) -> None:
+    def _say_why(self, added: Sequence[Instruction], step: ReshardStep) -> None:
         """Keep what the collectives of a step are for."""
         name = f"%{self.of.name}" if self.of is not None else "the value"
         d = step.dimension
@@ -98,8 +98,8 @@ class TiledValue:
             "them",
             "all-reduce": f"{name} is summed (or folded) over what is cut: each device has a part "
             "of every element",
-            "reduce-scatter": f"{name} is summed (or folded) over what is cut, and is read in parts "
-            f"along dimension {d}",
+            "reduce-scatter": f"{name} is summed (or folded) over what is cut, and is read in "
+            f"parts along dimension {d}",
         }.get(step.kind)
         for x in added if why else ():
             if x.opcode == step.kind:
