@@ -32,7 +32,7 @@ class Topic(StrEnum):
     kernels = "kernels"
     concurrency = "concurrency"
     sharding = "sharding"
-    partition = "partition"
+    cutting = "partition"
 
 
 ABOUT = {

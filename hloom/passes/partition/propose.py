@@ -35,7 +35,7 @@ Leaf = tuple[int, int]
 
 
 @dataclass
-class Alike:
+class AlikeArguments:
     """Arguments that are cut alike."""
 
     shape: Shape
@@ -107,7 +107,7 @@ class _Search:
         decided = {x: self._text(g.cuts) for g in self.groups if g.is_decided for x in g.leaves}
         return Proposal(whole, self.mesh, best, before, self.tried, is_finished, decided)
 
-    def _improved(self, group: Alike, best: float) -> float:
+    def _improved(self, group: AlikeArguments, best: float) -> float:
         """Take the cheapest cuts for one group, if they are cheaper; the cost then."""
         kept = (group.cuts, group.is_decided)
         for cuts in list(_moves(group, self.mesh)):
@@ -178,10 +178,10 @@ def _say_the_rest(module: Module) -> None:
             )
 
 
-def _groups(module: Module) -> list[Alike]:
+def _groups(module: Module) -> list[AlikeArguments]:
     """Arguments of which the program says nothing, those together that are alike; most bytes
     first."""
-    groups: dict[tuple[object, ...], Alike] = {}
+    groups: dict[tuple[object, ...], AlikeArguments] = {}
     for p in module.entry.parameters:
         if p.sharding is not None:
             continue
@@ -190,13 +190,13 @@ def _groups(module: Module) -> list[Alike]:
                 continue
             readers = [] if p.shape.is_tuple else [(u.opcode, u.operands.index(p)) for u in p.users]
             key = (shape.dtype.name, shape.dims, tuple(sorted(set(readers))))
-            group = groups.setdefault(key, Alike(shape))
+            group = groups.setdefault(key, AlikeArguments(shape))
             group.cuts = ((),) * shape.rank
             group.leaves.append((p.attrs.number, leaf))
     return sorted(groups.values(), key=lambda g: -g.size_bytes)
 
 
-def _moves(group: Alike, mesh: MeshAxes) -> Iterator[Cuts]:
+def _moves(group: AlikeArguments, mesh: MeshAxes) -> Iterator[Cuts]:
     """All cuts one axis away: one more or one less, one in another dimension; nothing cut, too."""
     cuts = group.cuts
     seen = {cuts} if group.is_decided else set()
