@@ -296,6 +296,7 @@ OTHER_RULES = {
     "function": "What is to be compiled can be called.",
     "fusion-edit": "A fusion is edited in ways that keep it one.",
     "host-callback": "A function that calls Python while it runs needs hloom as JAX's backend.",
+    "host-transfer": "A channel of the host is one that the program has, and has a handler.",
     "infeed": "An infeed reads what the host has sent, of the shape that it expects.",
     "inline": "What is inlined is a call.",
     "inspect-sharding": "The function that is told a sharding can be called, and fails not.",

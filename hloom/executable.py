@@ -20,6 +20,7 @@ from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
+from hloom.runtime.host_transfers import HostTransfers
 from hloom.runtime.nested import flatten, nested
 from hloom.runtime.program_files import write_program
 from hloom.targets.stages import Stages
@@ -167,17 +168,18 @@ class Executable:
         self._executor.run_at(arguments, results)
 
     def infeed(self, value: Any, timeout_s: float | None = None, *, device: int = 0) -> None:
-        """Give the next infeed of a device its data: an array, or nested tuples of arrays.
-
-        It waits in a queue for a program that reads it, in the order in which it was given.
-        `UsageError` if no infeed of the program has that shape.
-        """
+        """Give the next infeed of a device its data, an array or nested tuples of arrays, which
+        waits in a queue for it. `UsageError` if no infeed of the program has that shape."""
         self._executor.feeds.put(value, timeout_s, device)
 
     def outfeed(self, timeout_s: float | None = None, *, device: int = 0) -> Any:
-        """What the next outfeed of a device wrote, waited for: an array, or nested tuples of
-        arrays."""
+        """What the next outfeed of a device wrote, waited for: an array, or nested tuples."""
         return self._executor.feeds.take(timeout_s, device)
+
+    @property
+    def host(self) -> HostTransfers:
+        """Who takes what is sent to the host, and gives what is received, by channel."""
+        return self._executor.host
 
     def debug(
         self, *arguments: Any, nan: bool = True, bounds: bool = True, kernels: bool = False

@@ -16,7 +16,6 @@ from hloom.base.diagnostics import HloError
 from hloom.base.registry import ByClass
 from hloom.program.graph import races
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.among_devices import AmongDevices
 from hloom.program.thunks.async_call import AsyncDone
 from hloom.program.thunks.async_copy import CopyDone
 from hloom.program.thunks.call import Call
@@ -28,6 +27,7 @@ from hloom.program.thunks.routine import (
     Addresses,
     Argument,
     Function,
+    NamedRoutine,
     Numbers,
     Pointers,
     Routine,
@@ -91,8 +91,8 @@ def _kernel_call(debug: DebugExecutor, t: Kernel, addresses: list[int]) -> Calla
 
 
 @STEPS.of(Routine)
-@STEPS.of(AmongDevices)
-def routine(debug: DebugExecutor, t: Routine | AmongDevices) -> int:
+@STEPS.of(NamedRoutine)
+def routine(debug: DebugExecutor, t: Routine | NamedRoutine) -> int:
     def prepare(address_of: AddressOf) -> Callable[[], int]:
         function = getattr(library(), t.symbol)
         alive: list[Any] = []

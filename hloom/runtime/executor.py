@@ -33,6 +33,7 @@ from hloom.runtime.buffer import ArenaMemory, Buffer, OutOfMemoryError, copied, 
 from hloom.runtime.call_sites import have_lapack
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.feeds import Feeds
+from hloom.runtime.host_transfers import HostTransfers
 from hloom.runtime.library import allocated
 from hloom.runtime.loaded_program import (
     RAW_WORDS,
@@ -68,6 +69,7 @@ class Executor:
         self.loaded = LoadedProgram(program, pool)
         count = program.device_count
         self.feeds = Feeds(program.infeeds, program.outfeeds, self.loaded.handle, count)
+        self.host = HostTransfers(self.loaded.handle, program)
         self.assignment = DeviceAssignment.natural(program.replicas, program.partitions)
         """Which devices run it; all of this process are alike."""
         self.interruptible = False

@@ -48,7 +48,7 @@ class Feeds:
         problems = []
         for shape in self._infeeds:
             try:
-                data = list(_infeed_bytes(shape, value))
+                data = list(bytes_of_value(shape, value, "infeed"))
             except UsageError as error:
                 problems.append(error)
                 continue
@@ -62,36 +62,37 @@ class Feeds:
             raise UsageError("the program has no outfeed", rule="outfeed")
         number, *data = self._queue(device, True).pop(timeout_s)
         shape = self._outfeeds[int.from_bytes(number, "little")]
-        return _outfeed_value(shape, iter(data))
+        return value_of_bytes(shape, iter(data))
 
 
-def _infeed_bytes(shape: Shape, value: Any) -> Iterator[bytes]:
-    """The bytes of each array of a value; `UsageError` if it is not of that shape."""
+def bytes_of_value(shape: Shape, value: Any, rule: str) -> Iterator[bytes]:
+    """The bytes of each array of a value; `UsageError` if it is not of the shape that is read."""
     if shape.is_tuple:
         if not isinstance(value, tuple | list) or len(value) != len(shape.elements):
-            raise _unfit(shape, f"a {type(value).__name__}")
+            raise _unfit(shape, f"a {type(value).__name__}", rule)
         for part, inside in zip(shape.elements, value):
-            yield from _infeed_bytes(part, inside)
+            yield from bytes_of_value(part, inside, rule)
         return
     if not shape.is_array or shape.is_dynamic:
-        raise UsageError(f"an infeed of {shape.text} cannot be given from Python", rule="infeed")
+        raise UsageError(f"an {rule} of {shape.text} cannot be given from Python", rule=rule)
     array = np.asarray(value)
     if isinstance(value, bool | int | float | complex):
         array = np.asarray(value, shape.dtype.numpy)
     if array.dtype != shape.dtype.numpy or array.shape != shape.dims:
-        raise _unfit(shape, f"{array.dtype.name}{list(array.shape)}")
+        raise _unfit(shape, f"{array.dtype.name}{list(array.shape)}", rule)
     yield in_layout(array, shape).tobytes()
 
 
-def _unfit(shape: Shape, what: str) -> UsageError:
+def _unfit(shape: Shape, what: str, rule: str) -> UsageError:
     return UsageError(
-        f"{what} does not fit the infeed, which reads {shape.text_without_layout}", rule="infeed"
+        f"{what} does not fit the {rule}, which reads {shape.text_without_layout}", rule=rule
     )
 
 
-def _outfeed_value(shape: Shape, data: Iterator[bytes]) -> Any:
+def value_of_bytes(shape: Shape, data: Iterator[bytes]) -> Any:
+    """The array of a shape, or nested tuples of them, of these bytes; None for a token."""
     if shape.is_tuple:
-        return tuple([_outfeed_value(part, data) for part in shape.elements])
+        return tuple([value_of_bytes(part, data) for part in shape.elements])
     if not shape.is_array:
         return None
     raw = next(data)

@@ -168,12 +168,12 @@ class _PythonHandler:
         try:
             self._run(context, raw.contents)
         except HandlerError as error:
-            return _set_error(context, error.code, f"custom call {self.name}: {error.message}")
+            return set_error(context, error.code, f"custom call {self.name}: {error.message}")
         except BaseException as error:
             # Also Ctrl-C: whatever escaped from here would be lost, and the program go on.
             hold_raised(root_context(context), error)
             message = f"custom call {self.name}: {type(error).__name__}: {error}"
-            return _set_error(context, "INTERNAL", message)
+            return set_error(context, "INTERNAL", message)
         return 0
 
     def _run(self, context: int, raw: RawCallFrame) -> None:
@@ -201,7 +201,8 @@ class _PythonHandler:
             _KEPT[slot] = returned
 
 
-def _set_error(context: int, code: str, message: str) -> int:
+def set_error(context: int, code: str, message: str) -> int:
+    """Record an error by the name of its status, whose number comes back."""
     status = NUMBERS.get(code, NUMBERS["UNKNOWN"])
     text = message.encode(errors="replace")
     library().hl_set_error_text(ctypes.c_void_p(context), ctypes.c_int32(status), text)

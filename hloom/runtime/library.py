@@ -126,6 +126,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_program_put_back": (None, [c_void_p, c_void_p]),
     "hl_program_infeed": (c_void_p, [c_void_p, c_int64]),
     "hl_program_outfeed": (c_void_p, [c_void_p, c_int64]),
+    "hl_program_set_transfers": (None, [c_void_p, c_void_p]),
     "hl_program_symbol": (c_void_p, [c_void_p, c_char_p]),
     "hl_program_code_bytes": (c_int64, [c_void_p]),
     "hl_program_constant": (c_void_p, [c_void_p, c_int64]),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.base.diagnostics import HloError, UsageError
+from hloom.base.diagnostics import UsageError
 from hloom.compiler import compile_module
 from hloom.executable import Executable
 from hloom.runtime.native import ExecutionError
@@ -241,16 +241,3 @@ def test_whole_numbers_come_from_their_range():
     values, counts = np.unique(np.asarray(run()), return_counts=True)
     assert values.tolist() == list(range(-3, 4))
     assert np.abs(counts - 1000).max() < 150
-
-
-# -- what is refused
-
-
-def test_a_transfer_to_a_host_that_takes_no_part_is_refused():
-    with pytest.raises(HloError, match=r"%s: send needs a host"):
-        built(
-            """x = f32[] parameter(0)
-  t = token[] after-all()
-  s = (f32[], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true
-  ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true"""
-        )

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
-from hloom.program.thunks.routine import Argument
-from hloom.program.thunks.thunk import Rates, Thunk
+from hloom.program.thunks.routine import NamedRoutine
+from hloom.program.thunks.thunk import Rates
 
 
 @dataclass(frozen=True, eq=False)
-class AmongDevices(Thunk):
-    """A call of the runtime, `symbol(context, arguments...)`, which asks the communicator."""
-
-    symbol: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def arguments(self) -> tuple[Argument, ...]:
-        """What it is called with."""
+class AmongDevices(NamedRoutine):
+    """A call of the runtime which asks the communicator."""
 
     def states(self) -> tuple[str, ...]:
         return ("devices",)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from hloom.program.slice import BufferSlice
 from hloom.program.thunks.thunk import Rates, Thunk, Use
@@ -40,6 +41,19 @@ class Text(NamedTuple):
 
 
 Argument = int | BufferSlice | Numbers | Pointers | Function | Addresses | Text | None
+
+
+@dataclass(frozen=True, eq=False)
+class NamedRoutine(Thunk):
+    """What runs by one call, `symbol(context, arguments...)`: a kind that says both needs neither
+    native code nor a debug step of its own. A result that is not 0 is an error."""
+
+    symbol: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def arguments(self) -> tuple[Argument, ...]:
+        """What it is called with."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,6 +83,7 @@ Context* begin_lane(Context* context, int* place) {
   lane->call_site_count = context->call_site_count;
   lane->run_id = context->run_id;
   lane->user_data = context->user_data;
+  lane->transfers = context->transfers;
   lane->communicator = context->communicator;
   return lane;
 }

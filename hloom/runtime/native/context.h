@@ -6,6 +6,7 @@
 
 #include "call_site.h"
 #include "hl.h"
+#include "host_transfers.h"
 #include "pool.h"
 
 namespace hloom {
@@ -46,13 +47,14 @@ struct Context : hl_context {
   int64_t host_function_count;
   hl_call_site* call_sites;  // the custom calls of the program
   int64_t call_site_count;
-  int64_t run_id;                 // of the execution, where there are custom calls
-  const UserDataList* user_data;  // null: none
-  Steps* steps;                   // null: nobody watches
-  Communicator* communicator;     // with the other devices of the run; null: it runs alone
-  std::atomic<uint32_t> beside;   // parts of the execution are under way in other threads
-  Context* parent;                // of whose execution this is a part; null: none
-  std::atomic<Lanes*> lanes;      // null until the first is needed
+  int64_t run_id;                      // of the execution, where there are custom calls
+  const UserDataList* user_data;       // null: none
+  const hl_host_transfers* transfers;  // null: the host neither takes nor gives data by channel
+  Steps* steps;                        // null: nobody watches
+  Communicator* communicator;          // with the other devices of the run; null: it runs alone
+  std::atomic<uint32_t> beside;        // parts of the execution are under way in other threads
+  Context* parent;                     // of whose execution this is a part; null: none
+  std::atomic<Lanes*> lanes;           // null until the first is needed
   char message[2048];
 };
 

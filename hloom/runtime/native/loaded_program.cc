@@ -423,6 +423,7 @@ HL_API hl_context* hl_program_context(hl_program* program) {
   context->device = 0;
   context->user = nullptr;
   hloom::of(context)->user_data = nullptr;
+  hloom::of(context)->transfers = &program->transfers;
   return context;
 }
 

@@ -5,6 +5,7 @@
 
 #include "call_site.h"
 #include "host.h"
+#include "host_transfers.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,6 +66,8 @@ void hl_program_put_back(hl_program* program, hl_context* context);
 // The queues between the host and a device of a program; null: no memory.
 hl_queue* hl_program_infeed(hl_program* program, int64_t device);
 hl_queue* hl_program_outfeed(hl_program* program, int64_t device);
+// What a program's sends to the host and receives from it call; before it runs.
+void hl_program_set_transfers(hl_program* program, const hl_host_transfers* transfers);
 void* hl_program_symbol(const hl_program* program, const char* name);
 int64_t hl_program_code_bytes(const hl_program* program);
 // Where the constant of an allocation stands; null: it is none.
@@ -142,6 +145,7 @@ struct hl_program {
   hl_loaded* code = nullptr;
   hl_rng* random = nullptr;
   hl_queue *infeed = nullptr, *outfeed = nullptr;  // of the first device
+  hl_host_transfers transfers{};                   // of all devices
   std::vector<hl_queue*> infeeds, outfeeds;        // of the others, made when they are asked for
   std::vector<void*> fixed;                        // by allocation: constants, else null
   std::vector<void*> own_constants;                // those of them that are copies

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hloom.codegen.llvm.main_function import EMITS, MainFunction
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.among_devices import AmongDevices
 from hloom.program.thunks.routine import (
     Addresses,
     Argument,
     Function,
+    NamedRoutine,
     Numbers,
     Pointers,
     Routine,
@@ -17,8 +17,8 @@ from hloom.program.thunks.routine import (
 
 
 @EMITS.of(Routine)
-@EMITS.of(AmongDevices)
-def routine(f: MainFunction, t: Routine | AmongDevices) -> None:
+@EMITS.of(NamedRoutine)
+def routine(f: MainFunction, t: Routine | NamedRoutine) -> None:
     values = [_argument(f, x) for x in t.arguments]
     types = ", ".join(["ptr"] + [v.split(" ", 1)[0] for v in values])
     f.declared.setdefault(t.symbol, f"i32 @{t.symbol}({types})")

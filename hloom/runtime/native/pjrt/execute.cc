@@ -13,6 +13,7 @@
 
 #include "../execution.h"
 #include "entries.h"
+#include "host_callbacks.h"
 #include "profiler.h"
 #include "program.h"
 #include "workers.h"
@@ -61,6 +62,7 @@ class HereRun {
     if (run_.place != nullptr) run_.place->own->begin(context_);
     context_->user = const_cast<Run*>(&run_);
     hloom::of(context_)->user_data = &run_.user_data;
+    if (run_.transfers != nullptr) hloom::of(context_)->transfers = run_.transfers;
     {
       RunSpan span(run_, context_);
       int64_t begin = now_ns();
@@ -295,6 +297,7 @@ struct LaterRun {
   PJRT_Device* device;
   std::vector<Ref<Storage>> inputs, outputs;
   std::vector<UserData> user_data;
+  HostCallbacks callbacks;
   Ref<PJRT_Event> done;
 };
 
@@ -306,6 +309,8 @@ void execute_later(LaterRun* later) {
     UserDataList user_data{static_cast<int64_t>(later->user_data.size()), later->user_data.data()};
     Run run{later->program.get(), later->device, later->inputs.data(), later->outputs.data(),
             user_data};
+    hl_host_transfers transfers = later->callbacks.transfers();
+    if (!later->callbacks.empty()) run.transfers = &transfers;
     code = execute(&run, &message);
   }
   later->inputs.clear();
@@ -318,12 +323,13 @@ void execute_later(LaterRun* later) {
 class Launch {
  public:
   Launch(Program* program, PJRT_Device* device, const PJRT_ExecuteOptions* options,
-         PJRT_Buffer* const* arguments, PJRT_Buffer** results)
+         PJRT_Buffer* const* arguments, PJRT_Buffer** results, size_t number = 0)
       : program_(program),
         device_(device),
         inputs_(*program, arguments),
         outputs_(program->results.size()),
-        results_(results) {
+        results_(results),
+        callbacks_(options, number) {
     if (options->context == nullptr) return;
     static_assert(sizeof(UserData) == sizeof(PJRT_FFI_UserData));
     auto& data = options->context->data;
@@ -353,6 +359,8 @@ class Launch {
     if (runs_on_ != RunsOn::kCaller) copy_small_inputs(inputs_.storages(), inputs_.size());
     if (runs_on_ != RunsOn::kCaller || !are_ready) return nullptr;
     run_ = {program_, device_, inputs_.storages(), outputs_.data(), user_data_};
+    transfers_ = callbacks_.transfers();
+    if (!callbacks_.empty()) run_.transfers = &transfers_;
     here_.emplace(run_);
     std::string message;
     int code = here_->place(&message);
@@ -394,6 +402,7 @@ class Launch {
       later->inputs.push_back(std::move(inputs_.storages()[k]));
     inputs_.commit();
     later->user_data.assign(user_data_.entries, user_data_.entries + user_data_.count);
+    later->callbacks = std::move(callbacks_);
     later->done.reset(new PJRT_Event);
     for (Ref<Storage>& output : outputs_) {
       output->ready = later->done;
@@ -410,6 +419,8 @@ class Launch {
   SmallArray<Ref<Storage>, 16> outputs_;  // the buffers' in `results_`
   PJRT_Buffer** results_;
   UserDataList user_data_{};
+  HostCallbacks callbacks_;
+  hl_host_transfers transfers_{};  // of `callbacks_`
   Run run_{};
   std::optional<HereRun> here_;  // none: it runs later
   RunsOn runs_on_ = RunsOn::kCaller;
@@ -435,7 +446,7 @@ PJRT_Error* launch_all(PJRT_LoadedExecutable_Execute_Args* a) {
   std::deque<Launch> launches;
   for (size_t d = 0; d < devices.size(); ++d) {
     Launch& launch = launches.emplace_back(a->executable->program.get(), devices[d], a->options,
-                                           a->argument_lists[d], a->output_lists[d]);
+                                           a->argument_lists[d], a->output_lists[d], d);
     if (PJRT_Error* error = launch.take(a->options)) return error;
   }
   for (Launch& launch : launches)
@@ -471,7 +482,13 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
                     "%s runs on %zu devices, arguments for %zu were given [device-count]",
                     program->name.c_str(), wanted, a->num_devices);
   if (PJRT_Error* error = fits_memory(*program)) return error;
-  if (program->is_whole() || program->is_together) return launch_together(a);
+  if (program->is_whole() || program->is_together) {
+    if (a->options->num_send_ops > 0 || a->options->num_recv_ops > 0)
+      return failuref(PJRT_Error_Code_UNIMPLEMENTED,
+                      "%s runs on several devices at once, without host callbacks [host-callback]",
+                      program->name.c_str());
+    return launch_together(a);
+  }
   if (wanted > 1) return launch_all(a);
   if (a->execute_device != nullptr) return launch_one(a, a->execute_device);
   return launch_one(a, anywhere ? executable.client->listed[0] : executable.devices[0]);

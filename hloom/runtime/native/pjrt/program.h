@@ -95,6 +95,7 @@ struct Run {
   // Of the code of one device: its position in which manual computation. Null: of a program of whole arrays.
   const MeshPosition* place = nullptr;
   Program* root = nullptr;  // whose manual computations it calls; null: its own
+  const hl_host_transfers* transfers = nullptr;  // the host's callbacks; null: it gave none
 };
 
 // Another device before `device` that has the same part; `device` itself: none has.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.group_modes import transfer_pairs
+from hloom.program.thunks.host_transfer import HostRecv, HostSend
 from hloom.program.thunks.infeed import Infeed
 from hloom.program.thunks.outfeed import Outfeed
 from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
 from hloom.program.thunks.transfer import Pair, Recv, Send
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
+from hloom.types.shape import Shape
 from hloom.types.sizes import size_bytes
 
 
@@ -40,20 +42,39 @@ def outfeed(cpu: Lowering, i: Instruction) -> list[Thunk]:
 
 @CPU_LOWERS.of("send")
 def send(cpu: Lowering, i: Instruction) -> list[Thunk]:
-    return [Send(i.name, i.attrs.channel_id, _pairs(i), cpu.slice(i.operands[0]))]
+    x = i.operands[0]
+    if i.attrs.is_host_transfer:
+        return [HostSend(i.name, _host_channel(i, x.shape), x.shape.text, cpu.slice(x))]
+    return [Send(i.name, i.attrs.channel_id, _pairs(i), cpu.slice(x))]
 
 
 @CPU_LOWERS.of("recv", "send-done")
 def nothing_yet(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """What is sent is put aside at once, and taken when it is awaited."""
-    _pairs(i)
+    if not i.attrs.is_host_transfer:
+        _pairs(i)
     return []
 
 
 @CPU_LOWERS.of("recv-done")
 def receive(cpu: Lowering, i: Instruction) -> list[Thunk]:
+    data = i.shape.elements[0]
+    if i.attrs.is_host_transfer:
+        return [HostRecv(i.name, _host_channel(i, data), data.text, cpu.slice(i, (0,)))]
     recv = i.operands[0] if i.operands[0].opcode == "recv" else _begun_elsewhere(i)
     return [Recv(i.name, recv.attrs.channel_id, _pairs(recv), cpu.slice(i, (0,)))]
+
+
+def _host_channel(i: Instruction, data: Shape) -> int:
+    """The channel by which handlers of the host are known; they are handed one array at a time."""
+    if not data.is_array or data.is_dynamic:
+        raise unsupported(
+            i,
+            f"transfers {data.text_without_layout} to or from the host, which takes arrays of"
+            " fixed size",
+            "give each array a channel of its own",
+        )
+    return i.attrs.channel_id or 0
 
 
 def _begun_elsewhere(done: Instruction) -> Instruction:
@@ -80,13 +101,6 @@ def _is_of(recv: Instruction, channel: int | None) -> bool:
 
 def _pairs(i: Instruction) -> tuple[Pair, ...] | None:
     """The pairs of a transfer between devices; None where each sends to itself."""
-    if i.attrs.is_host_transfer:
-        raise unsupported(
-            i,
-            "needs a host that takes or gives the data while the program runs; there is none for"
-            " native code",
-            "use infeed and outfeed, or a custom call; `hloom eval` runs it in the interpreter",
-        )
     module = i.parent.module
     assert module is not None
     pairs = transfer_pairs(i)
