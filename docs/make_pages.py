@@ -310,6 +310,7 @@ OTHER_RULES = {
     "layout-normalization": "The layouts of an operation can be said by transposes around it.",
     "left-out-wait": "A wait that a simulation leaves out is one that it has, and comes to.",
     "library-call": "A C library's function returns 0; other statuses are its header's.",
+    "library-entries": "Functions of a C library are a dict or a list of programs.",
     "library-file": "A C library's file is named as its system has them: here .so, .a or .o.",
     "library-function": "A C library has the function that is asked for, and its header declares.",
     "library-header": "A C library's header is one that hloom has written, whole.",
@@ -317,7 +318,7 @@ OTHER_RULES = {
     "library-memory": "Results share no memory with other arrays but where the header allows it.",
     "library-name": "A C library's function has a name that is no word of C.",
     "library-names": "Arguments and results of a C library have a name each, and each another.",
-    "library-threads": "A C library runs on the thread that calls it.",
+    "library-threads": "A C library has its caller's threads, or up to 1024 of its own.",
     "library-workspace": "Memory to work in is as large and as aligned as the header says.",
     "llvm": "LLVM accepts the text made for it, and knows the machine.",
     "llvm-constant": "A constant fits the type it is written in.",
@@ -388,6 +389,7 @@ OTHER_RULES = {
     "target-cpu": "LLVM knows a processor of this name.",
     "target-features": "LLVM knows features of these names.",
     "target-triple": "Code can be made for this architecture and system.",
+    "target-versions": "Versions of the code of a C library are for x86-64.",
     "tensorflow": "TensorFlow is installed, and writes HLO for the function.",
     "text-proto": "A text proto has the fields of its message.",
     "threads": "A number of threads is 1 to 1024.",
@@ -400,6 +402,7 @@ OTHER_RULES = {
     "unique-name": "A name is given once.",
     "unpartitioned": "A program that is spread over devices is partitioned before it is compiled.",
     "unsaid-devices": "The header of what runs says how many devices its groups name.",
+    "weights-file": "A file of weights of a C library is a .bin, .safetensors or .npz.",
     "wire": "Bytes are a whole message of the kind expected.",
 }
 """Rules that readers and commands hold to, beside those of the verifier."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         did_you_mean,
     )
     from hloom.base.options import OPTIONS, Options
+    from hloom.codegen.llvm.c_versions import Version, versions_object
+    from hloom.codegen.llvm.c_weights import weights_bytes, weights_object
     from hloom.codegen.llvm.machine import Machine
     from hloom.compiler import compile_module, compile_saved, load_compiled, why_cached
     from hloom.device.costs import Costs
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
     from hloom.plan.usage import MemoryUse
     from hloom.program.c_interface import CArray, CInterface, LibraryCode
+    from hloom.program.c_weights import LibraryRequest, Weights
     from hloom.program.program import Processor
     from hloom.rewrite.driver import Trace
     from hloom.runtime.buffer import Buffer, in_layout
@@ -120,10 +123,6 @@ _HOME = {
     "COMPILE_OPTIONS": "targets.cpu.options",
     "Computation": "ir.computation",
     "Costs": "device.costs",
-    "MeshAxes": "types.mesh",
-    "PartitionCost": "targets.partition_cost",
-    "Proposal": "passes.partition.propose",
-    "LaunchSpec": "runtime.launch_spec",
     "Device": "device.device",
     "EvalError": "base.diagnostics",
     "EvalOptions": "interp.context",
@@ -138,12 +137,15 @@ _HOME = {
     "InputOutputAlias": "ir.values.aliasing",
     "Instruction": "ir.instruction",
     "LaterStages": "targets.stages",
+    "LaunchSpec": "runtime.launch_spec",
     "LibraryCode": "program.c_interface",
+    "LibraryRequest": "program.c_weights",
     "Literal": "types.literal",
     "Loaded": "ir.proto.files",
     "MEMORY_KINDS": "runtime.launch_spec",
     "Machine": "codegen.llvm.machine",
     "MemoryUse": "plan.usage",
+    "MeshAxes": "types.mesh",
     "Module": "ir.module",
     "OPTIONS": "base.options",
     "Options": "base.options",
@@ -151,6 +153,7 @@ _HOME = {
     "PJRT_QUESTIONS": "runtime.pjrt",
     "PRESETS": "ir.text.options",
     "ParseError": "base.diagnostics",
+    "PartitionCost": "targets.partition_cost",
     "Pass": "passes.pass_",
     "PassRecord": "passes.pipeline",
     "PassResult": "passes.pass_",
@@ -160,18 +163,21 @@ _HOME = {
     "PrintOptions": "ir.text.options",
     "Processor": "program.program",
     "ProgramCache": "runtime.cache",
+    "Proposal": "passes.partition.propose",
     "Reply": "runtime.pjrt",
+    "Roofline": "targets.roofline",
     "Shape": "types.shape",
-    "Snapshot": "ir.proto.snapshot",
     "ShardSpec": "runtime.launch_spec",
+    "Snapshot": "ir.proto.snapshot",
     "Statistics": "analysis.statistics",
     "TARGET_OPTIONS": "targets.cpu.options",
-    "Roofline": "targets.roofline",
     "Timeline": "targets.sim.simulate",
     "Trace": "rewrite.driver",
     "UsageError": "base.diagnostics",
     "VerifyError": "base.diagnostics",
     "VerifyOptions": "ir.verify",
+    "Version": "codegen.llvm.c_versions",
+    "Weights": "program.c_weights",
     "check_devices": "ir.named_devices",
     "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
@@ -190,20 +196,20 @@ _HOME = {
     "executable_from_bytes": "runtime.saved_executable",
     "executable_to_bytes": "runtime.saved_executable",
     "explained": "targets.cpu.explain",
-    "file_bytes": "frontends.files",
     "fft_plans_object": "targets.cpu.library_tables",
+    "file_bytes": "frontends.files",
     "fingerprint": "ir.text.digest",
     "granted_threads": "runtime.processors",
     "host_device": "targets.cpu.device",
     "in_layout": "runtime.buffer",
     "is_handled": "runtime.ffi",
+    "is_partitionable": "passes.partition.spmd_partitioner",
+    "is_program_file": "runtime.program_files",
     "known_names": "device.known",
     "library_path": "runtime.pjrt",
     "load_bytes": "frontends.files",
-    "load_file": "frontends.files",
-    "is_partitionable": "passes.partition.spmd_partitioner",
-    "is_program_file": "runtime.program_files",
     "load_compiled": "compiler",
+    "load_file": "frontends.files",
     "load_text": "ir.proto.files",
     "mesh_named": "device.mesh",
     "module_cost": "analysis.cost",
@@ -233,7 +239,10 @@ _HOME = {
     "trip_count": "analysis.trip_count",
     "tuple_shape": "types.shape",
     "verify": "ir.verify",
+    "versions_object": "codegen.llvm.c_versions",
     "violations": "ir.verify",
+    "weights_bytes": "codegen.llvm.c_weights",
+    "weights_object": "codegen.llvm.c_weights",
     "why_cached": "compiler",
     "write_whole": "ir.proto.files",
     "written_whole": "ir.proto.files",
@@ -321,7 +330,7 @@ def compile(
 
 def library_code(
     program: Any,
-    name: str,
+    asked: LibraryRequest,
     options: Options | Mapping[str, Any] | Iterable[str] | None = None,
     target: str = "cpu",
 ) -> tuple[Module, LibraryCode]:
@@ -329,7 +338,7 @@ def library_code(
     from hloom.compiler import compile_library
 
     module = _source(program).module
-    return module, compile_library(module, name, _options(options), target=target)
+    return module, compile_library(module, asked, _options(options), target=target)
 
 
 def _options(options: Options | Mapping[str, Any] | Iterable[str] | None) -> Options:
@@ -407,6 +416,7 @@ __all__ = [
     "LaterStages",
     "LaunchSpec",
     "LibraryCode",
+    "LibraryRequest",
     "Literal",
     "Loaded",
     "Machine",
@@ -437,6 +447,8 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "VerifyOptions",
+    "Version",
+    "Weights",
     "check_devices",
     "clear_pjrt_compiler",
     "compile",
@@ -499,7 +511,10 @@ __all__ = [
     "trip_count",
     "tuple_shape",
     "verify",
+    "versions_object",
     "violations",
+    "weights_bytes",
+    "weights_object",
     "why_cached",
     "write_whole",
     "written_whole",

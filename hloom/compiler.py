@@ -28,6 +28,7 @@ from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
 if TYPE_CHECKING:
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.program.c_weights import LibraryRequest
     from hloom.program.program import Program
 
 
@@ -128,11 +129,15 @@ def compile_saved(
 
 
 def compile_library(
-    module: Module, name: str, options: Options | None = None, *, target: str = DEFAULT
+    module: Module,
+    asked: LibraryRequest,
+    options: Options | None = None,
+    *,
+    target: str = DEFAULT,
 ) -> LibraryCode:
-    """The code of a C library of a module, which is not changed; its function has this name."""
+    """The code of a function of a C library of a module, which is not changed."""
     with paused_collection():
-        return target_kind(target).library(module, name, options or Options())
+        return target_kind(target).library(module, asked, options or Options())
 
 
 def load_compiled(path: str | Path, threads: int | None = None) -> Executable:

@@ -53,41 +53,75 @@ def lower(
 
 
 def export_c(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | Mapping[str, tuple[Any, ...]],
     *arguments: Any,
     path: str | Path,
     header_path: str | Path | None = None,
     static_argnums: Numbers = None,
     static_argnames: Names = None,
-    donate_argnums: Numbers = None,
+    donate_argnums: Numbers | Mapping[str, Numbers] = None,
     name: str | None = None,
-    argument_names: Sequence[str] | None = None,
-    result_names: Sequence[str] | None = None,
+    argument_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    result_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     options: Mapping[str, Any] | Iterable[str] | None = None,
+    weights: str | Path | None = None,
+    pool: bool = False,
+    threads: int = 1,
+    versions: Sequence[str] = (),
     **keywords: Any,
 ) -> CLibrary:
     """Write the function for arguments like these as a C library (`hloom.export_c`).
 
-    Arguments that are donated may come back where they stand: a state is changed in place.
+    Arguments that are donated may come back where they stand: a state is changed in place. Several
+    functions are a dict of `(function, *arguments)`: `{"prefill": (f, x), "decode": (g, y)}`; names
+    and `donate_argnums` are then dicts, too, by the same keys.
     """
     from hloom.aot.export import export_c
 
-    module = lower(
-        function,
-        *arguments,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-        donate_argnums=donate_argnums,
-        **keywords,
-    )
+    if isinstance(function, Mapping):
+        if arguments or keywords:
+            raise UsageError(
+                "arguments of several functions stand beside each: {'f': (f, x, y)}",
+                rule="library-entries",
+            )
+        by_key = donate_argnums if isinstance(donate_argnums, Mapping) else {}
+        if by_key is not donate_argnums and donate_argnums is not None:
+            raise UsageError(
+                "donate_argnums of several functions is a dict: {'f': 0}", rule="library-entries"
+            )
+        program: Any = {
+            key: lower(
+                f,
+                *values,
+                static_argnums=static_argnums,
+                static_argnames=static_argnames,
+                donate_argnums=by_key.get(key),
+            )
+            for key, (f, *values) in function.items()
+        }
+    else:
+        if isinstance(donate_argnums, Mapping):
+            raise UsageError("donate_argnums of one function is no dict", rule="library-entries")
+        program = lower(
+            function,
+            *arguments,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            **keywords,
+        )
     return export_c(
-        module,
+        program,
         path,
         header_path,
         name=name,
         argument_names=argument_names,
         result_names=result_names,
         options=options,
+        weights=weights,
+        pool=pool,
+        threads=threads,
+        versions=versions,
     )
 
 

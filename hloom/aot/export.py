@@ -1,7 +1,7 @@
 """`hloom.export_c(program, "libmodel.so")`: a program as a C library, and its header.
 
 The object is whole without a compiler; the system's is called for a shared library, and where a
-program sorts, for which there is C code. Files are written whole or not at all.
+program needs a routine, for which there is C and C++. Files are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hloom.aot.archive import ArchiveMember, archive
-from hloom.aot.header import c_name, checked_names, distinct, header
+from hloom.aot.entries import CEntry, LibraryPlan, compiled_entry, named_programs
+from hloom.aot.header import c_name, header
 from hloom.aot.kinds import KINDS, check_ending, kind_of
-from hloom.aot.link import MATRICES, ORDERS, TRANSFORMS, toolchain
-from hloom.api import (
-    CInterface,
-    Instruction,
-    LibraryCode,
-    Module,
-    UsageError,
-    fft_plans_object,
-    library_code,
-    written_whole,
-)
+from hloom.aot.parts import library_bytes
+from hloom.aot.weights import WeightsFile, gap_bytes, weights_file
+from hloom.api import CInterface, UsageError, Weights, written_whole
 
 RESERVED = frozenset(("main", "memcpy", "memmove", "memset", "memcmp"))
 """What C programs, and the library itself, know by these names."""
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -36,17 +29,33 @@ class CLibrary:
     """What was written."""
 
     name: str
-    """Of the function, and before every other symbol and constant."""
+    """Before every symbol and constant; of the function, where there is one."""
     path: Path
     header: Path | None
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    interface: CInterface
+    entries: tuple[CEntry, ...]
+    """Its functions, in the order of the programs."""
+    weights: Path | None = None
+    """The file that holds the constants, where they are mapped."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Of the first function, by name."""
+        return self.entries[0].inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Of the first function, by name."""
+        return self.entries[0].outputs
+
+    @property
+    def interface(self) -> CInterface:
+        """Of the first function."""
+        return self.entries[0].interface
 
     @property
     def workspace_bytes(self) -> int:
-        """Memory that a call works in, which the caller lends."""
-        return self.interface.workspace_bytes
+        """Memory that a call of any of its functions works in, which the caller lends."""
+        return max([e.interface.workspace_bytes for e in self.entries])
 
 
 def export_c(
@@ -55,16 +64,24 @@ def export_c(
     header_path: str | Path | None = None,
     *,
     name: str | None = None,
-    argument_names: Sequence[str] | None = None,
-    result_names: Sequence[str] | None = None,
+    argument_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    result_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     options: Mapping[str, Any] | Iterable[str] | None = None,
     target: str = "cpu",
+    weights: str | Path | None = None,
+    pool: bool = False,
+    threads: int = 1,
+    versions: Sequence[str] = (),
 ) -> CLibrary:
     """Write a C library of what `hloom.compile` takes: `.so`, `.a` or `.o` says what it is.
 
-    `name` is that of the function; without it, that of the file (`libmodel.so`: `model`). Arguments
-    are called as the parameters are, results as the operands of the root tuple, unless names are
-    given. `HloError` names the instruction that needs a runtime, the missing compiler.
+    `name` is that of the function; without it, that of the file (`libmodel.so`: `model`). A dict of
+    programs, or a list, becomes one function each, `model_key`; equal constants are there once.
+    Arguments are called as the parameters are, results as the operands of the root tuple, unless
+    names are given (for several functions by key). `weights`: a file for the constants, which the
+    library maps. `pool`: functions that take threads of the caller's; `threads`: its own.
+    `versions`: processors (`x86-64-v2`, `x86-64-v4`) whose code is in the library side by side.
+    `HloError` names the instruction that needs a runtime, the missing compiler.
     """
     path = Path(path)
     kind = kind_of(path)
@@ -77,95 +94,75 @@ def export_c(
         raise UsageError(
             f"a library's function cannot be called {name}", rule="library-name", hint="--name"
         )
-    module, code = library_code(program, name, options, target)
-    check_ending(path, code.processor.system, code.processor.triple)
-    inputs = _input_names(module, code, argument_names)
-    outputs = _output_names(module, code, result_names)
+    _check_threads(pool, threads)
+    programs = named_programs(program, name)
+    plan = LibraryPlan(
+        name,
+        _weights(weights, len(programs) > 1 or len(versions) > 1),
+        "own" if threads > 1 else "caller" if pool else "",
+        threads,
+        tuple(versions),
+        options,
+        target,
+    )
+    entries = [compiled_entry(plan, n, p, argument_names, result_names) for n, p in programs]
+    processor = entries[0].code.processor
+    check_ending(path, processor.system, processor.triple)
+    mapped = None if weights is None else weights_file(Path(weights), name, plan.weights)
     with tempfile.TemporaryDirectory() as folder:
-        data = _library(code, name, kind, path.name, Path(folder))
+        data = library_bytes(plan, entries, mapped, kind, path.name, Path(folder))
+    _write(plan, entries, path, data, kind, mapped, weights, header_path)
+    return CLibrary(
+        name,
+        path,
+        None if header_path is None else Path(header_path),
+        tuple(entries),
+        None if weights is None else Path(weights),
+    )
+
+
+def _write(
+    plan: LibraryPlan,
+    entries: Sequence[CEntry],
+    path: Path,
+    data: bytes,
+    kind: str,
+    mapped: WeightsFile | None,
+    weights: str | Path | None,
+    header_path: str | Path | None,
+) -> None:
+    """The files, each whole."""
+    if mapped is not None and weights is not None:
+        with written_whole(Path(weights)) as file:
+            file.write(mapped.data)
     with written_whole(path) as file:
         file.write(data)
     if kind == "shared":
         path.chmod(0o755)
     if header_path is not None:
-        text = header(name, module.name, code.interface, inputs, outputs)
+        maps = entries[0].code.processor.system in ("linux", "macos")
+        of_weights = "" if mapped is None else "file" if maps else "memory"
+        text = header(plan.name, entries, plan.pool, of_weights)
         with written_whole(Path(header_path)) as file:
             file.write(text.encode())
-    return CLibrary(
-        name,
-        path,
-        None if header_path is None else Path(header_path),
-        tuple(inputs),
-        tuple(outputs),
-        code.interface,
-    )
 
 
-def _library(code: LibraryCode, name: str, kind: str, file: str, folder: Path) -> bytes:
-    """The bytes of the library."""
-    objects = [folder / f"{name}.o"]
-    objects[0].write_bytes(code.object)
-    symbols = [[name]]
-    if code.orders:
-        what_for = _callers(code.orders)
-        tools = toolchain(code.processor, what_for)
-        objects.append(tools.orders_object(name, folder, what_for))
-        symbols.append([f"{name}_{r}" for r in ORDERS])
-    if code.matrices:
-        what_for = _callers(code.matrices)
-        tools = toolchain(code.processor, what_for)
-        objects.append(tools.matrices_object(name, folder, code.matrix_calls, what_for))
-        symbols.append([f"{name}_{r}" for r in MATRICES])
-    if code.transforms:
-        what_for = _callers(code.transforms)
-        tools = toolchain(code.processor, what_for)
-        objects.append(tools.transforms_object(name, folder, what_for))
-        symbols.append([f"{name}_{r}" for r in TRANSFORMS])
-        objects.append(folder / f"{name}_plans.o")
-        objects[-1].write_bytes(fft_plans_object(name, code.transform_lengths, code.processor))
-        symbols.append([f"{name}_fft_plans"])
-    if kind == "archive":
-        if code.processor.system == "macos":
-            symbols = [[f"_{s}" for s in each] for each in symbols]
-        members = [ArchiveMember(o.name, o.read_bytes(), s) for o, s in zip(objects, symbols)]
-        return archive(members)
-    if kind == "object" and len(objects) == 1:
-        return code.object
-    out = folder / file
-    tools = toolchain(code.processor, f"linking {file}")
-    if kind == "object":
-        tools.joined_object(objects, out)
-    else:
-        tools.shared_library(objects, out)
-    return out.read_bytes()
+def _weights(file: str | Path | None, is_shared: bool) -> Weights:
+    """An empty table of constants."""
+    if file is not None:
+        return Weights("file", gap_bytes(Path(file)))
+    return Weights("section" if is_shared else "inside")
 
 
-def _callers(steps: Sequence[str]) -> str:
-    return f"the routines that {', '.join([f'%{t}' for t in steps])} call"
-
-
-def _input_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None) -> list[str]:
-    leaves = code.program.parameters
-    if chosen is not None:
-        return checked_names(chosen, len(leaves), "Argument")
-    names = {p.attrs.number: p.name for p in module.entry.parameters}
-    return distinct([_leaf(names[p.number], p.index) for p in leaves])
-
-
-def _output_names(module: Module, code: LibraryCode, chosen: Sequence[str] | None) -> list[str]:
-    leaves = [r.index for r in code.program.results if r.slice is not None]
-    if chosen is not None:
-        return checked_names(chosen, len(leaves), "Result")
-    root = module.entry.root
-    return distinct([_leaf(*_producer(root, index)) for index in leaves])
-
-
-def _producer(i: Instruction, index: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    """The name of what made a leaf of a value, as far as tuples tell."""
-    while index and i.opcode == "tuple":
-        i, index = i.operands[index[0]], index[1:]
-    return i.name, index
-
-
-def _leaf(name: str, index: tuple[int, ...]) -> str:
-    return "_".join([name, *map(str, index)])
+def _check_threads(pool: bool, threads: int) -> None:
+    if pool and threads > 1:
+        raise UsageError(
+            "a library has threads of its own or takes the caller's, not both",
+            rule="library-threads",
+            hint="--pool, or --threads n",
+        )
+    if not 1 <= threads <= MOST_THREADS:
+        raise UsageError(
+            f"a library cannot have {threads} threads; from 1 to {MOST_THREADS}",
+            rule="library-threads",
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hloom.api import CArray, CInterface, HloError, Shape
 
@@ -28,6 +28,21 @@ C_KEYWORDS = frozenset(
 
 ENDINGS = re.compile(r"_(BYTES|ALIGNMENT|RANK|TYPE|DIM\d+)$")
 """What constants of the header have behind the name of an array."""
+
+
+class Entry(Protocol):
+    """A function of a library, as the header describes it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def program(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+    @property
+    def interface(self) -> CInterface: ...
 
 
 class Named(NamedTuple):
@@ -77,15 +92,13 @@ def checked_names(names: Sequence[str], count: int, what: str) -> list[str]:
     return [c_name(n) for n in names]
 
 
-def header(
-    name: str, program: str, interface: CInterface, inputs: Sequence[str], outputs: Sequence[str]
-) -> str:
-    """The text of the header of the library `name`."""
-    arrays_in = [_named(n, a) for n, a in zip(inputs, interface.inputs)]
-    arrays_out = [_named(n, a) for n, a in zip(outputs, interface.outputs)]
-    guard, prefix = f"{name.upper()}_H", name.upper()
+def header(name: str, entries: Sequence[Entry], pool: str, weights: str) -> str:
+    """The text of the header of the library `name`. `weights`: "file" or "memory" where they are
+    not in the library."""
+    guard = f"{name.upper()}_H"
+    about = ", ".join([e.program for e in entries]).replace("*/", "* /")
     lines = [
-        f"/* {program.replace('*/', '* /')} as a C function, made by hloom. */",
+        f"/* {about} as {'C functions' if len(entries) > 1 else 'a C function'}, made by hloom. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
@@ -95,6 +108,23 @@ def header(
         'extern "C" {',
         "#endif",
         "",
+    ]
+    if pool == "caller":
+        lines += POOL.replace("NAME", name).split("\n")
+    if weights:
+        lines += WEIGHTS.replace("NAME", name).split("\n")
+        lines += (FILE if weights == "file" else "").replace("NAME", name).split("\n")
+    for entry in entries:
+        lines += _entry(name, entry, pool, bool(weights))
+    return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
+
+
+def _entry(library: str, entry: Entry, pool: str, maps: bool) -> list[str]:
+    """What is said of one function."""
+    name, interface, prefix = entry.name, entry.interface, entry.name.upper()
+    arrays_in = [_named(n, a) for n, a in zip(entry.inputs, interface.inputs)]
+    arrays_out = [_named(n, a) for n, a in zip(entry.outputs, interface.outputs)]
+    lines = [
         f"#define {prefix}_INPUTS {len(arrays_in)}",
         f"#define {prefix}_OUTPUTS {len(arrays_out)}",
         "/* Bytes, and at which multiples of bytes memory begins. */",
@@ -113,9 +143,8 @@ def header(
                 lines.append(f"/* May be the memory of {other}, which is then changed in place. */")
         if arrays:
             lines.append("")
-    lines += _function(name, prefix)
-    lines += _struct(name, prefix, arrays_in, arrays_out)
-    return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
+    lines += _function(library, name, prefix, pool, maps)
+    return lines + _struct(library, name, prefix, arrays_in, arrays_out, pool)
 
 
 def _constants(prefix: str, number: int, a: Named) -> list[str]:
@@ -140,26 +169,65 @@ def _element(shape: Shape) -> str:
     return C_TYPES.get(name) or _BITS[max(shape.dtype.size_bytes, 1)]
 
 
-def _function(name: str, prefix: str) -> list[str]:
-    return [
+_ARRAYS = "const void *const *inputs, void *const *outputs, void *workspace"
+
+
+def _function(library: str, name: str, prefix: str, pool: str, maps: bool) -> list[str]:
+    own = pool == "own"
+    threads = "Its threads start when they are needed."
+    threads = threads if own else "It allocates nothing, starts no thread."
+    lines = [
         f"/* One pointer for each input and output; {prefix}_WORKSPACE_BYTES of memory, which may",
         " * be null where that is 0, and keep nothing between calls. Threads may call at once,",
-        " * each with outputs and a workspace of its own; it allocates nothing, starts no thread.",
+        f" * each with outputs and a workspace of its own. {threads}",
         " * Outputs share no memory with inputs but where it is said above. Returns 0, or a status",
         f" * that {name}_error turns into words: then the outputs hold nothing. */",
-        f"int {name}(const void *const *inputs, void *const *outputs, void *workspace);",
+        f"int {name}({_ARRAYS});",
+    ]
+    if pool == "caller":
+        lines.append(f"int {name}_on(const {library}_pool *pool, {_ARRAYS});")
+    words = [
         "",
         f"static inline const char *{name}_error(int status) {{",
         '  return status == 0 ? "" : status == 3',
         '      ? "a pointer is null or not aligned" : status == 4',
         '      ? "this processor lacks instructions that the library was compiled for"',
-        '      : "the program failed";',
-        "}",
-        "",
     ]
+    if maps:
+        words += [
+            '      : status == 5 ? "the weights are not loaded"',
+            '      : status == 6 ? "the file of the weights cannot be read"',
+            '      : status == 7 ? "these are not the weights that the library was made with"',
+        ]
+    return [*lines, *words, '      : "the program failed";', "}", ""]
 
 
-def _struct(name: str, prefix: str, inputs: Sequence[Named], outputs: Sequence[Named]) -> list[str]:
+POOL = """/* Threads of the caller. parallel_for calls piece(data, k) once for each k below count,
+ * on whatever threads, and returns when all have returned; serial_ns is about what all of them take
+ * one after another, so that what is too short to wake anybody can be done at once. */
+typedef struct {
+  void (*parallel_for)(void *self, void (*piece)(void *data, int64_t k), void *data,
+                       int64_t count, int64_t serial_ns);
+  void *self;
+} NAME_pool;
+"""
+WEIGHTS = """/* The weights are in a file. This takes memory that holds all of it and stays, at a
+ * multiple of 64 bytes; 0, or a status: it is not the file that the library was made with. */
+int NAME_set_weights(const void *file, uint64_t bytes);"""
+FILE = """/* This maps the file; 0, or a status. Before the first call, and never beside one. */
+int NAME_load_weights(const char *path);
+void NAME_unload_weights(void);
+"""
+
+
+def _struct(
+    library: str,
+    name: str,
+    prefix: str,
+    inputs: Sequence[Named],
+    outputs: Sequence[Named],
+    pool: str,
+) -> list[str]:
     """The same with names: one struct of pointers."""
     lines = ["/* The same by name. */", "typedef struct {"]
     inside = {a.name for a in inputs}
@@ -174,12 +242,16 @@ def _struct(name: str, prefix: str, inputs: Sequence[Named], outputs: Sequence[N
     lines += ["  void *workspace;", f"}} {name}_arrays;", ""]
     sources = ", ".join([f"a->{field}" for field, _ in fields_in]) or "0"
     targets = ", ".join([f"a->{field}" for field, _ in fields_out]) or "0"
-    return [
-        *lines,
-        f"static inline int {name}_call(const {name}_arrays *a) {{",
-        f"  const void *inputs[] = {{{sources}}};",
-        f"  void *outputs[] = {{{targets}}};",
-        f"  return {name}(inputs, outputs, a->workspace);",
-        "}",
-        "",
-    ]
+    forms = [("_call", "", name, "")]
+    if pool == "caller":
+        forms.append(("_call_on", f"const {library}_pool *pool, ", f"{name}_on", "pool, "))
+    for form, parameter, function, argument in forms:
+        lines += [
+            f"static inline int {name}{form}({parameter}const {name}_arrays *a) {{",
+            f"  const void *inputs[] = {{{sources}}};",
+            f"  void *outputs[] = {{{targets}}};",
+            f"  return {function}({argument}inputs, outputs, a->workspace);",
+            "}",
+            "",
+        ]
+    return lines

@@ -95,6 +95,23 @@ class Toolchain:
             flags.append("-msimd128")
         return self._object(f"{name}_transforms", name, folder, "transforms.cc", flags, what_for)
 
+    def weights_object(
+        self, name: str, folder: Path, file: tuple[int, int, int], maps: bool
+    ) -> Path:
+        """Compiles what maps the weights of a library of this name: bytes of the file, where the
+        constants begin, its sum; `maps`: whether the system has files."""
+        size, begin, total = file
+        flags = ["-O3", "-fvisibility=hidden", f"-DHLOOM_SET={name}_set_weights"]
+        flags += [f"-DHLOOM_BYTES={size}u", f"-DHLOOM_BEGIN={begin}", f"-DHLOOM_SUM={total}u"]
+        flags.append("-DHLOOM_MAPS" if maps else "-ffreestanding")
+        what_for = "mapping weights"
+        return self._object(f"{name}_weights", name, folder, "weights.c", flags, what_for)
+
+    def pool_object(self, name: str, folder: Path, threads: int) -> Path:
+        """Compiles the threads of a library of this name."""
+        flags = ["-O2", "-fvisibility=hidden", "-pthread", f"-DHLOOM_THREADS={threads}"]
+        return self._object(f"{name}_pool", name, folder, "pool.c", flags, "threads")
+
     def _object(
         self, stem: str, name: str, folder: Path, file: str, flags: Sequence[str], what_for: str
     ) -> Path:
@@ -105,13 +122,16 @@ class Toolchain:
         self._run([*words, "-c", str(NATIVE / file), "-o", str(path)], what_for)
         return path
 
-    def shared_library(self, objects: Sequence[Path], path: Path) -> None:
-        """Links objects to a library that needs the C library alone; on Windows, nothing."""
+    def shared_library(self, objects: Sequence[Path], path: Path, threads: bool = False) -> None:
+        """Links objects to a library that needs the C library alone, and that of threads where it
+        has some; on Windows, nothing."""
         system, what_for = self.processor.system, f"linking {path.name}"
         words, files = list(_SHARED[system]), [str(o) for o in objects]
+        if threads and system == "linux":  # what forks are told of belongs to a library that begins
+            words.remove("-nostartfiles")
         if system == "linux":
             words.append(f"-Wl,-soname,{path.name}")
-            files += ["-lm", "-Wl,--as-needed"]
+            files += ["-lm", "-Wl,--as-needed", *(["-lpthread"] if threads else [])]
         elif system == "macos":
             words.append(f"-Wl,-install_name,@rpath/{path.name}")
         if "-nostdlib" in words:

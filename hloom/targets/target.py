@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.program.c_weights import LibraryRequest
     from hloom.runtime.cache import ProgramCache
     from hloom.runtime.communicator.in_process import InProcess
     from hloom.runtime.executor import Executor
@@ -100,8 +101,8 @@ class TargetKind(Protocol):
         """What runs a program of this kind."""
         ...
 
-    def library(self, module: Module, name: str, options: Options) -> LibraryCode:
-        """A module, which is not changed, as the code of a C library whose function has this name;
+    def library(self, module: Module, asked: LibraryRequest, options: Options) -> LibraryCode:
+        """A module, which is not changed, as the code of a function of a C library;
         `HloError` where it needs a runtime."""
         ...
 

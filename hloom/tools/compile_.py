@@ -15,7 +15,6 @@ from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.run import TargetName, Threads, compiled
 from hloom.tools.terminal import (
     AsJson,
-    InputFile,
     Partitions,
     Replicas,
     Shapes,
@@ -36,12 +35,34 @@ Output = Annotated[
 Header = Annotated[Path | None, typer.Option("--header", help="The header of a C library.")]
 Name = Annotated[str, typer.Option("--name", help="Its function; else as the file is called.")]
 Names = Annotated[str, typer.Option(help="Of a C library's arrays, with commas between.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="HLO text, protos, snapshots or StableHLO; - is standard input. A C library has a "
+        "function of each.",
+        show_default=False,
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option("--weights", help="The file to write a C library's constants to, which it maps."),
+]
+Pool = Annotated[bool, typer.Option("--pool", help="A C library that takes the caller's threads.")]
+Versions = Annotated[
+    str,
+    typer.Option(
+        "--target-versions",
+        "--target_versions",
+        help="Processors that a C library has code for, side by side: x86-64-v2,x86-64-v4.",
+    ),
+]
 
 
 @guarded
 def compile_(
     ctx: typer.Context,
-    file: InputFile,
+    files: Files,
     output: Output,
     threads: Threads = None,
     replicas: Replicas = None,
@@ -53,6 +74,9 @@ def compile_(
     name: Name = "",
     argument_names: Names = "",
     result_names: Names = "",
+    weights: Weights = None,
+    pool: Pool = False,
+    versions: Versions = "",
     as_json: AsJson = False,
 ) -> None:
     """Compile a program to a file that `hloom run` and `hloom.load_compiled` load in milliseconds,
@@ -70,15 +94,27 @@ def compile_(
 
       hloom compile step.hlo -o libstep.so --header step.h
 
+      hloom compile prefill.hlo decode.hlo -o libmodel.so --header model.h --weights model.bin
+
       hloom compile step.hlo -o libstep.a --target_triple=aarch64-linux-gnu --target_cpu=neoverse-n1
     """
     words = ctx.meta.get(OPTION_WORDS, [])
-    loaded = read(file, replicas, partitions, shapes, spmd)
-    warn_of_elided(loaded.module)
+    if len(files) > 1 and not kind_of(output):
+        raise api.UsageError(
+            f"{len(files)} programs become one C library, and {output.name} is none",
+            hint="-o libstep.so",
+        )
+    modules = [read(file, replicas, partitions, shapes, spmd).module for file in files]
+    for module in modules:
+        warn_of_elided(module)
     if kind_of(output):
-        _check_threads(output, threads)
+        keys = [Path(file).stem for file in files]
+        if len(set(keys)) < len(keys):
+            raise api.UsageError(
+                f"functions are called as the files are: {', '.join(keys)}", rule="library-names"
+            )
         library = export_c(
-            loaded.module,
+            dict(zip(keys, modules)) if len(files) > 1 else modules[0],
             output,
             header,
             name=name or None,
@@ -86,14 +122,28 @@ def compile_(
             result_names=_split(result_names),
             options=words,
             target=target,
+            weights=weights,
+            pool=pool,
+            threads=1 if threads is None else threads,
+            versions=_split(versions) or (),
         )
         _tell_of(library, as_json)
         return
-    if refused := _of_libraries(header, name, argument_names, result_names):
+    if refused := _of_libraries(
+        {
+            "--header": header,
+            "--name": name,
+            "--argument-names": argument_names,
+            "--result-names": result_names,
+            "--weights": weights,
+            "--pool": pool,
+            "--target-versions": versions,
+        }
+    ):
         raise api.UsageError(
             f"{refused} is for C libraries, and {output.name} is none", hint="-o libstep.so"
         )
-    program = _saved(loaded.module, output, threads, words, target)
+    program = _saved(modules[0], output, threads, words, target)
     size = output.stat().st_size
     if as_json:
         write_json({"file": str(output), "bytes": size, "program": _about(program)})
@@ -114,52 +164,42 @@ def _saved(
     return exe.program
 
 
-def _check_threads(output: Path, threads: int | None) -> None:
-    """Refuse threads that a library does not have."""
-    if threads not in (None, 1):
-        raise api.UsageError(
-            f"{output.name} runs on the thread that calls it, {threads} threads are asked for",
-            rule="library-threads",
-            hint="leave --threads out",
-        )
-
-
 def _split(names: str) -> list[str] | None:
     return [n.strip() for n in names.split(",")] if names else None
 
 
-def _of_libraries(header: Path | None, name: str, arguments: str, results: str) -> str:
-    """The first option that is given and has a meaning for C libraries only."""
-    options = {
-        "--header": header,
-        "--name": name,
-        "--argument-names": arguments,
-        "--result-names": results,
-    }
+def _of_libraries(options: dict[str, object]) -> str:
+    """The first option that is given, of those that have a meaning for C libraries only."""
     return next((k for k, v in options.items() if v), "")
 
 
 def _tell_of(library: CLibrary, as_json: bool) -> None:
     size = library.path.stat().st_size
     if as_json:
-        write_json(
+        functions = [
             {
-                "file": str(library.path),
-                "bytes": size,
-                "function": library.name,
-                "inputs": list(library.inputs),
-                "outputs": list(library.outputs),
-                "workspace_bytes": library.workspace_bytes,
+                "function": e.name,
+                "inputs": list(e.inputs),
+                "outputs": list(e.outputs),
+                "workspace_bytes": e.interface.workspace_bytes,
             }
-        )
+            for e in library.entries
+        ]
+        about = {"file": str(library.path), "bytes": size, **functions[0]}
+        if library.weights is not None:
+            about |= {"weights": str(library.weights)}
+        write_json(about if len(functions) == 1 else {**about, "functions": functions})
         return
-    workspace = bytes_text(library.workspace_bytes)
-    typer.echo(
-        f"wrote {library.path}: {library.name}({', '.join(library.inputs)}), {bytes_text(size)},"
-        f" workspace {workspace}"
-    )
+    for e in library.entries:
+        workspace = bytes_text(e.interface.workspace_bytes)
+        typer.echo(
+            f"wrote {library.path}: {e.name}({', '.join(e.inputs)}), {bytes_text(size)},"
+            f" workspace {workspace}"
+        )
     if library.header is not None:
         typer.echo(f"wrote {library.header}")
+    if library.weights is not None:
+        typer.echo(f"wrote {library.weights}: {bytes_text(library.weights.stat().st_size)}")
 
 
 def _about(program: Any) -> dict[str, object]:

@@ -4,6 +4,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ from hloom.api import HloError, UsageError
 from hloom.base.guarding import GUARDING
 from hloom.runtime.buffer import in_layout
 from tests.aot.programs import PROGRAMS
+from tests.aot.test_entries import ONE, SEVEN, argument
 from tests.aot.test_transforms import CASES, program
 
 pytestmark = pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
@@ -116,6 +118,20 @@ def test_right_values(tmp_path, name, triple):
             np.testing.assert_allclose(
                 got.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance
             )
+
+
+@needs_zig
+@pytest.mark.parametrize("triple", RUNNERS)
+def test_functions_that_share_weights(tmp_path, triple):
+    suffix = ".wasm" if triple.startswith("wasm") else ".a"
+    library = hloom.export_c(
+        {"a": SEVEN, "b": ONE}, tmp_path / f"libm{suffix}", options={"target_triple": triple}
+    )
+    for entry, text, batch in zip(library.entries, (SEVEN, ONE), (7, 1)):
+        x = argument(batch)
+        alone = replace(library, name=entry.name, entries=(entry,))
+        got = np.frombuffer(called(tmp_path, alone, triple, [x])[0], np.float32)
+        np.testing.assert_allclose(got, np.asarray(hloom.compile(text)(x)).reshape(-1), 1e-5, 1e-5)
 
 
 # First bytes of an object, and what machine it names.

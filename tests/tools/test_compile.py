@@ -87,8 +87,12 @@ def test_c_library(run, tmp_path):
 def test_c_library_refusals(run, tmp_path):
     (tmp_path / "step.hlo").write_text(TEXT)
     words = ["compile", tmp_path / "step.hlo", "-o"]
-    threads = run(*words, tmp_path / "x.o", "--threads", "4")
-    assert threads.exit_code == 2 and "4 threads are asked for" in threads.output
+    threads = run(*words, tmp_path / "x.o", "--threads", "4", "--pool")
+    assert threads.exit_code == 2 and "its own or takes the caller's" in threads.output
+    saved = run(*words, tmp_path / "x.hloom", "--weights", tmp_path / "w.bin")
+    assert saved.exit_code == 2 and "--weights is for C libraries" in saved.output
+    twice = run("compile", *[tmp_path / "step.hlo"] * 2, "-o", tmp_path / "x.o")
+    assert twice.exit_code == 2 and "called as the files are" in twice.output
     for name in ("x.dll", "x.DYLIB"):
         other = run(*words, tmp_path / name)
         assert other.exit_code == 2 and "is no library of" in other.output

@@ -8,15 +8,17 @@ all names begin with the library's, so that libraries can be linked together.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hloom.base.diagnostics import HloError
 from hloom.codegen.llvm.c_call_sites import CALL_SITE, call_sites_text
+from hloom.codegen.llvm.c_parallel import PARALLEL, POOL_AT, parallel_text
 from hloom.codegen.llvm.c_processor import CHECK, LACKING, check_text, checked_features
 from hloom.codegen.llvm.compile import module_text
 from hloom.codegen.llvm.constant_bytes import constant_bytes
 from hloom.codegen.llvm.machine import Machine
 from hloom.program.c_interface import Base, CInterface
+from hloom.program.c_weights import LibraryRequest
 from hloom.program.program import Program
 from hloom.program.slice import ALIGNMENT
 
@@ -26,34 +28,16 @@ THREADS_AT, SCRATCH_END_AT, SCRATCH_AT = 8, 24, 32
 memory and its beginning."""
 INVALID_ARGUMENT = 3
 """HL_INVALID_ARGUMENT of native/hl.h."""
-PARALLEL = "declare void @hl_parallel_for_ns(ptr, ptr, ptr, i64, i64, i64)"
-"""Regions that a device of several cores would share are walked through, chunk by chunk: a chunk is
-the same wherever it runs, so results are."""
-_PARAMETERS = "(ptr %c, ptr %f, ptr %args, i64 %n, i64 %grain, i64 %ns)"
-IN_TURN = (
-    f"define internal void @hl_parallel_for_ns{_PARAMETERS} {{"
-    + """
-start:
-  br label %check
-check:
-  %begin = phi i64 [ 0, %start ], [ %end, %chunk ]
-  %more = icmp slt i64 %begin, %n
-  br i1 %more, label %chunk, label %done
-chunk:
-  %next = add i64 %begin, %grain
-  %inside = icmp slt i64 %next, %n
-  %end = select i1 %inside, i64 %next, i64 %n
-  call void %f(ptr %args, i64 %begin, i64 %end)
-  br label %check
-done:
-  ret void
-}"""
-)
 ROUTINES = frozenset(
     ("hl_sort_keys", "hl_sort_compare", "hl_topk")
     + ("hl_cholesky", "hl_triangular_solve", "hl_library_call", "hl_fft")
 )
 """What aot/native/order.c, dense.cc and transforms.cc have."""
+WEIGHTS, WEIGHTS_AT, OWN_POOL = "weights", "weights_at", "own_pool"
+"""What functions of a library share: constants, where those of a file are, its own threads."""
+NOT_LOADED = 5
+"""The status of a call before the weights are there."""
+_SHARED = ROUTINES | {WEIGHTS, WEIGHTS_AT, OWN_POOL}
 LIBC = frozenset(("memcpy", "memmove", "memset", "memcmp"))
 MOST_CONSTANT_BYTES = 1 << 30
 """The small code model reaches 2 GiB."""
@@ -67,68 +51,102 @@ _NAME = re.compile(r"@([\w.$-]+)")
 
 
 def library_text(
-    name: str, program: Program, interface: CInterface, texts: Mapping[str, str], machine: Machine
+    asked: LibraryRequest,
+    program: Program,
+    interface: CInterface,
+    texts: Mapping[str, str],
+    machine: Machine,
 ) -> str:
     """The module: `int32 name(ptr inputs, ptr outputs, ptr workspace)` and what it calls."""
+    weights = asked.weights
     constants = [a.data for a in interface.constants]
-    if sum([len(c) for c in constants if c is not None]) > MOST_CONSTANT_BYTES:
+    if (
+        weights.place != "file"
+        and sum([len(c) for c in constants if c is not None]) > MOST_CONSTANT_BYTES
+    ):
         raise HloError(
             f"the constants of {program.name} take more than {MOST_CONSTANT_BYTES >> 30} GiB, "
             "which no library holds",
             rule="ahead-of-time",
-            hint="make them parameters",
+            hint="--weights model.bin maps them from a file; or make them parameters",
         )
     text = _DEFINE.sub("define internal ", module_text(machine, texts.values(), texts))
-    text = text.replace(PARALLEL, IN_TURN)
+    text = text.replace(PARALLEL, parallel_text(machine, bool(asked.pool)))
     if machine.address_bytes == 4:  # where memcpy takes a size of 32 bits
         text = _MEMCPY.sub(r"call void @llvm.memcpy.p0.p0.i64(\1, i1 false)", text)
         text = text.replace("declare ptr @memcpy(ptr, ptr, i64)\n", "")
     copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     head = [] if copy.split("(")[0] in text else [copy]
-    globals_ = head + [_constant(k, c) for k, c in enumerate(constants) if c is not None]
+    globals_ = list(head)
+    addresses = [f"@constant{k}" for k in range(len(constants))]
+    if weights.place == "inside":
+        globals_ += [_constant(k, c) for k, c in enumerate(constants) if c is not None]
+    elif constants:
+        globals_.append(
+            f"@{WEIGHTS} = external hidden constant i8, align {ALIGNMENT}"
+            if weights.place == "section"
+            else f"@{WEIGHTS_AT} = external hidden global ptr"
+        )
+        base = f"@{WEIGHTS}" if weights.place == "section" else "%weights"
+        offsets = [0 if c is None else weights.offset(c) for c in constants]
+        addresses = [f"getelementptr i8, ptr {base}, i64 {offset}" for offset in offsets]
     if program.call_sites:
         text = text.replace(CALL_SITE, call_sites_text(program.call_sites))
     text = _PLAIN.sub(r"\1 nounwind {", text)  # no tables for unwinding, which need a library
-    entry = _entry(name, program.entry, interface, machine)
-    if is_checked(machine):
-        entry = _checked(entry, machine)
-    return _renamed("\n".join([text, *globals_, entry, ""]), name)
+    is_checked = not asked.is_version and asks_processor(machine)
+    globals_ += [check_text(machine.required), STATE] if is_checked else []
+    globals_ += [f"@{OWN_POOL} = external hidden global i8"] if asked.pool == "own" else []
+    functions = [_entry(program.entry, interface, machine, addresses)]
+    functions += _callable(asked, machine, is_checked)
+    return _renamed("\n".join([text, *globals_, *functions, ""]), asked.name, asked.library)
 
 
-def is_checked(machine: Machine) -> bool:
+def asks_processor(machine: Machine) -> bool:
     """Whether a library asks its processor what it has: an x86, where this one is, too."""
     return machine.is_x86 and Machine.host().is_x86 and bool(checked_features(machine.required))
 
 
-def _checked(entry: str, machine: Machine) -> str:
-    """The entry behind a function for any processor, which looks before the first call."""
-    run = entry.replace("define dllexport ", "define ").replace("define ", "define internal ", 1)
-    run = run.replace(f"@{_ENTRY}(", "@checked_run(", 1)
-    exported = "dllexport " if machine.system == "windows" else ""
-    return f"""@processor_state = internal global i32 0, align 4
-{check_text(machine.required)}
-{run}
-define {exported}i32 @{_ENTRY}(ptr %inputs, ptr %outputs, ptr %workspace) nounwind #99 {{
-start:
-  %known = load atomic i32, ptr @processor_state monotonic, align 4
-  %has = icmp eq i32 %known, 1
-  br i1 %has, label %run, label %ask
-ask:
-  %state = call i32 @{CHECK}()
-  store atomic i32 %state, ptr @processor_state monotonic, align 4
-  %has.now = icmp eq i32 %state, 1
-  br i1 %has.now, label %run, label %lacks
-run:
-  %status = call i32 @checked_run(ptr %inputs, ptr %outputs, ptr %workspace)
-  ret i32 %status
-lacks:
-  ret i32 {LACKING}
-}}
-attributes #99 = {{ "target-cpu"="x86-64" "target-features"="" }}"""
+STATE = """@processor_state = internal global i32 0, align 4
+attributes #99 = { "target-cpu"="x86-64" "target-features"="" }"""
+_ARRAYS = "ptr %inputs, ptr %outputs, ptr %workspace"
 
 
-def _renamed(text: str, name: str) -> str:
-    """The same with the library's name before every other."""
+def _callable(asked: LibraryRequest, machine: Machine, is_checked: bool) -> list[str]:
+    """What callers see: the function, and the one that takes a pool."""
+    functions = [
+        (_ENTRY, asked.name, _ARRAYS, f"ptr @{OWN_POOL}" if asked.pool == "own" else "ptr null")
+    ]
+    if asked.pool == "caller":
+        functions.append((f"{_ENTRY}_on", f"{asked.name}_on", f"ptr %pool, {_ARRAYS}", "ptr %pool"))
+    linkage = "dllexport " if machine.system == "windows" else ""
+    linkage = "hidden " if asked.is_version else linkage
+    texts = []
+    for symbol, name, parameters, pool in functions:
+        attribute = f' "wasm-export-name"="{name}"' if machine.architecture == "wasm32" else ""
+        lines = [f"define {linkage}i32 @{symbol}({parameters}) nounwind{attribute}"]
+        lines[0] += " #99 {" if is_checked else " {"
+        lines += ["start:", *(_ASKED if is_checked else ())]
+        lines += [f"  %status = call i32 @{_RUN}({pool}, {_ARRAYS})", "  ret i32 %status"]
+        texts.append("\n".join([*lines, *(_LACKS if is_checked else ()), "}"]))
+    return texts
+
+
+_ASKED = (
+    "  %known = load atomic i32, ptr @processor_state monotonic, align 4",
+    "  %has = icmp eq i32 %known, 1",
+    "  br i1 %has, label %run, label %ask",
+    "ask:",
+    f"  %state = call i32 @{CHECK}()",
+    "  store atomic i32 %state, ptr @processor_state monotonic, align 4",
+    "  %has.now = icmp eq i32 %state, 1",
+    "  br i1 %has.now, label %run, label %lacks",
+    "run:",
+)
+_LACKS = ("lacks:", f"  ret i32 {LACKING}")
+
+
+def _renamed(text: str, name: str, library: str) -> str:
+    """The same with the function's name before every other; the library's before what is shared."""
     defined = {a or b for a, b in _DEFINED.findall(text)}
     declared = set(_DECLARED.findall(text)) - defined
     unknown = {d for d in declared if not d.startswith("llvm.")} - LIBC - ROUTINES
@@ -139,12 +157,16 @@ def _renamed(text: str, name: str) -> str:
         old = match[1]
         if old == _ENTRY:
             return f"@{name}"
+        if old == f"{_ENTRY}_on":
+            return f"@{name}_on"
+        if old in _SHARED:
+            return f"@{library}_{old}"
         return f"@{name}_{old}" if old in others else match[0]
 
     return _NAME.sub(new, text)
 
 
-_ENTRY = "c.entry"
+_ENTRY, _RUN = "c.entry", "c.run"
 
 
 def _constant(number: int, data: bytes | memoryview) -> str:
@@ -174,15 +196,10 @@ class _Lines:
         self.lines.append(f"{name}:")
 
 
-def _entry(name: str, main: str, interface: CInterface, machine: Machine) -> str:
-    """The function that callers see."""
+def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequence[str]) -> str:
+    """The function that those for callers call."""
     f = _Lines()
-    linkage = "dllexport " if machine.system == "windows" else ""
-    attribute = f'"wasm-export-name"="{name}" ' if machine.architecture == "wasm32" else ""
-    f.lines.append(
-        f"define {linkage}i32 @{_ENTRY}(ptr %inputs, ptr %outputs, ptr %workspace) nounwind"
-        f" {attribute}{{"
-    )
+    f.lines.append(f"define internal i32 @{_RUN}(ptr %pool, {_ARRAYS}) nounwind {{")
     f.label("start")
     f.add(f"%context = alloca [{CONTEXT_BYTES} x i8], align 16")
     f.add(f"%buffers = alloca [{max(len(interface.bases), 1)} x ptr], align 64")
@@ -195,13 +212,23 @@ def _entry(name: str, main: str, interface: CInterface, machine: Machine) -> str
     inputs = _loaded(f, "%inputs", len(interface.inputs))
     outputs = _loaded(f, "%outputs", len(interface.outputs))
     _check(f, interface, inputs, outputs)
+    if any("%weights" in c for c in constants):
+        f.add(
+            f"%weights = load atomic ptr, ptr @{WEIGHTS_AT} acquire, align {machine.address_bytes}"
+        )
+        f.add("%not.loaded = icmp eq ptr %weights, null")
+        f.add("br i1 %not.loaded, label %unloaded, label %loaded")
+        f.label("unloaded")
+        f.add(f"ret i32 {NOT_LOADED}")
+        f.label("loaded")
     pointers = {"input": inputs, "output": outputs}
 
     def address(base: Base | None) -> str:
         if base is None:
             return "null"
         if base.what == "constant":
-            return f"@constant{base.at}"
+            address = constants[base.at]
+            return address if address.startswith("@") else f.value(address)
         if base.what == "workspace":
             return f.value(f"getelementptr i8, ptr %workspace, i64 {base.at}")
         return pointers[base.what][base.at]
@@ -220,6 +247,8 @@ def _entry(name: str, main: str, interface: CInterface, machine: Machine) -> str
         f.add(f"store ptr {base}, ptr {slot}")
     end = f.value(f"getelementptr i8, ptr %workspace, i64 {interface.workspace_bytes}")
     _context(f, address(interface.scratch), end)
+    pool = f.value(f"getelementptr i8, ptr %context, i64 {POOL_AT}")
+    f.add(f"store ptr %pool, ptr {pool}")
     status = f.value(f"call i32 @{main}(ptr %context, ptr %buffers)")
     bad = f.value(f"icmp ne i32 {status}, 0")
     f.add(f"br i1 {bad}, label %failed, label %done")

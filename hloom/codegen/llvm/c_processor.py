@@ -101,8 +101,8 @@ def checked_features(features: Iterable[str]) -> list[str]:
     return [f for f in features if f in PLACES]
 
 
-def check_text(features: Iterable[str]) -> str:
-    """`i32 @processor_check()`: 1 where the processor has the features, 2 where it lacks one."""
+def check_text(features: Iterable[str], name: str = CHECK) -> str:
+    """`i32 @name()`: 1 where the processor has the features, 2 where it lacks one."""
     places = [PLACES[f] for f in checked_features(features)]
     masks: dict[tuple[int, int], list[int]] = {}
     saved = 0
@@ -111,7 +111,7 @@ def check_text(features: Iterable[str]) -> str:
         saved |= p.saved
     if saved:
         masks.setdefault((1, 0), [0, 0, 0, 0])[_ECX] |= 1 << _SAVES_REGISTERS
-    lines = [f"define internal i32 @{CHECK}() nounwind #99 {{", "start:"]
+    lines = [f"define internal i32 @{name}() nounwind #99 {{", "start:"]
     for highest in (0, 0x80000000):
         leaves = [leaf for leaf, _ in masks if leaf & 0x80000000 == highest]
         if leaves:

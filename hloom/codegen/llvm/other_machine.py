@@ -16,6 +16,7 @@ from functools import lru_cache
 from hloom.base.diagnostics import HloError, UsageError, did_you_mean
 from hloom.codegen.llvm.machine import Machine, object_bytes, parsed_features
 from hloom.codegen.llvm.worker import ANSWER, DONE, HELLO, REQUEST
+from hloom.program.program import Processor
 
 ARCHITECTURES = (
     *("x86_64", "amd64", "aarch64", "arm64", "riscv64", "wasm32", "powerpc64le", "loongarch64"),
@@ -67,6 +68,12 @@ def other_machine(triple: str, cpu: str = "", features: str = "") -> Machine:
             hint="such as aarch64-linux-gnu, x86_64-pc-windows-msvc, wasm32-unknown-unknown",
         )
     return Machine.of(triple, cpu, features)
+
+
+def machine_of(processor: Processor) -> Machine:
+    """The machine that code was made for: objects that are linked agree on how to call."""
+    features = ",".join([f"+{f}" for f in processor.features])
+    return Machine.of(processor.triple, processor.cpu, features)
 
 
 def tell(triple: str, cpu: str, features: str) -> None:

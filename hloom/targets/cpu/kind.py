@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hloom.device.device import Device
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.program.c_weights import LibraryRequest
     from hloom.runtime.cache import ProgramCache
     from hloom.targets.cpu.target import CpuTarget
     from hloom.targets.stages import Stages
@@ -65,10 +66,10 @@ class CpuKind:
     def executor(self, stages: Stages, threads: int | None = None) -> Executor:
         return Executor(stages.program, threads)
 
-    def library(self, module: Module, name: str, options: Options) -> LibraryCode:
+    def library(self, module: Module, asked: LibraryRequest, options: Options) -> LibraryCode:
         from hloom.targets.cpu.library import library_code
 
-        return library_code(self.target(options, 1), module, name)
+        return library_code(self.target(options, 1), module, asked)
 
     def notice(self, module: Module, options: Options, faults: Sequence[Fault]) -> str:
         from hloom.targets.cpu.fault_notice import notice

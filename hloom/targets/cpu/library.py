@@ -13,10 +13,11 @@ from hloom.program.c_interface import LibraryCode, c_interface
 
 if TYPE_CHECKING:
     from hloom.ir.module import Module
+    from hloom.program.c_weights import LibraryRequest
     from hloom.targets.cpu.target import CpuTarget
 
 
-def library_code(target: CpuTarget, module: Module, name: str) -> LibraryCode:
+def library_code(target: CpuTarget, module: Module, asked: LibraryRequest) -> LibraryCode:
     """The code for a module: kernels and steps as they are for this process, one after another on
     the thread that calls."""
     target.check(module)
@@ -24,5 +25,5 @@ def library_code(target: CpuTarget, module: Module, name: str) -> LibraryCode:
     stages = replace(target, scheduler="memory").written(copy_module(module))
     program = stages.program
     interface = c_interface(program, 8 * target.machine.address_bytes)
-    text = library_text(name, program, interface, stages.texts, target.machine)
+    text = library_text(asked, program, interface, stages.texts, target.machine)
     return LibraryCode(program, interface, object_for(text, target.machine, target.opt_level))

@@ -8,8 +8,7 @@ from collections.abc import Collection
 
 from hloom.codegen.llvm.c_fft import TABLES, FftTables, fft_plans_text
 from hloom.codegen.llvm.compile import module_text
-from hloom.codegen.llvm.machine import Machine
-from hloom.codegen.llvm.other_machine import object_for
+from hloom.codegen.llvm.other_machine import machine_of, object_for
 from hloom.program.program import Processor
 from hloom.runtime.library import library
 
@@ -22,8 +21,7 @@ def fft_plans_object(
 ) -> bytes:
     """The plans of lengths (and whether of f64) under the library's name."""
     plans = {key: _tables(*key) for key in lengths}
-    features = ",".join([f"+{f}" for f in processor.features])
-    machine = Machine.of(processor.triple, processor.cpu, features)
+    machine = machine_of(processor)
     text = module_text(machine, [fft_plans_text(prefix, plans)], ())
     return object_for(text, machine, 1)
 

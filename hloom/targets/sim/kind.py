@@ -19,6 +19,7 @@ from hloom.targets.target import TARGETS
 if TYPE_CHECKING:
     from hloom.ir.module import Module
     from hloom.program.c_interface import LibraryCode
+    from hloom.program.c_weights import LibraryRequest
     from hloom.runtime.cache import ProgramCache
     from hloom.runtime.executor import Executor
     from hloom.targets.sim.target import SimTarget
@@ -72,7 +73,7 @@ class SimKind:
 
         return SimExecutor(stages, self.topology, threads)
 
-    def library(self, module: Module, name: str, options: Options) -> LibraryCode:
+    def library(self, module: Module, asked: LibraryRequest, options: Options) -> LibraryCode:
         raise UsageError(
             f"{self.name} is simulated, and no machine runs a C library for it",
             rule="target",
