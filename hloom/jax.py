@@ -78,38 +78,18 @@ def export_c(
     """
     from hloom.aot.export import export_c
 
+    static: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     if isinstance(function, Mapping):
         if arguments or keywords:
             raise UsageError(
                 "arguments of several functions stand beside each: {'f': (f, x, y)}",
                 rule="library-entries",
             )
-        by_key = donate_argnums if isinstance(donate_argnums, Mapping) else {}
-        if by_key is not donate_argnums and donate_argnums is not None:
-            raise UsageError(
-                "donate_argnums of several functions is a dict: {'f': 0}", rule="library-entries"
-            )
-        program: Any = {
-            key: lower(
-                f,
-                *values,
-                static_argnums=static_argnums,
-                static_argnames=static_argnames,
-                donate_argnums=by_key.get(key),
-            )
-            for key, (f, *values) in function.items()
-        }
+        program: Any = _lowered(function, donate_argnums, static)
+    elif isinstance(donate_argnums, Mapping):
+        raise UsageError("donate_argnums of one function is no dict", rule="library-entries")
     else:
-        if isinstance(donate_argnums, Mapping):
-            raise UsageError("donate_argnums of one function is no dict", rule="library-entries")
-        program = lower(
-            function,
-            *arguments,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            **keywords,
-        )
+        program = lower(function, *arguments, **static, donate_argnums=donate_argnums, **keywords)
     return export_c(
         program,
         path,
@@ -123,6 +103,25 @@ def export_c(
         threads=threads,
         versions=versions,
     )
+
+
+def _lowered(
+    functions: Mapping[str, tuple[Any, ...]],
+    donated: Numbers | Mapping[str, Numbers],
+    static: Mapping[str, Any],
+) -> dict[str, Module]:
+    """The graphs of several functions, each with its arguments behind it."""
+    if donated is not None and not isinstance(donated, Mapping):
+        raise UsageError(
+            "donate_argnums of several functions is a dict: {'f': 0}", rule="library-entries"
+        )
+    numbers = donated or {}
+    if unknown := sorted(set(numbers) - set(functions)):
+        raise UsageError(f"donate_argnums names no function {unknown[0]}", rule="library-entries")
+    return {
+        key: lower(f, *values, **static, donate_argnums=numbers.get(key))
+        for key, (f, *values) in functions.items()
+    }
 
 
 def jit(

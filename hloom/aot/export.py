@@ -84,11 +84,7 @@ def export_c(
     `HloError` names the instruction that needs a runtime, the missing compiler.
     """
     path = Path(path)
-    kind = kind_of(path)
-    if not kind:
-        raise UsageError(
-            f"{path.name} is no kind of library", rule="library-file", hint=f"{', '.join(KINDS)}"
-        )
+    kind = _kind(path)
     name = c_name(name if name is not None else path.name.split(".")[0].removeprefix("lib"))
     if name in RESERVED:
         raise UsageError(
@@ -98,7 +94,7 @@ def export_c(
     programs = named_programs(program, name)
     plan = LibraryPlan(
         name,
-        _weights(weights, len(programs) > 1 or len(versions) > 1),
+        _weights(weights, len(programs) > 1 or len(versions) > 1, kind),
         "own" if threads > 1 else "caller" if pool else "",
         threads,
         tuple(versions),
@@ -147,11 +143,21 @@ def _write(
             file.write(text.encode())
 
 
-def _weights(file: str | Path | None, is_shared: bool) -> Weights:
-    """An empty table of constants."""
+def _weights(file: str | Path | None, is_shared: bool, kind: str) -> Weights:
+    """An empty table of constants. An object of one function takes no linker."""
     if file is not None:
         return Weights("file", gap_bytes(Path(file)))
-    return Weights("section" if is_shared else "inside")
+    if is_shared:
+        return Weights("section")
+    return Weights("inside" if kind == "object" else "either")
+
+
+def _kind(path: Path) -> str:
+    if not (kind := kind_of(path)):
+        raise UsageError(
+            f"{path.name} is no kind of library", rule="library-file", hint=f"{', '.join(KINDS)}"
+        )
+    return kind
 
 
 def _check_threads(pool: bool, threads: int) -> None:

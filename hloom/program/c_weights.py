@@ -15,7 +15,7 @@ from hloom.program.slice import ALIGNMENT
 SHARED_BYTES = 1 << 20
 """Constants of one function from here on are an object of their own: less text for LLVM."""
 
-Place = Literal["inside", "section", "file"]
+Place = Literal["inside", "section", "file", "either"]
 
 
 @dataclass
@@ -23,7 +23,8 @@ class Weights:
     """A growing table of constants."""
 
     place: Place
-    """`inside`: of the code of each function; `section`: one for all; `file`: mapped."""
+    """`inside`: of the code of each function; `section`: one for all; `file`: mapped; `either` of
+    the first two, as the first function has many bytes or few."""
     gap_bytes: int = 0
     """Before each, for what a file says of it."""
     size_bytes: int = 0

@@ -99,51 +99,61 @@ def compile_(
       hloom compile step.hlo -o libstep.a --target_triple=aarch64-linux-gnu --target_cpu=neoverse-n1
     """
     words = ctx.meta.get(OPTION_WORDS, [])
-    if len(files) > 1 and not kind_of(output):
-        raise api.UsageError(
-            f"{len(files)} programs become one C library, and {output.name} is none",
-            hint="-o libstep.so",
-        )
     modules = [read(file, replicas, partitions, shapes, spmd).module for file in files]
     for module in modules:
         warn_of_elided(module)
+    of_libraries: dict[str, Any] = {
+        "header_path": header,
+        "name": name or None,
+        "argument_names": _split(argument_names),
+        "result_names": _split(result_names),
+        "weights": weights,
+        "pool": pool,
+        "versions": _split(versions) or (),
+    }
     if kind_of(output):
-        keys = [Path(file).stem for file in files]
-        if len(set(keys)) < len(keys):
-            raise api.UsageError(
-                f"functions are called as the files are: {', '.join(keys)}", rule="library-names"
-            )
-        library = export_c(
-            dict(zip(keys, modules)) if len(files) > 1 else modules[0],
-            output,
-            header,
-            name=name or None,
-            argument_names=_split(argument_names),
-            result_names=_split(result_names),
-            options=words,
-            target=target,
-            weights=weights,
-            pool=pool,
-            threads=1 if threads is None else threads,
-            versions=_split(versions) or (),
-        )
+        count = 1 if threads is None else threads
+        of_libraries |= {"options": words, "target": target, "threads": count}
+        library = export_c(_by_file(files, modules), output, **of_libraries)
         _tell_of(library, as_json)
-        return
-    if refused := _of_libraries(
-        {
-            "--header": header,
-            "--name": name,
-            "--argument-names": argument_names,
-            "--result-names": result_names,
-            "--weights": weights,
-            "--pool": pool,
-            "--target-versions": versions,
-        }
-    ):
+    else:
+        _refuse_options_of_libraries(of_libraries, len(files), output)
+        _compile_saved(modules[0], output, threads, words, target, as_json)
+
+
+def _refuse_options_of_libraries(options: dict[str, Any], count: int, output: Path) -> None:
+    if count > 1:
         raise api.UsageError(
-            f"{refused} is for C libraries, and {output.name} is none", hint="-o libstep.so"
+            f"{count} programs become one C library, and {output.name} is none",
+            hint="-o libstep.so",
         )
-    program = _saved(modules[0], output, threads, words, target)
+    called = {"header_path": "header", "versions": "target-versions"}
+    if refused := next((k for k, v in options.items() if v), ""):
+        word = called.get(refused, refused.replace("_", "-"))
+        raise api.UsageError(
+            f"--{word} is for C libraries, and {output.name} is none", hint="-o libstep.so"
+        )
+
+
+def _by_file(files: list[str], modules: list[api.Module]) -> api.Module | dict[str, api.Module]:
+    """What a C library is made of: a program, or several by the names of their files."""
+    keys = [Path(file).stem for file in files]
+    if len(set(keys)) < len(keys):
+        raise api.UsageError(
+            f"functions are called as the files are: {', '.join(keys)}", rule="library-names"
+        )
+    return dict(zip(keys, modules)) if len(files) > 1 else modules[0]
+
+
+def _compile_saved(
+    module: api.Module,
+    output: Path,
+    threads: int | None,
+    words: list[str],
+    target: str,
+    as_json: bool,
+) -> None:
+    program = _saved(module, output, threads, words, target)
     size = output.stat().st_size
     if as_json:
         write_json({"file": str(output), "bytes": size, "program": _about(program)})
@@ -166,11 +176,6 @@ def _saved(
 
 def _split(names: str) -> list[str] | None:
     return [n.strip() for n in names.split(",")] if names else None
-
-
-def _of_libraries(options: dict[str, object]) -> str:
-    """The first option that is given, of those that have a meaning for C libraries only."""
-    return next((k for k, v in options.items() if v), "")
 
 
 def _tell_of(library: CLibrary, as_json: bool) -> None:

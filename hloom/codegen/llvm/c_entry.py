@@ -18,7 +18,7 @@ from hloom.codegen.llvm.compile import module_text
 from hloom.codegen.llvm.constant_bytes import constant_bytes
 from hloom.codegen.llvm.machine import Machine
 from hloom.program.c_interface import Base, CInterface
-from hloom.program.c_weights import LibraryRequest
+from hloom.program.c_weights import SHARED_BYTES, LibraryRequest, Weights
 from hloom.program.program import Program
 from hloom.program.slice import ALIGNMENT
 
@@ -58,18 +58,7 @@ def library_text(
     machine: Machine,
 ) -> str:
     """The module: `int32 name(ptr inputs, ptr outputs, ptr workspace)` and what it calls."""
-    weights = asked.weights
     constants = [a.data for a in interface.constants]
-    if (
-        weights.place != "file"
-        and sum([len(c) for c in constants if c is not None]) > MOST_CONSTANT_BYTES
-    ):
-        raise HloError(
-            f"the constants of {program.name} take more than {MOST_CONSTANT_BYTES >> 30} GiB, "
-            "which no library holds",
-            rule="ahead-of-time",
-            hint="--weights model.bin maps them from a file; or make them parameters",
-        )
     text = _DEFINE.sub("define internal ", module_text(machine, texts.values(), texts))
     text = text.replace(PARALLEL, parallel_text(machine, bool(asked.pool)))
     if machine.address_bytes == 4:  # where memcpy takes a size of 32 bits
@@ -77,19 +66,8 @@ def library_text(
         text = text.replace("declare ptr @memcpy(ptr, ptr, i64)\n", "")
     copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     head = [] if copy.split("(")[0] in text else [copy]
-    globals_ = list(head)
-    addresses = [f"@constant{k}" for k in range(len(constants))]
-    if weights.place == "inside":
-        globals_ += [_constant(k, c) for k, c in enumerate(constants) if c is not None]
-    elif constants:
-        globals_.append(
-            f"@{WEIGHTS} = external hidden constant i8, align {ALIGNMENT}"
-            if weights.place == "section"
-            else f"@{WEIGHTS_AT} = external hidden global ptr"
-        )
-        base = f"@{WEIGHTS}" if weights.place == "section" else "%weights"
-        offsets = [0 if c is None else weights.offset(c) for c in constants]
-        addresses = [f"getelementptr i8, ptr {base}, i64 {offset}" for offset in offsets]
+    globals_, addresses = _constants(asked.weights, constants, program.name)
+    globals_ = head + globals_
     if program.call_sites:
         text = text.replace(CALL_SITE, call_sites_text(program.call_sites))
     text = _PLAIN.sub(r"\1 nounwind {", text)  # no tables for unwinding, which need a library
@@ -99,6 +77,32 @@ def library_text(
     functions = [_entry(program.entry, interface, machine, addresses)]
     functions += _callable(asked, machine, is_checked)
     return _renamed("\n".join([text, *globals_, *functions, ""]), asked.name, asked.library)
+
+
+def _constants(
+    weights: Weights, constants: Sequence[bytes | memoryview | None], program: str
+) -> tuple[list[str], list[str]]:
+    """What is written of constants, and the address of each."""
+    size = sum([len(c) for c in constants if c is not None])
+    if weights.place != "file" and size > MOST_CONSTANT_BYTES:
+        raise HloError(
+            f"the constants of {program} take more than {MOST_CONSTANT_BYTES >> 30} GiB, "
+            "which no library holds",
+            rule="ahead-of-time",
+            hint="--weights model.bin maps them from a file; or make them parameters",
+        )
+    if weights.place == "either":
+        weights.place = "section" if size >= SHARED_BYTES else "inside"
+    if weights.place == "inside":
+        written = [_constant(k, c) for k, c in enumerate(constants) if c is not None]
+        return written, [f"@constant{k}" for k in range(len(constants))]
+    if not constants:
+        return [], []
+    base, what = f"@{WEIGHTS}", f"@{WEIGHTS} = external hidden constant i8, align {ALIGNMENT}"
+    if weights.place == "file":
+        base, what = "%weights", f"@{WEIGHTS_AT} = external hidden global ptr"
+    offsets = [0 if c is None else weights.offset(c) for c in constants]
+    return [what], [f"getelementptr i8, ptr {base}, i64 {k}" for k in offsets]
 
 
 def asks_processor(machine: Machine) -> bool:
@@ -213,14 +217,7 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
     outputs = _loaded(f, "%outputs", len(interface.outputs))
     _check(f, interface, inputs, outputs)
     if any("%weights" in c for c in constants):
-        f.add(
-            f"%weights = load atomic ptr, ptr @{WEIGHTS_AT} acquire, align {machine.address_bytes}"
-        )
-        f.add("%not.loaded = icmp eq ptr %weights, null")
-        f.add("br i1 %not.loaded, label %unloaded, label %loaded")
-        f.label("unloaded")
-        f.add(f"ret i32 {NOT_LOADED}")
-        f.label("loaded")
+        _load_weights(f, machine)
     pointers = {"input": inputs, "output": outputs}
 
     def address(base: Base | None) -> str:
@@ -247,8 +244,7 @@ def _entry(main: str, interface: CInterface, machine: Machine, constants: Sequen
         f.add(f"store ptr {base}, ptr {slot}")
     end = f.value(f"getelementptr i8, ptr %workspace, i64 {interface.workspace_bytes}")
     _context(f, address(interface.scratch), end)
-    pool = f.value(f"getelementptr i8, ptr %context, i64 {POOL_AT}")
-    f.add(f"store ptr %pool, ptr {pool}")
+
     status = f.value(f"call i32 @{main}(ptr %context, ptr %buffers)")
     bad = f.value(f"icmp ne i32 {status}, 0")
     f.add(f"br i1 {bad}, label %failed, label %done")
@@ -272,6 +268,16 @@ def _loaded(f: _Lines, table: str, count: int) -> list[str]:
         slot = f.value(f"getelementptr ptr, ptr {table}, i64 {k}")
         pointers.append(f.value(f"load ptr, ptr {slot}"))
     return pointers
+
+
+def _load_weights(f: _Lines, machine: Machine) -> None:
+    """`%weights`: where those of a file are; a status before they are there."""
+    f.add(f"%weights = load atomic ptr, ptr @{WEIGHTS_AT} acquire, align {machine.address_bytes}")
+    f.add("%not.loaded = icmp eq ptr %weights, null")
+    f.add("br i1 %not.loaded, label %unloaded, label %loaded")
+    f.label("unloaded")
+    f.add(f"ret i32 {NOT_LOADED}")
+    f.label("loaded")
 
 
 def _check(f: _Lines, interface: CInterface, inputs: list[str], outputs: list[str]) -> None:
@@ -299,7 +305,7 @@ def _or_wrong(f: _Lines, bad: str, pointer: str, alignment: int) -> str:
 
 
 def _context(f: _Lines, scratch: str, end: str) -> None:
-    """What functions of the program may look at: no error, no cancelling, one thread."""
+    """What functions of the program may look at: no error, no cancelling, no threads but a pool."""
     for at in range(0, CONTEXT_BYTES, 8):
         place = f.value(f"getelementptr i8, ptr %context, i64 {at}")
         f.add(f"store i64 0, ptr {place}")
@@ -309,6 +315,8 @@ def _context(f: _Lines, scratch: str, end: str) -> None:
     f.add(f"store ptr {scratch}, ptr {user}")
     arena = f.value(f"getelementptr i8, ptr %context, i64 {SCRATCH_END_AT}")
     f.add(f"store ptr {end}, ptr {arena}")
+    pool = f.value(f"getelementptr i8, ptr %context, i64 {POOL_AT}")
+    f.add(f"store ptr %pool, ptr {pool}")
 
 
 def _copy(f: _Lines, target: str, source: str, size: int) -> None:
