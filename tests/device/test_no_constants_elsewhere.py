@@ -38,6 +38,7 @@ SIZED = "the layout of a file or a structure"
 HERE = "the process that compiles or runs, not the device"
 NAMED = {
     "aot/archive.py:HEADER_BYTES": SIZED,
+    "aot/export.py:MOST_THREADS": "a bound on what is asked for",
     "codegen/columns.py:LEAST_VECTORS": RATIO,
     "codegen/crosswise.py:BLOCK_LINES": RATIO,
     "codegen/cumulative.py:ACROSS_VECTORS": RATIO,
@@ -78,6 +79,7 @@ NAMED = {
     "passes/simplify/constant_folding.py:result_limit_bytes": EFFORT,
     "program/c_fft.py:VECTOR_BYTES": "of the widest code of fft_tile.inc: memory is counted for it",
     "program/c_scratch.py:NAME_BYTES": SIZED,
+    "program/c_weights.py:SHARED_BYTES": EFFORT,
     "program/saved_form.py:PAGE": SIZED,
     "program/slice.py:STREAMED_BYTES": "a promise to callers: what is smaller need not be aligned",
     "program/thunks/fft.py:PART_BYTES": "how the routine is written",
