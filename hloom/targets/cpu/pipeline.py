@@ -29,7 +29,7 @@ from hloom.passes.collectives.while_loop_all_reduce_code_motion import WhileLoop
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.defuser import Defuser
-from hloom.passes.expand.dot_decomposer import canonical_dots
+from hloom.passes.expand.dot_decomposer import DotDecomposer, canonical_dots
 from hloom.passes.expand.dynamic_padder import static_shapes
 from hloom.passes.expand.mixed_precision_removal import one_precision
 from hloom.passes.expand.pipeline_order import EXPANSION, LAST
@@ -44,6 +44,7 @@ from hloom.passes.layout.reshape_to_bitcast import ReshapeToBitcast
 from hloom.passes.layout.sub_byte_normalization import SubByteNormalization, bytes_inside
 from hloom.passes.normalize.pad_folding import PadFolding
 from hloom.passes.normalize.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
+from hloom.passes.normalize.while_loop_product_motion import WhileLoopProductMotion
 from hloom.passes.normalize.while_loop_unroller import WhileLoopUnroller
 from hloom.passes.pass_ import Pass
 from hloom.passes.pipeline import FixedPoint, Pipeline
@@ -205,6 +206,8 @@ def cpu_pipeline(
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions
             WhileLoopInvariantCodeMotion(),  # loops compute only what changes
+            WhileLoopProductMotion(),  # products of few rows, of all steps at once
+            DotDecomposer(),  # of which the steps are one more dimension
             collective_simplification(),  # once the offsets of shards are plain
             Pipeline("barriers", LAST),  # nothing moves across computations from here on
             # Packed where callers and handlers see them; kernels address bytes.
