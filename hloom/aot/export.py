@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class CLibrary:
     """Its functions, in the order of the programs."""
     weights: Path | None = None
     """The file that holds the constants, where they are mapped."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of each object that it is made of, by name."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -106,7 +108,7 @@ def export_c(
     check_ending(path, processor.system, processor.triple)
     mapped = None if weights is None else weights_file(Path(weights), name, plan.weights)
     with tempfile.TemporaryDirectory() as folder:
-        data = library_bytes(plan, entries, mapped, kind, path.name, Path(folder))
+        data, parts = library_bytes(plan, entries, mapped, kind, path.name, Path(folder))
     _write(plan, entries, path, data, kind, mapped, weights, header_path)
     return CLibrary(
         name,
@@ -114,6 +116,7 @@ def export_c(
         None if header_path is None else Path(header_path),
         tuple(entries),
         None if weights is None else Path(weights),
+        parts,
     )
 
 

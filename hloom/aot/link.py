@@ -73,13 +73,11 @@ class Toolchain:
     ) -> Path:
         """Compiles the linear algebra of a library of this name: these custom calls, and HLO's own
         operations for these types; where the object is."""
-        flags = [*_ROUTINE_FLAGS, f"-DHLOOM_NAMESPACE={name}_hloom"]
-        if self.processor.system in ("windows", "wasm", ""):
-            raise HloError(
-                f"linear algebra is not there for {self.processor.triple}: {what_for}",
-                rule="ahead-of-time",
-                hint="for Linux and macOS it is",
-            )
+        flags = self._routine_flags(name)
+        if self.processor.system == "windows":
+            flags.append("-DHLOOM_ONE_INSTRUCTION_SET")
+            if _vector_bytes(self.processor) > 16:
+                flags += ["-mavx2", "-mfma"]
         flags.append(f"-DHLOOM_CALLS={''.join([_table_row(t) for t in calls[0]])}")
         types = " ".join([f"of({n}, {_TYPES[n]})" for n in calls[1]])
         flags.append(f"-DHLOOM_HLO_TYPES(of)={types}")
@@ -87,13 +85,18 @@ class Toolchain:
 
     def transforms_object(self, name: str, folder: Path, what_for: str) -> Path:
         """Compiles the Fourier transforms of a library of this name; where the object is."""
-        flags = [*_ROUTINE_FLAGS, f"-DHLOOM_NAMESPACE={name}_hloom"]
+        flags = self._routine_flags(name)
         flags.append(f"-DHLOOM_FFT_BYTES={_vector_bytes(self.processor)}")
+        return self._object(f"{name}_transforms", name, folder, "transforms.cc", flags, what_for)
+
+    def _routine_flags(self, name: str) -> list[str]:
+        """For the runtime's sources; a system without a C++ library has the few things they use."""
+        flags = [*_ROUTINE_FLAGS, f"-DHLOOM_NAMESPACE={name}_hloom"]
         if not self.is_host:
-            flags += ["-nostdinc++", f"-I{NATIVE / 'bare'}"]
+            flags += ["-nostdinc++", "-fno-builtin-strlen", f"-I{NATIVE / 'bare'}"]
         if self.processor.architecture == "wasm32":
             flags.append("-msimd128")
-        return self._object(f"{name}_transforms", name, folder, "transforms.cc", flags, what_for)
+        return flags
 
     def weights_object(
         self, name: str, folder: Path, file: tuple[int, int, int], maps: bool

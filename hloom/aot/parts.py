@@ -33,30 +33,31 @@ def library_bytes(
     kind: str,
     file: str,
     folder: Path,
-) -> bytes:
-    """The bytes of the library."""
+) -> tuple[bytes, dict[str, int]]:
+    """The bytes of the library, and of each object that it is made of, by name."""
     processor = entries[0].code.processor
     parts = [p for e in entries for p in _of_entry(plan, e, folder)]
     codes = [c for e in entries for _, c in e.codes]
     parts += _routines(plan.name, codes, folder)
     parts += _of_weights(plan, mapped, processor, folder)
     parts += _of_pool(plan, processor, folder)
+    sizes = {o.stem: o.stat().st_size for o, _ in parts}
     if kind == "archive":
         mark = "_" if processor.system == "macos" else ""
         members = [
             ArchiveMember(o.name, o.read_bytes(), [f"{mark}{s}" for s in symbols])
             for o, symbols in parts
         ]
-        return archive(members)
+        return archive(members), sizes
     if kind == "object" and len(parts) == 1:
-        return parts[0][0].read_bytes()
+        return parts[0][0].read_bytes(), sizes
     out = folder / file
     tools = toolchain(processor, f"linking {file}")
     if kind == "object":
         tools.joined_object([o for o, _ in parts], out)
     else:
         tools.shared_library([o for o, _ in parts], out, plan.pool == "own")
-    return out.read_bytes()
+    return out.read_bytes(), sizes
 
 
 def _written(folder: Path, stem: str, data: bytes, *symbols: str) -> Part:

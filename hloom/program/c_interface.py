@@ -96,6 +96,20 @@ class CInterface:
     workspace_bytes: int
 
 
+class LibraryStep(NamedTuple):
+    """A step of a function, for those who want to know."""
+
+    depth: int
+    """How many loops, choices and calls it stands in."""
+    name: str
+    kind: str
+    what: str
+    """Which operations it computes, and to what shape."""
+    estimate_ns: float
+    """By the costs of the device that it was compiled for, on one thread; a loop's with all its
+    trips, as far as they are known."""
+
+
 @dataclass(frozen=True)
 class LibraryCode:
     """What a C library is made of."""
@@ -104,6 +118,7 @@ class LibraryCode:
     interface: CInterface
     object: bytes
     """It defines the function, and calls those routines that it needs."""
+    steps: tuple[LibraryStep, ...] = ()
 
     @property
     def processor(self) -> Processor:

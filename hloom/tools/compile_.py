@@ -10,6 +10,7 @@ import typer
 from hloom import api
 from hloom.aot.export import CLibrary, export_c
 from hloom.aot.kinds import kind_of
+from hloom.aot.report import library_report, report_text
 from hloom.tools.evaluate import progress
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.run import TargetName, Threads, compiled
@@ -57,6 +58,9 @@ Versions = Annotated[
         help="Processors that a C library has code for, side by side: x86-64-v2,x86-64-v4.",
     ),
 ]
+Report = Annotated[
+    bool, typer.Option("--report", help="Tell what a C library is made of, step by step.")
+]
 
 
 @guarded
@@ -77,6 +81,7 @@ def compile_(
     weights: Weights = None,
     pool: Pool = False,
     versions: Versions = "",
+    report: Report = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a program to a file that `hloom run` and `hloom.load_compiled` load in milliseconds,
@@ -115,9 +120,9 @@ def compile_(
         count = 1 if threads is None else threads
         of_libraries |= {"options": words, "target": target, "threads": count}
         library = export_c(_by_file(files, modules), output, **of_libraries)
-        _tell_of(library, as_json)
+        _tell_of(library, as_json, report)
     else:
-        _refuse_options_of_libraries(of_libraries, len(files), output)
+        _refuse_options_of_libraries({**of_libraries, "report": report}, len(files), output)
         _compile_saved(modules[0], output, threads, words, target, as_json)
 
 
@@ -178,7 +183,7 @@ def _split(names: str) -> list[str] | None:
     return [n.strip() for n in names.split(",")] if names else None
 
 
-def _tell_of(library: CLibrary, as_json: bool) -> None:
+def _tell_of(library: CLibrary, as_json: bool, with_report: bool) -> None:
     size = library.path.stat().st_size
     if as_json:
         functions = [
@@ -193,7 +198,8 @@ def _tell_of(library: CLibrary, as_json: bool) -> None:
         about = {"file": str(library.path), "bytes": size, **functions[0]}
         if library.weights is not None:
             about |= {"weights": str(library.weights)}
-        write_json(about if len(functions) == 1 else {**about, "functions": functions})
+        about |= {"functions": functions} if len(functions) > 1 else {}
+        write_json({**about, "report": library_report(library)} if with_report else about)
         return
     for e in library.entries:
         workspace = bytes_text(e.interface.workspace_bytes)
@@ -205,6 +211,8 @@ def _tell_of(library: CLibrary, as_json: bool) -> None:
         typer.echo(f"wrote {library.header}")
     if library.weights is not None:
         typer.echo(f"wrote {library.weights}: {bytes_text(library.weights.stat().st_size)}")
+    for line in report_text(library) if with_report else ():
+        typer.echo(line)
 
 
 def _about(program: Any) -> dict[str, object]:

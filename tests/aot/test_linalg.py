@@ -97,10 +97,3 @@ ENTRY e {{
     with pytest.raises(HloError, match=r"%r.* needs a runtime"):
         hloom.export_c(text, tmp_path / "libx.so")
     assert not list(tmp_path.iterdir())
-
-
-def test_systems_without_it(tmp_path):
-    text = "HloModule m\nENTRY e { x = f64[4,4] parameter(0)\n ROOT c = f64[4,4] cholesky(x) }"
-    with pytest.raises(HloError, match="linear algebra is not there") as error:
-        hloom.export_c(text, tmp_path / "x.o", options={"target_triple": "thumbv7em-none-eabihf"})
-    assert error.value.rule in ("ahead-of-time", "c-compiler")

@@ -19,6 +19,7 @@ from hloom.base.guarding import GUARDING
 from hloom.runtime.buffer import in_layout
 from tests.aot.programs import PROGRAMS
 from tests.aot.test_entries import ONE, SEVEN, argument
+from tests.aot import test_linalg
 from tests.aot.test_transforms import CASES, program
 
 pytestmark = pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
@@ -118,6 +119,22 @@ def test_right_values(tmp_path, name, triple):
             np.testing.assert_allclose(
                 got.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance
             )
+
+
+@needs_zig
+@pytest.mark.parametrize("triple", RUNNERS)
+def test_linear_algebra(tmp_path, triple):
+    """As in test_linalg.py: vectors have a sign of their own, what was overwritten has no value."""
+    suffix = ".wasm" if triple.startswith("wasm") else ".a"
+    library = exported(tmp_path, test_linalg.PROGRAM, "dense", suffix, triple)
+    arrays = test_linalg.arguments()
+    expected = test_linalg.leaves(hloom.compile(test_linalg.PROGRAM)(*arrays))
+    outputs = called(tmp_path, library, triple, arrays)
+    for k, (data, value) in enumerate(zip(outputs, expected, strict=True)):
+        want = in_layout(np.asarray(value), value.shape)
+        got = np.frombuffer(data, want.dtype).reshape(want.shape)
+        if k != test_linalg.OVERWRITTEN:
+            np.testing.assert_allclose(abs(got), abs(want), rtol=1e-4, atol=1e-4)
 
 
 @needs_zig

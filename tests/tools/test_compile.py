@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 TEXT = """HloModule steps
 ENTRY main {
@@ -102,3 +103,19 @@ def test_c_library_refusals(run, tmp_path):
         assert result.exit_code == 2 and f"{option} is for C libraries" in result.output
     unknown = run(*words, tmp_path / "x.o", "--target", "cpu:nothing")
     assert unknown.exit_code == 2
+
+
+def test_a_report_of_a_c_library(run, tmp_path):
+    (tmp_path / "step.hlo").write_text(TEXT)
+    words = ["compile", tmp_path / "step.hlo", "-o", tmp_path / "libstep.a", "--report"]
+    text = run(*words)
+    assert text.exit_code == 0 and "the workspace of a call" in text.output
+    about = json.loads(run(*words, "--json").stdout)["report"]
+    (function,) = about["functions"]
+    assert about["objects"].keys() == {"step"} and about["bytes"] > about["objects"]["step"] > 0
+    assert any(s["kind"] == "Kernel" and "->" in s["what"] for s in function["steps"])
+    assert function["estimate_ns"] == pytest.approx(
+        sum(s["estimate_ns"] for s in function["steps"] if s["depth"] == 0), abs=1
+    )
+    saved = run("compile", tmp_path / "step.hlo", "-o", tmp_path / "x.hloom", "--report")
+    assert saved.exit_code == 2 and "--report is for C libraries" in saved.output

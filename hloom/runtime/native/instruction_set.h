@@ -8,7 +8,11 @@
 
 #define HLOOM_PRAGMA(...) _Pragma(#__VA_ARGS__)
 
-#if defined(__x86_64__) && defined(__clang__)
+// HLOOM_ONE_INSTRUCTION_SET: what the compiler is told, alone; asking takes a library that C
+// libraries of Windows do not link.
+#if defined(HLOOM_ONE_INSTRUCTION_SET)
+#define HLOOM_X86_TARGETS 0
+#elif defined(__x86_64__) && defined(__clang__)
 #define HLOOM_X86_TARGETS 1
 #define HLOOM_TARGET_BEGIN(features) \
   HLOOM_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
