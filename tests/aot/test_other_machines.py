@@ -17,9 +17,9 @@ from hloom.aot.export import CLibrary
 from hloom.api import HloError, UsageError
 from hloom.base.guarding import GUARDING
 from hloom.runtime.buffer import in_layout
+from tests.aot import test_linalg
 from tests.aot.programs import PROGRAMS
 from tests.aot.test_entries import ONE, SEVEN, argument
-from tests.aot import test_linalg
 from tests.aot.test_transforms import CASES, program
 
 pytestmark = pytest.mark.skipif(GUARDING, reason="kernels ask the runtime for guarded memory")
@@ -122,8 +122,8 @@ def test_right_values(tmp_path, name, triple):
 
 
 @needs_zig
-@pytest.mark.parametrize("triple", RUNNERS)
-def test_linear_algebra(tmp_path, triple):
+@pytest.mark.parametrize("triple", ["wasm32-unknown-unknown"])
+def test_values_of_linear_algebra(tmp_path, triple):
     """As in test_linalg.py: vectors have a sign of their own, what was overwritten has no value."""
     suffix = ".wasm" if triple.startswith("wasm") else ".a"
     library = exported(tmp_path, test_linalg.PROGRAM, "dense", suffix, triple)
@@ -241,7 +241,7 @@ def test_shared_libraries(tmp_path, triple, suffix, head):
 
 
 @needs_zig
-@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "aarch64-apple-macos"])
+@pytest.mark.parametrize("triple", ["x86_64-pc-windows-gnu", "aarch64-apple-macos"])
 def test_linear_algebra(tmp_path, triple):
     text = "HloModule m\nENTRY e { x = f32[4,4] parameter(0)\n ROOT c = f32[4,4] cholesky(x) }"
     data = exported(tmp_path, text, "factor", ".a", triple).path.read_bytes()
