@@ -43,7 +43,9 @@ def probed_cpu(
     costs, clock_hz = Costs(), _clock_hz(root) or DEFAULT_CLOCK_HZ
     lanes = vector_bytes // 4
     rate = lanes * operations_per_lane
-    rates = {"f32": rate, "f64": rate / 2} | {a: rate * group for a, _, group in dot_products}
+    rates = {"f32": rate, "f64": rate / 2}
+    for *types, group in dot_products:  # of either operand: the other is turned into its like
+        rates |= dict.fromkeys(map(str, types), rate * group)
     compute = Compute(
         units=units,
         clock_hz=clock_hz,

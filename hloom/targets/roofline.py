@@ -142,7 +142,11 @@ def roofline(
         for of, n in work.operations.items():
             total[of] = total.get(of, 0.0) + n * runs
         functions += work.functions * runs
-        expected = time.thunk.elapsed_ns(device.costs, device.compute.units)
+        # Costs count what is computed; what is read and written takes its time, too.
+        expected = max(
+            time.thunk.elapsed_ns(device.costs, device.compute.units),
+            floor(device, {}, 0.0, work.moved).ns,
+        )
         steps.append(
             StepRoofline(
                 thunk=time.thunk,

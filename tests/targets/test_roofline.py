@@ -158,3 +158,13 @@ def test_nothing_is_slower_than_what_is_given_by_the_slowest_cache():
     device = api.host_device()
     levels = [device.level_of(size) for size in (1 << 10, 1 << 19, 1 << 40)]
     assert levels[0].level == 1 and levels[1].level == 2 and levels[2] is None
+
+
+def test_no_step_is_expected_before_its_bytes_can_have_moved():
+    text = (
+        "HloModule m\nENTRY e { x = f32[1048576] parameter(0)\n ROOT y = f32[1048576] negate(x) }"
+    )
+    exe = hloom.compile(text, threads=1)
+    [step] = exe.roofline(*arguments(exe), repeats=1).steps
+    assert step.bytes == 8 << 20
+    assert step.predicted_s >= step.floor_s > 0
