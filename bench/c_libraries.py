@@ -1,0 +1,319 @@
+"""Models as C libraries beside other forms that are shipped: `python -m bench.c_libraries [words]`.
+
+Each model of bench/peers.py becomes a C library, a module of IREE, a package of AOTInductor, a file
+of ONNX Runtime and one of ExecuTorch (XNNPACK), as far as they are installed, with the same weights
+inside. What is measured, in f32 and on one processor, taking turns in one process:
+
+    size      of the model's files, weights included; and of the runtime that they need beside them
+    first     loading the model from a file that no one has opened yet, and one image, by a
+              process that has the runtime already
+    latency   of an image, median
+    process   a whole program that loads the model and classifies one image: written in C for
+              hloom, iree-run-module for IREE; others have none without Python or more headers
+
+All have to agree. Losing rows come first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.peer_models import MODELS, JaxOperations, Model, TorchOperations, Weights
+from hloom.aot.link import compiler
+
+Run = Callable[[], np.ndarray]
+TOLERANCE = 2e-3
+ROUNDS, SECONDS, LOADS = 40, 6.0, 5
+CALLER = """#include <stdio.h>
+#include <stdlib.h>
+#include "model.h"
+int main(int count, char **words) {
+  char *x = malloc(MODEL_INPUT_x_BYTES);
+  char *y = aligned_alloc(64, (MODEL_OUTPUT_y_BYTES + 63) / 64 * 64);
+  char *workspace = aligned_alloc(64, (MODEL_WORKSPACE_BYTES + 127) / 64 * 64);
+  FILE *file = fopen(words[1], "rb");
+  if (!file || fread(x, 1, MODEL_INPUT_x_BYTES, file) != MODEL_INPUT_x_BYTES) return 2;
+  model_arrays a = {.x = (void *)x, .y = (void *)y, .workspace = workspace};
+  return count == 2 ? model_call(&a) : 2;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A model in a file that somebody else runs."""
+
+    name: str
+    file: Path
+    runtime_bytes: int
+    load: Callable[[Path], Run]
+    """From a file, to what gives the result for the one image."""
+    process: list[str] | None = None
+    """A program that classifies the image."""
+
+
+def computed(model: Model, weights: Weights) -> Callable[[Any], Any]:
+    values = {name: JaxOperations.placed(name, value) for name, value in weights.items()}
+    return lambda x: model.forward(JaxOperations(), values, x)
+
+
+def hloom_form(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Form:
+    import hloom
+    import hloom.jax
+
+    given, names = np.asarray(JaxOperations.entered(x)), {"argument_names": ["x"]}
+    file, header = folder / "libmodel.so", folder / "model.h"
+    function = computed(model, weights)
+    for path in (file, folder / "libmodel.a"):
+        hloom.jax.export_c(
+            function, given, path=path, header_path=header, result_names=["y"], **names
+        )
+    (folder / "main.c").write_text(CALLER)
+    (folder / "x.bin").write_bytes(given.tobytes())
+    program = folder / "main"
+    words = [*compiler("bench"), "-O2", folder / "main.c", folder / "libmodel.a", "-lm"]
+    subprocess.run([*map(str, words), "-o", str(program)], check=True)
+
+    def load(path: Path) -> Run:
+        library = hloom.load_library(path, header)
+        y = np.empty(library.outputs["y"].shape.dims, np.float32)
+        return lambda: library.run({"x": given}, {"y": y})["y"]
+
+    return Form("hloom", file, 0, load, [str(program), str(folder / "x.bin")])
+
+
+def iree_form(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Form:
+    import jax
+    from iree import compiler as iree_compiler  # pyright: ignore[reportMissingImports]
+    from iree import runtime  # pyright: ignore[reportMissingImports]
+
+    given = np.asarray(JaxOperations.entered(x))
+    text = str(jax.jit(computed(model, weights)).lower(given).compiler_ir("stablehlo"))
+    flags = ["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"]
+    binary = iree_compiler.compile_str(
+        text, target_backends=["llvm-cpu"], input_type="stablehlo", extra_args=flags
+    )
+    file = folder / "model.vmfb"
+    file.write_bytes(binary)
+    np.save(folder / "x.npy", given)
+
+    def load(path: Path) -> Run:
+        config = runtime.Config("local-sync")
+        module = runtime.VmModule.mmap(config.vm_instance, str(path))
+        main = runtime.load_vm_module(module, config).main
+        return lambda: np.asarray(main(given))
+
+    program = Path(sys.executable).with_name("iree-run-module")
+    words = [str(program), "--device=local-sync", f"--module={file}", "--function=main"]
+    words += [f"--input=@{folder / 'x.npy'}", f"--output=@{folder / 'y.npy'}"]
+    libraries = Path(runtime.__file__).parents[1] / "_runtime_libs"
+    size = sum(p.stat().st_size for p in libraries.glob("iree-run-module*"))
+    return Form("IREE", file, size, load, words)
+
+
+def torch_forms(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Iterator[Form]:
+    import torch  # pyright: ignore[reportMissingImports]
+
+    torch.set_num_threads(1)
+    operations = TorchOperations()
+
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names = {name: f"w{k}" for k, name in enumerate(weights)}
+            for name, k in self.names.items():
+                self.register_parameter(k, torch.nn.Parameter(torch.from_numpy(weights[name])))
+
+        def forward(self, x: Any) -> Any:
+            values = {name: getattr(self, k) for name, k in self.names.items()}
+            return model.forward(operations, values, x)
+
+    module, given = Module().eval(), torch.from_numpy(x)
+    exported = torch.export.export(module, (given,))
+    core = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    options = {"freezing": True}
+    packed = torch._inductor.aoti_compile_and_package(
+        exported, package_path=str(folder / "model.pt2"), inductor_configs=options
+    )
+
+    def load_inductor(path: Path) -> Run:
+        run = torch._inductor.aoti_load_package(str(path))
+
+        def call() -> np.ndarray:
+            with torch.inference_mode():
+                return run(given).numpy()
+
+        return call
+
+    yield Form("AOTInductor", Path(packed), core.stat().st_size, load_inductor)
+    if find_spec("onnxruntime") is not None and find_spec("onnxscript") is not None:
+        yield onnx_form(torch, module, x, folder)
+    if find_spec("executorch") is not None:
+        yield executorch_form(torch, exported, x, folder)
+
+
+def onnx_form(torch: Any, module: Any, x: np.ndarray, folder: Path) -> Form:
+    import onnxruntime  # pyright: ignore[reportMissingImports]
+
+    file = folder / "model.onnx"
+    given = (torch.from_numpy(x),)
+    torch.onnx.export(module, given, file, dynamo=True, verbose=False, external_data=False)
+
+    def load(path: Path) -> Run:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = 1, 3
+        session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+        name = session.get_inputs()[0].name
+        return lambda: np.asarray(session.run(None, {name: x})[0])
+
+    libraries = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so*")
+    size = max([p.stat().st_size for p in libraries], default=0)
+    return Form("ONNX Runtime", file, size, load)
+
+
+def executorch_form(torch: Any, exported: Any, x: np.ndarray, folder: Path) -> Form:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import (  # pyright: ignore
+        XnnpackPartitioner,
+    )
+    from executorch.exir import to_edge_transform_and_lower  # pyright: ignore
+    from executorch.runtime import Runtime  # pyright: ignore
+
+    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    file = folder / "model.pte"
+    file.write_bytes(lowered.to_executorch().buffer)
+
+    def load(path: Path) -> Run:
+        method = Runtime.get().load_program(str(path)).load_method("forward")
+        given = (torch.from_numpy(x),)
+        return lambda: method.execute(given)[0].numpy()
+
+    import executorch  # pyright: ignore[reportMissingImports]
+
+    folder_of_runtime = Path(executorch.__path__[0]) / "extension" / "pybindings"
+    size = sum([p.stat().st_size for p in folder_of_runtime.glob("_C*.so")])
+    return Form("ExecuTorch", file, size, load)
+
+
+def forms(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Iterator[Form]:
+    yield hloom_form(model, weights, x, folder)
+    if find_spec("iree") is not None:
+        yield iree_form(model, weights, x, folder)
+    if find_spec("torch") is not None:
+        yield from torch_forms(model, weights, x, folder)
+
+
+@dataclass
+class Row:
+    model: str
+    form: Form
+    file_mb: float
+    first_ms: float
+    latency_ms: float
+    process_ms: float | None
+
+
+def first_ms(form: Form, folder: Path) -> float:
+    """The median of some loads, each of a copy that nobody has opened."""
+    times = []
+    for k in range(LOADS):
+        copy = folder / f"copy{k}-{form.file.name}"
+        shutil.copyfile(form.file, copy)
+        begin = time.perf_counter()
+        form.load(copy)()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+def process_ms(form: Form) -> float | None:
+    if form.process is None:
+        return None
+    times = []
+    for _ in range(11):
+        begin = time.perf_counter()
+        subprocess.run(form.process, check=True, capture_output=True)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+def measured(model: Model) -> list[Row]:
+    rng = np.random.default_rng(0)
+    weights, x = model.weights(rng), model.argument(rng)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        built = list(forms(model, weights, x, folder))
+        runs = {form.name: form.load(form.file) for form in built}
+        wanted = np.array(runs["hloom"]())
+        for name, run in runs.items():
+            worst = float(np.abs(np.array(run()) - wanted).max()) / float(np.abs(wanted).max())
+            if not worst <= TOLERANCE:
+                raise ValueError(f"{model.name}: {name} differs by {worst:.2g}")
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        end = time.perf_counter() + SECONDS * len(runs)
+        while len(times["hloom"]) < ROUNDS and time.perf_counter() < end:
+            for name, run in runs.items():
+                begin = time.perf_counter()
+                run()
+                times[name].append(time.perf_counter() - begin)
+        return [
+            Row(
+                model.name,
+                form,
+                form.file.stat().st_size / 1e6,
+                first_ms(form, folder),
+                statistics.median(times[form.name]) * 1e3,
+                process_ms(form),
+            )
+            for form in built
+        ]
+
+
+def report(rows: list[Row]) -> str:
+    """The rows of a model together, those models first in which hloom's latency is worst."""
+
+    def ratio(model: str) -> float:
+        own = next(r.latency_ms for r in rows if r.model == model and r.form.name == "hloom")
+        others = [r.latency_ms for r in rows if r.model == model and r.form.name != "hloom"]
+        return own / min(others, default=own)
+
+    models = sorted({r.model for r in rows}, key=ratio, reverse=True)
+    lines = ["| model | form | file MB | runtime MB | first ms | latency ms | process ms |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for name in models:
+        for r in sorted([r for r in rows if r.model == name], key=lambda r: r.latency_ms):
+            beside = r.form.runtime_bytes / 1e6
+            process = "" if r.process_ms is None else f"{r.process_ms:.1f}"
+            lines.append(
+                f"| {name} | {r.form.name} | {r.file_mb:.1f} | {beside:.1f} | {r.first_ms:.1f} |"
+                f" {r.latency_ms:.2f} | {process} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", help="models whose names have one of these in them")
+    chosen = parser.parse_args().words
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    rows: list[Row] = []
+    for model in MODELS:
+        if not chosen or any(word.lower() in model.name.lower() for word in chosen):
+            rows += measured(model)
+    print(report(rows))
+
+
+if __name__ == "__main__":
+    main()
