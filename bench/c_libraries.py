@@ -75,12 +75,17 @@ def hloom_form(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> F
     import hloom
     import hloom.jax
 
-    given, names = np.asarray(JaxOperations.entered(x)), {"argument_names": ["x"]}
+    given = np.asarray(JaxOperations.entered(x))
     file, header = folder / "libmodel.so", folder / "model.h"
     function = computed(model, weights)
     for path in (file, folder / "libmodel.a"):
         hloom.jax.export_c(
-            function, given, path=path, header_path=header, result_names=["y"], **names
+            function,
+            given,
+            path=path,
+            header_path=header,
+            argument_names=["x"],
+            result_names=["y"],
         )
     (folder / "main.c").write_text(CALLER)
     (folder / "x.bin").write_bytes(given.tobytes())
@@ -120,7 +125,7 @@ def iree_form(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> Fo
     program = Path(sys.executable).with_name("iree-run-module")
     words = [str(program), "--device=local-sync", f"--module={file}", "--function=main"]
     words += [f"--input=@{folder / 'x.npy'}", f"--output=@{folder / 'y.npy'}"]
-    libraries = Path(runtime.__file__).parents[1] / "_runtime_libs"
+    libraries = Path(str(runtime.__file__)).parents[1] / "_runtime_libs"
     size = sum(p.stat().st_size for p in libraries.glob("iree-run-module*"))
     return Form("IREE", file, size, load, words)
 
@@ -144,7 +149,7 @@ def torch_forms(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> 
 
     module, given = Module().eval(), torch.from_numpy(x)
     exported = torch.export.export(module, (given,))
-    core = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    core = Path(str(torch.__file__)).parent / "lib" / "libtorch_cpu.so"
     options = {"freezing": True}
     packed = torch._inductor.aoti_compile_and_package(
         exported, package_path=str(folder / "model.pt2"), inductor_configs=options
@@ -180,7 +185,7 @@ def onnx_form(torch: Any, module: Any, x: np.ndarray, folder: Path) -> Form:
         name = session.get_inputs()[0].name
         return lambda: np.asarray(session.run(None, {name: x})[0])
 
-    libraries = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so*")
+    libraries = (Path(str(onnxruntime.__file__)).parent / "capi").glob("libonnxruntime.so*")
     size = max([p.stat().st_size for p in libraries], default=0)
     return Form("ONNX Runtime", file, size, load)
 
@@ -304,7 +309,7 @@ def report(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("words", nargs="*", help="models whose names have one of these in them")
     chosen = parser.parse_args().words
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

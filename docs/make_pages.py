@@ -319,6 +319,7 @@ OTHER_RULES = {
     "library-name": "A C library's function has a name that is no word of C.",
     "library-names": "Arguments and results of a C library have a name each, and each another.",
     "library-threads": "A C library has its caller's threads, or up to 1024 of its own.",
+    "library-weights": "A library whose weights are in a file is given that file, and no other.",
     "library-workspace": "Memory to work in is as large and as aligned as the header says.",
     "llvm": "LLVM accepts the text made for it, and knows the machine.",
     "llvm-constant": "A constant fits the type it is written in.",

@@ -7,6 +7,7 @@ calls it, through ctypes: no compiler, and no other thread is held up while it r
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,14 +18,21 @@ import numpy as np
 from hloom.aot.reading import Array, Function, functions
 from hloom.api import Buffer, HloError, UsageError, did_you_mean, in_layout
 
+_LOADER = re.compile(r"^int (\w+_load_weights)\(const char \*path\);", re.MULTILINE)
+
 
 def load_library(
-    path: str | Path, header: str | Path | None = None, *, name: str | None = None
+    path: str | Path,
+    header: str | Path | None = None,
+    *,
+    name: str | None = None,
+    weights: str | Path | None = None,
 ) -> LibraryFunction:
     """A function of a C library that hloom has made for this machine, to be called with arrays.
 
     Without a `header` it is looked for beside the library (`libmodel.so`: `model.h`). `name`
-    chooses among several functions. Raises `UsageError` and `HloError` where a file is missing, is
+    chooses among several functions, `weights` is the file that the library maps, where it has its
+    weights in one. Raises `UsageError` and `HloError` where a file is missing, is
     none of hloom's, or does not belong to the other.
     """
     path = Path(path)
@@ -47,7 +55,8 @@ def load_library(
     if not path.exists():
         raise UsageError(f"cannot read {path}: no such file", rule="library-file")
     try:
-        symbol = getattr(ctypes.CDLL(str(path.resolve())), function.name)
+        library = ctypes.CDLL(str(path.resolve()))
+        symbol = getattr(library, function.name)
     except OSError as error:
         raise HloError(f"{path} cannot be loaded: {error}", rule="library-file") from None
     except AttributeError:
@@ -56,7 +65,22 @@ def load_library(
             rule="library-function",
             hint="the header is that of another library",
         ) from None
+    if weights is not None:
+        _load_weights(library, function, Path(header), Path(weights))
     return LibraryFunction(function, symbol)
+
+
+def _load_weights(library: Any, function: Function, header: Path, weights: Path) -> None:
+    """Let a library map its weights; an error where these are others, or none are in a file."""
+    loader = _LOADER.search(header.read_text(encoding="utf-8"))
+    if loader is None:
+        raise UsageError(
+            f"{header.name} says of no weights in a file, and {weights.name} is given",
+            rule="library-weights",
+        )
+    if status := getattr(library, loader[1])(str(weights).encode()):
+        reason = function.errors.get(status, f"status {status}")
+        raise HloError(f"{weights}: {reason}", rule="library-weights")
 
 
 class LibraryFunction:

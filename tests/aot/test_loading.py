@@ -201,3 +201,28 @@ def test_a_status_becomes_an_error(tmp_path):
     hloom.export_c(text, tmp_path / "liblacks.so", tmp_path / "lacks.h", options=options)
     with pytest.raises(HloError, match="status 4: this processor lacks instructions"):
         hloom.load_library(tmp_path / "liblacks.so")(np.ones(40, np.float32))
+
+
+def test_several_functions_that_map_their_weights(tmp_path):
+    one = """HloModule m
+ENTRY e {
+  x = f32[4] parameter(0)
+  w = f32[4] constant({1, 2, 3, 4})
+  ROOT y = f32[4] multiply(x, w)
+}"""
+    path, weights = tmp_path / "libm.so", tmp_path / "m.safetensors"
+    both = {"times": one, "plus": one.replace("multiply", "add")}
+    hloom.export_c(both, path, tmp_path / "m.h", weights=weights)
+    names = [f.name for f in functions(tmp_path / "m.h")]
+    assert len(names) == 2 and names[0].endswith("times") and names[1].endswith("plus")
+    x = np.ones(4, np.float32)
+    with pytest.raises(HloError, match="the weights are not loaded"):
+        hloom.load_library(path, name=names[0])(x)
+    for file, words in ((tmp_path / "none", "cannot be read"), (path, "not the weights")):
+        with pytest.raises(HloError, match=words):
+            hloom.load_library(path, name=names[0], weights=file)
+    results = [hloom.load_library(path, name=n, weights=weights)(x) for n in names]
+    assert [next(iter(r.values())).tolist() for r in results] == [[1, 2, 3, 4], [2, 3, 4, 5]]
+    other = exported(tmp_path, TWO, "other")
+    with pytest.raises(UsageError, match="says of no weights"):
+        hloom.load_library(other.path, weights=weights)
