@@ -67,11 +67,17 @@ class ByClass(Registry[type, V]):
         return self[cls]
 
 
-def load_room(package: str, without: tuple[str, ...] = ()) -> None:
+def load_room(
+    package: str, without: tuple[str, ...] = (), only: tuple[str, ...] | None = None
+) -> None:
     """Import every file of a folder, in name order, so that each may register itself.
 
-    Files whose names begin with one of `without` are left out.
+    Files whose names begin with one of `without` are left out; `only` names all that are wanted.
     """
+    for name in only or ():
+        import_module(f"{package}.{name}")
+    if only is not None:
+        return
     for module in sorted(iter_modules(import_module(package).__path__), key=lambda m: m.name):
         if not module.name.startswith(without):
             import_module(f"{package}.{module.name}")

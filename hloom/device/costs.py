@@ -96,6 +96,9 @@ class Costs:
     """A row of more elements is folded and read in kernels of their own: as many threads as there
     are take parts of it."""
 
+    meeting_ns: float = 10_000.0
+    """What devices of one process take to meet, apart from the bytes that they exchange."""
+
     loop_product_flops: int = 2048
     """Smaller products are as fast as loops of multiply-adds: packing costs more than it saves."""
     inner_product_flops: int = 1 << 16

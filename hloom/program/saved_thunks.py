@@ -27,8 +27,9 @@ from hloom.base.registry import load_room
 from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.thunk import THUNKS, Thunk
 
-load_room("hloom.program.thunks")
 _SIZE = struct.Struct("<q")
+COMMON = ("call", "conditional", "copy", "kernel", "while_")
+"""The files of the kinds that most programs have."""
 
 
 def thunks_section(thunks: Iterable[Thunk]) -> list[bytes]:
@@ -153,6 +154,13 @@ def _write_thunk(to: ThunkWriter, t: Thunk) -> list[Any]:
 def _read_thunk(of: Reader, row: Any) -> Thunk:
     kind, *values = row
     cls = THUNKS.get(kind)
+    if cls is None:
+        # Most programs have few kinds: they need not wait for all to be imported.
+        load_room("hloom.program.thunks", only=COMMON)
+        cls = THUNKS.get(kind)
+    if cls is None:
+        load_room("hloom.program.thunks")
+        cls = THUNKS.get(kind)
     if cls is None:
         raise ValueError(f"no kind of thunk {kind!r}")
     fields = _fields(cls)

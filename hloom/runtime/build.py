@@ -23,13 +23,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from hloom.base.diagnostics import HloError
-
-SOURCES = Path(__file__).parent / "native"
-LIBRARY = SOURCES / "libhloom_runtime.so"
-# Without it, templates of the C++ library would be seen, and taken, by others in the process.
-EXPORTS = SOURCES / "exports.map"
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+from hloom.runtime.native_sources import (
+    EXPORTS,
+    LIBRARY,
+    RULES,
+    SOURCES,
+    BuildError,
+    is_stale,
+    list_of_sources,
+    newest,
+    sources,
+)
 
 # Every routine that wants more than the baseline says so itself (target attributes). Exceptions
 # are off: out of memory must come back as a status, and nothing may unwind through kernels.
@@ -43,44 +47,8 @@ LINK_FLAGS = (
     "-shared -pthread -static-libstdc++ -static-libgcc -Wl,-z,defs -Wl,-z,noexecstack"
     " -Wl,-soname,libhloom_runtime.so"
 ).split()
-# Files that say how to build: when one is newer, the library is linked again.
-RULES = [EXPORTS, Path(__file__)]
 LINK_LIBRARIES = "-ldl -lm".split()
 BASELINE = {"x86_64": ["-march=x86-64"], "aarch64": ["-march=armv8-a"]}
-
-
-class BuildError(HloError):
-    """The native library could not be compiled, or there is nothing to compile it with."""
-
-
-def sources(folder: Path = SOURCES) -> tuple[list[Path], list[Path]]:
-    """The files to compile and those they may include, sorted; those of `pjrt/` are among them."""
-    compiled = [*folder.glob("*.cc"), *folder.glob("pjrt/*.cc")]
-    included = [*folder.glob("*.h"), *folder.glob("*.inc"), *folder.glob("pjrt/*.h")]
-    return sorted(compiled), sorted(included)
-
-
-def is_checkout() -> bool:
-    """Whether this package lies in a source tree, where the library may be rebuilt."""
-    return PYPROJECT.exists() and any(SOURCES.glob("*.cc"))
-
-
-def newest(paths: list[Path]) -> int:
-    """The newest time stamp, in nanoseconds."""
-    return max(path.stat().st_mtime_ns for path in paths)
-
-
-def is_stale(library: Path = LIBRARY, folder: Path = SOURCES) -> bool:
-    """Whether the library is missing, older than a source, or linked of other files."""
-    compiled, headers = sources(folder)
-    try:
-        stamp = library.stat().st_mtime_ns
-        linked = _list_of_sources(library).read_text().split("\n")
-    except OSError:
-        return True
-    if linked != [path.name for path in compiled]:
-        return True
-    return newest([*compiled, *headers, *RULES]) > stamp
 
 
 def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = False) -> Path:
@@ -98,7 +66,7 @@ def build(library: Path = LIBRARY, folder: Path = SOURCES, *, force: bool = Fals
             with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
                 objects = list(executor.map(lambda s: _object(s, work, stamps, force), compiled))
             _link(objects, library, stamp)
-            _list_of_sources(library).write_text("\n".join(path.name for path in compiled))
+            list_of_sources(library).write_text("\n".join(path.name for path in compiled))
             _remove_old_objects(work, objects)
     return library
 
@@ -182,11 +150,6 @@ def _produce(command: list[str], target: Path, stamp: int, last: Sequence[str] =
     finally:
         if os.path.exists(name):
             os.unlink(name)
-
-
-def _list_of_sources(library: Path) -> Path:
-    """Where the names of the files a library was linked of are written."""
-    return library.parent / "build" / f"{library.name}.sources"
 
 
 def _remove_old_objects(work: Path, keep: list[Path]) -> None:

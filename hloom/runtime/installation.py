@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hloom.runtime.build import LIBRARY, BuildError, compiler, is_checkout, is_stale
+from hloom.runtime.build import compiler
+from hloom.runtime.native_sources import LIBRARY, BuildError, is_checkout, is_stale
 
 
 @dataclass(frozen=True)

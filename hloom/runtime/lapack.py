@@ -9,7 +9,6 @@ and a suffix, which also say whether its integers have 4 or 8 bytes.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +42,8 @@ def candidates() -> Iterator[str]:
     # scipy's first: jaxlib calls it, and JAX's numbers should not depend on who asks.
     for folder in ("scipy.libs", "numpy.libs", "scipy/.dylibs", "numpy/.dylibs"):
         yield from map(str, sorted((packages / folder).glob("*openblas*")))
+    import ctypes.util  # slow to import, and wanted last
+
     for name in ("openblas", "lapack"):
         if path := ctypes.util.find_library(name):
             yield path

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from hloom.base.diagnostics import HloError
-from hloom.runtime.build import LIBRARY, BuildError, build, is_checkout, is_stale
+from hloom.runtime.native_sources import LIBRARY, BuildError, is_checkout, is_stale
 
 ABI_VERSION = 3
 
@@ -158,7 +158,7 @@ def library() -> ctypes.CDLL:
     if named := os.environ.get("HLOOM_RUNTIME_LIBRARY"):
         path = Path(named)
     else:
-        path = build() if is_checkout() and is_stale() else LIBRARY
+        path = _built() if is_checkout() and is_stale() else LIBRARY
     try:
         opened = ctypes.CDLL(str(path))
         version = opened.hl_abi_version()
@@ -185,3 +185,10 @@ def allocated(handle: int | None, what: str) -> int:
     if handle is None:
         raise ExecutionError(f"no memory for {what}", 8)
     return handle
+
+
+def _built() -> Path:
+    """The library, made of its sources; what that takes is imported only then."""
+    from hloom.runtime.build import build
+
+    return build()

@@ -24,6 +24,7 @@ from hloom.runtime.executor import Executor
 from hloom.targets.cpu.device import device_of
 from hloom.types.text import shape_from_text
 
+load_room("hloom.program.thunks")
 ARENA = Allocation(0, 256, "temp")
 A, B = (BufferSlice(ARENA, 64 * k, 64) for k in range(2))
 
