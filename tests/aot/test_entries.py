@@ -192,6 +192,10 @@ def test_versions_of_the_code(tmp_path):
     for version in versions:
         assert re.search(rf" T m_{version.replace('-', '_')}$", names, re.MULTILINE)
     assert path.read_bytes().count(BIAS.tobytes()) == 1
+    never = ("sapphirerapids", "graniterapids")
+    if not Machine.host().has("amx-tile"):
+        alone = hloom.export_c(SEVEN, tmp_path / "libn.so", versions=never)
+        assert ctypes.CDLL(str(alone.path)).n(None, None, None) == 4
     with pytest.raises(UsageError, match="versions are for x86-64"):
         hloom.export_c(
             SEVEN,
