@@ -176,7 +176,9 @@ def candidates(
         if operands[k].is_free:
             continue
         for t in list(forms)[:MOST_FORMS]:
-            sources.append(pulled(walk, f, f.operands[k], t.without(walk.region)))
+            t = t.without(walk.region)
+            sources.append(pulled(walk, f, f.operands[k], t))
+            sources += turned(walk, f, f.operands[k], t)
     options: dict[tuple, Assignment] = {}
     for k, source in enumerate(sources):
         others = sources[:k] + sources[k + 1 :]
@@ -186,6 +188,28 @@ def candidates(
     if not options:
         options[()] = {}
     return list(options.values())
+
+
+def turned(walk: Walk, f: Loops, dims: Dims, t: Tiling) -> list[Assignment]:
+    """Where a dimension is cut along which an operation needs all, or what lies beside: the same
+    with another dimension cut instead, which takes an all-to-all."""
+    bound = f.whole | set(f.halos)
+    moved = [
+        (d, axes)
+        for d, (numbers, axes) in enumerate(zip(dims, t.dims))
+        if axes and not bound.isdisjoint(numbers)
+    ]
+    if len(moved) != 1:
+        return []
+    d, axes = moved[0]
+    assignments = []
+    for other, (numbers, own) in enumerate(zip(dims, t.dims)):
+        if other == d or len(numbers) != 1 or numbers[0] in bound:
+            continue
+        if f.sizes[numbers[0]] % walk.mesh.count(own + axes) == 0:
+            kept = t.with_dim(d, ()).with_dim(other, own + axes)
+            assignments.append(pulled(walk, f, dims, kept))
+    return assignments[:MOST_FORMS]
 
 
 def _size(s: Shape) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir.instruction import Instruction
-from hloom.passes.partition.assignment import Loops, by_factors
+from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.effects import on_one_device, only_device
 from hloom.passes.partition.partitioner import (
     Walk,
@@ -18,6 +18,7 @@ from hloom.passes.partition.partitioner import (
 )
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.passes.partition.value import TiledValue
+from hloom.passes.sharding.factors import batch_dimensions
 
 ANNOTATIONS = ("Sharding", "AssumeGatherIndicesInBound")
 """Targets whose result is their operand."""
@@ -43,7 +44,31 @@ def custom_call(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         return by_factors(walk, i, Loops.pointwise([i.operands[0].shape], [i.shape]))
     if i.has_side_effect:
         return refused_effect(walk, i)
+    if batch_dimensions(i):
+        return _batched(walk, i)
     return replicated(walk, i, f"nothing says how {target} is cut")
+
+
+def _batched(walk: Walk, i: Instruction) -> list[TiledValue]:
+    """Each device calls for its part of the batches."""
+    f = Loops.of(i)
+
+    def emit(parts: list[Instruction], chosen: Chosen) -> list[Instruction]:
+        changed = {}
+        if i.attrs.operand_layout_constraints is not None:
+            changed["operand_layout_constraints"] = tuple(
+                [
+                    s.with_dims(x.shape.dims)
+                    for s, x in zip(i.attrs.operand_layout_constraints, parts, strict=True)
+                ]
+            )
+        shape = walk.local_shape(i.shape, chosen.results)
+        call = walk.b.emit_like(i, parts, shape, **changed)
+        if not i.shape.is_tuple:
+            return [call]
+        return [walk.b.element(call, k) for k in range(len(i.shape.elements))]
+
+    return by_factors(walk, i, f, emit)
 
 
 def _border(walk: Walk, i: Instruction) -> tuple[TiledValue, frozenset[int], frozenset[int]]:

@@ -21,7 +21,7 @@ import numpy as np
 from hloom.ir.module import Module
 from hloom.ir.values.devices import IotaDevices
 from hloom.ir.values.groups import AnyGroups, IotaReplicaGroups, ReplicaGroups
-from hloom.ir.values.sharding import Sharding
+from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.passes.partition.tiling import Axes, Tiling
 
 Loops = list[tuple[int, int]]
@@ -134,6 +134,20 @@ class DeviceMesh:
         if not _is_disjoint(known) or not self._agrees(array, known, s):
             return None
         return tiling
+
+    def sharding(self, t: Tiling) -> Sharding:
+        """What HLO calls a tiling that has no partial sums."""
+        used = [a for axes in t.dims for a in axes]
+        if not used:
+            return REPLICATED
+        rest = [a for a in self.axes if a not in used]
+        tiles = [self.count(axes) for axes in t.dims]
+        copies = self.count(tuple(rest))
+        dims, types = ((*tiles, copies), ("replicated",)) if copies > 1 else (tuple(tiles), ())
+        if self.order is None:
+            return Sharding.tile(dims, IotaDevices.of(self.sizes, (*used, *rest)), types)
+        devices = self.devices.transpose([*used, *rest]).reshape(-1)
+        return Sharding.tile(dims, tuple(devices.tolist()), types)
 
     def manual_axes(self, sharding: Sharding | None) -> Axes | None:
         """The axes along which a sharding says that the program cuts by itself; None where it does

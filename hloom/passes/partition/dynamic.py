@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, partitions
-from hloom.passes.partition.reshard import Emitter
+from hloom.passes.partition.reshard import Emitter, neutral_number
 from hloom.passes.partition.tiling import Axes
 from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import PRED, S32
@@ -46,7 +46,8 @@ def dynamic_slice(walk: Walk, i: Instruction) -> Sequence[TiledValue]:
         ]
         piece = b.emit_like(i, [x, *starts], shape, dynamic_slice_sizes=shape.dims)
         assert inside is not None, "some dimension is cut"
-        return [b.select(inside, piece, b.spread(b.zero(shape.dtype), shape.dims))]
+        neutral = neutral_number(f.reduction, shape.dtype)
+        return [b.select(inside, piece, b.full(neutral, shape.dtype, shape.dims))]
 
     return by_factors(walk, i, f, emit)
 

@@ -16,7 +16,7 @@ from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.passes.partition.partitioner import Replicated
 from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
-from hloom.passes.sharding.sharding_propagation import ShardingPropagation
+from hloom.passes.partition.whole_program import PREPARED
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.mesh import MeshAxes
 
@@ -58,7 +58,8 @@ def explained_partition(module: Module, mesh: MeshAxes | None = None) -> Explain
             "that the shardings call manual",
         )
     cut = copy_module(module)
-    ShardingPropagation().run(cut)
+    for step in PREPARED:
+        step.run(cut)
     mesh = mesh or named_mesh(cut)
     run = partition_module(cut, Counter())
     DeadCodeElimination().run(cut)

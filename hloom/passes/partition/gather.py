@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hloom.ir.instruction import Instruction
 from hloom.passes.partition.assignment import Chosen, Loops, by_factors
 from hloom.passes.partition.partitioner import Walk, partitions
+from hloom.passes.partition.reshard import neutral_number
 from hloom.passes.partition.tiling import Axes
 from hloom.passes.partition.value import TiledValue
 from hloom.types.dtype import PRED, S32, S64, U32, U64, DType
@@ -54,7 +55,8 @@ def _served(walk: Walk, i: Instruction, parts: list[Instruction], of, cut: dict[
     slices = b.emit_like(i, [x, indices], shape, slice_sizes=sizes)
     batch = [k for k in range(shape.rank) if k not in a.offset_dims]
     here = b.spread(inside, shape.dims, batch)
-    return b.select(here, slices, b.spread(b.zero(shape.dtype), shape.dims))
+    neutral = neutral_number("or" if shape.dtype is PRED else "add", shape.dtype)
+    return b.select(here, slices, b.full(neutral, shape.dtype, shape.dims))
 
 
 def _relative(

@@ -97,6 +97,8 @@ class Partitioner:
     mesh: DeviceMesh
     replicated: list[Replicated] = field(default_factory=list)
     inserted: list[Inserted] = field(default_factory=list)
+    free_results: set[int] = field(default_factory=set)
+    """Leaves of the program's result of which nobody says how they are to stand."""
     combiners: Combiners = field(default_factory=dict)
     channels: Iterator[int] = field(default_factory=lambda: count(1))
     done: dict[tuple, tuple[Computation, Leaves]] = field(default_factory=dict)
@@ -259,11 +261,25 @@ class Walk:
         self._walk(self.old)
         leaves = self.values[self.old.root]
         asked = result or tuple([v.primary for v in leaves])
+        if self.old.is_entry:
+            # What may stand as it likes does as it was computed, in equal parts.
+            free = self.of.free_results
+            asked = tuple(
+                [self._even(v) if k in free else t for k, (v, t) in enumerate(zip(leaves, asked))]
+            )
         first = len(self.b.added)
         parts = [v.get(t.with_manual(())) for v, t in zip(leaves, asked, strict=True)]
         self.new.root = self.tuple_of(self.old.root.shape, iter(parts))
         self._annotate(self.old.root, self.b.added[first:])
         return self.new, tuple([t.with_manual(v.manual) for v, t in zip(leaves, asked)])
+
+    def _even(self, v: TiledValue) -> Tiling:
+        """How a value stands, of dimensions that are cut into equal parts."""
+        t = v.primary.whole()
+        for d, axes in enumerate(t.dims):
+            if axes and v.shape.dims[d] % self.mesh.count(axes):
+                t = t.with_dim(d, ())
+        return t
 
     def inlined(self, c: Computation, operands: Sequence[Sequence[TiledValue]]) -> list[TiledValue]:
         """The result of another computation, partitioned here."""

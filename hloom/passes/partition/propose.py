@@ -22,6 +22,7 @@ from hloom.ir.values.mesh import AxisRef
 from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.ir.values.sharding_named import DimensionSharding, NamedSharding
 from hloom.passes.partition.spmd_partitioner import SpmdPartitioner
+from hloom.passes.partition.whole_program import PREPARED
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.mesh import MeshAxes
@@ -128,7 +129,7 @@ class _Search:
             self.tried += 1
             cut = self._annotated()
             try:
-                for step in (ShardingPropagation(), SpmdPartitioner(), DeadCodeElimination()):
+                for step in (*PREPARED, SpmdPartitioner(), DeadCodeElimination()):
                     step.run(cut)
                 self.known[key] = self.price(cut)
             except UnsupportedError:

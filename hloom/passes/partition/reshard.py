@@ -16,7 +16,7 @@ from hloom.passes.partition.device_mesh import DeviceMesh
 from hloom.passes.partition.reshard_plan import ArrayOnMesh, ReshardStep, tile_size
 from hloom.passes.partition.tiling import Axes, Tiling
 from hloom.types.dtype import PRED, S32, DType
-from hloom.types.limits import max_value, min_value
+from hloom.types.limits import max_value, min_value, zero
 from hloom.types.literal import Literal
 from hloom.types.shape import Shape, shape
 
@@ -105,7 +105,7 @@ class Emitter(Expansion):
         return self.select(inside, x, self.spread(fill, x.shape.dims))
 
     def zero(self, dtype: DType) -> Instruction:
-        return self.scalar(False if dtype is PRED else 0, dtype)
+        return self.scalar(zero(dtype), dtype)
 
     def padded(self, x: Instruction, d: int, size: int) -> Instruction:
         """`x` made larger along a dimension; zeros behind it."""
@@ -301,10 +301,15 @@ class Emitter(Expansion):
         return self.select(here, x, self.full(neutral, x.shape.dtype, x.shape.dims))
 
 
-def neutral_number(opcode: str, dtype: DType) -> int | float:
-    """What changes nothing under a reduction."""
+def neutral_number(opcode: str, dtype: DType) -> int | float | complex:
+    """What changes nothing under a reduction. Under a sum of floats that is -0: 0 would make 0 of
+    -0."""
+    if opcode == "add" and dtype.is_complex:
+        return complex(-0.0, -0.0)
+    if opcode == "add" and dtype.is_floating:
+        return -0.0 if dtype.is_signed else zero(dtype)
     if opcode in ("add", "or", "xor"):
-        return False if dtype is PRED else 0
+        return zero(dtype)
     if opcode == "multiply":
         return 1
     if opcode == "and":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
@@ -13,7 +13,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import opcodes
 from hloom.ir.traits import COLLECTIVE
 from hloom.ir.values.aliasing import InputOutputAlias, subshape
-from hloom.ir.values.sharding import Sharding
+from hloom.ir.values.sharding import REPLICATED, Sharding
 from hloom.passes.partition.boundary import alike, entered, left, moved_leaves
 from hloom.passes.partition.partitioner import Leaves, Partitioner, mapped, refused
 from hloom.passes.partition.reshard import Emitter
@@ -81,6 +81,7 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     module.spmd_parameters_shardings = tuple([p.sharding for p in entry.parameters])
     module.spmd_output_sharding = module.spmd_output_sharding or root.sharding
     _check_sizes(module)
+    run.free_results = _free_results(module)
     partitioned, ends = run.partition(entry, tuple([e.tilings for e in parameters]), result.tilings)
     if any(t.manual for t in ends):
         raise refused(
@@ -88,6 +89,9 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
             "the result of the program is what each device has by itself",
             "SPMDShardToFullShape makes it a part of a whole",
         )
+    if run.free_results:
+        result = replace(result, tilings=ends)
+        module.spmd_output_sharding = _with_free(run, module.spmd_output_sharding, ends, root)
     _cross_boundaries(run, partitioned, parameters, result)
     _update_layouts(module, run, parameters, result)
     _keep_fitting_aliases(module, partitioned)
@@ -99,6 +103,29 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     fired["replicated"] += len(run.replicated)
     fired["computations"] += len(run.done)
     return run
+
+
+def _free_results(module: Module) -> set[int]:
+    """Leaves of the result that may stand as they like, and of which nothing is said."""
+    allowed = module.allow_spmd_sharding_propagation_to_output
+    said = module.spmd_output_sharding
+    free = set[int]()
+    for k, s in enumerate(module.entry.root.shape.leaves()):
+        may = bool(allowed) and allowed[k if len(allowed) > 1 else 0]
+        own = None if said is None else said.for_leaf(k).tiled()
+        if may and s.is_array and (own is None or own.kind == "replicated"):
+            free.add(k)
+    return free
+
+
+def _with_free(
+    run: Partitioner, said: Sharding | None, ends: Leaves, root: Instruction
+) -> Sharding:
+    """The sharding of the result, that of free leaves as they came to stand."""
+    leaves = [REPLICATED if said is None else said.for_leaf(k) for k in range(len(ends))]
+    for k in run.free_results:
+        leaves[k] = run.mesh.sharding(ends[k])
+    return Sharding.tuple_of(*leaves) if root.shape.is_tuple else leaves[0]
 
 
 @dataclass(frozen=True)

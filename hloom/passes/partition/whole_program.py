@@ -9,10 +9,16 @@ from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.values.sharding import Sharding
 from hloom.ir.values.sharding_data import split_array
+from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.partition.spmd_partitioner import SpmdPartitioner, is_partitionable
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.literal import Literal, built
+
+PREPARED = (CallInliner(), ShardingPropagation())
+"""What runs before a program is cut. Each call of a function is a program of its own: those that
+share one often have arguments that are cut in different ways (JAX slices all stacks of weights and
+activations by the same few functions)."""
 
 
 def partitioned(module: Module) -> Module:
@@ -21,7 +27,7 @@ def partitioned(module: Module) -> Module:
     if not (module.use_spmd_partitioning and is_partitionable(module)):
         return module
     cut = copy_module(module)
-    for step in (ShardingPropagation(), SpmdPartitioner(), DeadCodeElimination()):
+    for step in (*PREPARED, SpmdPartitioner(), DeadCodeElimination()):
         step.run(cut)
     return cut
 

@@ -161,6 +161,8 @@ def factors(i: Instruction) -> Factors | None:
     _load()
     if i.opcode in _ELEMENTWISE and i.opcode != "bitcast-convert":
         rule: Rule | None = elementwise
+    elif i.opcode == "custom-call":
+        rule = batched_call if batch_dimensions(i) else None
     else:
         rule = RULES.get(i.opcode)
     if rule is None:
@@ -168,6 +170,26 @@ def factors(i: Instruction) -> Factors | None:
     table = FactorTable(i)
     rule(table, i)
     return table.finished()
+
+
+def batch_dimensions(i: Instruction) -> int:
+    """How many first dimensions all operands and results of a custom call share, each of which is
+    computed for itself: its frontend attribute `num_batch_dims`, which JAX writes. 0 where nothing
+    is said, or what is said does not fit."""
+    said = i.frontend_attributes.get("num_batch_dims") if i.frontend_attributes else None
+    if said is None or not said.isdigit() or i.has_side_effect:
+        return 0
+    shapes = [*[x.shape for x in i.operands], *i.shape.leaves()]
+    count = int(said)
+    if not shapes or any(not s.is_array or s.is_dynamic or s.rank < count for s in shapes):
+        return 0
+    return count if len({s.dims[:count] for s in shapes}) == 1 else 0
+
+
+def batched_call(table: FactorTable, i: Instruction) -> None:
+    """The batches of a call: all other dimensions are its own."""
+    operands, results = range(len(table.operand_dims)), range(len(table.result_dims))
+    table.same(operands, results, range(batch_dimensions(i)))
 
 
 def elementwise(table: FactorTable, i: Instruction) -> None:

@@ -1,0 +1,121 @@
+"""Few bytes: other dimensions cut instead, calls apart, results as they came, batches of calls."""
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.interp.lockstep import evaluate_lockstep
+from hloom.ir.module import Module
+from hloom.ir.values.sharding_data import join_array
+from hloom.passes.partition.reshard import neutral_number
+from hloom.passes.partition.whole_program import partitioned, split_arguments
+from hloom.types.dtype import dtype
+from tests.passes.partition.test_partitioner import cut_and_compared, parsed, traffic
+
+LESS = (
+    "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), "
+    "direction=LT }\n"
+)
+CUT, KEPT = "sharding={devices=[1,4]<=[4]}", "sharding={devices=[4,1]<=[4]}"
+
+
+def sort(rows: int, mark: str = CUT) -> str:
+    return f"""{LESS}ENTRY main {{
+  x = f32[{rows},8] parameter(0), {CUT}
+  ROOT s = f32[{rows},8] sort(x), dimensions={{1}}, to_apply=less, {mark}
+}}"""
+
+
+def test_a_sort_along_a_cut_dimension_cuts_another() -> None:
+    cut = cut_and_compared(sort(8))
+    assert traffic(cut) == {"all-to-all": 2 * 16}
+    assert traffic(cut_and_compared(sort(8, KEPT))) == {"all-to-all": 16}
+
+
+def test_where_no_other_dimension_can_be_cut_evenly_it_is_gathered() -> None:
+    assert traffic(cut_and_compared(sort(7))).keys() == {"all-gather"}
+
+
+SHARED = """pick { x = f32[4,8] parameter(0)
+  ROOT s = f32[1,8] slice(x), slice={[1:2], [0:8]} }
+
+ENTRY main {
+  x = f32[4,8] parameter(0), sharding={devices=[1,4]<=[4]}
+  y = f32[4,8] parameter(1), sharding={replicated}
+  a = f32[1,8] call(x), to_apply=pick
+  b = f32[1,8] call(y), to_apply=pick
+  ROOT t = (f32[1,8], f32[1,8]) tuple(a, b), sharding={{devices=[1,4]<=[4]}, {replicated}}
+}"""
+
+
+def test_calls_of_one_function_are_cut_each_in_its_way() -> None:
+    cut = cut_and_compared(SHARED)
+    assert traffic(cut) == {}
+
+
+def free(text: str) -> Module:
+    module = parsed(text)
+    module.allow_spmd_sharding_propagation_to_output = (True,)
+    return module
+
+
+@pytest.mark.parametrize(("rows", "want"), [(8, "{devices=[4,1]<=[4]}"), (7, "{replicated}")])
+def test_a_result_of_which_nothing_is_said_stays_where_it_is(rows: int, want: str) -> None:
+    module = free(sort(rows).replace(f", to_apply=less, {CUT}", ", to_apply=less"))
+    arguments = hloom.random_arguments(module, seed=3)
+    whole = np.asarray(hloom.evaluate(module, *arguments).array)
+    cut = partitioned(module)
+    assert cut.spmd_output_sharding is not None and cut.spmd_output_sharding.text == want
+    parts = evaluate_lockstep(cut, split_arguments(cut, arguments))
+    joined = join_array([np.asarray(p.array) for p in parts], cut.spmd_output_sharding, whole.shape)
+    np.testing.assert_array_equal(joined, whole)
+
+
+def test_leaves_of_which_something_is_said_keep_it() -> None:
+    module = free(SHARED.replace(", sharding={{devices=[1,4]<=[4]}, {replicated}}", ""))
+    cut = partitioned(module)
+    assert cut.spmd_output_sharding.text == "{{devices=[1,4]<=[4]}, {replicated}}"
+    assert [s.dims for s in cut.entry.root.shape.elements] == [(1, 2), (1, 8)]
+
+
+CALL = """ENTRY main {
+  x = f32[8,4,4] parameter(0), sharding={devices=[4,1,1]<=[4]}
+  ROOT c = (f32[8,4,4], s32[8]) custom-call(x), custom_call_target="somebody",
+    operand_layout_constraints={f32[8,4,4]{2,1,0}}, frontend_attributes={num_batch_dims="#"}
+}"""
+
+
+def test_batches_of_calls_are_cut() -> None:
+    cut = partitioned(free(CALL.replace("#", "1")))
+    hloom.verify(cut)
+    assert traffic(cut) == {}
+    (call,) = [i for i in cut.instructions() if i.opcode == "custom-call"]
+    assert [s.dims for s in call.shape.elements] == [(2, 4, 4), (2,)]
+    assert call.attrs.operand_layout_constraints[0].dims == (2, 4, 4)
+
+
+@pytest.mark.parametrize("count", ["0", "2", "x"])
+def test_batches_that_results_do_not_have_are_none(count: str) -> None:
+    cut = partitioned(free(CALL.replace("#", count)))
+    assert traffic(cut) == {"all-gather": 128}
+
+
+def test_what_changes_nothing_in_a_sum_keeps_minus_zero() -> None:
+    for name in ("f32", "bf16", "f64", "f16"):
+        value = neutral_number("add", dtype(name))
+        assert value == 0 and np.signbit(value)
+    assert neutral_number("add", dtype("s32")) == 0
+    assert np.signbit(neutral_number("add", dtype("c64")).imag)
+    neutral_number("add", dtype("f8e8m0fnu"))  # has no zero, and no error
+
+
+def test_minus_zero_comes_out_of_a_slice_that_one_device_serves() -> None:
+    module = parsed(
+        """ENTRY main { x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
+  i = s32[] parameter(1)
+  ROOT s = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1} }"""
+    )
+    cut = partitioned(module)
+    given = [np.array([0.0, -0.0], np.float32)] * 4
+    results = evaluate_lockstep(cut, [[g, np.int32(3)] for g in given])
+    assert all(np.signbit(np.asarray(r.array)[0]) for r in results)
