@@ -103,6 +103,17 @@ class DeviceMesh:
         What stands on one device only stands on all. Manual axes are not mentioned: along them
         the shape is already that of a part.
         """
+        key = (id(sharding), rank)
+        if key not in self._tilings:
+            # The sharding is kept, so that no other gets its number.
+            self._tilings[key] = (sharding, self._tiling(sharding, rank))
+        return self._tilings[key][1]
+
+    @cached_property
+    def _tilings(self) -> dict[tuple[int, int], tuple[Sharding | None, Tiling | None]]:
+        return {}
+
+    def _tiling(self, sharding: Sharding | None, rank: int) -> Tiling | None:
         s = None if sharding is None else sharding.tiled()
         if s is None or s.kind in ("replicated", "manual", "maximal", "unknown"):
             return Tiling.replicated(rank)

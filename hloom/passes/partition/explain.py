@@ -14,7 +14,7 @@ from hloom.analysis.mesh_names import named_mesh
 from hloom.base.diagnostics import UsageError
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
-from hloom.passes.partition.partitioner import Replicated
+from hloom.passes.partition.notes import Replicated
 from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
 from hloom.passes.partition.whole_program import PREPARED
 from hloom.passes.simplify.dce import DeadCodeElimination

@@ -31,6 +31,7 @@ from hloom.ir.traits import (
 from hloom.ir.values.sharding import Sharding
 from hloom.passes.expand.expansion import Combiners
 from hloom.passes.partition.device_mesh import DeviceMesh, mesh_of
+from hloom.passes.partition.notes import COMMUNICATES, WHYS, Inserted, Replicated
 from hloom.passes.partition.reshard import Emitter
 from hloom.passes.partition.reshard_plan import tile_size
 from hloom.passes.partition.tiling import Tiling
@@ -46,15 +47,6 @@ NAMES_ONLY = opcodes(CONTROL_FLOW, FORWARDS, PLUMBING, ASYNC_CHAIN, also=("fusio
 MEETING = opcodes(COLLECTIVE, DEVICE_ID)
 """What means something else on each device: only regions that the program cut have them."""
 EFFECTS = opcodes(SIDE_EFFECT) - MEETING
-COMMUNICATES = opcodes(COLLECTIVE)
-WHYS = {
-    "all-gather": "its parts read more of one another than they have themselves",
-    "all-reduce": "each device has computed a part of it",
-    "reduce-scatter": "each device has computed a part of it, and keeps a part of the sum",
-    "all-to-all": "what each device needs is spread over the others",
-    "collective-permute": "its parts read elements that other devices have",
-}
-"""What collectives are for that do not bring a value from one tiling to another."""
 
 
 def partitions(*opcodes: str) -> Callable[[Family], Family]:
@@ -66,27 +58,6 @@ def partitions(*opcodes: str) -> Callable[[Family], Family]:
         return family
 
     return registered
-
-
-@dataclass(frozen=True)
-class Replicated:
-    """An operation that is computed whole on every device, and why; what it takes to bring its
-    operands there, in bytes that each device receives."""
-
-    name: str
-    opcode: str
-    reason: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Inserted:
-    """A collective that partitioning brought in: for which instruction of the program, and why."""
-
-    collective: Instruction
-    name: str
-    opcode: str
-    why: str
 
 
 @dataclass

@@ -54,6 +54,8 @@ class AxisSpace:
     is_named: bool = True
     axes: list[tuple[int, int]] = field(default_factory=list)
     """Stride and size of each axis, the major first: once all points are known."""
+    written: dict[AxisSharding, Sharding] = field(default_factory=dict)
+    """What was written before: programs of many layers ask for the same few again and again."""
 
     @property
     def count(self) -> int:
@@ -86,6 +88,12 @@ class AxisSpace:
 
     def sharding(self, s: AxisSharding) -> Sharding:
         """The same as HLO writes it: by axes of the mesh where all of the program is."""
+        known = self.written.get(s)
+        if known is None:
+            known = self.written[s] = self._write(s)
+        return known
+
+    def _write(self, s: AxisSharding) -> Sharding:
         everything = frozenset(range(len(self.axes)))
         if s.manual == everything:
             return MANUAL
