@@ -34,7 +34,7 @@ const Operation& Operations::parsed(const int64_t* description, const char* name
   slot = std::make_unique<Operation>();
   Operation& made = *slot;
   Reader read(description);
-  read.next();  // its number, which tells descriptions apart
+  made.number = read.next();
   made.kind = static_cast<Exchanging>(read.next());
   made.name = name;
   made.operands = read.next();

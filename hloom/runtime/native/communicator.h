@@ -47,6 +47,7 @@ struct Fold {
 
 // An operation of a program. It is the same for all devices; who meets is found by device.
 struct Operation {
+  int64_t number;  // which of a program's it is
   Exchanging kind;
   const char* name;
   int64_t operands, results;

@@ -21,13 +21,6 @@ using std::chrono::nanoseconds;
 // A device that has had this part of the time on a processor computes.
 constexpr int64_t kBusyPart = 100;
 
-std::string listed(const std::vector<int64_t>& devices) {
-  std::string text = devices.size() == 1 ? "device " : "devices ";
-  for (size_t k = 0; k < devices.size(); ++k)
-    text += (k == 0 ? "" : ", ") + std::to_string(devices[k]);
-  return text;
-}
-
 std::string seconds(int64_t ns) {
   char text[32];
   snprintf(text, sizeof(text), "%.3g s", static_cast<double>(ns) * 1e-9);
@@ -121,7 +114,8 @@ int32_t InProcess::start(const int64_t* description, const char* name, void* con
   Meeting::Key key{&operation, visit, clique.members[0], level_};
   auto& slot = meeting_->exchanges_[key];
   if (slot == nullptr) {
-    slot = std::make_unique<Exchange>(operation, clique.members, first_);
+    slot = std::make_unique<Exchange>(operation, clique.members, first_,
+                                      level_ == 0 ? meeting_->span_ : nullptr);
     slot->key = key;
   }
   Exchange* exchange = slot.get();
@@ -129,12 +123,9 @@ int32_t InProcess::start(const int64_t* description, const char* name, void* con
       pointers, pointers + operation.operands + operation.results + operation.folds.size());
   exchange->seats[clique.own] = this;
   open_[&operation].push_back(exchange);
-  if (++exchange->arrived < clique.members.size()) return HL_OK;
-  exchange->shares = shares_of(*exchange);
-  exchange->is_complete = exchange->shares == 0;
-  exchange->is_ready = true;
-  for (InProcess* seat : exchange->seats)
-    if (seat->waits_for_ == exchange) meeting_->let_go(seat);
+  if (++exchange->arrived < exchange->far.here()) return HL_OK;
+  if (exchange->far.processes().empty()) meeting_->set_ready(exchange);
+  else meeting_->go_far(&lock, exchange);
   return HL_OK;
 }
 
@@ -189,7 +180,8 @@ bool InProcess::finish(Exchange* exchange, std::string* error) {
       continue;
     Meeting::Lock lock(meeting_->mutex_);
     exchange->is_complete = true;
-    for (InProcess* seat : exchange->seats) seat->changed_.notify_all();
+    for (InProcess* seat : exchange->seats)
+      if (seat != nullptr) seat->changed_.notify_all();
   }
   Meeting::Lock lock(meeting_->mutex_);
   if (!exchange->is_complete) {
@@ -200,7 +192,7 @@ bool InProcess::finish(Exchange* exchange, std::string* error) {
   }
   *error = exchange->error;
   // A seat may go once it has departed, so all are told before the first does.
-  if (++exchange->departed == exchange->members.size()) meeting_->exchanges_.erase(exchange->key);
+  if (++exchange->departed == exchange->far.here()) meeting_->exchanges_.erase(exchange->key);
   return error->empty();
 }
 
@@ -208,6 +200,11 @@ int32_t InProcess::send(int64_t channel, int64_t target, const void* data, int64
   Meeting::Lock lock(meeting_->mutex_);
   if (meeting_->status_ != HL_OK) return told(meeting_->status_, meeting_->message_);
   auto* from = static_cast<const char*>(data);
+  const Span* span = level_ == 0 ? meeting_->span_ : nullptr;
+  if (span != nullptr && span->is_far(target)) {
+    span->send_mail(channel, device_, target, data, bytes);
+    return HL_OK;
+  }
   meeting_->mail_[{channel, device_, target, level_}].emplace_back(from, from + bytes);
   for (InProcess* seat : meeting_->seats_)
     if (seat->device_ == target && seat->level_ == level_ && seat->waits_for_sender_ == device_)
@@ -259,10 +256,11 @@ void Meeting::fail(int32_t status, const std::string& message) {
   fail_locked(status, message);
 }
 
-void Meeting::fail_locked(int32_t status, const std::string& message) {
+void Meeting::fail_locked(int32_t status, const std::string& message, bool is_told_here) {
   if (status_ != HL_OK) return;
   status_ = status;
   message_ = message;
+  if (span_ != nullptr) span_->failed(status, message, is_told_here);
   for (InProcess* seat : seats_) {
     if (seat->context_ != nullptr) hl_cancel(seat->context_);
     seat->changed_.notify_all();
@@ -315,18 +313,23 @@ bool Meeting::wait(Lock* lock, InProcess* seat) {
 }
 
 Meeting::Work Meeting::work_so_far() const {
-  Work found;
-  for (const InProcess* seat : seats_) found[seat] = seat->processor_ns();
-  return found;
+  Work work;
+  for (const InProcess* seat : seats_) work.seats[seat] = seat->processor_ns();
+  if (span_ != nullptr) work.processes = span_->worked_ns();
+  return work;
 }
 
 bool Meeting::is_anybody_working(const Work& before, int64_t waited_ns) const {
   for (const InProcess* seat : seats_) {
     if (seat->waits_at_ != nullptr || seat->inside_ > 0) continue;
-    auto known = before.find(seat);
-    int64_t worked = seat->processor_ns() - (known == before.end() ? 0 : known->second);
+    auto known = before.seats.find(seat);
+    int64_t worked = seat->processor_ns() - (known == before.seats.end() ? 0 : known->second);
     if (worked > waited_ns / kBusyPart) return true;
   }
+  if (span_ == nullptr) return false;
+  std::vector<int64_t> now = span_->worked_ns();
+  for (size_t k = 0; k < now.size(); ++k)
+    if (now[k] - before.processes[k] > waited_ns / kBusyPart) return true;
   return false;
 }
 
@@ -335,13 +338,13 @@ std::vector<int64_t> Meeting::missing(const InProcess& seat) const {
   std::vector<int64_t> found;
   const Exchange& exchange = *seat.waits_for_;
   for (size_t k = 0; k < exchange.members.size(); ++k)
-    if (exchange.seats[k] == nullptr) found.push_back(exchange.members[k]);
+    if (!has_come(exchange, k)) found.push_back(exchange.members[k]);
   return found;
 }
 
 std::string Meeting::waiting(const InProcess& seat) const {
   return "device " + std::to_string(seat.device_) + " waits at " + seat.waits_at_ + " for " +
-         listed(missing(seat));
+         named(missing(seat));
 }
 
 // Fails where a device waits for one that has ended, or all wait for one another.
@@ -357,11 +360,13 @@ void Meeting::fail_if_vain() {
     all += (all.empty() ? "" : "; ") + waiting(*seat);
     if (seat->level_ > 0) continue;
     std::vector<int64_t> gone;
-    for (int64_t device : missing(*seat))
+    for (int64_t device : missing(*seat)) {
       if (ended_[device]) gone.push_back(device);
+      else if (span_ != nullptr && span_->is_far(device)) is_everybody = false;
+    }
     if (gone.empty()) continue;
     fail_locked(HL_DEADLINE_EXCEEDED, "device " + std::to_string(seat->device_) + " waits at " +
-                                          seat->waits_at_ + " for " + listed(gone) +
+                                          seat->waits_at_ + " for " + named(gone) +
                                           ", which ended without it [rendezvous]");
     return;
   }

@@ -1,4 +1,5 @@
-// Devices that are threads of this process: the one place where they meet.
+// Devices that are threads of this process: the one place where they meet. Some of a run may be in other
+// processes (communicator_far.h): what they put down comes in letters.
 #ifndef HLOOM_RUNTIME_COMMUNICATOR_IN_PROCESS_H
 #define HLOOM_RUNTIME_COMMUNICATOR_IN_PROCESS_H
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "communicator_far.h"
 
 namespace hloom {
 
@@ -25,18 +27,20 @@ class InProcess;
 // of it are taken by whoever waits, so that nobody waits for one that computes.
 struct Exchange {
   Exchange(const Operation& operation, const std::vector<int64_t>& members,
-           const std::vector<int64_t>* first)
+           const std::vector<int64_t>* first, const Span* span)
       : operation(operation),
         members(members),
         first(first),
         pointers(members.size()),
-        seats(members.size()) {}
+        seats(members.size()),
+        far(members, span) {}
 
   const Operation& operation;
   const std::vector<int64_t> members;
   const std::vector<int64_t>* const first;   // as their seats have it
   std::vector<std::vector<void*>> pointers;  // of each member: operands, results, functions
-  std::vector<InProcess*> seats;
+  std::vector<InProcess*> seats;             // null: it has not come, or never will here
+  Far far;
   std::tuple<const Operation*, int64_t, int64_t, int64_t> key;
   size_t arrived = 0, departed = 0;
   bool is_ready = false, is_complete = false;
@@ -108,11 +112,15 @@ class InProcess final : public Communicator {
       0;  // places of regions inside it that run: it waits for them, as for nobody else
 };
 
-// One run of all devices.
-class Meeting {
+// One run of all devices; `span`: which of them are in other processes, null where none is.
+class Meeting final : public Receiver {
  public:
-  Meeting(int64_t devices, const Patience& patience)
-      : patience_(patience), ended_(devices, false) {}
+  Meeting(int64_t devices, const Patience& patience, const Span* span = nullptr)
+      : patience_(patience), span_(span), ended_(devices, false) {}
+
+  // Says to the other processes that all devices here have ended well.
+  void say_ended();
+  void receive(int process, const Letter& letter, Bytes data) override;
 
   // The first failure, as all devices are told.
   void fail(int32_t status, const std::string& message);
@@ -127,9 +135,25 @@ class Meeting {
   // The operation, how often a member has been there, the first member, the level.
   using Key = std::tuple<const Operation*, int64_t, int64_t, int64_t>;
   using Address = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // channel, source, target, level
-  using Work = std::map<const InProcess*, int64_t>;
+  struct Work {
+    std::map<const InProcess*, int64_t> seats;
+    std::vector<int64_t> processes;
+  };
+  using FarKey = std::tuple<int64_t, int64_t, int64_t>;  // operation, visit, first member
+  // What has come of an operation, and the exchange that waits for the rest.
+  struct FarPart {
+    std::map<int, Bytes> letters;
+    Exchange* exchange = nullptr;
+  };
 
-  void fail_locked(int32_t status, const std::string& message);
+  static FarKey far_key(const Exchange& exchange);
+  void fail_locked(int32_t status, const std::string& message, bool is_told_here = true);
+  // Sends what the members here have put down; it is ready when all others have sent theirs.
+  void go_far(Lock* lock, Exchange* exchange);
+  void go_on_if_complete(FarPart* part);
+  void set_ready(Exchange* exchange);
+  bool has_come(const Exchange& exchange, size_t member) const;
+  std::string named(const std::vector<int64_t>& devices) const;
   // Waits, as what the seat says it waits for, until somebody lets it go on. False: it failed.
   bool wait(Lock* lock, InProcess* seat);
   Work work_so_far() const;
@@ -141,12 +165,14 @@ class Meeting {
   void let_go(InProcess* seat);
 
   const Patience patience_;
+  const Span* const span_;
   std::mutex mutex_;
   std::vector<InProcess*> seats_;
   std::vector<bool> ended_;
   std::map<Key, std::unique_ptr<Exchange>> exchanges_;
   std::map<std::tuple<const Operation*, int64_t, int64_t>, int64_t> visits_;
   std::map<Address, std::deque<std::vector<char>>> mail_;
+  std::map<FarKey, FarPart> far_;
   int64_t stopped_ = -1;
   int32_t status_ = HL_OK;
   std::string message_;

@@ -33,7 +33,7 @@ const Fold* fold_of(const Exchange& e, int64_t array, Compiled* function) {
     const Fold& fold = e.operation.folds[k];
     if (fold.array != array || fold.members != static_cast<int64_t>(e.members.size())) continue;
     *function =
-        reinterpret_cast<Compiled>(e.pointers[0][e.operation.operands + e.operation.results + k]);
+        reinterpret_cast<Compiled>(e.pointers[e.far.speaker()][e.operation.operands + e.operation.results + k]);
     return &fold;
   }
   return nullptr;
@@ -94,6 +94,7 @@ void reduce(Exchange* e, int64_t array, int64_t piece, int64_t pieces) {
   Compiled function;
   const Fold* how = fold_of(*e, array, &function);
   for (size_t m = 0; m < e->members.size(); ++m) {
+    if (e->far.is_far(m)) continue;
     int64_t root = root_of(e, m, array);
     if (root == static_cast<int64_t>(m)) {
       if (how != nullptr)
@@ -281,6 +282,7 @@ void do_share(Exchange* e, int64_t share) {
   }
   size_t count = e->members.size(), member = static_cast<size_t>(share) % count;
   int64_t array = share / static_cast<int64_t>(count);
+  if (e->far.is_far(member)) return;
   switch (e->operation.kind) {
     case Exchanging::kReduceScatter:
       return reduce_scatter(e, array, member);

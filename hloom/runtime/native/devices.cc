@@ -1,4 +1,4 @@
-// A program on several devices of this process: a thread for each, which meet in one run.
+// A program on several devices: a thread for each of this process, which meet in one run.
 #include <string.h>
 
 #include <memory>
@@ -21,6 +21,8 @@ struct hl_devices {
   int64_t stopped = -1;
   int64_t runs = 0, meetings = 0;
   std::vector<int64_t> barrier{};
+  std::vector<int64_t> here{};  // the devices of this process
+  std::unique_ptr<hloom::Span> span{};  // null: all are here
 };
 
 namespace hloom {
@@ -58,19 +60,38 @@ HL_API hl_devices* hl_devices_new(int64_t count, int64_t warn_ns, int64_t termin
                                   int64_t most_ns) {
   auto* made = new hl_devices{count, {warn_ns, terminate_ns, most_ns}, {}, {}, {}};
   made->barrier = hloom::barrier_of(count);
+  for (int64_t k = 0; k < count; ++k) made->here.push_back(k);
   return made;
+}
+
+// From here on, before the first run, these are devices of several processes: `process_of` says in
+// which each is. `program` tells programs apart that run across processes, and `fingerprint` must be
+// the same in all of them.
+HL_API void hl_devices_across(hl_devices* devices, hl_processes* processes, int64_t program,
+                              int64_t fingerprint, const int32_t* process_of) {
+  auto* all = reinterpret_cast<hloom::Processes*>(processes);
+  std::vector<int> places(process_of, process_of + devices->count);
+  devices->here.clear();
+  for (int64_t k = 0; k < devices->count; ++k)
+    if (places[k] == all->rank()) devices->here.push_back(k);
+  devices->span.reset(
+      new hloom::Span(all, static_cast<uint64_t>(program), fingerprint, std::move(places)));
 }
 
 HL_API void hl_devices_free(hl_devices* devices) { delete devices; }
 
-// Runs a program on all devices at once, each with its context and base addresses. Returns the first
-// failure, with its sentence in `message`. Several runs may be under way.
+// Runs a program on all devices of this process at once, each with its context and base addresses.
+// Returns the first failure, with its sentence in `message`. Several runs may be under way, but of
+// one that is across processes.
 HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_main_function fn,
                               void*** buffers, char* message, int64_t size) {
-  hloom::Meeting meeting(devices->count, devices->patience);
+  std::unique_ptr<hloom::Span> span;
+  if (devices->span != nullptr) span = std::make_unique<hloom::Span>(*devices->span);
+  hloom::Meeting meeting(devices->count, devices->patience, span.get());
   bool is_first;
   {
     std::lock_guard<std::mutex> guard(devices->mutex);
+    if (span != nullptr) span->set_run(devices->runs);
     is_first = !devices->has_met;
     devices->has_met = true;
     devices->runs += 1;
@@ -79,20 +100,23 @@ HL_API int32_t hl_devices_run(hl_devices* devices, hl_context** contexts, hl_mai
     if (devices->stopped >= 0) meeting.stop_device(devices->stopped);
   }
   std::vector<std::unique_ptr<hloom::InProcess>> own;
-  own.reserve(devices->count);
-  for (int64_t k = 0; k < devices->count; ++k)
-    own.push_back(std::make_unique<hloom::InProcess>(&meeting, &devices->operations, k));
-  bool has_threads = hloom::run_team(static_cast<int>(devices->count), [&](int k) {
+  own.reserve(devices->here.size());
+  for (int64_t device : devices->here)
+    own.push_back(std::make_unique<hloom::InProcess>(&meeting, &devices->operations, device));
+  if (span != nullptr) span->open(&meeting);
+  bool has_threads = hloom::run_team(static_cast<int>(own.size()), [&](int k) {
     hloom::run_one(own[k].get(), contexts[k], fn, buffers[k],
                    is_first ? devices->barrier.data() : nullptr);
   });
+  meeting.say_ended();
   {
     std::lock_guard<std::mutex> guard(devices->mutex);
     devices->under_way.erase(&meeting);
   }
   if (!has_threads)
     meeting.fail(HL_RESOURCE_EXHAUSTED,
-                 "no threads for " + std::to_string(devices->count) + " devices [threads]");
+                 "no threads for " + std::to_string(own.size()) + " devices [threads]");
+  if (span != nullptr) span->close();
   int32_t status = meeting.status();
   if (size > 0) {
     strncpy(message, meeting.message().c_str(), size - 1);

@@ -5,6 +5,7 @@
 #include "host.h"
 
 typedef struct hl_devices hl_devices;
+typedef struct hl_processes hl_processes;
 
 // Runs a program on all devices at once, each with its context and base addresses. Returns the first
 // failure, with its sentence in `message`. Several runs may be under way.

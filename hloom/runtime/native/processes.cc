@@ -1,0 +1,150 @@
+// Letters on their way: to the post, and from it to those whom they are for.
+#include "processes.h"
+
+#include <string.h>
+
+#include <chrono>
+
+#include "host.h"
+
+namespace hloom {
+
+Bytes new_bytes(int64_t size_bytes) {
+  int64_t size = aligned(size_bytes < 1 ? 1 : size_bytes);
+  return Bytes(static_cast<char*>(aligned_alloc(kLetterAlignment, size)));
+}
+
+void Processes::begin(int rank, int size) {
+  rank_ = rank;
+  size_ = size;
+  worked_ns_ = std::make_unique<std::atomic<int64_t>[]>(size);
+  for (int k = 0; k < size; ++k) worked_ns_[k] = -1;
+}
+
+void Processes::send(int process, Letter letter, Bytes data) {
+  std::lock_guard<std::mutex> guard(out_mutex_);
+  outgoing_.push_back({process, letter, std::move(data)});
+  out_changed_.notify_one();
+}
+
+bool Processes::next_outgoing(Outgoing* letter, int64_t wait_ns) {
+  std::unique_lock<std::mutex> lock(out_mutex_);
+  if (outgoing_.empty() && wait_ns > 0)
+    out_changed_.wait_for(lock, std::chrono::nanoseconds(wait_ns));
+  if (outgoing_.empty()) return false;
+  *letter = std::move(outgoing_.front());
+  outgoing_.pop_front();
+  return true;
+}
+
+void Processes::arrived(int process, const Letter& letter, Bytes data) {
+  if (letter.kind == LetterKind::kAlive) {
+    worked_ns_[process] = letter.numbers[0];
+    return;
+  }
+  if (letter.kind == LetterKind::kBytes) {
+    std::lock_guard<std::mutex> guard(bytes_mutex_);
+    bytes_[process].emplace_back(data.get(), data.get() + letter.size_bytes);
+    bytes_changed_.notify_all();
+    return;
+  }
+  std::lock_guard<std::mutex> guard(in_mutex_);
+  auto found = open_.find({letter.program, letter.run});
+  if (found != open_.end()) return found->second->receive(process, letter, std::move(data));
+  auto closed = closed_.find(letter.program);
+  if (closed != closed_.end() && letter.run < closed->second) return;
+  early_[{letter.program, letter.run}].push_back({process, letter, std::move(data)});
+}
+
+void Processes::open(uint64_t program, int64_t run, Receiver* receiver) {
+  std::lock_guard<std::mutex> guard(in_mutex_);
+  open_[{program, run}] = receiver;
+  auto early = early_.find({program, run});
+  if (early == early_.end()) return;
+  for (Early& each : early->second)
+    receiver->receive(each.process, each.letter, std::move(each.data));
+  early_.erase(early);
+}
+
+void Processes::close(uint64_t program, int64_t run) {
+  std::lock_guard<std::mutex> guard(in_mutex_);
+  open_.erase({program, run});
+  int64_t& closed = closed_[program];
+  if (closed < run + 1) closed = run + 1;
+}
+
+void Processes::send_bytes(int process, const void* data, int64_t size_bytes) {
+  Letter letter{LetterKind::kBytes, 0, 0, {0, 0, 0, 0}, size_bytes};
+  Bytes copy = new_bytes(size_bytes);
+  if (copy == nullptr) return;
+  if (size_bytes > 0) memcpy(copy.get(), data, size_bytes);
+  send(process, letter, std::move(copy));
+}
+
+std::string Processes::receive_bytes(int process, int64_t timeout_ns, std::vector<char>* data) {
+  std::unique_lock<std::mutex> lock(bytes_mutex_);
+  auto& queue = bytes_[process];
+  bool is_there = bytes_changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
+                                          [&] { return !queue.empty(); });
+  if (!is_there) {
+    give_up();
+    return "process " + std::to_string(process) + " sent nothing in " +
+           std::to_string(timeout_ns / 1'000'000'000) + " s [processes]";
+  }
+  *data = std::move(queue.front());
+  queue.pop_front();
+  return "";
+}
+
+}  // namespace hloom
+
+struct hl_processes : hloom::Processes {};
+
+namespace {
+
+void tell(const std::string& text, char* message, int64_t size) {
+  if (size <= 0) return;
+  strncpy(message, text.c_str(), size - 1);
+  message[size - 1] = 0;
+}
+
+hloom::Processes* of(hl_processes* processes) {
+  return reinterpret_cast<hloom::Processes*>(processes);
+}
+
+}  // namespace
+
+// The processes of an MPI launcher; they stay until the process ends. Null: see the message.
+HL_API hl_processes* hl_processes_mpi(const char* libraries, char* message, int64_t size) {
+  static std::mutex mutex;
+  static hloom::Processes* only = nullptr;
+  std::lock_guard<std::mutex> guard(mutex);
+  if (only == nullptr) {
+    std::string why;
+    only = hloom::mpi_processes(libraries, &why);
+    if (only == nullptr) tell(why, message, size);
+  }
+  return reinterpret_cast<hl_processes*>(only);
+}
+
+HL_API int64_t hl_processes_rank(hl_processes* processes) { return of(processes)->rank(); }
+HL_API int64_t hl_processes_size(hl_processes* processes) { return of(processes)->size(); }
+
+HL_API void hl_processes_send(hl_processes* processes, int64_t process, const void* data,
+                              int64_t size_bytes) {
+  of(processes)->send_bytes(static_cast<int>(process), data, size_bytes);
+}
+
+// Waits for bytes of a process and calls `take` with them. Not 0: see the message.
+HL_API int32_t hl_processes_receive(hl_processes* processes, int64_t process, int64_t timeout_ns,
+                                    void (*take)(const void*, int64_t), char* message,
+                                    int64_t size) {
+  std::vector<char> data;
+  std::string why = of(processes)->receive_bytes(static_cast<int>(process), timeout_ns, &data);
+  if (!why.empty()) {
+    tell(why, message, size);
+    return HL_DEADLINE_EXCEEDED;
+  }
+  take(data.data(), static_cast<int64_t>(data.size()));
+  return HL_OK;
+}
