@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from hloom.runtime.buffer import Buffer, in_layout
     from hloom.runtime.cache import ProgramCache, program_cache
     from hloom.runtime.communicator.patience import Patience
+    from hloom.runtime.communicator.processes import Processes, launcher
     from hloom.runtime.ffi import Call as HandlerCall
     from hloom.runtime.ffi import HandlerError, is_handled, register_capsule
     from hloom.runtime.ffi import register as register_handler
@@ -158,6 +159,8 @@ _HOME = {
     "PassRecord": "passes.pipeline",
     "PassResult": "passes.pass_",
     "Patience": "runtime.communicator.patience",
+    "Processes": "runtime.communicator.processes",
+    "launcher": "runtime.communicator.processes",
     "Pipeline": "passes.pipeline",
     "PipelineOptions": "passes.pipeline",
     "PrintOptions": "ir.text.options",
@@ -433,6 +436,7 @@ __all__ = [
     "Pipeline",
     "PipelineOptions",
     "PrintOptions",
+    "Processes",
     "Processor",
     "ProgramCache",
     "Proposal",
@@ -477,6 +481,7 @@ __all__ = [
     "is_handled",
     "is_program_file",
     "known_names",
+    "launcher",
     "library_code",
     "library_path",
     "load",

@@ -20,6 +20,7 @@ from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
+from hloom.runtime.communicator.processes import Processes
 from hloom.runtime.host_transfers import HostTransfers
 from hloom.runtime.nested import flatten, nested
 from hloom.runtime.program_files import write_program
@@ -67,6 +68,9 @@ class Executable:
         self._assignment = DeviceAssignment.natural(self.program.replicas, self.program.partitions)
         self.patience = patience or Patience()
         """How long devices wait for one another; to be set before the first run on several."""
+        self.processes: Processes | None = None
+        """Over which processes the devices are spread; None: all are in this one. To be set before
+        the first run."""
 
     # -- running
 
@@ -99,7 +103,8 @@ class Executable:
     def run_devices(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """The result on every device, for a list of arguments for each (see `__call__`).
 
-        Device d is replica d // partitions and partition d % partitions of the program
+        Of a program that is spread over processes (`processes`), these are the devices in this one
+        (`own_part`), and all processes must call it. Device d is replica d // partitions and partition d % partitions of the program
         (`devices`). All run at once, a thread each, which share the cores; collectives, sends and
         receives join them. Buffers are never donated. What one fails with ends all; a device that
         waits for another longer than `patience` says raises, too.
@@ -112,9 +117,11 @@ class Executable:
     def _leaves_of_devices(self, arguments: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """The arrays that each device is given, none of them to be donated."""
         program = self.program
-        if len(arguments) != program.device_count:
+        count = len(self.own_part)
+        if len(arguments) != count:
+            here = "" if self.processes is None else f", {count} of them in this process"
             raise UsageError(
-                f"{program.name} runs on {program.device_count} devices, arguments for "
+                f"{program.name} runs on {program.device_count} devices{here}, arguments for "
                 f"{len(arguments)} were given",
                 rule="device-count",
                 hint="give a list of arguments for each device",
@@ -125,7 +132,20 @@ class Executable:
     @cached_property
     def together(self) -> InProcess:
         """The devices of the program, which wait for one another as long as `patience` says."""
-        return InProcess(self.program.device_count, self.patience)
+        program, fingerprint = self.program, 0
+        if self.processes is not None:
+            from hloom.program.meetings import fingerprint_of_meetings
+
+            fingerprint = fingerprint_of_meetings(program)
+        return InProcess(program.device_count, self.patience, self.processes, fingerprint)
+
+    @property
+    def own_part(self) -> range:
+        """Which of the program's devices are in this process: those that `run_devices` is given
+        arguments for, and returns results of."""
+        if self.processes is None:
+            return range(self.program.device_count)
+        return self.processes.own_part(self.program.device_count)
 
     @property
     def devices(self) -> tuple[GlobalDeviceId, ...]:

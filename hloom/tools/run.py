@@ -28,6 +28,7 @@ from hloom.tools.evaluate import (
 from hloom.tools.memory_plot import write_memory_plot
 from hloom.tools.opt import OPTION_WORDS
 from hloom.tools.owned import OwnedMemory
+from hloom.tools.processes import gathered, joined, own_arguments, refuse_timing
 from hloom.tools.saved import is_saved, opened
 from hloom.tools.terminal import (
     WRONG_INPUT,
@@ -150,16 +151,22 @@ def run(
       hloom run sharded.hlo --inputs arguments.npz -o results.npz --partitions 4
 
       hloom run step.hlo --target sim:two-gpus --timeline trace.json
+
+      mpirun -n 4 hloom run sharded.hlo --check
     """
     words = ctx.meta.get(OPTION_WORDS, [])
     chosen = Chosen(words, target, time_passes, replicas, partitions, shapes, spmd)
     loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
+    refuse_timing(processes := joined(exe), profile=profile, roofline=roofline)
     module, arguments, origin = _arguments(loaded, inputs, random, memory := OwnedMemory())
+    own = own_arguments(exe, arguments)
     if not any((repeats, check, profile, roofline, exe.is_simulated)):  # nobody needs them later
-        arguments = [memory.handed_over(exe, each) for each in arguments]
+        own = [memory.handed_over(exe, each) for each in own]
     simulator = simulated(exe, timeline, delays, leave_out_wait)
-    first_s, times, results = timed(exe, arguments, repeats, simulator or _called)
+    first_s, times, results_here = timed(exe, own, repeats, simulator or _called)
+    if (results := gathered(processes, results_here)) is None:
+        return
     seen = simulator and simulator.written(timeline)
     _write(exe, results, output, memory_plot)
     differing = _checked(module, arguments, results) if check else None
@@ -328,7 +335,8 @@ def timed(
 
 def _called(exe: api.Executable, arguments: Arguments) -> list[Any]:
     """What it returns on each device."""
-    return exe.run_devices(arguments) if len(arguments) > 1 else [exe(*arguments[0])]
+    alone = len(arguments) == 1 and exe.processes is None
+    return [exe(*arguments[0])] if alone else exe.run_devices(arguments)
 
 
 def profiled(exe: api.Executable, arguments: Arguments, repeats: int) -> list[list[Any]]:

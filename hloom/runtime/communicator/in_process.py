@@ -1,19 +1,27 @@
-"""Devices that are threads of this process and meet in memory (native/devices.cc)."""
+"""Devices that are threads of this process and meet in memory (native/devices.cc).
+
+Some of a program may be in other processes, which do the same (native/communicator_far.h).
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_int64, c_void_p
+from ctypes import c_int32, c_int64, c_void_p
+from itertools import count
 from typing import Any, NamedTuple
 
 from hloom.device.ids import GlobalDeviceId
 from hloom.runtime.beside_python import beside_python
 from hloom.runtime.communicator.patience import Patience
+from hloom.runtime.communicator.processes import Processes
 from hloom.runtime.library import allocated, library
 from hloom.runtime.loaded_program import RawProblem, raise_problem
 from hloom.runtime.native import Owner
 from hloom.runtime.raised import take_raised
+
+_NUMBERS = count(1)
+"""Of programs across processes: each process makes the same ones in the same order."""
 
 
 class Health(NamedTuple):
@@ -30,15 +38,29 @@ class Health(NamedTuple):
 class InProcess(Owner):
     """The devices that run one program, any number of times, also at once."""
 
-    __slots__ = ("count", "patience")
+    __slots__ = ("count", "patience", "processes")
 
-    def __init__(self, count: int, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        patience: Patience | None = None,
+        processes: Processes | None = None,
+        fingerprint: int = 0,
+    ) -> None:
+        """With `processes` the devices are spread over them, and `count` becomes how many are in
+        this one; `fingerprint` says whether all run the same program."""
         self.count = count
         self.patience = patience or Patience()
+        self.processes = processes
         native = library()
         limits = [int(seconds * 1e9) for seconds in self.patience]
         handle = allocated(native.hl_devices_new(count, *limits), "devices")
         self._own(handle, native.hl_devices_free)
+        if processes is not None:
+            self.count = len(processes.own_part(count))
+            places = (c_int32 * count)(*[d // self.count for d in range(count)])
+            number = next(_NUMBERS)
+            native.hl_devices_across(handle, processes.handle, number, fingerprint, places)
 
     def run(
         self,

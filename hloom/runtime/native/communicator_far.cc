@@ -293,10 +293,10 @@ void Meeting::receive(int process, const Letter& letter, Bytes data) {
       return;
     }
     case LetterKind::kAbort:
-      return fail_locked(static_cast<int32_t>(n[0]),
-                         "process " + std::to_string(process) + ": " +
-                             std::string(data.get(), letter.size_bytes),
-                         false);
+      return fail_locked(
+          static_cast<int32_t>(n[0]),
+          "process " + std::to_string(process) + ": " + std::string(data.get(), letter.size_bytes),
+          false);
     case LetterKind::kEnded:
       for (size_t device = 0; device < ended_.size(); ++device)
         if (span_->process_of(static_cast<int64_t>(device)) == process) ended_[device] = true;

@@ -32,8 +32,8 @@ const Fold* fold_of(const Exchange& e, int64_t array, Compiled* function) {
   for (size_t k = 0; k < e.operation.folds.size(); ++k) {
     const Fold& fold = e.operation.folds[k];
     if (fold.array != array || fold.members != static_cast<int64_t>(e.members.size())) continue;
-    *function =
-        reinterpret_cast<Compiled>(e.pointers[e.far.speaker()][e.operation.operands + e.operation.results + k]);
+    *function = reinterpret_cast<Compiled>(
+        e.pointers[e.far.speaker()][e.operation.operands + e.operation.results + k]);
     return &fold;
   }
   return nullptr;

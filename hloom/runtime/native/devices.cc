@@ -21,7 +21,7 @@ struct hl_devices {
   int64_t stopped = -1;
   int64_t runs = 0, meetings = 0;
   std::vector<int64_t> barrier{};
-  std::vector<int64_t> here{};  // the devices of this process
+  std::vector<int64_t> here{};          // the devices of this process
   std::unique_ptr<hloom::Span> span{};  // null: all are here
 };
 

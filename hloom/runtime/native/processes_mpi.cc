@@ -64,8 +64,7 @@ bool bind(void* library, Mpi* mpi) {
                  find(library, "MPI_Comm_set_errhandler", &mpi->set_errhandler) &&
                  find(library, "MPI_Isend", &mpi->isend) &&
                  find(library, "MPI_Irecv", &mpi->irecv) && find(library, "MPI_Test", &mpi->test) &&
-                 find(library, "MPI_Cancel", &mpi->cancel) &&
-                 find(library, "MPI_Wait", &mpi->wait);
+                 find(library, "MPI_Cancel", &mpi->cancel) && find(library, "MPI_Wait", &mpi->wait);
   if (!has_all) return false;
   void* open_world = dlsym(library, "ompi_mpi_comm_world");
   if (open_world != nullptr) {
@@ -176,8 +175,9 @@ bool Post::start() {
                        : mpi_.query_thread(&provided);
   if (status != 0) return started("MPI cannot be initialised [mpi]"), false;
   if (!is_own_ && provided < kMultiple)
-    return started("MPI was initialised without MPI_THREAD_MULTIPLE, so hloom's thread may not use "
-                   "it: ask for that, or let hloom initialise MPI [mpi]"),
+    return started(
+               "MPI was initialised without MPI_THREAD_MULTIPLE, so hloom's thread may not use "
+               "it: ask for that, or let hloom initialise MPI [mpi]"),
            false;
   if (mpi_.comm_dup(mpi_.world, &comm_) != 0 || mpi_.comm_rank(comm_, &rank) != 0 ||
       mpi_.comm_size(comm_, &size) != 0)
