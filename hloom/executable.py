@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.base.faults import Fault
 from hloom.base.options import Options
@@ -16,17 +14,16 @@ from hloom.device.assignment import DeviceAssignment
 from hloom.device.ids import GlobalDeviceId
 from hloom.program.thunks.custom_call import Interpreter
 from hloom.program.thunks.thunk import Thunk, walk
-from hloom.runtime.arguments import donated_numbers
 from hloom.runtime.buffer import Buffer
 from hloom.runtime.communicator.in_process import InProcess
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.communicator.processes import Processes
 from hloom.runtime.host_transfers import HostTransfers
-from hloom.runtime.nested import flatten, nested
+from hloom.runtime.leaves import donatable, leaves_of
+from hloom.runtime.nested import nested
 from hloom.runtime.program_files import write_program
 from hloom.targets.stages import Stages
 from hloom.targets.target import DEFAULT, Target, TargetKind, target_kind
-from hloom.types.literal import Literal
 
 # What knows graphs and passes is imported where it is needed: a program from the cache needs none
 # of it, and starts in a fifth of the time.
@@ -90,7 +87,7 @@ class Executable:
         leaves: Sequence[Any] = arguments if self._is_flat else self._leaves(arguments)
         gone: list[Buffer] = []
         if donate is not None and donate is not True:
-            leaves, gone = self._donatable(leaves, donate)
+            leaves, gone = donatable(self.program, leaves, donate)
         results = self._executor.run(leaves)
         for buffer in gone:
             buffer.delete()
@@ -103,11 +100,12 @@ class Executable:
     def run_devices(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """The result on every device, for a list of arguments for each (see `__call__`).
 
-        Of a program that is spread over processes (`processes`), these are the devices in this one
-        (`own_part`), and all processes must call it. Device d is replica d // partitions and partition d % partitions of the program
+        Device d is replica d // partitions and partition d % partitions of the program
         (`devices`). All run at once, a thread each, which share the cores; collectives, sends and
-        receives join them. Buffers are never donated. What one fails with ends all; a device that
-        waits for another longer than `patience` says raises, too.
+        receives join them. Of a program that is spread over `processes` these are the devices in
+        this one (`own_part`), and all processes must call it. Buffers are never donated. What one
+        device fails with ends all; one that waits for another longer than `patience` says raises,
+        too.
         """
         program = self.program
         leaves_of_devices = self._leaves_of_devices(arguments)
@@ -127,7 +125,7 @@ class Executable:
                 hint="give a list of arguments for each device",
             )
         flat = [a if self._is_flat else self._leaves(a) for a in arguments]
-        return [self._donatable(leaves, False)[0] for leaves in flat]
+        return [donatable(self.program, leaves, False)[0] for leaves in flat]
 
     @cached_property
     def together(self) -> InProcess:
@@ -289,7 +287,7 @@ class Executable:
         leaves = arguments if self._is_flat else self._leaves(arguments)
         debug = DebugExecutor(self._executor, self.target.device)
         for _ in range(repeats):
-            debug.run(self._donatable(leaves, False)[0])
+            debug.run(donatable(self.program, leaves, False)[0])
         return list(debug.steps.values())
 
     def profile_devices(
@@ -330,36 +328,7 @@ class Executable:
         self._executor.interruptible = value
 
     def _leaves(self, arguments: Sequence[Any]) -> list[Any]:
-        """The arrays of nested arguments, checked against the parameters."""
-        shapes = self._shapes
-        if not any(isinstance(a, tuple | list | Literal) for a in arguments) and (
-            len(arguments) == len(self.program.parameters)
-        ):
-            return list(arguments)
-        if len(arguments) != len(shapes):
-            raise UsageError(
-                f"{self.program.name} takes {len(shapes)} arguments, {len(arguments)} were given",
-                rule="argument-count",
-            )
-        leaves: list[Any] = []
-        for number, (shape, argument) in enumerate(zip(shapes, arguments)):
-            flatten(shape, argument, f"argument {number}", leaves)
-        return leaves
-
-    def _donatable(
-        self, leaves: Sequence[Any], donate: bool | int | Iterable[int]
-    ) -> tuple[list[Any], list[Buffer]]:
-        """The leaves, those copied that must not be donated; and buffers to delete afterwards."""
-        chosen = donated_numbers(self.program.name, donate, len(self._shapes))
-        own_leaves, gone = [], []
-        for p, leaf in zip(self.program.parameters, leaves):
-            if isinstance(leaf, Buffer):
-                if p.number in chosen:
-                    gone.append(leaf)
-                else:
-                    leaf = np.asarray(leaf)
-            own_leaves.append(leaf)
-        return [*own_leaves, *leaves[len(own_leaves) :]], gone
+        return leaves_of(self.program, self._shapes, arguments)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all; `hloom.load_compiled` reads it."""

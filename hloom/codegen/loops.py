@@ -8,7 +8,7 @@ is several such nests in one step, for the many small values of a loop's body.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from hloom.codegen import elements_data, elements_fold, elements_product, elements_window
@@ -74,7 +74,10 @@ def loop_kernel(body: Body, device: Device) -> Emitted:
         return sequence_kernel(body, device)
     emitter = KernelEmitter(body, nest.loops.grid, device)
     LoopWriter(emitter, nest).write()
-    return emitter.finish(device.costs.steps_ns(nest.loops.elements_per_step, work))
+    emitted = emitter.finish(device.costs.steps_ns(nest.loops.elements_per_step, work))
+    if nest.loops.blocks > 1 and not nest.loops.outer:
+        emitted = replace(emitted, step_elements=nest.loops.block)
+    return emitted
 
 
 def sequence_kernel(body: Body, device: Device) -> Emitted:

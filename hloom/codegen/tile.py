@@ -75,6 +75,8 @@ class Emitted:
 
     kernel: Kernel
     arguments: list[int | ShapeIndex]
+    step_elements: int = 0
+    """Of each root a step writes so many elements, the next ones in order; 0: not so simple."""
 
 
 class BodyEmitter:

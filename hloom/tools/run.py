@@ -148,40 +148,47 @@ def run(
 
       hloom run step.hlo --check --repeats 100 --roofline --threads 1
 
-      hloom run sharded.hlo --inputs arguments.npz -o results.npz --partitions 4
+      mpirun -n 4 hloom run sharded.hlo --inputs arguments.npz -o results.npz --partitions 8
 
       hloom run step.hlo --target sim:two-gpus --timeline trace.json
-
-      mpirun -n 4 hloom run sharded.hlo --check
     """
-    words = ctx.meta.get(OPTION_WORDS, [])
-    chosen = Chosen(words, target, time_passes, replicas, partitions, shapes, spmd)
+    options = ctx.meta.get(OPTION_WORDS, [])
+    chosen = Chosen(options, target, time_passes, replicas, partitions, shapes, spmd)
     loaded, exe = _program(file, threads, chosen, check, memory_plot, roofline)
     exe.device_assignment = device_assignment or exe.device_assignment
     refuse_timing(processes := joined(exe), profile=profile, roofline=roofline)
     module, arguments, origin = _arguments(loaded, inputs, random, memory := OwnedMemory())
-    own = own_arguments(exe, arguments)
-    if not any((repeats, check, profile, roofline, exe.is_simulated)):  # nobody needs them later
-        own = [memory.handed_over(exe, each) for each in own]
+    own = _own(exe, arguments, memory, any((repeats, check, profile, roofline)))
     simulator = simulated(exe, timeline, delays, leave_out_wait)
     first_s, times, results_here = timed(exe, own, repeats, simulator or _called)
-    if (results := gathered(processes, results_here)) is None:
-        return
     seen = simulator and simulator.written(timeline)
+    if not (results := gathered(processes, results_here)):
+        return
     _write(exe, results, output, memory_plot)
     differing = _checked(module, arguments, results) if check else None
     steps = profiled(exe, arguments, max(repeats, 1)) if profile else None
     limits = limits_of(exe, arguments, repeats) if roofline else None
     ran = run_report.Ran(exe, origin, first_s, times, results, differing, steps, seen, limits)
-    if as_json:
-        write_json(run_report.as_data(ran, values))
-    else:
+    if not as_json:
         run_report.show_run(ran, values, time_passes, top, [memory_plot, timeline])
-    _end(differing)
+    _end(run_report.as_data(ran, values) if as_json else None, differing)
 
 
-def _end(differing: list[Difference] | None) -> None:
-    """Exit with the code for wrong results, where some are."""
+def _own(
+    exe: api.Executable, arguments: Arguments, memory: OwnedMemory, is_needed: bool
+) -> Arguments:
+    """The arguments of the devices in this process, with their memory where nobody needs them
+    later."""
+    own = own_arguments(exe, arguments)
+    if is_needed or exe.is_simulated:
+        return own
+    return [memory.handed_over(exe, each) for each in own]
+
+
+def _end(data: Any, differing: list[Difference] | None) -> None:
+    """Write JSON, where it is asked for; exit with the code for wrong results, where some are."""
+    if data is not None:
+        write_json(data)
     if differing is not None and not all(d.is_within for d in differing):
         raise typer.Exit(WRONG_INPUT)
 

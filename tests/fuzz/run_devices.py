@@ -2,12 +2,14 @@
 
 Every program is drawn from one number, so `--seed N --count 1` tries one again: an even number is
 a program of many steps, an odd one of a single collective. What differs is written to a file in the
-folder of temporary files, and the number printed.
+folder of temporary files, and the number printed. Behind `mpirun -n 2` the devices are in two
+processes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -23,6 +25,7 @@ from hloom.interp import evaluate_lockstep
 from hloom.interp.sample import random_arguments
 from hloom.ir.text import parse_module
 from hloom.ir.verify import verify
+from hloom.runtime.communicator.processes import Processes, launcher
 from tests.fuzz.programs_collectives import CollectiveProgram
 from tests.fuzz.programs_devices import DeviceProgram
 
@@ -53,9 +56,15 @@ def check(seed: int) -> str:
     given = [random_arguments(module, 100 * seed + d) for d in range(count)]
     wanted = evaluate_lockstep(module, given)
     exe = compile_module(module, None, EXACT, cached=False)
+    if launcher(os.environ)[1] > 1:
+        processes = Processes.mpi()
+        if count % processes.size:
+            return "refused"
+        exe.processes = processes
+    own = exe.own_part
     for turn in range(2):
-        found = exe.run_devices(given)
-        for device, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        results = exe.run_devices(given[own.start : own.stop])
+        for device, x, y in zip(own, results, wanted[own.start : own.stop], strict=True):
             expected = [leaf.array for leaf in y.leaves() if leaf.shape.is_array]
             for k, (a, b) in enumerate(zip(arrays(x), expected, strict=True)):
                 if a.shape != b.shape or not _equal(a, b):

@@ -49,11 +49,11 @@ void sum_of(void* arguments, int64_t begin, int64_t end) {
 
 // As hloom/program/thunks/collective.py writes them: number, kind, operands, results, groups,
 // arrays, folds, numbers.
-const int64_t kSumOfAll[] = {1, 0, 1, 1,      1,  8,  0,  1,           2,  3,  4,  5,  6,
-                             7, 1, 1, kBytes, 1,  0,  8,  kLength / 8, 16, 0,  1,  2,  3,
-                             4, 5, 6, 7,      -1, -2, -3, -4,          -5, -6, -7, -8, 0};
-const int64_t kSumOfFour[] = {2, 0,      1, 1, 2, 4,           0, 2, 4, 6, 4, 1,  3,  5,  7,  1,
-                              1, kBytes, 1, 0, 4, kLength / 8, 8, 0, 1, 2, 3, -1, -2, -3, -4, 0};
+const int64_t kSumOfAll[] = {1, 0, 1,      1,  1,  8,  0,           1,  2,  3,  4,  5, 6, 7,
+                             1, 1, kBytes, 1,  0,  8,  kLength / 8, 64, 16, 0,  1,  2, 3, 4,
+                             5, 6, 7,      -1, -2, -3, -4,          -5, -6, -7, -8, 0};
+const int64_t kSumOfFour[] = {2,      0, 1, 1, 2,           4,  0, 2, 4, 6, 4, 1,  3,  5,  7,  1, 1,
+                              kBytes, 1, 0, 4, kLength / 8, 64, 8, 0, 1, 2, 3, -1, -2, -3, -4, 0};
 const int64_t kGatherOfTwo[] = {3, 1, 1, 1, 4, 2, 0, 1, 2,      2, 3,
                                 2, 4, 5, 2, 6, 7, 1, 1, kBytes, 0, 0};
 const int64_t kPermute[] = {4,  5, 1, 1, 1, 8, 0, 1, 2, 3, 4, 5, 6, 7, 1, 1, kBytes, 0,

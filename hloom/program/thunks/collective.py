@@ -41,7 +41,8 @@ class Rows(NamedTuple):
 class Fold(NamedTuple):
     """A compiled function that folds an array of a group of so many members.
 
-    `parameters`: a member whose operand it reads (k), or whose result it writes (-1 - k).
+    `parameters`: a member whose operand it reads (k), or whose result it writes (-1 - k). Each step
+    but the last is of the next `step_bytes` of the array; 0: it is not known what a step is of.
     """
 
     array: int
@@ -50,6 +51,7 @@ class Fold(NamedTuple):
     cost_ns: float
     symbol: str
     parameters: tuple[int, ...]
+    step_bytes: int = 0
 
 
 class Operation(NamedTuple):
@@ -87,7 +89,8 @@ class Operation(NamedTuple):
             words_ += rows
         words_.append(len(self.folds))
         for f in self.folds:
-            words_ += [f.array, f.members, f.steps, len(f.parameters), *f.parameters]
+            words_ += [f.array, f.members, f.steps, f.step_bytes]
+            words_ += [len(f.parameters), *f.parameters]
         return (*words_, len(self.numbers), *self.numbers)
 
 

@@ -1,8 +1,8 @@
 """The processes among which the devices of a program are spread, and MPI, which joins them.
 
 MPI's library is found when it is asked for: the one that the process has already (mpi4py), one that
-`$HLOOM_MPI_LIBRARY` names, one that a package has installed (`pip install 'hloom[mpi]'` brings MPICH),
-or the system's. Both binary interfaces are known, MPICH's and Open MPI's
+`$HLOOM_MPI_LIBRARY` names, one that a package has installed (`pip install 'hloom[mpi]'` brings
+MPICH), or the system's. Both binary interfaces are known, MPICH's and Open MPI's
 (native/processes_mpi.cc).
 """
 

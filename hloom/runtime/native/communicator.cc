@@ -46,9 +46,10 @@ const Operation& Operations::parsed(const int64_t* description, const char* name
     made.arrays.push_back({outer, read.next()});
   }
   for (int64_t count = read.next(); count > 0; --count) {
-    Fold fold{read.next(), 0, 0, {}};
+    Fold fold{read.next(), 0, 0, 0, {}};
     fold.members = read.next();
     fold.steps = read.next();
+    fold.step_bytes = read.next();
     fold.parameters = read.list(read.next());
     made.folds.push_back(std::move(fold));
   }

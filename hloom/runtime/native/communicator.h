@@ -39,9 +39,10 @@ struct Rows {
 };
 
 // The compiled function that folds an array of a group of `members`: steps of it, and for each of
-// its parameters a member's operand (k >= 0) or result (-1 - k).
+// its parameters a member's operand (k >= 0) or result (-1 - k). Each step but the last is of the next
+// `step_bytes`; 0: that is not known.
 struct Fold {
-  int64_t array, members, steps;
+  int64_t array, members, steps, step_bytes;
   std::vector<int64_t> parameters;
 };
 

@@ -79,12 +79,61 @@ bool is_read(const Exchange& e, size_t member, int64_t operand, int process) {
   return false;
 }
 
+// Bytes of an array above which its fold is cut among processes: below, a letter more takes longer.
+constexpr int64_t kFewBytes = 32 * 1024;
+
+const Fold* fold_of(const Operation& operation, int64_t array, size_t members) {
+  for (const Fold& fold : operation.folds)
+    if (fold.array == array && fold.members == static_cast<int64_t>(members)) return &fold;
+  return nullptr;
+}
+
+bool is_worth_folding_apart(const Operation& operation, size_t members) {
+  if (operation.kind != Exchanging::kAllReduce) return false;
+  int64_t bytes = 0;
+  for (size_t k = 0; k < operation.arrays.size(); ++k) {
+    const Fold* fold = fold_of(operation, static_cast<int64_t>(k), members);
+    // Vectors begin where a step does.
+    if (fold == nullptr || fold->step_bytes == 0 || fold->step_bytes % kLetterAlignment != 0)
+      return false;
+    bytes += operation.arrays[k].outer * operation.arrays[k].chunk;
+  }
+  return bytes > kFewBytes;
+}
+
+// The steps of a fold that a process does.
+std::pair<int64_t, int64_t> steps_of(const Fold& fold, const Far& far, int process) {
+  int64_t number = far.span()->own() < process, count = 1;
+  for (int other : far.processes()) number += other < process, count += 1;
+  return {fold.steps * number / count, fold.steps * (number + 1) / count};
+}
+
+// What a process folds of each array.
+std::vector<Part> folded_parts(const Exchange& e, int process) {
+  std::vector<Part> all;
+  for (int64_t k = 0; k < e.operation.operands; ++k) {
+    const Fold& fold = *fold_of(e.operation, k, e.members.size());
+    auto [first, end] = steps_of(fold, e.far, process);
+    int64_t from = std::min(first * fold.step_bytes, array_bytes(e, k));
+    int64_t to = end == fold.steps ? array_bytes(e, k) : end * fold.step_bytes;
+    if (to > from) all.push_back({0, k, from, to - from});
+  }
+  return all;
+}
+
 // What a letter from one process to another holds, in order.
 std::vector<Part> parts(const Exchange& e, int from, int to) {
   std::vector<Part> all;
   int64_t count = static_cast<int64_t>(e.members.size());
   for (size_t m = 0; m < e.members.size(); ++m) {
     if (e.far.process_of(m) != from) continue;
+    if (e.far.is_apart()) {
+      for (Part part : folded_parts(e, to)) {
+        part.member = m;
+        all.push_back(part);
+      }
+      continue;
+    }
     for (int64_t k = 0; k < e.operation.operands; ++k) {
       if (!is_cut(e)) {
         if (is_read(e, m, k, to)) all.push_back({m, k, 0, operand_bytes(e, k)});
@@ -143,7 +192,7 @@ void Span::failed(int32_t status, const std::string& message, bool is_told_here)
   if (is_told_here) send_all(LetterKind::kAbort, status, message);
 }
 
-Far::Far(const std::vector<int64_t>& members, const Span* span)
+Far::Far(const Operation& operation, const std::vector<int64_t>& members, const Span* span)
     : here_(members.size()), span_(span) {
   if (span == nullptr) return;
   std::set<int> others;
@@ -155,6 +204,40 @@ Far::Far(const std::vector<int64_t>& members, const Span* span)
   processes_.assign(others.begin(), others.end());
   here_ = static_cast<size_t>(std::count(is_far_.begin(), is_far_.end(), 0));
   speaker_ = static_cast<size_t>(std::find(is_far_.begin(), is_far_.end(), 0) - is_far_.begin());
+  is_apart_ = !processes_.empty() && is_worth_folding_apart(operation, members.size());
+}
+
+std::pair<int64_t, int64_t> Far::own_steps(const Fold& fold) const {
+  return is_apart_ ? steps_of(fold, *this, span_->own()) : std::pair{int64_t{0}, fold.steps};
+}
+
+void Far::send_folded(const Exchange& e) const {
+  const auto& [operation, visit, first, level] = e.key;
+  std::vector<Part> all = folded_parts(e, span_->own());
+  for (int process : processes_) {
+    int64_t size = total_bytes(all), at = 0;
+    Bytes data = new_bytes(size);
+    for (const Part& part : all) {
+      auto* from = static_cast<const char*>(e.result(speaker_, part.operand)) + part.at;
+      if (data != nullptr) memcpy(data.get() + at, from, part.bytes);
+      at += aligned(part.bytes);
+    }
+    if (data == nullptr) size = 0;
+    span_->send(process, LetterKind::kFolded, operation->number, visit, first, std::move(data),
+                size);
+  }
+}
+
+void Far::take_folded(const Exchange& e, const std::map<int, Bytes>& letters) const {
+  for (const auto& [process, letter] : letters) {
+    const char* at = letter.get();
+    for (const Part& part : folded_parts(e, process)) {
+      for (size_t m = 0; m < e.members.size(); ++m)
+        if (!is_far(m))
+          memcpy(static_cast<char*>(e.result(m, part.operand)) + part.at, at, part.bytes);
+      at += aligned(part.bytes);
+    }
+  }
 }
 
 void Far::send_operands(const Exchange& e) const {
@@ -179,6 +262,8 @@ void Far::send_operands(const Exchange& e) const {
 bool Far::take_operands(Exchange* e, std::map<int, Bytes>* letters) {
   const Operation& operation = e->operation;
   int64_t known = operation.operands + operation.results;
+  // Compiled code may look at all of an operand, even where it uses a part.
+  bool is_in_parts = is_cut(*e) || is_apart_;
   for (size_t m = 0; m < e->members.size(); ++m)
     if (is_far(m)) e->pointers[m].assign(known, nullptr);
   for (auto& [process, letter] : *letters) {
@@ -186,7 +271,7 @@ bool Far::take_operands(Exchange* e, std::map<int, Bytes>* letters) {
     for (const Part& part : parts(*e, process, span_->own())) {
       if (part.bytes > 0 && at == nullptr) return false;
       void*& operand = e->pointers[part.member][part.operand];
-      if (is_cut(*e)) {
+      if (is_in_parts) {
         if (operand == nullptr) {
           operand = memory_.emplace_back(new_bytes(operand_bytes(*e, part.operand))).get();
           if (operand == nullptr) return false;
@@ -197,7 +282,7 @@ bool Far::take_operands(Exchange* e, std::map<int, Bytes>* letters) {
       }
       if (at != nullptr) at += aligned(part.bytes);
     }
-    if (!is_cut(*e)) memory_.push_back(std::move(letter));
+    if (!is_in_parts) memory_.push_back(std::move(letter));
   }
   if (operation.kind != Exchanging::kAllReduce) return true;
   for (int64_t k = 0; k < operation.results; ++k) {
@@ -218,7 +303,7 @@ Meeting::FarKey Meeting::far_key(const Exchange& exchange) {
 
 void Meeting::set_ready(Exchange* exchange) {
   exchange->shares = shares_of(*exchange);
-  exchange->is_complete = exchange->shares == 0;
+  exchange->is_done_here = exchange->is_complete = exchange->shares == 0;
   exchange->is_ready = true;
   for (InProcess* seat : exchange->seats)
     if (seat != nullptr && seat->waits_for_ == exchange) let_go(seat);
@@ -236,9 +321,11 @@ void Meeting::go_far(Lock* lock, Exchange* exchange) {
 
 void Meeting::go_on_if_complete(FarPart* part) {
   Exchange* exchange = part->exchange;
-  if (exchange == nullptr || part->letters.size() < exchange->far.processes().size()) return;
+  if (exchange == nullptr || exchange->is_ready ||
+      part->letters.size() < exchange->far.processes().size())
+    return;
   bool is_taken = exchange->far.take_operands(exchange, &part->letters);
-  far_.erase(far_key(*exchange));
+  if (!exchange->far.is_apart()) far_.erase(far_key(*exchange));
   if (!is_taken)
     return fail_locked(HL_RESOURCE_EXHAUSTED,
                        std::string("no memory for what other processes send at ") +
@@ -246,10 +333,37 @@ void Meeting::go_on_if_complete(FarPart* part) {
   set_ready(exchange);
 }
 
+void Meeting::finish_here(Lock* lock, Exchange* exchange) {
+  if (exchange->far.is_apart()) {
+    lock->unlock();
+    exchange->far.send_folded(*exchange);
+    lock->lock();
+  }
+  exchange->is_done_here = true;
+  if (exchange->far.is_apart()) complete_if_folded(&far_[far_key(*exchange)]);
+  else exchange->is_complete = true;
+  for (InProcess* seat : exchange->seats)
+    if (seat != nullptr) seat->changed_.notify_all();
+}
+
+void Meeting::complete_if_folded(FarPart* part) {
+  Exchange* exchange = part->exchange;
+  if (exchange == nullptr || !exchange->is_done_here ||
+      part->folded.size() < exchange->far.processes().size())
+    return;
+  exchange->far.take_folded(*exchange, part->folded);
+  far_.erase(far_key(*exchange));
+  exchange->is_complete = true;
+  for (InProcess* seat : exchange->seats)
+    if (seat != nullptr && seat->waits_for_ == exchange) let_go(seat);
+}
+
 bool Meeting::has_come(const Exchange& exchange, size_t member) const {
   if (!exchange.far.is_far(member)) return exchange.seats[member] != nullptr;
   auto part = far_.find(far_key(exchange));
-  return part != far_.end() && part->second.letters.count(exchange.far.process_of(member)) > 0;
+  if (part == far_.end()) return false;
+  const auto& letters = exchange.is_ready ? part->second.folded : part->second.letters;
+  return letters.count(exchange.far.process_of(member)) > 0;
 }
 
 std::string Meeting::named(const std::vector<int64_t>& devices) const {
@@ -273,7 +387,7 @@ void Meeting::say_ended() {
 void Meeting::receive(int process, const Letter& letter, Bytes data) {
   Lock lock(mutex_);
   const int64_t* n = letter.numbers;
-  if (!span_->is_same_program(letter))
+  if (letter.kind != LetterKind::kGone && !span_->is_same_program(letter))
     return fail_locked(HL_INVALID_ARGUMENT,
                        "process " + std::to_string(process) +
                            " runs another program here: all must run the same ones, in the same "
@@ -283,6 +397,11 @@ void Meeting::receive(int process, const Letter& letter, Bytes data) {
       FarPart& part = far_[{n[0], n[1], n[2]}];
       part.letters[process] = std::move(data);
       return go_on_if_complete(&part);
+    }
+    case LetterKind::kFolded: {
+      FarPart& part = far_[{n[0], n[1], n[2]}];
+      part.folded[process] = std::move(data);
+      return complete_if_folded(&part);
     }
     case LetterKind::kMail: {
       auto& mail = mail_[{n[0], n[1], n[2], 0}];
@@ -298,6 +417,7 @@ void Meeting::receive(int process, const Letter& letter, Bytes data) {
           "process " + std::to_string(process) + ": " + std::string(data.get(), letter.size_bytes),
           false);
     case LetterKind::kEnded:
+    case LetterKind::kGone:
       for (size_t device = 0; device < ended_.size(); ++device)
         if (span_->process_of(static_cast<int64_t>(device)) == process) ended_[device] = true;
       return fail_if_vain();

@@ -14,6 +14,8 @@
 namespace hloom {
 
 struct Exchange;
+struct Fold;
+struct Operation;
 
 // In which processes the devices of a program are, and how letters of one run of it are addressed.
 class Span {
@@ -54,7 +56,7 @@ class Span {
 // Which members of a group are elsewhere; none where there is no span.
 class Far {
  public:
-  Far(const std::vector<int64_t>& members, const Span* span);
+  Far(const Operation& operation, const std::vector<int64_t>& members, const Span* span);
 
   bool is_far(size_t member) const { return !is_far_.empty() && is_far_[member] != 0; }
   size_t here() const { return here_; }
@@ -69,10 +71,19 @@ class Far {
   // fold writes results of theirs, nobody reads. False: out of memory, or a letter is too short.
   bool take_operands(Exchange* exchange, std::map<int, Bytes>* letters);
 
+  // Whether each process folds a part of the arrays for all, so that two times their bytes go over the
+  // wire rather than once for each process: worth another letter where they are large.
+  bool is_apart() const { return is_apart_; }
+  // The steps that are folded here.
+  std::pair<int64_t, int64_t> own_steps(const Fold& fold) const;
+  void send_folded(const Exchange& exchange) const;
+  void take_folded(const Exchange& exchange, const std::map<int, Bytes>& letters) const;
+
  private:
   std::vector<char> is_far_;  // empty: none is
   std::vector<int> process_of_, processes_;
   size_t here_, speaker_ = 0;
+  bool is_apart_ = false;
   const Span* span_;
   std::vector<Bytes> memory_;
 };

@@ -167,10 +167,12 @@ int32_t InProcess::done(const int64_t* description) {
   }
   std::string error;
   if (finish(exchange, &error)) return HL_OK;
+  if (error.empty()) return told(meeting_->status(), meeting_->message());
   return told(HL_INVALID_ARGUMENT, std::string(operation.name) + ": " + error);
 }
 
-// Does what is left to do of an operation to which all have come. False: its values are wrong.
+// Does what is left to do of an operation to which all have come. False: its values are wrong, or,
+// without an error, the run has failed.
 bool InProcess::finish(Exchange* exchange, std::string* error) {
   for (;;) {
     int64_t share = exchange->next.fetch_add(1, std::memory_order_relaxed);
@@ -179,16 +181,19 @@ bool InProcess::finish(Exchange* exchange, std::string* error) {
     if (exchange->finished.fetch_add(1, std::memory_order_acq_rel) + 1 != exchange->shares)
       continue;
     Meeting::Lock lock(meeting_->mutex_);
-    exchange->is_complete = true;
-    for (InProcess* seat : exchange->seats)
-      if (seat != nullptr) seat->changed_.notify_all();
+    meeting_->finish_here(&lock, exchange);
   }
   Meeting::Lock lock(meeting_->mutex_);
-  if (!exchange->is_complete) {
+  if (!exchange->is_done_here) {
     // Others are at their last shares.
     Clock::time_point begin = Clock::now();
-    while (!exchange->is_complete) changed_.wait(lock);
+    while (!exchange->is_done_here) changed_.wait(lock);
     waited_ns_ += nanoseconds(Clock::now() - begin).count();
+  }
+  if (!exchange->is_complete) {
+    waits_for_ = exchange;
+    waits_at_ = exchange->operation.name;
+    if (!meeting_->wait(&lock, this)) return false;
   }
   *error = exchange->error;
   // A seat may go once it has departed, so all are told before the first does.

@@ -33,7 +33,7 @@ struct Exchange {
         first(first),
         pointers(members.size()),
         seats(members.size()),
-        far(members, span) {}
+        far(operation, members, span) {}
 
   const Operation& operation;
   const std::vector<int64_t> members;
@@ -43,7 +43,8 @@ struct Exchange {
   Far far;
   std::tuple<const Operation*, int64_t, int64_t, int64_t> key;
   size_t arrived = 0, departed = 0;
-  bool is_ready = false, is_complete = false;
+  // Done here: all shares are; complete: what others have folded has come, too.
+  bool is_ready = false, is_done_here = false, is_complete = false;
   int64_t shares = 0;
   std::atomic<int64_t> next{0}, finished{0};
   std::mutex error_mutex;
@@ -142,7 +143,7 @@ class Meeting final : public Receiver {
   using FarKey = std::tuple<int64_t, int64_t, int64_t>;  // operation, visit, first member
   // What has come of an operation, and the exchange that waits for the rest.
   struct FarPart {
-    std::map<int, Bytes> letters;
+    std::map<int, Bytes> letters, folded;
     Exchange* exchange = nullptr;
   };
 
@@ -151,6 +152,9 @@ class Meeting final : public Receiver {
   // Sends what the members here have put down; it is ready when all others have sent theirs.
   void go_far(Lock* lock, Exchange* exchange);
   void go_on_if_complete(FarPart* part);
+  // All shares are done: the others are sent what they have not folded.
+  void finish_here(Lock* lock, Exchange* exchange);
+  void complete_if_folded(FarPart* part);
   void set_ready(Exchange* exchange);
   bool has_come(const Exchange& exchange, size_t member) const;
   std::string named(const std::vector<int64_t>& devices) const;

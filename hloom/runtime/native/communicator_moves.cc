@@ -83,10 +83,15 @@ void clear(void* to, int64_t size) {
 
 void all_reduce(Exchange* e, int64_t array, int64_t piece, int64_t pieces) {
   Compiled function;
-  if (const Fold* how = fold_of(*e, array, &function))
-    fold(*e, *how, function, -1, how->steps * piece / pieces, how->steps * (piece + 1) / pieces);
-  else if (e->members.size() == 1)
+  if (const Fold* how = fold_of(*e, array, &function)) {
+    // The others fold the rest.
+    auto [first, end] = e->far.own_steps(*how);
+    int64_t steps = end - first;
+    fold(*e, *how, function, -1, first + steps * piece / pieces,
+         first + steps * (piece + 1) / pieces);
+  } else if (e->members.size() == 1) {
     copy(e->result(0, array), e->operand(0, array), size_of(*e, array));
+  }
 }
 
 // The result of the root; zeros on the others. Each goes by the root that it was given.

@@ -49,6 +49,11 @@ void Processes::arrived(int process, const Letter& letter, Bytes data) {
     return;
   }
   std::lock_guard<std::mutex> guard(in_mutex_);
+  if (letter.kind == LetterKind::kGone) {
+    gone_.push_back(process);
+    for (auto& [run, receiver] : open_) receiver->receive(process, letter, nullptr);
+    return;
+  }
   auto found = open_.find({letter.program, letter.run});
   if (found != open_.end()) return found->second->receive(process, letter, std::move(data));
   auto closed = closed_.find(letter.program);
@@ -60,10 +65,13 @@ void Processes::open(uint64_t program, int64_t run, Receiver* receiver) {
   std::lock_guard<std::mutex> guard(in_mutex_);
   open_[{program, run}] = receiver;
   auto early = early_.find({program, run});
-  if (early == early_.end()) return;
-  for (Early& each : early->second)
-    receiver->receive(each.process, each.letter, std::move(each.data));
-  early_.erase(early);
+  if (early != early_.end()) {
+    for (Early& each : early->second)
+      receiver->receive(each.process, each.letter, std::move(each.data));
+    early_.erase(early);
+  }
+  Letter gone{LetterKind::kGone, 0, 0, {0, 0, 0, 0}, 0};
+  for (int process : gone_) receiver->receive(process, gone, nullptr);
 }
 
 void Processes::close(uint64_t program, int64_t run) {

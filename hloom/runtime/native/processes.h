@@ -27,6 +27,7 @@ enum class LetterKind : int64_t {
   kAbort,     // a failure: its status; the bytes are its message
   kEnded,     // all devices of the sender have ended
   kAlive,     // processor time of the sender, in ns
+  kGone,      // the sender ends; of no run
   kBytes,     // of the host
 };
 
@@ -109,6 +110,7 @@ class Processes {
     Bytes data;
   };
   std::map<Run, std::deque<Early>> early_;
+  std::vector<int> gone_;
 
   std::mutex bytes_mutex_;
   std::condition_variable bytes_changed_;

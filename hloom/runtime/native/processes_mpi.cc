@@ -299,6 +299,8 @@ void Post::work() {
 }
 
 void Post::end() {
+  for (int k = 0; k < size(); ++k)
+    if (k != rank()) send(k, {LetterKind::kGone, 0, 0, {0, 0, 0, 0}, 0}, nullptr);
   while (send_one(0)) continue;
   // Those who were waited for in vain would be waited for once more.
   if (has_given_up_ && is_own_) mpi_.abort(comm_, 1);

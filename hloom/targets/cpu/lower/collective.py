@@ -133,7 +133,10 @@ def folds(
             symbol, emitted = _fold(cpu, i, row.dtype, size, members, results)
             which = [what if isinstance(what, int) else -1 - what[0] for what in emitted.arguments]
             k = emitted.kernel
-            folds_.append(Fold(number, members, k.steps, k.cost_ns, symbol, tuple(which)))
+            step_bytes = emitted.step_elements * size_bytes(row) // size
+            folds_.append(
+                Fold(number, members, k.steps, k.cost_ns, symbol, tuple(which), step_bytes)
+            )
     return tuple(folds_)
 
 

@@ -1,0 +1,163 @@
+"""Programs whose devices are in several processes, which MPI joins: values, failures, refusals."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hloom.base.diagnostics import UsageError
+from hloom.runtime.communicator.processes import Processes, launcher, mpi_libraries
+
+MPIRUN = shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
+
+needs_mpi = pytest.mark.skipif(MPIRUN is None, reason="no mpirun: pip install 'hloom[mpi]'")
+
+ADD = """add { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+"""
+
+PAIRS = (
+    'channel_id=7, frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,2},{2,3}}"}'
+)
+
+# Large enough that each process folds a part, with an odd rest; and sends from one to the other.
+LARGE = f"""HloModule large, replica_count=4
+{ADD}ENTRY e {{
+  x = f32[331,301]{{1,0}} parameter(0)
+  id = u32[] replica-id()
+  f = f32[] convert(id)
+  fb = f32[331,301]{{1,0}} broadcast(f), dimensions={{}}
+  y = f32[331,301]{{1,0}} multiply(x, fb)
+  ar = f32[331,301]{{1,0}} all-reduce(y), replica_groups={{}}, to_apply=add
+  a2 = f32[331,301]{{1,0}} all-reduce(ar), replica_groups={{{{0,3}},{{2,1}}}}, to_apply=add
+  tok = token[] after-all()
+  s = (f32[331,301]{{1,0}}, u32[], token[]) send(y, tok), {PAIRS}
+  sd = token[] send-done(s), channel_id=7
+  r = (f32[331,301]{{1,0}}, u32[], token[]) recv(tok), {PAIRS}
+  rd = (f32[331,301]{{1,0}}, token[]) recv-done(r), channel_id=7
+  rv = f32[331,301]{{1,0}} get-tuple-element(rd), index=0
+  ROOT t = (f32[331,301]{{1,0}}, f32[331,301]{{1,0}}) tuple(a2, rv)
+}}
+"""
+
+FAILING = r"""
+import sys, time
+import numpy as np, hloom
+from hloom import api
+exe = hloom.compile(hloom.load(sys.argv[1]))
+exe.processes = p = api.Processes.mpi()
+exe.patience = api.Patience(0.4, 0.8, 60.0)
+args = [[np.ones((331, 301), np.float32)] for _ in exe.own_part]
+exe.run_devices(args)
+if p.rank == 1:
+    if sys.argv[2] == "sleeps": time.sleep(5)
+    if sys.argv[2] == "ends": sys.exit(0)
+    if sys.argv[2] == "computes":
+        begin = time.process_time()
+        while time.process_time() - begin < 2: pass
+    if sys.argv[2] == "other":
+        text = open(sys.argv[1]).read()
+        other = hloom.parse(text.replace("replica_groups={},", "replica_groups={{0,1},{2,3}},"))
+        exe = hloom.compile(other); exe.processes = p; exe.patience = api.Patience(0.4, 0.8, 60.0)
+elif sys.argv[2] == "other":
+    exe = hloom.compile(hloom.load(sys.argv[1])); exe.processes = p
+    exe.patience = api.Patience(0.4, 0.8, 60.0)
+try:
+    exe.run_devices(args)
+    sys.stdout.write(f"{p.rank} ok\n")
+except Exception as error:
+    sys.stdout.write(f"{p.rank} {error.message}\n")
+"""
+
+
+def run(*words: object, processes: int = 2) -> subprocess.CompletedProcess[str]:
+    command = [str(MPIRUN), "-n", str(processes), sys.executable, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    path = tmp_path / "large.hlo"
+    path.write_text(LARGE)
+    return path
+
+
+@needs_mpi
+@pytest.mark.parametrize("processes", [2, 4])
+def test_the_first_process_says_what_all_have_computed(large: Path, processes: int):
+    done = run("-m", "hloom", "run", large, "--check", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("the same as the interpreter within tolerances") == 1
+    assert all(f"result.{k}@{d}" in done.stdout for d in range(4) for k in range(2))
+
+
+@needs_mpi
+def test_drawn_programs_are_the_same_bit_for_bit():
+    words = ["-m", "tests.fuzz.run_devices", "--seed", 30, "--count", 24, "--minutes", 5]
+    done = run(*words)
+    assert done.returncode == 0 and done.stdout.count(" 0 wrong") == 2, done.stdout + done.stderr
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("sleeps", "of process 1, which did not come in 0.8"),
+        ("ends", "of process 1, which ended without it"),
+        ("other", "runs another program here"),
+        ("computes", "0 ok"),
+    ],
+)
+def test_who_is_waited_for_in_vain_is_named(large: Path, tmp_path: Path, what: str, said: str):
+    script = tmp_path / "failing.py"
+    script.write_text(FAILING)
+    done = run(script, large, what)
+    assert said in done.stdout, done.stdout + done.stderr
+
+
+@needs_mpi
+def test_devices_that_cannot_be_spread(large: Path):
+    done = run("-m", "hloom", "run", large, processes=3)
+    assert done.returncode == 2
+    assert "4 devices cannot be spread evenly over 3 processes" in done.stderr
+    assert "start 1, 2 or 4 processes" in done.stderr
+
+
+def test_the_library_of_the_launcher_is_tried_first():
+    assert mpi_libraries({"HLOOM_MPI_LIBRARY": "/x/libmpi.so"}) == ["/x/libmpi.so"]
+    of_open_mpi = mpi_libraries({"OMPI_COMM_WORLD_SIZE": "2"})
+    of_mpich = mpi_libraries({"PMI_SIZE": "2"})
+    assert of_open_mpi.index("libmpi.so.40") < of_open_mpi.index("libmpi.so.12")
+    assert of_mpich.index("libmpi.so.12") < of_mpich.index("libmpi.so.40")
+    assert launcher({"PMI_SIZE": "3"}) == ("MPICH", 3) and launcher({}) == ("", 1)
+
+
+def test_without_a_library_there_is_a_hint():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+    assert "no MPI library can be loaded" in done.stdout and "hloom[mpi]" in done.stdout
+
+
+CODE = """
+import os
+os.environ["HLOOM_MPI_LIBRARY"] = "/nowhere/libmpi.so"
+from hloom import api
+try:
+    api.Processes.mpi()
+except api.UsageError as error:
+    print(error)
+"""
+
+
+def test_parts_are_even():
+    class Three(Processes):
+        def __init__(self) -> None:
+            self.rank, self.size = 1, 3
+
+    assert Three().own_part(6) == range(2, 4)
+    with pytest.raises(UsageError, match="start 1, 2 or 4 processes"):
+        Three().own_part(4)
