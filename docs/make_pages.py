@@ -368,7 +368,7 @@ OTHER_RULES = {
     "pass-truth": "A pass says that it changed the module exactly when it did.",
     "plan-text": "The text of a plan has its grammar, and names what is in its module.",
     "precision": "Floats of different precision meet where the operation gives that a meaning.",
-    "processes": "All processes run the same programs, with as many devices in each as in any other.",
+    "processes": "All processes run the same programs, as many devices in each as in any other.",
     "processor": "This processor has every feature that a program's machine code was made for.",
     "program": "What is compiled is a module, the path of a file, text, or a lowered function.",
     "program-format": "A program comes in a format of PJRT: `mlir`, `hlo` or `hlo_with_config`.",
