@@ -208,8 +208,9 @@ def executorch_form(torch: Any, exported: Any, x: np.ndarray, folder: Path) -> F
 
     import executorch  # pyright: ignore[reportMissingImports]
 
-    folder_of_runtime = Path(executorch.__path__[0]) / "extension" / "pybindings"
-    size = sum([p.stat().st_size for p in folder_of_runtime.glob("_C*.so")])
+    words = ("", "_kernels_optimized", "_backend_xnnpack", "_threadpool")
+    libraries = [Path(executorch.__path__[0]) / "lib" / f"libexecutorch{w}.so" for w in words]
+    size = sum([p.stat().st_size for p in libraries if p.exists()])
     return Form("ExecuTorch", file, size, load)
 
 
