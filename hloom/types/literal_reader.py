@@ -13,7 +13,7 @@ from hloom.types.dtype import F64, S64, U64, DType
 from hloom.types.limits import integer_range
 from hloom.types.shape import Shape
 from hloom.types.sizes import data_bytes
-from hloom.types.syntax import BLANKS, LiteralSyntaxError
+from hloom.types.syntax import LiteralSyntaxError, TokenReader
 
 _TOKEN: Final = re.compile(
     r"-?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan(?:\(0x[0-9a-fA-F]+\))?)(?![\w.])"
@@ -48,31 +48,10 @@ def rounded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any] 
     return narrow
 
 
-class LiteralReader:
+class LiteralReader(TokenReader):
     """A position in a text, and what can be read there."""
 
-    def __init__(self, text: str, position: int) -> None:
-        self.text, self.position = text, position
-
-    def skipped(self) -> int:
-        """Move past blanks and comments; the position after them."""
-        match = BLANKS.match(self.text, self.position)
-        if match:
-            self.position = match.end()
-        return self.position
-
-    def take(self, token: str) -> bool:
-        """Move past `token` if it comes next."""
-        if self.text.startswith(token, self.skipped()):
-            self.position += len(token)
-            return True
-        return False
-
-    def expect(self, token: str) -> None:
-        if not self.take(token):
-            seen = self.text[self.position : self.position + 1]
-            token_text = repr(seen) if seen else "the end of the text"
-            raise self.error(f"expected {token!r}, found {token_text}")
+    syntax_error = LiteralSyntaxError
 
     def error(self, message: str) -> LiteralSyntaxError:
         return LiteralSyntaxError(message, self.position)

@@ -5,7 +5,7 @@ line, column and file are only worked out once, when the error reaches the owner
 """
 
 import re
-from typing import Final
+from typing import ClassVar, Final
 
 from hloom.base.diagnostics import ParseError, SourceLocation
 
@@ -40,3 +40,33 @@ class ShapeSyntaxError(OffsetError):
 
 class LiteralSyntaxError(OffsetError):
     """Text that is not a literal of its shape."""
+
+
+class TokenReader:
+    """A position in a text that moves past tokens, blanks and comments."""
+
+    syntax_error: ClassVar[type[OffsetError]] = OffsetError
+
+    def __init__(self, text: str, position: int) -> None:
+        self.text, self.position = text, position
+
+    def skipped(self) -> int:
+        """Move past blanks and comments; the position after them."""
+        match = BLANKS.match(self.text, self.position)
+        if match:
+            self.position = match.end()
+        return self.position
+
+    def take(self, token: str) -> bool:
+        """Move past `token` if it comes next."""
+        if self.text.startswith(token, self.skipped()):
+            self.position += len(token)
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        """Move past `token`, which must come next."""
+        if not self.take(token):
+            seen = self.text[self.position : self.position + 1]
+            found_text = repr(seen) if seen else "the end of the text"
+            raise self.syntax_error(f"expected {token!r}, found {found_text}", self.position)

@@ -22,7 +22,7 @@ from hloom.types.shape import (
     shape,
     tuple_shape,
 )
-from hloom.types.syntax import BLANKS, ShapeSyntaxError
+from hloom.types.syntax import BLANKS, ShapeSyntaxError, TokenReader
 
 __all__ = [
     "ShapeSyntaxError",
@@ -128,32 +128,16 @@ def _whole(text: str, value, end: int):
     return value
 
 
-class _ShapeReader:
+class _ShapeReader(TokenReader):
     """Takes a shape apart token by token: the slow and strict way, with good errors."""
 
+    syntax_error = ShapeSyntaxError
+
     def __init__(self, text: str, position: int, default_layouts: bool) -> None:
-        self.text, self.position = text, position
+        super().__init__(text, position)
         self.default_layouts = default_layouts
 
     # -- tokens
-
-    def skipped(self) -> int:
-        """Move past blanks and comments; the position after them."""
-        match = BLANKS.match(self.text, self.position)
-        if match:
-            self.position = match.end()
-        return self.position
-
-    def take(self, token: str) -> bool:
-        """Move past `token` if it comes next."""
-        if self.text.startswith(token, self.skipped()):
-            self.position += len(token)
-            return True
-        return False
-
-    def expect(self, token: str) -> None:
-        if not self.take(token):
-            raise self.error(f"expected {token!r}")
 
     def error(self, message: str, position: int | None = None) -> ShapeSyntaxError:
         where = self.position if position is None else position
