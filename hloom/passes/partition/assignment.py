@@ -131,6 +131,15 @@ def settled(walk: Walk, f: Loops, axes: Assignment) -> Assignment:
         tiles = walk.mesh.count(assignment.get(k, ()))
         if tiles > 1 and any(h.need(tiles) is None for h in halos):
             del assignment[k]
+    # What goes from one value may leave a factor of another without those before it.
+    while _dropped(walk, f, assignment):
+        pass
+    return assignment
+
+
+def _dropped(walk: Walk, f: Loops, assignment: Assignment) -> bool:
+    """Whether some factor was cut in the middle of a dimension, and now is not any more."""
+    count = len(assignment)
     for dims in (*f.operands, *f.results):
         for numbers in dims:
             if len(numbers) < 2:
@@ -142,7 +151,7 @@ def settled(walk: Walk, f: Loops, axes: Assignment) -> Assignment:
                     del assignment[k]
                     tiles = 1
                 is_open = is_open and tiles == f.sizes[k]
-    return assignment
+    return len(assignment) < count
 
 
 def _merged(first: Assignment, others: Iterable[Assignment]) -> Assignment:
