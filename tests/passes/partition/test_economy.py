@@ -10,6 +10,7 @@ from hloom.ir.values.sharding_data import join_array
 from hloom.passes.partition.reshard import neutral_number
 from hloom.passes.partition.whole_program import partitioned, split_arguments
 from hloom.types.dtype import dtype
+from tests.fuzz.partition_programs import check
 from tests.passes.partition.test_partitioner import cut_and_compared, parsed, traffic
 
 LESS = (
@@ -122,17 +123,6 @@ def test_minus_zero_comes_out_of_a_slice_that_one_device_serves() -> None:
 
 
 def test_a_factor_that_goes_takes_those_behind_it_along() -> None:
-    """The reshape's factors are 5, 4 and 4: the first 4 cannot be cut in the result, so the other
-    cannot be in the operand, which has a form that is cut along both."""
-    cut_and_compared(
-        """ENTRY main {
-  p = f32[5,16] parameter(0), sharding={devices=[1,4,4]<=[16] last_tile_dim_replicate}
-  t = f32[5,16] tanh(p), sharding={devices=[1,16]<=[4,4]T(1,0)}
-  n = f32[5,16] negate(t)
-  r = f32[20,1,4] reshape(t), sharding={devices=[1,4,1,4]<=[16] last_tile_dim_replicate}
-  s = f32[4,1,4] slice(r), slice={[13:17], [0:1], [0:4]}, sharding={devices=[4,4,1]<=[4,4]T(1,0)}
-  ROOT u = (f32[5,16], f32[4,1,4]) tuple(n, s), sharding={{devices=[1,16]<=[4,4]T(1,0)},
-    {devices=[4,4,1]<=[4,4]T(1,0)}}
-}""",
-        16,
-    )
+    """Its reshape f32[5,16] -> f32[20,1,4] has the factors 5, 4 and 4: the first 4 cannot be cut in
+    the result, so the other cannot be in the operand, which has a form that is cut along both."""
+    check(701146)
