@@ -21,8 +21,8 @@ from hloom.api import HloError, UsageError
 LIBRARY = "libhloom_rt.a"
 HEADERS = ("hloom_rt.h", "custom_call.h", "hl.h")
 NOT_HERE = frozenset(
-    "own_function communicator communicator_in_process communicator_moves crash_note devices "
-    "execution feed team".split()
+    "own_function communicator communicator_far communicator_in_process communicator_moves "
+    "crash_note devices execution feed processes processes_mpi team".split()
 )
 """Sources of what this runtime has not: several devices, feeds, buffers of hosts; and
 own_function.cc, for which there is rt/routines.cc."""
