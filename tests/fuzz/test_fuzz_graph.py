@@ -212,3 +212,9 @@ def test_rewrite_of_a_scheduled_module_drops_bodies_nobody_calls():
             i.parent.replace(i, i.operands[0])
     pass_named("dce").run(module)
     verify(module)
+
+
+def test_open_chain_of_packed_elements():
+    # The chain's last step is the result and has its one reader: nothing more may read it.
+    module, _ = mutant(6183)
+    assert graph_verdict(module) == "valid"

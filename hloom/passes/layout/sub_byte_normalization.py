@@ -24,6 +24,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.op import OPS, opcodes
 from hloom.ir.values.padding import Padding
+from hloom.ir.verify.pairs import FOLLOWED_BY
 from hloom.passes.computation_pass import settle
 from hloom.passes.expand.bitcast_expander import bitcasts_of_bytes
 from hloom.passes.expand.expansion import Expansion
@@ -75,15 +76,19 @@ class SubByteNormalization(Pass):
         outside = [p.shape for p in entry.parameters] if layouts is None else layouts.parameters
         result = entry.root.shape if layouts is None else layouts.result
         parameters = tuple([packed_form(s) for s in outside])
-        if _is_normal(module, (*parameters, packed_form(result))):
+        # A chain that the program leaves open has one reader: no element of it can be packed.
+        is_open = entry.root.opcode in FOLLOWED_BY
+        result = _bare(result) if is_open else packed_form(result)
+        if _is_normal(module, (*parameters, result)):
             return PassResult()
         changed = dict.fromkeys(self.forget_sizes(module, fired))
         boundary = _Boundary(Expansion(entry, {}))
         for p, s in zip(entry.parameters, parameters):
             boundary.read(p, s)
-        boundary.write(packed_form(result))
+        if not is_open:
+            boundary.write(result)
         if layouts is not None:
-            said = replace(layouts, parameters=parameters, result=packed_form(result))
+            said = replace(layouts, parameters=parameters, result=result)
             if said != layouts:
                 module.entry_layout = said
                 fired["entry layout"] += 1
