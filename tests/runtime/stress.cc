@@ -192,8 +192,8 @@ void sum_of_all(void* arguments, int64_t begin, int64_t end) {
 // As hloom/program/thunks/collective.py writes them: number, kind, operands, results, groups,
 // arrays, folds, numbers.
 const int64_t kSum[] = {
-    1,  0, 1, 1, 1, 5, 0,  1,  2,  3,  4,  1, 1, 8 * kLength, 1, 0, 5, kLength / 10,
-    10, 0, 1, 2, 3, 4, -1, -2, -3, -4, -5, 0};
+    1,  0,  1, 1, 1, 5, 0, 1,  2,  3,  4,  1,  1, 8 * kLength, 1, 0, 5, kLength / 10,
+    80, 10, 0, 1, 2, 3, 4, -1, -2, -3, -4, -5, 0};
 const int64_t kGather[] = {2, 1, 1, 1, 1, 5, 0, 1, 2, 3, 4, 1, 1, 8, 0, 0};
 const int64_t kRing[] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 0};
 std::atomic<bool> one_fails{false};
