@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from hloom.ir.module import Module
     from hloom.ir.named_devices import check_devices, run_alone
     from hloom.ir.proto.files import Loaded, load_text, write_whole, written_whole
-    from hloom.ir.proto.sharding import sharding_bytes
+    from hloom.ir.proto.sharding import sharding_bytes, sharding_of_bytes
     from hloom.ir.proto.snapshot import Snapshot
     from hloom.ir.text.digest import fingerprint
     from hloom.ir.text.options import PRESETS, PrintOptions
@@ -164,6 +164,9 @@ _HOME = {
     "Pipeline": "passes.pipeline",
     "PipelineOptions": "passes.pipeline",
     "PrintOptions": "ir.text.options",
+    "MANUAL": "ir.values.sharding",
+    "REPLICATED": "ir.values.sharding",
+    "Sharding": "ir.values.sharding",
     "Processor": "program.program",
     "ProgramCache": "runtime.cache",
     "Proposal": "passes.partition.propose",
@@ -222,6 +225,7 @@ _HOME = {
     "native_library": "runtime.installation",
     "options_without_effect": "targets.cpu.options",
     "partition_cost": "targets.partition_cost",
+    "partition_in_place": "passes.partition.whole_program",
     "partitioned": "passes.partition.whole_program",
     "pass_named": "passes",
     "permute_fusion_operands": "ir.fusion",
@@ -236,6 +240,7 @@ _HOME = {
     "set_pjrt_compiler": "runtime.pjrt",
     "set_pjrt_versions": "runtime.pjrt",
     "sharding_bytes": "ir.proto.sharding",
+    "sharding_of_bytes": "ir.proto.sharding",
     "size_bytes": "types.sizes",
     "split_arguments": "passes.partition.whole_program",
     "topology_named": "device.topology",
@@ -510,6 +515,7 @@ __all__ = [
     "set_pjrt_compiler",
     "set_pjrt_versions",
     "sharding_bytes",
+    "sharding_of_bytes",
     "show",
     "size_bytes",
     "topology_named",

@@ -31,9 +31,9 @@ from hloom.plugin.inspection import tell_shardings
 from hloom.plugin.manual import ManualComputation, without_manual_computations
 from hloom.plugin.memories import in_memories, memory_kinds, refuse_tiles
 from hloom.plugin.options import CompileRequest, request_of
+from hloom.plugin.partitioned import NotPartitioned, partition
 from hloom.plugin.partitioning import with_partitions
-from hloom.plugin.per_device import NeedsWhole, per_device
-from hloom.plugin.sharded import as_one, propagated, shard_specs
+from hloom.plugin.sharded import as_one, propagated, refuse_code_of_one_device, shard_specs
 from hloom.plugin.telling import with_manual_computations
 from hloom.plugin.topology import ForeignExecutable, compiled_for, machine_of
 from hloom.plugin.transformations import transformed
@@ -64,36 +64,29 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     """
     request = request_of(options)
     fingerprint = sha256(b"\0".join((__version__.encode(), code, options))).hexdigest()
-    arguments: tuple[ShardSpec, ...] = ()
-    results: tuple[ShardSpec, ...] = ()
-    manual_computations: tuple[Compiled, ...] = ()
-    manual: list[ManualComputation] = []
     machine = machine_of(topology)
     patience = Patience.of(request.options)
     kinds = memory_kinds(code) if form == "mlir" else ((), ())
+    manual: list[ManualComputation] = []
+    arguments: tuple[ShardSpec, ...] = ()
+    results: tuple[ShardSpec, ...] = ()
     is_local = request.partitions == 1 or not request.is_partitioned
     if is_local:
         module = read_program(code, form)
         module.replica_count, module.num_partitions = request.replicas, request.partitions
     else:
-        if form == "mlir":
-            code, manual = without_manual_computations(
-                propagated(code), request.partitions, patience
-            )
+        code = propagated(code) if form == "mlir" else code
         module = read_program(code, form)
         tell_shardings(module)
-        manual += with_partitions(module, request.partitions, len(manual), patience)
         arguments, results = shard_specs(module, request.partitions)
         try:
-            module = per_device(module, manual, arguments, results, request.partitions)
+            partition(module, request.partitions, arguments, results)
             arguments, results = _shards(arguments), _shards(results)
             is_local = True
-        except NeedsWhole as reason:
-            LOG.debug("%s is run on whole arrays: %s", module.name, reason)
-            manual_computations = tuple(
-                [_compiled_manual(each, request, machine) for each in manual]
-            )
-            as_one(module)
+        except NotPartitioned as reason:
+            LOG.warning("%s is run on whole arrays: %s", module.name, reason)
+            module, manual = _whole(code, form, request.partitions, patience)
+    manual_computations = tuple([_compiled_manual(each, request, machine) for each in manual])
     refuse_tiles(module)
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     executable = _executable(module, request, machine)
@@ -110,6 +103,21 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         patience if is_local and meets else None,
     )
     return Compiled(executable, launch_spec, options, lambda: module, manual_computations)
+
+
+def _whole(
+    code: bytes, form: str, partitions: int, patience: Patience
+) -> tuple[Module, list[ManualComputation]]:
+    """A program run on whole arrays, and the code of one device that it calls."""
+    manual: list[ManualComputation] = []
+    if form == "mlir":
+        code, manual = without_manual_computations(code, partitions, patience)
+    module = read_program(code, form)
+    tell_shardings(module, are_told=True)
+    manual += with_partitions(module, partitions, len(manual), patience)
+    refuse_code_of_one_device(module, partitions)
+    as_one(module)
+    return module, manual
 
 
 def _shards(shard_specs: tuple[ShardSpec, ...]) -> tuple[ShardSpec, ...]:

@@ -11,7 +11,7 @@ on shards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ def with_partitions(
         for i in c.instructions:
             make = _MAKERS.get(i.attrs.custom_call_target) if i.opcode == "custom-call" else None
             # A callback that returns something is one of the whole: nobody says how to join it.
-            if make is not None and (make is _partitioned or not _arrays(i.shape)):
+            if make is not None and (make is _partitioned or not arrays_of(i.shape)):
                 manual_computations.append(make(i, partitions))
                 _call_manual(i, first + len(manual_computations) - 1, partitions, patience)
     return manual_computations
@@ -53,6 +53,20 @@ def _call_manual(i: Instruction, number: int, partitions: int, patience: Patienc
 
 def _partitioned(i: Instruction, partitions: int) -> ManualComputation:
     """The code of one device for this operation, as whoever registered it writes it."""
+    code, into, outs = partition_of(i)
+    results = arrays_of(i.shape)
+    return ManualComputation(
+        code,
+        tuple(range(partitions)),
+        tuple(
+            [_shard_spec(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]
+        ),
+        tuple([_shard_spec(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
+    )
+
+
+def partition_of(i: Instruction) -> tuple[bytes, Sequence[Any], Sequence[Any]]:
+    """The code of one device for such a call, and jaxlib's shardings of operands and results."""
     from jax._src import custom_partitioning as registered
     from jaxlib import xla_client as xc
 
@@ -66,7 +80,7 @@ def _partitioned(i: Instruction, partitions: int) -> ManualComputation:
         )
     operand_shardings = [_hlo_sharding(x.sharding) for x in i.operands]
     shapes = [_shape(x.shape) for x in i.operands]
-    results = _arrays(i.shape)
+    results = arrays_of(i.shape)
     stated = [None] * len(results) if i.sharding is None else i.sharding.elements or [i.sharding]
     result_shardings = [_hlo_sharding(s) for s in stated]
     shape = _shape(results[0])
@@ -78,17 +92,10 @@ def _partitioned(i: Instruction, partitions: int) -> ManualComputation:
         shapes, operand_shardings, shape, sharding, key
     )
     outs = out.tuple_elements() if i.shape.is_tuple else [out]
-    return ManualComputation(
-        code,
-        tuple(range(partitions)),
-        tuple(
-            [_shard_spec(s, x.shape, partitions, i) for s, x in zip(into, i.operands, strict=True)]
-        ),
-        tuple([_shard_spec(s, x, partitions, i) for s, x in zip(outs, results, strict=True)]),
-    )
+    return code, into, outs
 
 
-def _arrays(shape: Any) -> list[Any]:
+def arrays_of(shape: Any) -> list[Any]:
     return [s for _, s in shape.subshapes() if not s.is_tuple]
 
 

@@ -109,18 +109,7 @@ def walked(op: Any) -> Iterator[Any]:
 def shard_specs(
     module: Module, partitions: int
 ) -> tuple[tuple[ShardSpec, ...], tuple[ShardSpec, ...]]:
-    """How parameters and results stand on the devices; `HloError` where the code is for one."""
-    for c in module.computations_in_order():
-        for i in c.instructions:
-            is_boundary = i.opcode == "custom-call" and i.attrs.custom_call_target in BOUNDARIES
-            if i.opcode in OF_ONE_DEVICE or is_boundary:
-                raise HloError(
-                    f"{module.name} has code for each of its {partitions} devices "
-                    "outside of a shard_map, which cannot be run",
-                    instruction=f"%{i.name} ({i.opcode})",
-                    rule="unimplemented",
-                    hint="use jit with shardings, or shard_map",
-                )
+    """How parameters and results stand on the devices."""
     entry = module.entry
     arguments = tuple([_shard_spec(p.shape, p.sharding, partitions) for p in entry.parameters])
     shape, sharding = entry.root.shape, module.spmd_output_sharding or entry.root.sharding
@@ -134,6 +123,20 @@ def shard_specs(
     )
     results = tuple([_shard_spec(s, g, partitions) for s, g in zip(leaves, sharding, strict=True)])
     return arguments, results
+
+
+def refuse_code_of_one_device(module: Module, partitions: int) -> None:
+    """`HloError` where a program of whole arrays has code that means something on one device."""
+    for i in module.instructions():
+        is_boundary = i.opcode == "custom-call" and i.attrs.custom_call_target in BOUNDARIES
+        if i.opcode in OF_ONE_DEVICE or is_boundary:
+            raise HloError(
+                f"{module.name} has code for each of its {partitions} devices "
+                "outside of a shard_map, which cannot be run",
+                instruction=f"%{i.name} ({i.opcode})",
+                rule="unimplemented",
+                hint="use jit with shardings, or shard_map",
+            )
 
 
 def _shard_spec(shape: Any, sharding: Any, partitions: int) -> ShardSpec:

@@ -14,15 +14,12 @@ from jax.experimental import serialize_executable
 from jax_cases import HLOOM
 from jax_cases_devices import GRID, P, mesh, per_device, spread
 
-WHOLE = "hloom_manual_region"
-"""What a program that is run on whole arrays calls."""
 
-
-def compiled(f: Any, *arguments: Any, is_whole: bool = False) -> Any:
-    """Compiled; on each device its own arrays, unless it has to be run on whole ones."""
-    found = f.lower(*arguments).compile()
-    assert (WHOLE in found.as_text()) == is_whole, found.as_text()
-    return found
+def compiled(f: Any, *arguments: Any) -> Any:
+    """Compiled: each device runs it on its own arrays."""
+    exe = f.lower(*arguments).compile()
+    assert "hloom_manual_region" not in exe.as_text(), exe.as_text()
+    return exe
 
 
 def case_together_shapes_are_of_one_device():
@@ -98,23 +95,25 @@ def case_together_between_regions():
     assert w.is_deleted() and not x.is_deleted()
 
 
-def case_together_or_whole():
-    """Where arrays would have to be cut otherwise, the program is run on whole arrays."""
+def case_together_cut_otherwise():
+    """Where arrays have to be cut otherwise between regions, devices exchange what they need."""
     over = mesh(4)
     body = jax.shard_map(
         lambda a: a + lax.psum(a, "x"), mesh=over, in_specs=P("x"), out_specs=P("x")
     )
     total = GRID + np.tile(GRID.reshape(4, 2, 8).sum(0), (4, 1))
-    for f, wanted, argument in (
-        (lambda a: body(a.T), GRID.T + np.tile(GRID.T.reshape(4, 2, 8).sum(0), (4, 1)), P("x")),
-        (lambda a: body(a).sum(0), total.sum(0), P("x")),
-        (body, total, P(None, "x")),
-        (lambda a: (body(a), a.sum()), (total, GRID.sum()), P("x")),
+    turned = GRID.T + np.tile(GRID.T.reshape(4, 2, 8).sum(0), (4, 1))
+    for f, wanted, argument, collective in (
+        (lambda a: body(a.T), turned, P("x"), "all-to-all"),
+        (lambda a: body(a).sum(0), total.sum(0), P("x"), "all-reduce"),
+        (body, total, P(None, "x"), "all-to-all"),
+        (lambda a: (body(a), a.sum()), (total, GRID.sum()), P("x"), "all-reduce"),
     ):
         a = spread(GRID, over, *argument)
-        got = compiled(jax.jit(f), a, is_whole=True)(a)
+        exe = compiled(jax.jit(f), a)
+        assert f" {collective}(" in exe.as_text()
         jax.tree.map(
-            lambda x, y: np.testing.assert_allclose(np.asarray(x), y, rtol=1e-5), got, wanted
+            lambda x, y: np.testing.assert_allclose(np.asarray(x), y, rtol=1e-5), exe(a), wanted
         )
 
 

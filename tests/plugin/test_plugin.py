@@ -13,12 +13,12 @@ if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed (make setup)", allow_module_level=True)
 
 HERE = Path(__file__).parent
-FILES = ["", "_devices", "_together", "_profile", "_api", "_library", "_async"]
-NARROW, WIDE, TOGETHER, PROFILE, API, LIBRARY, ASYNC = (
+FILES = [""] + "_devices _together _profile _api _library _async _partitioned".split(" ")
+NARROW, WIDE, TOGETHER, PROFILE, API, LIBRARY, ASYNC, PARTITIONED = (
     re.findall(r"^def (case_\w+)", (HERE / f"jax_cases{file}.py").read_text(), re.M)
     for file in FILES
 )
-NAMES = [*NARROW, *WIDE, *TOGETHER, *PROFILE, *API, *LIBRARY, *ASYNC]
+NAMES = [*NARROW, *WIDE, *TOGETHER, *PROFILE, *API, *LIBRARY, *ASYNC, *PARTITIONED]
 GROUP = 8
 
 
@@ -29,7 +29,7 @@ def ended(group: tuple[str, ...], devices: int) -> dict[str, str]:
 
 def group_of(name: str) -> tuple[tuple[str, ...], int]:
     """The cases that share a child process, and its devices."""
-    for cases in (WIDE, TOGETHER, ASYNC):
+    for cases in (WIDE, TOGETHER, ASYNC, PARTITIONED):
         if name in cases:
             return tuple(cases), 4
     for cases in (PROFILE, API, LIBRARY):

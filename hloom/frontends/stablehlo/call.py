@@ -77,6 +77,9 @@ def custom_call(scope: Scope, op: Any) -> Instruction | list[Instruction]:
     if config:
         instruction.backend_config = BackendConfig(config)
     if len(op.results) == 0:
+        if "sdy.sharding" in op.attributes:  # where it is called: nobody annotates no results
+            shardings = scope.program.shardings
+            instruction.sharding = shardings.of_values(op.attributes["sdy.sharding"], 0)
         return []
     results = scope.elements(instruction, len(op.results))
     if isinstance(results, Instruction):

@@ -97,11 +97,12 @@ def named_axes(op: Any) -> tuple[str, ...]:
 def manual_computation(scope: Scope, op: Any) -> list[Instruction]:
     shardings = scope.program.shardings
     block = op.regions[0].blocks[0]
-    manual = named_axes(op)
+    around = _manual_around(op)
+    manual = (*around, *named_axes(op))
     into, out = (shardings.each(op.attributes[n]) for n in ("in_shardings", "out_shardings"))
     for argument, x, input_sharding in zip(block.arguments, scope.operands(op), into, strict=True):
         sharding, named = input_sharding
-        placed = constrained(scope, x, sharding)
+        placed = constrained(scope, x, _inside(named, around) if around else sharding)
         scope.values[argument] = constrained(
             scope, placed, _inside(named, manual), "SPMDFullToShardShape", scope.shape(argument)
         )
@@ -109,10 +110,20 @@ def manual_computation(scope: Scope, op: Any) -> list[Instruction]:
     parts = []
     for x, (sharding, named), result in zip(scope.returned, out, op.results, strict=True):
         local = constrained(scope, x, _inside(named, manual))
-        parts.append(
-            constrained(scope, local, sharding, "SPMDShardToFullShape", scope.shape(result))
-        )
+        whole = _inside(named, around) if around else sharding
+        parts.append(constrained(scope, local, whole, "SPMDShardToFullShape", scope.shape(result)))
     return parts
+
+
+def _manual_around(op: Any) -> tuple[str, ...]:
+    """The axes that are by hand already in the manual computations around this one."""
+    axes: tuple[str, ...] = ()
+    parent = op.operation.parent
+    while parent is not None:
+        if parent.name == "sdy.manual_computation":
+            axes = (*named_axes(parent), *axes)
+        parent = parent.operation.parent
+    return axes
 
 
 def _inside(named: NamedSharding, manual: tuple[str, ...]) -> Sharding:

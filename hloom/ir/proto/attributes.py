@@ -26,6 +26,7 @@ from hloom.ir.proto.codec import (
 )
 from hloom.ir.proto.groups import read_groups, write_groups
 from hloom.ir.proto.literal import read_literal, write_literal
+from hloom.types.literal import Literal
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 FUSION_KINDS = ("kLoop", "kInput", "kOutput", "kCustom")
@@ -169,12 +170,23 @@ def _said_elsewhere(default: Any) -> Codec:
     return Codec(lambda _m, _c: default, lambda _v, _m, _c: None)
 
 
+def _write_constant(value: Literal | None, message: Any, context: Context) -> None:
+    """The literal of a constant; XLA reads none that does not say in which order elements are."""
+    if value is None or value.is_elided:
+        return
+    write_literal(value, message.literal, context)
+    if value.shape.is_array and not message.literal.shape.HasField("layout"):
+        layout = message.literal.shape.layout
+        layout.SetInParent()
+        layout.minor_to_major.extend(range(value.shape.rank - 1, -1, -1))
+
+
 GATHER, SCATTER = "gather_dimension_numbers", "scatter_dimension_numbers"
 DOT, SOLVE = "dot_dimension_numbers", "triangular_solve_options"
 # No literal means that the value was left out (`{...}` in text).
 LITERAL = Codec(
     lambda m, c: read_literal(m.literal, c) if m.HasField("literal") else None,
-    lambda v, m, c: None if v is None or v.is_elided else write_literal(v, m.literal, c),
+    _write_constant,
 )
 
 ATTRIBUTES: dict[str, Codec] = {

@@ -144,6 +144,13 @@ def sharding_bytes(value: Sharding) -> bytes:
     return message.SerializeToString()
 
 
+def sharding_of_bytes(data: bytes) -> Sharding:
+    """The sharding of a serialized OpSharding."""
+    message = schema.OpSharding()
+    message.ParseFromString(data)
+    return ShardingReader().sharding(message)
+
+
 def _write_tiled(value: Sharding, message: Any) -> None:
     message.tile_assignment_dimensions.extend(value.tile_dims)
     if isinstance(value.devices, IotaDevices):

@@ -107,12 +107,13 @@ def _bits_type(of: DType) -> DType:
 
 
 def on_one_device(walk: Walk, i: Instruction) -> list[TiledValue]:
-    """One device makes the call, inside of a conditional; all get its result."""
+    """One device makes the call, inside of a conditional; all get its result. Tokens go through
+    the conditional on every device."""
     device = only_device(i)
     assert device is not None
-    for s in (*(x.shape for x in i.operands), i.shape):
-        if any(not leaf.is_array or leaf.is_dynamic for leaf in s.leaves()):
-            raise refused(i, "one device is to run it, and it has tokens or run-time sizes")
+    leaves = [leaf for s in (*(x.shape for x in i.operands), i.shape) for leaf in s.leaves()]
+    if any(not leaf.is_token and (not leaf.is_array or leaf.is_dynamic) for leaf in leaves):
+        raise refused(i, "one device is to run it, and it has run-time sizes")
     if not 0 <= device < walk.mesh.device_count:
         raise refused(i, f"there is no device {device}")
     b = walk.b
@@ -121,10 +122,14 @@ def on_one_device(walk: Walk, i: Instruction) -> list[TiledValue]:
     index = b.of_device([int(d != device) for d in range(walk.mesh.device_count)])
     call = b.emit("conditional", index, bundle, bundle, called=branches, shape=i.shape)
     everything = frozenset(walk.mesh.axes)
-    leaves = walk.results(i, call, [nothing_cut(s) for s in i.shape.leaves()])
+    values = walk.results(i, call, [nothing_cut(s) for s in i.shape.leaves()])
     return [
-        walk.result(v.shape, nothing_cut(v.shape), everywhere(b, v.whole(), device, everything), w)
-        for v, w in zip(leaves, walk.wanted(i))
+        v
+        if v.shape.is_token
+        else walk.result(
+            v.shape, nothing_cut(v.shape), everywhere(b, v.whole(), device, everything), w
+        )
+        for v, w in zip(values, walk.wanted(i))
     ]
 
 
@@ -147,6 +152,8 @@ def _giving_zeros(walk: Walk, i: Instruction, shape: Shape) -> Computation:
     def zeros(s: Shape) -> Instruction:
         if s.is_tuple:
             return b.tuple(*[zeros(e) for e in s.elements])
+        if s.is_token:
+            return b.emit("after-all")
         return b.spread(b.zero(s.dtype), s.dims)
 
     c.root = zeros(i.shape)

@@ -78,7 +78,7 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
     entry, root = module.entry, module.entry.root
     parameters = [_Ends.of(run, p.sharding, p.shape) for p in entry.parameters]
     result = _Ends.of(run, module.spmd_output_sharding or root.sharding, root.shape)
-    module.spmd_parameters_shardings = tuple([p.sharding for p in entry.parameters])
+    module.spmd_parameters_shardings = tuple([p.sharding or REPLICATED for p in entry.parameters])
     module.spmd_output_sharding = module.spmd_output_sharding or root.sharding
     _check_sizes(module)
     run.free_results = _free_results(module)

@@ -3,6 +3,7 @@ split."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hloom.ir.copy import copy_module
@@ -10,7 +11,8 @@ from hloom.ir.module import Module
 from hloom.ir.values.sharding import Sharding
 from hloom.ir.values.sharding_data import split_array
 from hloom.passes.control.call_inliner import CallInliner
-from hloom.passes.partition.spmd_partitioner import SpmdPartitioner, is_partitionable
+from hloom.passes.partition.partitioner import Partitioner
+from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.literal import Literal, built
@@ -27,9 +29,18 @@ def partitioned(module: Module) -> Module:
     if not (module.use_spmd_partitioning and is_partitionable(module)):
         return module
     cut = copy_module(module)
-    for step in (*PREPARED, SpmdPartitioner(), DeadCodeElimination()):
-        step.run(cut)
+    partition_in_place(cut)
     return cut
+
+
+def partition_in_place(module: Module) -> Partitioner:
+    """Propagate shardings and put what each partition runs in place of a program of whole arrays,
+    whatever it says of itself; what comes back knows what is computed whole, and why."""
+    for step in PREPARED:
+        step.run(module)
+    run = partition_module(module, Counter())
+    DeadCodeElimination().run(module)
+    return run
 
 
 def split_arguments(cut: Module, arguments: Sequence[Literal]) -> list[list[Literal]]:

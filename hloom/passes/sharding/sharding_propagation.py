@@ -61,7 +61,9 @@ def _sharding_of(nodes: Nodes, i: Instruction) -> Sharding | None:
     if not i.shape.leaf_count:
         return None
     leaves = [nodes.of(i, k) for k in range(i.shape.leaf_count)]
-    shardings = [_of_node(nodes, n) for n in leaves]
+    shardings = [
+        _of_node(nodes, n) if n.shape.is_array else _stated(i, k) for k, n in enumerate(leaves)
+    ]
     if all(s is None for s in shardings):
         return None
     if not i.shape.is_tuple:
@@ -71,7 +73,15 @@ def _sharding_of(nodes: Nodes, i: Instruction) -> Sharding | None:
 
 
 def _is_new(node: Node) -> bool:
-    return node.stated is None or bool(node.source)
+    return node.shape.is_array and (node.stated is None or bool(node.source))
+
+
+def _stated(i: Instruction, leaf: int) -> Sharding | None:
+    """What the program says of a leaf that has no elements: which device makes a token."""
+    s = i.sharding
+    if s is None or (s.is_tuple and leaf >= len(s.elements)):
+        return None
+    return s.for_leaf(leaf)
 
 
 def _of_node(nodes: Nodes, node: Node) -> Sharding | None:

@@ -1,0 +1,121 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+"""`custom_partitioning`, and callbacks that want each device's part, as regions of a program.
+
+Such a custom call becomes what `shard_map` is in HLO: operands are placed as the code for one
+device wants them and cut (`SPMDFullToShardShape`), the code runs on each device, and its results
+are the whole again (`SPMDShardToFullShape`). Who wrote the code says how: `partitioning.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hloom.api import (
+    MANUAL,
+    REPLICATED,
+    Computation,
+    Instruction,
+    Module,
+    Shape,
+    Sharding,
+    copy_computation,
+    module_of_bytes,
+    pass_named,
+    sharding_of_bytes,
+)
+from hloom.plugin.callbacks import PARTITIONED
+from hloom.plugin.partitioning import TARGET, arrays_of, partition_of
+
+
+def with_regions(module: Module) -> None:
+    """Put regions in place of such calls, which see how all values stand."""
+    if not any(i.opcode == "custom-call" and _is_of_one(i) for i in module.instructions()):
+        return
+    pass_named("sharding-propagation").run(module)  # Shardy says nothing of elements of a loop
+    for c in module.computations_in_order():
+        for i in list(c.instructions):
+            if i.opcode != "custom-call" or not _is_of_one(i):
+                continue
+            if i.attrs.custom_call_target == TARGET:
+                _put_code(module, c, i)
+            else:
+                _cut_callback(c, i)
+
+
+def _is_of_one(i: Instruction) -> bool:
+    """Whether a custom call is code for one device. A callback that returns something is of the
+    whole: nobody says how to join it."""
+    target = i.attrs.custom_call_target
+    return target == TARGET or (target == PARTITIONED and not arrays_of(i.shape))
+
+
+def _put_code(module: Module, c: Computation, i: Instruction) -> None:
+    """The code of one device in place of its call."""
+    code, into, out = partition_of(i)
+    body = _copied(module_of_bytes(code), module)
+    operands = [_cut(c, x, _sharding(s)) for x, s in zip(i.operands, into, strict=True)]
+    call = c.add("call", *operands, shape=body.root.shape, called=(body,))
+    call.metadata = i.metadata
+    results: Sequence[Instruction] = [call]
+    if body.root.shape.is_tuple:
+        count = len(body.root.shape.elements)
+        results = [c.add("get-tuple-element", call, index=k) for k in range(count)]
+    wholes = [
+        _joined(c, x, _sharding(s), shape)
+        for x, s, shape in zip(results, out, arrays_of(i.shape), strict=True)
+    ]
+    whole = c.add("tuple", *wholes) if i.shape.is_tuple else wholes[0]
+    c.replace(i, whole)
+    c.erase(i)
+
+
+def _cut_callback(c: Computation, i: Instruction) -> None:
+    """Hand the callback what each device has of its operands."""
+    for x in dict.fromkeys(i.operands):
+        if x.shape.is_array:
+            i.replace_operand(x, _cut(c, x, x.sharding or REPLICATED))
+    i.sharding = Sharding.tuple_of(MANUAL)
+    layouts = i.attrs.operand_layout_constraints
+    if layouts is not None:
+        own = [s.with_dims(x.shape.dims) for s, x in zip(layouts, i.operands, strict=True)]
+        i.attrs = replace(i.attrs, operand_layout_constraints=tuple(own))
+
+
+def _cut(c: Computation, x: Instruction, sharding: Sharding) -> Instruction:
+    """What one device has of a value that is placed so."""
+    placed = _annotated(c, x, "Sharding", x.shape, sharding)
+    dims = sharding.tile_sizes(x.shape.dims)
+    return _annotated(c, placed, "SPMDFullToShardShape", x.shape.with_dims(dims), MANUAL)
+
+
+def _joined(c: Computation, x: Instruction, sharding: Sharding, shape: Shape) -> Instruction:
+    """The whole of what each device has."""
+    own = _annotated(c, x, "Sharding", x.shape, MANUAL)
+    return _annotated(c, own, "SPMDShardToFullShape", shape, sharding)
+
+
+def _annotated(
+    c: Computation, x: Instruction, target: str, shape: Shape, sharding: Sharding
+) -> Instruction:
+    annotated = c.add("custom-call", x, shape=shape, custom_call_target=target)
+    annotated.sharding, annotated.metadata = sharding, x.metadata
+    return annotated
+
+
+def _sharding(said: Any) -> Sharding:
+    """A sharding of jaxlib's as one of hloom's."""
+    return sharding_of_bytes(said.to_proto().SerializeToString())
+
+
+def _copied(body: Module, into: Module) -> Computation:
+    """The entry of a module and what it calls, in another one."""
+    copies: dict[Computation, Computation] = {}
+    for c in body.computations_in_order():
+        copies[c], _ = copy_computation(c, into, c.name, copies)
+        for i in copies[c].instructions:
+            i.sharding = None
+            if i.metadata is not None:
+                i.metadata = replace(i.metadata, stack_frame_id=0)
+    return copies[body.entry]
