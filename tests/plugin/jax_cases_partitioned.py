@@ -1,3 +1,4 @@
+# pyright: reportOperatorIssue=false, reportOptionalMemberAccess=false, reportOptionalSubscript=false
 """Programs with shardings, each device of which runs its part; child.py runs them."""
 
 from __future__ import annotations
