@@ -29,6 +29,8 @@ COSTS = "numbers, not facts: what an element costs on a device, whose room sees 
 DRAWN = "which numbers a drawn instance gets, an opcode at a time"
 NUMPY = "how numpy computes it"
 ALLOWED = {
+    "passes/partition/notes.py": "a sentence for each collective",
+    "program/saved_thunks.py": "names of files of thunk kinds",
     "analysis/attention.py": "what stands between the two dots of an attention, as JAX writes it",
     "codegen/elements.py": "operations of the language of kernels that HLO has too",
     "device/costs.py": COSTS,
