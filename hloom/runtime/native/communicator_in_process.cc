@@ -116,7 +116,7 @@ int32_t InProcess::start(const int64_t* description, const char* name, void* con
   if (slot == nullptr) {
     slot = std::make_unique<Exchange>(operation, clique.members, first_,
                                       level_ == 0 ? meeting_->span_ : nullptr);
-    slot->key = key;
+    slot->key = std::move(key);
   }
   Exchange* exchange = slot.get();
   exchange->pointers[clique.own].assign(
