@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         VerifyError,
         did_you_mean,
     )
+    from hloom.base.faults import is_fault
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.c_versions import Version, versions_object
     from hloom.codegen.llvm.c_weights import weights_bytes, weights_object
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
         COMPILE_OPTIONS,
         TARGET_OPTIONS,
         cpu_target,
+        is_strict,
         options_without_effect,
     )
     from hloom.targets.partition_cost import (
@@ -223,6 +225,8 @@ _HOME = {
     "module_of_bytes": "frontends.stablehlo.read",
     "module_statistics": "analysis.statistics",
     "native_library": "runtime.installation",
+    "is_fault": "base.faults",
+    "is_strict": "targets.cpu.options",
     "options_without_effect": "targets.cpu.options",
     "partition_cost": "targets.partition_cost",
     "partition_in_place": "passes.partition.whole_program",
@@ -483,8 +487,10 @@ __all__ = [
     "granted_threads",
     "host_device",
     "in_layout",
+    "is_fault",
     "is_handled",
     "is_program_file",
+    "is_strict",
     "known_names",
     "launcher",
     "library_code",

@@ -20,6 +20,7 @@ from hloom.api import (
     ShardSpec,
     compile_module,
     file_bytes,
+    is_strict,
     load_bytes,
     module_cost,
     module_of_bytes,
@@ -80,7 +81,8 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
         tell_shardings(module)
         arguments, results = shard_specs(module, request.partitions)
         try:
-            partition(module, request.partitions, arguments, results)
+            strict = is_strict(request.options)
+            partition(module, request.partitions, arguments, results, is_strict=strict)
             arguments, results = _shards(arguments), _shards(results)
             is_local = True
         except NotPartitioned as reason:

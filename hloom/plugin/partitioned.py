@@ -10,7 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from hloom.api import REPLICATED, HloError, Module, Sharding, ShardSpec, partition_in_place
+from hloom.api import (
+    REPLICATED,
+    HloError,
+    Module,
+    Sharding,
+    ShardSpec,
+    is_fault,
+    partition_in_place,
+)
 from hloom.plugin.donation import pair_donors
 from hloom.plugin.regions import with_regions
 
@@ -24,18 +32,31 @@ class NotPartitioned(Exception):
 
 
 def partition(
-    module: Module, partitions: int, arguments: Sequence[ShardSpec], results: Sequence[ShardSpec]
+    module: Module,
+    partitions: int,
+    arguments: Sequence[ShardSpec],
+    results: Sequence[ShardSpec],
+    *,
+    is_strict: bool,
 ) -> None:
-    """Make the module what one of its devices runs; `NotPartitioned` leaves it in any state."""
+    """Make the module what one of its devices runs; `NotPartitioned` leaves it in any state.
+
+    A fault of hloom's own is a reason, too, unless faults are to be raised.
+    """
     module.num_partitions = partitions
     _fix_ends(module, arguments, results)
     with_regions(module)
     try:
         run = partition_in_place(module)
-    except HloError as error:
-        if error.rule != PARTITION:
+    except Exception as error:
+        if isinstance(error, HloError) and error.rule == PARTITION:
+            raise NotPartitioned(str(error)) from None
+        if is_strict or not is_fault(error):
             raise
-        raise NotPartitioned(str(error)) from None
+        words = " ".join(str(error).split())
+        raise NotPartitioned(
+            f"hloom has a fault there, please report it: {type(error).__name__}: {words}"
+        ) from error
     for each in run.replicated:
         LOG.debug(
             "%s: %%%s (%s) is computed whole on every device, which receives %d bytes for it: %s",
