@@ -107,6 +107,37 @@ def test_lengths(call: NativeCall, n: int):
         np.testing.assert_array_equal(places, np.argsort(x, kind="stable"))
 
 
+LONG = {
+    "random": lambda rng, n: rng.standard_normal(n),
+    "equal": lambda rng, n: np.ones(n),
+    "few values": lambda rng, n: rng.integers(0, 5, n).astype(np.float64),
+    "mostly one": lambda rng, n: np.where(rng.random(n) < 0.01, rng.standard_normal(n), 0.5),
+    "descending": lambda rng, n: np.arange(n, 0, -1).astype(np.float64),
+    # Keys of 64 bits that differ in the low ones only, which do not fit beside a place.
+    "close by": lambda rng, n: np.nextafter(np.round(rng.standard_normal(n), 4), rng.choice([-9, 9], n)),
+    "all close": lambda rng, n: 1 + rng.integers(0, 1 << 20, n) * 2.0**-52 + (np.arange(n) == 7) * -1e30,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("n", [65537, 300_000])
+def test_long_rows(call: NativeCall, kind: str, n: int):
+    """Long enough for threads, counts of 16 bits, and ties that were left out at first."""
+    values = LONG[kind](np.random.default_rng(n), n)
+    for of, number in ((np.float32, 11), (np.float64, 12), (np.int16, 3)):
+        x = (values if of != np.int16 else np.clip(values, -30, 30) * 1000).astype(of)
+        out, places, payload = np.empty_like(x), np.empty(n, np.int32), np.empty(n, np.int8)
+        given = np.arange(n).astype(np.int8)
+        key = [(0, number, ZEROS | NANS)]
+        order = np.argsort(x, kind="stable")
+        sorted_natively(call, [x], 0, key, [out], (n,))
+        assert same_bits(out, x[order])
+        sorted_natively(call, [x, None, given], 0, key, [out, places, payload], (n,))
+        np.testing.assert_array_equal(places, order)
+        assert same_bits(payload, given[order])
+        assert same_bits(out, x[order])
+
+
 def test_payloads_of_every_size_and_in_place(call: NativeCall):
     rng = np.random.default_rng(5)
     x = rng.integers(-50, 50, (4, 333)).astype(np.int32)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "scratch.h"
 #include "sort_keys.h"
@@ -15,8 +16,11 @@
 namespace hloom {
 namespace {
 
-constexpr int64_t kColumns = 16;  // columns that are sorted together when inner > 1
-constexpr int64_t kMost = 64;     // operands of one sort
+constexpr int64_t kColumns = 16;     // columns that are sorted together when inner > 1
+constexpr int64_t kMost = 64;        // operands of one sort
+constexpr int64_t kChunk = 1 << 15;  // elements of short rows that a thread takes at a time
+// Eighths of a nanosecond that an element takes for each time that its row can be halved.
+constexpr int64_t kDigitNs = 2, kCompareNs = 48;
 
 struct Key {
   int64_t operand;
@@ -56,29 +60,41 @@ struct Room {
   bool ok() const { return packed && spare && combined && order && other; }
 };
 
+// f(begin, end) for parts of [0, n): side by side where `ctx` has threads for one row.
+template <class F>
+void in_parts(hl_context* ctx, int64_t n, const F& f) {
+  constexpr int64_t kPart = 1 << 15;
+  if (!ctx || n < 2 * kPart) return f((int64_t)0, n);
+  auto call = [](void* args, int64_t begin, int64_t end) { (*(const F*)args)(begin, end); };
+  hl_parallel_for(ctx, call, (void*)&f, n, kPart);
+}
+
 template <class T>
-void gather_as(const void* in, const uint32_t* order, int64_t n, void* out) {
-  const T* x = (const T*)in;
-  T* y = (T*)out;
-  for (int64_t i = 0; i < n; i++) y[i] = x[order[i]];
+void gather_as(hl_context* ctx, const void* in, const uint32_t* order, int64_t n, void* out) {
+  in_parts(ctx, n, [=](int64_t begin, int64_t end) {
+    const T* x = (const T*)in;
+    T* y = (T*)out;
+    for (int64_t i = begin; i < end; i++) y[i] = x[order[i]];
+  });
 }
 
 struct Wide {
   uint64_t low, high;
 };
 
-void gather(const void* in, const uint32_t* order, int64_t n, int64_t size, void* out) {
+void gather(hl_context* ctx, const void* in, const uint32_t* order, int64_t n, int64_t size,
+            void* out) {
   switch (size) {
     case 1:
-      return gather_as<uint8_t>(in, order, n, out);
+      return gather_as<uint8_t>(ctx, in, order, n, out);
     case 2:
-      return gather_as<uint16_t>(in, order, n, out);
+      return gather_as<uint16_t>(ctx, in, order, n, out);
     case 4:
-      return gather_as<uint32_t>(in, order, n, out);
+      return gather_as<uint32_t>(ctx, in, order, n, out);
     case 8:
-      return gather_as<uint64_t>(in, order, n, out);
+      return gather_as<uint64_t>(ctx, in, order, n, out);
     default:
-      return gather_as<Wide>(in, order, n, out);
+      return gather_as<Wide>(ctx, in, order, n, out);
   }
 }
 
@@ -95,8 +111,27 @@ int bits_for(uint64_t x) { return x ? 64 - __builtin_clzll(x) : 0; }
 
 // -- orders -------------------------------------------------------------------------------------
 
+// Puts the keys of places that agree in all bits that were sorted into order; `at(i)` is the key of
+// the place that came to i. False, with some of it done, where that would take long.
+template <class At>
+bool settle(const uint64_t* packed, int places, int64_t n, uint32_t* sorted, const At& at) {
+  constexpr int64_t kMostMoves = 1 << 14;
+  int64_t moves = 0;
+  for (int64_t i = 1; i < n; i++) {
+    if ((packed[i] ^ packed[i - 1]) >> places) continue;
+    uint32_t x = sorted[i];
+    uint64_t key = at(x);
+    int64_t j = i;
+    for (; j > 0 && !((packed[i] ^ packed[j - 1]) >> places) && at(sorted[j - 1]) > key; j--) {
+      sorted[j] = sorted[j - 1];
+      if (++moves > kMostMoves) return false;
+    }
+    sorted[j] = x;
+  }
+  return true;
+}
+
 // order = order taken by a stable sort of keys[order]; `first` says that order is still 0, 1, ...
-// The keys are at most 2^bits - 1.
 void refine(hl_context* ctx, const uint64_t* keys, int64_t n, bool first, Room& room) {
   uint32_t *order = room.order, *other = room.other;
   uint64_t* packed = room.packed;
@@ -105,31 +140,38 @@ void refine(hl_context* ctx, const uint64_t* keys, int64_t n, bool first, Room& 
   int places = bits_for((uint64_t)(n - 1));
   int key_bits = bits_for(high - low);
   if (key_bits == 0 && !first) return;
-  uint64_t mask = places == 64 ? ~(uint64_t)0 : ((uint64_t)1 << places) - 1;
+  // What does not fit beside the place is left out at first: it rarely decides.
+  int left_out = std::max(0, key_bits + places - 64);
+  uint64_t mask = ((uint64_t)1 << places) - 1;
+  auto at = [=](uint32_t i) { return keys[first ? i : order[i]]; };
   if (key_bits + places <= 32) {
     uint32_t* narrow = (uint32_t*)packed;
-    for (int64_t i = 0; i < n; i++)
-      narrow[i] = (uint32_t)((keys[first ? i : order[i]] - low) << places | (uint64_t)i);
+    in_parts(ctx, n, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++)
+        narrow[i] = (uint32_t)(at(i) - low) << places | (uint32_t)i;
+    });
     sort_values(ctx, narrow, (uint32_t*)room.spare.get(), n);
     for (int64_t i = 0; i < n; i++) other[i] = (uint32_t)(narrow[i] & mask);
-  } else if (key_bits + places <= 64) {
-    for (int64_t i = 0; i < n; i++)
-      packed[i] = (keys[first ? i : order[i]] - low) << places | (uint64_t)i;
+  } else {
+    in_parts(ctx, n, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++)
+        packed[i] = (at(i) - low) >> left_out << places | (uint64_t)i;
+    });
     sort_values(ctx, packed, room.spare, n);
-    for (int64_t i = 0; i < n; i++) other[i] = (uint32_t)(packed[i] & mask);
-  } else {  // low halves, then high halves
-    for (int64_t i = 0; i < n; i++)
-      packed[i] = (keys[first ? i : order[i]] - low) << 32 | (uint64_t)i;
+    in_parts(ctx, n, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) other[i] = (uint32_t)(packed[i] & mask);
+    });
+  }
+  if (left_out && !settle(packed, places, n, other, at)) {  // low halves, then high halves
+    for (int64_t i = 0; i < n; i++) packed[i] = (at(i) - low) << 32 | (uint64_t)i;
     sort_values(ctx, packed, room.spare, n);
     for (int64_t i = 0; i < n; i++) {
-      uint32_t at = (uint32_t)packed[i];
-      other[i] = first ? at : order[at];
+      uint32_t x = (uint32_t)packed[i];
+      other[i] = first ? x : order[x];
     }
-    for (int64_t i = 0; i < n; i++) order[i] = other[i];
-    for (int64_t i = 0; i < n; i++) packed[i] = ((keys[order[i]] - low) >> 32) << 32 | (uint64_t)i;
+    for (int64_t i = 0; i < n; i++) packed[i] = ((keys[other[i]] - low) >> 32) << 32 | (uint64_t)i;
     sort_values(ctx, packed, room.spare, n);
-    for (int64_t i = 0; i < n; i++) other[i] = order[(uint32_t)packed[i]];
-    memcpy(order, other, n * sizeof *order);
+    for (int64_t i = 0; i < n; i++) order[i] = other[(uint32_t)packed[i]];
     return;
   }
   if (first) {
@@ -183,27 +225,45 @@ void order_by_keys(const Sort& s, hl_context* ctx, const Row& row, Room& room) {
   }
 }
 
+// Keys of one operand of a row; whether different values were made equal is returned.
+template <class U>
+bool row_keys(hl_context* ctx, const Key& key, const Row& row, int64_t n, U* keys) {
+  std::atomic<bool> equal{false};
+  const char* in = (const char*)row.in[key.operand];
+  in_parts(ctx, n, [&](int64_t begin, int64_t end) {
+    if (key.type.keys(in + begin * sizeof(U), 1, end - begin, keys + begin))
+      equal.store(true, std::memory_order_relaxed);
+  });
+  return equal.load(std::memory_order_relaxed);
+}
+
+// What keys of a row say, where no values were made equal.
+template <class U>
+void row_values(hl_context* ctx, const Key& key, const U* keys, int64_t n, void* out) {
+  in_parts(ctx, n, [=, &key](int64_t begin, int64_t end) {
+    key.type.values(keys + begin, end - begin, (char*)out + begin * sizeof(U));
+  });
+}
+
+template <class U>
+bool sort_alone_as(hl_context* ctx, const Key& key, const Row& row, int64_t n, U* keys, U* spare) {
+  if (row_keys(ctx, key, row, n, keys)) return false;
+  sort_values(ctx, keys, spare, n);
+  row_values(ctx, key, keys, n, row.out[0]);
+  return true;
+}
+
 // A row whose only result is its own key: values are sorted, no places. False: it takes an order.
 bool sort_alone(const Sort& s, hl_context* ctx, const Row& row, Room& room) {
   if (s.count != 1 || s.key_count != 1) return false;
-  const KeyType& type = s.keys[0].type;
   void *keys = room.packed.get(), *spare = room.spare.get();
-  switch (type.bytes) {
+  switch (s.keys[0].type.bytes) {
     case 2:
-      if (type.keys(row.in[0], 1, s.n, (uint16_t*)keys)) return false;
-      sort_values(ctx, (uint16_t*)keys, (uint16_t*)spare, s.n);
-      type.values((uint16_t*)keys, s.n, row.out[0]);
-      return true;
+      return sort_alone_as(ctx, s.keys[0], row, s.n, (uint16_t*)keys, (uint16_t*)spare);
     case 4:
-      if (type.keys(row.in[0], 1, s.n, (uint32_t*)keys)) return false;
-      sort_values(ctx, (uint32_t*)keys, (uint32_t*)spare, s.n);
-      type.values((uint32_t*)keys, s.n, row.out[0]);
-      return true;
+      return sort_alone_as(ctx, s.keys[0], row, s.n, (uint32_t*)keys, (uint32_t*)spare);
     case 8:
-      if (type.keys(row.in[0], 1, s.n, (uint64_t*)keys)) return false;
-      sort_values(ctx, (uint64_t*)keys, (uint64_t*)spare, s.n);
-      type.values((uint64_t*)keys, s.n, row.out[0]);
-      return true;
+      return sort_alone_as(ctx, s.keys[0], row, s.n, (uint64_t*)keys, (uint64_t*)spare);
     default:
       return false;
   }
@@ -224,40 +284,37 @@ void order_by_byte(const Key& key, const Row& row, int64_t n, Room& room) {
   for (int64_t i = 0; i < n; i++) order[counts[keys[i]]++] = (uint32_t)i;
 }
 
-// Keys of 2 or 4 bytes packed with places: one sort, and the key itself needs no gather.
-void order_by_number(const Sort& s, hl_context* ctx, const Row& row, Room& room, bool* key_done) {
+// Numbers of the key and, in their low bits, the place: one sort, and the key needs no gather.
+template <class U, class P>
+void order_by_number_as(const Sort& s, hl_context* ctx, const Row& row, Room& room,
+                        bool* key_done) {
+  constexpr int kShift = 4 * sizeof(P);
   const Key& key = s.keys[0];
-  int64_t n = s.n;
   uint32_t* order = room.order;
-  void* keys = room.other.get();
-  uint64_t* packed = room.packed;
-  bool exact;
-  if (key.type.bytes == 2 && n <= 65536) {
-    uint16_t* k = (uint16_t*)keys;
-    uint32_t* p = (uint32_t*)packed;
-    exact = !key.type.keys(row.in[key.operand], 1, n, k);
-    for (int64_t i = 0; i < n; i++) p[i] = (uint32_t)k[i] << 16 | (uint32_t)i;
-    sort_values(ctx, p, (uint32_t*)room.spare.get(), n);
-    for (int64_t i = 0; i < n; i++) order[i] = p[i] & 0xffff, k[i] = (uint16_t)(p[i] >> 16);
-    if ((*key_done = exact && row.out[key.operand])) key.type.values(k, n, row.out[key.operand]);
-    return;
-  }
-  if (key.type.bytes == 2) {
-    uint16_t* k = (uint16_t*)keys;
-    exact = !key.type.keys(row.in[key.operand], 1, n, k);
-    for (int64_t i = 0; i < n; i++) packed[i] = (uint64_t)k[i] << 32 | (uint64_t)i;
-  } else {
-    uint32_t* k = (uint32_t*)keys;
-    exact = !key.type.keys(row.in[key.operand], 1, n, k);
-    for (int64_t i = 0; i < n; i++) packed[i] = (uint64_t)k[i] << 32 | (uint64_t)i;
-  }
-  sort_values(ctx, packed, room.spare, n);
-  for (int64_t i = 0; i < n; i++) order[i] = (uint32_t)packed[i];
-  if (!exact || key.type.bytes != 4 || !row.out[key.operand]) return;
-  uint32_t* k = (uint32_t*)keys;
-  for (int64_t i = 0; i < n; i++) k[i] = (uint32_t)(packed[i] >> 32);
-  key.type.values(k, n, row.out[key.operand]);
-  *key_done = true;
+  U* keys = (U*)room.other.get();
+  P* packed = (P*)room.packed.get();
+  void* out = row.out[key.operand];
+  bool back = !row_keys(ctx, key, row, s.n, keys) && out;
+  in_parts(ctx, s.n, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) packed[i] = (P)keys[i] << kShift | (P)i;
+  });
+  sort_values(ctx, packed, (P*)room.spare.get(), s.n);
+  in_parts(ctx, s.n, [=, &key](int64_t begin, int64_t end) {
+    constexpr P low = ((P)1 << kShift) - 1;
+    for (int64_t i = begin; i < end; i++) order[i] = (uint32_t)(packed[i] & low);
+    if (!back) return;
+    for (int64_t i = begin; i < end; i++) keys[i] = (U)(packed[i] >> kShift);
+    key.type.values(keys + begin, end - begin, (char*)out + begin * sizeof(U));
+  });
+  *key_done = back;
+}
+
+// The same for keys of 2 or 4 bytes.
+void order_by_number(const Sort& s, hl_context* ctx, const Row& row, Room& room, bool* key_done) {
+  if (s.keys[0].type.bytes == 4)
+    order_by_number_as<uint32_t, uint64_t>(s, ctx, row, room, key_done);
+  else if (s.n <= 65536) order_by_number_as<uint16_t, uint32_t>(s, ctx, row, room, key_done);
+  else order_by_number_as<uint16_t, uint64_t>(s, ctx, row, room, key_done);
 }
 
 // -- comparators --------------------------------------------------------------------------------
@@ -333,11 +390,11 @@ void sort_row(const Sort& s, hl_context* ctx, const Row& row, Room& room) {
       else
         for (int64_t i = 0; i < s.n; i++) ((uint8_t*)row.out[k])[i] = (uint8_t)order[i];
     } else if (row.in[k] != row.out[k]) {
-      gather(row.in[k], order, s.n, size, row.out[k]);
+      gather(ctx, row.in[k], order, s.n, size, row.out[k]);
     } else {
       void* copy = size == 16 ? nullptr : room.packed.get();
       if (copy) {
-        gather(row.in[k], order, s.n, size, copy);
+        gather(ctx, row.in[k], order, s.n, size, copy);
         memcpy(row.out[k], copy, s.n * size);
       } else {  // 16 bytes: halves, so that the scratch is large enough
         uint64_t *x = (uint64_t*)row.out[k], *y = room.packed;
@@ -465,10 +522,15 @@ int32_t run(Sort& s) {
   s.single_row = rows < s.context->threads && s.n >= 65536 && !s.less;
   int64_t tiles = s.inner == 1 ? s.outer : s.outer * ((s.inner + kColumns - 1) / kColumns);
   auto* function = s.inner == 1 ? sort_rows : sort_columns;
-  if (s.single_row) function(&s, 0, tiles);
-  else
-    hl_parallel_for(s.context, function, &s, tiles,
-                    s.inner == 1 ? std::max<int64_t>(1, 2048 / s.n) : 1);
+  if (s.single_row) {
+    function(&s, 0, tiles);
+  } else {  // what a chunk allocates should not show beside what it sorts
+    int64_t share = std::max<int64_t>(1, tiles / (4 * s.context->threads));
+    int64_t grain = s.inner == 1 ? std::min(share, std::max<int64_t>(1, kChunk / s.n)) : 1;
+    int64_t each_ns = s.less ? kCompareNs : kDigitNs;
+    int64_t serial_ns = rows * s.n * bits_for((uint64_t)s.n) * each_ns / 8;
+    hl_parallel_for_ns(s.context, function, &s, tiles, grain, serial_ns);
+  }
   return s.status
              ? hl_set_error(s.context, s.status, "sort: no memory for rows of %lld", (long long)s.n)
              : HL_OK;

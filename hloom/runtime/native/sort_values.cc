@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "instruction_set.h"
+#include "scratch.h"
 
 #if HLOOM_X86_TARGETS
 #include <immintrin.h>
@@ -281,17 +282,24 @@ size_t partition(typename V::T* a, typename V::T* scratch, size_t n, typename V:
   return moved;
 }
 
+// The middle of N registers of values, taken evenly.
+template <class V, int N>
+typename V::T middle_of_sample(const typename V::T* a, size_t n) {
+  constexpr size_t many = N * V::L;
+  typename V::T sample[many];
+  size_t step = n / many;
+  for (size_t i = 0; i < many; i++) sample[i] = a[i * step + step / 2];
+  sort_leaf<V, N>(sample, many);
+  return sample[many / 2 - 1];
+}
+
 template <class V>
 void quicksort(typename V::T* a, typename V::T* scratch, size_t n, int fuel) {
   using T = typename V::T;
   constexpr int L = V::L;
   while (n > 16 * L) {
     if (fuel-- == 0) return radix_digits(a, scratch, n);
-    T sample[4 * L];
-    size_t step = n / (4 * L);
-    for (int i = 0; i < 4 * L; i++) sample[i] = a[i * step + step / 2];
-    sort_leaf<V, 4>(sample, 4 * L);
-    T pivot = sample[2 * L - 1];
+    T pivot = n < 64 * L ? middle_of_sample<V, 1>(a, n) : middle_of_sample<V, 4>(a, n);
     size_t high = partition<V, false>(a, scratch, n, pivot);
     if (high == 0) {  // the pivot is the largest: its equals are in place once they are last
       n -= partition<V, true>(a, scratch, n, pivot);
@@ -320,7 +328,16 @@ bool has_avx512() {
 #endif
 }
 
-void sort_serial(uint16_t* a, uint16_t* b, size_t n) { radix_digits(a, b, n); }
+// Numbers are equal to their keys: how often each occurs says all. `b` holds the counts.
+void sort_serial(uint16_t* a, uint16_t* b, size_t n) {
+  constexpr size_t kValues = 1 << 16;
+  if (n < 4 * kValues) return radix_digits(a, b, n);
+  uint32_t* counts = (uint32_t*)b;
+  memset(counts, 0, kValues * sizeof *counts);
+  for (size_t i = 0; i < n; i++) counts[a[i]]++;
+  for (size_t v = 0, at = 0; v < kValues; v++)
+    for (size_t end = at + counts[v]; at < end; at++) a[at] = (uint16_t)v;
+}
 
 void sort_serial(uint32_t* a, uint32_t* b, size_t n) {
 #if HLOOM_X86_TARGETS
@@ -337,81 +354,140 @@ void sort_serial(uint64_t* a, uint64_t* b, size_t n) {
 }
 
 // -- with threads -------------------------------------------------------------------------------
+//
+// Pivots from a sample say which values end in which bucket. Blocks are split by them side by
+// side, buckets are brought together, and each is sorted where it stands in the end: the splits
+// are those that a quicksort would make anyway, and nothing is merged.
 
 constexpr size_t kParallel = 1 << 16;
+constexpr size_t kMostPieces = 64;
+constexpr size_t kPiecesPerThread = 4;  // so that a thread that comes late takes fewer
+constexpr size_t kSamples = 32;         // of a bucket
+constexpr size_t kPad = 16;             // sorting writes whole registers behind its scratch
 
-// How many of the first k merged values come from x (the rest from y).
+// Moves values > pivot behind the others, in their order; their number is returned.
 template <class T>
-size_t co_rank(size_t k, const T* x, size_t nx, const T* y, size_t ny) {
-  size_t low = k > ny ? k - ny : 0, high = std::min(k, nx);
-  while (low < high) {
-    size_t i = (low + high) / 2;
-    if (x[i] <= y[k - i - 1]) low = i + 1;
-    else high = i;
+size_t split_serial(T* a, T* scratch, size_t n, T pivot) {
+  size_t low = 0, high = 0;
+  for (size_t i = 0; i < n; i++) {
+    T x = a[i];
+    bool up = x > pivot;
+    a[low] = x;
+    scratch[high] = x;
+    low += !up;
+    high += up;
   }
-  return low;
+  memcpy(a + low, scratch, high * sizeof(T));
+  return high;
+}
+
+size_t split(uint32_t* a, uint32_t* b, size_t n, uint32_t pivot) {
+#if HLOOM_X86_TARGETS
+  if (has_avx512()) return vector::partition<vector::Lanes32, false>(a, b, n, pivot);
+#endif
+  return split_serial(a, b, n, pivot);
+}
+
+size_t split(uint64_t* a, uint64_t* b, size_t n, uint64_t pivot) {
+#if HLOOM_X86_TARGETS
+  if (has_avx512()) return vector::partition<vector::Lanes64, false>(a, b, n, pivot);
+#endif
+  return split_serial(a, b, n, pivot);
 }
 
 template <class T>
 struct Shares {
-  T *from, *to;
-  size_t n, pieces, run;  // run: length of the sorted runs that are merged in pairs
+  T *values, *room;  // room: of n + kPad * (pieces + 1)
+  size_t n, pieces;  // as many blocks as buckets
+  T pivots[kMostPieces];
+  size_t ends[kMostPieces][kMostPieces];  // of a block: where its part of a bucket ends in it
+  size_t starts[kMostPieces + 1];         // of a bucket, when all is sorted
+
+  size_t block(size_t p) const { return n * p / pieces; }
 };
 
+// Splits n values of a block by pivots [first, last) and keeps where their parts end.
 template <class T>
-void sort_pieces(void* args, int64_t begin, int64_t end) {
-  auto* s = (Shares<T>*)args;
+void split_block(Shares<T>& s, size_t block, T* a, T* scratch, size_t n, size_t first,
+                 size_t last) {
+  size_t begin = s.block(block);
+  if (first == last) {
+    s.ends[block][first] = (size_t)(a - s.values) - begin + n;
+    return;
+  }
+  size_t middle = (first + last) / 2, high = n ? split(a, scratch, n, s.pivots[middle]) : 0;
+  split_block(s, block, a, scratch, n - high, first, middle);
+  split_block(s, block, a + (n - high), scratch, high, middle + 1, last);
+}
+
+template <class T>
+void split_blocks(void* args, int64_t begin, int64_t end) {
+  auto& s = *(Shares<T>*)args;
   for (int64_t p = begin; p < end; p++) {
-    size_t from = std::min(s->n, p * s->run), to = std::min(s->n, from + s->run);
-    // Scratch of a piece is its place in `to`, which has 16 values of room behind it only at the
-    // end: a partition moves at most all but one value, and stores whole registers.
-    if (to > from) sort_serial(s->from + from, s->to + from + 16 * p, to - from);
+    size_t from = s.block(p), n = s.block(p + 1) - from;
+    split_block(s, p, s.values + from, s.room + from + kPad * p, n, 0, s.pieces - 1);
   }
 }
 
 template <class T>
-void merge_pieces(void* args, int64_t begin, int64_t end) {
-  auto* s = (Shares<T>*)args;
-  for (int64_t p = begin; p < end; p++) {
-    size_t first = s->n * p / s->pieces, last = s->n * (p + 1) / s->pieces;
-    while (first < last) {  // one pair of runs after the other
-      size_t base = first / (2 * s->run) * (2 * s->run);
-      size_t middle = std::min(s->n, base + s->run), stop = std::min(s->n, base + 2 * s->run);
-      size_t upto = std::min(last, stop);
-      const T *x = s->from + base, *y = s->from + middle;
-      size_t nx = middle - base, ny = stop - middle;
-      size_t i = co_rank(first - base, x, nx, y, ny), j = first - base - i;
-      for (size_t k = first; k < upto; k++) {
-        bool take_x = j >= ny || (i < nx && x[i] <= y[j]);
-        s->to[k] = take_x ? x[i] : y[j];
-        i += take_x;
-        j += !take_x;
-      }
-      first = upto;
+void gather_buckets(void* args, int64_t begin, int64_t end) {
+  auto& s = *(Shares<T>*)args;
+  for (int64_t k = begin; k < end; k++) {
+    T* to = s.room + s.starts[k] + kPad * k;
+    for (size_t p = 0; p < s.pieces; p++) {
+      size_t from = k ? s.ends[p][k - 1] : 0, n = s.ends[p][k] - from;
+      memcpy(to, s.values + s.block(p) + from, n * sizeof(T));
+      to += n;
     }
   }
+}
+
+template <class T>
+void sort_buckets(void* args, int64_t begin, int64_t end) {
+  auto& s = *(Shares<T>*)args;
+  for (int64_t k = begin; k < end; k++) {
+    T *to = s.values + s.starts[k], *from = s.room + s.starts[k] + kPad * k;
+    size_t n = s.starts[k + 1] - s.starts[k];
+    memcpy(to, from, n * sizeof(T));
+    sort_serial(to, from, n);
+  }
+}
+
+template <class T>
+void choose_pivots(Shares<T>& s) {
+  T sample[kSamples * kMostPieces];
+  size_t many = kSamples * s.pieces, step = s.n / many;
+  for (size_t i = 0; i < many; i++) sample[i] = s.values[i * step + step / 2];
+  std::sort(sample, sample + many);
+  for (size_t k = 0; k + 1 < s.pieces; k++) s.pivots[k] = sample[(k + 1) * kSamples - 1];
 }
 
 template <class T>
 void sort_any(hl_context* ctx, T* a, T* b, size_t n) {
   size_t threads = ctx && n >= kParallel ? (size_t)ctx->threads : 1;
   if (threads < 2) return sort_serial(a, b, n);
-  size_t pieces = 1;
-  while (pieces < threads) pieces *= 2;
-  T* room = new T[n + 16 * (pieces + 1)];
-  Shares<T> s{a, room, n, pieces, (n + pieces - 1) / pieces};
-  hl_parallel_for(ctx, sort_pieces<T>, &s, (int64_t)pieces, 1);
-  for (; s.run < n; s.run *= 2) {
-    hl_parallel_for(ctx, merge_pieces<T>, &s, (int64_t)pieces, 1);
-    std::swap(s.from, s.to);
+  size_t pieces = std::min(kMostPieces, threads * kPiecesPerThread);
+  Scratch<T> room(ctx, (int64_t)(n + kPad * (pieces + 1)));
+  Scratch<Shares<T>> shares(ctx, 1);
+  if (!room || !shares) return sort_serial(a, b, n);
+  Shares<T>& s = *shares.get();
+  s.values = a, s.room = room.get(), s.n = n, s.pieces = pieces;
+  choose_pivots(s);
+  if (s.pivots[0] == s.pivots[pieces - 2]) return sort_serial(a, b, n);  // few buckets would fill
+  hl_parallel_for(ctx, split_blocks<T>, &s, (int64_t)pieces, 1);
+  s.starts[0] = 0;
+  for (size_t k = 0; k < pieces; k++) {
+    size_t many = 0;
+    for (size_t p = 0; p < pieces; p++) many += s.ends[p][k] - (k ? s.ends[p][k - 1] : 0);
+    s.starts[k + 1] = s.starts[k] + many;
   }
-  if (s.from != a) memcpy(a, s.from, n * sizeof(T));
-  delete[] room;
+  hl_parallel_for(ctx, gather_buckets<T>, &s, (int64_t)pieces, 1);
+  hl_parallel_for(ctx, sort_buckets<T>, &s, (int64_t)pieces, 1);
 }
 
 }  // namespace
 
-void sort_values(hl_context* ctx, uint16_t* a, uint16_t* b, size_t n) { sort_any(ctx, a, b, n); }
+void sort_values(hl_context*, uint16_t* a, uint16_t* b, size_t n) { sort_serial(a, b, n); }
 void sort_values(hl_context* ctx, uint32_t* a, uint32_t* b, size_t n) { sort_any(ctx, a, b, n); }
 void sort_values(hl_context* ctx, uint64_t* a, uint64_t* b, size_t n) { sort_any(ctx, a, b, n); }
 
