@@ -107,16 +107,25 @@ def test_lengths(call: NativeCall, n: int):
         np.testing.assert_array_equal(places, np.argsort(x, kind="stable"))
 
 
+def close_by(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Keys of 64 bits of which few differ in the low ones only, which do not fit beside a place."""
+    return np.nextafter(np.round(rng.standard_normal(n), 4), rng.choice([-9, 9], n))
+
+
+def all_close(rng: np.random.Generator, n: int) -> np.ndarray:
+    """The same of all but one."""
+    return 1 + rng.integers(0, 1 << 20, n) * 2.0**-52 - (np.arange(n) == 7) * 1e30
+
+
 LONG = {
     "random": lambda rng, n: rng.standard_normal(n),
     "equal": lambda rng, n: np.ones(n),
     "few values": lambda rng, n: rng.integers(0, 5, n).astype(np.float64),
     "mostly one": lambda rng, n: np.where(rng.random(n) < 0.01, rng.standard_normal(n), 0.5),
     "descending": lambda rng, n: np.arange(n, 0, -1).astype(np.float64),
-    # Keys of 64 bits that differ in the low ones only, which do not fit beside a place.
-    "close by": lambda rng, n: np.nextafter(np.round(rng.standard_normal(n), 4), rng.choice([-9, 9], n)),
-    "all close": lambda rng, n: 1 + rng.integers(0, 1 << 20, n) * 2.0**-52 + (np.arange(n) == 7) * -1e30,
-}  # fmt: skip
+    "close by": close_by,
+    "all close": all_close,
+}
 
 
 @pytest.mark.parametrize("kind", LONG)
