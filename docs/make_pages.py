@@ -309,6 +309,7 @@ OTHER_RULES = {
     "layout": "A layout of the entry is one that StableHLO can say.",
     "layout-normalization": "The layouts of an operation can be said by transposes around it.",
     "left-out-wait": "A wait that a simulation leaves out is one that it has, and comes to.",
+    "library-buckets": "Buckets are sizes with a name, and a program for each of them.",
     "library-call": "A C library's function returns 0; other statuses are its header's.",
     "library-entries": "Functions of a C library are a dict or a list of programs.",
     "library-file": "A C library's file is named as its system has them: here .so, .a or .o.",

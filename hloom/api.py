@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from hloom.base.faults import is_fault
     from hloom.base.options import OPTIONS, Options
+    from hloom.codegen.llvm.c_buckets import Bucket, BucketArray, buckets_object
     from hloom.codegen.llvm.c_versions import Version, versions_object
     from hloom.codegen.llvm.c_weights import weights_bytes, weights_object
     from hloom.codegen.llvm.machine import Machine
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from hloom.ir.values.aliasing import AliasEntry, InputOutputAlias
     from hloom.ir.verify import VerifyOptions, verify, violations
     from hloom.passes import PASSES, FixedPoint, Pass, PassResult, pass_named
+    from hloom.passes.partition.row_independence import why_rows_depend
     from hloom.passes.pipeline import PassRecord, Pipeline, PipelineOptions
     from hloom.plan.usage import MemoryUse
     from hloom.program.c_interface import CArray, CInterface, LibraryCode
@@ -119,6 +121,8 @@ if TYPE_CHECKING:
 # Where each public name lives.
 _HOME = {
     "AliasEntry": "ir.values.aliasing",
+    "Bucket": "codegen.llvm.c_buckets",
+    "BucketArray": "codegen.llvm.c_buckets",
     "Buffer": "runtime.buffer",
     "Builder": "ir.builder",
     "CArray": "program.c_interface",
@@ -186,6 +190,7 @@ _HOME = {
     "VerifyOptions": "ir.verify",
     "Version": "codegen.llvm.c_versions",
     "Weights": "program.c_weights",
+    "buckets_object": "codegen.llvm.c_buckets",
     "check_devices": "ir.named_devices",
     "clear_pjrt_compiler": "runtime.pjrt",
     "compile_module": "compiler",
@@ -255,6 +260,7 @@ _HOME = {
     "violations": "ir.verify",
     "weights_bytes": "codegen.llvm.c_weights",
     "weights_object": "codegen.llvm.c_weights",
+    "why_rows_depend": "passes.partition.row_independence",
     "why_cached": "compiler",
     "write_whole": "ir.proto.files",
     "written_whole": "ir.proto.files",
@@ -407,6 +413,8 @@ __all__ = [
     "PRESETS",
     "TARGET_OPTIONS",
     "AliasEntry",
+    "Bucket",
+    "BucketArray",
     "Buffer",
     "Builder",
     "CArray",
@@ -462,6 +470,7 @@ __all__ = [
     "VerifyOptions",
     "Version",
     "Weights",
+    "buckets_object",
     "check_devices",
     "clear_pjrt_compiler",
     "compile",
@@ -533,6 +542,7 @@ __all__ = [
     "weights_bytes",
     "weights_object",
     "why_cached",
+    "why_rows_depend",
     "write_whole",
     "written_whole",
 ]

@@ -12,6 +12,7 @@ it, so `grad` and `vmap` belong inside. `JAX_PLATFORMS=hloom` is the way for who
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,17 +69,18 @@ def export_c(
     pool: bool = False,
     threads: int = 1,
     versions: Sequence[str] = (),
+    buckets: Mapping[str, Sequence[int]] | None = None,
     **keywords: Any,
 ) -> CLibrary:
     """Write the function for arguments like these as a C library (`hloom.export_c`).
 
-    Arguments that are donated may come back where they stand: a state is changed in place. Several
-    functions are a dict of `(function, *arguments)`: `{"prefill": (f, x), "decode": (g, y)}`; names
-    and `donate_argnums` are then dicts, too, by the same keys.
+    Arguments that are donated may come back in place. Several functions are a dict of
+    `(function, *arguments)`, `{"prefill": (f, x), "decode": (g, y)}`, names and donations, too.
+    `buckets={"batch": (1, 8)}`: arguments of `jax.export.symbolic_shape("batch, 3")`.
     """
     from hloom.aot.export import export_c
 
-    static: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     if isinstance(function, Mapping):
         if arguments or keywords:
             raise UsageError(
@@ -86,10 +88,17 @@ def export_c(
                 rule="library-entries",
             )
         program: Any = _lowered(function, donate_argnums, static)
+        if buckets is not None:
+            raise UsageError("buckets are for a library of one function", rule="library-buckets")
     elif isinstance(donate_argnums, Mapping):
         raise UsageError("donate_argnums of one function is no dict", rule="library-entries")
     else:
-        program = lower(function, *arguments, **static, donate_argnums=donate_argnums, **keywords)
+
+        def lowered(**sizes: int) -> Module:
+            sized, named = _jax().tree.map(lambda x: _of_size(x, sizes), (arguments, keywords))
+            return lower(function, *sized, **static, donate_argnums=donate_argnums, **named)
+
+        program = lowered() if buckets is None else lowered
     return export_c(
         program,
         path,
@@ -102,7 +111,29 @@ def export_c(
         pool=pool,
         threads=threads,
         versions=versions,
+        buckets=buckets,
     )
+
+
+_DIMENSION = re.compile(r"(?:(\d+)\*)?([A-Za-z_]\w*)")
+
+
+def _of_size(leaf: Any, sizes: Mapping[str, int]) -> Any:
+    """An argument with numbers for the sizes that it names."""
+    shape = getattr(leaf, "shape", ())
+    if all(isinstance(n, int | np.integer) for n in shape):
+        return leaf
+    dims: list[int] = []
+    for n in shape:
+        parts = _DIMENSION.fullmatch(str(n))
+        if not isinstance(n, int) and (parts is None or parts[2] not in sizes):
+            raise UsageError(
+                f"an argument has the size {n}, and buckets are of {', '.join(sizes) or 'nothing'}",
+                rule="library-buckets",
+                hint="buckets={'batch': (1, 8, 32)}",
+            )
+        dims.append(n if parts is None else int(parts[1] or 1) * sizes[parts[2]])
+    return _jax().ShapeDtypeStruct(tuple(dims), leaf.dtype)
 
 
 def _lowered(

@@ -44,6 +44,7 @@ class CEntry:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     interface: CInterface
+    module: Module
     codes: tuple[tuple[str, LibraryCode], ...]
     """The symbol and the code for each processor; one, where no versions are asked for."""
 
@@ -110,7 +111,7 @@ def compiled_entry(
     inputs = _input_names(module, first, _of(argument_names, key))
     outputs = _output_names(module, first, _of(result_names, key))
     interface = merged([c.interface for _, c in codes])
-    return CEntry(name, module.name, tuple(inputs), tuple(outputs), interface, tuple(codes))
+    return CEntry(name, module.name, tuple(inputs), tuple(outputs), interface, module, tuple(codes))
 
 
 def merged(interfaces: Sequence[CInterface]) -> CInterface:

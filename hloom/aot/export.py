@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hloom.aot.buckets import CBuckets, bucket_programs, checked_sizes, library_buckets
+from hloom.aot.buckets_header import buckets_lines
 from hloom.aot.entries import CEntry, LibraryPlan, compiled_entry, named_programs
 from hloom.aot.header import c_name, header
 from hloom.aot.kinds import KINDS, check_ending, kind_of
@@ -38,6 +40,8 @@ class CLibrary:
     """The file that holds the constants, where they are mapped."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """Bytes of each object that it is made of, by name."""
+    buckets: CBuckets | None = None
+    """The function that takes any size, where the others are for some."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -57,7 +61,8 @@ class CLibrary:
     @property
     def workspace_bytes(self) -> int:
         """Memory that a call of any of its functions works in, which the caller lends."""
-        return max([e.interface.workspace_bytes for e in self.entries])
+        of_buckets = [] if self.buckets is None else [self.buckets.workspace_bytes]
+        return max([e.interface.workspace_bytes for e in self.entries] + of_buckets)
 
 
 def export_c(
@@ -74,6 +79,7 @@ def export_c(
     pool: bool = False,
     threads: int = 1,
     versions: Sequence[str] = (),
+    buckets: Mapping[str, Sequence[int]] | None = None,
 ) -> CLibrary:
     """Write a C library of what `hloom.compile` takes: `.so`, `.a` or `.o` says what it is.
 
@@ -83,6 +89,8 @@ def export_c(
     names are given (for several functions by key). `weights`: a file for the constants, which the
     library maps. `pool`: functions that take threads of the caller's; `threads`: its own.
     `versions`: processors (`x86-64-v2`, `x86-64-v4`) whose code is in the library side by side.
+    `buckets`: sizes by name, `{"batch": (1, 8, 32)}`; `program` is then a function that gives the
+    program for its sizes, and the library's takes any size up to the largest.
     `HloError` names the instruction that needs a runtime, the missing compiler.
     """
     path = Path(path)
@@ -93,7 +101,8 @@ def export_c(
             f"a library's function cannot be called {name}", rule="library-name", hint="--name"
         )
     _check_threads(pool, threads)
-    programs = named_programs(program, name)
+    sizes = None if buckets is None else checked_sizes(buckets)
+    programs = bucket_programs(program, name, sizes) if sizes else named_programs(program, name)
     plan = LibraryPlan(
         name,
         _weights(weights, len(programs) > 1 or len(versions) > 1, kind),
@@ -104,25 +113,41 @@ def export_c(
         target,
     )
     entries = [compiled_entry(plan, n, p, argument_names, result_names) for n, p in programs]
+    any_size = None if sizes is None else library_buckets(name, entries, sizes)
     processor = entries[0].code.processor
     check_ending(path, processor.system, processor.triple)
-    mapped = None if weights is None else weights_file(Path(weights), name, plan.weights)
+    return _written(plan, entries, any_size, path, kind, weights, header_path)
+
+
+def _written(
+    plan: LibraryPlan,
+    entries: Sequence[CEntry],
+    any_size: CBuckets | None,
+    path: Path,
+    kind: str,
+    weights: str | Path | None,
+    header_path: str | Path | None,
+) -> CLibrary:
+    """Make the objects, link them, and write what was asked for."""
+    mapped = None if weights is None else weights_file(Path(weights), plan.name, plan.weights)
     with tempfile.TemporaryDirectory() as folder:
-        data, parts = library_bytes(plan, entries, mapped, kind, path.name, Path(folder))
-    _write(plan, entries, path, data, kind, mapped, weights, header_path)
+        data, parts = library_bytes(plan, entries, any_size, mapped, kind, path.name, Path(folder))
+    _write(plan, entries, any_size, path, data, kind, mapped, weights, header_path)
     return CLibrary(
-        name,
+        plan.name,
         path,
         None if header_path is None else Path(header_path),
         tuple(entries),
         None if weights is None else Path(weights),
         parts,
+        any_size,
     )
 
 
 def _write(
     plan: LibraryPlan,
     entries: Sequence[CEntry],
+    any_size: CBuckets | None,
     path: Path,
     data: bytes,
     kind: str,
@@ -141,7 +166,12 @@ def _write(
     if header_path is not None:
         maps = entries[0].code.processor.system in ("linux", "macos")
         of_weights = "" if mapped is None else "file" if maps else "memory"
-        text = header(plan.name, entries, plan.pool, of_weights)
+        more = (
+            []
+            if any_size is None
+            else buckets_lines(plan.name, any_size, plan.pool, bool(of_weights))
+        )
+        text = header(plan.name, entries, plan.pool, of_weights, more)
         with written_whole(Path(header_path)) as file:
             file.write(text.encode())
 

@@ -92,9 +92,11 @@ def checked_names(names: Sequence[str], count: int, what: str) -> list[str]:
     return [c_name(n) for n in names]
 
 
-def header(name: str, entries: Sequence[Entry], pool: str, weights: str) -> str:
+def header(
+    name: str, entries: Sequence[Entry], pool: str, weights: str, more: Sequence[str] = ()
+) -> str:
     """The text of the header of the library `name`. `weights`: "file" or "memory" where they are
-    not in the library."""
+    not in the library; `more`: lines behind the functions."""
     guard = f"{name.upper()}_H"
     about = ", ".join([e.program for e in entries]).replace("*/", "* /")
     lines = [
@@ -116,6 +118,7 @@ def header(name: str, entries: Sequence[Entry], pool: str, weights: str) -> str:
         lines += (FILE if weights == "file" else "").replace("NAME", name).split("\n")
     for entry in entries:
         lines += _entry(name, entry, pool, bool(weights))
+    lines += more
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
 
 
@@ -144,7 +147,7 @@ def _entry(library: str, entry: Entry, pool: str, maps: bool) -> list[str]:
         if arrays:
             lines.append("")
     lines += _function(library, name, prefix, pool, maps)
-    return lines + _struct(library, name, prefix, arrays_in, arrays_out, pool)
+    return lines + struct(library, name, prefix, entry.inputs, entry.outputs, pool)
 
 
 def _constants(prefix: str, number: int, a: Named) -> list[str]:
@@ -156,12 +159,12 @@ def _constants(prefix: str, number: int, a: Named) -> list[str]:
         f"#define {own}_BYTES {a.size_bytes}",
         f"#define {own}_ALIGNMENT {a.alignment}",
         f"#define {own}_RANK {len(dims)}",
-        f"typedef {_element(a.shape)} {own}_TYPE;",
+        f"typedef {element_type(a.shape)} {own}_TYPE;",
     ]
     return lines + [f"#define {own}_DIM{d} {size}" for d, size in enumerate(dims)]
 
 
-def _element(shape: Shape) -> str:
+def element_type(shape: Shape) -> str:
     """The C type of an element; complex numbers are two floats, side by side."""
     name = shape.dtype.name
     if name in ("c64", "c128"):
@@ -186,12 +189,18 @@ def _function(library: str, name: str, prefix: str, pool: str, maps: bool) -> li
     ]
     if pool == "caller":
         lines.append(f"int {name}_on(const {library}_pool *pool, {_ARRAYS});")
+    return [*lines, *error_words(name, maps)]
+
+
+def error_words(name: str, maps: bool, *more: str) -> list[str]:
+    """What turns a status into words."""
     words = [
         "",
         f"static inline const char *{name}_error(int status) {{",
         '  return status == 0 ? "" : status == 3',
         '      ? "a pointer is null or not aligned" : status == 4',
         '      ? "this processor lacks instructions that the library was compiled for"',
+        *more,
     ]
     if maps:
         words += [
@@ -199,7 +208,7 @@ def _function(library: str, name: str, prefix: str, pool: str, maps: bool) -> li
             '      : status == 6 ? "the file of the weights cannot be read"',
             '      : status == 7 ? "these are not the weights that the library was made with"',
         ]
-    return [*lines, *words, '      : "the program failed";', "}", ""]
+    return [*words, '      : "the program failed";', "}", ""]
 
 
 POOL = """/* Threads of the caller. parallel_for calls piece(data, k) once for each k below count,
@@ -220,31 +229,34 @@ void NAME_unload_weights(void);
 """
 
 
-def _struct(
+def struct(
     library: str,
     name: str,
     prefix: str,
-    inputs: Sequence[Named],
-    outputs: Sequence[Named],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
     pool: str,
+    sizes: Sequence[str] = (),
 ) -> list[str]:
-    """The same with names: one struct of pointers."""
+    """The same with names: one struct of pointers. `sizes`: what a call takes before it."""
     lines = ["/* The same by name. */", "typedef struct {"]
-    inside = {a.name for a in inputs}
-    output_names = [f"{a.name}_out" if a.name in inside else a.name for a in outputs]
-    names = distinct([a.name for a in inputs] + output_names)
+    output_names = [f"{n}_out" if n in inputs else n for n in outputs]
+    names = distinct([*inputs, *output_names])
     fields_in = list(zip(names, inputs))
     fields_out = list(zip(names[len(inputs) :], outputs))
-    for field, a in fields_in:
-        lines.append(f"  const {prefix}_INPUT_{a.name}_TYPE *{field};")
-    for field, a in fields_out:
-        lines.append(f"  {prefix}_OUTPUT_{a.name}_TYPE *{field};")
+    for field, n in fields_in:
+        lines.append(f"  const {prefix}_INPUT_{n}_TYPE *{field};")
+    for field, n in fields_out:
+        lines.append(f"  {prefix}_OUTPUT_{n}_TYPE *{field};")
     lines += ["  void *workspace;", f"}} {name}_arrays;", ""]
     sources = ", ".join([f"a->{field}" for field, _ in fields_in]) or "0"
     targets = ", ".join([f"a->{field}" for field, _ in fields_out]) or "0"
-    forms = [("_call", "", name, "")]
+    parameters = "".join([f"int64_t {s}, " for s in sizes])
+    passed = "".join([f"{s}, " for s in sizes])
+    forms = [("_call", parameters, name, passed)]
     if pool == "caller":
-        forms.append(("_call_on", f"const {library}_pool *pool, ", f"{name}_on", "pool, "))
+        on = f"{parameters}const {library}_pool *pool, "
+        forms.append(("_call_on", on, f"{name}_on", f"{passed}pool, "))
     for form, parameter, function, argument in forms:
         lines += [
             f"static inline int {name}{form}({parameter}const {name}_arrays *a) {{",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hloom.aot.reading import Array, Function, functions
+from hloom.aot.reading import Array, Function, SizedFunction, functions, sized_function
 from hloom.api import Buffer, HloError, UsageError, did_you_mean, in_layout
 
 _LOADER = re.compile(r"^int (\w+_load_weights)\(const char \*path\);", re.MULTILINE)
@@ -27,18 +27,25 @@ def load_library(
     *,
     name: str | None = None,
     weights: str | Path | None = None,
-) -> LibraryFunction:
+) -> LibraryFunction | SizedLibraryFunction:
     """A function of a C library that hloom has made for this machine, to be called with arrays.
 
     Without a `header` it is looked for beside the library (`libmodel.so`: `model.h`). `name`
     chooses among several functions, `weights` is the file that the library maps, where it has its
-    weights in one. Raises `UsageError` and `HloError` where a file is missing, is
-    none of hloom's, or does not belong to the other.
+    weights in one. A library with buckets is one function, which takes arrays of any size up to the
+    largest, unless `name` names that of a bucket. Raises `UsageError` and `HloError` where a file
+    is missing, is none of hloom's, or does not belong to the other.
     """
     path = Path(path)
     if header is None:
         header = path.with_name(path.name.split(".")[0].removeprefix("lib") + ".h")
     known = {f.name: f for f in functions(header)}
+    sized = sized_function(header)
+    if sized is not None and name in (None, sized.name):
+        symbol = _symbol(path, Path(header), sized.name)
+        if weights is not None:
+            _load_weights(symbol.library, sized.errors, Path(header), Path(weights))
+        return SizedLibraryFunction(sized, symbol.function)
     if name is None and len(known) > 1:
         raise UsageError(
             f"{path.name} has {len(known)} functions: {', '.join(known)}",
@@ -52,25 +59,35 @@ def load_library(
             rule="library-function",
             hint=did_you_mean(str(name), known),
         )
+    symbol = _symbol(path, Path(header), function.name)
+    if weights is not None:
+        _load_weights(symbol.library, function.errors, Path(header), Path(weights))
+    return LibraryFunction(function, symbol.function)
+
+
+class _Symbol(NamedTuple):
+    library: Any
+    function: Any
+
+
+def _symbol(path: Path, header: Path, name: str) -> _Symbol:
+    """A function of a library, for ctypes; `HloError` where there is none."""
     if not path.exists():
         raise UsageError(f"cannot read {path}: no such file", rule="library-file")
     try:
         library = ctypes.CDLL(str(path.resolve()))
-        symbol = getattr(library, function.name)
+        return _Symbol(library, getattr(library, name))
     except OSError as error:
         raise HloError(f"{path} cannot be loaded: {error}", rule="library-file") from None
     except AttributeError:
         raise HloError(
-            f"{path} has no function {function.name}, which {Path(header).name} declares",
+            f"{path} has no function {name}, which {header.name} declares",
             rule="library-function",
             hint="the header is that of another library",
         ) from None
-    if weights is not None:
-        _load_weights(library, function, Path(header), Path(weights))
-    return LibraryFunction(function, symbol)
 
 
-def _load_weights(library: Any, function: Function, header: Path, weights: Path) -> None:
+def _load_weights(library: Any, errors: Mapping[int, str], header: Path, weights: Path) -> None:
     """Let a library map its weights; an error where these are others, or none are in a file."""
     loader = _LOADER.search(header.read_text(encoding="utf-8"))
     if loader is None:
@@ -79,7 +96,7 @@ def _load_weights(library: Any, function: Function, header: Path, weights: Path)
             rule="library-weights",
         )
     if status := getattr(library, loader[1])(str(weights).encode()):
-        reason = function.errors.get(status, f"status {status}")
+        reason = errors.get(status, f"status {status}")
         raise HloError(f"{weights}: {reason}", rule="library-weights")
 
 
@@ -89,7 +106,7 @@ class LibraryFunction:
     `inputs` and `outputs` say what each is, by name and in order: `f.inputs["x"].shape`.
     """
 
-    def __init__(self, function: Function, symbol: Any) -> None:
+    def __init__(self, function: Function, symbol: Any, own: Any = None) -> None:
         self.name = function.name
         self.inputs: dict[str, Array] = {a.name: a for a in function.inputs}
         self.outputs: dict[str, Array] = {a.name: a for a in function.outputs}
@@ -97,7 +114,7 @@ class LibraryFunction:
         self.workspace_alignment = function.workspace_alignment
         self._errors = function.errors
         self._symbol = symbol
-        self._own = threading.local()
+        self._own = own or threading.local()
 
     def __call__(self, /, *arrays: Any, **named: Any) -> dict[str, np.ndarray[Any, Any]]:
         """The results by name, in order, in new arrays."""
@@ -106,13 +123,7 @@ class LibraryFunction:
                 f"{self.name} takes {len(self.inputs)} arrays, {len(arrays)} were given",
                 rule="argument-count",
             )
-        by_order = dict(zip(self.inputs, arrays))
-        if twice := sorted(by_order.keys() & named.keys()):
-            raise UsageError(
-                f"{self.name} is given {twice[0]} twice: in order and by name",
-                rule="argument-count",
-            )
-        return self.run(by_order | named)
+        return self.run(_by_name(self.name, self.inputs, arrays, named))
 
     def run(
         self,
@@ -188,12 +199,60 @@ class LibraryFunction:
             others.append((name, target))
 
 
+class SizedLibraryFunction:
+    """The function of a library with buckets; call it with arrays whose sizes agree.
+
+    `sizes`: their names; `inputs` and `outputs`: by name the type and the dimensions, in which
+    those names stand for numbers.
+    """
+
+    def __init__(self, function: SizedFunction, symbol: Any) -> None:
+        self.name, self.sizes = function.name, function.sizes
+        self.inputs, self.outputs = function.inputs, function.outputs
+        self.workspace_bytes = function.workspace_bytes
+        self.workspace_alignment = function.workspace_alignment
+        self._function, self._symbol = function, symbol
+        self._own = threading.local()
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> dict[str, np.ndarray[Any, Any]]:
+        """The results by name, in order, in new arrays."""
+        return self.run(_by_name(self.name, self.inputs, arrays, named))
+
+    def run(
+        self,
+        arrays: Mapping[str, Any],
+        results: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        workspace: np.ndarray[Any, Any] | None = None,
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """As `LibraryFunction.run`; nothing is changed in place."""
+        _check_names(self.name, "takes", arrays, self.inputs)
+        sizes = self._function.for_arrays({n: np.shape(a) for n, a in arrays.items()})
+        before = [ctypes.c_int64(s) for s in sizes]
+        of_size = LibraryFunction(
+            self._function.of_sizes(sizes), lambda *rest: self._symbol(*before, *rest), self._own
+        )
+        return of_size.run(arrays, results, workspace)
+
+
+def _by_name(
+    function: str, names: Iterable[str], arrays: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments that are given in order and by name."""
+    by_order = dict(zip(names, arrays))
+    if twice := sorted(by_order.keys() & named.keys()):
+        raise UsageError(
+            f"{function} is given {twice[0]} twice: in order and by name",
+            rule="argument-count",
+        )
+    return {**by_order, **named}
+
+
 def _pointers(addresses: Sequence[int]) -> Any:
     return (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
 
 
 def _check_names(
-    function: str, verb: str, chosen: Mapping[str, Any], known: Mapping[str, Array]
+    function: str, verb: str, chosen: Mapping[str, Any], known: Mapping[str, Any]
 ) -> None:
     if unknown := [n for n in chosen if n not in known]:
         raise UsageError(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hloom.aot.archive import ArchiveMember, archive
+from hloom.aot.buckets import CBuckets
 from hloom.aot.entries import CEntry, LibraryPlan
 from hloom.aot.link import MATRICES, ORDERS, TRANSFORMS, toolchain
 from hloom.aot.weights import WeightsFile
@@ -29,6 +30,7 @@ Part = tuple[Path, list[str]]
 def library_bytes(
     plan: LibraryPlan,
     entries: Sequence[CEntry],
+    any_size: CBuckets | None,
     mapped: WeightsFile | None,
     kind: str,
     file: str,
@@ -38,6 +40,10 @@ def library_bytes(
     processor = entries[0].code.processor
     parts = [p for e in entries for p in _of_entry(plan, e, folder)]
     codes = [c for e in entries for _, c in e.codes]
+    if any_size is not None:
+        symbols = [any_size.name, f"{any_size.name}_on"][: 2 if plan.pool == "caller" else 1]
+        data = any_size.object(plan.pool == "caller")
+        parts.append(_written(folder, f"{any_size.name}_buckets", data, *symbols))
     parts += _routines(plan.name, codes, folder)
     parts += _of_weights(plan, mapped, processor, folder)
     parts += _of_pool(plan, processor, folder)

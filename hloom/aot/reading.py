@@ -7,16 +7,26 @@ files that a C program needs, has all that Python, Rust, Go, Java and build syst
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hloom.api import HloError, Shape, UsageError
+from hloom.api import HloError, Shape, UsageError, size_bytes
 from hloom.types.text import shape_from_text
 
 _FUNCTION = re.compile(
     r"^int (\w+)\(const void \*const \*inputs, void \*const \*outputs, void \*workspace\);",
     re.MULTILINE,
 )
+_SIZED = re.compile(
+    r"^int (\w+)\(((?:int64_t \w+, )+)const void \*const \*inputs, void \*const \*outputs, "
+    r"void \*workspace\);",
+    re.MULTILINE,
+)
+_SIZED_ARRAY = re.compile(
+    r"^/\* (input|output) \d+: (\w+)\[([^\]]*)\] \*/\n#define (\w+) \d+$", re.MULTILINE
+)
+_BUCKET = re.compile(r"(?:(\d+)\*)?([A-Za-z_]\w*)")
 _CONSTANT = re.compile(r"^#define (\w+) (\d+)$", re.MULTILINE)
 _ERROR = re.compile(r'status == (\d+)\s*\? "([^"]*)"')
 _ARRAY = re.compile(
@@ -49,6 +59,85 @@ class Function:
     workspace_alignment: int
     errors: dict[int, str]
     """What a status says, as far as the header tells."""
+
+
+@dataclass(frozen=True)
+class SizedFunction:
+    """The function of a library that takes any size up to the largest."""
+
+    name: str
+    sizes: tuple[str, ...]
+    inputs: dict[str, tuple[str, tuple[str, ...]]]
+    """By name the type, and the dimensions: numbers, or sizes."""
+    outputs: dict[str, tuple[str, tuple[str, ...]]]
+    workspace_bytes: int
+    workspace_alignment: int
+    errors: dict[int, str]
+
+    def for_arrays(self, shapes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
+        """The sizes of a call with arrays of these shapes; `UsageError` where they do not fit."""
+        sizes: dict[str, int] = {}
+        for name, shape in shapes.items():
+            dims = self.inputs[name][1]
+            for d, n in zip(dims, shape):
+                bucket = _BUCKET.fullmatch(d)
+                if bucket is not None and n % int(bucket[1] or 1) == 0:
+                    sizes.setdefault(bucket[2], n // int(bucket[1] or 1))
+        if missing := [s for s in self.sizes if s not in sizes]:
+            raise UsageError(
+                f"{self.name} cannot tell {missing[0]} from the arrays that it is given",
+                rule="library-buckets",
+            )
+        return tuple([sizes[s] for s in self.sizes])
+
+    def of_sizes(self, sizes: Sequence[int]) -> Function:
+        """What it takes and gives for certain sizes."""
+        known = dict(zip(self.sizes, sizes))
+
+        def array(name: str, dtype: str, dims: Sequence[str]) -> Array:
+            numbers = []
+            for d in dims:
+                bucket = _BUCKET.fullmatch(d)
+                number = int(d) if bucket is None else int(bucket[1] or 1) * known[bucket[2]]
+                numbers.append(str(number))
+            shape = shape_from_text(f"{dtype}[{','.join(numbers)}]", default_layouts=True)
+            return Array(name, shape, size_bytes(shape), max(shape.dtype.size_bytes, 1))
+
+        return Function(
+            self.name,
+            tuple([array(n, *a) for n, a in self.inputs.items()]),
+            tuple([array(n, *a) for n, a in self.outputs.items()]),
+            self.workspace_bytes,
+            self.workspace_alignment,
+            self.errors,
+        )
+
+
+def sized_function(header: str | Path) -> SizedFunction | None:
+    """The function of a header that takes any size, if there is one."""
+    text = Path(header).read_text(encoding="utf-8")
+    match = _SIZED.search(text)
+    if match is None:
+        return None
+    name, prefix = match[1], match[1].upper()
+    constants = {k: int(v) for k, v in _CONSTANT.findall(text)}
+    arrays: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {"input": {}, "output": {}}
+    for what, dtype, dims, constant in _SIZED_ARRAY.findall(text):
+        before = f"{prefix}_{what.upper()}_"
+        if constant.startswith(before):
+            arrays[what][constant.removeprefix(before)] = (
+                dtype,
+                tuple(filter(None, dims.split(","))),
+            )
+    return SizedFunction(
+        name,
+        tuple(re.findall(r"int64_t (\w+)", match[2])),
+        arrays["input"],
+        arrays["output"],
+        constants[f"{prefix}_WORKSPACE_BYTES"],
+        constants[f"{prefix}_WORKSPACE_ALIGNMENT"],
+        {int(status): words for status, words in _ERROR.findall(text[match.end() :])},
+    )
 
 
 def functions(header: str | Path) -> list[Function]:

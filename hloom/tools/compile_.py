@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hloom import api
+from hloom.aot.buckets import bucket_shapes, sizes_of_words
 from hloom.aot.export import CLibrary, export_c
 from hloom.aot.kinds import kind_of
 from hloom.aot.report import library_report, report_text
@@ -58,6 +59,15 @@ Versions = Annotated[
         help="Processors that a C library has code for, side by side: x86-64-v2,x86-64-v4.",
     ),
 ]
+Buckets = Annotated[
+    list[str],
+    typer.Option(
+        "--buckets",
+        metavar="NAME=SIZES",
+        help="Sizes that a C library has code for: batch=1,8,32. --shapes names them "
+        "(f32[batch,3]), or there is a file for each.",
+    ),
+]
 Report = Annotated[
     bool, typer.Option("--report", help="Tell what a C library is made of, step by step.")
 ]
@@ -81,11 +91,11 @@ def compile_(
     weights: Weights = None,
     pool: Pool = False,
     versions: Versions = "",
+    buckets: Buckets = [],  # noqa: B006
     report: Report = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a program to a file that `hloom run` and `hloom.load_compiled` load in milliseconds,
-    or to a C library that needs nothing of hloom.
+    """Compile to a file that `hloom run` loads in milliseconds, or to a C library.
 
     Both hold machine code and constants, and need a processor with the same instructions: this one,
     or what target_triple, target_cpu and target_features name. Compiler options are taken too, with
@@ -95,16 +105,15 @@ def compile_(
 
       hloom compile step.hlo -o step.hloom
 
-      hloom compile step.hlo -o step.hloom --cpu_max_isa=AVX2
-
-      hloom compile step.hlo -o libstep.so --header step.h
-
       hloom compile prefill.hlo decode.hlo -o libmodel.so --header model.h --weights model.bin
+
+      hloom compile b1.hlo b8.hlo -o libnet.so --header net.h --buckets batch=1,8
 
       hloom compile step.hlo -o libstep.a --target_triple=aarch64-linux-gnu --target_cpu=neoverse-n1
     """
-    words = ctx.meta.get(OPTION_WORDS, [])
-    modules = [read(file, replicas, partitions, shapes, spmd).module for file in files]
+    words, sizes = ctx.meta.get(OPTION_WORDS, []), sizes_of_words(buckets)
+    pairs = _files_and_shapes(files, shapes, sizes)
+    modules = [read(f, replicas, partitions, s, spmd).module for f, s in pairs]
     for module in modules:
         warn_of_elided(module)
     of_libraries: dict[str, Any] = {
@@ -115,15 +124,25 @@ def compile_(
         "weights": weights,
         "pool": pool,
         "versions": _split(versions) or (),
+        "buckets": sizes or None,
     }
     if kind_of(output):
         count = 1 if threads is None else threads
         of_libraries |= {"options": words, "target": target, "threads": count}
-        library = export_c(_by_file(files, modules), output, **of_libraries)
-        _tell_of(library, as_json, report)
+        programs = modules if sizes else _by_file(files, modules)
+        _tell_of(export_c(programs, output, **of_libraries), as_json, report)
     else:
         _refuse_options_of_libraries({**of_libraries, "report": report}, len(files), output)
         _compile_saved(modules[0], output, threads, words, target, as_json)
+
+
+def _files_and_shapes(
+    files: list[str], shapes: str, sizes: dict[str, tuple[int, ...]]
+) -> list[tuple[str, str]]:
+    """What is read, and with which shapes: one file for several buckets is read for each."""
+    if sizes and len(files) == 1:
+        return [(files[0], s) for s in bucket_shapes(shapes, sizes)]
+    return [(file, shapes) for file in files]
 
 
 def _refuse_options_of_libraries(options: dict[str, Any], count: int, output: Path) -> None:
@@ -199,6 +218,13 @@ def _tell_of(library: CLibrary, as_json: bool, with_report: bool) -> None:
         if library.weights is not None:
             about |= {"weights": str(library.weights)}
         about |= {"functions": functions} if len(functions) > 1 else {}
+        if (b := library.buckets) is not None:
+            about["buckets"] = {
+                "function": b.name,
+                "sizes": dict(b.sizes),
+                "refuses_others": b.why_exact or None,
+                "workspace_bytes": b.workspace_bytes,
+            }
         write_json({**about, "report": library_report(library)} if with_report else about)
         return
     for e in library.entries:
@@ -207,6 +233,11 @@ def _tell_of(library: CLibrary, as_json: bool, with_report: bool) -> None:
             f"wrote {library.path}: {e.name}({', '.join(e.inputs)}), {bytes_text(size)},"
             f" workspace {workspace}"
         )
+    if library.buckets is not None:
+        b = library.buckets
+        what = f"refuses others: {b.why_exact}" if b.why_exact else "pads others to the next"
+        listed = "; ".join([f"{n} {', '.join(map(str, s))}" for n, s in b.sizes.items()])
+        typer.echo(f"wrote {library.path}: {b.name}({', '.join(b.sizes)}, ...), {listed}; {what}")
     if library.header is not None:
         typer.echo(f"wrote {library.header}")
     if library.weights is not None:
