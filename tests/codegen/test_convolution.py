@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hloom
+from hloom import api
 from hloom.analysis.shared_window import shared_parts
 from tests.codegen.products import agrees
 
@@ -90,6 +91,60 @@ def test_types(of: str) -> None:
 def test_other_vectors(isa: str) -> None:
     for name in ("same", "stem", "kernel turned"):
         agrees(module(*FORWARD[name]), "f32", isa)
+
+
+NARROW = {
+    "one output": ("2,9,7,24", "3,3,24,1", "2,9,7,1", "size=3x3 pad=1_1x1_1", NHWC),
+    "three": ("1,13,35,32", "5,4,32,3", "1,11,33,3", "size=5x4 pad=1_1x0_1", NHWC),
+    "strided": ("2,17,15,16", "7,5,16,2", "2,9,8,2", "size=7x5 stride=2x2 pad=3_3x2_2", NHWC),
+    "dilated": ("1,11,9,40", "3,3,40,5", "1,7,5,5", "size=3x3 rhs_dilate=2x2", NHWC),
+    "odd features": ("1,6,23,63", "3,3,63,4", "1,4,21,4", "size=3x3", NHWC),
+    "far outside": ("1,3,4,24", "3,5,24,2", "1,11,12,2", "size=3x5 pad=5_5x6_6", NHWC),
+    "negative padding": ("1,9,9,16", "3,3,16,7", "1,5,6,7", "size=3x3 pad=-1_-1x-1_0", NHWC),
+    "line": ("3,29,64", "4,64,8", "3,26,8", "size=4", "b0f_0io->b0f"),
+    "phases": ("1,7,6,32", "5,5,32,3", "1,13,11,3", "size=5x5 pad=2_2x2_2 lhs_dilate=2x2", NHWC),
+    "many rows": ("1,300,9,64", "3,3,64,1", "1,300,9,1", "size=3x3 pad=1_1x1_1", NHWC),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("isa", ["", "AVX2"])
+def test_few_outputs(name: str, isa: str) -> None:
+    agrees(module(*NARROW[name]), "f32", *([isa] if isa else []))
+
+
+@pytest.mark.parametrize("of", ["bf16", "f64"])
+def test_few_outputs_of_other_types(of: str) -> None:
+    agrees(module(*NARROW["odd features"], of=of), of)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_few_outputs_go_along_the_features(name: str) -> None:
+    """Where they fill the vectors; the family is chosen and its kernel is proved."""
+    compiled = hloom.compile(module(*NARROW[name]))
+    chosen = {c.name for c in compiled.stages.lowering.families.values()}
+    lanes = api.host_device().compute.vector_floats
+    if lanes in (8, 16) and name != "far outside":
+        assert "narrow" in chosen
+
+
+def test_few_outputs_with_what_follows() -> None:
+    agrees(
+        """HloModule m
+ENTRY %main {
+  %x = f32[1,9,11,48] parameter(0)
+  %w = f32[3,3,48,3] parameter(1)
+  %b = f32[3] parameter(2)
+  %r = f32[1,9,11,3] parameter(3)
+  %d = f32[1,9,11,48] add(%x, %x)
+  %y = f32[1,9,11,3] convolution(%d, %w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  %s = f32[1,9,11,3] broadcast(%b), dimensions={3}
+  %t = f32[1,9,11,3] add(%y, %s)
+  ROOT %u = f32[1,9,11,3] multiply(%t, %r)
+}
+""",
+        "f32",
+    )
 
 
 GROUPED = {

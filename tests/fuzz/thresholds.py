@@ -38,6 +38,7 @@ NO_SIZES: dict[str, str] = {
     "passes.expand.dot_algorithm_rewriter": "_UPPER_HALF",
     "codegen.columns": "MODERATE",
     "codegen.depthwise_shape": "MOST_SCRATCH_SHARE MOST_TAPS STEPS_PER_UNIT",
+    "codegen.narrow_convolution": "LEAST_FILLED MOST_NEIGHBOURS MOST_OUTPUTS",
     "codegen.gemm_tiling": "DIRECT_STEPS_PER_UNIT STEPS_PER_UNIT",
     "codegen.scratch_sums": "BLOCK_TERMS",
     "codegen.walk": "WIDE_WORK",
@@ -88,6 +89,7 @@ _SIZES: dict[str, dict[str, str]] = {
     "codegen.elements_fold": {"SHORT_ROW": "dimension"},
     "codegen.gemm_groups": {"DEEP": "dimension"},
     "codegen.gemm_pack": {"SQUARE": "dimension"},
+    "codegen.narrow_convolution": {"MOST_WEIGHTS_SHARE": "share", "ROWS_SHARE": "share"},
     "codegen.gemm_tiling": {
         "ACROSS_SHARE": "share",
         "LEAST_DEPTH": "dimension",

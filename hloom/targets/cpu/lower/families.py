@@ -24,6 +24,7 @@ from hloom.codegen.depthwise_shape import Geometry, geometry
 from hloom.codegen.epilogue import index_steps
 from hloom.codegen.gemm import product_kernel
 from hloom.codegen.loops import loop_kernel
+from hloom.codegen.narrow_convolution import NarrowShape, narrow_kernel, narrow_shape
 from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
 from hloom.codegen.product import Product, dot_product, is_canonical_dot
 from hloom.codegen.product_convolution import convolution_product
@@ -80,6 +81,14 @@ def _depthwise_form(body: Body, device: Device) -> tuple[Instruction, Geometry] 
     return None if shape is None else (anchor, shape)
 
 
+def _narrow_form(body: Body, device: Device) -> tuple[Instruction, NarrowShape] | None:
+    anchor = anchor_of(body)
+    if anchor is None or anchor.opcode != "convolution" or index_steps(body, anchor) is None:
+        return None
+    shape = narrow_shape(anchor, {x for x, _ in body.leaves}, device)
+    return None if shape is None else (anchor, shape)
+
+
 def _product_form(body: Body, device: Device) -> Product | None:
     anchor = anchor_of(body)
     if anchor is None or index_steps(body, anchor) is None:
@@ -118,6 +127,12 @@ FAMILIES = (
         "a convolution that mixes no features",
         _depthwise_form,
         lambda body, form, bytes_: [depthwise_kernel(body, form[0], form[1], bytes_)],
+    ),
+    Family(
+        "narrow",
+        "a convolution of few outputs: lanes along the features that are read",
+        _narrow_form,
+        lambda body, form, bytes_: [narrow_kernel(body, form[0], form[1], bytes_)],
     ),
     Family(
         "product",
