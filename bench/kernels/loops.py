@@ -96,21 +96,36 @@ def compare(text: str, rounds: int, budget_s: float, inputs: Sequence[Any] = ())
             kept = run()
             times[who].append(time.perf_counter() - start)
             del kept
-    found = [statistics.median(times[who]) for who in ("hloom", "xla")]
+    medians = {who: statistics.median(times[who]) for who in runs}
     floor = floor_s(executable, rates())
-    return Compared(*found, floor, f"compile {ours * 1e3:6.0f} ms, xla {their_compile * 1e3:6.0f}")
+    return Compared(
+        medians["hloom"],
+        medians["xla"],
+        floor,
+        f"compile {ours * 1e3:6.0f} ms, xla {their_compile * 1e3:6.0f}",
+    )
 
 
-def arguments(doc: str | None) -> argparse.Namespace:
-    """The command line; what XLA and JAX log is not shown."""
+def argument_parser(doc: str | None) -> argparse.ArgumentParser:
+    """What every bench of kernels can be told."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("-k", default="", help="only programs whose name contains this")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=1.0, help="most for one program")
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line; what XLA and JAX log is not shown."""
     args = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     logging.disable(logging.WARNING)
     return args
+
+
+def arguments(doc: str | None) -> argparse.Namespace:
+    """The command line of a bench with no options of its own."""
+    return parsed(argument_parser(doc))
 
 
 def main() -> None:

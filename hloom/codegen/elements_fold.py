@@ -314,13 +314,14 @@ class _Fold:
         )
 
     def _tail(self, carried: Sequence[Value], extents: Sequence[int], full: int) -> list[Value]:
-        """What is left of each row after the full tiles: in smaller tiles, then one by one."""
+        """What is left of each row after the full tiles: in a smaller tile, or several."""
         e = self.e
         rest, begin = extents[-1] - full, full
         values = list(carried)
         saved = e.tile
         while rest:
-            lanes = 1 << (rest.bit_length() - 1)
+            # What is known to be a sum or the like is joined whatever the number of lanes.
+            lanes = rest if self.kinds is not None else 1 << (rest.bit_length() - 1)
             e.tile = (lanes,) if lanes > 1 else ()
 
             def step(

@@ -15,6 +15,7 @@ from hloom.codegen import elements_data, elements_fold, elements_product, elemen
 from hloom.codegen.affine import ZERO, Affine
 from hloom.codegen.elements import Elements, Index, Source
 from hloom.codegen.elements_data import clamped_starts, reshaped
+from hloom.codegen.kept import KeptElements, Passes
 from hloom.codegen.tile import (
     Body,
     BodyEmitter,
@@ -72,12 +73,25 @@ def loop_kernel(body: Body, device: Device) -> Emitted:
     nest = one_nest(body, device, work)
     if nest is None:
         return sequence_kernel(body, device)
-    emitter = KernelEmitter(body, nest.loops.grid, device)
-    LoopWriter(emitter, nest).write()
+    kept = _kept(body, nest, device)
+    emitter = KernelEmitter(
+        body, nest.loops.grid, device, elements=KeptElements if kept else Elements
+    )
+    LoopWriter(emitter, nest, kept).write()
     emitted = emitter.finish(device.costs.steps_ns(nest.loops.elements_per_step, work))
     if nest.loops.blocks > 1 and not nest.loops.outer:
         emitted = replace(emitted, step_elements=nest.loops.block)
     return emitted
+
+
+def _kept(body: Body, nest: Nest, device: Device) -> Passes | None:
+    """The passes over the rows of a nest, if they have anything to keep for one another."""
+    rows, first, part = prod(nest.loops.outer), *body.roots[nest.first]
+    columns = first.shape.subshape(part).size // max(rows, 1)
+    if columns < 2 or nest.flat or nest.loops.blocks != 1:
+        return None
+    passes = Passes.of(body, rows, columns, device)
+    return passes if passes.kept else None
 
 
 def sequence_kernel(body: Body, device: Device) -> Emitted:
@@ -116,8 +130,9 @@ def is_single_tile(elements: int) -> bool:
 class LoopWriter:
     """Writes one nest of loops."""
 
-    def __init__(self, emitter: BodyEmitter, nest: Nest) -> None:
+    def __init__(self, emitter: BodyEmitter, nest: Nest, kept: Passes | None = None) -> None:
         self.emitter = emitter
+        self.kept = kept
         self.loops = nest.loops
         self.first = nest.first
         self.order = nest.order
@@ -167,6 +182,11 @@ class LoopWriter:
     def _rows(self, outer: list[Affine]) -> None:
         """All elements of one step of the outer dimensions."""
         e, loops = self.emitter.elements, self.loops
+        if self.kept is not None:
+            assert isinstance(e, KeptElements)
+            e.tile = ()
+            e.begin_row(self.kept, _number(outer, loops.outer))
+            e.fold_all(self.kept)
         stores = self._row_stores(outer)
         if not loops.middle:
             self._row(outer)
@@ -283,3 +303,11 @@ class LoopWriter:
 
 def _as_index(e: Elements, at: Index, sizes: tuple[int, ...], to: tuple[int, ...]) -> Index:
     return at if sizes == to else reshaped(e, at, sizes, to)
+
+
+def _number(digits: Sequence[Affine], sizes: Sequence[int]) -> Affine:
+    """The number of which these are the digits."""
+    number = ZERO
+    for digit, size in zip(digits, sizes):
+        number = number.times(size).plus(digit)
+    return number

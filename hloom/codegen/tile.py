@@ -101,10 +101,11 @@ class KernelEmitter(BodyEmitter):
         device: Device,
         in_place: bool = False,
         part: bool = False,
+        elements: type[Elements] = Elements,
     ) -> None:
         """`in_place`: every root's memory holds its first operand already. `part`: other kernels
         write the rest of it."""
-        super().__init__(body, Elements(KernelBuilder(body.name, grid), device), [])
+        super().__init__(body, elements(KernelBuilder(body.name, grid), device), [])
         self.arguments: dict[Value, int | ShapeIndex] = {}
         for leaf, number in body.leaves:
             value = self._param(f"in{number}", leaf.shape, "in")

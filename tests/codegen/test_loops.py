@@ -371,7 +371,7 @@ ENTRY e {{
 
 def test_rows_of_a_few_elements_go_side_by_side() -> None:
     device = host_device()
-    for depth, is_short in ((3, True), (device.compute.vector_bytes // 4, False)):
+    for depth, is_short in ((3, True), (device.compute.vector_bytes, False)):
         module = hloom.parse(
             "HloModule m\n"
             + FOLD.format(t="f32", op="add")

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.api import host_device
+from hloom.codegen.short_rows import MOST_VECTORS
 
 TYPES = {
     "pred": np.bool_,
@@ -75,3 +77,124 @@ ENTRY e {
     text = hloom.compile(module).as_text("llvm")
     assert "shufflevector" in text
     assert "load i8," not in text
+
+
+SOFTMAX = """
+most {{
+  a = {of}[] parameter(0)
+  b = {of}[] parameter(1)
+  ROOT m = {of}[] maximum(a, b)
+}}
+
+total {{
+  a = {of}[] parameter(0)
+  b = {of}[] parameter(1)
+  ROOT s = {of}[] add(a, b)
+}}
+
+ENTRY e {{
+  x = {of}[{dims}] parameter(0)
+  low = {of}[] constant(-inf)
+  zero = {of}[] constant(0)
+  m = {of}[{rows}] reduce(x, low), dimensions={{{last}}}, to_apply=most
+  ms = {of}[{dims}] broadcast(m), dimensions={{{kept}}}
+  d = {of}[{dims}] subtract(x, ms)
+  y = {of}[{dims}] exponential(d)
+  s = {of}[{rows}] reduce(y, zero), dimensions={{{last}}}, to_apply=total
+  ss = {of}[{dims}] broadcast(s), dimensions={{{kept}}}
+  p = {of}[{dims}] divide(y, ss)
+  l = {of}[{rows}] log(s)
+  n = {of}[{rows}] add(l, m)
+  ROOT r = ({of}[{dims}], {of}[{rows}]) tuple(p, n)
+}}"""
+"""Probabilities of each row, and the logarithm of what they are divided by."""
+
+
+@pytest.mark.parametrize("of", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize(
+    ("columns", "outer"),
+    [
+        (2, (16,)),
+        (3, (331,)),
+        (5, (3, 37)),
+        (7, (1,)),
+        (16, (48,)),
+        (17, (3, 37)),
+        (31, (65,)),
+        (33, (3, 5)),
+        (151, (7,)),
+        (300, (2, 3)),
+    ],
+)
+def test_softmax_of_rows(of: str, columns: int, outer: tuple[int, ...]) -> None:
+    """Lanes over rows and along them, on both sides of each; exponentials kept between passes."""
+    dims, rank = (*outer, columns), len(outer)
+    text = SOFTMAX.format(
+        of=of,
+        dims=",".join(map(str, dims)),
+        rows=",".join(map(str, outer)),
+        last=rank,
+        kept=",".join(map(str, range(rank))),
+    )
+    x = np.random.default_rng(columns).standard_normal(dims).astype(TYPES[of])
+    x[0, ..., 0] = np.inf if columns == 7 else 30
+    found = hloom.compile(hloom.parse(text))(x)
+    want = hloom.evaluate(hloom.parse(text), x)
+    bound = 2e-2 if of == "bf16" else 2e-6
+    for a, b in zip(found, want.leaves()):
+        a, b = np.asarray(a).astype(np.float64), b.array.astype(np.float64)
+        np.testing.assert_allclose(a, b, rtol=bound, atol=bound)
+
+
+def test_exponentials_are_computed_once() -> None:
+    """Whatever the length of the rows."""
+    for columns in (10, 1000):
+        text = SOFTMAX.format(of="f32", dims=f"640,{columns}", rows="640", last=1, kept=0)
+        kernels = hloom.compile(hloom.parse(text)).as_text("kernels")
+        loops = [part.split("for ")[0] for part in kernels.split("yield")[1:]]
+        after = loops[-1] + kernels.rsplit("for ", 1)[1]
+        assert "exponential" in kernels
+        assert "exponential" not in after
+
+
+def test_short_rows_go_side_by_side_up_to_a_few_vectors() -> None:
+    lanes = host_device().compute.vector_floats
+    for columns, is_short in ((MOST_VECTORS * lanes, True), (MOST_VECTORS * lanes + 1, False)):
+        text = SOFTMAX.format(of="f32", dims=f"640,{columns}", rows="640", last=1, kept=0)
+        kernels = hloom.compile(hloom.parse(text)).as_text("kernels")
+        assert (f"grid(%0: {640 // lanes})" in kernels) == is_short
+
+
+def test_what_rows_read_of_one_another() -> None:
+    """Of a row reversed, of another row, of one number for each row or column."""
+    module = """
+total {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[ROWS,COLUMNS] parameter(0)
+  w = f32[COLUMNS] parameter(1)
+  v = f32[ROWS] parameter(2)
+  zero = f32[] constant(0)
+  ws = f32[ROWS,COLUMNS] broadcast(w), dimensions={1}
+  vs = f32[ROWS,COLUMNS] broadcast(v), dimensions={0}
+  t = f32[ROWS,COLUMNS] tanh(x)
+  u = f32[ROWS,COLUMNS] reverse(t), dimensions={1}
+  k = f32[ROWS,COLUMNS] reverse(x), dimensions={0}
+  a = f32[ROWS,COLUMNS] multiply(t, ws)
+  s = f32[ROWS] reduce(a, zero), dimensions={1}, to_apply=total
+  ss = f32[ROWS,COLUMNS] broadcast(s), dimensions={0}
+  b = f32[ROWS,COLUMNS] add(u, ss)
+  c = f32[ROWS,COLUMNS] multiply(b, vs)
+  d = f32[ROWS,COLUMNS] subtract(c, k)
+  ROOT r = f32[ROWS,COLUMNS] add(d, t)
+}"""
+    rng = np.random.default_rng(0)
+    for rows, columns in ((37, 5), (64, 13), (35, 100)):
+        text = module.replace("ROWS", str(rows)).replace("COLUMNS", str(columns))
+        parts = [rng.standard_normal(s, np.float32) for s in ((rows, columns), columns, rows)]
+        want = hloom.evaluate(hloom.parse(text), *parts).array
+        np.testing.assert_allclose(hloom.compile(hloom.parse(text))(*parts), want, atol=2e-5)

@@ -28,6 +28,7 @@ from hloom.codegen.narrow_convolution import NarrowShape, narrow_kernel, narrow_
 from hloom.codegen.pieces import concatenate_kernel, concatenate_parts
 from hloom.codegen.product import Product, dot_product, is_canonical_dot
 from hloom.codegen.product_convolution import convolution_product
+from hloom.codegen.short_rows import short_row_kernel, short_rows
 from hloom.codegen.tile import Body, Emitted
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
@@ -145,6 +146,12 @@ FAMILIES = (
         "a window over everything before: each element is folded once",
         lambda body, _: is_cumulative(body) or None,
         lambda body, _, bytes_: [cumulative_kernel(body, bytes_)],
+    ),
+    Family(
+        "short rows",
+        "reductions of short rows: lanes go over rows",
+        _without_product(short_rows),
+        lambda body, form, bytes_: [short_row_kernel(body, form, bytes_)],
     ),
     Family(
         "columns",

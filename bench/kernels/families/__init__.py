@@ -1,0 +1,1 @@
+"""Families of operations, of which `bench.kernels.drawn` draws members."""

@@ -1,0 +1,179 @@
+"""Short rows: lanes go over rows, a vector of them at a time.
+
+Along a row of ten elements most of a vector would be empty, and joining its lanes takes longer than
+what is folded. A step takes as many rows as a vector has lanes, turns what it reads of them into
+scratch (an element of each row side by side), folds and computes element by element in all rows at
+once, and turns the results back on their way to memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloom.codegen.affine import Affine
+from hloom.codegen.elements import SIMPLE
+from hloom.codegen.elements_fold import folds_own_types
+from hloom.codegen.kept import Kept, KeptElements, Passes, is_row_fold, row_rank
+from hloom.codegen.tile import Body, Emitted, KernelEmitter, compute_bytes, is_update
+from hloom.codegen.work import body_work
+from hloom.device.device import Device
+from hloom.ir.instruction import Instruction
+from hloom.ir.op import opcodes
+from hloom.ir.traits import RESHAPES
+from hloom.kernel.kernel import Value
+
+# Rows of up to so many vectors are turned: of longer ones enough lanes are full.
+MOST_VECTORS = 2
+# Columns that are turned at once, in vectors: they are in registers together.
+TURNED_VECTORS = 1
+# What asks for each element of what is in memory at its own place.
+IN_PLACE = SIMPLE | opcodes(RESHAPES, also=("copy", "reduce", "tuple"))
+
+
+@dataclass
+class ShortRows:
+    """A body of many short rows."""
+
+    rows: int
+    columns: int
+    lanes: int
+
+
+def short_rows(body: Body, device: Device) -> ShortRows | None:
+    """The body as one of short rows; None if it is something else."""
+    folds = [x for x in body.instructions if x.opcode == "reduce"]
+    if not folds or any(is_update(r) for r, _ in body.roots):
+        return None
+    of = folds[0].operands[0].shape
+    columns = prod(of.dims[d] for d in folds[0].attrs.dimensions)
+    if columns < 2 or of.size == 0:
+        return None
+    rows = of.size // columns
+    for x in folds:
+        if not x.shape.is_array or not folds_own_types(x) or not is_row_fold(x, rows, columns):
+            return None
+    for root, part in body.roots:
+        shape = root.shape.subshape(part)
+        if row_rank(shape, rows, columns) is None and row_rank(shape, rows, 1) is None:
+            return None
+    arrays = [x for x in (*[x for x, _ in body.leaves], *body.instructions) if x.shape.is_array]
+    if any(x.shape.dtype.is_complex for x in arrays):
+        return None
+    wide = [x for x in arrays if x.shape.size == rows * columns] or arrays
+    vector = device.compute.vector_bytes
+    lanes = vector // min(max(compute_bytes(x.shape.dtype) for x in wide), 8)
+    if columns > MOST_VECTORS * lanes or rows < lanes or lanes < 2:
+        return None
+    return ShortRows(rows, columns, lanes)
+
+
+def short_row_kernel(body: Body, form: ShortRows, device: Device) -> Emitted:
+    """A kernel whose steps take as many rows as a vector has lanes."""
+    steps = -(-form.rows // form.lanes)
+    emitter = KernelEmitter(body, (steps,), device, elements=KeptElements)
+    writer = _ShortRows(emitter, form, device)
+    e = emitter.elements
+    number = e.indices.scalar(emitter.builder.grid_indices[0], 0, steps - 1)
+    e.one_tile(number, form.lanes, form.rows, writer.write)
+    work = body_work(body.instructions, [r for r, _ in body.roots], device.costs)
+    each = max([r.shape.subshape(p).size for r, p in body.roots]) // form.rows
+    return emitter.finish(device.costs.steps_ns(each * form.lanes, work))
+
+
+class _ShortRows:
+    """Writes one step."""
+
+    def __init__(self, emitter: KernelEmitter, form: ShortRows, device: Device) -> None:
+        assert isinstance(emitter.elements, KeptElements)
+        self.emitter = emitter
+        self.form = form
+        self.e = emitter.elements
+        self.passes = Passes.of(emitter.body, form.rows, form.columns, device)
+        self.chunk = TURNED_VECTORS * form.lanes
+        self.e.columns = form.columns
+        self.scratch = {x: self._scratch(x) for x in (*self._turned(), *self.passes.kept)}
+        self.out: dict[int, Value] = {}
+        for k, (root, part) in enumerate(emitter.body.roots):
+            shape = root.shape.subshape(part)
+            if row_rank(shape, form.rows, form.columns) is not None:
+                size = form.columns * form.lanes
+                self.out[k] = emitter.builder.alloc(shape.dtype, size)
+
+    def _scratch(self, x: Instruction) -> Value:
+        return self.emitter.builder.alloc(x.shape.dtype, self.form.columns * self.form.lanes)
+
+    def _turned(self) -> list[Instruction]:
+        """The leaves that are read row by row."""
+        form, turned = self.form, []
+        inside = {*self.emitter.body.instructions}
+        for leaf, _ in self.emitter.body.leaves:
+            if row_rank(leaf.shape, form.rows, form.columns) is None or leaf.shape.dtype.is_pred:
+                continue
+            if all(u.opcode in IN_PLACE for u in leaf.users if u in inside):
+                turned.append(leaf)
+        return turned
+
+    def write(self, start: Affine, lanes: int) -> None:
+        """The rows from `start` on, as many as there are lanes."""
+        e, form, emitter = self.e, self.form, self.emitter
+        # What is read from scratch is known where it has been written, not before.
+        floor, e.floor = e.floor, emitter.builder.depth
+        row_lane = e.indices.lane(0, lanes, 1)
+        e.row, e.lane = start.plus(row_lane), row_lane
+        e.places = {
+            x: Kept(buffer, row_rank(x.shape, form.rows, form.columns) or 0, lanes)
+            for x, buffer in self.scratch.items()
+        }
+        for leaf in self._turned():
+            self._read(leaf, start, lanes)
+        e.tile = (lanes,) if lanes > 1 else ()
+        e.fold_all(self.passes)
+        results = []
+        for k, (root, part) in enumerate(emitter.body.roots):
+            if k not in self.out:
+                index = tuple(e.indices.digits(e.row, root.shape.subshape(part).dims))
+                results.append((emitter.outputs[k], index, e.value(root, index)))
+        if self.out:
+            e.loop(form.columns, (), lambda c: self._column(c, lanes))
+        for target, index, value in results:
+            e.store(target, index, value)
+        for k, buffer in self.out.items():
+            self._write_back(k, buffer, start, lanes)
+        e.floor = floor
+
+    def _column(self, c: Affine, lanes: int) -> tuple[Value, ...]:
+        """One element of each row of all results."""
+        e, b, form = self.e, self.emitter.builder, self.form
+        for k, buffer in self.out.items():
+            root, part = self.emitter.body.roots[k]
+            dims = root.shape.subshape(part).dims
+            rank = row_rank(root.shape.subshape(part), form.rows, form.columns) or 0
+            index = (*e.indices.digits(e.row, dims[:rank]), *e.indices.digits(c, dims[rank:]))
+            value = b.broadcast(e.value(root, index), e.tile)
+            strides = (1,) if e.tile else ()
+            b.store(buffer, e.scalar(c.times(lanes)), value, strides)
+        return ()
+
+    def _chunks(self) -> list[tuple[int, int]]:
+        """Where chunks of columns begin, and how many they are."""
+        columns = self.form.columns
+        return [(c, min(self.chunk, columns - c)) for c in range(0, columns, self.chunk)]
+
+    def _read(self, leaf: Instruction, start: Affine, lanes: int) -> None:
+        """Some rows of a leaf, turned into its scratch."""
+        e, b, columns = self.e, self.emitter.builder, self.form.columns
+        source, place = e.sources[leaf], e.places[leaf]
+        for c, count in self._chunks():
+            offset = e.scalar(start.times(columns).plus(c))
+            value = b.load(source.buffer, offset, (count, lanes), (1, columns))
+            b.store(place.buffer, b.index(c * lanes), value, (lanes, 1))
+        place.is_complete = True
+
+    def _write_back(self, k: int, buffer: Value, start: Affine, lanes: int) -> None:
+        """What is in scratch, turned on its way to a result."""
+        e, b, columns = self.e, self.emitter.builder, self.form.columns
+        for c, count in self._chunks():
+            value = b.load(buffer, b.index(c * lanes), (count, lanes), (lanes, 1))
+            offset = e.scalar(start.times(columns).plus(c))
+            b.store(self.emitter.outputs[k].buffer, offset, value, (1, columns))
