@@ -25,8 +25,6 @@ from hloom.kernel.kernel import Value
 
 # Rows of up to so many vectors are turned: of longer ones enough lanes are full.
 MOST_VECTORS = 2
-# Columns that are turned at once, in vectors: they are in registers together.
-TURNED_VECTORS = 1
 # What asks for each element of what is in memory at its own place.
 IN_PLACE = SIMPLE | opcodes(RESHAPES, also=("copy", "reduce", "tuple"))
 
@@ -90,7 +88,6 @@ class _ShortRows:
         self.form = form
         self.e = emitter.elements
         self.passes = Passes.of(emitter.body, form.rows, form.columns, device)
-        self.chunk = TURNED_VECTORS * form.lanes
         self.e.columns = form.columns
         self.scratch = {x: self._scratch(x) for x in (*self._turned(), *self.passes.kept)}
         self.out: dict[int, Value] = {}
@@ -156,9 +153,10 @@ class _ShortRows:
         return ()
 
     def _chunks(self) -> list[tuple[int, int]]:
-        """Where chunks of columns begin, and how many they are."""
-        columns = self.form.columns
-        return [(c, min(self.chunk, columns - c)) for c in range(0, columns, self.chunk)]
+        """Where chunks of columns begin, and how many they are: as many as rows, so that what is
+        turned stays in registers."""
+        columns, most = self.form.columns, self.form.lanes
+        return [(c, min(most, columns - c)) for c in range(0, columns, most)]
 
     def _read(self, leaf: Instruction, start: Affine, lanes: int) -> None:
         """Some rows of a leaf, turned into its scratch."""
