@@ -300,6 +300,7 @@ OTHER_RULES = {
     "infeed": "An infeed reads what the host has sent, of the shape that it expects.",
     "inline": "What is inlined is a call.",
     "inspect-sharding": "The function that is told a sharding can be called, and fails not.",
+    "interface-names": "There is a name for each argument and result of a program, and none twice.",
     "interference": "Values that are alive together have different buffers, copies being inserted.",
     "jax": "JAX is installed.",
     "jax-version": "jax and jaxlib are of versions that hloom works with.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,7 @@ from hloom.base.faults import CompilerFaultWarning
 from hloom.base.options import Options
 from hloom.executable import Executable
 from hloom.frontends.source import Source
+from hloom.program.interface_names import InterfaceNames
 from hloom.runtime.cache import CacheAnswer, ProgramCache, program_cache
 from hloom.runtime.communicator.patience import Patience
 from hloom.runtime.native import LoadError
@@ -71,10 +73,10 @@ def compile_source(
     clock = StageClock(progress)
     cache = program_cache() if cached and kind.is_cacheable(options) else None
     chosen = partial(kind.target, options, threads, cache)
-    patience = Patience.of(options)
     with paused_collection():
         stages: Stages | None = None
         parts: dict[str, str] = {}
+        names: InterfaceNames | Callable[[], InterfaceNames] = partial(_names_later, source)
         if cache is not None:
             with clock.stage("cache"):
                 stages, parts = _cached(source, options, cache, kind, chosen)
@@ -83,14 +85,21 @@ def compile_source(
             if cache is not None and not stages.faults:
                 with clock.stage("cache"):
                     cache.put(parts, stages.program)
+            names = _names(source.module)
+        loaded = partial(
+            Executable,
+            threads=threads,
+            kind=kind,
+            target=chosen,
+            patience=Patience.of(options),
+            names=names,
+        )
         try:
             with clock.stage("load"):
-                executable = Executable(
-                    stages, threads, kind=kind, target=chosen, patience=patience
-                )
+                executable = loaded(stages)
         except LoadError as error:
             stages = _compiled(source.module, chosen(), options, clock, error)
-            executable = Executable(stages, threads, kind=kind, target=chosen, patience=patience)
+            executable = loaded(stages)
     if stages.faults:
         text = kind.notice(source.module, options, stages.faults)
         if warn is None:
@@ -108,13 +117,17 @@ def compile_saved(
     *,
     target: str = DEFAULT,
     progress: Callable[[str], None] | None = None,
+    argument_names: Sequence[str] | None = None,
+    result_names: Sequence[str] | None = None,
 ) -> Program:
     """Write a program of a module, which is not changed, to a file, for a machine that need not be
-    this one; `load_compiled` reads it there."""
+    this one; `load_compiled` reads it there. Names as for `Executable.save`."""
+    names = _names(module).chosen(argument_names, result_names)
     options, clock, kind = options or Options(), StageClock(progress), target_kind(target)
     with paused_collection():
         stages = _compiled(module, kind.target(options), options, clock)
-    program = stages.program
+    arguments, results = map(list, names)
+    program = replace(stages.program, argument_names=arguments, result_names=results)
     if not is_loadable(program):
         raise UsageError(
             f"saved programs are loaded on Linux, on x86-64 and aarch64, and not on "
@@ -180,6 +193,16 @@ def _cached(
     if names is not None:
         cache.name(parts, names)
     return program and LaterStages(program, source.copy(), target), parts
+
+
+def _names(module: Module) -> InterfaceNames:
+    from hloom.ir.interface_names import argument_names, result_names
+
+    return InterfaceNames(argument_names(module), result_names(module))
+
+
+def _names_later(source: Source) -> InterfaceNames:
+    return _names(source.module)
 
 
 class CacheReport(NamedTuple):

@@ -99,6 +99,10 @@ class Program:
     """What each outfeed writes, by the number that its items begin with."""
     argument_shapes: list[Shape] = field(default_factory=list)
     """Of each parameter of the entry computation; `parameters` has the leaves of these."""
+    argument_names: list[str] = field(default_factory=list)
+    """Of each parameter, in a file; none in a program whose module is at hand."""
+    result_names: list[str] = field(default_factory=list)
+    """Of each element of the result, or of the one that it is."""
     processor: Processor | None = None
     """Whom the objects are for; None where there is nothing to know (no objects)."""
     replicas: int = 1

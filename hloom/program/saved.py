@@ -143,6 +143,8 @@ def program_section(program: Program) -> bytes:
             "infeeds": to.texts([s.text for s in program.infeeds]),
             "outfeeds": to.texts([s.text for s in program.outfeeds]),
             "argument_shapes": to.texts([s.text for s in program.argument_shapes]),
+            "argument_names": to.texts(program.argument_names),
+            "result_names": to.texts(program.result_names),
         }
     )
 
@@ -295,6 +297,8 @@ def _read_program(sections: Mapping[int, memoryview]) -> Program:
         [shape_from_text(text) for text in reader.texts(row.infeeds)],
         [shape_from_text(text) for text in reader.texts(row.outfeeds)],
         [shape_from_text(text) for text in reader.texts(row.argument_shapes)],
+        reader.texts(row.argument_names),
+        reader.texts(row.result_names),
         _read_processor(reader, row),
         _natural(row.replicas),
         _natural(row.partitions),

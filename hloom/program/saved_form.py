@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"hloomexe"
-VERSION: Final = 1
+VERSION: Final = 2
 """Of everything here; another one is refused."""
 BYTE_ORDER: Final = 0x01020304
 PAGE: Final = 4096
@@ -207,6 +207,7 @@ PROGRAM = RecordKind(
         **_ranges("name", "entry", "result_shape"),
         **_ranges("allocations", "parameters", "results", "objects", "call_sites"),
         **_ranges("infeeds", "outfeeds", "argument_shapes"),
+        **_ranges("argument_names", "result_names"),
     },
 )
 ARRAY = RecordKind(

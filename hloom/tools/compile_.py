@@ -36,7 +36,7 @@ Output = Annotated[
 ]
 Header = Annotated[Path | None, typer.Option("--header", help="The header of a C library.")]
 Name = Annotated[str, typer.Option("--name", help="Its function; else as the file is called.")]
-Names = Annotated[str, typer.Option(help="Of a C library's arrays, with commas between.")]
+Names = Annotated[str, typer.Option(help="Of arrays, with commas between.")]
 Files = Annotated[
     list[str],
     typer.Argument(
@@ -116,11 +116,10 @@ def compile_(
     modules = [read(f, replicas, partitions, s, spmd).module for f, s in pairs]
     for module in modules:
         warn_of_elided(module)
+    names = {"argument_names": _split(argument_names), "result_names": _split(result_names)}
     of_libraries: dict[str, Any] = {
         "header_path": header,
         "name": name or None,
-        "argument_names": _split(argument_names),
-        "result_names": _split(result_names),
         "weights": weights,
         "pool": pool,
         "versions": _split(versions) or (),
@@ -130,10 +129,10 @@ def compile_(
         count = 1 if threads is None else threads
         of_libraries |= {"options": words, "target": target, "threads": count}
         programs = modules if sizes else _by_file(files, modules)
-        _tell_of(export_c(programs, output, **of_libraries), as_json, report)
+        _tell_of(export_c(programs, output, **names, **of_libraries), as_json, report)
     else:
         _refuse_options_of_libraries({**of_libraries, "report": report}, len(files), output)
-        _compile_saved(modules[0], output, threads, words, target, as_json)
+        _compile_saved(modules[0], output, threads, words, target, names, as_json)
 
 
 def _files_and_shapes(
@@ -175,9 +174,10 @@ def _compile_saved(
     threads: int | None,
     words: list[str],
     target: str,
+    names: dict[str, list[str] | None],
     as_json: bool,
 ) -> None:
-    program = _saved(module, output, threads, words, target)
+    program = _saved(module, output, threads, words, target, names)
     size = output.stat().st_size
     if as_json:
         write_json({"file": str(output), "bytes": size, "program": _about(program)})
@@ -186,15 +186,22 @@ def _compile_saved(
 
 
 def _saved(
-    module: api.Module, output: Path, threads: int | None, words: list[str], target: str
+    module: api.Module,
+    output: Path,
+    threads: int | None,
+    words: list[str],
+    target: str,
+    names: dict[str, list[str] | None],
 ) -> Any:
     """Write a program to a file; one for a machine that was named is not loaded here."""
     options = api.Options.parsed(words, api.Options.from_environment())
     if any(options[name] for name in api.TARGET_OPTIONS):
         with progress(f"compiling {module.name}") as stage:
-            return api.compile_saved(module, output, options, target=target, progress=stage)
+            return api.compile_saved(
+                module, output, options, target=target, progress=stage, **names
+            )
     exe = compiled(module, threads, words, target)
-    exe.save(output)
+    exe.save(output, **names)
     return exe.program
 
 

@@ -35,8 +35,10 @@ def _parameters(exe: api.Executable) -> api.Module:
     lines = [f"  arg_{k} = {s.text} parameter({k})" for k, s in enumerate(shapes)]
     whole = f"({', '.join([s.text for s in shapes])})"
     names = ", ".join([f"arg_{k}" for k in range(len(shapes))])
-    body = "\n".join([*lines, f"  ROOT all = {whole} tuple({names})"])
+    body = "\n".join([*lines, f"  ROOT all_arguments = {whole} tuple({names})"])
     devices = f"replica_count={exe.program.replicas}, num_partitions={exe.program.partitions}"
     module = api.parse(f"HloModule m, {devices}\n\nENTRY all_of_them {{\n{body}\n}}\n")
     module.name = exe.program.name
+    for p in module.entry.parameters:
+        p.name = exe.argument_names[p.attrs.number]
     return module

@@ -108,6 +108,18 @@ int main(int count, char **words) {
       if (hloom_rt_output(model, k).in_place >= 0)
         out[0][k].data = in[hloom_rt_output(model, k).in_place].data;
     status = hloom_rt_run(model, in, out[0], temp, error, sizeof error);
+  } else if (strcmp(way, "names") == 0) {
+    for (size_t k = 0; k < inputs; k++) {
+      if (hloom_rt_input_number(model, hloom_rt_input(model, k).name) != (int64_t)k) return 9;
+      printf("%s ", hloom_rt_input(model, k).name);
+    }
+    printf("->");
+    for (size_t k = 0; k < outputs; k++) {
+      if (hloom_rt_output_number(model, hloom_rt_output(model, k).name) != (int64_t)k) return 9;
+      printf(" %s", hloom_rt_output(model, k).name);
+    }
+    if (hloom_rt_input_number(model, "nope") != -1 || hloom_rt_output_number(model, "") != -1) return 9;
+    return 0;
   } else {
     status = hloom_rt_run(model, in, out[0], temp, error, sizeof error);
   }

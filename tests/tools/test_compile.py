@@ -33,6 +33,21 @@ def test_both_ways(run, tmp_path):
     assert (arrays[0] == 2 * x).all() and arrays[1] == 7
 
 
+def test_arguments_by_name(run, tmp_path):
+    written(run, tmp_path)
+    x = np.array([1, 2, 3, 4], np.float32)
+    np.savez(tmp_path / "in.npz", x=x, i=np.int32(7))
+    words = ("run", str(tmp_path / "a.hloom"), "--inputs", str(tmp_path / "in.npz"))
+    assert run(*words, "-o", str(tmp_path / "out.npz")).exit_code == 0
+    np.savez(tmp_path / "in.npz", x=x, j=np.int32(7))
+    done = run(*words)
+    assert done.exit_code == 2 and "no array for parameter i (s32[])" in done.stderr
+    assert written(run, tmp_path, "--argument-names", "x,j").exit_code == 0
+    assert run(*words).exit_code == 0
+    done = written(run, tmp_path, "--argument-names", "x,x")
+    assert done.exit_code == 2 and "Argument names must be unique: x, x" in done.stderr
+
+
 def test_json(run, tmp_path):
     done = written(run, tmp_path, "--json")
     data = json.loads(done.stdout)
@@ -98,7 +113,7 @@ def test_c_library_refusals(run, tmp_path):
         other = run(*words, tmp_path / name)
         assert other.exit_code == 2 and "is no library of" in other.output
         assert not (tmp_path / name).exists()
-    for option in ("--header", "--name", "--argument-names", "--result-names"):
+    for option in ("--header", "--name", "--weights"):
         result = run(*words, tmp_path / "x.hloom", option, "a")
         assert result.exit_code == 2 and f"{option} is for C libraries" in result.output
     unknown = run(*words, tmp_path / "x.o", "--target", "cpu:nothing")

@@ -34,6 +34,7 @@ typedef struct {
 
 /* What an input or output is. */
 typedef struct {
+  const char* name; /* of the parameter, or of what is returned, with .K behind in a tuple */
   const char* text; /* as HLO has it: f32[2,3]{1,0} */
   size_t size_bytes;
   size_t alignment;
@@ -54,6 +55,9 @@ size_t hloom_rt_input_count(const hloom_rt_program* program);
 size_t hloom_rt_output_count(const hloom_rt_program* program);
 hloom_rt_shape hloom_rt_input(const hloom_rt_program* program, size_t number);
 hloom_rt_shape hloom_rt_output(const hloom_rt_program* program, size_t number);
+/* The number of the input or output of a name; -1: there is none. */
+int64_t hloom_rt_input_number(const hloom_rt_program* program, const char* name);
+int64_t hloom_rt_output_number(const hloom_rt_program* program, const char* name);
 /* Memory that a run works in, at a multiple of 64; it keeps nothing between runs. */
 size_t hloom_rt_temp_bytes(const hloom_rt_program* program);
 

@@ -9,7 +9,7 @@
 namespace hloom::saved {
 
 inline constexpr char kMagic[] = "hloomexe";
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint32_t kByteOrder = 0x1020304;
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kMostSections = 4096;
@@ -206,8 +206,10 @@ struct Program {
   Range infeeds;
   Range outfeeds;
   Range argument_shapes;
+  Range argument_names;
+  Range result_names;
 };
-static_assert(sizeof(Program) == 256);
+static_assert(sizeof(Program) == 288);
 static_assert(offsetof(Program, runtime) == 0);
 static_assert(offsetof(Program, replicas) == 8);
 static_assert(offsetof(Program, partitions) == 16);
@@ -226,6 +228,8 @@ static_assert(offsetof(Program, call_sites) == 192);
 static_assert(offsetof(Program, infeeds) == 208);
 static_assert(offsetof(Program, outfeeds) == 224);
 static_assert(offsetof(Program, argument_shapes) == 240);
+static_assert(offsetof(Program, argument_names) == 256);
+static_assert(offsetof(Program, result_names) == 272);
 
 // An argument or a result as callers see it: `leaf` is its number among the program's parameters or results, -1 for a token that is none; `type` that of PJRT. Where devices have shards, `dims` are those of one, `whole` those of the array, `offsets` say where each begins.
 struct Array {

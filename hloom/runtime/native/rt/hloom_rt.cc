@@ -47,6 +47,12 @@ struct CopyOut {
   int64_t size_bytes;
 };
 
+int64_t number_of(const std::vector<std::string>& names, const char* name) {
+  for (size_t k = 0; k < names.size(); ++k)
+    if (names[k] == name) return static_cast<int64_t>(k);
+  return -1;
+}
+
 int32_t told(int32_t status, const std::string& words, char* error, size_t size) {
   if (error != nullptr && size > 0) snprintf(error, size, "%s", words.c_str());
   return status;
@@ -59,7 +65,7 @@ struct hloom_rt_program {
   hl_pool* pool = nullptr;
   void* mapped = nullptr;
   size_t mapped_bytes = 0;
-  std::vector<std::string> input_texts, output_texts;
+  std::vector<std::string> input_texts, output_texts, input_names, output_names;
   std::vector<hloom_rt_shape> inputs, outputs;
   std::vector<size_t> output_results;  // the result of the core that each output is
   std::vector<Place> places;           // by allocation
@@ -100,12 +106,28 @@ void hloom_rt_program::describe(const hloom::saved::File& file) {
   const auto* row = in.first<hloom::saved::Program>();
   const auto* parameters = in.records<hloom::saved::Parameter>(row->parameters);
   const auto* results = in.records<hloom::saved::Result>(row->results);
-  for (int64_t k = 0; k < row->parameters.count; ++k)
+  // Names are those of whole arguments and results; `.K` behind tells an element of a tuple.
+  auto named = [&](hloom::saved::Range names, int64_t number, hloom::saved::Range index,
+                   int64_t first) {
+    const auto* texts = in.records<hloom::saved::Text>(names);
+    bool is_named = texts != nullptr && number >= 0 && number < names.count;
+    std::string name = is_named ? std::string(in.text(texts[number].text)) : "";
+    const int64_t* numbers = in.numbers(index);
+    for (int64_t k = first; numbers != nullptr && k < index.count; ++k)
+      name += "." + std::to_string(numbers[k]);
+    return name;
+  };
+  for (int64_t k = 0; k < row->parameters.count; ++k) {
     input_texts.emplace_back(in.text(parameters[k].shape));
+    input_names.push_back(named(row->argument_names, parameters[k].number, parameters[k].index, 0));
+  }
   for (int64_t k = 0; k < row->results.count; ++k) {
     if (results[k].allocation < 0) continue;  // a token
     output_results.push_back(static_cast<size_t>(k));
     output_texts.emplace_back(in.text(results[k].shape));
+    const int64_t* index = in.numbers(results[k].index);
+    int64_t number = index != nullptr && results[k].index.count > 0 ? *index : 0;
+    output_names.push_back(named(row->result_names, number, results[k].index, 1));
   }
 }
 
@@ -115,12 +137,13 @@ void hloom_rt_program::place() {
   for (size_t k = 0; k < core->fixed.size(); ++k)
     if (core->fixed[k] != nullptr) places[k].where = Stands::kFixed;
   for (size_t k = 0; k < input_texts.size(); ++k)
-    inputs.push_back({input_texts[k].c_str(), static_cast<size_t>(core->arguments[k].size_bytes),
-                      kAlignment, -1});
+    inputs.push_back({input_names[k].c_str(), input_texts[k].c_str(),
+                      static_cast<size_t>(core->arguments[k].size_bytes), kAlignment, -1});
   for (size_t k = 0; k < output_results.size(); ++k) {
     const hl_program::Result& r = core->results[output_results[k]];
     size_t alignment = r.size_bytes >= kStreamedBytes ? kTempAlignment : kAlignment;
-    outputs.push_back({output_texts[k].c_str(), static_cast<size_t>(r.size_bytes), alignment, -1});
+    outputs.push_back({output_names[k].c_str(), output_texts[k].c_str(),
+                       static_cast<size_t>(r.size_bytes), alignment, -1});
   }
   std::vector<int64_t> sizes(places.size(), 0);
   for (const auto& block : core->blocks) sizes[block.allocation] = block.size_bytes;
@@ -321,12 +344,20 @@ size_t hloom_rt_temp_bytes(const hloom_rt_program* program) { return program->te
 
 hloom_rt_shape hloom_rt_input(const hloom_rt_program* program, size_t number) {
   if (number < program->inputs.size()) return program->inputs[number];
-  return {nullptr, 0, 1, -1};
+  return {nullptr, nullptr, 0, 1, -1};
 }
 
 hloom_rt_shape hloom_rt_output(const hloom_rt_program* program, size_t number) {
   if (number < program->outputs.size()) return program->outputs[number];
-  return {nullptr, 0, 1, -1};
+  return {nullptr, nullptr, 0, 1, -1};
+}
+
+int64_t hloom_rt_input_number(const hloom_rt_program* program, const char* name) {
+  return number_of(program->input_names, name);
+}
+
+int64_t hloom_rt_output_number(const hloom_rt_program* program, const char* name) {
+  return number_of(program->output_names, name);
 }
 
 int32_t hloom_rt_run(hloom_rt_program* program, const hloom_rt_array* inputs,
