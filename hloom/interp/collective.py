@@ -15,11 +15,14 @@ import numpy as np
 from hloom.base.diagnostics import EvalError
 from hloom.interp.async_ import contexts, started_result
 from hloom.interp.context import EvalContext, Meet
+from hloom.interp.elementwise_number import narrowed, widened
 from hloom.interp.registry import MEANING
 from hloom.interp.values import EvalValue, zero
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.group_modes import device_groups, device_pairs, group_mode
+from hloom.ir.widened_fold import widened_fold
 
+WIDE_FOLDS = {"add": np.add, "multiply": np.multiply}
 Waiting = Generator[Meet, Any, EvalValue]
 
 
@@ -74,9 +77,17 @@ def _result(i: Instruction, arrays: list[np.ndarray]) -> EvalValue:
 
 
 def _reduced(i: Instruction, context: EvalContext, parts: list[np.ndarray]) -> np.ndarray:
-    """to_apply folded over the arrays, element by element, in order."""
+    """to_apply folded over the arrays, element by element, in order; sums and products of floats
+    below 32 bits in f32, rounded once."""
     parts = _evened(parts)
     total = parts[0]
+    opcode = widened_fold(i.called[0])
+    if opcode is not None and len(parts) > 1:
+        dtype = i.called[0].root.shape.dtype
+        total = widened(total, dtype)
+        for part in parts[1:]:
+            total = WIDE_FOLDS[opcode](total, widened(part, dtype))
+        return narrowed(total, dtype)
     for part in parts[1:]:
         total = context.vectorised(i.called[0], total, part)
     return total

@@ -8,6 +8,7 @@ from hloom.compiler import compile_module
 from hloom.interp import evaluate_lockstep
 from hloom.interp.sample import random_arguments
 from hloom.ir.text import parse_module
+from hloom.types.dtype import BY_NAME as DTYPES
 from tests.targets import collective_cases as cases
 from tests.targets.collective_cases import ALL, program
 
@@ -131,3 +132,29 @@ def test_what_folds_with_a_loop_is_refused():
     )
     with pytest.raises(HloError, match="more than operations on elements"):
         compile_module(parse_module(text))
+
+
+@pytest.mark.parametrize("kind", ["all-reduce", "reduce-scatter", "collective-reduce"])
+@pytest.mark.parametrize("form", ["plain", "converted"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f8e4m3fn"])
+def test_narrow_sums_round_once(dtype, form, kind):
+    adds = {
+        "plain": f"ROOT s = {dtype}[] add(a, b)",
+        "converted": f"w = f32[] convert(a)\n v = f32[] convert(b)\n t = f32[] add(w, v)\n"
+        f" ROOT s = {dtype}[] convert(t)",
+    }
+    size, more = (9, ", dimensions={0}") if kind == "reduce-scatter" else (72, "")
+    text = f"""HloModule m, num_partitions=8
+fold {{ a = {dtype}[] parameter(0)
+ b = {dtype}[] parameter(1)
+ {adds[form]} }}
+ENTRY e {{ x = {dtype}[72] parameter(0)
+ ROOT r = {dtype}[{size}] {kind}(x), replica_groups={{{{0,1,2,3,4,5,6,7}}}}, channel_id=1,
+  use_global_device_ids=true, to_apply=fold{more} }}"""
+    exe = check(text)
+    numpy = DTYPES[dtype].numpy
+    random = np.random.default_rng(5)
+    given = [[random.random(72).astype(numpy)] for _ in range(8)]
+    exact = sum(x.astype(np.float64) for [x] in given)
+    got = exe.run_devices(given)[0]
+    assert np.asarray(got).tobytes() == exact[:size].astype(numpy).tobytes()

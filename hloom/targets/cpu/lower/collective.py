@@ -20,6 +20,7 @@ from hloom.ir.builder import Builder
 from hloom.ir.computation import Computation
 from hloom.ir.instruction import Instruction
 from hloom.ir.values.group_modes import device_groups, device_pairs, group_mode
+from hloom.ir.widened_fold import widened_fold
 from hloom.passes.expand.async_simplifier import chain_end, wrapped_collective
 from hloom.passes.expand.expansion import Expansion
 from hloom.passes.expand.map_inliner import inlined
@@ -39,7 +40,7 @@ from hloom.program.thunks.device_number import PartitionId, ReplicaId
 from hloom.program.thunks.thunk import Thunk
 from hloom.targets.cpu.lower.sort import require_row_major
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
-from hloom.types.dtype import S32, DType
+from hloom.types.dtype import F32, S32, DType
 from hloom.types.shape import Shape, shape
 from hloom.types.sizes import size_bytes
 
@@ -106,15 +107,22 @@ def joined_by(pairs: Sequence[tuple[int, int]], count: int) -> Groups:
 
 
 def fold_body(to_apply: Computation, dtype: DType, size: int, members: int, results: int) -> Body:
-    """`to_apply` over one row of each member, in group order."""
+    """`to_apply` over one row of each member, in group order; sums and products of floats below
+    32 bits in f32, rounded once."""
     b = Builder("fold")
     rows = [b.parameter(shape(dtype, (size,)), name=f"of{k}") for k in range(members)]
-    body = b.copy_of(to_apply)
+    opcode = widened_fold(to_apply)
+    body = b.copy_of(to_apply) if opcode is None else None
     module = b.build(rows[0])
     expansion = Expansion(module.entry, {})
-    total = rows[0]
+    total = rows[0] if opcode is None else expansion.converted(rows[0], F32)
     for row in rows[1:]:
-        total = inlined(expansion, total, body, (total, row))
+        if body is not None:
+            total = inlined(expansion, total, body, (total, row))
+        elif opcode is not None:
+            wide = expansion.converted(row, F32)
+            total = expansion.emit(opcode, total, wide, shape=total.shape)
+    total = expansion.converted(total, dtype)
     module.entry.root = total
     fold = Body.of_computation(module.entry)
     return replace(fold, several=True, roots=[(total, ())] * results)
