@@ -155,6 +155,6 @@ ENTRY e {{ x = {dtype}[72] parameter(0)
     numpy = DTYPES[dtype].numpy
     random = np.random.default_rng(5)
     given = [[random.random(72).astype(numpy)] for _ in range(8)]
-    exact = sum(x.astype(np.float64) for [x] in given)
+    exact = np.sum([x.astype(np.float64) for [x] in given], axis=0)
     got = exe.run_devices(given)[0]
     assert np.asarray(got).tobytes() == exact[:size].astype(numpy).tobytes()

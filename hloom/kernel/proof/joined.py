@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hloom.kernel.proof.linear import Linear, Symbol, undivided
-from hloom.kernel.proof.parts import Part, Parts, dividends, part_of, within
+from hloom.kernel.proof.parts import Part, Parts, dividends, is_fixed, part_of, within
 from hloom.kernel.proof.windows import is_bound
 
 Groups = dict[Any, Parts]
@@ -20,13 +20,17 @@ def join(groups: Groups, facts: list[Linear]) -> dict[Any, Linear]:
     """Put digits of a sum with a quotient in it, and the digits that lie below it in the number
     that the sum is a quotient of, under that number; the numbers that were made, by key.
 
-    Not where a fact tells of any of it: what it bounds would no longer be seen.
+    Not where a fact tells of any of it: what it bounds would no longer be seen. Seen are that an
+    index has one value, and bounds of the number itself.
     """
-    bound_together = within(Linear(0, {s: 1 for fact in facts for s in fact.terms}))
+    told = [fact for fact in facts if not is_fixed(fact)]
     dividends: dict[Any, Linear] = {}
     while pair := _below(groups, dividends):
         base, below, whole, divisor = pair
         key = whole.key()
+        bound_together = within(
+            Linear(0, {s: 1 for f in told if not is_bound_sum(f, whole) for s in f.terms})
+        )
         symbols = {s for k in (base, below, key) for _, s, _ in groups.get(k, [])}
         if bound_together and bound_together & (
             symbols | within(Linear(0, dict.fromkeys(symbols, 1)))
@@ -98,6 +102,11 @@ def _below(groups: Groups, dividends: dict[Any, Linear]) -> tuple[Any, Any, Line
     lower = {f[1] for f in pairs}
     # The uppermost first: what it is joined to has the others below it.
     return next((f for f in pairs if f[0] not in lower), None)
+
+
+def is_bound_sum(fact: Linear, whole: Linear) -> bool:
+    """Whether a fact bounds a number that is a sum, which `Dividend.window` goes by."""
+    return len(fact.terms) > 1 and is_bound(fact, whole)
 
 
 def _name(x: Linear) -> Any:

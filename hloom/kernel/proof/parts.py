@@ -47,6 +47,11 @@ def is_plain(s: Symbol) -> bool:
     return s.origin[:1] in (("grid",), ("loop",), ("lane",), ("run",))
 
 
+def is_fixed(fact: Linear) -> bool:
+    """Whether a fact tells only of indices that have one value where it holds."""
+    return all(is_plain(s) and s.low == s.high for s in fact.terms)
+
+
 def exchanged(x: Linear, sums: dict[Symbol, Linear]) -> Iterable[Symbol]:
     """The symbols of a sum, where some are known to be sums of others."""
     for s in x.terms:

@@ -172,12 +172,14 @@ def _covers_by(boxes: list[Box], stride: int, length: int, everywhere: bool) -> 
         here = [(b, owner, first) for first, stop, b, owner in active if first <= begin < stop]
         if not here and not everywhere:
             continue
-        # Steps chosen by this digit are others for each place; all boxes must be chosen alike.
-        if len({(owner, first if owner is not None else 0) for _, owner, first in here}) > 1:
-            if not _disjoint([b for b, _, _ in here]):
-                return False
+        within = [b for b, _, _ in here]
+        # Steps chosen by this digit are others for each place; boxes that are not all chosen alike
+        # are those of other steps.
+        chosen = [(owner, first if owner is not None else 0) for _, owner, first in here]
+        if len(set(chosen)) > 1 and not _disjoint(within):
+            within = [b._replace(step=b.step | {by}) for b, by in zip(within, chosen)]
         size = tail if tail and begin == last else stride
-        if not covers([b for b, _, _ in here], size, everywhere):
+        if not covers(within, size, everywhere):
             return False
     return True
 

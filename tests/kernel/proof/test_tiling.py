@@ -52,3 +52,12 @@ def test_two_sets_of_blocks(at: int, overlap: int) -> None:
     assert covers([one, two], ENDLESS, False) == (at < 4096)
     others = Box(at, (Digit(4096, 3, "other"), Digit(1, 2096 + overlap)))
     assert covers([one, others], ENDLESS, False) == (not overlap)
+
+
+@pytest.mark.parametrize(("first", "count"), [(112, 8), (111, 8), (112, 9), (104, 16), (113, 8)])
+def test_rows_of_one_step_between_those_that_steps_choose(first: int, count: int) -> None:
+    """In each 120 elements steps that digits choose write 112, and another one writes 8."""
+    chosen = Box(0, (Digit(600, 3, "row"), Digit(120, 5), Digit(8, 14, "column"), Digit(1, 8)))
+    others = Box(first, (Digit(120, 15), Digit(1, count)), frozenset({("step", 1)}))
+    assert covers([chosen, others], 1800) == (first == 112 and count == 8)
+    assert not covers([chosen, others._replace(start=8)], ENDLESS, False)
