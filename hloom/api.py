@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         VerifyError,
         did_you_mean,
     )
-    from hloom.base.faults import is_fault
+    from hloom.base.faults import Fault, is_fault
     from hloom.base.options import OPTIONS, Options
     from hloom.codegen.llvm.c_buckets import Bucket, BucketArray, buckets_object
     from hloom.codegen.llvm.c_versions import Version, versions_object
@@ -230,6 +230,7 @@ _HOME = {
     "module_of_bytes": "frontends.stablehlo.read",
     "module_statistics": "analysis.statistics",
     "native_library": "runtime.installation",
+    "Fault": "base.faults",
     "is_fault": "base.faults",
     "is_strict": "targets.cpu.options",
     "options_without_effect": "targets.cpu.options",
@@ -426,6 +427,7 @@ __all__ = [
     "EvalOptions",
     "Executable",
     "Explained",
+    "Fault",
     "FixedPoint",
     "ForeignExecutor",
     "HandlerCall",

@@ -14,7 +14,7 @@ from hloom.base.alarm import slow_alarm
 from hloom.base.clock import StageClock
 from hloom.base.collection import paused_collection
 from hloom.base.diagnostics import UsageError
-from hloom.base.faults import CompilerFaultWarning
+from hloom.base.faults import CompilerFaultWarning, Fault
 from hloom.base.options import Options
 from hloom.executable import Executable
 from hloom.frontends.source import Source
@@ -239,16 +239,19 @@ def _compiled(
         "the program between passes: please report it with that",
     )
     with alarm:
+        faults: list[Fault] = []
         if module.use_spmd_partitioning and module.num_partitions > 1:
             with clock.stage("partition"):
-                module = _partitioned(module)
+                module = _partitioned(module, None if target.is_strict else faults)
         with clock.stage("verify"):
             target.check(module)
             verify(module)
-        return target.compiled(module, clock, fault)
+        stages = target.compiled(module, clock, fault)
+        stages.faults = [*faults, *stages.faults]
+        return stages
 
 
-def _partitioned(module: Module) -> Module:
+def _partitioned(module: Module, faults: list[Fault] | None) -> Module:
     """What each partition runs of a program that is to be partitioned; others as they are."""
     from hloom.ir.verify import verify
     from hloom.passes.partition.spmd_partitioner import is_partitionable
@@ -257,4 +260,4 @@ def _partitioned(module: Module) -> Module:
     if not is_partitionable(module):
         return module
     verify(module)
-    return partitioned(module)
+    return partitioned(module, faults)

@@ -36,6 +36,11 @@ class Target(Protocol):
         """What decisions by sizes and rates ask."""
         ...
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether faults of hloom are raised as they are; else they are gone around."""
+        ...
+
     def check(self, module: Module) -> None:
         """Raise for a module that this target cannot run; asked before anything else is done."""
         ...

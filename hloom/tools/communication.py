@@ -16,10 +16,21 @@ from hloom.tools.terminal import (
     print_table,
     table,
     time_text,
+    warn,
     write_json,
 )
 
 HOST = "host"
+
+
+def each_device(module: api.Module) -> api.Module:
+    """What each device runs of a program that is to be partitioned; others as they are. A fault of
+    hloom's partitioner is told, and every device computes the whole program."""
+    faults: list[api.Fault] | None = None if api.is_strict(api.Options.from_environment()) else []
+    module = api.partitioned(module, faults)
+    for fault in faults or ():
+        warn(f"hloom has a fault: {fault}")
+    return module
 
 
 class Compared(StrEnum):

@@ -16,6 +16,7 @@ import typer
 
 from hloom import api
 from hloom.ir.text.expression import shape_short
+from hloom.tools import communication
 from hloom.tools.arrays import (
     arguments_per_device,
     leaves,
@@ -135,7 +136,7 @@ def split_where_sharded(
 ) -> tuple[api.Module, Sequence[Sequence[api.Literal]], str]:
     """What each device runs and is given, and where its arguments came from: parts of whole ones
     where the program is to be partitioned."""
-    module = api.partitioned(loaded.module)
+    module = communication.each_device(loaded.module)
     if module is loaded.module:
         return (module, *chosen_arguments(loaded, inputs, seed, count))
     whole, origin = chosen_arguments(loaded, inputs, seed, 1)

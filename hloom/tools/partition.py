@@ -55,7 +55,7 @@ def partition(
     api.verify(module)
     topology = communication.topology_of(device)
     proposal = api.proposed_shardings(module, axes, topology, seconds)
-    each_device = api.partitioned(proposal.module)
+    each_device = communication.each_device(proposal.module)
     cost = api.partition_cost(each_device, topology, axes)
     for path, written in ((out, proposal.module), (each, each_device)):
         if path:

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from hloom import api
-from hloom.tools import run_report
+from hloom.tools import communication, run_report
 from hloom.tools.arrays import arguments_per_device, write_arrays
 from hloom.tools.calibrate import measured_rates
 from hloom.tools.compare import Difference, differences
@@ -305,7 +305,7 @@ def _arguments(
 ) -> tuple[api.Module, Arguments, str]:
     """What each device runs, its arguments, random ones in this memory, and where they came from:
     parts of whole ones where the program is to be partitioned."""
-    module = api.partitioned(loaded.module)
+    module = communication.each_device(loaded.module)
     if module is not loaded.module:
         whole, origin = chosen_arguments(loaded, inputs, seed, 1)
         parts = api.split_arguments(module, whole[0])

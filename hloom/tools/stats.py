@@ -63,7 +63,7 @@ def stats(
     if meshes is communication.Compared.all:
         communication.show_meshes(api.costs_of_meshes(module, topology), as_json)
         return
-    module = api.partitioned(module)
+    module = communication.each_device(module)
     statistics = api.module_statistics(module, top or module.instruction_count)
     cost = None
     if statistics.collectives:

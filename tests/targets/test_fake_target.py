@@ -29,6 +29,7 @@ class InterpreterTarget:
     """Compiles nothing: the interpreter is its machine."""
 
     device = known_device("sim")
+    is_strict = True
 
     def check(self, module):
         """It runs everything."""

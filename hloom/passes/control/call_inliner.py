@@ -20,6 +20,7 @@ from hloom.ir.values.metadata import OpMetadata
 from hloom.ir.values.stack_frames import FrameJoiner
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
+from hloom.rewrite.laid_out import laid_out
 
 SEVERAL = 4
 """Times as large a program may become by inlining, however large it is."""
@@ -60,10 +61,19 @@ class _Inlining:
         self.schedule = schedule if schedule is not None and computation in schedule else None
         self.in_place_of: dict[Instruction, list[Instruction]] = {}
         """For each call that went, in a scheduled computation, what runs instead."""
+        self.before: list[Instruction] = []
+        """What brings the operands of a call into the layouts that its callee states."""
+        self.after: list[Instruction] = []
+        """The same of its result."""
 
     def inline(self, call: Instruction) -> Replacement:
         computation, body = self.computation, call.called[0]
-        new_for_old: Replacement = dict(zip(body.parameters, call.operands, strict=True))
+        self.before, self.after = [], []
+        operands = [
+            laid_out(computation, x, p.shape, self.before)
+            for x, p in zip(call.operands, body.parameters, strict=True)
+        ]
+        new_for_old: Replacement = dict(zip(body.parameters, operands, strict=True))
         order = [i for i in body.in_order() if i.opcode != "parameter"]
         copy_instructions(order, computation, new_for_old)
         for i in order:
@@ -72,6 +82,7 @@ class _Inlining:
                 new.add_control_predecessor(before)
             self.annotate(new, call)
         root = self.result(call, new_for_old[body.root])
+        root = laid_out(computation, root, call.shape, self.after)
         for after in call.control_successors:
             after.add_control_predecessor(root)
             if body.root.opcode == "parameter":  # nothing inlined hands the order on
@@ -79,9 +90,8 @@ class _Inlining:
                     after.add_control_predecessor(before)
         if self.schedule is not None:
             steps = self.schedule.get(body, order)
-            self.in_place_of[call] = [new_for_old[i] for i in steps if i.opcode != "parameter"]
-            if root is not new_for_old[body.root]:
-                self.in_place_of[call].append(root)
+            inlined = [new_for_old[i] for i in steps if i.opcode != "parameter"]
+            self.in_place_of[call] = [*self.before, *inlined, *self.after]
         computation.replace(call, root)
         computation.erase(call)
         return new_for_old
@@ -93,6 +103,7 @@ class _Inlining:
             return root
         copy = self.computation.add("copy", root, shape=call.shape)
         self.annotate(copy, call)
+        self.after.append(copy)
         return copy
 
     def finish(self) -> None:

@@ -150,10 +150,20 @@ class _Normalizer:
         self.fired["layouts"] += 1
         i.shape = plain
         if i.opcode == "copy":
-            self.c.replace(i, i.operands[0])
+            self.read_copied(i)
         elif i.opcode == "constant":
             literal = i.attrs.literal.with_shape(plain)
             i.attrs = OPS["constant"].attrs(literal=literal)
+
+    def read_copied(self, i: Instruction) -> None:
+        """Let readers of a copy into another layout read what was copied, but bitcasts, which are
+        about that layout."""
+        x = i.operands[0]
+        for u in list(i.users):
+            if u.opcode != "bitcast":
+                u.replace_operand(i, x)
+        if self.c._root is i:
+            self.c.root = x
 
     def read_pinned(self, i: Instruction) -> None:
         """Let readers of a value that keeps its layout read a row-major one."""

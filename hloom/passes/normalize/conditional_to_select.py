@@ -13,6 +13,7 @@ from hloom.ir.op import opcodes
 from hloom.ir.traits import CHOOSES, ELEMENTWISE, PLUMBING, RESHAPES, STRIDED
 from hloom.passes.expand.expansion import Expander, Expansion
 from hloom.passes.pass_ import register
+from hloom.rewrite.laid_out import laid_out
 from hloom.types.dtype import S32
 
 CHEAP = opcodes(
@@ -26,9 +27,10 @@ def copied(b: Expansion, body: Computation, argument: Instruction) -> Instructio
     new_for_old: dict[Instruction, Instruction] = {}
     for j in body.in_order():
         if j.opcode == "parameter":
-            new_for_old[j] = argument
+            new_for_old[j] = laid_out(b.computation, argument, j.shape, b.added)
         elif j.opcode == "get-tuple-element":
-            new_for_old[j] = b.element(new_for_old[j.operands[0]], j.attrs.index)
+            element = b.element(new_for_old[j.operands[0]], j.attrs.index)
+            new_for_old[j] = laid_out(b.computation, element, j.shape, b.added)
         else:
             new_for_old[j] = b.like(j, *(new_for_old[o] for o in j.operands))
             if j.opcode == "fusion":  # whose body is its own
@@ -57,7 +59,10 @@ class ConditionalToSelect(Expander):
         if not self.is_cheap(i):
             return None
         selector, inputs = i.operands[0], i.operands[1:]
-        results = [copied(b, c, x) for c, x in zip(i.called, inputs, strict=True)]
+        results = [
+            laid_out(b.computation, copied(b, c, x), i.shape, b.added)
+            for c, x in zip(i.called, inputs, strict=True)
+        ]
         if selector.shape.dtype is S32:
             tests = [b.compared(selector, b.scalar(k, S32), "EQ") for k in range(len(results) - 1)]
         else:

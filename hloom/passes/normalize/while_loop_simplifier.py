@@ -24,6 +24,7 @@ from hloom.passes.normalize.loop_state import (
     unchanged_elements,
 )
 from hloom.passes.pass_ import register
+from hloom.rewrite.laid_out import laid_out
 
 
 def _has_effects(c: Computation) -> bool:
@@ -41,7 +42,7 @@ def short_loop(b: Expansion, loop: Instruction) -> Instruction | None:
         return b.tuple(*x.operands) if x.opcode == "tuple" else x
     if count != 1 or any(i.has_control_edges for i in body.instructions):
         return None
-    new_root = copied(b, body, x)
+    new_root = laid_out(b.computation, copied(b, body, x), loop.shape, b.added)
     return b.tuple(*new_root.operands) if new_root.opcode == "tuple" else new_root
 
 

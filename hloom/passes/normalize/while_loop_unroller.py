@@ -26,6 +26,7 @@ from hloom.passes.normalize.loop_state import can_be_taken_apart, unchanged_elem
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.passes.simplify.dce import remove_dead_instructions
 from hloom.rewrite.driver import Trace
+from hloom.rewrite.laid_out import laid_out
 from hloom.types.dtype import DType
 
 _FREE = opcodes(PLUMBING, RESHAPES, also=("iota",))
@@ -96,7 +97,7 @@ def written_out(b: Expansion, loop: Instruction, count: int) -> Instruction:
             parts[k] = b.scalar(
                 _wrapped(start + n * by, parts[k].shape.dtype), parts[k].shape.dtype
             )
-    return b.tuple(*parts)
+    return laid_out(b.computation, b.tuple(*parts), loop.shape, b.added)
 
 
 def _wrapped(value: int, dtype: DType) -> int:

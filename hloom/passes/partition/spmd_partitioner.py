@@ -94,7 +94,7 @@ def partition_module(module: Module, fired: Counter[str]) -> Partitioner:
         module.spmd_output_sharding = _with_free(run, module.spmd_output_sharding, ends, root)
     _cross_boundaries(run, partitioned, parameters, result)
     _update_layouts(module, run, parameters, result)
-    _keep_fitting_aliases(module, partitioned)
+    keep_fitting_aliases(module, partitioned)
     module.use_spmd_partitioning = True  # its channels belong to it
     _take_over(module, run, partitioned)
     for i in module.instructions():
@@ -226,7 +226,7 @@ def _update_layouts(
         )
 
 
-def _keep_fitting_aliases(module: Module, entry: Computation) -> None:
+def keep_fitting_aliases(module: Module, entry: Computation) -> None:
     """What may be returned in place is: where argument and result are parts of one shape."""
     aliases = module.input_output_alias
     if not aliases:

@@ -6,13 +6,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from hloom.base.diagnostics import UnsupportedError
+from hloom.base.faults import CompilerFaultError, Culprit, Fault, blamed, culprit_of, is_fault
 from hloom.ir.copy import copy_module
 from hloom.ir.module import Module
 from hloom.ir.values.sharding import Sharding
 from hloom.ir.values.sharding_data import split_array
+from hloom.ir.verify import verify
 from hloom.passes.control.call_inliner import CallInliner
+from hloom.passes.partition.computed_whole import computed_whole
 from hloom.passes.partition.partitioner import Partitioner
-from hloom.passes.partition.spmd_partitioner import is_partitionable, partition_module
+from hloom.passes.partition.spmd_partitioner import (
+    SpmdPartitioner,
+    is_partitionable,
+    partition_module,
+)
 from hloom.passes.sharding.sharding_propagation import ShardingPropagation
 from hloom.passes.simplify.dce import DeadCodeElimination
 from hloom.types.literal import Literal, built
@@ -21,25 +29,67 @@ PREPARED = (CallInliner(), ShardingPropagation())
 """What runs before a program is cut. Each call of a function is a program of its own: those that
 share one often have arguments that are cut in different ways (JAX slices all stacks of weights and
 activations by the same few functions)."""
+CLEANED = DeadCodeElimination()
+OPTIONAL = frozenset([p.name for p in (*PREPARED, CLEANED)])
+"""Passes without which a program is cut all the same."""
 
 
-def partitioned(module: Module) -> Module:
+def partitioned(module: Module, faults: list[Fault] | None = None) -> Module:
     """What each partition runs, where the module says that it is to be partitioned
-    (`use_spmd_partitioning`) and is not yet; else the module itself. It is not changed."""
+    (`use_spmd_partitioning`) and is not yet; else the module itself. It is not changed.
+
+    `faults` gets hloom's own, and what was done instead: a pass left out, or every device computes
+    the whole program; None: a fault is raised as it is.
+    """
     if not (module.use_spmd_partitioning and is_partitionable(module)):
         return module
-    cut = copy_module(module)
-    partition_in_place(cut)
-    return cut
+    left_out: set[str] = set()
+    while True:
+        cut = copy_module(module)
+        try:
+            partition_in_place(cut, frozenset(left_out))
+            verify(cut)
+            return cut
+        except Exception as error:
+            # What is refused for want of a pass that was left out is no matter of the program's.
+            if faults is None or not (is_fault(error) or left_out):
+                raise
+            culprit = culprit_of(error) or Culprit("pass", SpmdPartitioner.name)
+            if culprit.name not in OPTIONAL - left_out:
+                return _computed_whole(module, error, culprit, faults)
+            left_out.add(culprit.name)
+            faults.append(Fault.of(error, culprit, "that pass was left out"))
 
 
-def partition_in_place(module: Module) -> Partitioner:
+def _computed_whole(
+    module: Module, error: Exception, culprit: Culprit, faults: list[Fault]
+) -> Module:
+    """What each partition runs where the partitioner has a fault."""
+    if not faults or is_fault(error):
+        faults.append(Fault.of(error, culprit, "every device computes the whole program"))
+    try:
+        return computed_whole(module)
+    except UnsupportedError as why:
+        messages = "; ".join([f"{f.culprit}: {f.error}" for f in faults])
+        raise CompilerFaultError(
+            f"hloom has a fault, and cannot partition {module.name}: {messages}; {why.message}",
+            rule="compiler-fault",
+            hint="please report it with the program",
+        ) from error
+
+
+def partition_in_place(module: Module, left_out: frozenset[str] = frozenset()) -> Partitioner:
     """Propagate shardings and put what each partition runs in place of a program of whole arrays,
     whatever it says of itself; what comes back knows what is computed whole, and why."""
     for step in PREPARED:
-        step.run(module)
-    run = partition_module(module, Counter())
-    DeadCodeElimination().run(module)
+        if step.name not in left_out:
+            with blamed("pass", step.name):
+                step.run(module)
+    with blamed("pass", SpmdPartitioner.name):
+        run = partition_module(module, Counter())
+    if CLEANED.name not in left_out:
+        with blamed("pass", CLEANED.name):
+            CLEANED.run(module)
     return run
 
 

@@ -17,6 +17,7 @@ from hloom.codegen.llvm.main_function import main_text
 from hloom.codegen.llvm.module import KernelOptions, kernel_function
 from hloom.codegen.runs import Decision, with_runs
 from hloom.device.device import Device, MemorySpace
+from hloom.ir.entry_layout import keep_own_sizes
 from hloom.ir.instruction import Instruction
 from hloom.ir.meaning import check_meaning
 from hloom.ir.module import Module
@@ -298,6 +299,7 @@ class CpuTarget:
         stage = clock.stage
         check_expansion(module)
         check_meaning(module)
+        keep_own_sizes(module)
         with stage("passes"), blamed("step", "passes"):
             module.schedule = None  # of another compiler's kernels, which passes change
             spaces = take_spaces(module, self.device)
@@ -379,8 +381,7 @@ def parameters_of(module: Module, assignment: BufferAssignment) -> list[Paramete
         (a.parameter_number, a.shape_index): a.index for a in assignment.of_kind("parameter")
     }
     listed = []
-    parameters = [i for i in module.entry.instructions if i.opcode == "parameter"]
-    for p in sorted(parameters, key=lambda i: i.attrs.number):
+    for p in sorted(module.entry.parameters, key=lambda i: i.attrs.number):
         for index, leaf in p.shape.subshapes():
             if leaf.is_array:
                 at = allocations.get((p.attrs.number, index))
@@ -393,8 +394,7 @@ def results_of(module: Module, assignment: BufferAssignment) -> list[Result]:
     root = module.entry.root
     results = []
     for index, leaf in root.shape.subshapes():
-        if leaf.is_array:
-            results.append(Result(index, leaf, assignment.slice(root, index)))
-        elif leaf.is_token:
-            results.append(Result(index, leaf, None))
+        if leaf.is_array or leaf.is_token:
+            place = assignment.slice(root, index) if leaf.is_array else None
+            results.append(Result(index, leaf, place))
     return results

@@ -12,6 +12,13 @@ def is_integer(i: Instruction) -> bool:
     return i.shape.dtype.is_integral
 
 
+def is_signed(i: Instruction) -> bool:
+    """Whether what is negated is there again when it is negated once more: of floats without a sign
+    (f8e8m0fnu) it is NaN."""
+    dtype = i.shape.dtype
+    return dtype.is_signed or not dtype.is_floating
+
+
 def is_exact(i: Instruction) -> bool:
     return i.shape.dtype.is_integral or i.shape.dtype.is_pred
 
@@ -66,25 +73,25 @@ def remainder_one(b: RuleBuilder, x, out):
     return b.filled(0, out.shape)
 
 
-@rule(m.negate(m.negate(x)))
+@rule(m.negate(m.negate(x), where=is_signed))
 def negate_twice(b: RuleBuilder, x):
     """-(-x)  =>  x"""
     return x
 
 
-@rule(m.add(x, m.negate(y)))
+@rule(m.add(x, m.negate(y), where=is_signed))
 def add_negated(b: RuleBuilder, x, y):
     """x + (-y)  =>  x - y"""
     return b.subtract(x, y)
 
 
-@rule(m.subtract(x, m.negate(y)))
+@rule(m.subtract(x, m.negate(y), where=is_signed))
 def subtract_negated(b: RuleBuilder, x, y):
     """x - (-y)  =>  x + y"""
     return b.add(x, y)
 
 
-@rule(m.multiply(m.negate(x), m.negate(y)))
+@rule(m.multiply(m.negate(x), m.negate(y), where=is_signed))
 def multiply_negated(b: RuleBuilder, x, y):
     """(-x) * (-y)  =>  x * y"""
     return b.multiply(x, y)
@@ -144,7 +151,7 @@ def abs_twice(b: RuleBuilder, inner, out):
     return inner if inner.shape is out.shape else None
 
 
-@rule(any_of(["abs"], any_of(["negate"], x), name="out"))
+@rule(any_of(["abs"], any_of(["negate"], x), name="out", where=is_signed))
 def abs_of_negated(b: RuleBuilder, x, out):
     """abs(-x)  =>  abs(x)"""
     return b.abs(x)
