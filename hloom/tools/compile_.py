@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,6 +72,9 @@ Buckets = Annotated[
 Report = Annotated[
     bool, typer.Option("--report", help="Tell what a C library is made of, step by step.")
 ]
+
+MOST_NAMES = 8
+"""That are told of one function."""
 
 
 @guarded
@@ -237,7 +241,7 @@ def _tell_of(library: CLibrary, as_json: bool, with_report: bool) -> None:
     for e in library.entries:
         workspace = bytes_text(e.interface.workspace_bytes)
         typer.echo(
-            f"wrote {library.path}: {e.name}({', '.join(e.inputs)}), {bytes_text(size)},"
+            f"wrote {library.path}: {e.name}({_short(e.inputs)}), {bytes_text(size)},"
             f" workspace {workspace}"
         )
     if library.buckets is not None:
@@ -251,6 +255,13 @@ def _tell_of(library: CLibrary, as_json: bool, with_report: bool) -> None:
         typer.echo(f"wrote {library.weights}: {bytes_text(library.weights.stat().st_size)}")
     for line in report_text(library) if with_report else ():
         typer.echo(line)
+
+
+def _short(names: Sequence[str]) -> str:
+    """The first of many names, and how many there are."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMES])}, ... {len(names)} arrays"
 
 
 def _about(program: Any) -> dict[str, object]:
