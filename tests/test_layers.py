@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "types": "base",
     "ir": "base types",
     "program": "base types",
-    "kernel": "base types",
+    # Its elementwise words are those of HLO.
+    "kernel": "base types ir",
     "device": "base types",
     "plan": "base device ir program",
     "interp": "base types ir kernel",

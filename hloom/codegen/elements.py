@@ -22,9 +22,10 @@ from hloom.base.diagnostics import UnsupportedError
 from hloom.base.registry import Registry
 from hloom.codegen.affine import Affine, Indices, Symbol, is_inside, linear
 from hloom.device.device import Device
+from hloom.ir.elementwise import BINARY, UNARY
 from hloom.ir.instruction import Instruction
 from hloom.kernel.build import KernelBuilder
-from hloom.kernel.kernel import BINARY, S32, S64, UNARY, Value
+from hloom.kernel.kernel import S32, S64, Value
 from hloom.types.dtype import DType
 from hloom.types.shape import Shape
 
@@ -138,9 +139,8 @@ class Elements:
         operands = self.matched(operands)
         x = operands[0]
         if i.opcode == "compare":
-            attrs = i.attrs
-            order = "total" if attrs.type == "TOTALORDER" else ""
-            return self.builder.compare(str(attrs.direction), x, operands[1], order)
+            order = "total" if i.attrs.type == "TOTALORDER" else ""
+            return self.builder.compare(str(i.attrs.direction), x, operands[1], order)
         if i.opcode == "reduce-precision":
             attrs = {"exponent_bits": i.attrs.exponent_bits, "mantissa_bits": i.attrs.mantissa_bits}
             return self.builder.add("reduce-precision", (x,), x.type, attrs)

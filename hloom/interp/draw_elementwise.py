@@ -14,60 +14,49 @@ from hloom.interp.draw import (
     SMALL_FLOATS,
     Sketch,
 )
+from hloom.ir.elementwise import BINARY, CLASSES, UNARY, result_type
 from hloom.ir.instruction import Instruction
 from hloom.types.dtype import BY_NAME, PRED
 from hloom.types.shape import shape
 
 _ALL_FLOATS = f"{FLOATS} {SMALL_FLOATS}"
-_FLOATS_AND_COMPLEX = f"{_ALL_FLOATS} {COMPLEX}"
 _BITS = f"{INTEGERS} {NARROW}"
+_TYPES_OF_CLASS = {"f": _ALL_FLOATS, "c": COMPLEX, "i": _BITS, "p": "pred"}
 
-_UNARY = {
-    **dict.fromkeys(
-        "acos acosh asin asinh atanh cosine cosh exp2 exponential exponential-minus-one log "
-        "log-plus-one log2 logistic rsqrt sine sinh sqrt tan tanh".split(),
-        _FLOATS_AND_COMPLEX,
-    ),
-    **dict.fromkeys(
-        "cbrt ceil erf floor is-finite round-nearest-afz round-nearest-even".split(), _ALL_FLOATS
-    ),
-    **dict.fromkeys(("count-leading-zeros", "popcnt"), _BITS),
+_FEWER = {
     "abs": f"{FLOATS} {SIGNED} {COMPLEX}",
-    "imag": COMPLEX,
-    "negate": f"{_ALL_FLOATS} {SIGNED} {COMPLEX}",
-    "not": f"{_BITS} pred",
-    "real": COMPLEX,
-    "sign": f"{FLOATS} {SIGNED} {COMPLEX}",
-}
-_BINARY = {
     "add": ANY,
-    "and": f"{_BITS} pred",
     "atan2": FLOATS,
     "divide": f"{NUMBERS} {COMPLEX} {SMALL_FLOATS}",
+    "imag": COMPLEX,
     "maximum": f"{NUMBERS} {SMALL_FLOATS} pred",
     "minimum": f"{NUMBERS} {SMALL_FLOATS} pred",
     "mulhi": INTEGERS,
     "multiply": ANY,
-    "or": f"{_BITS} pred",
+    "negate": f"{_ALL_FLOATS} {SIGNED} {COMPLEX}",
     "power": f"{FLOATS} {COMPLEX} s32 s64",
+    "real": COMPLEX,
     "remainder": f"{NUMBERS}",
     "shift-left": _BITS,
     "shift-right-arithmetic": _BITS,
     "shift-right-logical": _BITS,
+    "sign": f"{FLOATS} {SIGNED} {COMPLEX}",
     "subtract": f"{NUMBERS} {COMPLEX} {SMALL_FLOATS} {NARROW}",
-    "xor": f"{_BITS} pred",
 }
+"""Opcodes that are not drawn of all types of the classes that their shape rules admit: such where
+the result says little, or that shape rules admit without a meaning."""
+
+
+def _types(opcode: str) -> str:
+    """Names of the types that an opcode is drawn of, with spaces between them."""
+    return _FEWER.get(opcode) or " ".join([_TYPES_OF_CLASS[c] for c in CLASSES[opcode]])
 
 
 def _unary(opcode: str, types: str):
     def draw(s: Sketch) -> Instruction:
         x = s.array(types, smallest=0)
         dtype = x.shape.dtype
-        if opcode == "is-finite":
-            dtype = PRED
-        elif opcode in ("abs", "real", "imag"):
-            dtype = dtype.component
-        return s.add(opcode, x, shape=x.shape.with_dtype(dtype))
+        return s.add(opcode, x, shape=x.shape.with_dtype(result_type(opcode, dtype)))
 
     return draw
 
@@ -80,10 +69,10 @@ def _binary(opcode: str, types: str):
     return draw
 
 
-for _opcode, _types in _UNARY.items():
-    DRAW.add(_opcode, _unary(_opcode, _types))
-for _opcode, _types in _BINARY.items():
-    DRAW.add(_opcode, _binary(_opcode, _types))
+for _opcode in sorted(UNARY):
+    DRAW.add(_opcode, _unary(_opcode, _types(_opcode)))
+for _opcode in sorted(BINARY - {"complex"}):
+    DRAW.add(_opcode, _binary(_opcode, _types(_opcode)))
 
 
 @DRAW.of("reduce-precision")

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from math import prod
 
 from hloom.interp.draw_kernel import KernelSketch, Scope
+from hloom.ir.elementwise import BINARY, UNARY
 from hloom.kernel.attributes import DIRECTIONS
-from hloom.kernel.kernel import BINARY, UNARY, TileType, Value
+from hloom.kernel.kernel import TileType, Value
 from hloom.kernel.verify_ops import ADMITS, CLASS
 from hloom.types.dtype import ARRAY_TYPES, PRED, DType
 

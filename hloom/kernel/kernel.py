@@ -46,6 +46,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+from hloom.ir.elementwise import BINARY, UNARY
 from hloom.types.dtype import DType, dtype
 
 S64 = dtype("s64")
@@ -185,17 +186,6 @@ def ops_of(block: Block) -> Iterator[Op]:
             yield from ops_of(inner)
 
 
-# HLO's elementwise operations on one, two and three tiles.
-UNARY = frozenset(
-    """abs acos acosh asin asinh atanh cbrt ceil cosh cosine count-leading-zeros erf exp2
-    exponential exponential-minus-one floor imag is-finite log log-plus-one log2 logistic negate
-    not popcnt real round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan
-    tanh""".split()
-)
-BINARY = frozenset(
-    """add and atan2 complex divide maximum minimum mulhi multiply or power remainder shift-left
-    shift-right-arithmetic shift-right-logical subtract xor""".split()
-)
 FOLDS = frozenset("add multiply minimum maximum and or xor".split())
 
 

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from hloom.kernel.kernel import BINARY, PRED, S32, S64, UNARY, BufferType, Op, TileType, Type, Value
-from hloom.types.dtype import ALL, BY_NAME, DType
+from hloom.ir.elementwise import BINARY, CLASSES, OF_CLASS, UNARY, result_type
+from hloom.ir.op import ShapeError
+from hloom.kernel.kernel import PRED, S32, S64, BufferType, Op, TileType, Type, Value
+from hloom.types.dtype import ALL, DType
 
 SCALAR_INDEX = TileType(S64)
 CLASS: dict[DType, str] = {
@@ -42,26 +44,17 @@ def _admits(words: str, classes: str) -> dict[str, str]:
     return dict.fromkeys(words.split(), classes)
 
 
+_WIDER = {"cbrt": "fc", "subtract": "fcip"}
+"""What front ends and expansions need in kernels, though no shape rule admits it in a module."""
 ADMITS: dict[str, str] = {
-    **_admits("acos acosh asin asinh atanh cbrt cosh cosine exp2 exponential", "fc"),
-    **_admits(
-        "exponential-minus-one log log-plus-one log2 logistic rsqrt sine sinh sqrt tan tanh", "fc"
-    ),
-    **_admits("ceil erf floor is-finite round-nearest-afz round-nearest-even", "f"),
-    **_admits("abs negate sign", "fci"),
-    **_admits("real imag atan2", "fc"),
-    **_admits("count-leading-zeros popcnt mulhi", "i"),
-    **_admits("shift-left shift-right-arithmetic shift-right-logical", "i"),
-    **_admits("not and or xor", "ip"),
-    **_admits("add multiply subtract", "fcip"),
-    **_admits("divide power", "fci"),
+    **CLASSES,
+    **_WIDER,
+    # Shape rules admit more, as XLA's do; nobody says what it would mean.
     **_admits("maximum minimum", "fip"),
+    **_admits("mulhi shift-left shift-right-arithmetic shift-right-logical", "i"),
     **_admits("remainder", "fi"),
-    "complex": "f",
 }
 """The classes of element types that each elementwise opcode, and each fold, is defined for."""
-
-_COMPONENT = frozenset(["abs", "real", "imag"])
 
 
 def require_class(opcode: str, dtype: DType) -> None:
@@ -84,16 +77,21 @@ def _elementwise(op: Op) -> Type:
     type = _same(op, op.operands)
     if CLASS[type.dtype] not in ADMITS[opcode]:
         require_class(opcode, type.dtype)
-    if opcode == "is-finite":
-        return TileType(PRED, type.shape)
-    if opcode in _COMPONENT:
-        return TileType(type.dtype.component, type.shape)
-    if opcode == "complex":
-        complex_name = {32: "c64", 64: "c128"}.get(type.dtype.bits)
-        if complex_name is None:
-            raise BrokenRule(f"there is no complex type of {type.dtype}", "kernel-element-type")
-        return TileType(BY_NAME[complex_name], type.shape)
-    return type
+    try:
+        return TileType(_result_type(opcode, type.dtype), type.shape)
+    except ShapeError as error:
+        raise BrokenRule(str(error), "kernel-element-type") from None
+
+
+def _result_type(opcode: str, dtype: DType) -> DType:
+    """As HLO has it; of a type that only kernels admit, itself where that holds for its class."""
+    try:
+        return result_type(opcode, dtype)
+    except ShapeError:
+        example = OF_CLASS[CLASS[dtype]]
+        if opcode in _WIDER or (example != dtype and result_type(opcode, example) == example):
+            return dtype
+        raise
 
 
 def _declared(op: Op) -> TileType:

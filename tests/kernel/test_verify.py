@@ -8,8 +8,9 @@ from hloom.base.diagnostics import VerifyError
 from hloom.interp.elementwise import _INTEGER_BINARY, _INTEGER_UNARY, _PRED_BINARY, _PRED_UNARY
 from hloom.interp.elementwise_complex import COMPLEX_BINARY, COMPLEX_UNARY
 from hloom.interp.elementwise_real import EXACT_BINARY, EXACT_UNARY, ROUNDED_BINARY, ROUNDED_UNARY
+from hloom.ir.elementwise import BINARY, UNARY
 from hloom.kernel.build import KernelBuilder
-from hloom.kernel.kernel import BINARY, FOLDS, UNARY, Op, TileType, op_rules
+from hloom.kernel.kernel import FOLDS, Op, TileType, op_rules
 from hloom.kernel.text import parse_kernel, show_kernel
 from hloom.kernel.verify import verify_kernel
 from hloom.kernel.verify_ops import ADMITS, RULES

@@ -16,7 +16,8 @@ from hloom.codegen.llvm.lower_real import REAL, compare, reduce_precision
 from hloom.codegen.llvm.lower_shape import splatted
 from hloom.codegen.llvm.lower_state import Handler, KernelLowering, Rows, rounded_through
 from hloom.codegen.llvm.values import V
-from hloom.kernel.kernel import BINARY, UNARY, Op, Value
+from hloom.ir.elementwise import BINARY, UNARY
+from hloom.kernel.kernel import Op, Value
 from hloom.types.dtype import F8E8M0FNU, DType
 
 Item = tuple[V, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hloom.ir.elementwise import BINARY, UNARY
 from hloom.kernel.build import KernelBuilder
-from hloom.kernel.kernel import BINARY, PRED, UNARY, Kernel, TileType
+from hloom.kernel.kernel import PRED, Kernel, TileType
 from hloom.kernel.verify_ops import ADMITS, CLASS
 from hloom.types.dtype import ALL, BY_NAME, DType
 from tests.codegen.llvm.lowering import (
