@@ -1,6 +1,7 @@
 """A dictionary that knows what it holds, refuses duplicates, and names what it knows."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Generic, TypeVar
@@ -67,10 +68,11 @@ class ByClass(Registry[type, V]):
         return self[cls]
 
 
+@cache
 def load_room(
     package: str, without: tuple[str, ...] = (), only: tuple[str, ...] | None = None
 ) -> None:
-    """Import every file of a folder, in name order, so that each may register itself.
+    """Import every file of a folder, in name order, so that each may register itself; once.
 
     Files whose names begin with one of `without` are left out; `only` names all that are wanted.
     """

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from hloom.base.clock import monotonic
 from hloom.base.diagnostics import HloError, UsageError
@@ -107,6 +107,7 @@ class Pipeline(Pass):
     """Which modules it is for; others it leaves as they are. What it gives holds of those too."""
 
     name: ClassVar[str] = "pipeline"
+    kind: ClassVar[str] = "pipeline"
 
     def __post_init__(self) -> None:
         self.after()
@@ -163,6 +164,7 @@ class FixedPoint(Pass):
     limit: int = 25
 
     name: ClassVar[str] = "fixed-point"
+    kind: ClassVar[str] = "fixed-point"
 
     def __post_init__(self) -> None:
         """A second round must be possible too."""
@@ -181,9 +183,9 @@ class FixedPoint(Pass):
 
 def title_of(p: Pass) -> str:
     """The name a pass goes by in options, dumps and records."""
-    if isinstance(p, Pipeline):
-        return p.title
-    return title_of(p.inner) if isinstance(p, FixedPoint) else p.name
+    while p.kind == "fixed-point":
+        p = cast(FixedPoint, p).inner
+    return cast(Pipeline, p).title if p.kind == "pipeline" else p.name
 
 
 def _what_went_on(passes: list[str], fired: Counter[str]) -> str:
@@ -223,10 +225,15 @@ class PipelineRun:
             name = title_of(step)
             if name in options.left_out:
                 continue
-            if not isinstance(step, Pipeline) and not whole and not options.runs(name):
+            is_pipeline = step.kind == "pipeline"
+            if not is_pipeline and not whole and not options.runs(name):
                 continue
-            result = self.step(step, module)
-            total.fired += result.fired
+            if is_pipeline:
+                result = self.pipeline(cast(Pipeline, step), module)
+            else:
+                result = self.step(step, name, module)
+            if result.fired:
+                total.fired += result.fired
             total.changed |= result.changed
             if result.module is not None:
                 module = total.module = result.module
@@ -234,22 +241,21 @@ class PipelineRun:
         self.path = outer
         return total
 
-    def step(self, p: Pass, module: Module) -> PassResult:
-        """Run one pass with everything that watches it."""
-        if isinstance(p, Pipeline):
-            return self.pipeline(p, module)
-        options, name = self.options, title_of(p)
+    def step(self, p: Pass, name: str, module: Module) -> PassResult:
+        """Run one pass of this title, which is no pipeline, with everything that watches it."""
+        options = self.options
+        is_fixed_point = p.kind == "fixed-point"
         watch = options.crash_on_noop_change or options.crash_on_silent_change
         before = module_hash(module) if watch else None
         count = module.instruction_count if self.count is None else self.count
         if options.log is not None:
             options.log(f"{name}: {count} instructions, hash {module_hash(module)[:16]}")
-        dumped = self.matches(name)
+        dumped = bool(options.dump_pass_re) and self.matches(name)
         dumps = self.dump(f"before_{name}", module) if dumped and not self.dumps_all() else []
         start = monotonic()
         try:
-            if isinstance(p, FixedPoint):
-                result = self.fixed_point(p, module)
+            if is_fixed_point:
+                result = self.fixed_point(cast(FixedPoint, p), module)
             else:
                 result = p.run(module, trace=self.trace, threads=options.threads)
         except Exception as error:
@@ -278,7 +284,7 @@ class PipelineRun:
                 count,
                 self.count,
                 dumps,
-                self.stopped if isinstance(p, FixedPoint) else "",
+                self.stopped if is_fixed_point else "",
             )
         )
         return result
@@ -291,8 +297,8 @@ class PipelineRun:
         passes: list[str] = []
         for _ in range(p.limit):
             records = len(self.records)
-            if isinstance(p.inner, Pipeline):
-                result = self.pipeline(p.inner, module)
+            if p.inner.kind == "pipeline":
+                result = self.pipeline(cast(Pipeline, p.inner), module)
             else:
                 result = p.inner.run(module, trace=self.trace, threads=options.threads)
             last = result.fired

@@ -2,12 +2,14 @@
 """jaxlib's MLIR bindings: the one thing here that is not installed with hloom.
 
 Importing this file without jaxlib is one `UsageError`. Every other file takes the bindings from
-here. A context is made for each program: nothing is shared between two of them.
+here. Making a context takes longer than reading a small program, so that small ones are read in one
+after another (`context_for`); types and attributes live as long as their context does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hloom.base.diagnostics import UsageError
@@ -28,6 +30,7 @@ __all__ = [
     "PassManager",
     "allow_quantised_types",
     "chlo",
+    "context_for",
     "func",
     "ir",
     "is_call_site",
@@ -85,6 +88,29 @@ def new_context() -> Any:
         dialect.register_dialect(context)
     mhlo.register_mhlo_dialect(context)
     return context
+
+
+SMALL_PROGRAM = 64 << 10
+"""A program up to so many bytes is read in a context that others were read in."""
+MOST_READ = 1 << 20
+"""The bytes that a context reads before it goes, with all that was made of it."""
+_idle: list[tuple[Any, int]] = []
+"""Contexts that nobody uses now, and for how many bytes each was."""
+
+
+@contextmanager
+def context_for(size_bytes: int) -> Iterator[Any]:
+    """A context to read a program of this size in, which nobody else uses meanwhile."""
+    if size_bytes > SMALL_PROGRAM:
+        yield new_context()
+        return
+    try:
+        context, used = _idle.pop()
+    except IndexError:
+        context, used = new_context(), 0
+    yield context  # after an error it is not used again
+    if used + size_bytes <= MOST_READ:
+        _idle.append((context, used + size_bytes))
 
 
 def allow_quantised_types(context: Any) -> None:

@@ -14,8 +14,8 @@ from hloom.base.diagnostics import HloError, ParseError, SourceLocation, UsageEr
 from hloom.frontends.stablehlo.bindings import (
     PassManager,
     allow_quantised_types,
+    context_for,
     ir,
-    new_context,
     stablehlo,
 )
 from hloom.frontends.stablehlo.metadata import place_in
@@ -32,20 +32,20 @@ def module_of_text(text: str, file: str | None = None, shapes: Sequence[Shape] =
     """The graph of MLIR text; `shapes` are those of the arguments, where the text leaves sizes
     open. Raises `ParseError` with a place.
     """
-    context = new_context()
-    if "quant." in text:
-        allow_quantised_types(context)
-    try:
-        parsed = ir.Module.parse(text, context)
-    except ir.MLIRError as error:
-        raise _refused(error, text, file) from None
-    except (ValueError, RuntimeError) as error:  # a number that MLIR itself stumbles over
-        raise ParseError(
-            f"MLIR cannot read it: {error}", location=SourceLocation(file), rule="mlir"
-        ) from None
-    if any(op.operation.name.startswith("vhlo.") for op in parsed.body.operations):
-        parsed = _of_this_version(parsed, file)
-    return imported(parsed, file, text, shapes)
+    with context_for(len(text)) as context:
+        if "quant." in text:
+            allow_quantised_types(context)
+        try:
+            parsed = ir.Module.parse(text, context)
+        except ir.MLIRError as error:
+            raise _refused(error, text, file) from None
+        except (ValueError, RuntimeError) as error:  # a number that MLIR itself stumbles over
+            raise ParseError(
+                f"MLIR cannot read it: {error}", location=SourceLocation(file), rule="mlir"
+            ) from None
+        if any(op.operation.name.startswith("vhlo.") for op in parsed.body.operations):
+            parsed = _of_this_version(parsed, file)
+        return imported(parsed, file, text, shapes)
 
 
 def _of_this_version(versioned: Any, file: str | None) -> Any:
@@ -61,23 +61,23 @@ def _of_this_version(versioned: Any, file: str | None) -> Any:
 
 def module_of_bytes(data: bytes, file: str | None = None, shapes: Sequence[Shape] = ()) -> Module:
     """The graph of bytecode, or of a portable artifact of any version that jaxlib reads."""
-    context = new_context()
-    if b"quant" in data:
-        allow_quantised_types(context)
-    try:
-        if _PORTABLE in data[:64]:
-            parsed = _deserialized(context, data)
-        else:
-            parsed = ir.Module.parse(data, context)
-    except ir.MLIRError as error:
-        raise _refused(error, "", file) from None
-    except (ValueError, RuntimeError) as error:
-        raise ParseError(
-            f"the artifact cannot be read: {error}",
-            location=SourceLocation(file),
-            rule="mlir-artifact",
-        ) from None
-    return imported(parsed, file, "", shapes)
+    with context_for(len(data)) as context:
+        if b"quant" in data:
+            allow_quantised_types(context)
+        try:
+            if _PORTABLE in data[:64]:
+                parsed = _deserialized(context, data)
+            else:
+                parsed = ir.Module.parse(data, context)
+        except ir.MLIRError as error:
+            raise _refused(error, "", file) from None
+        except (ValueError, RuntimeError) as error:
+            raise ParseError(
+                f"the artifact cannot be read: {error}",
+                location=SourceLocation(file),
+                rule="mlir-artifact",
+            ) from None
+        return imported(parsed, file, "", shapes)
 
 
 def _deserialized(context: Any, data: bytes) -> Any:
