@@ -86,8 +86,9 @@ def loop_kernel(body: Body, device: Device) -> Emitted:
 
 def _kept(body: Body, nest: Nest, device: Device) -> Passes | None:
     """The passes over the rows of a nest, if they have anything to keep for one another."""
-    rows, first, part = prod(nest.loops.outer), *body.roots[nest.first]
-    columns = first.shape.subshape(part).size // max(rows, 1)
+    rows = prod(nest.loops.outer)
+    inputs = [x.operands[0].shape.size for x in body.instructions if x.opcode == "reduce"]
+    columns = inputs[0] // max(rows, 1) if inputs else 0
     if columns < 2 or nest.flat or nest.loops.blocks != 1:
         return None
     passes = Passes.of(body, rows, columns, device)

@@ -36,6 +36,16 @@ def test_every_type(call: NativeCall, dtype: DType, flags: int):
         check(call, drawn(dtype, (rows, n), n), dtype, k, flags)
 
 
+@pytest.mark.parametrize("flags", [0, DESCENDING, DESCENDING | ZEROS | NANS])
+@pytest.mark.parametrize("dtype", KEY_TYPES, ids=lambda d: d.name)
+def test_few_of_short_rows(call: NativeCall, dtype: DType, flags: int):
+    """Lanes of rows and what is left of them, rows too long for that, all that there is."""
+    for rows, n, k in [(16, 3, 3), (37, 100, 5), (8, 17, 16), (19, 64, 1), (35, 65, 1), (40, 7, 2)]:
+        check(call, drawn(dtype, (rows, n), n), dtype, k, flags)
+        equal = np.repeat(drawn(dtype, (rows, 1), n), n, 1)
+        check(call, equal, dtype, k, flags)
+
+
 @pytest.mark.parametrize("order", ["rising", "falling", "equal"])
 def test_rows_that_defeat_the_filter(call: NativeCall, order: str):
     x = {"rising": np.arange(300000), "falling": -np.arange(300000), "equal": np.zeros(300000)}

@@ -1,33 +1,26 @@
 // How the k first are found: elements become unsigned keys (sort_keys.h) block by block, and whole
 // groups of 64 keys are passed over in a few vector compares unless one is below the k-th key so
 // far. What gets through is kept as (key, place) and cut back to k when there are twice as many.
+// Where k is small the k first so far are kept in order, and each that gets through is put among
+// them, or in short rows among those of a lane (topk_few.h).
 #include "topk.h"
 
 #include <string.h>
 
 #include <algorithm>
-#include <type_traits>
 
 #include "instruction_set.h"
 #include "scratch.h"
 #include "sort_keys.h"
 #include "sort_values.h"
 #include "steps.h"
+#include "topk_few.h"
 
 namespace hloom {
 namespace {
 
 constexpr int64_t kBlock = 4096;     // keys that are made at once: they stay in the L1 cache
-constexpr int64_t kGroup = 64;       // keys that are passed over together
 constexpr int64_t kPiece = 1 << 17;  // a long row is cut from this on
-
-// Whether one of `Many` keys is below the limit.
-template <int Many, class U>
-inline __attribute__((always_inline)) bool any_below(const U* keys, U limit) {
-  U below = 0;
-  for (int i = 0; i < Many; i++) below |= (U)(keys[i] < limit);
-  return below != 0;
-}
 
 // The first group at or after `start` that holds a key below the limit; n if there is none.
 template <class U>
@@ -61,15 +54,6 @@ inline int64_t next(const uint32_t* k, int64_t n, int64_t s, uint32_t l) {
 }
 inline int64_t next(const uint64_t* k, int64_t n, int64_t s, uint64_t l) {
   return next8(k, n, s, l);
-}
-
-// Key and place in one number, so that equal keys are ordered by place.
-template <class U>
-using Found = std::conditional_t<sizeof(U) == 8, unsigned __int128, uint64_t>;
-
-template <class U>
-Found<U> found(U key, int64_t place) {
-  return (Found<U>)key << 32 | (Found<U>)place;
 }
 
 struct Topk {
@@ -116,10 +100,9 @@ int64_t select(const Topk& t, const char* row, int64_t begin, int64_t end, U* ke
   return many;
 }
 
+// The k first, which are in order.
 template <class U>
-void write(const Topk& t, int64_t row, Found<U>* kept, uint64_t* spare) {
-  if constexpr (sizeof(U) == 8) std::sort(kept, kept + t.k);
-  else sort_values(nullptr, kept, spare, t.k);
+void write_sorted(const Topk& t, int64_t row, const Found<U>* kept) {
   const U* x = (const U*)t.in + row * t.n;
   for (int64_t i = 0; i < t.k; i++) {
     uint32_t place = (uint32_t)kept[i];
@@ -128,15 +111,79 @@ void write(const Topk& t, int64_t row, Found<U>* kept, uint64_t* spare) {
   }
 }
 
+template <class U>
+void write(const Topk& t, int64_t row, Found<U>* kept, uint64_t* spare) {
+  if constexpr (sizeof(U) == 8) std::sort(kept, kept + t.k);
+  else sort_values(nullptr, kept, spare, t.k);
+  write_sorted<U>(t, row, kept);
+}
+
 // When much of the row is wanted, the whole row is sorted.
 template <class U>
 bool take_all(const Topk& t) {
   return sizeof(U) < 8 && t.n <= 16 * t.k;
 }
 
+// The k first of a row, at these places.
+template <class U>
+void write_places(const Topk& t, int64_t row, const uint32_t* places) {
+  const U* x = (const U*)t.in + row * t.n;
+  for (int64_t i = 0; i < t.k; i++) {
+    if (t.indices) t.indices[row * t.k + i] = (int32_t)places[i];
+    if (t.values) ((U*)t.values)[row * t.k + i] = x[places[i]];
+  }
+}
+
+// Short rows, as many at a time as there are lanes; the first row that is left is returned.
+template <class U>
+int64_t rows_in_lanes(const Topk& t, int64_t begin, int64_t end, U* keys) {
+  constexpr int64_t kLanes = KeyLanes<U>::kCount;
+  uint32_t places[kLanes * kFew];
+  for (; begin + kLanes <= end; begin += kLanes) {
+    t.type->keys(t.in + begin * t.n * (int64_t)sizeof(U), 1, kLanes * t.n, keys);
+    few_in_lanes<U>(keys, t.n, t.k, places);
+    for (int64_t i = 0; i < kLanes; i++) write_places<U>(t, begin + i, places + i * t.k);
+  }
+  return begin;
+}
+
+// Rows of which few are wanted.
+template <class U>
+void few_of_rows(Topk& t, int64_t begin, int64_t end) {
+  bool lanes = t.n <= kLaneKeys * t.k;
+  Scratch<U> keys(t.context, std::max(kBlock, lanes ? KeyLanes<U>::kCount * t.n : 0));
+  if (!keys) {
+    t.status = HL_RESOURCE_EXHAUSTED;
+    return;
+  }
+  if (lanes) begin = rows_in_lanes<U>(t, begin, end, keys.get());
+  Found<U> kept[kFew];
+  int64_t together = std::max<int64_t>(1, kBlock / t.n);
+  for (int64_t r = begin; r < end; r += together) {
+    int64_t rows = std::min(together, end - r);
+    const char* row = t.in + r * t.n * (int64_t)sizeof(U);
+    if (t.n <= kBlock) {
+      t.type->keys(row, 1, rows * t.n, keys.get());
+      for (int64_t i = 0; i < rows; i++) {
+        few<U>(keys + i * t.n, t.n, 0, t.k, kept, 0);
+        write_sorted<U>(t, r + i, kept);
+      }
+      continue;
+    }
+    int64_t many = 0;
+    for (int64_t base = 0; base < t.n; base += kBlock) {
+      int64_t n = std::min(kBlock, t.n - base);
+      t.type->keys(row + base * (int64_t)sizeof(U), 1, n, keys.get());
+      many = few<U>(keys.get(), n, base, t.k, kept, many);
+    }
+    write_sorted<U>(t, r, kept);
+  }
+}
+
 template <class U>
 void rows_of(void* args, int64_t begin, int64_t end) {
   auto& t = *(Topk*)args;
+  if (t.k <= kFew) return few_of_rows<U>(t, begin, end);
   bool all = take_all<U>(t);
   int64_t room = all ? t.n + 64 : room_for(t.k);
   Scratch<U> keys(t.context, std::max<int64_t>(kBlock, all ? t.n : 0));
