@@ -16,6 +16,10 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST_READ = 2
 """Elements of memory that are read for one of the tile: alone, each is a load and an insert."""
+COMPARES = {
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less,
+    "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+}
 LARGEST = 1 << 24
 """Numbers above this are not followed: those of a narrow type may have wrapped around."""
 
@@ -33,6 +37,35 @@ def known_distances(offsets: Value) -> list[tuple[int, ...]] | None:
     if reach.min() <= 0 or reach.max() >= MOST_READ * rows.shape[1]:
         return None
     return [tuple(row) for row in rows.tolist()]
+
+
+def known_mask(mask: Value) -> list[tuple[bool, ...]] | None:
+    """For each row of a mask which lanes it lets through; None if that is not known."""
+    truth = _truth(mask)
+    if truth is None or not mask.shape:
+        return None
+    return [tuple(row) for row in truth.reshape(-1, mask.shape[-1]).tolist()]
+
+
+def _truth(x: Value) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """The elements of a mask."""
+    op = x.op
+    if op is None:
+        return None
+    if op.opcode == "broadcast":
+        before = _truth(op.operands[0])
+        return None if before is None else np.broadcast_to(before, x.shape)
+    if op.opcode in ("and", "or"):
+        first, second = (_truth(y) for y in op.operands)
+        if first is None or second is None:
+            return None
+        return first & second if op.opcode == "and" else first | second
+    if op.opcode != "compare":
+        return None
+    numbers = [_numbers(y) for y in op.operands]
+    if numbers[0] is None or numbers[1] is None:
+        return None
+    return COMPARES[op.attrs["direction"]](numbers[0], numbers[1])
 
 
 def _distances(x: Value) -> Numbers | None:

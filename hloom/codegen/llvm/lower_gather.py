@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.codegen.llvm.emit import Emit
-from hloom.codegen.llvm.known_offsets import known_distances
+from hloom.codegen.llvm.known_offsets import known_distances, known_mask
 from hloom.codegen.llvm.lower_masked import (
     elements_held,
     first_is_there,
@@ -32,10 +32,14 @@ def gather(low: KernelLowering, op: Op) -> Rows:
         start = e.gep(base, plane * size // planes)
         apart = None if dtype.is_complex else known_distances(offsets)
         held_elements = elements_held(low, buffer) if masked else 0
-        if masked and not (held_elements and has_masks(low, size)):
+        known = known_mask(op.operands[2]) if masked and apart is not None else None
+        if masked and known is None and not (held_elements and has_masks(low, size)):
             apart = None
         for i, at in enumerate(low.of(offsets)):
-            if apart is not None:
+            if apart is not None and known is not None:
+                picked = _let_through(low, start, at, apart[i], known[i], dtype)
+                rows.append(e.select(masks[i], picked, others[i]))
+            elif apart is not None:
                 picked = _picked(low, start, at, apart[i], dtype, held_elements)
                 rows.append(e.select(masks[i], picked, others[i]) if masked else picked)
             elif masked:
@@ -76,15 +80,17 @@ def _picked(
     `held_elements`: the piece may begin before the buffer, or end behind so many elements; nothing
     is read there, whichever lanes a mask leaves out.
     """
-    e, least = low.e, min(apart)
+    e, least, kind = low.e, min(apart), storage_of(dtype)
     places = _bytes_of(e, lane(low, at, 0), dtype.size_bytes)
-    first = e.gep(e.gep(base, places), least * dtype.size_bytes)
-    kind, lanes = storage_of(dtype), max(apart) - least + 1
+    lanes = max(apart) - least + 1
     width = low.machine.vector_bytes * 8 // BITS[kind]
-    if not held_elements and lanes > width:
+    if lanes > width and len(apart) > width:
         parts = [apart[k : k + width] for k in range(0, len(apart), width)]
+        if held_elements:
+            return low.joined([_picked(low, base, at, p, dtype, held_elements) for p in parts])
         places = e.gep(base, places)
         return low.joined([_from_two(low, places, part, dtype) for part in parts])
+    first = e.gep(e.gep(base, places), least * dtype.size_bytes)
     if held_elements:
         start = e.add(e.sext(lane(low, at, 0), "i64"), e.const("i64", least))
         numbers = e.add(e.splat(start, lanes), e.vector("i64", list(range(lanes))))
@@ -95,17 +101,53 @@ def _picked(
     return from_storage(e, e.shuffle(piece, None, [x - least for x in apart]), dtype)
 
 
-def _from_two(low: KernelLowering, base: V, apart: tuple[int, ...], dtype: DType) -> V:
-    """A register of elements at known distances from the base."""
+def _let_through(
+    low: KernelLowering,
+    base: V,
+    at: V,
+    apart: tuple[int, ...],
+    wanted: tuple[bool, ...],
+    dtype: DType,
+) -> V:
+    """Elements at known distances, of which a known mask wants some: all that lies between two of
+    those is in the buffer. The other lanes are undefined."""
+    e, kind = low.e, storage_of(dtype)
+    width = low.machine.vector_bytes * 8 // BITS[kind]
+    places = e.gep(base, _bytes_of(e, lane(low, at, 0), dtype.size_bytes))
+    parts = []
+    for k in range(0, len(apart), width):
+        part, some = apart[k : k + width], wanted[k : k + width]
+        if any(some):
+            parts.append(_from_two(low, places, part, dtype, some))
+        else:
+            parts.append(from_storage(e, e.const(kind, 0, len(part)), dtype))
+    return low.joined(parts)
+
+
+def _from_two(
+    low: KernelLowering,
+    base: V,
+    apart: tuple[int, ...],
+    dtype: DType,
+    wanted: tuple[bool, ...] = (),
+) -> V:
+    """A register of elements at known distances from the base, some of them if not all are wanted,
+    by one load or two and a shuffle."""
     e, kind, size = low.e, storage_of(dtype), dtype.size_bytes
-    least, last, width = min(apart), max(apart), len(apart)
+    wanted = wanted or (True,) * len(apart)
+    reads = [x for x, is_wanted in zip(apart, wanted) if is_wanted]
+    least, last, width = min(reads), max(reads), len(apart)
+    if last == least:
+        return from_storage(e, e.splat(e.load(e.gep(base, least * size), kind), width), dtype)
     if not width < last - least + 1 <= 2 * width:
         piece = e.load(e.gep(base, least * size), kind, last - least + 1)
-        return from_storage(e, e.shuffle(piece, None, [x - least for x in apart]), dtype)
+        picks = [x - least if is_wanted else -1 for x, is_wanted in zip(apart, wanted)]
+        return from_storage(e, e.shuffle(piece, None, picks), dtype)
     second = last - width + 1
     one = e.load(e.gep(base, least * size), kind, width)
     two = e.load(e.gep(base, second * size), kind, width)
     picks = [x - least if x < least + width else width + x - second for x in apart]
+    picks = [pick if is_wanted else -1 for pick, is_wanted in zip(picks, wanted)]
     return from_storage(e, e.shuffle(one, two, picks), dtype)
 
 

@@ -321,6 +321,33 @@ def test_offsets_of_known_distances_under_a_mask(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", machines())
+def test_known_distances_under_a_known_mask(machine: str) -> None:
+    """Rows of a padded array: what the mask leaves out would be outside, nothing else is."""
+    kernels = []
+    for name in SOME:
+        for lanes, row, wide in ((36, 9, 7), (30, 3, 1), (80, 5, 4), (16, 4, 2)):
+            rows = lanes // row
+            b = KernelBuilder(f"padded_{name}_{lanes}_{row}_{wide}", (3,))
+            [step] = b.grid_indices
+            x = b.param("x", BY_NAME[name], 3 * rows * wide, "in")
+            out = b.param("out", BY_NAME[name], 3 * lanes, "out")
+            lane, by = b.iota(S32, (lanes,), 0), b.constant(S32, row, (lanes,))
+            column = b.binary("add", b.binary("remainder", lane, by), b.constant(S32, -1, (lanes,)))
+            start = b.binary(
+                "multiply", b.binary("divide", lane, by), b.constant(S32, wide, lane.shape)
+            )
+            first = b.convert(b.binary("multiply", step, b.index(rows * wide)), S32)
+            offsets = b.binary("add", b.broadcast(first, (lanes,)), b.binary("add", start, column))
+            low = b.compare("GE", column, b.constant(S32, 0, (lanes,)))
+            high = b.compare("LT", column, b.constant(S32, wide, (lanes,)))
+            other = b.constant(BY_NAME[name], 1, (lanes,))
+            rows_read = b.gather(x, offsets, b.binary("and", low, high), other)
+            b.store(out, b.binary("multiply", step, b.index(lanes)), rows_read, (1,))
+            kernels.append(b.finish())
+    check_all(kernels, [arguments(k) for k in kernels], machine)
+
+
+@pytest.mark.parametrize("machine", machines())
 @pytest.mark.parametrize("name", ["f32", "s32", "f64", "s16", "u8", "bf16", "pred", "c64"])
 def test_squares_of_every_size_are_turned(name: str, machine: str) -> None:
     """Between stages LLVM is kept from joining shuffles: the bits stay, NaNs' too."""
