@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.peer_models import MODELS, JaxOperations, Model, TorchOperations, Weights
+from bench.peer_models import MODELS, JaxOperations, Model, Weights, torch_module
 from hloom.aot.link import compiler
 
 Run = Callable[[], np.ndarray]
@@ -134,20 +134,7 @@ def torch_forms(model: Model, weights: Weights, x: np.ndarray, folder: Path) -> 
     import torch  # pyright: ignore[reportMissingImports]
 
     torch.set_num_threads(1)
-    operations = TorchOperations()
-
-    class Module(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.names = {name: f"w{k}" for k, name in enumerate(weights)}
-            for name, k in self.names.items():
-                self.register_parameter(k, torch.nn.Parameter(torch.from_numpy(weights[name])))
-
-        def forward(self, x: Any) -> Any:
-            values = {name: getattr(self, k) for name, k in self.names.items()}
-            return model.forward(operations, values, x)
-
-    module, given = Module().eval(), torch.from_numpy(x)
+    module, given = torch_module(model, weights), torch.from_numpy(x)
     exported = torch.export.export(module, (given,))
     core = Path(str(torch.__file__)).parent / "lib" / "libtorch_cpu.so"
     options = {"freezing": True}

@@ -318,3 +318,23 @@ MODELS = (
     transformer("BERT-base, 12 layers, 128 tokens", 12, (1, 128, 768), causal=False),
     perceptron(),
 )
+
+
+def torch_module(model: Model, weights: Weights) -> Any:
+    """The model as a `torch.nn.Module` for inference, with its weights as parameters."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    operations = TorchOperations()
+
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names = {name: f"w{k}" for k, name in enumerate(weights)}
+            for name, k in self.names.items():
+                self.register_parameter(k, torch.nn.Parameter(torch.from_numpy(weights[name])))
+
+        def forward(self, x: Any) -> Any:
+            values = {name: getattr(self, k) for name, k in self.names.items()}
+            return model.forward(operations, values, x)
+
+    return Module().eval()

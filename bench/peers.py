@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.peer_models import MODELS, JaxOperations, Model, TorchOperations, Weights
+from bench.peer_models import MODELS, JaxOperations, Model, Weights, torch_module
 from hloom.runtime.processors import granted_threads
 
 Run = Callable[[], np.ndarray]
@@ -67,20 +67,7 @@ def torch_runs(model: Model, weights: Weights, x: np.ndarray) -> Iterator[tuple[
     import torch  # pyright: ignore[reportMissingImports]
 
     torch.set_num_threads(granted_threads())
-    operations = TorchOperations()
-
-    class Module(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.names = {name: f"w{k}" for k, name in enumerate(weights)}
-            for name, k in self.names.items():
-                self.register_parameter(k, torch.nn.Parameter(torch.from_numpy(weights[name])))
-
-        def forward(self, x: Any) -> Any:
-            values = {name: getattr(self, k) for name, k in self.names.items()}
-            return model.forward(operations, values, x)
-
-    module, given = Module().eval(), torch.from_numpy(x)
+    module, given = torch_module(model, weights), torch.from_numpy(x)
 
     def timed(run: Callable[[Any], Any]) -> Run:
         def call() -> np.ndarray:

@@ -1,7 +1,9 @@
 """The front door: `import hloom` is cheap, every public name is there, none is forgotten."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from hloom import api
 HEAVY = ("numpy", "ml_dtypes", "google.protobuf", "typer", "rich", "pydantic")
 LISTING = f"""
 import sys
+from pathlib import Path
 import {{module}}
 print(*[name for name in {HEAVY!r} if name in sys.modules])
 """
@@ -56,3 +59,17 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_version():
     assert hloom.__version__.count(".") == 2
+
+
+def test_every_name_of_the_api_has_its_home():
+    """`hloom.api` reads the lines of names.py, which type checkers read as Python."""
+    source = Path(api.__file__).with_name("names.py").read_text()
+    aliases = [n for s in ast.parse(source).body if isinstance(s, ast.ImportFrom) for n in s.names]
+    assert {n.asname for n in aliases} == set(api.homes()) and len(aliases) == len(api.homes())
+    for name in api.__all__:
+        assert getattr(api, name) is not None and name in dir(api)
+    names: dict[str, object] = {}
+    exec("from hloom.api import *", names)
+    assert names.keys() >= set(api.__all__)
+    with pytest.raises(AttributeError, match=r"'hloom\.api' has no attribute 'lode'"):
+        _ = api.lode

@@ -152,20 +152,21 @@ class Toolchain:
         self._run(words, f"joining objects in {path.name}")
 
     def _run(self, words: Sequence[str], what_for: str) -> None:
-        """Calls it; `HloError` with its words if it fails."""
+        """Calls it."""
         called = self.words
         if "c++" in words and "ziglang" in called:  # which knows the headers of C++ by this name
             called = tuple(["c++" if w == "cc" else w for w in called])
-        words = [*called, *words]
-        try:
-            done = subprocess.run(words, capture_output=True, text=True)
-        except OSError as error:
-            raise HloError(f"{words[0]} cannot be called: {error}", rule="c-compiler") from None
-        if done.returncode != 0:
-            raise HloError(
-                f"the C compiler fails at {what_for}: {shlex.join(words)}\n{done.stderr.strip()}",
-                rule="c-compiler",
-            )
+        run([*called, *words], f"the C compiler fails at {what_for}")
+
+
+def run(words: Sequence[str], failure: str) -> None:
+    """Call a compiler or an archiver; `HloError`, which begins so, with its words if it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True)
+    except OSError as error:
+        raise HloError(f"{words[0]} cannot be called: {error}", rule="c-compiler") from None
+    if done.returncode != 0:
+        raise HloError(f"{failure}: {shlex.join(words)}\n{done.stderr.strip()}", rule="c-compiler")
 
 
 def _vector_bytes(processor: Processor) -> int:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hloom.aot.link import RUNTIME, compiler
-from hloom.api import HloError, UsageError
+from hloom.aot.link import RUNTIME, compiler, run
+from hloom.api import UsageError
 
 LIBRARY = "libhloom_rt.a"
+FAILURE = f"{LIBRARY} cannot be made"
 HEADERS = ("hloom_rt.h", "custom_call.h", "hl.h")
 NOT_HERE = frozenset(
     "own_function communicator communicator_far communicator_in_process communicator_moves "
@@ -50,7 +50,7 @@ def runtime_library(folder: str | Path) -> Path:
 
         def compiled(source: Path) -> Path:
             out = Path(work, f"{source.stem}.o")
-            run([*words, *FLAGS, f"-I{RUNTIME}", "-c", str(source), "-o", str(out)])
+            run([*words, *FLAGS, f"-I{RUNTIME}", "-c", str(source), "-o", str(out)], FAILURE)
             return out
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -69,18 +69,5 @@ def archived(objects: Iterable[Path], folder: Path) -> Path:
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from None
     archiver = shlex.split(os.environ.get("AR", "")) or ["ar"]
-    run([*archiver, "rcsD", str(library), *map(str, objects)])
+    run([*archiver, "rcsD", str(library), *map(str, objects)], FAILURE)
     return library
-
-
-def run(words: list[str]) -> None:
-    """Call a compiler or the archiver; `HloError` with its words if it fails."""
-    try:
-        done = subprocess.run(words, capture_output=True, text=True)
-    except OSError as error:
-        raise HloError(f"{words[0]} cannot be called: {error}", rule="c-compiler") from None
-    if done.returncode != 0:
-        raise HloError(
-            f"{LIBRARY} cannot be made: {shlex.join(words)}\n{done.stderr.strip()}",
-            rule="c-compiler",
-        )

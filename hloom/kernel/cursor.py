@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hloom.kernel.kernel import BufferType, TileType, Type
 from hloom.types.dtype import BY_NAME, DType
-from hloom.types.syntax import BLANKS, OffsetError
+from hloom.types.syntax import OffsetError, TokenReader
 
 NAME: Final = re.compile(r'%(?:[\w.$-]+|"(?:[^"\\\n]|\\.)*")')
 GLOBAL: Final = re.compile(r'@(?:[\w.$-]+|"(?:[^"\\\n]|\\.)*")')
@@ -21,39 +21,25 @@ class KernelSyntaxError(OffsetError):
     """Text that is not a kernel."""
 
 
-class KernelCursor:
-    """A position in a text that moves forward as things are read."""
+class KernelCursor(TokenReader):
+    """A position in a text of kernels that moves forward as things are read."""
+
+    syntax_error = KernelSyntaxError
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
+        super().__init__(text, 0)
         self.types: dict[tuple[str, tuple[int, ...]], Type] = {}
 
     # -- tokens
 
-    def skip(self) -> int:
-        self.position = BLANKS.match(self.text, self.position).end()  # type: ignore[union-attr]
-        return self.position
-
     def at_end(self) -> bool:
-        return self.skip() == len(self.text)
+        return self.skipped() == len(self.text)
 
     def error(self, message: str, position: int | None = None) -> KernelSyntaxError:
         return KernelSyntaxError(message, self.position if position is None else position)
 
-    def take(self, token: str) -> bool:
-        """Whether the next characters are `token` (punctuation); if so they are read."""
-        if self.text.startswith(token, self.skip()):
-            self.position += len(token)
-            return True
-        return False
-
-    def expect(self, token: str) -> None:
-        if not self.take(token):
-            raise self.error(f"expected {token!r}")
-
     def match(self, pattern: re.Pattern[str], what: str) -> str:
-        hit = pattern.match(self.text, self.skip())
+        hit = pattern.match(self.text, self.skipped())
         if hit is None:
             raise self.error(f"expected {what}")
         self.position = hit.end()
@@ -61,7 +47,7 @@ class KernelCursor:
 
     def peek_word(self) -> str:
         """The word that comes next, without reading it; empty if none does."""
-        match = WORD.match(self.text, self.skip())
+        match = WORD.match(self.text, self.skipped())
         return match.group() if match else ""
 
     def take_word(self, word: str) -> bool:
@@ -85,7 +71,7 @@ class KernelCursor:
     # -- types and numbers
 
     def dtype(self) -> DType:
-        start = self.skip()
+        start = self.skipped()
         dtype_ = BY_NAME.get(self.match(WORD, "an element type, such as f32"))
         if dtype_ is None or not dtype_.is_array_element:
             raise self.error("this is not an element type", start)

@@ -54,7 +54,7 @@ class _Reader(KernelCursor):
 
     def use(self) -> Value:
         """The value whose name comes next."""
-        start = self.skip()
+        start = self.skipped()
         name = self.match(NAME, "the name of a value, such as %0")
         value = self.values.get(name)
         if value is None:
@@ -63,7 +63,7 @@ class _Reader(KernelCursor):
 
     def uses(self) -> list[Value]:
         """Names with commas between them; none at all is fine."""
-        if self.text[self.skip() : self.position + 1] != "%":
+        if self.text[self.skipped() : self.position + 1] != "%":
             return []
         uses_ = [self.use()]
         while self.take(","):
@@ -72,7 +72,7 @@ class _Reader(KernelCursor):
 
     def new_name(self) -> tuple[str, int]:
         """A name that is defined here, and where it stands."""
-        start = self.skip()
+        start = self.skipped()
         return self.match(NAME, "the name of a new value, such as %0"), start
 
     def define(self, name: str, start: int, value: Value, scope: list[str]) -> None:
@@ -103,7 +103,7 @@ class _Reader(KernelCursor):
         """`%p0: buffer<f32>[4096] in`"""
         name, start = self.new_name()
         self.expect(":")
-        at = self.skip()
+        at = self.skipped()
         type = self.type()
         if not isinstance(type, BufferType):
             raise self.error("a parameter of a kernel is a buffer", at)
@@ -170,12 +170,12 @@ class _Reader(KernelCursor):
 
     def op(self, scope: list[str]) -> Op:
         names: list[tuple[str, int]] = []
-        if self.text[self.skip() : self.position + 1] == "%":
+        if self.text[self.skipped() : self.position + 1] == "%":
             names.append(self.new_name())
             while self.take(","):
                 names.append(self.new_name())
             self.expect("=")
-        start = self.skip()
+        start = self.skipped()
         opcode = self.match(WORD, "an opcode or '}'")
         if opcode == "for":
             op = self.for_()

@@ -53,7 +53,8 @@ def folder(tmp_path_factory):
             return max(built, key=lambda p: p.stat().st_mtime)
         flags = [f for f in FLAGS if f != "-O3"]
         out = folder / f"{source.stem}.o"
-        run([*words, *flags, "-Wall", "-Werror", f"-I{RUNTIME}", "-c", str(source), "-o", str(out)])
+        command = [*words, *flags, "-Wall", "-Werror", f"-I{RUNTIME}"]
+        run([*command, "-c", str(source), "-o", str(out)], "a source cannot be compiled")
         return out
 
     with ThreadPoolExecutor(2) as pool:
@@ -62,7 +63,10 @@ def folder(tmp_path_factory):
     main = Path(__file__).parent / "runtime.c"
     for name, flags in (("all", []), ("core", ["-DCORE"])):
         command = [*words, *flags, "-Wall", "-Werror", f"-I{folder}", str(main)]
-        run([*command, str(folder / "libhloom_rt.a"), *LINK, "-o", str(folder / name)])
+        run(
+            [*command, str(folder / "libhloom_rt.a"), *LINK, "-o", str(folder / name)],
+            "it cannot be linked",
+        )
     return folder
 
 
@@ -167,7 +171,10 @@ def test_the_example(folder):
     source = Path(__file__).parents[2] / "examples" / "runtime_c" / "main.c"
     words = [*compiler("tests"), "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{folder}"]
     out = folder / "example"
-    run([*words, str(source), str(folder / "libhloom_rt.a"), *LINK, "-o", str(out)])
+    run(
+        [*words, str(source), str(folder / "libhloom_rt.a"), *LINK, "-o", str(out)],
+        "it cannot be linked",
+    )
     path = saved(folder, PROGRAMS["loop"], "example")
     done = subprocess.run([str(out), str(path)], capture_output=True, text=True)
     assert done.returncode == 0 and "input 0: f32[16]{0}" in done.stdout

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,21 @@ HL_API int32_t rest(hl_context*, const hl_call_frame* f) {
   memcpy(f->results[0].data, f->operands[0].data, 4 * f->operands[0].dims[0]);
   return 0;
 }
+// Whoever calls waits until another is in it at the same time, and says whether one came.
+static int inside = 0;
+HL_API int32_t meet(hl_context*, const hl_call_frame* f) {
+  const int mine = __atomic_fetch_add(&inside, 1, __ATOMIC_SEQ_CST);
+  const int both = (mine | 1) + 1;
+  timespec time{0, 1'000'000};
+  int met = 0;
+  for (int k = 0; k < 20'000 && met == 0; ++k) {
+    met = __atomic_load_n(&inside, __ATOMIC_SEQ_CST) >= both;
+    if (met == 0) nanosleep(&time, nullptr);
+  }
+  for (int64_t k = 0; k < f->operands[0].dims[0]; ++k)
+    static_cast<float*>(f->results[0].data)[k] = static_cast<float>(met);
+  return 0;
+}
 HL_API int32_t fail(hl_context* context, const hl_call_frame*) {
   return hl_set_error(context, HL_NOT_FOUND, "nothing was there");
 }
@@ -57,7 +73,7 @@ def handlers(tmp_path_factory):
     compiler = os.environ.get("CXX", "c++")
     options = ["-std=c++20", "-shared", "-fPIC", f"-I{NATIVE}"]
     subprocess.run([compiler, *options, "handlers.cc", "-o", "handlers.so"], cwd=folder, check=True)
-    for name in ("rest", "fail", "until_cancelled"):
+    for name in ("rest", "meet", "fail", "until_cancelled"):
         ffi.register_symbol(f"beside.{name}", str(folder / "handlers.so"), name, "hloom")
 
 
@@ -90,6 +106,57 @@ def seconds(work):
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def test_two_calls_are_under_way_at_once():
+    """Each ends when the other has begun, however slow the machine is."""
+    text = calls("meet", "meet").replace("subtract(a, b)", "add(a, b)")
+    before = library().hl_executor_overlaps()
+    assert np.asarray(executable(text, scheduler="default")(X)).tolist() == [2.0] * 8
+    assert library().hl_executor_overlaps() == before + 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_two_executables_run_at_once(threads):
+    """Two threads of Python, a program each: neither the interpreter's lock nor the runtime lets
+    one wait for the other."""
+    text = """HloModule one
+ENTRY main {
+  x = f32[8] parameter(0)
+  ROOT a = f32[8] custom-call(x), custom_call_target="beside.meet"
+}"""
+    programs = [executable(text, threads=threads) for _ in range(2)]
+    same_twice = [programs[0], programs[0]]
+    for pair in (programs, same_twice):
+        with ThreadPoolExecutor(2) as pool:
+            results = list(pool.map(lambda exe: np.asarray(exe(X)).tolist(), pair))
+        assert results == [[1.0] * 8] * 2
+
+
+CHOLESKY = """HloModule two
+ENTRY main {
+  x = f32[300,300] parameter(0)
+  y = f32[300,300] parameter(1)
+  a = f32[300,300] cholesky(x), lower=true
+  b = f32[300,300] cholesky(y), lower=true
+  ROOT r = f32[300,300] subtract(a, b)
+}"""
+
+
+def test_two_factorisations_run_side_by_side():
+    """By the costs of the device alone, nothing being asked for."""
+    exe = hloom.compile(CHOLESKY, threads=2)
+    [t] = sets_of_runs(exe)
+    factors = [r for r in t.runs if any(step.kind == "Cholesky" for step in walk(r.thunks))]
+    assert len(factors) == 2 and not races(t)
+    draw = np.random.default_rng(0).standard_normal((300, 300)).astype(np.float32)
+    x = draw @ draw.T + 300 * np.eye(300, dtype=np.float32)
+    want = np.asarray(hloom.compile(CHOLESKY, threads=1)(x, 2 * x)).copy()
+    before = library().hl_executor_overlaps()
+    for seed in range(1, 4):
+        with drawn_order(seed, most_delay_ns=100_000):
+            assert np.array_equal(np.asarray(exe(x, 2 * x)), want)
+    assert library().hl_executor_overlaps() > before
 
 
 def test_two_calls_take_the_time_of_one():

@@ -17,8 +17,12 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 MOST_READ = 2
 """Elements of memory that are read for one of the tile: alone, each is a load and an insert."""
 COMPARES = {
-    "EQ": np.equal, "NE": np.not_equal, "LT": np.less,
-    "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
 }
 LARGEST = 1 << 24
 """Numbers above this are not followed: those of a narrow type may have wrapped around."""
