@@ -149,8 +149,13 @@ def compile_library(
     target: str = DEFAULT,
 ) -> LibraryCode:
     """The code of a function of a C library of a module, which is not changed."""
+    options, kind = options or Options(), target_kind(target)
     with paused_collection():
-        return target_kind(target).library(module, asked, options or Options())
+        code = kind.library(module, asked, options)
+    if code.faults:
+        text = kind.notice(module, options, code.faults)
+        warnings.warn(text, CompilerFaultWarning, stacklevel=_outside())
+    return code
 
 
 def load_compiled(path: str | Path, threads: int | None = None) -> Executable:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hloom.base.diagnostics import HloError
+from hloom.base.faults import Fault
 from hloom.program.c_fft import plan_lengths
 from hloom.program.c_scratch import is_known_call, scratch_bytes
 from hloom.program.program import Processor, Program
@@ -119,6 +120,8 @@ class LibraryCode:
     object: bytes
     """It defines the function, and calls those routines that it needs."""
     steps: tuple[LibraryStep, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    """Of the compiler, and what was done instead."""
 
     @property
     def processor(self) -> Processor:

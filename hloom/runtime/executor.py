@@ -11,6 +11,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from ctypes import c_void_p
 from typing import Any
 
@@ -20,6 +21,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.device.assignment import DeviceAssignment
 from hloom.program.picture import published
 from hloom.program.program import Parameter, Program
+from hloom.program.thunks.custom_call import JointInterpreter
 from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import walk
 from hloom.runtime.arguments import (
@@ -72,6 +74,9 @@ class Executor:
         self.host = HostTransfers(self.loaded.handle, program)
         self.assignment = DeviceAssignment.natural(program.replicas, program.partitions)
         """Which devices run it; all of this process are alike."""
+        is_joint = any(isinstance(t, JointInterpreter) for t in walk(program.thunks))
+        self._turn = threading.Lock() if is_joint else nullcontext()
+        """Who runs on several devices, where the interpreter takes one such run after another."""
         self.interruptible = False
         """Whether Ctrl-C ends a run, which then takes 50 us more."""
         # The native arrays, each element an address and memory (hl_argument, hl_result).
@@ -132,7 +137,8 @@ class Executor:
                 raw[RAW_WORDS * k] = memory.address
         try:
             handle, can_end = self.loaded.handle, self.interruptible
-            devices.run(handle, arguments, results, entry, interruptible=can_end)
+            with self._turn:
+                devices.run(handle, arguments, results, entry, interruptible=can_end)
         except BaseException:
             for raw in results:
                 _free_results(raw)

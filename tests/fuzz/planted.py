@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,10 @@ from typing import Any
 import hloom.codegen.llvm.compile as llvm
 import hloom.passes.fuse.build as fusion_build
 import hloom.passes.fuse.fusion as fusion_pass
+import hloom.passes.partition.whole_program as whole_program
+import hloom.schedule.least_memory as least_memory
+import hloom.targets.cpu.library as libraries
+import hloom.targets.cpu.lower.collective_fold as collectives
 import hloom.targets.cpu.lower.control as loops_in_kernels
 import hloom.targets.cpu.lower.gather as scatters
 import hloom.targets.cpu.lower.sort as sorts
@@ -22,10 +27,21 @@ from hloom.base.diagnostics import HloError
 from hloom.ir.module import Module
 from hloom.passes import PASSES
 from hloom.passes.fuse.group import FusionGroup
+from hloom.passes.partition.partitioner import FAMILIES as PARTITION_RULES
+from hloom.passes.partition.spmd_partitioner import SpmdPartitioner
+from hloom.passes.partition.whole_program import PREPARED
 from hloom.targets.cpu.lower.families import FAMILIES
 from hloom.targets.cpu.recovery import pass_names
 
 ERRORS = (AssertionError, StopIteration, KeyError, RecursionError, MemoryError, HloError)
+CALLS = (
+    *("sort", "fft", "cholesky", "triangular-solve", "topk", "custom-call", "while", "conditional"),
+    *("gather", "scatter", "select-and-scatter", "copy", "rng-get-and-update-state"),
+    *("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute"),
+    *("collective-broadcast", "collective-reduce", "partition-id", "replica-id", "send", "recv"),
+    *("all-reduce-start", "all-gather-start", "collective-permute-start", "async-start"),
+)
+"""Operations that are more than kernels."""
 KINDS = ("loop", "row", "column", "output", "sequence")
 
 
@@ -48,6 +64,8 @@ class Plant:
     name: str
     way: str
     put: Callable[[Planted], Any] = field(repr=False)
+    needs: str = ""
+    """What a program must meet for it to show; empty: the culprit."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.way})"
@@ -85,6 +103,36 @@ def _half_done(name: str) -> Callable[[Planted], Any]:
         return replaced(PASSES[name], "run", run)
 
     return put
+
+
+def _partitioner(is_late: bool) -> Callable[[Planted], Any]:
+    """When a program is cut: at once, or when it has been."""
+    real = whole_program.partition_module
+
+    def put(fault: Planted) -> Any:
+        def cut(*arguments: Any) -> Any:
+            run = real(*arguments) if is_late else None
+            fault()
+            return run
+
+        return replaced(whole_program, "partition_module", cut)
+
+    return put
+
+
+def _in_registry(registry: Any, key: str) -> Callable[[Planted], Any]:
+    """What a registry has for a key, failing."""
+
+    def put(fault: Planted) -> Any:
+        items = {**registry._items, key: fault}
+        return replaced(registry, "_items", items)
+
+    return put
+
+
+def run_by_name_only() -> set[str]:
+    """Passes that no pipeline has and nothing else runs: who names one is told of its fault."""
+    return set(PASSES) - pass_names() - {p.name for p in (*PREPARED, SpmdPartitioner)}
 
 
 # -- fusions
@@ -214,7 +262,7 @@ def _object(text: str, optimised: bool) -> Callable[[Planted], Any]:
 
     def put(fault: Planted) -> Any:
         def made(module: str, machine: Any, opt_level: int = 2, plain: bool = False) -> bytes:
-            if text in module and (opt_level or not optimised):
+            if re.search(text, module) and (opt_level or not optimised):
                 fault()
             return real(module, machine, opt_level, plain)
 
@@ -227,9 +275,10 @@ def _object(text: str, optimised: bool) -> Callable[[Planted], Any]:
 def plants() -> tuple[Plant, ...]:
     """All faults."""
     found: list[Plant] = []
-    for name in sorted(pass_names()):
+    for name in sorted(pass_names() | {p.name for p in PREPARED}):
         found.append(Plant(f"pass {name}", "at once", _at_once(name)))
         found.append(Plant(f"pass {name}", "half done", _half_done(name)))
+    found += _of_partitioner()
     for kind in KINDS:
         found.append(Plant(f"fusion {kind}", "joining", _joining(kind)))
         found.append(Plant(f"fusion {kind}", "building", _building(kind)))
@@ -246,17 +295,40 @@ def plants() -> tuple[Plant, ...]:
         (scatters, "select_and_scatter_kernel", "select-and-scatter"),
         (loops_in_kernels, "whole_loop", "whole-loop"),
         (sorts, "loop_kernel", "comparator"),
+        (collectives, "loop_kernel", "fold"),
     ):
         found.append(Plant(f"kernel {name}", "writing", _called(owner, function)))
     found.append(Plant("kernel", "refused, every third", _refusing()))
+    found += [
+        Plant("step lowering", f"of {opcode}", _in_registry(lowering.CPU_LOWERS, opcode), needs)
+        for opcode in CALLS
+        if (needs := f"lowering {opcode}")
+    ]
+    found.append(Plant("step schedule", "overlapping", _called(least_memory, "overlapped")))
+    found.append(Plant("step runs", "at once", _called(cpu_target, "with_runs")))
     found.append(Plant("step schedule", "at once", _called(cpu_target, "least_memory_order")))
     found.append(Plant("step sharing", "at once", _called(sharing.CpuShare, "_allows")))
     found.append(Plant("step buffers", "copies, once", _once(cpu_target, "insert_copies")))
     found.append(Plant("step buffers", "places, once", _once(cpu_target, "assign_buffers")))
     found.append(Plant("step main function", "once", _once(cpu_target, "main_text")))
     found.append(Plant("llvm code generation", "optimising", _object("define", True)))
-    found.append(Plant("kernel", "code", _object("@k_", False)))
+    found.append(Plant("kernel", "code", _object(r"define [^\n]*@k_", False)))
+    where = "library"
+    found.append(
+        Plant("llvm code generation", "of a library", _once(libraries, "object_for"), where)
+    )
+    found.append(Plant("step compilation", "of a library", _once(libraries, "library_text"), where))
     return tuple(found)
+
+
+def _of_partitioner() -> list[Plant]:
+    """In the partitioner, and in its rule for each operation."""
+    name = f"pass {SpmdPartitioner.name}"
+    found = [Plant(name, "at once", _partitioner(False)), Plant(name, "late", _partitioner(True))]
+    for opcode in sorted(PARTITION_RULES):
+        put = _in_registry(PARTITION_RULES, opcode)
+        found.append(Plant(name, f"rule of {opcode}", put, f"rule {opcode}"))
+    return found
 
 
 def _once(owner: Any, name: str) -> Callable[[Planted], Any]:

@@ -41,3 +41,10 @@ class Interpreter(Routine):
     """Have an instruction evaluated for which no code could be written."""
 
     kind = "Interpreter"
+
+
+@thunk_kind
+class JointInterpreter(Interpreter):
+    """Have a program of several devices evaluated, when all of them have come."""
+
+    kind = "JointInterpreter"

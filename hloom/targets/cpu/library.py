@@ -7,12 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hloom.base.faults import CompilerFaultError, Fault, blame, is_fault
 from hloom.codegen.llvm.c_entry import library_text
 from hloom.codegen.llvm.other_machine import object_for
 from hloom.ir.copy import copy_module
 from hloom.ir.verify import verify
 from hloom.program.c_interface import LibraryCode, LibraryStep, c_interface
-from hloom.program.thunks.thunk import Rates, Thunk
+from hloom.program.thunks.custom_call import Interpreter
+from hloom.program.thunks.thunk import Rates, Thunk, walk
+from hloom.targets.cpu.recovery import NO_CODE, in_spite
+from hloom.targets.cpu.target import CODE
 
 if TYPE_CHECKING:
     from hloom.ir.instruction import Instruction
@@ -29,14 +33,40 @@ def library_code(target: CpuTarget, module: Module, asked: LibraryRequest) -> Li
     the thread that calls."""
     target.check(module)
     verify(module)
+    faults: list[Fault] = []
+    code = in_spite(module, target, lambda t: _attempt(t, module, asked), faults)
+    return replace(code, faults=(*faults, *code.faults))
+
+
+def _attempt(target: CpuTarget, module: Module, asked: LibraryRequest) -> LibraryCode:
+    """The code by what a target has not left out; raises where only the interpreter is left."""
+    if NO_CODE in target.left_out:
+        raise CompilerFaultError("no code can be made for it", rule="compiler-fault")
     stages = replace(target, scheduler="memory").written(copy_module(module))
     program = stages.program
+    for fault in stages.faults:
+        if any(isinstance(t, Interpreter) for t in walk(program.thunks)):
+            error = CompilerFaultError(fault.error, rule="compiler-fault")
+            blame(error, fault.culprit)
+            raise error
     interface = c_interface(program, 8 * target.machine.address_bytes)
     text = library_text(asked, program, interface, stages.texts, target.machine)
-    code = object_for(text, target.machine, target.opt_level)
+    faults = [*stages.faults]
+    code = _object(target, text, faults)
     operations = {i.name: i for c in stages.module.computations for i in c.instructions}
     steps = _steps(program.thunks, operations, target.device.costs, 0)
-    return LibraryCode(program, interface, code, tuple(steps))
+    return LibraryCode(program, interface, code, tuple(steps), tuple(faults))
+
+
+def _object(target: CpuTarget, text: str, faults: list[Fault]) -> bytes:
+    """Machine code; where LLVM fails at it, without optimisation."""
+    try:
+        return object_for(text, target.machine, target.opt_level)
+    except Exception as error:
+        if target.is_strict or not target.opt_level or not is_fault(error):
+            raise
+        faults.append(Fault.of(error, CODE, "it was compiled without optimisation"))
+        return object_for(text, target.machine, 0)
 
 
 def _steps(

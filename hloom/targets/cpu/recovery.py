@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from hloom.base.clock import StageClock
 from hloom.base.faults import CompilerFaultError, Culprit, Fault, culprit_of, is_fault
@@ -37,14 +38,15 @@ from hloom.targets.cpu.pipeline import cpu_pipeline
 from hloom.targets.cpu.target import CpuTarget
 from hloom.targets.stages import Stages
 
+T = TypeVar("T")
 MOST_FAULTS = 40
 """After so many attempts nothing is left out one by one any more."""
 MOST_OF_ONE = 4
 """A family of kernels that failed at so many of them is left out at all."""
 STEPS = frozenset(("schedule", "sharing", "buffers", "runs"))
 """Steps of compilation that have a simpler way."""
-ALWAYS = frozenset([SubByteNormalization.name])
-"""Without them, callers and programs would have arrays in two forms."""
+PACKED = SubByteNormalization.name
+"""Without it, callers and programs would have arrays below a byte in two forms."""
 FORMS = (SubByteNormalization, LayoutNormalization, ReshapeToBitcast, CallInliner, FlattenCallGraph)
 PLAIN = Culprit("step", "all that makes programs faster")
 NO_CODE = Culprit("step", "all code")
@@ -64,23 +66,28 @@ def compiled(
             raise fault
         faults.append(Fault.of(fault, Culprit("llvm", "linking"), HOSTED))
         target = _with_last(target, NO_CODE)
-    if target.is_strict:
-        return _attempt(module, target, clock)
+    stages = in_spite(module, target, lambda t: _attempt(module, t, clock), faults)
+    stages.faults = [*faults, *stages.faults]
+    return stages
+
+
+def in_spite(
+    module: Module, target: CpuTarget, attempt: Callable[[CpuTarget], T], faults: list[Fault]
+) -> T:
+    """What an attempt at a module gives for a target, without what fails; `faults` gets that. A
+    strict target raises faults as they are."""
     while True:
         try:
-            stages = _attempt(module, target, clock)
+            return attempt(target)
         except Exception as error:
-            if not is_fault(error) and not target.left_out:
+            if target.is_strict or (not is_fault(error) and not target.left_out):
                 raise
             if isinstance(error, RecursionError) and not faults and _has_callers(CALLERS):
-                return with_own_stack(partial(compiled, module, target, clock))
-            following = without(error, target, faults)
+                return with_own_stack(partial(in_spite, module, target, attempt, faults))
+            following = without(error, target, faults, has_packed_arrays(module))
             if following is None:
                 raise _beyond_help(module, error, faults) from error
             target = following
-        else:
-            stages.faults = [*faults, *stages.faults]
-            return stages
 
 
 CALLERS = 100
@@ -100,23 +107,23 @@ def _has_callers(most: int) -> bool:
     return count > most
 
 
-def with_own_stack(call: Callable[[], Stages]) -> Stages:
+def with_own_stack(call: Callable[[], T]) -> T:
     """What a call returns or raises that has all of Python's stack, in a thread of its own."""
-    answer: list[Stages | BaseException] = []
+    answer: list[T] = []
+    raised: list[BaseException] = []
 
     def run() -> None:
         try:
             answer.append(call())
         except BaseException as error:
-            answer.append(error)
+            raised.append(error)
 
     thread = threading.Thread(target=run, name="hloom-compiler", daemon=True)
     thread.start()
     thread.join()
-    [outcome] = answer
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
+    for error in raised:
+        raise error
+    return answer[0]
 
 
 def _attempt(module: Module, target: CpuTarget, clock: StageClock) -> Stages:
@@ -132,7 +139,15 @@ def _attempt(module: Module, target: CpuTarget, clock: StageClock) -> Stages:
     return target.compile(wrapper, clock, copied)
 
 
-def without(error: Exception, target: CpuTarget, faults: list[Fault]) -> CpuTarget | None:
+def has_packed_arrays(module: Module) -> bool:
+    """Whether there are elements below a byte."""
+    leaves = (leaf for i in module.instructions() for leaf in i.shape.leaves())
+    return any(leaf.is_array and leaf.dtype.is_sub_byte for leaf in leaves)
+
+
+def without(
+    error: Exception, target: CpuTarget, faults: list[Fault], has_packed: bool = True
+) -> CpuTarget | None:
     """The target that does without what failed, which goes to `faults`; None: there is none."""
     left, attempts = target.left_out, len(faults)
     if isinstance(error, NeedsApart):
@@ -143,7 +158,7 @@ def without(error: Exception, target: CpuTarget, faults: list[Fault]) -> CpuTarg
             return _also(target, _gathered(error.fault, faults), apart)
         error = error.__cause__ if isinstance(error.__cause__, Exception) else error
     culprit = culprit_of(error) or Culprit("step", "compilation")
-    remedy = _remedy(culprit)
+    remedy = "" if culprit == Culprit("pass", PACKED) and has_packed else _remedy(culprit)
     if remedy and not _knows(left, culprit) and attempts < MOST_FAULTS and is_fault(error):
         faults.append(Fault.of(error, culprit, remedy))
         return _also(target, _gathered(faults[-1], faults) or culprit)
@@ -162,7 +177,7 @@ HOSTED = "the interpreter evaluates the whole program, slowly"
 def _remedy(c: Culprit) -> str:
     """What leaving it out means; empty where it cannot be left out alone."""
     if c.kind == "pass":
-        return "" if c.name in ALWAYS else "that pass was left out"
+        return "that pass was left out"
     if c.kind == "fusion":
         return f"fusions of kind {c.name} were left out"
     if c.kind == "kernel":

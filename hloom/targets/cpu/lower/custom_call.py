@@ -16,7 +16,7 @@ from hloom.program.thunks.custom_call import CustomCall
 from hloom.program.thunks.dynamic import PadToStatic, SliceToDynamic
 from hloom.program.thunks.routine import Numbers, Pointers
 from hloom.program.thunks.thunk import Thunk
-from hloom.targets.cpu.lower.hosted import INTERPRETER, hosted_module
+from hloom.targets.cpu.lower.hosted import INTERPRETER, has_own_meaning, hosted_module
 from hloom.targets.cpu.lower.linalg_work import lapack_work
 from hloom.targets.cpu.lowering import CPU_LOWERS, Lowering, unsupported
 from hloom.types.attributes import parsed_attributes
@@ -71,6 +71,9 @@ def same(cpu: Lowering, i: Instruction) -> list[Thunk]:
     targets = [cpu.slice(i, k) for k, s in leaves(i.shape) if s.is_array]
     if [s.size_bytes for s in sources] != [t.size_bytes for t in targets]:
         raise unsupported(i, f"to {i.attrs.custom_call_target} gives another shape than it takes")
+    arrays = [s for x in i.operands for _, s in leaves(x.shape) if s.is_array]
+    for x, y in zip(arrays, [s for _, s in leaves(i.shape) if s.is_array], strict=True):
+        require_one_order(i, x, y)
     pairs = zip(sources, targets, strict=True)
     return [Copy(f"{i.name}.{k}", s, t) for k, (s, t) in enumerate(pairs) if s != t]
 
@@ -124,6 +127,8 @@ def _form(shape: Shape) -> tuple[int, Numbers, Numbers, int, int]:
 
 def handled(cpu: Lowering, i: Instruction) -> list[Thunk]:
     """A call of the handler that is registered for the target when the program is loaded."""
+    if cpu.left_out and has_own_meaning(i):
+        raise unsupported(i, f"to {i.attrs.custom_call_target} is left, which a pass writes out")
     moved, replaced = aliased(cpu, i)
     operands: list[CallBuffer] = []
     for number, x in enumerate(i.operands):

@@ -8,12 +8,15 @@ own in the text of a call site; operands and results are handed over as bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.interp import EvalOptions, evaluate
+from hloom.interp import EvalOptions, evaluate, evaluate_lockstep
+from hloom.interp.call import TARGETS
 from hloom.ir.builder import Builder
 from hloom.ir.copy import copy_instructions
 from hloom.ir.instruction import Instruction
@@ -25,7 +28,7 @@ from hloom.ir.text.show import show_module
 from hloom.ir.traits import ASYNC_CHAIN, COLLECTIVE, DEVICE_ID, SIDE_EFFECT
 from hloom.program.call_site import CallBuffer, CallSite
 from hloom.program.slice import BufferSlice
-from hloom.program.thunks.custom_call import Interpreter
+from hloom.program.thunks.custom_call import Interpreter, JointInterpreter
 from hloom.program.thunks.routine import Pointers
 from hloom.program.thunks.thunk import Thunk
 from hloom.runtime import ffi
@@ -38,24 +41,51 @@ from hloom.types.shape import ProgramShape, Shape
 from hloom.types.sizes import dynamic_size_offset, packed_bits, packed_form
 
 INTERPRETER = "hloom.interpreter"
-NEVER = opcodes(SIDE_EFFECT, COLLECTIVE, DEVICE_ID, also=("custom-call",))
-"""What has to do with more than its operands, or what the interpreter means otherwise."""
+TRANSFERS = ("send", "send-done", "recv", "recv-done")
+DONE = ("all-gather-done", "all-reduce-done", "collective-permute-done")
+BETWEEN = opcodes(COLLECTIVE, DEVICE_ID, also=(*TRANSFERS, *DONE))
+"""What only all devices together can do."""
+STATEFUL = opcodes(SIDE_EFFECT) - BETWEEN
+"""What has to do with more than its operands."""
+BUILT_IN = "lapack_"
+"""How names of handlers begin that are hloom's own."""
 HALVES = opcodes(ASYNC_CHAIN)
 """What only a whole program has all of: the chain of one start may cross computations."""
 
 
-def can_be_hosted(i: Instruction, never: AbstractSet[str] = NEVER | HALVES) -> bool:
+def can_be_hosted(i: Instruction) -> bool:
     """Whether the interpreter can do an instruction, and all it calls, by itself."""
-    work, seen = [i], set[Instruction]()
+    return _can_evaluate([i], STATEFUL | BETWEEN | HALVES, with_tokens=False) and all(
+        leaf.is_array for x in i.operands for leaf in x.shape.leaves()
+    )
+
+
+def _can_evaluate(
+    instructions: Sequence[Instruction], never: AbstractSet[str], with_tokens: bool
+) -> bool:
+    """Whether the interpreter can do these, and all they call."""
+    work, seen = [*instructions], set[Instruction]()
     while work:
         x = work.pop()
         if x in seen:
             continue
         seen.add(x)
-        if x.opcode in never or not all(leaf.is_array for leaf in x.shape.leaves()):
+        if x.opcode in never or getattr(x.attrs, "is_host_transfer", False):
+            return False
+        if x.opcode == "custom-call" and not has_own_meaning(x):
+            return False
+        if not (with_tokens or all(leaf.is_array for leaf in x.shape.leaves())):
             return False
         work += [y for c in x.called for y in c.instructions]
-    return all(leaf.is_array for x in i.operands for leaf in x.shape.leaves())
+    return True
+
+
+def has_own_meaning(i: Instruction) -> bool:
+    """Whether a custom call means one thing everywhere, and nobody has given it another."""
+    target = i.attrs.custom_call_target
+    if target not in TARGETS:
+        return False
+    return target.startswith(BUILT_IN) or ffi.find(target) is None
 
 
 def hosted(cpu: Lowering, i: Instruction) -> list[Thunk] | None:
@@ -97,8 +127,9 @@ def hosted_module(cpu: Lowering, i: Instruction, module: Module) -> list[Thunk]:
     buffers = [tuple([_bytes(s) for s in slices]) for slices in (operands, results)]
     cpu.call_sites.append(CallSite(i.name, INTERPRETER, False, text, *buffers))
     arguments = (number, Pointers((*operands, *results)))
+    kind = JointInterpreter if module.replica_count * module.num_partitions > 1 else Interpreter
     return [
-        Interpreter(
+        kind(
             i.name,
             "hl_call_site_run",
             arguments,
@@ -115,17 +146,74 @@ def _bytes(place: BufferSlice) -> CallBuffer:
 # -- while the program runs
 
 
-def _instantiate(call: ffi.Call) -> Module:
-    return parse_module(call.text("opaque"))
+OPTIONS = EvalOptions(while_iteration_limit=1 << 62)
+WAIT_S = 0.1
+"""Between two looks at whether a run has ended meanwhile."""
+
+
+@dataclass
+class _Hosted:
+    """A module that is evaluated, and the runs whose devices have not all come."""
+
+    module: Module
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    runs: list[_Run] = field(default_factory=list)
+    """In the order in which they began; runs of one program on several devices do not overlap."""
+
+    def result(self, call: ffi.Call, arguments: list[Literal]) -> Literal:
+        """What this device has of the evaluation, for which it waits."""
+        module = self.module
+        count = module.replica_count * module.num_partitions
+        if count == 1:
+            return evaluate(module, *arguments, options=OPTIONS)
+        with self.changed:
+            run = next((r for r in self.runs if call.device not in r.arguments), None)
+            if run is None:
+                run = _Run()
+                self.runs.append(run)
+            run.arguments[call.device] = arguments
+            if len(run.arguments) == count:
+                self.runs.remove(run)
+                run.evaluate(module)
+                self.changed.notify_all()
+            while run.results is None and run.error is None:
+                self.changed.wait(WAIT_S)
+                if ffi.RawContext.from_address(call.context).cancel:
+                    self.runs = [r for r in self.runs if r is not run]
+                    raise ffi.HandlerError("the run has ended", "CANCELLED")
+        if run.error is not None:
+            raise run.error
+        assert run.results is not None
+        return run.results[call.device]
+
+
+@dataclass(eq=False)
+class _Run:
+    """What the devices of one run have brought, and get."""
+
+    arguments: dict[int, list[Literal]] = field(default_factory=dict)
+    results: list[Literal] | None = None
+    error: Exception | None = None
+
+    def evaluate(self, module: Module) -> None:
+        by_device = [self.arguments[d] for d in sorted(self.arguments)]
+        try:
+            self.results = evaluate_lockstep(module, by_device, options=OPTIONS)
+        except Exception as error:
+            self.error = error
+
+
+def _instantiate(call: ffi.Call) -> _Hosted:
+    return _Hosted(parse_module(call.text("opaque")))
 
 
 def _execute(call: ffi.Call) -> None:
-    module: Module = call.kept
-    outside = module.entry_layout
+    hosted: _Hosted = call.kept
+    outside = hosted.module.entry_layout
     assert outside is not None, "who has it evaluated says how arrays lie in memory"
     operands = iter(call.arguments)
     arguments = [_argument(s, operands) for s in outside.parameters]
-    result = evaluate(module, *arguments, options=EvalOptions(while_iteration_limit=1 << 62))
+    result = hosted.result(call, arguments)
     leaves = [leaf for leaf in result.leaves() if leaf.shape.is_array]
     shapes = [leaf for _, leaf in outside.result.subshapes() if leaf.is_array]
     for shape, leaf, memory in zip(shapes, leaves, call.results, strict=True):
@@ -165,9 +253,10 @@ def whole(module: Module) -> Module | None:
     """A module of one instruction, which is to be evaluated as this module; None where the
     interpreter alone cannot do that."""
     body = [i for i in module.entry.instructions if i.opcode != "parameter"]
-    if not all(can_be_hosted(i, NEVER) for i in body):
+    if not _can_evaluate(body, STATEFUL, with_tokens=True):
         return None
-    if any(not leaf.is_array for p in module.entry.parameters for leaf in p.shape.leaves()):
+    ends = (*module.entry.parameters, module.entry.root)
+    if any(not leaf.is_array for x in ends for leaf in x.shape.leaves()):
         return None
     b = Builder(module.name)
     parameters = sorted(module.entry.parameters, key=lambda p: p.attrs.number)
@@ -182,4 +271,5 @@ def whole(module: Module) -> Module | None:
     module_.entry_layout = module.entry_layout
     module_.input_output_alias = module.input_output_alias
     module_.buffer_donors = module.buffer_donors
+    module_.replica_count, module_.num_partitions = module.replica_count, module.num_partitions
     return module_
