@@ -21,8 +21,9 @@ from hloom.ir.traits import CHOOSES
 BLOCK_SHARE = 1 / 8
 # Up to this much work for an element a tile has four vectors of the machine, not two.
 WIDE_WORK = 20.0
-# Short rows that are no power of two make tiles of so many vectors at most, or twice what is wanted:
-# 13 columns are one tile of 13 vectors, of which each row is the same, and no lane asks for its own.
+# Short rows that are no power of two make tiles of so many vectors at most, or twice what is
+# wanted: 13 columns are one tile of 13 vectors, of which each row is the same, and no lane asks for
+# its own.
 MOST_VECTORS = 16
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = opcodes(CHOOSES, also=("reduce-window",))
