@@ -8,6 +8,7 @@ from hloom.base.diagnostics import UsageError
 from hloom.codegen.llvm.arithmetic import Arithmetic, deepest, suffix
 from hloom.codegen.llvm.machine import Machine
 from hloom.codegen.llvm.values import BITS, V, constant, type_text
+from hloom.types.dtype import DType
 
 _REDUCTIONS = frozenset("fadd fmul fmin fmax fminimum fmaximum".split()) | frozenset(
     "add mul and or xor smin smax umin umax".split()
@@ -39,6 +40,8 @@ class Emit(Arithmetic):
         """Declarations of the functions that are called, by name."""
         self.inner: dict[str, Emit] = {}
         """Functions that only this one calls, by what they compute."""
+        self.narrow: dict[str, tuple[DType, V]] = {}
+        """By name, values that were rounded to a narrow float type, and their bits in it."""
 
     # Lanes
 

@@ -219,8 +219,15 @@ def row_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
 
 
 def rounded_through(e: Emit, x: V, dtype: DType) -> V:
-    """x (f32 or f64) rounded to a narrow float type, as the f32 that it is computed with."""
-    return widened(e, narrowed(e, x, dtype), dtype)
+    """x (f32 or f64) rounded to a narrow float type, as the f32 that it is computed with. What is
+    rounded once need not be again."""
+    if x.name in e.narrow and e.narrow[x.name][0] is dtype:
+        return x
+    bits = narrowed(e, x, dtype)
+    result = widened(e, bits, dtype)
+    if result.value is None:
+        e.narrow[result.name] = (dtype, bits)
+    return result
 
 
 def wrapped(e: Emit, x: V, dtype: DType) -> V:

@@ -23,14 +23,40 @@ def to_storage(e: Emit, x: V, dtype: DType) -> V:
     """A row as memory holds it."""
     if dtype.is_pred:
         return e.zext(x, "i8")
-    if dtype.is_floating:
-        return narrowed(e, x, dtype) if dtype.bits < 32 else x
-    return raw(e, x, dtype)
+    if dtype.is_floating and dtype.bits < 32:
+        known = e.narrow.get(x.name)
+        return known[1] if known is not None and known[0] is dtype else narrowed(e, x, dtype)
+    return x if dtype.is_floating else raw(e, x, dtype)
 
 
 def address(low: KernelLowering, buffer: Value, offset: Value) -> V:
-    """Where the element at an offset of a buffer lies."""
-    e = low.e
+    """Where the element at an offset of a buffer lies. Constants are added last, so that places at
+    known distances share what comes before: less text, and less for LLVM to find out."""
+    e, size = low.e, buffer.dtype.size_bytes
+    offset, constant = without_constant(offset)
     (base,), (at,) = low.of(buffer), low.of(offset)
     at = e.sext(at, "i64")
-    return e.gep(base, e.mul(at, e.const("i64", buffer.dtype.size_bytes)))
+    return e.gep(e.gep(base, e.mul(at, e.const("i64", size))), constant * size)
+
+
+def without_constant(offset: Value) -> tuple[Value, int]:
+    """An offset as another one and a constant that is added to it. Offsets do not overflow: they
+    are within buffers."""
+    constant = 0
+    while (op := offset.op) is not None and op.opcode == "add" and not offset.shape:
+        first, second = op.operands
+        if (number := _constant(second)) is not None:
+            offset = first
+        elif (number := _constant(first)) is not None:
+            offset = second
+        else:
+            break
+        constant += number
+    return offset, constant
+
+
+def _constant(x: Value) -> int | None:
+    """The number that a scalar always is; None where it is computed."""
+    if x.op is None or x.op.opcode != "constant" or x.shape:
+        return None
+    return int(x.op.attrs["value"])

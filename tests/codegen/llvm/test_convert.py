@@ -132,3 +132,20 @@ def test_nothing_is_called(name):
 def test_other_types_are_refused():
     with pytest.raises(UsageError, match="no float narrower"):
         run(lambda e, x: narrowed(e, x, dtype("f32")), [np.ones(4, np.float32)], ["f32"], ["f32"])
+
+
+def test_what_is_rounded_to_a_narrow_type_is_stored_as_it_is() -> None:
+    """A conversion to bf16 as a result is rounded once, and not again where it is stored."""
+    import hloom
+
+    module = hloom.parse(
+        "HloModule m\nENTRY e {\n x = f32[64] parameter(0)\n ROOT r = bf16[64] convert(x)\n}"
+    )
+    exe = hloom.compile(module)
+    text = exe.as_text("llvm")
+    assert text.count("fcmp uno <64 x float>") == 1, text
+    x = np.linspace(-3, 3, 64).astype(np.float32)
+    x[:4] = [np.nan, np.inf, 1e-40, 3.3961776e38]
+    with np.errstate(over="ignore"):
+        expected = x.astype(ml_dtypes.bfloat16)
+    assert np.asarray(exe(x)).view(np.uint16).tolist() == expected.view(np.uint16).tolist()
