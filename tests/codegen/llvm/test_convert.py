@@ -1,6 +1,6 @@
 """Conversions against hloom/types/convert.py: every pattern, every kind of machine."""
 
-import ml_dtypes  # noqa: F401  numpy knows the narrow types through it
+import ml_dtypes
 import numpy as np
 import pytest
 
