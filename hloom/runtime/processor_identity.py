@@ -36,14 +36,20 @@ def missing_features(processor: Processor) -> str:
     return text.value.decode(errors="replace")
 
 
-def check_processor(program: Program) -> None:
-    """Raise if this processor cannot run the program's machine code."""
+def check_processor(program: Program, is_lenient: bool = False) -> None:
+    """Raise if this processor cannot run the program's machine code; `is_lenient`: not where it
+    only lacks features, and the loader, which warns of them, has been told to try it."""
     if program.processor is None or not (missing := missing_features(program.processor)):
         return
+    is_tried = is_lenient and os.environ.get("HLOOM_MISSING_FEATURES") == "warn"
+    if is_tried and not missing.startswith("architecture "):
+        return
     raise HloError(
-        f"{program.name} was compiled for processors with {missing}, which this one has not",
+        f"{program.name} was compiled for processors with {missing}, which this one has not: it"
+        " may end with SIGILL",
         rule="processor",
-        hint="compile it again here, or there with cpu_max_isa for older processors",
+        hint="compile it again here, or there with cpu_max_isa for older processors; for missing"
+        " features HLOOM_MISSING_FEATURES=warn tries it all the same",
     )
 
 

@@ -13,7 +13,11 @@ from hloom.ir.text import parse_module
 from hloom.program.graph import execution_graph
 from hloom.program.saved import program_from_bytes, program_to_bytes
 from hloom.program.saved_thunks import thunks_of_section, thunks_section
+from hloom.program.slice import Allocation, BufferSlice
 from hloom.program.thunks.among_devices import AmongDevices
+from hloom.program.thunks.call import Call
+from hloom.program.thunks.conditional import Conditional
+from hloom.program.thunks.kernel import Kernel
 from hloom.program.thunks.thunk import THUNKS, walk
 from hloom.program.thunks.while_ import While
 
@@ -115,3 +119,28 @@ def test_a_program_of_four_devices_from_a_file(tmp_path):
     expected = executable.run_devices(arguments)
     for mine, his in zip(loaded.run_devices(arguments), expected, strict=True):
         np.testing.assert_array_equal(np.asarray(mine), np.asarray(his))
+
+
+def kernels(count):
+    return tuple([Kernel(f"k{n}", f"symbol{n}", (), (), 1, 0.0) for n in range(count)])
+
+
+PRED = BufferSlice(Allocation(0, 64, "temp"), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("thunk", "count"),
+    [
+        (Call("c", kernels(2)), 3),
+        (While("w", kernels(1), PRED, kernels(1)), 3),
+        (Conditional("b", PRED, False, tuple([kernels(1)] * 3), ("x", "y", "z")), 4),
+    ],
+    ids=["call", "while", "conditional"],
+)
+def test_every_nested_thunk_is_visited_once(thunk, count):
+    for thunks in ((thunk,), thunks_of_section(section_of((thunk,)), [PRED.allocation])):
+        assert len(list(walk(thunks))) == count
+
+
+def section_of(thunks):
+    return memoryview(b"".join(thunks_section(thunks)))

@@ -77,6 +77,31 @@ def test_features_of_another_time_are_refused():
         Executor(program, 1)
 
 
+def test_what_is_only_quick_is_not_missing():
+    preferences = ("prefer-256-bit", "fast-gather", "slow-3ops-lea", "tune-cpu", "false-deps-mulc")
+    assert missing_features(Processor(HERE.triple, "", (*HERE.required, *preferences))) == ""
+
+
+def test_another_architecture_names_both():
+    other = "aarch64" if HERE.is_x86 else "x86_64"
+    missing = missing_features(Processor(f"{other}-unknown-linux-gnu", "", ()))
+    assert missing == f"architecture {other} (this is {HERE.architecture})"
+
+
+def test_missing_features_are_a_warning_where_that_is_asked(monkeypatch, capfd):
+    monkeypatch.setenv("HLOOM_MISSING_FEATURES", "warn")
+    program = hloom.compile(hloom.parse(TEXT)).program
+    lacking = Processor(HERE.triple, "", (*HERE.required, "of-the-future"))
+    (ran,) = Executor(replace(program, processor=lacking), 1).run([np.ones(64, np.float16)])
+    assert (np.asarray(ran) == 2).all()
+    told = capfd.readouterr().err
+    assert "of-the-future (not known here), which this one has not: it may end with SIGILL" in told
+    other = "aarch64" if HERE.is_x86 else "x86_64"
+    foreign = Processor(f"{other}-unknown-linux-gnu", "", ())
+    with pytest.raises(HloError, match=f"architecture {other}"):
+        Executor(replace(program, processor=foreign), 1)
+
+
 def test_the_processor_is_asked_once():
     """Under a hypervisor each question takes microseconds, and every load of a program asks for
     all its features: 0.8 ms when each was asked for anew, 0.005 ms since."""

@@ -67,10 +67,14 @@ class Builder {
     std::string missing =
         missing_features(triple.substr(0, triple.find('-')), in_.text(row_->features));
     if (missing.empty()) return true;
+    std::string what = program_.name + " was compiled for processors with " + missing +
+                       ", which this one has not: it may end with SIGILL";
+    if (is_tried_all_the_same(missing)) {
+      fprintf(stderr, "hloom: %s\n", what.c_str());
+      return true;
+    }
     return refuse(problem_, HL_FAILED_PRECONDITION, "processor",
-                  program_.name + " was compiled for processors with " + missing +
-                      ", which this one has not; compile it again here, or there with "
-                      "cpu_max_isa for older processors");
+                  what + "; compile it again here, or there with cpu_max_isa for older processors");
   }
 
   bool is_allocation(int64_t index, int64_t offset, int64_t size) const {

@@ -3,6 +3,7 @@
 #include "processor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <iterator>
@@ -192,6 +193,13 @@ int32_t has_feature(std::string_view feature) {
 int32_t has_feature(std::string_view) { return -1; }
 #endif
 
+// Names that LLVM has beside instructions, which say what is quick on a processor.
+bool is_preference(std::string_view feature) {
+  for (std::string_view begin : {"prefer-", "tune-", "slow-", "fast-", "false-deps-"})
+    if (feature.starts_with(begin)) return true;
+  return false;
+}
+
 }  // namespace
 
 namespace hloom {
@@ -209,11 +217,14 @@ std::string_view host_architecture() {
 std::string missing_features(std::string_view architecture, std::string_view features) {
   if (architecture == "amd64") architecture = "x86_64";
   if (architecture == "arm64") architecture = "aarch64";
-  if (architecture != host_architecture()) return "architecture " + std::string(architecture);
+  if (architecture != host_architecture())
+    return "architecture " + std::string(architecture) + " (this is " +
+           std::string(host_architecture()) + ")";
   std::string missing;
   while (!features.empty()) {
     std::string_view feature = features.substr(0, features.find(','));
     features.remove_prefix(feature.size() + (feature.size() < features.size()));
+    if (is_preference(feature)) continue;
     int32_t has = has_feature(feature);
     if (has == 1) continue;
     if (!missing.empty()) missing += ", ";
@@ -221,6 +232,12 @@ std::string missing_features(std::string_view architecture, std::string_view fea
     if (has < 0) missing += " (not known here)";
   }
   return missing;
+}
+
+bool is_tried_all_the_same(std::string_view missing) {
+  const char* asked = getenv("HLOOM_MISSING_FEATURES");
+  return asked != nullptr && std::string_view(asked) == "warn" &&
+         !missing.starts_with("architecture ");
 }
 
 }  // namespace hloom

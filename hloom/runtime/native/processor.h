@@ -11,8 +11,13 @@ namespace hloom {
 std::string_view host_architecture();
 
 // Which of these features (LLVM's names, a comma between two) this processor lacks, `architecture
-// NAME` where it is of another one, else nothing. What nobody here knows counts as lacking.
+// NAME (this is NAME)` where it is of another one, else nothing. What nobody here knows counts as
+// lacking; what only says what is quick (prefer-, fast-, ...) does not.
 std::string missing_features(std::string_view architecture, std::string_view features);
+
+// Whether a program for which these features are missing runs with a warning instead of an error:
+// where HLOOM_MISSING_FEATURES is `warn`, and the architecture is that of this processor.
+bool is_tried_all_the_same(std::string_view missing);
 
 }  // namespace hloom
 
