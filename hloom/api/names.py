@@ -99,6 +99,7 @@ from hloom.program.c_interface import CInterface as CInterface
 from hloom.program.c_interface import LibraryCode as LibraryCode
 from hloom.program.c_weights import LibraryRequest as LibraryRequest
 from hloom.program.c_weights import Weights as Weights
+from hloom.program.meetings import fingerprint_of_meetings as fingerprint_of_meetings
 from hloom.program.program import Processor as Processor
 from hloom.rewrite.driver import Trace as Trace
 from hloom.runtime.buffer import Buffer as Buffer

@@ -20,6 +20,7 @@ from hloom.api import (
     ShardSpec,
     compile_module,
     file_bytes,
+    fingerprint_of_meetings,
     is_strict,
     load_bytes,
     module_cost,
@@ -93,6 +94,8 @@ def compiled(code: bytes, form: str, options: bytes, topology: bytes = b"") -> C
     arguments, results = _in_memories(arguments, kinds[0]), _in_memories(results, kinds[1])
     executable = _executable(module, request, machine)
     meets = request.partitions > 1 or executable.program.meets_others
+    if meets:
+        fingerprint += f":{fingerprint_of_meetings(executable.program):x}"
     launch_spec = LaunchSpec(
         fingerprint,
         donated_parameters(module, arguments, results),

@@ -36,6 +36,8 @@ class LaunchSpec:
     """Where a program runs, and what its caller gives up: nothing of it changes its code."""
 
     fingerprint: str
+    """Of the program; behind a colon that of what it does with other devices, which must be the
+    same in all processes."""
     donated: frozenset[int] = frozenset()
     """Arguments whose buffers are gone afterwards."""
     replicas: int = 1

@@ -149,7 +149,7 @@ WRONG_OPTIONS = {
     "no option max_transpose_threads": {"max_transpose_threads": 8},
     "cpu_device_count is a whole number, text was given": {"cpu_device_count": "3"},
     "collectives of the kind gloo": {"collectives": "gloo"},
-    "devices of one process; there are 2": {"node_id": 0, "num_nodes": 2},
+    "num_nodes is 0; 1 to 4096": {"node_id": 0, "num_nodes": 0},
 }
 
 
@@ -159,6 +159,11 @@ def test_options_that_mean_nothing_are_refused(table, words):
         client_of(table, **WRONG_OPTIONS[words])
     with pytest.raises(Failed, match=words):
         topology_of(table, **WRONG_OPTIONS[words])
+
+
+def test_a_client_of_several_processes_needs_somebody_to_ask(table):
+    with pytest.raises(Failed, match="of 2 processes needs a key-value store"):
+        client_of(table, node_id=0, num_nodes=2)
 
 
 def test_the_options_that_there_are_make_a_client(table):

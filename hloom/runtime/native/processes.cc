@@ -22,9 +22,12 @@ void Processes::begin(int rank, int size) {
 }
 
 void Processes::send(int process, Letter letter, Bytes data) {
-  std::lock_guard<std::mutex> guard(out_mutex_);
-  outgoing_.push_back({process, letter, std::move(data)});
-  out_changed_.notify_one();
+  {
+    std::lock_guard<std::mutex> guard(out_mutex_);
+    outgoing_.push_back({process, letter, std::move(data)});
+    out_changed_.notify_one();
+  }
+  wake();
 }
 
 bool Processes::next_outgoing(Outgoing* letter, int64_t wait_ns) {
@@ -57,7 +60,7 @@ void Processes::arrived(int process, const Letter& letter, Bytes data) {
   auto found = open_.find({letter.program, letter.run});
   if (found != open_.end()) return found->second->receive(process, letter, std::move(data));
   auto closed = closed_.find(letter.program);
-  if (closed != closed_.end() && letter.run < closed->second) return;
+  if (closed != closed_.end() && closed->second.has(letter.run)) return;
   early_[{letter.program, letter.run}].push_back({process, letter, std::move(data)});
 }
 
@@ -77,8 +80,20 @@ void Processes::open(uint64_t program, int64_t run, Receiver* receiver) {
 void Processes::close(uint64_t program, int64_t run) {
   std::lock_guard<std::mutex> guard(in_mutex_);
   open_.erase({program, run});
-  int64_t& closed = closed_[program];
-  if (closed < run + 1) closed = run + 1;
+  Closed& closed = closed_[program];
+  if (!closed.has(run)) closed.runs.insert(run);
+  while (closed.runs.erase(closed.below) > 0) ++closed.below;
+  early_.erase({program, run});  // of a run that failed before it began
+}
+
+bool Processes::is_any_gone() {
+  std::lock_guard<std::mutex> guard(in_mutex_);
+  return !gone_.empty();
+}
+
+bool Processes::is_any_open() {
+  std::lock_guard<std::mutex> guard(in_mutex_);
+  return !open_.empty();
 }
 
 void Processes::send_bytes(int process, const void* data, int64_t size_bytes) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,6 +81,8 @@ class Processes {
 
   // A run has failed because others did not come: they may never end.
   void give_up() { has_given_up_ = true; }
+  // Whether one of the processes has ended.
+  bool is_any_gone();
 
  protected:
   void begin(int rank, int size);
@@ -91,6 +94,10 @@ class Processes {
   };
   bool next_outgoing(Outgoing* letter, int64_t wait_ns);
   void arrived(int process, const Letter& letter, Bytes data);
+  // Called when there is something to be sent, for a post that does not wait in `next_outgoing`.
+  virtual void wake() {}
+  // Whether a run is under way here.
+  bool is_any_open();
 
   int rank_ = 0, size_ = 1;
   std::atomic<bool> has_given_up_{false};
@@ -103,7 +110,13 @@ class Processes {
 
   std::mutex in_mutex_;  // held while a receiver is called
   std::map<Run, Receiver*> open_;
-  std::map<uint64_t, int64_t> closed_;  // runs below this
+  // Runs end in any order: all below the first, and these.
+  struct Closed {
+    int64_t below = 0;
+    std::set<int64_t> runs;
+    bool has(int64_t run) const { return run < below || runs.count(run) > 0; }
+  };
+  std::map<uint64_t, Closed> closed_;
   struct Early {
     int process;
     Letter letter;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "joining.h"
 #include "workers.h"
 
 namespace hloom::pjrt {
@@ -30,18 +31,35 @@ PJRT_Error* Client_Create(PJRT_Client_Create_Args* a) {
   PJRT_Error* error = nullptr;
   auto topology = topology_from(a->create_options, a->num_options, &error);
   if (topology == nullptr) return error;
-  auto* client = new PJRT_Client;
   auto* options = a->create_options;
+  Processes* processes = nullptr;
+  int process = topology->listed[0]->process;
+  auto* given_size = option(options, a->num_options, "num_nodes", PJRT_NamedValue_kInt64);
+  int64_t size = given_size == nullptr ? 1 : given_size->int64_value;
+  if (size > 1) {
+    std::vector<int64_t> counts;
+    int64_t own = static_cast<int64_t>(topology->listed.size());
+    if ((error = join_processes(*a, process, static_cast<int>(size), own, &processes, &counts)))
+      return error;
+    auto all = new_topology(std::move(counts));
+    all->triple = topology->triple;
+    all->features = topology->features;
+    topology = std::move(all);
+  }
+  auto* client = new PJRT_Client;
+  client->processes = processes;
   if (auto* given = option(options, a->num_options, "asynchronous", PJRT_NamedValue_kBool))
     client->asynchronous = given->bool_value;
   if (auto* given =
           option(options, a->num_options, "max_inflight_computations", PJRT_NamedValue_kInt64))
     client->most_in_flight = given->int64_value < 1 ? 1 : given->int64_value;
-  client->process = topology->devices[0]->process;
+  client->process = process;
   for (auto& description : topology->devices) {
     client->devices.push_back(new_device(client, description.get()));
     PJRT_Device* device = client->devices.back().get();
     client->listed.push_back(device);
+    if (description->process != process) continue;
+    client->addressable.push_back(device);
     client->memories.insert(client->memories.end(), device->listed, device->listed + kMemoryKinds);
   }
   client->topology = std::move(topology);
@@ -62,29 +80,29 @@ HL_ANSWERS(Client_PlatformVersion,
 HL_ANSWERS(Client_TopologyDescription, a->topology = a->client->topology.get())
 HL_ANSWERS(Client_Devices, tell(a->client->listed, &a->devices, &a->num_devices))
 HL_ANSWERS(Client_AddressableDevices,
-           tell(a->client->listed, &a->addressable_devices, &a->num_addressable_devices))
+           tell(a->client->addressable, &a->addressable_devices, &a->num_addressable_devices))
 
-static PJRT_Error* find(PJRT_Client* client, int id, PJRT_Device** device) {
-  if (id < 0 || static_cast<size_t>(id) >= client->listed.size())
+static PJRT_Error* find(const std::vector<PJRT_Device*>& devices, int id, PJRT_Device** device) {
+  if (id < 0 || static_cast<size_t>(id) >= devices.size())
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT, "no device %d: there are %zu [device]", id,
-                    client->listed.size());
-  *device = client->listed[id];
+                    devices.size());
+  *device = devices[id];
   return nullptr;
 }
 
 PJRT_Error* Client_LookupDevice(PJRT_Client_LookupDevice_Args* a) {
-  return find(a->client, a->id, &a->device);
+  return find(a->client->listed, a->id, &a->device);
 }
 
 PJRT_Error* Client_LookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args* a) {
-  return find(a->client, a->local_hardware_id, &a->addressable_device);
+  return find(a->client->addressable, a->local_hardware_id, &a->addressable_device);
 }
 
 HL_ANSWERS(Client_AddressableMemories,
            tell(a->client->memories, &a->addressable_memories, &a->num_addressable_memories))
 
 PJRT_Error* Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_Args*) {
-  return nullptr;  // there are no other processes to hear of
+  return nullptr;  // processes hear of one another by themselves
 }
 
 PJRT_Error* Client_DefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args* a) {

@@ -19,6 +19,8 @@ PJRT_Error* wrong_option(const PJRT_NamedValue* options, size_t count);
 // an error: there is no such topology.
 std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* options,
                                                         size_t count, PJRT_Error** error);
+// The devices of several processes, each of which has so many.
+std::unique_ptr<PJRT_TopologyDescription> new_topology(std::vector<int64_t> counts);
 // A device with its memories and queues.
 std::unique_ptr<PJRT_Device> new_device(PJRT_Client* client, PJRT_DeviceDescription* description);
 

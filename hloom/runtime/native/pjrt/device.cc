@@ -53,7 +53,8 @@ std::unique_ptr<MemorySpace> new_memory(PJRT_Device* device, int kind) {
                                        "UnpinnedHostMemorySpace"};
   static_assert(sizeof(kShown) / sizeof(*kShown) == kMemoryKinds);
   made->debug_text = std::string(kShown[kind]) + "(id=" + std::to_string(made->id) +
-                     ", process_index=0, client=cpu)";
+                     ", process_index=" + std::to_string(device->description->process) +
+                     ", client=cpu)";
   return made;
 }
 
@@ -84,8 +85,9 @@ HL_ANSWERS(DeviceDescription_DebugString,
 HL_ANSWERS(DeviceDescription_ToString,
            tell(a->device_description->text, &a->to_string, &a->to_string_size))
 HL_ANSWERS(Device_GetDescription, a->device_description = a->device->description)
-HL_ANSWERS(Device_IsAddressable, a->is_addressable = true)
-HL_ANSWERS(Device_LocalHardwareId, a->local_hardware_id = a->device->description->id)
+HL_ANSWERS(Device_IsAddressable,
+           a->is_addressable = a->device->description->process == a->device->client->process)
+HL_ANSWERS(Device_LocalHardwareId, a->local_hardware_id = a->device->description->local)
 HL_ANSWERS(Device_AddressableMemories, a->memories = a->device->listed;
            a->num_memories = kMemoryKinds)
 HL_ANSWERS(Device_DefaultMemory, a->memory = a->device->listed[0])

@@ -51,10 +51,20 @@ PJRT_Error* loaded(PJRT_Client* client, const Ref<Program>& program, PJRT_Loaded
       return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                       "%s is compiled for device %lld; there are %zu [device]",
                       program->name.c_str(), static_cast<long long>(ids[k]), client->listed.size());
-    executable->devices.push_back(client->listed[ids[k]]);
+    PJRT_Device* device = client->listed[ids[k]];
+    executable->assigned.push_back(device->description);
+    if (device->description->process != client->process) continue;
+    executable->devices.push_back(device);
+    executable->positions.push_back(static_cast<int64_t>(k));
     executable->logical.push_back(
         {static_cast<int>(k / program->partitions), static_cast<int>(k % program->partitions)});
   }
+  if (executable->is_spread() && program->is_whole())
+    return failuref(
+        PJRT_Error_Code_UNIMPLEMENTED,
+        "%s cannot be partitioned (the log `hloom` says why), and arrays that are spread "
+        "over several processes can be brought together in none [partition]",
+        program->name.c_str());
   *made = executable.release();
   return nullptr;
 }
@@ -163,7 +173,7 @@ static void append_varint(std::string* to, uint64_t value) {
 PJRT_Error* LoadedExecutable_GetDeviceAssignment(
     PJRT_LoadedExecutable_GetDeviceAssignment_Args* a) {
   const Program& program = *a->executable->program;
-  const auto& devices = a->executable->devices;
+  const auto& devices = a->executable->assigned;
   std::string text;
   if (!devices.empty()) {
     append_varint(&text, 1 << 3);
@@ -173,7 +183,7 @@ PJRT_Error* LoadedExecutable_GetDeviceAssignment(
     for (int64_t p = 0; p < program.partitions; ++p) {
       std::string ids;
       for (int64_t r = 0; r < program.replicas; ++r)
-        append_varint(&ids, devices[r * program.partitions + p]->description->id);
+        append_varint(&ids, devices[r * program.partitions + p]->id);
       std::string computation;
       append_varint(&computation, 1 << 3 | 2);
       append_varint(&computation, ids.size());

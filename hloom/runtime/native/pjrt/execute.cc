@@ -475,7 +475,7 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                     "%s takes %zu arguments, %zu were given [argument-count]",
                     program->name.c_str(), program->arguments.size(), a->num_args);
-  bool anywhere = executable.devices.empty();
+  bool anywhere = executable.assigned.empty();
   size_t wanted = anywhere || a->execute_device != nullptr ? 1 : executable.devices.size();
   if (a->num_devices != wanted)
     return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
@@ -489,9 +489,9 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* a) {
                       program->name.c_str());
     return launch_together(a);
   }
-  if (wanted > 1) return launch_all(a);
+  if (wanted != 1) return launch_all(a);
   if (a->execute_device != nullptr) return launch_one(a, a->execute_device);
-  return launch_one(a, anywhere ? executable.client->listed[0] : executable.devices[0]);
+  return launch_one(a, anywhere ? executable.client->addressable[0] : executable.devices[0]);
 }
 
 }  // namespace hloom::pjrt

@@ -178,15 +178,19 @@ int32_t run_manual(hl_context* context, const hl_call_frame* frame) {
 
 }  // namespace
 
-int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Storage>* inputs,
+int run_each(Program* program, const Together& together, Ref<Storage>* inputs,
              Ref<Storage>* outputs, const hloom::UserDataList& user_data, std::string* message) {
-  Meeting meeting(static_cast<int64_t>(count), program->patience);
+  const Span* span = together.span.get();
+  Meeting meeting(together.count, program->patience, span);
   std::deque<InProcess> own;
-  for (size_t d = 0; d < count; ++d) own.emplace_back(&meeting, &program->operations, d);
+  size_t count = together.devices.size();
+  for (int64_t position : together.positions)
+    own.emplace_back(&meeting, &program->operations, position);
+  if (span != nullptr) span->open(&meeting);
   size_t argument_count = program->arguments.size(), result_count = program->results.size();
   bool complete = run_team(static_cast<int>(count), [&](int d) {
-    MeshPosition place{{}, &own[d], d};
-    Run run{program, devices[d], inputs + d * argument_count, outputs + d * result_count,
+    MeshPosition place{{}, &own[d], static_cast<int>(together.positions[d])};
+    Run run{program, together.devices[d], inputs + d * argument_count, outputs + d * result_count,
             user_data};
     run.place = &place;
     std::string words;
@@ -195,6 +199,8 @@ int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<St
   });
   for (size_t d = 0; d < count && !complete; ++d)
     own[d].end(HL_RESOURCE_EXHAUSTED, "no thread for it [threads]");
+  meeting.say_ended();
+  if (span != nullptr) span->close();
   *message = meeting.message();
   return meeting.status();
 }

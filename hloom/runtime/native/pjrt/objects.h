@@ -116,9 +116,14 @@ struct Program;
 
 }  // namespace hloom::pjrt
 
+namespace hloom {
+class Processes;
+}
+
 struct PJRT_DeviceDescription {
   int id = 0;
   int process = 0;
+  int local = 0;  // its number among those of its process
   std::string kind = "cpu";
   std::string text, debug_text;
 };
@@ -128,6 +133,7 @@ struct PJRT_TopologyDescription {
   std::vector<std::unique_ptr<PJRT_DeviceDescription>> devices;
   std::vector<PJRT_DeviceDescription*> listed;
   std::string triple, features;
+  std::vector<int64_t> counts;  // of devices, process by process
 };
 
 namespace hloom::pjrt {
@@ -166,11 +172,12 @@ struct PJRT_Device {
 struct PJRT_Client {
   std::unique_ptr<PJRT_TopologyDescription> topology;
   std::vector<std::unique_ptr<PJRT_Device>> devices;
-  std::vector<PJRT_Device*> listed;
-  std::vector<PJRT_Memory*> memories;
+  std::vector<PJRT_Device*> listed, addressable;  // all, and those of this process
+  std::vector<PJRT_Memory*> memories;             // of the addressable ones
   bool asynchronous = true;
   int64_t most_in_flight = 32;
   int process = 0;
+  hloom::Processes* processes = nullptr;  // null: there is one
 };
 
 struct PJRT_Buffer : hloom::pjrt::Live<PJRT_Buffer> {

@@ -74,13 +74,13 @@ PJRT_Error* wrong_option(const PJRT_NamedValue* options, size_t count) {
   if (auto* given = option(options, count, "collectives", PJRT_NamedValue_kString))
     if (std::string name(given->string_value, given->value_size); name != kInProcess)
       return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                      "collectives of the kind %s are not built in: all devices are in one "
-                      "process, where those called %s are enough [option]",
+                      "collectives of the kind %s are not built in: those called %s meet in a "
+                      "process and, through sockets, across processes [option]",
                       name.c_str(), kInProcess);
   if (auto* given = option(options, count, "num_nodes", PJRT_NamedValue_kInt64))
-    if (given->int64_value != 1)
-      return failuref(PJRT_Error_Code_UNIMPLEMENTED,
-                      "a client of hloom has the devices of one process; there are %lld [option]",
+    if (given->int64_value < 1 || given->int64_value > 4096)
+      return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "num_nodes is %lld; 1 to 4096 processes can be [option]",
                       static_cast<long long>(given->int64_value));
   return nullptr;
 }

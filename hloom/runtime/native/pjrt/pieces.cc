@@ -76,7 +76,7 @@ PJRT_Error* open_piece(PJRT_AsyncHostToDeviceTransferManager* manager, int64_t i
 PJRT_Error* Client_CreateBuffersForAsyncHostToDevice(
     PJRT_Client_CreateBuffersForAsyncHostToDevice_Args* a) {
   auto made = std::make_unique<PJRT_AsyncHostToDeviceTransferManager>();
-  made->memory = a->memory != nullptr ? a->memory : a->client->listed[0]->listed[0];
+  made->memory = a->memory != nullptr ? a->memory : a->client->addressable[0]->listed[0];
   for (size_t k = 0; k < a->num_shape_specs; ++k) {
     const PJRT_ShapeSpec& spec = a->shape_specs[k];
     const Layout* layout = nullptr;
@@ -197,7 +197,7 @@ PJRT_Error* Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args* a) {
   Ref<Storage> storage = pending(Ref(new Storage));
   storage->size =
       bytes_of(a->shape_element_type, a->shape_dims, static_cast<int64_t>(a->shape_num_dims));
-  PJRT_Memory* memory = a->memory != nullptr ? a->memory : a->client->listed[0]->listed[0];
+  PJRT_Memory* memory = a->memory != nullptr ? a->memory : a->client->addressable[0]->listed[0];
   a->alias_buffer = new PJRT_Buffer(memory, a->shape_element_type, a->shape_dims, layout, storage);
   a->fulfill_alias_buffer_cb = new PJRT_FulfillAliasBufferCallback{storage};
   return nullptr;

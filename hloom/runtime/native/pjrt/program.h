@@ -104,7 +104,14 @@ size_t first_with(const Array& array, size_t device);
 void copy_shard(const Array& array, size_t device, char* whole, char* shard, bool into_whole);
 // Runs a program on every device at the same time, with arrays `d * count + k` of device d and number
 // k; inputs are null afterwards.
-int run_each(Program* program, PJRT_Device* const* devices, size_t count, Ref<Storage>* inputs,
+// Those in other processes, if there are any, run there: `span`.
+struct Together {
+  std::vector<PJRT_Device*> devices;  // of this process
+  std::vector<int64_t> positions;     // which each is of the program's
+  int64_t count;                      // of the program's, wherever
+  std::unique_ptr<Span> span;         // null: all are here
+};
+int run_each(Program* program, const Together& together, Ref<Storage>* inputs,
              Ref<Storage>* outputs, const hloom::UserDataList& user_data, std::string* message);
 // Makes hloom's handler of manual computations known to the registry of custom calls.
 void register_manual();
@@ -205,8 +212,12 @@ struct PJRT_Executable : hloom::pjrt::Live<PJRT_Executable> {
 struct PJRT_LoadedExecutable : hloom::pjrt::Live<PJRT_LoadedExecutable> {
   PJRT_Client* client = nullptr;
   hloom::pjrt::Ref<hloom::pjrt::Program> program;
+  std::vector<PJRT_DeviceDescription*> assigned;  // replica by replica; none: it runs anywhere
+  // Those of this process, and which they are of the ones assigned.
   std::vector<PJRT_Device*> devices;
+  std::vector<int64_t> positions;
   std::vector<PJRT_LogicalDeviceIds> logical;
+  bool is_spread() const { return devices.size() < assigned.size(); }  // over several processes
   std::atomic<bool> is_deleted{false};
 };
 

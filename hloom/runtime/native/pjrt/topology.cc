@@ -5,27 +5,36 @@
 
 namespace hloom::pjrt {
 
-namespace {
-
-std::unique_ptr<PJRT_TopologyDescription> new_topology(int64_t device_count, int process) {
+std::unique_ptr<PJRT_TopologyDescription> new_topology(std::vector<int64_t> counts) {
   auto made = std::make_unique<PJRT_TopologyDescription>();
-  for (int64_t k = 0; k < device_count; ++k) {
-    auto device = std::make_unique<PJRT_DeviceDescription>();
-    device->id = static_cast<int>(k);
-    device->process = process;
-    device->text = "CpuDevice(id=" + std::to_string(k) + ")";
-    device->debug_text = "cpu:" + std::to_string(k);  // as the built-in client says it
-    made->listed.push_back(device.get());
-    made->devices.push_back(std::move(device));
+  for (size_t process = 0; process < counts.size(); ++process) {
+    for (int64_t k = 0; k < counts[process]; ++k) {
+      auto device = std::make_unique<PJRT_DeviceDescription>();
+      device->id = static_cast<int>(made->listed.size());
+      device->process = static_cast<int>(process);
+      device->local = static_cast<int>(k);
+      std::string id = std::to_string(device->id);
+      device->text = "CpuDevice(id=" + id + ")";
+      device->debug_text = "cpu:" + id;  // as the built-in client says it
+      made->listed.push_back(device.get());
+      made->devices.push_back(std::move(device));
+    }
   }
+  made->counts = std::move(counts);
   return made;
 }
 
-// The saved form: lines of a name and what it is.
+namespace {
+
+// The saved form: lines of a name and what it is; devices process by process.
 std::string topology_text(const PJRT_TopologyDescription& topology) {
-  return "hloom topology 1\ndevices " + std::to_string(topology.devices.size()) + "\ntriple " +
-         topology.triple + "\nfeatures " + topology.features + "\n";
+  std::string counts;
+  for (int64_t count : topology.counts) counts += " " + std::to_string(count);
+  return "hloom topology 1\ndevices" + counts + "\ntriple " + topology.triple + "\nfeatures " +
+         topology.features + "\n";
 }
+
+constexpr int64_t kMostDevices = 4096;
 
 // Null, with an error: the text is no topology.
 std::unique_ptr<PJRT_TopologyDescription> topology_of(const std::string& text, PJRT_Error** error) {
@@ -39,13 +48,23 @@ std::unique_ptr<PJRT_TopologyDescription> topology_of(const std::string& text, P
     if (space != std::string::npos) lines[line.substr(0, space)] = line.substr(space + 1);
     at = end + 1;
   }
-  long count = strtol(lines["devices"].c_str(), nullptr, 10);
-  if (lines["hloom"] != "topology 1" || count < 1 || count > 4096) {
+  std::vector<int64_t> counts;
+  int64_t total = 0;
+  bool is_right = lines["hloom"] == "topology 1";
+  for (const char* at = lines["devices"].c_str(); is_right && *at != 0;) {
+    char* end = nullptr;
+    counts.push_back(strtoll(at, &end, 10));
+    total += is_right && counts.back() > 0 && counts.back() <= kMostDevices ? counts.back() : 0;
+    is_right =
+        end != at && counts.back() > 0 && counts.back() <= kMostDevices && total <= kMostDevices;
+    at = end;
+  }
+  if (!is_right || counts.empty()) {
     *error = failure(PJRT_Error_Code_INVALID_ARGUMENT,
                      "these bytes are no topology of hloom [topology]");
     return nullptr;
   }
-  auto made = new_topology(count, 0);
+  auto made = new_topology(std::move(counts));
   made->triple = lines["triple"];
   made->features = lines["features"];
   return made;
@@ -65,13 +84,14 @@ std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* o
   for (const char* name : {"node_id", "process_id"})
     if (auto* given = option(options, count, name, PJRT_NamedValue_kInt64))
       process = given->int64_value;
-  if (device_count < 1 || device_count > 4096) {
+  if (device_count < 1 || device_count > kMostDevices) {
     *error = failuref(PJRT_Error_Code_INVALID_ARGUMENT,
                       "cpu_device_count is %lld; 1 to 4096 can be [device-count]",
                       static_cast<long long>(device_count));
     return nullptr;
   }
-  auto made = new_topology(device_count, static_cast<int>(process));
+  auto made = new_topology({device_count});
+  for (auto* device : made->listed) device->process = static_cast<int>(process);
   if (auto* given = option(options, count, "triple", PJRT_NamedValue_kString))
     made->triple.assign(given->string_value, given->value_size);
   if (auto* given = option(options, count, "features", PJRT_NamedValue_kString))
@@ -81,8 +101,18 @@ std::unique_ptr<PJRT_TopologyDescription> topology_from(const PJRT_NamedValue* o
 
 PJRT_Error* TopologyDescription_Create(PJRT_TopologyDescription_Create_Args* a) {
   PJRT_Error* error = nullptr;
-  a->topology = topology_from(a->create_options, a->num_options, &error).release();
-  return error;
+  auto made = topology_from(a->create_options, a->num_options, &error);
+  if (made == nullptr) return error;
+  // Without a client there is nobody to ask: each process has as many devices as any other.
+  auto* size = option(a->create_options, a->num_options, "num_nodes", PJRT_NamedValue_kInt64);
+  if (size != nullptr && size->int64_value > 1) {
+    auto all = new_topology(std::vector<int64_t>(size->int64_value, made->counts[0]));
+    all->triple = std::move(made->triple);
+    all->features = std::move(made->features);
+    made = std::move(all);
+  }
+  a->topology = made.release();
+  return nullptr;
 }
 
 PJRT_Error* TopologyDescription_Destroy(PJRT_TopologyDescription_Destroy_Args* a) {

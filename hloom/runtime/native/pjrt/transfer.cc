@@ -73,7 +73,7 @@ void unpack_when_ready(Ref<Storage> from, char* to, int64_t count, int bits,
 
 PJRT_Memory* memory_of(PJRT_Memory* memory, PJRT_Device* device, PJRT_Client* client) {
   if (memory != nullptr) return memory;
-  return (device != nullptr ? device : client->listed[0])->listed[0];
+  return (device != nullptr ? device : client->addressable[0])->listed[0];
 }
 
 bool is_aligned(const void* data, uintptr_t alignment) {

@@ -9,6 +9,7 @@
 
 #include "../team.h"
 #include "entries.h"
+#include "joining.h"
 #include "program.h"
 #include "transfer.h"
 #include "workers.h"
@@ -54,7 +55,7 @@ namespace {
 // `inputs[d * count + k]`: of device d, argument or result k.
 struct JointRun {
   Ref<Program> program;
-  std::vector<PJRT_Device*> devices;
+  Together together;
   std::vector<Ref<Storage>> inputs, outputs;
   std::vector<hloom::UserData> user_data;
 };
@@ -65,7 +66,7 @@ Ref<Storage> joined(JointRun* run, size_t k) {
   size_t count = run->program->arguments.size();
   if (!array.is_cut()) return std::move(run->inputs[k]);
   Ref<Storage> whole = new_storage(array.whole_size);
-  for (size_t d = 0; d < run->devices.size() && whole; ++d)
+  for (size_t d = 0; d < run->together.devices.size() && whole; ++d)
     if (first_with(array, d) == d)
       copy_shard(array, d, static_cast<char*>(whole->data),
                  static_cast<char*>(run->inputs[d * count + k]->data), true);
@@ -76,7 +77,7 @@ Ref<Storage> joined(JointRun* run, size_t k) {
 bool cut(JointRun* run, size_t k, Storage* whole) {
   const Result& array = run->program->results[k];
   size_t count = run->program->results.size();
-  for (size_t d = 0; d < run->devices.size(); ++d) {
+  for (size_t d = 0; d < run->together.devices.size(); ++d) {
     if (first_with(array, d) != d) continue;
     Storage* storage = run->outputs[d * count + k].get();
     storage->base = hl_arena_alloc(nullptr, array.size);
@@ -105,7 +106,7 @@ int run_whole(JointRun* run, std::string* message) {
     if (result.is_cut()) outputs[k]->size = result.whole_size;
   }
   hloom::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
-  Run one{&program, run->devices[0], inputs.data(), outputs.data(), data};
+  Run one{&program, run->together.devices[0], inputs.data(), outputs.data(), data};
   int code = execute(&one, message);
   for (size_t k = 0; k < program.results.size() && code == 0; ++k) {
     if (program.results[k].is_cut() && !cut(run, k, outputs[k].get())) {
@@ -119,8 +120,15 @@ int run_whole(JointRun* run, std::string* message) {
 
 int run_on_each(JointRun* run, std::string* message) {
   hloom::UserDataList data{static_cast<int64_t>(run->user_data.size()), run->user_data.data()};
-  return run_each(run->program.get(), run->devices.data(), run->devices.size(), run->inputs.data(),
-                  run->outputs.data(), data, message);
+  return run_each(run->program.get(), run->together, run->inputs.data(), run->outputs.data(), data,
+                  message);
+}
+
+// A run that does not begin here will not go on elsewhere.
+void withdraw(const hloom::Span* span, int code, const std::string& message) {
+  if (span == nullptr) return;
+  span->failed(code, message, true);
+  span->close();
 }
 
 void finish_joint(JointRun* run, const Ref<PJRT_Event>& done) {
@@ -128,6 +136,7 @@ void finish_joint(JointRun* run, const Ref<PJRT_Event>& done) {
   int code = wait_for(run->inputs.data(), run->inputs.size(), &message);
   if (code == 0)
     code = run->program->is_together ? run_on_each(run, &message) : run_whole(run, &message);
+  else withdraw(run->together.span.get(), code, message);
   run->inputs.clear();
   run->outputs.clear();
   finish(done.get(), code, message);
@@ -137,7 +146,7 @@ void finish_joint(JointRun* run, const Ref<PJRT_Event>& done) {
 // (JAX's mesh, its default device, its types), as on the built-in backend, whose devices have
 // threads of their own.
 void finish_for_caller(JointRun* run, const Ref<PJRT_Event>& done) {
-  bool is_apart = run->program->calls_host && run->devices.size() > 1;
+  bool is_apart = run->program->calls_host && run->together.devices.size() > 1;
   bool ran = is_apart && run_team(2, [&](int k) {
                if (k == 1) finish_joint(run, done);
              });
@@ -147,7 +156,7 @@ void finish_for_caller(JointRun* run, const Ref<PJRT_Event>& done) {
 // Results of all devices, pending until `done`. Those that are the same share their storage.
 void make_results(JointRun* run, const Ref<PJRT_Event>& done, PJRT_Buffer** const* lists) {
   size_t count = run->program->results.size();
-  for (size_t d = 0; d < run->devices.size(); ++d) {
+  for (size_t d = 0; d < run->together.devices.size(); ++d) {
     for (size_t k = 0; k < count; ++k) {
       const Result& result = run->program->results[k];
       size_t first = run->program->is_together ? d : first_with(result, d);
@@ -157,8 +166,8 @@ void make_results(JointRun* run, const Ref<PJRT_Event>& done, PJRT_Buffer** cons
         storage->size = result.size;
         storage->ready = done;
       }
-      lists[d][k] = new PJRT_Buffer(run->devices[d]->listed[result.memory_kind], result.type,
-                                    result.dims.data(), result.layout, storage);
+      lists[d][k] = new PJRT_Buffer(run->together.devices[d]->listed[result.memory_kind],
+                                    result.type, result.dims.data(), result.layout, storage);
       run->outputs.push_back(std::move(storage));
     }
   }
@@ -166,35 +175,62 @@ void make_results(JointRun* run, const Ref<PJRT_Event>& done, PJRT_Buffer** cons
 
 }  // namespace
 
+// The devices of a run, of which there must be `wanted`.
+static PJRT_Error* gather_devices(PJRT_LoadedExecutable_Execute_Args* a, int64_t wanted,
+                                  Together* together) {
+  PJRT_LoadedExecutable& executable = *a->executable;
+  together->devices = executable.devices;
+  together->positions = executable.positions;
+  together->count = static_cast<int64_t>(executable.assigned.size());
+  if (wanted == 1 && (a->execute_device != nullptr || executable.assigned.empty())) {
+    PJRT_Device* anywhere = executable.client->addressable[0];
+    together->devices = {a->execute_device != nullptr ? a->execute_device : anywhere};
+    together->positions = {0};
+    together->count = 1;
+  }
+  if (together->count == wanted) return nullptr;
+  return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "%s is for %lld devices, and is loaded for %lld [device-count]",
+                  executable.program->name.c_str(), static_cast<long long>(wanted),
+                  static_cast<long long>(together->count));
+}
+
+// Takes the arguments of all devices, or none. Whether they are there: `are_ready`.
+static PJRT_Error* take_inputs(PJRT_LoadedExecutable_Execute_Args* a, JointRun* run,
+                               std::deque<Inputs>* inputs, bool* are_ready) {
+  for (size_t d = 0; d < run->together.devices.size(); ++d) {
+    Inputs& taken = inputs->emplace_back(*run->program, a->argument_lists[d]);
+    if (PJRT_Error* error = taken.take(a->options)) return error;
+  }
+  *are_ready = true;
+  for (Inputs& taken : *inputs)
+    for (size_t k = 0; k < taken.size(); ++k) *are_ready &= taken.storages()[k]->is_ready();
+  return nullptr;
+}
+
 PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
   stay_at_the_end();
   PJRT_LoadedExecutable& executable = *a->executable;
   size_t count = executable.program->arguments.size();
   int64_t wanted = executable.program->partitions;
   if (executable.program->is_together) wanted *= executable.program->replicas;
-  std::vector<PJRT_Device*> devices = executable.devices;
-  if (wanted == 1 && (a->execute_device != nullptr || devices.empty()))
-    devices = {a->execute_device != nullptr ? a->execute_device : executable.client->listed[0]};
-  if (devices.size() != static_cast<size_t>(wanted))
-    return failuref(PJRT_Error_Code_INVALID_ARGUMENT,
-                    "%s is for %lld devices, and is loaded for %zu [device-count]",
-                    executable.program->name.c_str(), static_cast<long long>(wanted),
-                    devices.size());
   auto run = std::make_shared<JointRun>();
   run->program = executable.program;
-  run->devices = std::move(devices);
+  if (PJRT_Error* error = gather_devices(a, wanted, &run->together)) return error;
+  if (executable.is_spread()) run->together.span = next_run(executable);
   std::deque<Inputs> inputs;
-  for (size_t d = 0; d < run->devices.size(); ++d) {
-    Inputs& taken = inputs.emplace_back(*run->program, a->argument_lists[d]);
-    if (PJRT_Error* error = taken.take(a->options)) return error;
-  }
   bool are_ready = true;
-  for (Inputs& taken : inputs) {
-    for (size_t k = 0; k < count; ++k) {
-      are_ready &= taken.storages()[k]->is_ready();
-    }
+  if (PJRT_Error* error = take_inputs(a, run.get(), &inputs, &are_ready)) {
+    auto* failure = static_cast<Failure*>(error);
+    withdraw(run->together.span.get(), failure->code, failure->message);
+    return error;
   }
-  RunsOn where = runs_on(*run->program, run->devices[0], are_ready);
+  auto& devices = run->together.devices;
+  if (devices.empty()) return nullptr;
+  RunsOn where = runs_on(*run->program, devices[0], are_ready);
+  // Runs of several processes begin in the order in which all of them have called.
+  bool is_apart = run->together.span != nullptr && !run->program->calls_host;
+  if (is_apart && devices[0]->client->asynchronous && !in_queue()) where = RunsOn::kProgram;
   for (Inputs& taken : inputs) {
     if (where != RunsOn::kCaller) copy_small_inputs(taken.storages(), count);
     for (size_t k = 0; k < count; ++k) run->inputs.push_back(std::move(taken.storages()[k]));
@@ -205,13 +241,13 @@ PJRT_Error* launch_together(PJRT_LoadedExecutable_Execute_Args* a) {
       run->user_data.push_back({each.type_id, each.data});
   Ref<PJRT_Event> done(new PJRT_Event);
   make_results(run.get(), done, a->output_lists);
-  for (size_t d = 0; d < run->devices.size() && a->device_complete_events != nullptr; ++d)
+  for (size_t d = 0; d < devices.size() && a->device_complete_events != nullptr; ++d)
     a->device_complete_events[d] = Ref(done).passed_on();
   if (where == RunsOn::kCaller) {
     finish_for_caller(run.get(), done);
     return nullptr;
   }
-  push(run->devices[0]->programs, [run, done] { finish_joint(run.get(), done); });
+  push(devices[0]->programs, [run, done] { finish_joint(run.get(), done); });
   return nullptr;
 }
 
