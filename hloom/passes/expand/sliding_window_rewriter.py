@@ -41,17 +41,17 @@ class SlidingWindowRewriter(Expander):
         x, initial = i.operands
         kind = fold_opcode(i.called[0])
         plain = x.shape.is_static and i.shape.is_static and 0 not in (*x.shape.dims, *i.shape.dims)
-        if not plain or kind is None or not _is_neutral(initial, kind, x.shape.dtype):
+        if not plain or kind is None or not is_neutral(initial, kind, x.shape.dtype):
             return None
         return None if _is_cumulative(i) else _folded(b, i, kind)
 
 
-def _is_neutral(initial: Instruction, kind: str, of: DType) -> bool:
-    """Whether folds may be cut and joined: what they begin with changes nothing, and what is
-    joined was not rounded to a narrow type."""
+def is_neutral(initial: Instruction, kind: str, of: DType, is_cut: bool = True) -> bool:
+    """Whether what a fold begins with changes nothing; where it is cut and joined (`is_cut`), also
+    that what is joined was not rounded to a narrow type."""
     if initial.opcode != "constant" or of.is_complex or of.is_pred or initial.shape.dtype is not of:
         return False
-    if kind in ("add", "multiply") and of.is_floating and of.bits < 32:
+    if is_cut and kind in ("add", "multiply") and of.is_floating and of.bits < 32:
         return False
     value = initial.attrs.literal.array
     neutral = {"add": 0, "multiply": 1}.get(kind)

@@ -29,6 +29,7 @@ from hloom.passes.collectives.while_loop_all_reduce_code_motion import WhileLoop
 from hloom.passes.control.call_inliner import CallInliner
 from hloom.passes.expand.async_simplifier import AsyncSimplifier
 from hloom.passes.expand.defuser import Defuser
+from hloom.passes.expand.dilated_window_rewriter import DilatedWindowRewriter
 from hloom.passes.expand.dot_decomposer import DotDecomposer, canonical_dots
 from hloom.passes.expand.dynamic_padder import static_shapes
 from hloom.passes.expand.mixed_precision_removal import one_precision
@@ -204,6 +205,7 @@ def cpu_pipeline(
             Pipeline("expansion", expansion_for(device)),  # few opcodes are left, canonical forms
             simplification(),
             PadFolding(),  # once constants are known: windows leave zeros out, a pad makes them
+            DilatedWindowRewriter(),  # once pads are dilations
             WhileLoopUnroller(),  # once bodies are small: short loops become fusions
             WhileLoopInvariantCodeMotion(),  # loops compute only what changes
             WhileLoopProductMotion(),  # products of few rows, of all steps at once
