@@ -64,6 +64,8 @@ def one_nest(body: Body, device: Device, work: float) -> Nest | None:
         return None  # a block is not the whole of a row
     elements = [k for k, n in enumerate(counts) if n == counts[largest]]
     others = [k for k, n in enumerate(counts) if n != counts[largest]]
+    if loops.blocks == 1 and not loops.middle and not others:
+        loops = loops.in_long_steps(device, work)
     return Nest(loops, largest, order, flat, elements, others)
 
 

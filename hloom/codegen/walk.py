@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm, prod
 
 from hloom.codegen.elements import strides_of
@@ -14,7 +14,7 @@ from hloom.codegen.work import element_work
 from hloom.device.device import Device
 from hloom.ir.instruction import Instruction
 from hloom.ir.op import opcodes
-from hloom.ir.traits import CHOOSES
+from hloom.ir.traits import CHOOSES, RESHAPES
 
 # A step of the grid handles about this many elements of a long row, for each byte of the nearest
 # cache: an operand and a result of f32 fill it.
@@ -25,8 +25,17 @@ WIDE_WORK = 20.0
 # wanted: 13 columns are one tile of 13 vectors, of which each row is the same, and no lane asks for
 # its own.
 MOST_VECTORS = 16
+# In bodies of many operations fewer, but still so many: the code of all vectors is written out.
+FEW_VECTORS = 4
+MOST_WRITTEN = 96
+# Steps that take less than so many times what starting them does go over several rows...
+LONG_STEP = 20.0
+# ... as long as there are so many for each core.
+STEPS_PER_UNIT = 16
 # What needs a mask, or an offset for every lane: machines have those for one vector at a time.
 MASKED = opcodes(CHOOSES, also=("reduce-window",))
+# What is no operation of each vector.
+WRITTEN_BEFORE = opcodes(RESHAPES, also=("constant", "broadcast", "tuple"))
 
 
 def block_elements(device: Device) -> int:
@@ -143,14 +152,18 @@ def folds_rows(body: Body, device: Device) -> bool:
     return False
 
 
-def _whole_rows(vectors: int, vector: int, inner: Sequence[int]) -> int:
+def _whole_rows(body: Body, vectors: int, vector: int, inner: Sequence[int]) -> int:
     """About so many vectors of lanes; whole short rows of the fastest dimension where that is
     possible: what each lane reads of its row is known when code is made then."""
     solid, lanes = [n for n in inner if n != 1], vectors * vector
     if len(solid) < 2 or lanes % solid[-1] == 0:
         return lanes
     rows = lcm(vector, solid[-1])
-    if rows > vector * max(2 * vectors, MOST_VECTORS):
+    count = len([x for x in body.instructions if x.opcode not in WRITTEN_BEFORE])
+    most = max(FEW_VECTORS, min(MOST_VECTORS, MOST_WRITTEN // max(count, 1)))
+    if any(x.opcode == "reduce-window" for x in body.instructions):
+        most = FEW_VECTORS  # each place of the window is read for itself
+    if rows > vector * max(2 * vectors, most):
         return lanes
     return max(lanes // rows, 1) * rows
 
@@ -175,13 +188,24 @@ class Loops:
         while split > (rows or 0) and length < device.compute.vector_bytes // 4:
             split -= 1
             length *= sizes[split]
-        lanes = min(_whole_rows(vectors, vector, sizes[split:]), length)
+        lanes = min(_whole_rows(body, vectors, vector, sizes[split:]), length)
         outer, inner = sizes[:split], sizes[split:]
         if rows is not None:
             return Loops(sizes[:rows], sizes[rows:split], inner, lanes, length)
         most = block_elements(device)
         block = length if length <= 2 * most else max(most // lanes, 1) * lanes
         return Loops(outer, (), inner, lanes, block)
+
+    def in_long_steps(self, device: Device, work: float) -> Loops:
+        """The same walk, with so many dimensions in a loop within each step that its start does
+        not show: the number of a step has to be taken apart once for all of them."""
+        outer, middle = self.outer, self.middle
+        while len(outer) > 1 and prod(outer[:-1]) >= STEPS_PER_UNIT * device.compute.units:
+            elements = prod(middle) * self.length
+            if device.costs.steps_ns(elements, work) >= LONG_STEP * device.costs.step_ns:
+                break
+            outer, middle = outer[:-1], (outer[-1], *middle)
+        return replace(self, outer=outer, middle=middle)
 
     @property
     def length(self) -> int:

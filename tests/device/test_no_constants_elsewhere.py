@@ -58,6 +58,7 @@ NAMED = {
     "codegen/llvm/thunks/copy.py:INLINE_VECTORS": RATIO,
     "codegen/scatter.py:LANES_OF_WINDOW": RATIO,
     "codegen/short_rows.py:MOST_VECTORS": RATIO,
+    "codegen/walk.py:FEW_VECTORS": RATIO,
     "codegen/walk.py:MOST_VECTORS": RATIO,
     "interp/step_list.py:HOISTED_BYTES": HERE,
     "ir/text/html.py:MOST_LINES": "lines of text",
