@@ -87,7 +87,7 @@ SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "hl_processes_mpi": (c_void_p, [c_char_p, c_char_p, c_int64]),
     "hl_processes_rank": (c_int64, [c_void_p]),
     "hl_processes_size": (c_int64, [c_void_p]),
-    "hl_processes_send": (None, [c_void_p, c_int64, c_char_p, c_int64]),
+    "hl_processes_send": (c_int32, [c_void_p, c_int64, c_char_p, c_int64]),
     "hl_processes_receive": (
         c_int32,
         [c_void_p, c_int64, c_int64, c_void_p, c_char_p, c_int64],

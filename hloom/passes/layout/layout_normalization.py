@@ -13,6 +13,7 @@ take in, and a bitcast that says the same bytes are seen in another order:
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hloom.base.diagnostics import UnsupportedError
 from hloom.ir.computation import Computation
@@ -21,6 +22,7 @@ from hloom.ir.module import Module
 from hloom.ir.op import OPS
 from hloom.passes.expand.bitcast_expander import bitcasts_of_bytes
 from hloom.passes.facts import fact, no_dead_code
+from hloom.passes.layout.tiled_bitcasts import is_tiled, mean_the_same, untiled
 from hloom.passes.pass_ import ALL_THREADS, Pass, PassResult, on_threads, register
 from hloom.rewrite.driver import Trace
 from hloom.types.layout import default_layout
@@ -121,6 +123,9 @@ class _Normalizer:
                     self.fired["parameter layouts"] += 1
         root_shape = c.root.shape if layout is None else layout.result
         self.was = {i: i.shape for i in order}
+        if entry:
+            self.forget_tiles()
+            root_shape = untiled(root_shape)
         for i in order:
             if not (entry and i is c._root and i.opcode == "tuple"):
                 self.normalize(i, entry)
@@ -129,8 +134,24 @@ class _Normalizer:
             c.root = self.as_laid_out(old, root_shape)
             if old is not c.root and old.opcode == "tuple" and not old.users:
                 c.erase(old)
+            if (plain := untiled(c.root.shape)) is not c.root.shape:
+                c.root.shape = plain
+                self.fired["layouts"] += 1
         if self.fired.total() > count:
             c.reorder(c.in_order())
+
+    def forget_tiles(self) -> None:
+        """Arrays of callers lie in the order of their dimensions alone, and say so."""
+        c, module = self.c, self.c.module
+        for p in c.parameters:
+            if (plain := untiled(p.shape)) is not p.shape:
+                p.shape = plain
+                self.fired["parameter layouts"] += 1
+        if module is not None and (said := module.entry_layout) is not None:
+            plain = tuple([untiled(s) for s in said.parameters]), untiled(said.result)
+            if plain != (said.parameters, said.result):
+                module.entry_layout = replace(said, parameters=plain[0], result=plain[1])
+                self.fired["entry layout"] += 1
 
     def normalize(self, i: Instruction, entry: bool) -> None:
         plain = row_major(i.shape)
@@ -183,6 +204,13 @@ class _Normalizer:
         before, after = self.was.get(x, x.shape), i.shape
         if packed_bits(before) or packed_bits(after):
             return  # the bytes of packed elements, as they lie
+        if (is_tiled(before) or is_tiled(after)) and not mean_the_same(before, after):
+            raise UnsupportedError(
+                f"a bitcast from {before} to {after} is about tiles, in which no array lies here",
+                instruction=f"%{i.name}",
+                rule="layout-normalization",
+                hint="write it as a reshape and a transpose",
+            )
         if row_major(x.shape) is not x.shape and row_major(after) is after:
             return  # reads a pinned value as it lies
         if not (_differs(before) or _differs(after)):

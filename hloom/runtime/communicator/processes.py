@@ -88,7 +88,8 @@ class Processes:
 
     def send(self, process: int, data: bytes) -> None:
         """Send bytes to a process, behind those sent before; never waits."""
-        library().hl_processes_send(self.handle, process, data, len(data))
+        if library().hl_processes_send(self.handle, process, data, len(data)):
+            raise MemoryError(f"no memory for {len(data)} bytes to process {process}")
 
     def receive(self, process: int, timeout_s: float) -> bytes:
         """The next bytes that a process has sent here; `UsageError` where none come in time."""

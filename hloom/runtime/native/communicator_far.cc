@@ -169,11 +169,13 @@ void Span::send(int process, LetterKind kind, int64_t a, int64_t b, int64_t c, B
   processes_->send(process, letter, std::move(data));
 }
 
-void Span::send_mail(int64_t channel, int64_t source, int64_t target, const void* data,
+bool Span::send_mail(int64_t channel, int64_t source, int64_t target, const void* data,
                      int64_t size_bytes) const {
   Bytes copy = new_bytes(size_bytes);
+  if (copy == nullptr) return false;
   if (size_bytes > 0) memcpy(copy.get(), data, size_bytes);
   send(process_of(target), LetterKind::kMail, channel, source, target, std::move(copy), size_bytes);
+  return true;
 }
 
 void Span::send_all(LetterKind kind, int64_t a, const std::string& text) const {
@@ -182,7 +184,8 @@ void Span::send_all(LetterKind kind, int64_t a, const std::string& text) const {
   for (int process : others) {
     int64_t size = static_cast<int64_t>(text.size());
     Bytes data = new_bytes(size);
-    memcpy(data.get(), text.data(), text.size());
+    if (data == nullptr) size = 0;  // what has happened is told without words
+    if (size > 0) memcpy(data.get(), text.data(), text.size());
     send(process, kind, a, 0, 0, std::move(data), size);
   }
 }
@@ -228,16 +231,19 @@ void Far::send_folded(const Exchange& e) const {
   }
 }
 
-void Far::take_folded(const Exchange& e, const std::map<int, Bytes>& letters) const {
+bool Far::take_folded(const Exchange& e, const std::map<int, Bytes>& letters) const {
   for (const auto& [process, letter] : letters) {
     const char* at = letter.get();
-    for (const Part& part : folded_parts(e, process)) {
+    std::vector<Part> all = folded_parts(e, process);
+    if (at == nullptr && !all.empty()) return false;
+    for (const Part& part : all) {
       for (size_t m = 0; m < e.members.size(); ++m)
         if (!is_far(m))
           memcpy(static_cast<char*>(e.result(m, part.operand)) + part.at, at, part.bytes);
       at += aligned(part.bytes);
     }
   }
+  return true;
 }
 
 void Far::send_operands(const Exchange& e) const {
@@ -319,6 +325,11 @@ void Meeting::go_far(Lock* lock, Exchange* exchange) {
   go_on_if_complete(&part);
 }
 
+void Meeting::fail_without_memory(const Exchange& exchange) {
+  fail_locked(HL_RESOURCE_EXHAUSTED, std::string("no memory for what processes send at ") +
+                                         exchange.operation.name + " [out-of-memory]");
+}
+
 void Meeting::go_on_if_complete(FarPart* part) {
   Exchange* exchange = part->exchange;
   if (exchange == nullptr || exchange->is_ready ||
@@ -326,10 +337,7 @@ void Meeting::go_on_if_complete(FarPart* part) {
     return;
   bool is_taken = exchange->far.take_operands(exchange, &part->letters);
   if (!exchange->far.is_apart()) far_.erase(far_key(*exchange));
-  if (!is_taken)
-    return fail_locked(HL_RESOURCE_EXHAUSTED,
-                       std::string("no memory for what other processes send at ") +
-                           exchange->operation.name + " [out-of-memory]");
+  if (!is_taken) return fail_without_memory(*exchange);
   set_ready(exchange);
 }
 
@@ -351,8 +359,9 @@ void Meeting::complete_if_folded(FarPart* part) {
   if (exchange == nullptr || !exchange->is_done_here ||
       part->folded.size() < exchange->far.processes().size())
     return;
-  exchange->far.take_folded(*exchange, part->folded);
+  bool is_taken = exchange->far.take_folded(*exchange, part->folded);
   far_.erase(far_key(*exchange));
+  if (!is_taken) return fail_without_memory(*exchange);
   exchange->is_complete = true;
   for (InProcess* seat : exchange->seats)
     if (seat != nullptr && seat->waits_for_ == exchange) let_go(seat);
@@ -405,7 +414,7 @@ void Meeting::receive(int process, const Letter& letter, Bytes data) {
     }
     case LetterKind::kMail: {
       auto& mail = mail_[{n[0], n[1], n[2], 0}];
-      mail.emplace_back(data.get(), data.get() + letter.size_bytes);
+      mail.push_back({std::move(data), letter.size_bytes});
       for (InProcess* seat : seats_)
         if (seat->device_ == n[2] && seat->level_ == 0 && seat->waits_for_sender_ == n[1])
           let_go(seat);

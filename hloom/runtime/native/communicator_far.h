@@ -38,7 +38,8 @@ class Span {
   void close() const { processes_->close(program_, run_); }
   void send(int process, LetterKind kind, int64_t a, int64_t b, int64_t c, Bytes data,
             int64_t size_bytes) const;
-  void send_mail(int64_t channel, int64_t source, int64_t target, const void* data,
+  // False: there is no memory for a copy, and nothing was sent.
+  bool send_mail(int64_t channel, int64_t source, int64_t target, const void* data,
                  int64_t size_bytes) const;
   // To all other processes that have a device of the program.
   void send_all(LetterKind kind, int64_t a, const std::string& text) const;
@@ -77,7 +78,8 @@ class Far {
   // The steps that are folded here.
   std::pair<int64_t, int64_t> own_steps(const Fold& fold) const;
   void send_folded(const Exchange& exchange) const;
-  void take_folded(const Exchange& exchange, const std::map<int, Bytes>& letters) const;
+  // False: the other end had no memory for a letter.
+  bool take_folded(const Exchange& exchange, const std::map<int, Bytes>& letters) const;
 
  private:
   std::vector<char> is_far_;  // empty: none is

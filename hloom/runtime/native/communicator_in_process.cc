@@ -204,17 +204,26 @@ bool InProcess::finish(Exchange* exchange, std::string* error) {
 int32_t InProcess::send(int64_t channel, int64_t target, const void* data, int64_t bytes) {
   Meeting::Lock lock(meeting_->mutex_);
   if (meeting_->status_ != HL_OK) return told(meeting_->status_, meeting_->message_);
-  auto* from = static_cast<const char*>(data);
   const Span* span = level_ == 0 ? meeting_->span_ : nullptr;
   if (span != nullptr && span->is_far(target)) {
-    span->send_mail(channel, device_, target, data, bytes);
+    if (!span->send_mail(channel, device_, target, data, bytes)) return cannot_send(target, bytes);
     return HL_OK;
   }
-  meeting_->mail_[{channel, device_, target, level_}].emplace_back(from, from + bytes);
+  Bytes copy = new_bytes(bytes);
+  if (copy == nullptr) return cannot_send(target, bytes);
+  if (bytes > 0) memcpy(copy.get(), data, bytes);
+  meeting_->mail_[{channel, device_, target, level_}].push_back({std::move(copy), bytes});
   for (InProcess* seat : meeting_->seats_)
     if (seat->device_ == target && seat->level_ == level_ && seat->waits_for_sender_ == device_)
       meeting_->let_go(seat);
   return HL_OK;
+}
+
+int32_t InProcess::cannot_send(int64_t target, int64_t bytes) {
+  meeting_->fail_locked(HL_RESOURCE_EXHAUSTED, "no memory for " + std::to_string(bytes) +
+                                                   " bytes that are sent to device " +
+                                                   std::to_string(target) + " [out-of-memory]");
+  return told(meeting_->status_, meeting_->message_);
 }
 
 int32_t InProcess::receive(int64_t channel, int64_t source, void* data, int64_t bytes,
@@ -227,14 +236,14 @@ int32_t InProcess::receive(int64_t channel, int64_t source, void* data, int64_t 
     waits_at_ = name;
     if (!meeting_->wait(&lock, this)) return told(meeting_->status_, meeting_->message_);
   }
-  std::vector<char> item = std::move(mail.front());
+  Mail item = std::move(mail.front());
   mail.pop_front();
   lock.unlock();
-  if (static_cast<int64_t>(item.size()) != bytes)
+  if (item.size_bytes != bytes)
     return told(HL_INVALID_ARGUMENT, std::string(name) + " takes " + std::to_string(bytes) +
                                          " bytes, and device " + std::to_string(source) + " sent " +
-                                         std::to_string(item.size()) + " [recv]");
-  if (bytes > 0) memcpy(data, item.data(), bytes);
+                                         std::to_string(item.size_bytes) + " [recv]");
+  if (bytes > 0) memcpy(data, item.data.get(), bytes);
   return HL_OK;
 }
 

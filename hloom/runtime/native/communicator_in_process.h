@@ -20,6 +20,12 @@
 
 namespace hloom {
 
+// What one device has sent to another.
+struct Mail {
+  Bytes data;
+  int64_t size_bytes;
+};
+
 class Meeting;
 class InProcess;
 
@@ -88,6 +94,8 @@ class InProcess final : public Communicator {
   Meeting& meeting() { return *meeting_; }
 
  private:
+  // Ends the run for want of memory, with the mutex held.
+  int32_t cannot_send(int64_t target, int64_t bytes);
   friend class Meeting;
   int32_t start_in_no_group(const Operation& operation, void* const* pointers);
   int32_t told(int32_t status, const std::string& message);
@@ -151,6 +159,8 @@ class Meeting final : public Receiver {
   void fail_locked(int32_t status, const std::string& message, bool is_told_here = true);
   // Sends what the members here have put down; it is ready when all others have sent theirs.
   void go_far(Lock* lock, Exchange* exchange);
+  // Ends the run: what processes send at an operation finds no memory.
+  void fail_without_memory(const Exchange& exchange);
   void go_on_if_complete(FarPart* part);
   // All shares are done: the others are sent what they have not folded.
   void finish_here(Lock* lock, Exchange* exchange);
@@ -175,7 +185,7 @@ class Meeting final : public Receiver {
   std::vector<bool> ended_;
   std::map<Key, std::unique_ptr<Exchange>> exchanges_;
   std::map<std::tuple<const Operation*, int64_t, int64_t>, int64_t> visits_;
-  std::map<Address, std::deque<std::vector<char>>> mail_;
+  std::map<Address, std::deque<Mail>> mail_;
   std::map<FarKey, FarPart> far_;
   int64_t stopped_ = -1;
   int32_t status_ = HL_OK;

@@ -96,12 +96,13 @@ bool Processes::is_any_open() {
   return !open_.empty();
 }
 
-void Processes::send_bytes(int process, const void* data, int64_t size_bytes) {
+bool Processes::send_bytes(int process, const void* data, int64_t size_bytes) {
   Letter letter{LetterKind::kBytes, 0, 0, {0, 0, 0, 0}, size_bytes};
   Bytes copy = new_bytes(size_bytes);
-  if (copy == nullptr) return;
+  if (copy == nullptr) return false;
   if (size_bytes > 0) memcpy(copy.get(), data, size_bytes);
   send(process, letter, std::move(copy));
+  return true;
 }
 
 std::string Processes::receive_bytes(int process, int64_t timeout_ns, std::vector<char>* data) {
@@ -153,9 +154,11 @@ HL_API hl_processes* hl_processes_mpi(const char* libraries, char* message, int6
 HL_API int64_t hl_processes_rank(hl_processes* processes) { return of(processes)->rank(); }
 HL_API int64_t hl_processes_size(hl_processes* processes) { return of(processes)->size(); }
 
-HL_API void hl_processes_send(hl_processes* processes, int64_t process, const void* data,
-                              int64_t size_bytes) {
-  of(processes)->send_bytes(static_cast<int>(process), data, size_bytes);
+// Not 0: out of memory.
+HL_API int32_t hl_processes_send(hl_processes* processes, int64_t process, const void* data,
+                                 int64_t size_bytes) {
+  bool is_sent = of(processes)->send_bytes(static_cast<int>(process), data, size_bytes);
+  return is_sent ? HL_OK : HL_RESOURCE_EXHAUSTED;
 }
 
 // Waits for bytes of a process and calls `take` with them. Not 0: see the message.

@@ -76,7 +76,8 @@ class Processes {
   int64_t worked_ns(int process) const { return worked_ns_[process]; }
 
   // Bytes for the host of another process, in order. Waits; an empty message on success.
-  void send_bytes(int process, const void* data, int64_t size_bytes);
+  // False: there is no memory for a copy, and nothing was sent.
+  bool send_bytes(int process, const void* data, int64_t size_bytes);
   std::string receive_bytes(int process, int64_t timeout_ns, std::vector<char>* data);
 
   // A run has failed because others did not come: they may never end.

@@ -1,0 +1,74 @@
+"""Tiles that other machines' programs state: no values, and bitcasts only where they agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.base.diagnostics import HloError
+from hloom.passes.layout.tiled_bitcasts import mean_the_same
+from hloom.types.text import shape_from_text
+
+X = np.arange(4096, dtype=np.float32).reshape(16, 256)
+TILED = "f32[16,256]{1,0:T(8,128)}"
+PLAIN = "f32[16,256]{1,0}"
+
+
+def of(before: str, after: str) -> hloom.Module:
+    return hloom.parse(
+        f"HloModule m\nENTRY e {{ x = {PLAIN} parameter(0)\n n = {before} negate(x)\n"
+        f" b = {after} bitcast(n)\n ROOT r = {after} negate(b) }}"
+    )
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        (TILED, "f32[2,8,256]{2,1,0:T(8,128)}"),
+        (TILED, "f32[1,16,256]{2,1,0:T(8,128)}"),
+        ("f32[16,256]{1,0:T(1,256)}", "f32[4096]{0}"),
+        ("f32[16,256]{1,0:T(256)}", "f32[8,512]{1,0}"),
+    ],
+)
+def test_tiles_that_keep_the_order_are_forgotten(before: str, after: str) -> None:
+    module = of(before, after)
+    wanted = hloom.evaluate(module, hloom.Literal.of(X)).array
+    np.testing.assert_array_equal(hloom.compile(module)(X), wanted)
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        (TILED, "f32[2,2,8,128]{3,2,1,0}"),
+        (PLAIN, TILED),
+        (TILED, "f32[16,2,128]{2,1,0:T(8,128)}"),
+        (TILED, "f32[4096]{0:T(*,128)}"),
+    ],
+)
+def test_bitcasts_that_are_about_tiles_are_refused(before: str, after: str) -> None:
+    with pytest.raises(HloError, match="is about tiles, in which no array lies here"):
+        hloom.compile(of(before, after))
+
+
+def test_arguments_and_results_lie_without_tiles_and_say_so() -> None:
+    module = hloom.parse(
+        f"HloModule m, entry_computation_layout={{({TILED})->{TILED}}}\n"
+        f"ENTRY e {{ x = {TILED} parameter(0)\n ROOT y = {TILED} negate(x) }}"
+    )
+    exe = hloom.compile(module)
+    [shape] = exe.program.argument_shapes
+    assert shape.text == exe.program.result_shape.text == PLAIN
+    np.testing.assert_array_equal(exe(X), -X)
+    through = f" y = {TILED} bitcast(x)\n ROOT z = f32[2,2,8,128]{{3,2,1,0}} bitcast(y)"
+    text = f"HloModule m\nENTRY e {{ x = {TILED} parameter(0)\n{through} }}"
+    with pytest.raises(HloError, match="about tiles"):
+        hloom.compile(text)
+
+
+@pytest.mark.parametrize("rows", [8, 1 << 12])
+def test_large_arrays_are_asked_by_a_sample(rows: int) -> None:
+    before = shape_from_text(f"f32[{rows},1024]{{1,0:T(8,128)}}")
+    same = shape_from_text(f"f32[{rows // 8},8,1024]{{2,1,0:T(8,128)}}")
+    other = shape_from_text(f"f32[{rows},8,128]{{2,1,0:T(8,128)}}")
+    assert mean_the_same(before, same) and not mean_the_same(before, other)
