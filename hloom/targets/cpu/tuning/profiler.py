@@ -105,10 +105,12 @@ def profiled(
     module: Module,
     rounds: int,
     budget_s: float,
+    *,
+    compares: bool = True,
 ) -> list[Measured]:
     """Each candidate (its text, what compiles it, its scratch bytes), the default first: what the
-    first that works computes is right. Fewer rounds, but three, where they take longer than
-    `budget_s`."""
+    first that works computes is right, unless it is not to be compared (`compares`). Fewer rounds,
+    but three, where they take longer than `budget_s`."""
     measured: list[Measured] = []
     able: list[tuple[int, Runnable]] = []
     arguments: Arguments | None = None
@@ -121,7 +123,7 @@ def profiled(
             results = arguments.results(runnable)
             if reference is None:
                 reference = results
-            elif what := differs(results, reference):
+            elif compares and (what := differs(results, reference)):
                 raise ValueError(what)
             begin = performance()
             arguments.run(runnable)

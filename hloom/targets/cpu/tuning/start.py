@@ -10,7 +10,8 @@ from pathlib import Path
 from hloom.base.diagnostics import UsageError, did_you_mean
 from hloom.targets.cpu.cache_key import device_text
 from hloom.targets.cpu.target import CpuTarget
-from hloom.targets.cpu.tuning.backend import CpuBackend
+from hloom.targets.cpu.tuning.backend import BUDGET_S, ROUNDS, CpuBackend
+from hloom.targets.cpu.tuning.kernel_options import LlvmKernelAutotuner, OptionsBackend
 from hloom.targets.cpu.tuning.results import result_cache
 from hloom.targets.cpu.tuning.tuner import MODES, Tuner
 
@@ -41,8 +42,15 @@ def tuner_of(
         Path(load_path) if load_path else None,
         Path(export) if export else None,
         is_complete,
+        options_pass=LlvmKernelAutotuner(options_backend(target, threads, mode).measure),
     )
     return replace(target, tuning=tuner)
+
+
+def options_backend(target: CpuTarget, threads: int | None, mode: str) -> OptionsBackend:
+    """What measures code-generation options, for as long as the mode allows."""
+    is_thorough = mode == "full"
+    return OptionsBackend(target, threads, ROUNDS[is_thorough], BUDGET_S[is_thorough])
 
 
 def device_line(target: CpuTarget) -> str:

@@ -19,6 +19,7 @@ from hloom.ir.instruction import Instruction
 from hloom.ir.module import Module
 from hloom.ir.text.options import PrintOptions
 from hloom.ir.text.show import show_module
+from hloom.passes.pass_ import Pass
 from hloom.targets.cpu.tuning.choice import Choice
 from hloom.targets.cpu.tuning.profiler import Measured
 from hloom.targets.cpu.tuning.results import (
@@ -87,6 +88,8 @@ class Tuner:
     used: dict[str, TuningResult] = field(default_factory=dict)
     measured: int = 0
     """How many kernels have been measured."""
+    options_pass: Pass | None = None
+    """Chooses the code-generation options of other kernels, where measuring is asked for."""
 
     def __post_init__(self) -> None:
         if self.load_path is not None:
@@ -94,8 +97,9 @@ class Tuner:
 
     def choices(self, instructions: Iterable[Instruction]) -> dict[Instruction, Choice]:
         """For the instructions whose kernels are not to be as they would be anyway."""
-        backend = self.backend()
-        choices_ = {}
+        backend, choices_ = self.backend(), {}
+        instructions = list(instructions)
+        self._tune_options(instructions)
         for i in instructions:
             # All that may have been chosen, also by who took more time.
             able = backend.candidates(i, True)
@@ -121,6 +125,13 @@ class Tuner:
         if self.export is not None:
             write_results(self.export, self.device, self.used.values())
         return choices_
+
+    def _tune_options(self, instructions: Sequence[Instruction]) -> None:
+        """Write the best options into the backend configs of the instructions' module."""
+        if self.options_pass is None or self.mode not in ("quick", "full") or not instructions:
+            return
+        if (module := instructions[0].parent.module) is not None:
+            self.options_pass.run(module)
 
     def _known(self, key: str) -> TuningResult | None:
         if key in self.known:
