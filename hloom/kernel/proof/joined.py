@@ -21,26 +21,42 @@ def join(groups: Groups, facts: list[Linear]) -> dict[Any, Linear]:
     that the sum is a quotient of, under that number; the numbers that were made, by key.
 
     Not where a fact tells of any of it: what it bounds would no longer be seen. Seen are that an
-    index has one value, and bounds of the number itself.
+    index has one value, and bounds of a number as it is in the end.
     """
     told = [fact for fact in facts if not is_fixed(fact)]
+    joined = dict(groups)
+    dividends = _joined(joined, [])
+    numbers = [(x, joined[key]) for key, x in dividends.items() if key in joined]
+    if any(_is_told(x, [s for _, s, _ in parts], told) for x, parts in numbers):
+        return _joined(groups, told)
+    groups.clear()
+    groups.update(joined)
+    return dividends
+
+
+def _joined(groups: Groups, told: list[Linear]) -> dict[Any, Linear]:
+    """`join`, as far as no fact tells of what is joined."""
     dividends: dict[Any, Linear] = {}
     while pair := _below(groups, dividends):
         base, below, whole, divisor = pair
         key = whole.key()
-        bound_together = within(
-            Linear(0, {s: 1 for f in told if not is_bound_sum(f, whole) for s in f.terms})
-        )
-        symbols = {s for k in (base, below, key) for _, s, _ in groups.get(k, [])}
-        if bound_together and bound_together & (
-            symbols | within(Linear(0, dict.fromkeys(symbols, 1)))
-        ):
+        if _is_told(whole, [s for k in (base, below, key) for _, s, _ in groups.get(k, [])], told):
             break
         upper = [(p._replace(by=p.by * divisor), s, c) for p, s, c in groups.pop(base)]
         moved = [*upper, *groups.pop(below), *groups.pop(key, [])]
         groups[key] = [(p._replace(base=key), s, c) for p, s, c in moved]
         dividends[key] = whole
     return dividends
+
+
+def _is_told(whole: Linear, digits: list[Symbol], told: list[Linear]) -> bool:
+    """Whether a fact tells of a number, or of its digits, but that it bounds a number which is a
+    sum: `Dividend.window` goes by that."""
+    bounds = [f for f in told if not (len(f.terms) > 1 and is_bound(f, whole))]
+    if not bounds:
+        return False
+    bound_together = within(Linear(0, {s: 1 for fact in bounds for s in fact.terms}))
+    return bool(bound_together & (set(digits) | within(Linear(0, dict.fromkeys(digits, 1)))))
 
 
 def absorb(
@@ -102,11 +118,6 @@ def _below(groups: Groups, dividends: dict[Any, Linear]) -> tuple[Any, Any, Line
     lower = {f[1] for f in pairs}
     # The uppermost first: what it is joined to has the others below it.
     return next((f for f in pairs if f[0] not in lower), None)
-
-
-def is_bound_sum(fact: Linear, whole: Linear) -> bool:
-    """Whether a fact bounds a number that is a sum, which `Dividend.window` goes by."""
-    return len(fact.terms) > 1 and is_bound(fact, whole)
 
 
 def _name(x: Linear) -> Any:
