@@ -68,6 +68,7 @@ from hloom.ir.proto.files import written_whole as written_whole
 from hloom.ir.proto.sharding import sharding_bytes as sharding_bytes
 from hloom.ir.proto.sharding import sharding_of_bytes as sharding_of_bytes
 from hloom.ir.proto.snapshot import Snapshot as Snapshot
+from hloom.ir.settled_signs import settle_signs as settle_signs
 from hloom.ir.text.digest import fingerprint as fingerprint
 from hloom.ir.text.options import PRESETS as PRESETS
 from hloom.ir.text.options import PrintOptions as PrintOptions

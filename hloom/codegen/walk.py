@@ -156,7 +156,7 @@ def _whole_rows(body: Body, vectors: int, vector: int, inner: Sequence[int]) -> 
     """About so many vectors of lanes; whole short rows of the fastest dimension where that is
     possible: what each lane reads of its row is known when code is made then."""
     solid, lanes = [n for n in inner if n != 1], vectors * vector
-    if len(solid) < 2 or lanes % solid[-1] == 0:
+    if len(solid) < 2 or 0 in solid or lanes % solid[-1] == 0:
         return lanes
     rows = lcm(vector, solid[-1])
     count = len([x for x in body.instructions if x.opcode not in WRITTEN_BEFORE])

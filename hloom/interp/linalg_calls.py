@@ -16,6 +16,7 @@ import numpy as np
 
 from hloom.base.diagnostics import EvalError
 from hloom.interp import linalg_factors as factors
+from hloom.interp import linalg_free_signs as signs
 from hloom.interp import linalg_spectra as spectra
 from hloom.interp.call import TARGETS
 from hloom.interp.context import EvalContext
@@ -49,6 +50,11 @@ class Attributes:
         if letter not in allowed:
             raise EvalError(f"attribute {name!r} is {letter!r}, not one of {', '.join(allowed)}")
         return letter
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether signs and phases are to be settled, which are free."""
+        return "settled" in self.attributes
 
     def narrowed(self, a: Array) -> Array:
         """A matrix in the precision that it had."""
@@ -230,9 +236,11 @@ def hetrd(attributes: Attributes, a: Array) -> Results:
 
 @lapack("syevd", (2,), 3, "heevd")
 def heevd(attributes: Attributes, a: Array) -> Results:
-    return spectra.heevd(
-        attributes.narrowed(a), attributes.letter("mode", "NV") == "V", attributes.is_lower()
-    )
+    vectors = attributes.letter("mode", "NV") == "V"
+    columns, values, info = spectra.heevd(attributes.narrowed(a), vectors, attributes.is_lower())
+    if vectors and attributes.is_settled:
+        columns = signs.settled_columns(columns)
+    return columns, values, info
 
 
 @lapack("gesvd", (2,), 5)
@@ -240,21 +248,29 @@ def heevd(attributes: Attributes, a: Array) -> Results:
 def gesdd(attributes: Attributes, a: Array) -> Results:
     mode = attributes.letter("mode", "ANS")
     s, u, v, info = spectra.gesdd(attributes.narrowed(a), mode != "N", mode == "A")
+    if u is not None and v is not None and attributes.is_settled:
+        u, v = signs.settled_singular(u, v)
     return a, s, u, v, info
 
 
 @lapack("geev", (2,), 4, extra=1)
 def geev(attributes: Attributes, a: Array) -> Results:
     left, right = (attributes.letter(f"compute_{side}", "NV") == "V" for side in ("left", "right"))
-    values, *rest = spectra.geev(attributes.narrowed(a), left, right)
-    return *_parts(values, a), *rest
+    values, *vectors, info = spectra.geev(attributes.narrowed(a), left, right)
+    if attributes.is_settled:
+        vectors = map(signs.settled_columns, vectors)
+    return *_parts(values, a), *vectors, info
 
 
 @lapack("gees", (2,), 5, extra=1)
 def gees(attributes: Attributes, a: Array) -> Results:
     if attributes.letter("sort", "NS") == "S":
         raise EvalError("gees: eigenvalues cannot be sorted")
-    t, z, values, info = spectra.gees(a, attributes.letter("mode", "NV") == "V")
+    t, z, values, info = spectra.gees(attributes.narrowed(a))
+    if attributes.is_settled:
+        t, z = signs.settled_schur(t, z)
+    if attributes.letter("mode", "NV") == "N":
+        z = None
     return t, z, *_parts(values, a), 0, info
 
 

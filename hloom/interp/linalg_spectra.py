@@ -1,8 +1,8 @@
 """Eigenvalues, singular values and Schur forms of one matrix, in the form that LAPACK gives them.
 
-Of vectors, length and largest component are LAPACK's; signs and phases are free, and in a Schur
-form so is the order of the eigenvalues. `info` is not 0 where an iteration found no end, or the
-matrix has infinities or NaNs; the values are NaN then.
+Of vectors, length and largest component are LAPACK's; signs and phases are free
+(`linalg_free_signs.py`). `info` is not 0 where an iteration found no end, or the matrix has
+infinities or NaNs; the values are NaN then.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ import numpy as np
 from numpy.linalg import _umath_linalg as own  # pyright: ignore
 
 from hloom.interp.elementwise_number import Array
-from hloom.interp.linalg_factors import adjoint, gehrd, orgqr, reflector
+from hloom.interp.linalg_factors import adjoint
+from hloom.interp.linalg_schur import schur_form
 
 # `own` lies below np.linalg, which computes everything in f64: signs in f32 are then others than
 # those of LAPACK's routines for f32, which native code asks. A failure there gives NaNs.
 
 NOT_FINITE = -4
 """What jaxlib gives as info for infinities and NaNs: argument 4 is wrong."""
-MOST_ROUNDS = 60
-"""Steps until one eigenvalue splits off; every tenth has an exceptional shift."""
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 def heevd(a: Array, vectors: bool, lower: bool) -> tuple[Array, Array, int]:
@@ -59,6 +57,9 @@ def geev(a: Array, left: bool, right: bool) -> tuple[Array, Array, Array, int]:
     if not np.isfinite(a).all():
         return *failed, NOT_FINITE
     values, columns = own.eig(a)
+    if a.dtype == np.complex64:  # which numpy computes in c128, and finds them in another order
+        order = _nearest(schur_form(a)[2], values)
+        values, columns = values[order], columns[:, order]
     others, adjoined = own.eig(adjoint(a)) if left else (values, none)
     if np.isnan(values).any() or np.isnan(others).any():
         return *failed, 1
@@ -82,124 +83,12 @@ def _nearest(values: Array, others: Array) -> Array:
 # -- Schur forms
 
 
-def gees(a: Array, vectors: bool) -> tuple[Array, Array, Array, int]:
+def gees(a: Array) -> tuple[Array, Array, Array, int]:
     """(the Schur form t, the unitary z with a = z t z*, eigenvalues, info).
 
     Of a real matrix t has blocks of 2 x 2 for pairs of complex eigenvalues, each with one number
-    twice on its diagonal and numbers of opposite signs beside it. Without vectors z is zeros.
+    twice on its diagonal and numbers of opposite signs beside it.
     """
-    size = len(a)
     if not np.isfinite(a).all():
-        return a * np.nan, a * np.nan, np.full(size, complex(np.nan, np.nan)), NOT_FINITE
-    packed, taus = gehrd(a, 1, size)
-    t = np.triu(packed, -1)
-    z = np.eye(size, dtype=a.dtype)
-    if size > 1:
-        z[1:, 1:] = orgqr(packed[1:, :-1], taus)
-    info = (_complex_steps if np.iscomplexobj(a) else _real_steps)(t, z)
-    values = np.diag(t).astype(np.complex128)
-    for k in np.flatnonzero(np.diag(t, -1)) if not np.iscomplexobj(a) else ():
-        turn = np.sqrt(abs(t[k, k + 1])) * np.sqrt(abs(t[k + 1, k]))
-        values[k], values[k + 1] = values[k] + 1j * turn, values[k + 1] - 1j * turn
-    return t, z if vectors else np.zeros_like(z), values, info
-
-
-def _start(t: Array, high: int) -> int:
-    """Where the last block that does not fall apart begins; what is negligible becomes zero."""
-    for low in range(high, 0, -1):
-        near = abs(t[low, low]) + abs(t[low - 1, low - 1])
-        if abs(t[low, low - 1]) <= max(EPSILON * near, 1e-300):
-            t[low, low - 1] = 0
-            return low
-    return 0
-
-
-def _complex_steps(t: Array, z: Array) -> int:
-    """Single shifts until t is triangular; how many rows are unfinished."""
-    high, rounds = len(t) - 1, 0
-    while high > 0:
-        low = _start(t, high)
-        if low == high:
-            high, rounds = high - 1, 0
-            continue
-        rounds += 1
-        if rounds > MOST_ROUNDS:
-            return high + 1
-        roots = np.linalg.eigvals(t[high - 1 : high + 1, high - 1 : high + 1])
-        shift = roots[np.argmin(np.abs(roots - t[high, high]))]
-        if rounds % 10 == 0:
-            shift = t[high, high] + abs(t[high, high - 1])
-        x = np.array([t[low, low] - shift, t[low + 1, low]])
-        for k in range(low, high):
-            if k > low:
-                x = t[k : k + 2, k - 1].copy()
-            _turn(t, z, k, x, max(low, k - 1))
-            if k > low:
-                t[k + 1, k - 1] = 0
-    return 0
-
-
-def _real_steps(t: Array, z: Array) -> int:
-    """Francis' double shifts until t falls into blocks of 1 and 2; how many rows are unfinished."""
-    high, rounds = len(t) - 1, 0
-    while high > 0:
-        low = _start(t, high)
-        if low >= high - 1:
-            if low == high - 1:
-                _standardise(t, z, low)
-            high, rounds = low - 1, 0
-            continue
-        rounds += 1
-        if rounds > MOST_ROUNDS:
-            return high + 1
-        block = t[high - 1 : high + 1, high - 1 : high + 1]
-        trace, determinant = np.trace(block), block[0, 0] * block[1, 1] - block[0, 1] * block[1, 0]
-        if rounds % 10 == 0:
-            size = abs(t[high, high - 1]) + abs(t[high - 1, high - 2])
-            trace, determinant = 1.5 * size, size * size
-        corner = t[low : low + 3, low : low + 2]
-        x = corner @ corner[:2, 0] - trace * corner[:, 0]
-        x[0] += determinant
-        for k in range(low, high):
-            if k > low:
-                x = t[k : min(k + 3, high + 1), k - 1].copy()
-            _turn(t, z, k, x, max(low, k - 1))
-            if k > low:
-                t[k + 1 : k + 3, k - 1][: len(x) - 1] = 0
-    return 0
-
-
-def _turn(t: Array, z: Array, k: int, x: Array, first: int) -> None:
-    """t and z under the reflector of x on rows k, k + 1, ...; columns before `first` are zero."""
-    _, rest, tau = reflector(x)
-    v = np.concatenate([np.ones(1, x.dtype), rest])
-    rows = slice(k, k + len(x))
-    t[rows, first:] -= np.conj(tau) * np.outer(v, np.conj(v) @ t[rows, first:])
-    for m in (t, z):
-        m[:, rows] -= tau * np.outer(m[:, rows] @ v, np.conj(v))
-
-
-def _standardise(t: Array, z: Array, k: int) -> None:
-    """A rotation that makes the block at k triangular, or its diagonal equal."""
-    (a, b), (c, d) = t[k : k + 2, k : k + 2]
-    half = (a - d) / 2
-    discriminant = half * half + b * c
-    if (
-        discriminant >= 0
-    ):  # x, the eigenvector of one of two real eigenvalues, becomes the first axis
-        x = np.array([half + np.copysign(np.sqrt(discriminant), half), c])
-    elif a == d:
-        return
-    else:  # the angle at which both diagonal elements are their mean
-        angle = 0.5 * np.arctan2(a - d, b + c)
-        x = np.array([np.cos(angle), -np.sin(angle)])
-    cosine, sine = x / np.hypot(*x)
-    turn = np.array([[cosine, -sine], [sine, cosine]])
-    rows = slice(k, k + 2)
-    t[rows, k:] = turn.T @ t[rows, k:]
-    t[: k + 2, rows] = t[: k + 2, rows] @ turn
-    z[:, rows] = z[:, rows] @ turn
-    if discriminant >= 0:
-        t[k + 1, k] = 0
-    else:
-        t[k, k] = t[k + 1, k + 1] = (a + d) / 2
+        return a * np.nan, a * np.nan, np.full(len(a), complex(np.nan, np.nan)), NOT_FINITE
+    return schur_form(a)

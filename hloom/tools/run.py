@@ -232,6 +232,8 @@ def _program(
         return opened(file, threads, switches)
     loaded = read(file, replicas, partitions, shapes, spmd)
     warn_of_elided(loaded.module)
+    if check:
+        api.settle_signs(loaded.module)
     return loaded, compiled(loaded.module, threads, words, target, is_afresh)
 
 

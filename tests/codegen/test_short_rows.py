@@ -198,3 +198,29 @@ ENTRY e {
         parts = [rng.standard_normal(s, np.float32) for s in ((rows, columns), columns, rows)]
         want = hloom.evaluate(hloom.parse(text), *parts).array
         np.testing.assert_allclose(hloom.compile(hloom.parse(text))(*parts), want, atol=2e-5)
+
+
+@pytest.mark.parametrize("sizes", ["0,4,4", "4,0,3", "5,4,0"])
+def test_loops_over_nothing(sizes):
+    text = f"""HloModule m
+body {{ s = (s32[], f32[{sizes}]) parameter(0)
+ k = s32[] get-tuple-element(s), index=0
+ x = f32[{sizes}] get-tuple-element(s), index=1
+ one = s32[] constant(1)
+ y = f32[{sizes}] exponential(x)
+ q = pred[{sizes}] compare(x, y), direction=LT
+ z = f32[{sizes}] select(q, y, x)
+ n = s32[] add(k, one)
+ ROOT t = (s32[], f32[{sizes}]) tuple(n, z) }}
+more {{ s = (s32[], f32[{sizes}]) parameter(0)
+ k = s32[] get-tuple-element(s), index=0
+ c = s32[] constant(3)
+ ROOT q = pred[] compare(k, c), direction=LT }}
+ENTRY e {{ k = s32[] parameter(0)
+ x = f32[{sizes}] parameter(1)
+ i = (s32[], f32[{sizes}]) tuple(k, x)
+ ROOT w = (s32[], f32[{sizes}]) while(i), condition=more, body=body }}"""
+    exe = hloom.compile(hloom.parse(text))
+    dims = [int(n) for n in sizes.split(",")]
+    results = exe(np.int32(0), np.zeros(dims, np.float32))
+    assert [np.asarray(x).shape for x in results] == [(), tuple(dims)] and not exe.faults

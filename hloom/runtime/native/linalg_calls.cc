@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "free_signs.h"
 #include "linalg_batch.h"
 
 namespace hloom {
@@ -296,6 +297,7 @@ int32_t heevd(hl_context* ctx, const hl_call_frame* frame) {
   int64_t n = c.rows;
   c.copy(0, 0, c.batch * n * n * sizeof(T));
   Fortran f = lapack<T>(kIsComplex<T> ? "heevd" : "syevd", n, 1);
+  bool settled = mode == 'V' && c.find("settled") != nullptr;
   int64_t room = f ? 2 * n * n + 6 * n + 64 * n + 64 : n * n + 2 * n,
           reals = 2 * n * n + 5 * n + 64, places = 5 * n + 64;
   int64_t bytes = room * sizeof(T) + reals * sizeof(R) + places * 8;
@@ -313,6 +315,7 @@ int32_t heevd(hl_context* ctx, const hl_call_frame* frame) {
         else if constexpr (kIsComplex<T>)
           f(&j, &u, &n, a, &n, w, work, &room, r, &reals, whole, &many, &info);
         else f(&j, &u, &n, a, &n, w, work, &room, whole, &many, &info);
+        if (settled) settle_columns(n, n, a);
         c.out<int32_t>(2)[i] = (int32_t)info_of(info);
       },
       n >= kThreads && f);
@@ -357,6 +360,7 @@ int32_t gesdd(hl_context* ctx, const hl_call_frame* frame) {
   int64_t m = c.rows, n = c.columns, k = std::min(m, n), large = std::max(m, n);
   c.copy(0, 0, c.batch * m * n * sizeof(T));
   Fortran f = lapack<T>(QR ? "gesvd" : "gesdd", k, 1);
+  bool settled = mode != 'N' && c.find("settled") != nullptr;
   const hl_buffer &ub = frame->results[2], &vb = frame->results[3];
   int64_t us = ub.dims[ub.rank - 2] * ub.dims[ub.rank - 1],
           vs = vb.dims[vb.rank - 2] * vb.dims[vb.rank - 1];
@@ -380,6 +384,7 @@ int32_t gesdd(hl_context* ctx, const hl_call_frame* frame) {
         else if constexpr (kIsComplex<T>)
           f(&j, &m, &n, a, &m, s, u, &ldu, v, &ldv, work, &room, r, whole, &info);
         else f(&j, &m, &n, a, &m, s, u, &ldu, v, &ldv, work, &room, whole, &info);
+        if (settled) settle_singular(k, m, u, n, v, ldv);
         c.out<int32_t>(4)[i] = (int32_t)info_of(info);
       },
       k >= kThreads && f);
@@ -409,6 +414,7 @@ int32_t geev(hl_context* ctx, const hl_call_frame* frame) {
   if (c.wrong) return c.refuse();
   int64_t n = c.rows;
   Fortran f = lapack<T>("geev", n, 1);
+  bool settled = c.find("settled") != nullptr;
   int64_t room = 8 * n + 64 * n + 64, size = n * n;
   int64_t bytes = (3 * size + room) * sizeof(T) + 4 * n * sizeof(C) + 2 * n * sizeof(R);
   return batched(
@@ -438,6 +444,8 @@ int32_t geev(hl_context* ctx, const hl_call_frame* frame) {
           if (left) unfold(n, z, wi, vl);
           if (right) unfold(n, y, wi, vr);
         }
+        if (left && settled) settle_columns(n, n, vl);
+        if (right && settled) settle_columns(n, n, vr);
         if (!left) memset((void*)vl, 0, size * sizeof(C));
         if (!right) memset((void*)vr, 0, size * sizeof(C));
         c.out<int32_t>(first + 2)[i] = (int32_t)info_of(info);
@@ -458,6 +466,7 @@ int32_t gees(hl_context* ctx, const hl_call_frame* frame) {
   int64_t n = c.rows, size = n * n, room = 70 * n + 64;
   c.copy(0, 0, c.batch * size * sizeof(T));
   Fortran f = lapack<T>("gees", n, 1);
+  bool settled = c.find("settled") != nullptr;
   return batched(
       ctx, c.batch, n * n * n * 8, room * sizeof(T) + n * (sizeof(C) + sizeof(R)), n >= kLarge && f,
       [&](int64_t i, void* work) {
@@ -465,9 +474,9 @@ int32_t gees(hl_context* ctx, const hl_call_frame* frame) {
         C* values = (C*)(w + room);
         R *wr = c.out<R>(2) + i * n, *wi = kIsComplex<T> ? nullptr : c.out<R>(3) + i * n;
         int64_t info = 0, chosen = 0, none = 0;
-        char j = (char)mode;
+        char j = settled ? 'V' : (char)mode;  // vectors say which of the forms it is
         if (!f) {
-          info = dense<T>().schur(n, a, mode == 'V' ? z : nullptr, values, w);
+          info = dense<T>().schur(n, a, j == 'V' ? z : nullptr, values, w);
           for (int64_t k = 0; k < n; k++) {
             if constexpr (kIsComplex<T>) c.out<C>(2)[i * n + k] = values[k];
             else wr[k] = values[k].re, wi[k] = values[k].im;
@@ -478,6 +487,8 @@ int32_t gees(hl_context* ctx, const hl_call_frame* frame) {
         } else {
           f(&j, "N", nullptr, &n, a, &n, &chosen, wr, wi, z, &n, w, &room, &none, &info);
         }
+        if (settled) settle_schur(n, a, z);
+        if (mode != 'V') memset((void*)z, 0, size * sizeof(T));
         c.out<int32_t>(last)[i] = 0;
         c.out<int32_t>(last + 1)[i] = (int32_t)info_of(info);
       },
